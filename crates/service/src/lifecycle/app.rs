@@ -44,7 +44,7 @@ pub(crate) struct App {
     pub(crate) requests: Semaphore,
     /// Requests of the API in progress, by account.
     pub(crate) account_requests: AccountLimit,
-    /// Downloads from the data folder in progress. Anyone who has one URL can begin them.
+    /// Downloads in progress. Anyone who has one URL can begin them.
     pub(crate) downloads: Arc<Semaphore>,
     /// Uploads in progress, by account.
     pub(crate) uploads: AccountLimit,

@@ -18,13 +18,16 @@ mod remote_tests;
 mod s3_api;
 mod s3_config;
 mod settling;
+mod shared_looks;
+#[cfg(test)]
+mod slow_store_tests;
 mod sweeper;
 #[cfg(test)]
 mod tests;
+mod unsigned_forms;
 mod uploads;
 
 use std::collections::HashSet;
-mod unsigned_forms;
 
 use async_trait::async_trait;
 use serde::Serialize;

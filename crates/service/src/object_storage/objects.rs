@@ -14,6 +14,7 @@ use super::blobs::{Blobs, ByteStream, OpenBlob, OpenedBlobs};
 use super::location::Locations;
 use super::s3_api::{Presigned, Signer};
 use super::settling::Settled;
+use super::shared_looks::SharedLooks;
 use super::unsigned_forms::UnsignedForms;
 use super::{Object, Target, TargetsOf};
 use crate::clock::Clock;
@@ -33,6 +34,7 @@ pub(crate) struct Objects {
     /// Cloned by each backup that runs.
     deletions: Arc<()>,
     pub(super) settled: Settled,
+    pub(super) shared_looks: SharedLooks,
     clock: Clock,
 }
 
@@ -85,6 +87,7 @@ impl Objects {
             blobs: blobs.0,
             database,
             settled: Settled::default(),
+            shared_looks: SharedLooks::default(),
             deletions: Arc::default(),
             clock: clock.clone(),
             unsigned_forms: UnsignedForms::new(max_unsigned_forms),

@@ -29,7 +29,7 @@ async fn start() -> Outcome<(Service, AccountId)> {
 }
 
 /// Issues a target for a large file.
-async fn target(app: &App, name: &str) -> Outcome<(Target, String)> {
+pub(super) async fn target(app: &App, name: &str) -> Outcome<(Target, String)> {
     let owner = app.database.account("demo").await?.ok_or("no account")?;
     let expires_at = app.clock.now().after(Duration::from_mins(15));
     let target = Target::of_owner(app.random.uuid()?, (owner.id, &owner.bucket), name, 5_242_881, expires_at);
@@ -144,7 +144,7 @@ async fn an_upload_is_a_file_though_no_job_ran_for_days() -> Outcome {
 async fn an_object_without_a_row_is_marked_and_removed_when_the_retention_is_over() -> Outcome {
     let (service, owner) = start().await?;
     let app = &service.app;
-    let direct = app.objects.blobs.direct().ok_or("the bucket is not used by callers")?;
+    let store = app.objects.blobs.remote().ok_or("there is no bucket")?;
     let (_, pending_at) = target(app, "pending").await?;
     let (deleted, deleted_at) = target(app, "deleted").await?;
     put(&pending_at).await?;
@@ -159,11 +159,11 @@ async fn an_object_without_a_row_is_marked_and_removed_when_the_retention_is_ove
     app.objects.sweep(app, soon).await?;
     let orphans = app.objects.blobs.orphans().await?;
     assert_eq!(orphans.iter().map(|orphan| &orphan.name).collect::<Vec<_>>(), [&deleted.id]);
-    assert!(direct.stat(&deleted.id).await?.is_some(), "it is only marked");
+    assert!(store.look(&deleted.id).await?.is_some(), "it is only marked");
 
     app.clock.advance(app.config.orphan_retention + Duration::from_hours(2 * 24));
     app.objects.sweep(app, soon).await?;
-    assert!(direct.stat(&deleted.id).await?.is_none());
+    assert!(store.look(&deleted.id).await?.is_none());
     assert!(app.objects.blobs.orphans().await?.is_empty());
     Ok(())
 }
@@ -186,5 +186,31 @@ async fn of_thousands_of_targets_every_upload_is_found() -> Outcome {
     app.clock.advance(Duration::from_mins(15));
     app.objects.settle_expiring(app).await?;
     assert_eq!(files(app, owner).await?, 4, "the job");
+    Ok(())
+}
+
+#[tokio::test]
+#[ignore = "needs the object store of .ci/cluster"]
+async fn an_upload_straight_to_the_store_is_a_file_though_callers_use_the_service_from_now_on() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let mut config = Config { objects: Some(bucket()?), ..Config::folder(folder.path()) };
+    let service = Service::start(config.clone()).await?;
+    put(&target(&service.app, "listed").await?.1).await?;
+    put(&target(&service.app, "unseen").await?.1).await?;
+    service.shutdown().await;
+
+    config.objects.as_mut().ok_or("no bucket")?.is_direct = false;
+    let service = Service::start(config).await?;
+    let app = &service.app;
+    let owner = app.database.account("demo").await?.ok_or("no account")?;
+    app.objects.settle(app, TargetsOf::Object { bucket: &owner.bucket, key: "samples/listed" }).await?;
+    assert_eq!(files(app, owner.id).await?, 1, "whoever looks");
+    app.clock.advance(Duration::from_mins(15));
+    app.objects.settle_expiring(app).await?;
+    assert_eq!(files(app, owner.id).await?, 2, "the job");
+    let url = app.objects.locations.url(&owner.bucket, "samples/listed");
+    let client = inferstore_fetch::over_ring(reqwest::Client::builder()).no_proxy().build()?;
+    assert_eq!(client.get(url).send().await?.bytes().await?.len(), 5_242_881);
+    assert_eq!(service.audit().await?.faults, [""; 0]);
     Ok(())
 }

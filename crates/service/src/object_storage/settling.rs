@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 
-use super::blobs::{Direct, Stat};
+use super::blobs::{S3, Stat};
 use super::{Objects, Stored, Target, TargetsOf};
 use crate::clock::Moment;
 use crate::lifecycle::app::App;
@@ -23,7 +23,7 @@ const LATE_UPLOADS: Duration = Duration::from_hours(1);
 const MAX_PENDING: u32 = 10_000;
 /// The same for one URL, which anyone may open.
 const MAX_PENDING_OF_OBJECT: u32 = 50;
-/// How many requests are sent to the store at once.
+/// How many requests are sent to the store at once for one caller.
 const MAX_REQUESTS: usize = 16;
 
 /// Up to which expiry the job has looked for uploads: before targets expired, and when no upload was late any more.
@@ -38,23 +38,28 @@ pub(super) struct Settled {
 type Found = (Target, Stat);
 
 impl Objects {
-    /// Makes files of what was uploaded to pending targets. There is nothing to do where this process receives
-    /// the uploads.
+    /// Makes files of what was uploaded to pending targets. In a bucket that is also to be done where this process
+    /// receives the uploads: before it was started, callers may have uploaded straight to the store.
     pub(crate) async fn settle(&self, app: &App, of: TargetsOf<'_>) -> Result<()> {
-        let Some(direct) = self.blobs.direct() else { return Ok(()) };
+        let Some(store) = self.blobs.remote() else { return Ok(()) };
         let expiry = (app.clock.now().before(LATE_UPLOADS), Moment(i64::MAX));
-        let limit = match of {
-            TargetsOf::Object { .. } => MAX_PENDING_OF_OBJECT,
-            _ => MAX_PENDING,
+        let TargetsOf::Object { bucket, key } = of else {
+            let targets = self.database.pending_targets(of, expiry, MAX_PENDING).await?;
+            return self.settle_targets(app, store, targets).await;
         };
-        let targets = self.database.pending_targets(of, expiry, limit).await?;
-        self.settle_targets(app, direct, targets).await
+        let pending = || self.database.pending_targets(of, expiry, MAX_PENDING_OF_OBJECT);
+        if pending().await?.is_empty() {
+            return Ok(());
+        }
+        // Another request may have settled them when it is the turn of this one.
+        let settle = async { self.settle_targets(app, store, pending().await?).await };
+        self.shared_looks.share((bucket.to_owned(), key.to_owned()), settle).await
     }
 
     /// The same for targets that expire before the job runs the next time, and for those whose last upload has
     /// ended.
     pub(crate) async fn settle_expiring(&self, app: &App) -> Result<()> {
-        let Some(direct) = self.blobs.direct() else { return Ok(()) };
+        let Some(store) = self.blobs.remote() else { return Ok(()) };
         let now = app.clock.now();
         let windows = [
             (&self.settled.in_time, now.after(SETTLING_INTERVAL * 2)),
@@ -65,41 +70,41 @@ impl Objects {
             // All at once: of two under one name the later one has to win.
             let targets =
                 self.database.pending_targets(TargetsOf::Everyone, (after, until), u32::MAX).await?;
-            self.settle_targets(app, direct, targets).await?;
+            self.settle_targets(app, store, targets).await?;
             *settled.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
         }
         Ok(())
     }
 
-    async fn settle_targets(&self, app: &App, direct: &Direct, targets: Vec<Target>) -> Result<()> {
+    async fn settle_targets(&self, app: &App, store: &S3, targets: Vec<Target>) -> Result<()> {
         if targets.is_empty() {
             return Ok(());
         }
-        let (mut found, missing) = look_for(direct, targets).await?;
+        let (mut found, missing) = look_for(store, targets).await?;
         // Of two uploads under one name the last one wins. One that was missing a moment ago may be older than
         // another that was found after it.
         let names: HashSet<(String, String)> =
             found.iter().map(|(target, _)| (target.bucket.clone(), target.key.clone())).collect();
         let of_found = |target: &Target| names.contains(&(target.bucket.clone(), target.key.clone()));
         let doubtful = missing.into_iter().filter(of_found).collect();
-        found.extend(look_for(direct, doubtful).await?.0);
+        found.extend(look_for(store, doubtful).await?.0);
         found.sort_by_key(|(target, stat)| (stat.modified, target.expires_at));
         for (target, stat) in found {
-            self.settle_target(app, direct, &target, stat).await?;
+            self.settle_target(app, store, &target, stat).await?;
         }
         Ok(())
     }
 
     /// Whether the file of this name was uploaded after what was found, and found before it.
-    async fn is_outdated(&self, direct: &Direct, target: &Target, found: &Stat) -> Result<bool> {
+    async fn is_outdated(&self, store: &S3, target: &Target, found: &Stat) -> Result<bool> {
         let Some(stored) = self.database.object(&target.bucket, &target.key).await? else { return Ok(false) };
-        match direct.stat(&stored.blob).await? {
+        match store.look(&stored.blob).await? {
             Some(stat) => Ok(stat.modified > found.modified),
             None => Ok(false),
         }
     }
 
-    async fn settle_target(&self, app: &App, direct: &Direct, target: &Target, stat: Stat) -> Result<()> {
+    async fn settle_target(&self, app: &App, store: &S3, target: &Target, stat: Stat) -> Result<()> {
         if stat.size != target.size {
             // The signature covers the size.
             tracing::error!(
@@ -112,7 +117,7 @@ impl Objects {
         if target.is_of_member() && !self.database.is_member(target.owner, target.payer).await? {
             return Ok(());
         }
-        if self.is_outdated(direct, target, &stat).await? {
+        if self.is_outdated(store, target, &stat).await? {
             if self.database.void_target(&target.id).await? {
                 self.delete_blob(&target.id).await;
             }
@@ -138,9 +143,9 @@ impl Objects {
 }
 
 /// Asks the store for the objects of targets: those that are there, and the targets of the others.
-async fn look_for(direct: &Direct, targets: Vec<Target>) -> Result<(Vec<Found>, Vec<Target>)> {
+async fn look_for(store: &S3, targets: Vec<Target>) -> Result<(Vec<Found>, Vec<Target>)> {
     let stats = stream::iter(targets).map(|target| async move {
-        let stat = direct.stat(&target.id).await?;
+        let stat = store.look(&target.id).await?;
         Ok::<_, Error>((target, stat))
     });
     let all: Vec<(Target, Option<Stat>)> = stats.buffer_unordered(MAX_REQUESTS).try_collect().await?;

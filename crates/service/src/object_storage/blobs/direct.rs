@@ -1,12 +1,12 @@
 //! Uploads and downloads that go straight to a bucket: targets and URLs that are signed with the key of the
-//! bucket. The store does not report uploads; `stat` finds them.
+//! bucket. The store does not report uploads; a look finds them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use rusty_s3::Method;
 
-use super::bucket::{Bucket, Stat};
+use super::bucket::Bucket;
 use super::s3::blob_key;
 use crate::Result;
 use crate::object_storage::s3_api::{Form, FormSigner, MAX_LIFE, Presigned, fields};
@@ -53,11 +53,6 @@ impl Direct {
         let headers = [("content-length", size.as_str()), ("content-type", target.mime.as_str())];
         let url = self.bucket.sign(Method::Put, url, life, &[], &headers);
         Ok(Presigned { endpoint: url.into(), fields: fields(&[("Content-Type", &target.mime)])? })
-    }
-
-    /// What the store says of the object of a target or of a file; None when there is none.
-    pub(in crate::object_storage) async fn stat(&self, name: &str) -> Result<Option<Stat>> {
-        self.bucket.stat(&blob_key(name)).await
     }
 
     /// Signs the URL of a download, with the type that our row has.

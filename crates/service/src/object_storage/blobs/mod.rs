@@ -24,6 +24,7 @@ use jiff::civil::Date;
 pub(super) use bucket::Stat;
 pub(super) use direct::Direct;
 pub(crate) use pairing::{OpenedBlobs, are_in_bucket, open};
+pub(super) use s3::S3;
 
 use crate::Result;
 use crate::database::Database;
@@ -50,6 +51,10 @@ pub(super) trait Blobs: Send + Sync {
     /// What signs uploads and downloads that go straight to the store; None when this process receives and
     /// serves every byte.
     fn direct(&self) -> Option<&Direct> {
+        None
+    }
+    /// The remote store that keeps the blobs, where uploads may have gone straight to; None for a folder.
+    fn remote(&self) -> Option<&S3> {
         None
     }
     /// Fails when the blobs do not belong to the database any more, which then must not judge them. A folder is locked by

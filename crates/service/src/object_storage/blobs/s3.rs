@@ -20,7 +20,7 @@ use tokio::io::{AsyncSeekExt, AsyncWriteExt};
 use tokio::sync::Semaphore;
 use tokio_util::io::ReaderStream;
 
-use super::bucket::Bucket;
+use super::bucket::{Bucket, Stat};
 use super::direct::Direct;
 use super::{Blob, BlobWriter, Blobs, ByteStream, NAME_LENGTH, OpenBlob, Orphan, is_blob, pairing};
 use crate::clock::Clock;
@@ -40,6 +40,8 @@ const MARKER: &str = "id";
 const MIN_AGE: Duration = Duration::from_hours(1);
 /// How many blobs are removed at once in the background.
 const MAX_REMOVALS: usize = 16;
+/// How many blobs are looked for at once.
+const MAX_LOOKS: usize = 64;
 /// Up to this size a blob that is being written is kept in memory, and in a file from then on: the store wants to
 /// know the size before the first byte.
 const MAX_IN_MEMORY: usize = 256 * 1024;
@@ -57,6 +59,7 @@ struct Inner {
     /// Names of blobs never repeat, not even with the seed of a test.
     random: Randomness,
     removals: Arc<Semaphore>,
+    looks: Semaphore,
 }
 
 impl S3 {
@@ -67,7 +70,8 @@ impl S3 {
         let direct = is_direct.then(|| Direct::new(Arc::clone(&bucket)));
         let random = Randomness::new(None);
         let removals = Arc::new(Semaphore::new(MAX_REMOVALS));
-        Ok(Self(Arc::new(Inner { bucket, direct, folder: folder.to_owned(), random, removals })))
+        let looks = Semaphore::new(MAX_LOOKS);
+        Ok(Self(Arc::new(Inner { bucket, direct, folder: folder.to_owned(), random, removals, looks })))
     }
 
     pub(super) fn bucket(&self) -> &Bucket {
@@ -85,6 +89,13 @@ impl S3 {
     pub(super) async fn set_marker(&self, id: &str) -> Result<()> {
         self.bucket().put_text(MARKER, id).await
     }
+
+    /// What the store says of a blob; None when there is none. Anyone may cause looks, so that those of all requests
+    /// share a number of permits.
+    pub(in crate::object_storage) async fn look(&self, name: &str) -> Result<Option<Stat>> {
+        let _permit = self.0.looks.acquire().await;
+        self.bucket().stat(&blob_key(name)).await
+    }
 }
 
 pub(super) fn blob_key(name: &str) -> String {
@@ -99,6 +110,10 @@ fn orphan_key(orphan: &Orphan) -> String {
 impl Blobs for S3 {
     fn direct(&self) -> Option<&Direct> {
         self.0.direct.as_ref()
+    }
+
+    fn remote(&self) -> Option<&S3> {
+        Some(self)
     }
 
     async fn check_pairing(&self, database: &dyn Database) -> Result<()> {

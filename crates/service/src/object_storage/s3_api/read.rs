@@ -36,13 +36,11 @@ pub(super) async fn read(app: &Arc<App>, head: &Parts) -> Result<Response<Body>,
     location::read(head.uri.path()).ok_or_else(|| S3Error::new(Code::AccessDenied, "Access Denied"))?;
     let no_key = || S3Error::new(Code::NoSuchKey, "The specified key does not exist.");
     let (bucket, key) = app.objects.locations.object_at(head.uri.path()).ok_or_else(no_key)?;
-    let mut permit = None;
+    let permit = Arc::clone(&app.downloads).try_acquire_owned().map_err(|_| S3Error::slow_down())?;
     let (object, opened) = match app.objects.blobs.direct() {
         // The bytes are elsewhere, and the row says everything else.
         Some(_) => (app.objects.find(app, &bucket, &key).await?.ok_or_else(no_key)?, None),
         None => {
-            let free = Arc::clone(&app.downloads).try_acquire_owned();
-            permit = Some(free.map_err(|_| S3Error::slow_down())?);
             let opened = app.objects.read(app, &bucket, &key).await?.ok_or_else(no_key)?;
             (opened.object.clone(), Some(opened))
         }
