@@ -208,6 +208,19 @@ pub(crate) fn decode(inputs: &Inputs, name: &str, need: u64, limits: &Limits) ->
     Ok(image)
 }
 
+/// Refuses the file `name` by its header when a side of it is longer than the format of the output allows. A header that
+/// cannot be read is left to `decode`.
+pub(crate) fn check_sides(inputs: &Inputs, name: &str, max: u32, limits: &Limits) -> Result<(), Error> {
+    let Ok(decoder) = decoder(inputs.file(name)?, limits) else { return Ok(()) };
+    let (width, height) = decoder.dimensions();
+    if width.max(height) > max {
+        let reason =
+            format!("it has {width} x {height} pixels, and a side of the output has at most {max} of them");
+        return Err(too_large(name, reason));
+    }
+    Ok(())
+}
+
 fn too_large(input: &str, reason: String) -> Error {
     Error::TooLarge { input: input.to_owned(), reason }
 }

@@ -17,6 +17,8 @@ use crate::{Error, Inputs, Limits, Model, Output};
 const INPUT: &str = "input";
 /// Bytes for a pixel of one picture at the peak.
 const NEED: u64 = 60;
+/// The longest side of a GIF, in pixels.
+const MAX_SIDE: u32 = 65_535;
 /// Edges are at least as strong as the first somewhere, and as the second everywhere.
 const CERTAIN: f32 = 0.32;
 const POSSIBLE: f32 = 0.14;
@@ -39,6 +41,7 @@ impl Model for VideoEdgeMap {
                 "its format cannot be decoded, such as that of MP4 or WebM; send an animated GIF or WebP";
             return Err(Error::Unusable { input: INPUT.to_owned(), reason: reason.to_owned() });
         }
+        picture::check_sides(inputs, INPUT, MAX_SIDE, limits)?;
         let still = || picture::decode(inputs, INPUT, NEED, limits).map(|image| vec![Ok(still_frame(image))]);
         let mut bytes_out = Vec::new();
         match frames(bytes, limits) {

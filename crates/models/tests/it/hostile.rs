@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use image::{DynamicImage, ImageFormat};
+use image::{DynamicImage, ImageFormat, RgbImage};
 use inferstore_models::{Error, Inputs, Limits, built_in};
 use proptest::prelude::*;
 
@@ -95,6 +95,19 @@ fn a_tiny_file_that_claims_to_be_huge_is_refused_by_its_header() {
         let error = run_file(kind, bytes.clone(), &Limits::default()).expect_err("3600 megapixels");
         assert!(matches!(error, Error::TooLarge { .. }), "{kind}: {error}");
         assert!(start.elapsed() < Duration::from_secs(1));
+    }
+}
+
+#[test]
+fn a_picture_with_a_longer_side_than_a_gif_has_is_refused_by_its_header() {
+    let fits = png(&RgbImage::new(65_535, 1));
+    run_file("video-edge-map", fits, &Limits::default()).expect("as long as a GIF may be");
+    for (width, height) in [(65_536, 1), (1, 65_536)] {
+        // A header without a picture.
+        let bytes = png(&RgbImage::new(width, height))[..64].to_vec();
+        let error = run_file("video-edge-map", bytes, &Limits::default()).expect_err("no GIF is as long");
+        assert!(matches!(&error, Error::TooLarge { .. }), "{error}");
+        assert!(error.to_string().contains("65535"), "{error}");
     }
 }
 
