@@ -12,7 +12,6 @@ use tokio::io::AsyncReadExt;
 use super::run::Failed;
 use crate::catalog::{Format, Kind};
 use crate::lifecycle::app::App;
-use crate::lifecycle::config::Data;
 use crate::object_storage::outlast_outage;
 use crate::queue::Lease;
 use crate::{Error, Result};
@@ -118,10 +117,7 @@ pub(super) fn no_file(name: &str) -> Failed {
 
 /// A file without a name, beside the data: `/tmp` may be in memory.
 fn temporary_file(app: &App) -> Result<File> {
-    let file = match &app.config.data {
-        Data::Ephemeral => tempfile::tempfile(),
-        Data::Folder(folder) => tempfile::tempfile_in(folder),
-    };
+    let file = tempfile::tempfile_in(app.folder.path());
     file.map(File::from_std).map_err(|cause| Error::keeping("creating a file for an input", cause))
 }
 

@@ -167,13 +167,13 @@ impl LocalNode {
         &self.name
     }
 
-    pub(super) fn start(&self, models: Models, config: &Config) -> Result<()> {
+    pub(super) fn start(&self, models: Models, app: &App) -> Result<()> {
         #[cfg(unix)]
-        if let Some(processes) = ModelProcesses::new(config)? {
+        if let Some(processes) = ModelProcesses::new(&app.config, app.folder.path())? {
             let _ = self.processes.set(processes);
         }
         #[cfg(not(unix))]
-        if config.model_process.is_some() {
+        if app.config.model_process.is_some() {
             return Err(crate::Error::new("starting the model process", "this system has no process groups"));
         }
         let _ = self.models.set(Arc::new(models));

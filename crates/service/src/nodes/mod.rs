@@ -72,7 +72,7 @@ pub(crate) async fn start(
     if app.config.workers == 0 {
         return Ok(());
     }
-    app.node.start(models, &app.config)?;
+    app.node.start(models, app)?;
     app.node.outside.refresh(app).await?;
     app.node.heartbeat(app).await?;
     let tasks = TaskTracker::new();

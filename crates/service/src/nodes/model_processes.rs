@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::inputs::TaskInputs;
 use super::run::Failed;
 use super::run_folder::{LaidOut, Outputs, collect, lay_out};
 use crate::lifecycle::app::App;
-use crate::lifecycle::config::{Config, Data};
+use crate::lifecycle::config::Config;
 use crate::models::Request;
 use crate::object_storage::outlast_outage;
 use crate::queue::Lease;
@@ -51,20 +51,15 @@ struct RunError {
 }
 
 impl ModelProcesses {
-    /// The processes of these settings; `None` when built-in models run in this process.
-    pub(super) fn new(config: &Config) -> Result<Option<Self>> {
+    /// The processes of these settings, with their runs in this data folder; `None` when built-in models run in this
+    /// process.
+    pub(super) fn new(config: &Config, data: &Path) -> Result<Option<Self>> {
         let Some(command) = &config.model_process else { return Ok(None) };
-        let folder = match &config.data {
-            Data::Ephemeral => std::env::temp_dir(),
-            Data::Folder(data) => {
-                let folder = data.join(RUNS);
-                // What a service that was killed has left.
-                let _ = std::fs::remove_dir_all(&folder);
-                std::fs::create_dir_all(&folder)
-                    .map_err(|cause| Error::keeping("creating a folder for runs", cause))?;
-                folder
-            }
-        };
+        let folder = data.join(RUNS);
+        // What a service that was killed has left.
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder)
+            .map_err(|cause| Error::keeping("creating a folder for runs", cause))?;
         let folder =
             std::path::absolute(&folder).map_err(|cause| Error::new("finding the folder for runs", cause))?;
         let mut words = command.clone();

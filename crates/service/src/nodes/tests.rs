@@ -72,6 +72,31 @@ async fn the_end_of_a_task_and_the_claim_of_the_next_one_share_a_commit() -> Res
     Ok(())
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn the_folder_of_a_run_lies_in_the_data_folder_also_in_a_temporary_one() -> Result<(), Error> {
+    let keeping = |cause| Error::keeping("keeping a note", cause);
+    let notes = tempfile::tempdir().map_err(keeping)?;
+    let note = notes.path().join("requests");
+    let script =
+        r#"echo '{"ready": true}'; while read -r line; do echo "$line" > "$0"; echo '{"output": {}}'; done"#;
+    let mut config = Config::ephemeral();
+    config.model_process = Some(vec!["/bin/sh".into(), "-c".into(), script.into(), note.clone().into()]);
+    let service = Service::start(config).await?;
+    let customer = account(&service, "customer").await?;
+    let task = queue(&service, customer, json!({ "input": 1 })).await?;
+    service.app.dispatcher.task_queued(MODEL);
+    until_failed(&service, customer, &task).await?;
+    let request = std::fs::read_to_string(&note).map_err(keeping)?;
+    let request: Value = serde_json::from_str(&request).unwrap_or_default();
+    let folder = std::path::Path::new(request["folder"].as_str().unwrap_or_default());
+    // What a killed service has left in it is removed with it.
+    assert!(folder.starts_with(service.app.folder.path()), "{request}");
+    assert!(!folder.exists(), "its run is over");
+    service.shutdown().await;
+    Ok(())
+}
+
 async fn account(service: &Service, name: &str) -> Result<AccountId, Error> {
     service.add_account(name, Scope::Personal).await?;
     service.credit(name, Credit::Paid("1000".parse().unwrap_or_default())).await?;
