@@ -71,7 +71,11 @@ pub(crate) fn check_inputs(declared: &Format, inputs: &Inputs) -> Result<(), Vec
 /// string or not, and a float that is no string may have any number of digits.
 pub(crate) fn check_output(descriptor: &Descriptor, value: &str) -> Result<(), String> {
     match descriptor.kind {
-        Kind::Float if is_bare_number(value) && json_number(value).is_none() => Ok(()),
+        Kind::Float if is_bare_number(value) && json_number(value).is_none() => {
+            // Readers of JSON refuse one that is larger.
+            let is_finite = value.parse().is_ok_and(f64::is_finite);
+            if is_finite { Ok(()) } else { Err("must be a number that 64 bits can hold".to_owned()) }
+        }
         Kind::Int | Kind::Float => check_number(descriptor, value, false),
         _ => check(descriptor, value),
     }

@@ -6,6 +6,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::output::{self, Outputs};
@@ -19,6 +20,9 @@ use crate::queue::{Ending, LeaseState};
 
 /// How many characters of a failure's message are kept.
 const MAX_MESSAGE: usize = 4_000;
+/// How many levels deep the detail of a failure may be nested. Readers of JSON have a limit for the whole response:
+/// 128 levels in serde_json.
+const MAX_DETAIL_DEPTH: usize = 64;
 
 #[derive(Serialize)]
 pub(super) struct StoredFile {
@@ -67,7 +71,7 @@ struct RunError {
     #[serde(default)]
     kind: Kind,
     /// Anything that helps to find the cause.
-    detail: Option<Value>,
+    detail: Option<Box<RawValue>>,
 }
 
 /// Whose fault it was.
@@ -107,7 +111,7 @@ pub(super) async fn finish(
             let message: String = error.message.chars().take(MAX_MESSAGE).collect();
             let mut detail = json!({ "kind": error.kind, "message": message });
             if let (Some(reported), Some(detail)) = (error.detail, detail.as_object_mut()) {
-                detail.insert("detail".to_owned(), reported);
+                detail.insert("detail".to_owned(), readable(&reported));
             }
             Ending::Error { detail: detail.to_string(), message }
         }
@@ -129,6 +133,24 @@ pub(super) async fn finish(
     match app.database.lease_state(&node, &task, attempt).await? {
         LeaseState::Ended => Ok(Success::done("finished already")),
         _ => Err(lost()),
+    }
+}
+
+/// The detail of a failure, or why it was left out: the task ends all the same, and everyone can read it.
+fn readable(detail: &RawValue) -> Value {
+    match serde_json::from_str(detail.get()) {
+        Ok(detail) if depth(&detail) <= MAX_DETAIL_DEPTH => detail,
+        Ok(_) => json!(format!("left out: it is nested deeper than {MAX_DETAIL_DEPTH} levels")),
+        Err(cause) => json!(format!("left out: it cannot be read: {cause}")),
+    }
+}
+
+/// How many arrays and objects lie within each other.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        _ => 0,
     }
 }
 

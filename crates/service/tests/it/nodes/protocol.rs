@@ -292,6 +292,36 @@ async fn a_failed_run_fails_the_task_and_costs_nothing() -> Outcome {
 }
 
 #[tokio::test]
+async fn whatever_detail_a_failure_has_the_task_ends_and_stays_readable() -> Outcome {
+    let bench = Bench::start().await?;
+    bench.publish("echo").await?;
+    let node = bench.register(&["echo"]).await?;
+    let nested = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+    for (detail, is_kept) in [
+        (nested(64), true),
+        (nested(65), false),
+        (nested(124), false),
+        (nested(100_000), false),
+        (r#"{"factor": 1e999}"#.to_owned(), false),
+        (r#""\ud800""#.to_owned(), false),
+    ] {
+        let task = bench.create("echo", json!({ "say": "hello" })).await?;
+        let lease = node.lease(1.0).await?.ok_or("there is a task")?;
+        let body = format!(r#"{{"error": {{"message": "no such voice", "detail": {detail}}}}}"#);
+        let request = bench.http.post(format!("{}/finish", lease.url)).header("x-node-key", &bench.node_key);
+        let request = request.header("content-type", "application/json").body(body);
+        let shown: String = detail.chars().take(80).collect();
+        assert_eq!(request.send().await?.status(), 200, "{shown}");
+        let ended = bench.task(&task).await?;
+        assert_eq!((&ended["status"], &ended["message"]), (&json!("failed"), &json!("no such voice")));
+        let said = &ended["result"]["error"]["detail"];
+        let replaced = said.as_str().is_some_and(|text| text.contains("left out"));
+        assert_eq!(replaced, !is_kept, "{shown}: {said}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn everything_else_is_refused_in_the_shape_of_the_api() -> Outcome {
     let bench = Bench::start().await?;
     let node = bench.register(&["echo"]).await?;
