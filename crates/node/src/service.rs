@@ -150,6 +150,8 @@ impl Service {
             url: String,
         }
         let path = of_lease(node, lease, &format!("files/{file}"));
+        let mime = HeaderValue::from_str(mime)
+            .map_err(|_| Refusal::Refused(format!("{file} has the type {mime:?}, which is no MIME type")))?;
         let request = self.http.put(format!("{}{path}", self.root)).header(CONTENT_TYPE, mime);
         let stored: Option<Stored> = send(request.body(bytes).timeout(FILE_TIMEOUT)).await?;
         let stored =
@@ -186,10 +188,14 @@ fn of_lease(node: &str, lease: &Lease, rest: &str) -> String {
 
 async fn send<T: DeserializeOwned>(request: RequestBuilder) -> Result<Option<T>, Refusal> {
     // The message of reqwest repeats the address; what lies below it says more.
-    let later = |cause: reqwest::Error| Refusal::Later(crate::runners::reason(&cause));
-    let response = request.send().await.map_err(later)?;
+    let failed = |cause: reqwest::Error| match crate::runners::reason(&cause) {
+        // The same request would never be sent.
+        reason if cause.is_builder() => Refusal::Refused(format!("the request cannot be sent: {reason}")),
+        reason => Refusal::Later(reason),
+    };
+    let response = request.send().await.map_err(failed)?;
     let status = response.status();
-    let text = response.text().await.map_err(later)?;
+    let text = response.text().await.map_err(failed)?;
     let failure = serde_json::from_str::<Failure>(&text).ok();
     // A proxy returns 404, too, while the service restarts.
     let is_of_service = failure.is_some();

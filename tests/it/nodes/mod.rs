@@ -6,5 +6,6 @@ pub(crate) mod built_in;
 mod commands;
 mod killed;
 mod real;
+mod servers;
 mod vision;
 mod workers;

@@ -1,0 +1,29 @@
+//! Model servers that respond with what the service does not take.
+
+use inferstore::Inputs;
+use serde_json::json;
+
+use super::bench::Bench;
+use crate::support::responder::{Answer, respond};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_whose_type_is_none_fails_its_task() {
+    let bench = Bench::start().await;
+    let output = json!({ "output": { "type": "file", "mime_type": ["image/png"], "position": 0 } });
+    bench.publish("picture", json!({}), output).await;
+    for mime in ["image/p\u{1}ng", "image/p\u{7f}", "picture"] {
+        let address = respond(move |request| {
+            let file = format!("data:{mime};base64,aGk=");
+            let body = match request.line.as_str() {
+                "POST /predictions" => json!({ "status": "succeeded", "output": file }),
+                _ => json!({ "status": "READY" }),
+            };
+            Some(Answer { code: 200, body: body.to_string(), pause: None })
+        });
+        let node = bench.node(&json!({ "picture": { "cog": address } }));
+        let message = bench.run("picture", Inputs::new()).await.expect_err("it has no type");
+        assert!(message.contains("MIME type"), "{mime:?}: {message}");
+        node.stop().await.expect("the node ends in order");
+    }
+    assert_eq!(bench.earned().await, "0");
+}
