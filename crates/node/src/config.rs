@@ -10,6 +10,9 @@ use url::{Host, Url};
 
 use crate::Error;
 
+/// The longest run that a service gives time for.
+const MAX_RUN: Duration = Duration::from_hours(24);
+
 /// The settings of a node.
 ///
 /// ```
@@ -94,7 +97,7 @@ pub struct ModelConfig {
     pub runner: RunnerConfig,
     /// How many tasks of it run side by side.
     pub side_by_side: usize,
-    /// How long a run may take; what the service allows if nothing is said.
+    /// How long a run may take, at most a day; what the service allows if nothing is said.
     pub time: Option<Duration>,
 }
 
@@ -195,11 +198,11 @@ impl TryFrom<ModelEntry> for ModelConfig {
             }
         };
         let time = entry.seconds.map(Duration::try_from_secs_f64).transpose();
-        Ok(Self {
-            runner,
-            side_by_side: entry.side_by_side.unwrap_or(1),
-            time: time.map_err(|cause| format!("seconds: {cause}"))?,
-        })
+        let time = time.map_err(|cause| format!("seconds: {cause}"))?;
+        if time.is_some_and(|time| time > MAX_RUN) {
+            return Err(format!("seconds: a run takes at most {}", MAX_RUN.as_secs()));
+        }
+        Ok(Self { runner, side_by_side: entry.side_by_side.unwrap_or(1), time })
     }
 }
 
@@ -381,6 +384,7 @@ mod tests {
             ("https://nodes.example", r#"{"command": ["true"], "cog": "http://localhost:5000"}"#),
             ("https://nodes.example", r#"{"cog": "http://localhost:5000", "memory_mib": 5}"#),
             ("https://nodes.example", r#"{"command": ["true"], "seconds": -1}"#),
+            ("https://nodes.example", r#"{"command": ["true"], "seconds": 86401}"#),
             ("https://nodes.example", r#"{"command": ["true"], "typo": 1}"#),
             ("https://nodes.example", r#"{"worker": "none"}"#),
             ("https://nodes.example", r#"{"command": ["true"], "side_by_side": 0}"#),

@@ -51,7 +51,7 @@ pub(crate) async fn run(
             }
         },
         // Dropping the run ends it, with every process that it started.
-        () = keep_alive(node, registered, lease) => {
+        () = keep_alive(node, registered, lease, limit) => {
             tracing::warn!(task, model, "the lease is lost; the run was stopped");
         }
     }
@@ -59,14 +59,14 @@ pub(crate) async fn run(
 }
 
 /// Prolongs the lease until it is lost. A service that does not respond has taken nothing away yet.
-async fn keep_alive(node: &Node, registered: &Registered, lease: &Lease) {
+async fn keep_alive(node: &Node, registered: &Registered, lease: &Lease, limit: Duration) {
     let third = Duration::from_secs_f64((lease.lease_seconds / 3.0).max(0.01));
     // One that gets no response leaves time for another one before the lease ends.
     let mut heartbeats = tokio::time::interval_at(Instant::now() + third, third);
     heartbeats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         heartbeats.tick().await;
-        match node.service.heartbeat(&registered.node, lease, third / 2).await {
+        match node.service.heartbeat(&registered.node, lease, limit, third / 2).await {
             Ok(()) => {}
             Err(Refusal::Later(message)) => tracing::warn!(message, "a heartbeat failed"),
             Err(_) => return,

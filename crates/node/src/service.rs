@@ -127,13 +127,16 @@ impl Service {
         self.post::<Value>(&format!("/{node}/goodbye"), &json!({}), CALL_TIMEOUT).await.map(drop)
     }
 
+    /// Prolongs a lease under which the run may take so long.
     pub(crate) async fn heartbeat(
         &self,
         node: &str,
         lease: &Lease,
+        run: Duration,
         timeout: Duration,
     ) -> Result<(), Refusal> {
-        self.post::<Value>(&of_lease(node, lease, "heartbeat"), &json!({}), timeout).await.map(drop)
+        let heartbeat = of_lease(node, lease, &format!("heartbeat?run_seconds={}", run.as_secs_f64()));
+        self.post::<Value>(&heartbeat, &json!({}), timeout).await.map(drop)
     }
 
     /// Stores a file and returns its URL.

@@ -30,10 +30,15 @@ pub(crate) struct Node {
 
 impl Bench {
     pub(crate) async fn start() -> Self {
+        Self::start_with(|_| {}).await
+    }
+
+    pub(crate) async fn start_with(change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::ephemeral();
         config.nodes = Some(([127, 0, 0, 1], 0).into());
         config.workers = 0;
         config.lease = LEASE;
+        change(&mut config);
         let service = Service::start(config).await.expect("the service starts");
         service.add_account(PUBLISHER, Scope::Personal).await.expect("the name is free");
         let key = service.add_node_key("bench").await.expect("the name is free");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use inferstore::Inputs;
 use serde_json::{Map, Value, json};
 
-use super::bench::Bench;
+use super::bench::{Bench, LEASE};
 use crate::client::Quickly;
 
 fn shell(script: &str) -> Value {
@@ -92,6 +92,20 @@ async fn a_command_that_fails_says_why_and_costs_nothing() {
     }
     node.stop().await.expect("the node ends in order");
     assert_eq!(bench.earned().await, "0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_may_take_as_long_as_its_node_says_though_the_service_allows_less_by_default() {
+    let bench = Bench::start_with(|config| config.limits.run = LEASE / 9).await;
+    bench.publish("thorough", json!({}), json!({ "output": { "type": "string", "position": 0 } })).await;
+    let notes = tempfile::tempdir().expect("a temporary folder");
+    let runs = notes.path().join("runs");
+    let script = format!("echo >> '{}'; sleep 1.5; echo '{{\"output\": \"done\"}}'", runs.display());
+    let node = bench.node(&json!({ "thorough": shell(&script) }));
+    let output = bench.run("thorough", Inputs::new()).await.expect("the run has its time");
+    assert_eq!(output["output"], "done");
+    assert_eq!(std::fs::read_to_string(&runs).expect("it ran"), "\n", "it ran once");
+    node.stop().await.expect("the node ends in order");
 }
 
 #[tokio::test(flavor = "multi_thread")]

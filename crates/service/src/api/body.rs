@@ -85,8 +85,9 @@ const EXPECTED: [(&str, &str); 4] = [
 ];
 
 /// How numbers of a query fail to parse.
-const UNPARSED: [(&str, &str); 3] = [
+const UNPARSED: [(&str, &str); 4] = [
     ("invalid digit found in string", "expected a whole number"),
+    ("invalid float literal", "expected a number"),
     ("cannot parse integer from empty string", "expected a whole number"),
     ("number too large to fit in target type", "the number is too large"),
 ];

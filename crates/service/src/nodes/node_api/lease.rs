@@ -11,13 +11,15 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::{known, lost, unknown};
-use crate::api::{ApiJson, ApiPath, Done, Failure, Success, with_current_urls, with_stored_json};
+use crate::api::{ApiJson, ApiPath, ApiQuery, Done, Failure, Success, with_current_urls, with_stored_json};
 use crate::lifecycle::app::App;
 use crate::nodes::{DispatchedTask, NodeKey};
 use crate::queue::{Lease, Slot};
 
 /// How long a node may wait for a task in one request: proxies cut what is silent for much longer.
 const MAX_WAIT: Duration = Duration::from_secs(30);
+/// The longest run that a node can ask time for.
+const MAX_RUN: Duration = Duration::from_hours(24);
 
 #[derive(Deserialize)]
 pub(super) struct LeaseRequest {
@@ -82,17 +84,29 @@ pub(super) async fn lease(
     }
 }
 
-/// Prolongs a lease, up to twice the time that a run may take.
+#[derive(Deserialize)]
+pub(super) struct HeartbeatQuery {
+    /// How long the node lets the run take; at most a day, and by default as long as a run of this service.
+    run_seconds: Option<f64>,
+}
+
+/// Prolongs a lease, up to twice the time that the run may take.
 pub(super) async fn heartbeat(
     State(app): State<Arc<App>>,
     key: NodeKey,
     ApiPath((node, task, attempt)): ApiPath<(String, String, i64)>,
+    ApiQuery(query): ApiQuery<HeartbeatQuery>,
 ) -> Done {
+    let stated = query.run_seconds.map_or(Ok(Duration::ZERO), Duration::try_from_secs_f64);
+    let stated = stated
+        .map_err(|_| Failure::unprocessable("run_seconds must be a number of seconds, at most 86400"))?;
     known(&app, &key, &node).await?;
     let now = app.clock.now();
     let until = now.after(app.config.lease);
-    // A run has its limit, and fetching inputs and storing outputs take their time too. A node that needs longer is stuck.
-    let oldest = now.before(app.config.limits.run * 2);
+    // The node ends a run at its limit, and fetching inputs and storing outputs take their time too. A node that needs
+    // longer is stuck.
+    let run = stated.min(MAX_RUN).max(app.config.limits.run);
+    let oldest = now.before(run * 2);
     match app.database.heartbeat(&node, &task, attempt, until, Some(oldest)).await? {
         true => Ok(Success::done("prolonged")),
         false => Err(lost()),

@@ -113,6 +113,44 @@ async fn a_node_that_only_says_that_it_is_alive_does_not_keep_its_task() -> Outc
 }
 
 #[tokio::test]
+async fn a_node_keeps_its_task_for_as_long_as_it_says_that_a_run_takes_and_not_for_ever() -> Outcome {
+    const HOUR: f64 = 3_600.0;
+    let mut config = Config::ephemeral().with_controls();
+    config.nodes = Some(([127, 0, 0, 1], 0).into());
+    config.workers = 0;
+    // Longer than by default, so that a day has few heartbeats.
+    config.lease = Duration::from_hours(1);
+    let run_seconds = config.limits.run.as_secs_f64();
+    let bench = Bench::around(Service::start(config).await?).await?;
+    let controls = bench.service.controls()?;
+    bench.publish("echo").await?;
+    for (stated, kept) in [
+        (10.0 * HOUR, 20.0 * HOUR),
+        // The service's own limit leaves time for the files of a short run.
+        (0.5, 2.0 * run_seconds),
+        // The longest that a run may take is a day.
+        (1e9, 48.0 * HOUR),
+    ] {
+        bench.create("echo", json!({ "say": "hello" })).await?;
+        let node = bench.register(&["echo"]).await?;
+        let held = node.lease(1.0).await?.ok_or("there is a task")?;
+        let heartbeat = format!("/heartbeat?run_seconds={stated}");
+        let mut held_for = 0.0;
+        while held_for < kept {
+            assert_eq!(node.of_lease(&held, &heartbeat, &json!({})).await?.0, 200, "{stated}: {held_for} s");
+            let step = (kept - held_for).min(0.5 * HOUR);
+            controls.advance_clock(Duration::from_secs_f64(step)).await?;
+            held_for += step;
+        }
+        controls.advance_clock(Duration::from_secs(1)).await?;
+        assert_eq!(node.of_lease(&held, &heartbeat, &json!({})).await?.0, 409, "{stated}");
+        // What it has computed until then is still its own.
+        assert_eq!(node.finish(&held, "hello").await?, 200, "{stated}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_node_gets_the_files_of_a_service_that_has_moved_under_its_new_address() -> Outcome {
     let folder = tempfile::tempdir()?;
     let start = |storage_url: &str| {
@@ -332,6 +370,8 @@ async fn everything_else_is_refused_in_the_shape_of_the_api() -> Outcome {
         ("/tasks/none/1/finish", json!({ "output": {} }), 409),
         ("/tasks/none/x/finish", json!({ "output": {} }), 422),
         ("/tasks/none/1/heartbeat", json!({}), 409),
+        ("/tasks/none/1/heartbeat?run_seconds=-1", json!({}), 422),
+        ("/tasks/none/1/heartbeat?run_seconds=long", json!({}), 422),
     ] {
         let (status, response) = node.call(path, &body).await?;
         assert_eq!((status, &response["status"]), (expected, &json!("fail")), "{path} {body}: {response}");
