@@ -205,7 +205,8 @@ impl Admin {
     /// Gives an account money or free credits.
     ///
     /// # Errors
-    /// When there is no such account, the amount is not above zero, or the database cannot be written.
+    /// When there is no such account, the amount is not above zero, the account would own more than the largest
+    /// amount, or the database cannot be written.
     pub async fn credit(&self, username: &str, credit: Credit) -> Result<(), Error> {
         let (Credit::Paid(amount) | Credit::Free(amount)) = credit;
         if !amount.is_positive() {

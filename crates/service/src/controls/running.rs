@@ -88,7 +88,8 @@ impl Controls {
     /// Gives an account money or free credits.
     ///
     /// # Errors
-    /// When there is no such account, the amount is not above zero, or the database cannot be written.
+    /// When there is no such account, the amount is not above zero, the account would own more than the largest
+    /// amount, or the database cannot be written.
     pub async fn credit(&self, username: &str, credit: Credit) -> Result<()> {
         Admin::new(&self.app).credit(username, credit).await
     }
@@ -96,7 +97,8 @@ impl Controls {
     /// Sets what an account owns and owes; the books still add up.
     ///
     /// # Errors
-    /// When there is no such account, an amount is below zero, or the database cannot be written.
+    /// When there is no such account, an amount is below zero, the account would own more than the largest amount, or
+    /// the database cannot be written.
     pub async fn set_balance(&self, username: &str, amounts: Amounts) -> Result<()> {
         let doing = "setting a balance";
         let account = Admin::new(&self.app).account(username, doing).await?;

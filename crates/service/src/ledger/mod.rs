@@ -11,10 +11,10 @@ pub(crate) use money::as_number;
 pub use money::{Money, NotMoney};
 pub(crate) use movement::{Movement, Side};
 
-use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::words::words;
+use crate::{Error, Result};
 
 words! {
     /// Where an account keeps money.
@@ -51,6 +51,15 @@ impl Purses {
     /// What can be spent now.
     pub(crate) fn spendable(&self) -> Money {
         Money::from_smallest(self.balance.smallest().saturating_add(self.free.smallest()))
+    }
+
+    /// Fails when an amount more would leave no room for what is held to come back.
+    pub(crate) fn check_room_for(&self, amount: Money) -> Result<()> {
+        let parts = [self.free, self.held, amount];
+        match parts.into_iter().try_fold(self.balance, Money::checked_add) {
+            Some(_) => Ok(()),
+            None => Err(Error::new("moving money", "the account would hold more than the largest amount")),
+        }
     }
 
     /// What is owed, as an amount.
@@ -106,6 +115,8 @@ words! {
         Settle = "settle",
         /// A tester set what a purse holds.
         Set = "set",
+        /// Earnings or revenue would have been more than the largest amount.
+        Overflow = "overflow",
         /// Old movements were added up.
         Carried = "carried",
     }

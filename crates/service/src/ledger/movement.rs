@@ -18,15 +18,17 @@ pub(crate) struct Movement {
 
 impl Movement {
     /// A credit. What was paid in pays a debt first.
-    pub(crate) fn of_credit(account: AccountId, owned: &Purses, credit: Credit) -> Vec<Self> {
+    pub(crate) fn of_credit(account: AccountId, owned: &Purses, credit: Credit) -> Result<Vec<Self>> {
         let given =
             |amount, purse| Self { amount, from: None, to: Some((account, purse)), reason: Reason::Credit };
-        match credit {
+        let (Credit::Paid(amount) | Credit::Free(amount)) = credit;
+        owned.check_room_for(amount)?;
+        Ok(match credit {
             Credit::Free(amount) => vec![given(amount, Purse::Free)],
             Credit::Paid(amount) => {
                 vec![given(amount, Purse::Balance), Self::of_debt(account, amount.min(owned.owed()))]
             }
-        }
+        })
     }
 
     /// Pays a debt from the balance.
@@ -71,7 +73,9 @@ impl Movement {
             };
             Ok(Self { amount, from, to, reason: Reason::Set })
         };
-        amounts.iter().map(movement).collect()
+        let movements = amounts.iter().map(movement).collect::<Result<_>>()?;
+        owned.check_room_for(Money::ZERO)?;
+        Ok(movements)
     }
 
     /// The price of a task that goes back to the purses which it was taken from.
@@ -106,13 +110,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_paid_in_pays_a_debt_and_free_credits_do_not() {
+    fn what_was_paid_in_pays_a_debt_and_free_credits_do_not() -> Result<()> {
         let owned = Purses { debt: money(-3), ..Purses::default() };
         for (paid, settled) in [(2, 2), (3, 3), (10, 3)] {
-            let credit = Movement::of_credit(ACCOUNT, &owned, Credit::Paid(money(paid)));
+            let credit = Movement::of_credit(ACCOUNT, &owned, Credit::Paid(money(paid)))?;
             assert_eq!(amounts(&credit), [paid, settled]);
         }
-        assert_eq!(amounts(&Movement::of_credit(ACCOUNT, &owned, Credit::Free(money(2)))), [2]);
+        assert_eq!(amounts(&Movement::of_credit(ACCOUNT, &owned, Credit::Free(money(2)))?), [2]);
+        Ok(())
     }
 
     #[test]

@@ -70,6 +70,8 @@ macro_rules! conformance {
                 a_member_pays_for_what_it_uploads_for_its_organization
                 an_organization_pays_for_the_files_of_a_member_who_has_left
                 a_credit_beyond_the_largest_amount_is_refused_in_plain_words
+                what_a_task_holds_can_always_come_back
+                earnings_and_revenue_stop_at_the_largest_amount_and_nobody_else_notices
                 sums_beyond_the_largest_amount_are_audited;
             queue: accounts_take_turns_however_many_tasks_each_has
                 a_claim_for_many_slots_gives_each_a_task_of_its_own

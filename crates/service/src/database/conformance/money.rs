@@ -1,9 +1,11 @@
 //! What storage costs, who pays for it, and amounts at the limits of what can be counted.
 
 use super::{Engine, File, Fixture};
+use crate::admin::Refund;
 use crate::clock::Moment;
 use crate::ledger::{Credit, Money, Purse, StorageRate};
 use crate::object_storage::Stored;
+use crate::queue::Cancel;
 
 const DAY: i64 = 86_400_000;
 const RATE: StorageRate = StorageRate { per_gib_day: Money::from_smallest(1_000) };
@@ -128,14 +130,76 @@ pub(crate) async fn an_organization_pays_for_the_files_of_a_member_who_has_left(
 pub(crate) async fn a_credit_beyond_the_largest_amount_is_refused_in_plain_words(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
     let most = Money::from_smallest(i64::MAX);
-    for credit in [Credit::Paid(most), Credit::Free(most)] {
-        fixture.database.credit(fixture.customer, credit, Moment(0)).await.unwrap();
-        let refused = fixture.database.credit(fixture.customer, credit, Moment(0)).await.unwrap_err();
-        let refused = refused.to_string();
+    for (account, credit) in [(fixture.customer, Credit::Paid(most)), (fixture.operator, Credit::Free(most))]
+    {
+        fixture.database.credit(account, credit, Moment(0)).await.unwrap();
+        for further in [Credit::Paid(most), Credit::Free(Money::from_smallest(1))] {
+            let refused = fixture.database.credit(account, further, Moment(0)).await.unwrap_err();
+            let refused = refused.to_string();
+            assert!(refused.contains("would hold more than the largest amount"), "{refused}");
+        }
+        assert_eq!(fixture.database.purses(account).await.unwrap().spendable(), most);
+    }
+    fixture.assert_books_are_right().await;
+}
+
+pub(crate) async fn what_a_task_holds_can_always_come_back(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let (database, customer) = (&fixture.database, fixture.customer);
+    let most = Money::from_smallest(i64::MAX);
+    let one = Money::from_smallest(1);
+    database.credit(customer, Credit::Paid(most), Moment(0)).await.unwrap();
+    let task = fixture.create_task(customer, i64::MAX, Moment(0)).await;
+    for credit in [Credit::Paid(one), Credit::Free(one)] {
+        let refused = database.credit(customer, credit, Moment(0)).await.unwrap_err().to_string();
         assert!(refused.contains("would hold more than the largest amount"), "{refused}");
     }
-    let purses = fixture.database.purses(fixture.customer).await.unwrap();
-    assert_eq!((purses.balance, purses.free), (most, most));
+    let refused = database.set_purses(customer, &[(Purse::Free, one)], Moment(0)).await.unwrap_err();
+    assert!(refused.to_string().contains("would hold more than the largest amount"), "{refused}");
+    assert_eq!(database.cancel(customer, &task, Moment(0)).await.unwrap(), Cancel::Canceled);
+
+    // A refund leaves as much room.
+    let charged = fixture.create_task(customer, 5, Moment(1)).await;
+    fixture.succeed(Moment(1)).await;
+    database.credit(customer, Credit::Free(Money::from_smallest(5)), Moment(2)).await.unwrap();
+    fixture.create_task(customer, i64::MAX, Moment(2)).await;
+    let refused = database.refund(&charged, Moment(2)).await.unwrap_err().to_string();
+    assert!(refused.contains("would hold more than the largest amount"), "{refused}");
+    fixture.succeed(Moment(2)).await;
+    assert!(matches!(database.refund(&charged, Moment(2)).await.unwrap(), Refund::Done { .. }));
+    fixture.assert_books_are_right().await;
+}
+
+pub(crate) async fn earnings_and_revenue_stop_at_the_largest_amount_and_nobody_else_notices(
+    engine: impl Engine,
+) {
+    let fixture = Fixture::new(engine).await;
+    let (database, customer) = (&fixture.database, fixture.customer);
+    let most = Money::from_smallest(i64::MAX);
+    let mut tasks = Vec::new();
+    for second in 0..3 {
+        database.credit(customer, Credit::Paid(most), Moment(second)).await.unwrap();
+        tasks.push(fixture.create_task(customer, i64::MAX, Moment(second)).await);
+        fixture.succeed(Moment(second)).await;
+        let purses = database.purses(customer).await.unwrap();
+        assert_eq!((purses.spendable(), purses.held), (Money::ZERO, Money::ZERO));
+        assert_eq!(database.purses(fixture.operator).await.unwrap().earnings, most);
+    }
+    fixture.assert_books_are_right().await;
+    database.set_purses(fixture.operator, &[(Purse::Revenue, most)], Moment(3)).await.unwrap();
+    fixture.upload(customer, customer, &File::of_size(1 << 30), Moment(0)).await;
+    assert_eq!(database.charge_storage(RATE, Moment(DAY)).await.unwrap(), 1);
+    for _ in 0..2 {
+        let accounts = database.accounts().await.unwrap();
+        let (_, purses) = accounts.iter().find(|(account, _)| account.id == fixture.operator).unwrap();
+        assert_eq!((purses.earnings, purses.revenue), (most, most));
+        fixture.assert_books_are_right().await;
+        database.consolidate().await.unwrap();
+    }
+    // What was earned beyond it is not there to be refunded.
+    assert!(matches!(database.refund(&tasks[0], Moment(DAY)).await.unwrap(), Refund::Done { .. }));
+    let none_left = Refund::EarningsTooSmall { earnings: Money::ZERO };
+    assert_eq!(database.refund(&tasks[1], Moment(DAY)).await.unwrap(), none_left);
     fixture.assert_books_are_right().await;
 }
 

@@ -38,7 +38,8 @@ impl Accounts for PostgresDatabase {
     async fn accounts(&self) -> Result<Vec<(Account, Purses)>> {
         // One statement, so that money that moves meanwhile is not seen twice.
         let select = "SELECT id, username, scope, wallet_address, bucket, balance, free, held, debt, \
-             earnings + coalesce(more_earnings, 0)::bigint, revenue + coalesce(more_revenue, 0)::bigint \
+             least(earnings + coalesce(more_earnings, 0), 9223372036854775807)::bigint, \
+             least(revenue + coalesce(more_revenue, 0), 9223372036854775807)::bigint \
              FROM accounts JOIN purses ON purses.account = accounts.id LEFT JOIN ( \
                SELECT account, sum(amount) FILTER (WHERE purse = 'earnings') AS more_earnings, \
                  sum(amount) FILTER (WHERE purse = 'revenue') AS more_revenue \

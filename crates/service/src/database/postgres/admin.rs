@@ -176,6 +176,7 @@ async fn refund(tx: &Transaction<'_>, task: &str, now: Moment) -> Outcome<Refund
     if earnings < amount {
         return Ok(Refund::EarningsTooSmall { earnings });
     }
+    purses(tx, charged.account).await?.check_room_for(amount)?;
     let from = Some((charged.publisher, Purse::Earnings));
     let price = Split { free: charged.free, balance: charged.balance };
     let refund = Movement::of_return(from, charged.account, price, Reason::Refund);

@@ -3,26 +3,12 @@
 
 use super::PostgresDatabase;
 use super::failure::{Outcome, statement, transaction};
+use super::movements::add_changes_where;
 use super::statements::{all, column, one, run};
 use crate::Result;
 
 /// How many rows one transaction adds up.
 const BATCH: i64 = 5_000;
-
-/// Locks purses in one order, as every transaction does that locks several.
-const ADD_PURSE_CHANGES: &str = "WITH added AS ( \
-       DELETE FROM purse_changes WHERE id IN ( \
-         SELECT id FROM purse_changes ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED) \
-       RETURNING account, purse, amount), \
-     sums AS ( \
-       SELECT account, coalesce(sum(amount) FILTER (WHERE purse = 'earnings'), 0)::bigint AS earnings, \
-         coalesce(sum(amount) FILTER (WHERE purse = 'revenue'), 0)::bigint AS revenue \
-       FROM added GROUP BY account), \
-     locked AS (SELECT account FROM purses WHERE account IN (SELECT account FROM sums) ORDER BY account FOR UPDATE), \
-     summed AS ( \
-       UPDATE purses SET earnings = purses.earnings + sums.earnings, revenue = purses.revenue + sums.revenue \
-       FROM sums JOIN locked USING (account) WHERE purses.account = sums.account) \
-     SELECT count(*) FROM added";
 
 const ADD_MODEL_USES: &str = "WITH added AS ( \
        DELETE FROM model_uses WHERE id IN ( \
@@ -51,7 +37,10 @@ const DELETE_TURNS: &str = "DELETE FROM turns USING unnest($1::bigint[], $2::tex
 
 impl PostgresDatabase {
     pub(super) async fn add_up(&self) -> Result<()> {
-        for sum in [ADD_PURSE_CHANGES, ADD_MODEL_USES] {
+        let add_purse_changes = add_changes_where(
+            "id IN (SELECT id FROM purse_changes ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED)",
+        );
+        for sum in [&*add_purse_changes, ADD_MODEL_USES] {
             loop {
                 let added: i64 = statement!(self, |db| one(db, sum, &[&BATCH], column))?;
                 if added < BATCH {

@@ -104,7 +104,7 @@ async fn set_purses(
 pub(super) async fn credit(tx: &Transaction<'_>, account: AccountId, credit: Credit, now: Moment) -> Outcome {
     lock(tx, &[account]).await?;
     let owned = purses(tx, account).await?;
-    move_all(tx, Movement::of_credit(account, &owned, credit), None, now).await
+    move_all(tx, Movement::of_credit(account, &owned, credit)?, None, now).await
 }
 
 /// Charges an account for what it stored up to now, and for what it owes; false when that makes no smallest unit yet.

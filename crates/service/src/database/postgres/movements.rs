@@ -4,7 +4,7 @@ use deadpool_postgres::Transaction;
 use tokio_postgres::Row;
 
 use super::failure::Outcome;
-use super::statements::{first, one, run};
+use super::statements::{column, first, one, run};
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
@@ -18,12 +18,12 @@ pub(super) async fn lock(tx: &Transaction<'_>, accounts: &[AccountId]) -> Outcom
     Ok(())
 }
 
-/// What a purse holds, with what is still to be added to it.
+/// What a purse holds, with what is still to be added to it, up to the largest amount.
 const PURSES: &str = "SELECT balance, free, held, debt, \
-     earnings + (SELECT coalesce(sum(amount), 0) FROM purse_changes \
-                 WHERE purse_changes.account = purses.account AND purse = 'earnings')::bigint, \
-     revenue + (SELECT coalesce(sum(amount), 0) FROM purse_changes \
-                WHERE purse_changes.account = purses.account AND purse = 'revenue')::bigint \
+     least(earnings + (SELECT coalesce(sum(amount), 0) FROM purse_changes \
+       WHERE purse_changes.account = purses.account AND purse = 'earnings'), 9223372036854775807)::bigint, \
+     least(revenue + (SELECT coalesce(sum(amount), 0) FROM purse_changes \
+       WHERE purse_changes.account = purses.account AND purse = 'revenue'), 9223372036854775807)::bigint \
      FROM purses WHERE account = $1";
 
 pub(super) fn read_purses(row: &Row, from: usize) -> Result<Purses, tokio_postgres::Error> {
@@ -38,19 +38,37 @@ pub(super) async fn purses(
     Ok(first(db, PURSES, &[&account], |row| read_purses(row, 0)).await?.unwrap_or_default())
 }
 
+/// Adds the rows of `purse_changes` that fulfil a condition to their purses; returns how many there were. What a purse
+/// would hold beyond the largest amount leaves the ledger: no customer's task fails for what a publisher has earned.
+/// Purses are locked in one order, as every transaction does that locks several.
+pub(super) fn add_changes_where(condition: &str) -> String {
+    format!(
+        "WITH added AS (DELETE FROM purse_changes WHERE {condition} RETURNING account, purse, amount), \
+         locked AS (SELECT account, earnings, revenue FROM purses \
+           WHERE account IN (SELECT account FROM added) ORDER BY account FOR UPDATE), \
+         sums AS ( \
+           SELECT account, earnings + coalesce(sum(amount) FILTER (WHERE purse = 'earnings'), 0) AS earnings, \
+             revenue + coalesce(sum(amount) FILTER (WHERE purse = 'revenue'), 0) AS revenue \
+           FROM added JOIN locked USING (account) GROUP BY account, earnings, revenue), \
+         summed AS ( \
+           UPDATE purses SET earnings = least(sums.earnings, 9223372036854775807)::bigint, \
+             revenue = least(sums.revenue, 9223372036854775807)::bigint \
+           FROM sums WHERE purses.account = sums.account), \
+         overflow AS ( \
+           INSERT INTO movements (at, amount, from_account, from_purse, reason) \
+           SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, \
+             least(excess - part * 9223372036854775807, 9223372036854775807)::bigint, account, purse, 'overflow' \
+           FROM sums CROSS JOIN LATERAL (VALUES ('earnings', earnings - 9223372036854775807), \
+               ('revenue', revenue - 9223372036854775807)) AS beyond (purse, excess) \
+             CROSS JOIN LATERAL generate_series(0, div(excess - 1, 9223372036854775807)) AS parts (part) \
+           WHERE excess > 0) \
+         SELECT count(*) FROM added"
+    )
+}
+
 /// Adds what is still to be added to the purses of an account, which the transaction has locked.
 pub(super) async fn add_changes(tx: &Transaction<'_>, account: AccountId) -> Outcome {
-    run(
-        tx,
-        "WITH added AS (DELETE FROM purse_changes WHERE account = $1 RETURNING purse, amount) \
-         UPDATE purses SET \
-           earnings = earnings + (SELECT coalesce(sum(amount), 0) FROM added WHERE purse = 'earnings')::bigint, \
-           revenue = revenue + (SELECT coalesce(sum(amount), 0) FROM added WHERE purse = 'revenue')::bigint \
-         WHERE account = $1",
-        &[&account],
-    )
-    .await?;
-    Ok(())
+    one::<i64>(tx, &add_changes_where("account = $1"), &[&account], column).await.map(drop)
 }
 
 /// Moves amounts from one purse to another, for the task with this sequence if for one, and writes the rows that prove

@@ -149,6 +149,7 @@ fn refund(db: &Connection, task: &str, now: Moment) -> Result<Refund> {
     if earnings < amount {
         return Ok(Refund::EarningsTooSmall { earnings });
     }
+    purses(db, charged.account)?.check_room_for(amount)?;
     let from = Some((charged.publisher, Purse::Earnings));
     let price = Split { free: charged.free, balance: charged.balance };
     let refund = Movement::of_return(from, charged.account, price, Reason::Refund);

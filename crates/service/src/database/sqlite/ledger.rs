@@ -205,7 +205,7 @@ const AUDITS: &[(&str, &str)] = &[
 ];
 
 pub(super) fn credit(db: &Connection, account: AccountId, credit: Credit, now: Moment) -> Result<()> {
-    move_all(db, Movement::of_credit(account, &purses(db, account)?, credit), None, now)
+    move_all(db, Movement::of_credit(account, &purses(db, account)?, credit)?, None, now)
 }
 
 /// Charges an account for what it stored up to now, and for what it owes; false when that makes no smallest unit yet.

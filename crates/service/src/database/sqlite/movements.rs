@@ -7,7 +7,7 @@ use super::statements::Statements as _;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::record;
-use crate::ledger::{Meter, Money, Movement, Purse, Purses, Side};
+use crate::ledger::{Meter, Money, Movement, Purse, Purses, Reason, Side};
 use crate::{Error, Result};
 
 /// Moves an amount from one purse to another and writes the row that proves it. Nothing moves when the
@@ -21,10 +21,27 @@ pub(super) fn move_money(db: &Connection, movement: Movement, task: Option<&str>
     if let Some((account, purse)) = from {
         add(db, account, purse, -amount.smallest())?;
     }
+    if let Some((account, purse @ (Purse::Earnings | Purse::Revenue))) = to {
+        make_room(db, account, purse, amount, now)?;
+    }
     if let Some((account, purse)) = to {
         add(db, account, purse, amount.smallest())?;
     }
     Ok(())
+}
+
+/// Moves out of the ledger what a purse would hold beyond the largest amount: no customer's task fails for what a
+/// publisher has earned.
+fn make_room(db: &Connection, account: AccountId, purse: Purse, amount: Money, now: Moment) -> Result<()> {
+    let kept = *purses(db, account)?.of(purse);
+    if kept.checked_add(amount).is_some() {
+        return Ok(());
+    }
+    let room = i64::MAX - kept.smallest();
+    let excess = Money::from_smallest(amount.smallest() - room);
+    let from = Some((account, purse));
+    record(db, Movement { amount: excess, from, to: None, reason: Reason::Overflow }, None, now)?;
+    add(db, account, purse, -excess.smallest())
 }
 
 /// The same for several movements.
