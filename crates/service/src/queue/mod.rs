@@ -280,9 +280,11 @@ pub(crate) trait Queue: Send + Sync {
     async fn claim(&self, slots: &[Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Claim>> {
         self.finish_and_claim(&[], slots, rules, now).await.map(|(_, claims)| claims)
     }
-    /// Ends a lease in order: the task can be claimed at once, and the lease does not count as an attempt.
+    /// Ends a lease in order, unless it has ended or expired: the task can be claimed at once, and the lease does not
+    /// count as an attempt.
     async fn release(&self, node: &str, task: &str, attempt: i64, now: Moment) -> Result<()>;
-    /// Fails the tasks that are abandoned, and gives their prices back. Returns how many.
+    /// Fails the tasks that are abandoned, and gives their prices back. Returns how many. One that cannot be failed is
+    /// left for later, here as in a claim.
     async fn fail_abandoned(&self, which: Abandoned, now: Moment) -> Result<usize>;
     /// Prolongs a lease; false when it is no longer the node's, or began before the oldest that is prolonged.
     async fn heartbeat(

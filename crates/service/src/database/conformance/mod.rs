@@ -43,6 +43,8 @@ pub(crate) const MODEL: &str = "echo";
 pub(crate) trait Engine: Send + Sync + Sized {
     /// Opens the database. Opened once more, it is as after a crash.
     async fn open(&self) -> Arc<dyn Database>;
+    /// Runs SQL that any engine knows beside the database, to damage what it keeps.
+    async fn execute(&self, sql: &str);
 }
 
 /// Runs every test of conformance for an engine, given an expression that makes an empty one.
@@ -77,6 +79,9 @@ macro_rules! conformance {
                 a_claim_for_many_slots_gives_each_a_task_of_its_own
                 an_account_has_so_many_unfinished_and_so_many_running_tasks
                 a_released_lease_is_free_at_once_and_does_not_count
+                a_lease_that_ends_in_order_is_released_once_however_often_that_is_reported
+                a_lease_that_has_expired_counts_although_its_node_leaves_in_order_later
+                a_task_that_cannot_be_failed_keeps_no_other_task_from_being_claimed_or_failed
                 a_text_holds_any_character_and_finds_nothing_else
                 a_task_that_no_live_node_serves_fails_and_its_money_is_released
                 a_task_that_no_node_takes_over_for_long_fails_although_a_node_says_that_it_serves_the_model

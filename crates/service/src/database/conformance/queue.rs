@@ -8,7 +8,8 @@ use crate::clock::Moment;
 use crate::ledger::{Credit, Money};
 use crate::object_storage::{Object, OutputLimits, OutputStored};
 use crate::queue::{
-    Abandoned, Cancel, Claim, Created, Ending, InsufficientBalance, Lease, LeaseRules, NewTask, Slot, Status,
+    Abandoned, Cancel, Claim, Created, Ending, InsufficientBalance, Lease, LeaseRules, NewTask, NodeEnd,
+    Slot, Status,
 };
 
 const NOW: Moment = Moment(1_000_000);
@@ -148,6 +149,77 @@ pub(crate) async fn a_released_lease_is_free_at_once_and_does_not_count(engine: 
     }
     let lease = fixture.claim_one(NOW).await.unwrap();
     fixture.finish(&lease, NOW).await;
+}
+
+pub(crate) async fn a_lease_that_ends_in_order_is_released_once_however_often_that_is_reported(
+    engine: impl Engine,
+) {
+    let fixture = Fixture::new(engine).await;
+    fixture.create(fixture.customer, u32::MAX).await;
+    let lease = fixture.claim_one(NOW).await.unwrap();
+    for _ in 0..2 {
+        fixture.database.release("node", &lease.task, lease.attempt, NOW).await.unwrap();
+    }
+    fixture.database.node_ended("node", NodeEnd::Left, NOW).await.unwrap();
+    // The two attempts that it has are not more for that.
+    let mut now = NOW;
+    for attempt in 2..=3 {
+        assert_eq!(fixture.claim_one(now).await.unwrap().attempt, attempt);
+        now = now.after(RULES.length * 2);
+    }
+    assert!(fixture.claim_one(now).await.is_none());
+    let task = fixture.database.task(fixture.customer, &lease.task).await.unwrap().unwrap();
+    assert_eq!(task.status, Status::Failed);
+}
+
+pub(crate) async fn a_lease_that_has_expired_counts_although_its_node_leaves_in_order_later(
+    engine: impl Engine,
+) {
+    let fixture = Fixture::new(engine).await;
+    fixture.create(fixture.customer, u32::MAX).await;
+    let mut now = NOW;
+    for attempt in 1..=2 {
+        let lease = fixture.claim_one(now).await.unwrap();
+        assert_eq!(lease.attempt, attempt);
+        now = now.after(RULES.length * 2);
+        fixture.database.release("node", &lease.task, attempt, now).await.unwrap();
+        fixture.database.node_ended("node", NodeEnd::Left, now).await.unwrap();
+    }
+    assert!(fixture.claim_one(now).await.is_none());
+}
+
+pub(crate) async fn a_task_that_cannot_be_failed_keeps_no_other_task_from_being_claimed_or_failed(
+    engine: impl Engine,
+) {
+    let fixture = Fixture::new(engine).await;
+    let rules = LeaseRules { attempts: 1, ..RULES };
+    let slots = [slot("node"), slot("node")];
+    fixture.database.credit(fixture.customer, Credit::Paid(Money::from_smallest(5)), NOW).await.unwrap();
+    let damaged = fixture.create_task(fixture.customer, 5, NOW).await;
+    let abandoned = fixture.create_task(fixture.customer, 0, NOW).await;
+    assert_eq!(fixture.claim(rules, &slots, NOW).await.iter().flatten().count(), 2);
+    let damage = format!("UPDATE tasks SET held_balance = 9223372036854775807 WHERE id = '{damaged}'");
+    fixture.engine.execute(&damage).await;
+    let status =
+        async |task: &str| fixture.database.task(fixture.customer, task).await.unwrap().unwrap().status;
+
+    let later = NOW.after(RULES.length * 2);
+    let all = Abandoned { expired_before: later, live_since: later, unclaimed_before: later };
+    assert_eq!(fixture.database.fail_abandoned(all, later).await.unwrap(), 1);
+    assert_eq!((status(&damaged).await, status(&abandoned).await), (Status::Computing, Status::Failed));
+
+    let later = later.after(RULES.length * 2);
+    let queued = fixture.create_task(fixture.customer, 0, later).await;
+    let claimed: Vec<_> = fixture.claim(rules, &slots, later).await.into_iter().flatten().collect();
+    assert_eq!(claimed.iter().map(|lease| &*lease.task).collect::<Vec<_>>(), [&*queued]);
+    assert_eq!(status(&damaged).await, Status::Computing);
+
+    // It fails as soon as that is possible again.
+    fixture.engine.execute(&format!("UPDATE tasks SET held_balance = 5 WHERE id = '{damaged}'")).await;
+    let later = later.after(RULES.length * 2);
+    fixture.claim(rules, &slots, later).await;
+    assert_eq!(status(&damaged).await, Status::Failed);
+    assert_eq!(fixture.database.purses(fixture.customer).await.unwrap().balance.smallest(), 5);
 }
 
 pub(crate) async fn a_task_that_no_live_node_serves_fails_and_its_money_is_released(engine: impl Engine) {

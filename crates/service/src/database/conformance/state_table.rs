@@ -257,7 +257,8 @@ async fn take<E: Engine>(fixture: &mut Fixture<E>, expected: &mut Expected, step
                 false => fixture.database.node_ended(&name(node), NodeEnd::Died, now).await.unwrap(),
             }
             for task in &mut expected.tasks {
-                if task.status == Status::Computing && task.node == node {
+                let is_leased = task.status == Status::Computing && task.lease_until >= now.0;
+                if is_leased && task.node == node {
                     task.lease_until = now.0 - 1;
                     task.releases += i64::from(in_order);
                 }

@@ -93,7 +93,7 @@ impl Queue for PostgresDatabase {
         statement!(self, |db| run(
             db,
             "UPDATE tasks SET lease_until = $4, releases = releases + 1 \
-             WHERE id = $1 AND status = 'computing' AND node = $2 AND attempt = $3",
+             WHERE id = $1 AND status = 'computing' AND node = $2 AND attempt = $3 AND lease_until > $4",
             &[&task, &node, &attempt, &expired],
         ))
         .map(|_| ())
@@ -112,7 +112,8 @@ impl Queue for PostgresDatabase {
         ))?;
         let mut failed = 0;
         for task in &abandoned {
-            failed += usize::from(self.fail(task, ABANDONED.to_owned(), expired_before, now).await?);
+            let message = ABANDONED.to_owned();
+            failed += usize::from(self.fail_or_postpone(task, message, expired_before, now, now).await?);
         }
         Ok(failed)
     }
@@ -165,7 +166,7 @@ impl Queue for PostgresDatabase {
             db,
             "WITH gone AS (DELETE FROM nodes WHERE id = $1) \
              UPDATE tasks SET lease_until = $2, releases = releases + $3 \
-             WHERE status = 'computing' AND node = $1",
+             WHERE status = 'computing' AND node = $1 AND lease_until > $2",
             &[&node, &expired, &releases],
         ))
         .map(|_| ())

@@ -95,8 +95,8 @@ impl Queue for SqliteDatabase {
     }
 
     async fn release(&self, node: &str, task: &str, attempt: i64, now: Moment) -> Result<()> {
-        let release = "UPDATE tasks SET lease_until = ?, releases = releases + 1 \
-             WHERE id = ? AND status = 'computing' AND node = ? AND attempt = ?";
+        let release = "UPDATE tasks SET lease_until = ?1, releases = releases + 1 \
+             WHERE id = ?2 AND status = 'computing' AND node = ?3 AND attempt = ?4 AND lease_until > ?1";
         self.run(release, (now.0 - 1, task.to_owned(), node.to_owned(), attempt)).await.map(drop)
     }
 
@@ -150,8 +150,8 @@ impl Queue for SqliteDatabase {
         let node = node.to_owned();
         self.write(move |db| {
             db.run("DELETE FROM nodes WHERE id = ?", [&node])?;
-            let expire = "UPDATE tasks SET lease_until = ?, releases = releases + ? \
-                          WHERE status = 'computing' AND node = ?";
+            let expire = "UPDATE tasks SET lease_until = ?1, releases = releases + ?2 \
+                          WHERE status = 'computing' AND node = ?3 AND lease_until > ?1";
             db.run(expire, params![now.0 - 1, end == NodeEnd::Left, node])?;
             Ok(())
         })

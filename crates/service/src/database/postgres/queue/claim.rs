@@ -185,7 +185,8 @@ impl PostgresDatabase {
                         break;
                     }
                 } else {
-                    self.fail(task, not_survived(*attempts), expired_before, now).await?;
+                    let until = now.after(rules.length);
+                    self.fail_or_postpone(task, not_survived(*attempts), expired_before, until, now).await?;
                 }
             }
             if claimable > 0 {

@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 
 use super::super::PostgresDatabase;
 use super::super::failure::{Outcome, statement};
-use super::super::statements::{column, one};
+use super::super::statements::{column, one, run};
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
@@ -114,21 +114,33 @@ pub(super) async fn finish(
 }
 
 impl PostgresDatabase {
-    /// Fails a task, if its lease expired before a moment and is still the latest one.
-    pub(super) async fn fail(
+    /// Fails a task, if its lease expired before a moment and is still the latest one. One whose money cannot be moved,
+    /// such as in damaged books, counts as leased until a moment, so that all others are claimed meanwhile.
+    pub(super) async fn fail_or_postpone(
         &self,
         task: &Expired,
         message: String,
         expired_before: Moment,
+        until: Moment,
         now: Moment,
     ) -> Result<bool> {
         let detail = detail_of(&message);
         let before = Some(expired_before);
-        statement!(self, |db| one(
+        let failed = statement!(self, |db| one(
             db,
             FAIL,
             &[&task.id, &task.node, &task.attempt, &message, &detail, &now, &before],
             column,
-        ))
+        ));
+        match failed {
+            Err(cause) if !cause.is_unavailable() && !cause.is_in_doubt() => {
+                tracing::error!(%cause, task = task.id, "a task cannot be failed; it is tried again later");
+                let postpone = "UPDATE tasks SET lease_until = $4 \
+                     WHERE id = $1 AND status = 'computing' AND node = $2 AND attempt = $3";
+                statement!(self, |db| run(db, postpone, &[&task.id, &task.node, &task.attempt, &until]))?;
+                Ok(false)
+            }
+            failed => failed,
+        }
     }
 }

@@ -146,4 +146,8 @@ impl Engine for Empty {
     async fn open(&self) -> Arc<dyn Database> {
         Arc::new(self.process().await)
     }
+
+    async fn execute(&self, sql: &str) {
+        self.execute(sql).await;
+    }
 }

@@ -101,7 +101,7 @@ fn claim_one(db: &Connection, slot: &Slot, rules: LeaseRules, now: Moment) -> Re
         if attempts < rules.attempts {
             return lease(db, sequence, node, rules, now).map(Some);
         }
-        fail(db, &id, not_survived(attempts), now)?;
+        fail_or_postpone(db, &id, not_survived(attempts), now.after(rules.length), now)?;
     }
     loop {
         let next = params![models, rules.max_running, node, slot.max_running];
@@ -128,14 +128,35 @@ pub(super) fn fail_abandoned(db: &Connection, which: Abandoned, now: Moment) -> 
         params![expired_before, live_since, unclaimed_before],
         |row| row.get(0),
     )?;
+    let mut failed = 0;
     for id in &abandoned {
-        fail(db, id, ABANDONED.to_owned(), now)?;
+        failed += usize::from(fail_or_postpone(db, id, ABANDONED.to_owned(), now, now)?);
     }
-    Ok(abandoned.len())
+    Ok(failed)
 }
 
-fn fail(db: &Connection, task: &str, message: String, now: Moment) -> Result<()> {
-    end(db, task, &Ending::Error { detail: detail_of(&message), message }, now)
+/// Fails a task. One whose money cannot be moved, such as in damaged books, counts as leased until a moment, so that
+/// all others are claimed meanwhile.
+fn fail_or_postpone(
+    db: &Connection,
+    task: &str,
+    message: String,
+    until: Moment,
+    now: Moment,
+) -> Result<bool> {
+    db.run("SAVEPOINT failing", [])?;
+    let ended = end(db, task, &Ending::Error { detail: detail_of(&message), message }, now);
+    if let Err(cause) = &ended {
+        // SQLite rolls back the whole transaction by itself when the disk is full.
+        if db.is_autocommit() {
+            return Err(cause.again());
+        }
+        tracing::error!(%cause, task, "a task cannot be failed; it is tried again later");
+        db.run("ROLLBACK TO failing", [])?;
+        db.run("UPDATE tasks SET lease_until = ? WHERE id = ?", params![until, task])?;
+    }
+    db.run("RELEASE failing", [])?;
+    Ok(ended.is_ok())
 }
 
 fn lease(db: &Connection, sequence: i64, node: &str, rules: LeaseRules, now: Moment) -> Result<Lease> {

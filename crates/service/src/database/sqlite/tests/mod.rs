@@ -41,6 +41,10 @@ impl Engine for Folder {
     async fn open(&self) -> Arc<dyn Database> {
         Arc::new(self.sqlite().await)
     }
+
+    async fn execute(&self, sql: &str) {
+        rusqlite::Connection::open(self.file()).unwrap().execute_batch(sql).unwrap();
+    }
 }
 
 conformance!(crate::database::sqlite::tests::Folder::new());
