@@ -20,15 +20,18 @@ const MAX_PAGES: usize = 500;
 
 /// What every request reads.
 pub(super) struct Caches {
-    pub(super) keys: Cache<(KeptKey, Account)>,
-    pub(super) models: Cache<Arc<Published>>,
-    pages: Cache<Arc<ModelPage>>,
+    pub(super) keys: Arc<Cache<(KeptKey, Account)>>,
+    pub(super) models: Arc<Cache<Arc<Published>>>,
+    pages: Arc<Cache<Arc<ModelPage>>>,
 }
 
 impl Default for Caches {
     fn default() -> Self {
-        let (keys, models) = (Cache::new(MAX_ENTRIES), Cache::new(MAX_ENTRIES));
-        Self { keys, models, pages: Cache::new(MAX_PAGES) }
+        Self {
+            keys: Arc::new(Cache::new(MAX_ENTRIES)),
+            models: Arc::new(Cache::new(MAX_ENTRIES)),
+            pages: Arc::new(Cache::new(MAX_PAGES)),
+        }
     }
 }
 
@@ -44,9 +47,7 @@ impl Caches {
     }
 
     /// Invalidates what is known of models when the guards are dropped.
-    pub(super) fn invalidate_models(
-        &self,
-    ) -> (Invalidation<'_, Arc<Published>>, Invalidation<'_, Arc<ModelPage>>) {
+    pub(super) fn invalidate_models(&self) -> (Invalidation<Arc<Published>>, Invalidation<Arc<ModelPage>>) {
         (self.models.invalidate(), self.pages.invalidate())
     }
 }
@@ -98,10 +99,10 @@ impl<V: Clone> Cache<V> {
 }
 
 impl<V> Cache<V> {
-    /// Invalidates all entries when the guard is dropped: hold it around a write, so that a write whose
-    /// caller goes away counts as well.
-    pub(crate) fn invalidate(&self) -> Invalidation<'_, V> {
-        Invalidation(self)
+    /// Invalidates all entries when the guard is dropped, after a write. The write itself has to own it: the caller
+    /// may go away before.
+    pub(crate) fn invalidate(self: &Arc<Self>) -> Invalidation<V> {
+        Invalidation(Arc::clone(self))
     }
 
     fn lock(&self) -> MutexGuard<'_, State<V>> {
@@ -110,9 +111,9 @@ impl<V> Cache<V> {
 }
 
 /// Invalidates a cache when it is dropped.
-pub(crate) struct Invalidation<'a, V>(&'a Cache<V>);
+pub(crate) struct Invalidation<V>(Arc<Cache<V>>);
 
-impl<V> Drop for Invalidation<'_, V> {
+impl<V> Drop for Invalidation<V> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.invalidations += 1;
@@ -130,7 +131,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_entry_is_used_until_it_expires_or_is_invalidated() -> Result<()> {
-        let cache = Cache::new(10);
+        let cache = Arc::new(Cache::new(10));
         assert_eq!(read(&cache, 1).await?, Some(1));
         assert_eq!(read(&cache, 2).await?, Some(1));
         tokio::time::advance(LIFETIME).await;
@@ -142,7 +143,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_read_that_began_before_a_write_is_not_kept() -> Result<()> {
-        let cache = Cache::new(10);
+        let cache = Arc::new(Cache::new(10));
         let begun_before = cache.get_or_read("key", || async {
             drop(cache.invalidate());
             Ok(Some(1))

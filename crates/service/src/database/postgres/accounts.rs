@@ -62,22 +62,20 @@ impl Accounts for PostgresDatabase {
     }
 
     async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<()> {
-        let added = {
-            let _invalidation = self.caches.keys.invalidate();
-            statement!(self, |db| add_key(db, owner, key, now))
-        };
-        self.changes.announce(Change::Keys);
-        added
+        let key = key.clone();
+        self.write_and_announce(Change::Keys, async move |database| {
+            statement!(database, |db| add_key(db, owner, &key, now))
+        })
+        .await
     }
 
     async fn revoke_key(&self, id: &str, now: Moment) -> Result<bool> {
-        let revoked = {
-            let _invalidation = self.caches.keys.invalidate();
-            let revoke = "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
-            statement!(self, |db| run(db, revoke, &[&id, &now]))
-        };
-        self.changes.announce(Change::Keys);
-        Ok(revoked? > 0)
+        let id = id.to_owned();
+        let revoke = "UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL";
+        let revoked = self.write_and_announce(Change::Keys, async move |database| {
+            statement!(database, |db| run(db, revoke, &[&id, &now]))
+        });
+        Ok(revoked.await? > 0)
     }
 
     async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>> {

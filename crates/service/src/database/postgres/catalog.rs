@@ -78,12 +78,11 @@ impl Catalog for PostgresDatabase {
     }
 
     async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64> {
-        let changed = {
-            let _invalidation = self.caches.invalidate_models();
-            transaction!(self, |tx| publish(tx, models, existing))
-        };
-        self.changes.announce(Change::Models);
-        changed
+        let models = models.to_vec();
+        self.write_and_announce(Change::Models, async move |database| {
+            transaction!(database, |tx| publish(tx, &models, existing))
+        })
+        .await
     }
 
     async fn publish_version(
@@ -93,12 +92,12 @@ impl Catalog for PostgresDatabase {
         version: &NewVersion,
         now: Moment,
     ) -> Result<Option<bool>> {
-        let published = {
-            let _invalidation = self.caches.invalidate_models();
-            transaction!(self, |tx| publish_version(tx, owner, model, version, now))
-        };
-        self.changes.announce(Change::Models);
-        published
+        let model = model.to_owned();
+        let version = version.clone();
+        self.write_and_announce(Change::Models, async move |database| {
+            transaction!(database, |tx| publish_version(tx, owner, &model, &version, now))
+        })
+        .await
     }
 
     async fn forget_uses(&self, now: Moment) -> Result<()> {
@@ -109,17 +108,16 @@ impl Catalog for PostgresDatabase {
     async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool> {
         let is_public = change.visibility.map(|visibility| visibility == Visibility::Public);
         let ModelChange { price, is_verified, is_playground, .. } = change;
-        let changed = {
-            let _invalidation = self.caches.invalidate_models();
-            let update = "UPDATE models SET price = coalesce($2, price), is_public = coalesce($3, is_public), \
-                          is_verified = coalesce($4, is_verified), \
-                          is_playground = coalesce($5, is_playground), updated_at = $6 WHERE id = $1";
+        let model = model.to_owned();
+        let update = "UPDATE models SET price = coalesce($2, price), is_public = coalesce($3, is_public), \
+                      is_verified = coalesce($4, is_verified), \
+                      is_playground = coalesce($5, is_playground), updated_at = $6 WHERE id = $1";
+        let changed = self.write_and_announce(Change::Models, async move |database| {
             let values: [&(dyn ToSql + Sync); 6] =
                 [&model, &price, &is_public, &is_verified, &is_playground, &now];
-            statement!(self, |db| run(db, update, &values))
-        };
-        self.changes.announce(Change::Models);
-        Ok(changed? > 0)
+            statement!(database, |db| run(db, update, &values))
+        });
+        Ok(changed.await? > 0)
     }
 }
 

@@ -10,10 +10,12 @@ use tokio::sync::{Notify, mpsc};
 use tokio_postgres::{AsyncMessage, Config};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::PostgresDatabase;
 use super::failure::{Failure, describe};
 use super::tls::Tls;
 use crate::database::QueueChange;
 use crate::database::cache::Caches;
+use crate::{Error, Result};
 
 /// The channel of all processes that share the database.
 const CHANNEL: &str = "inferstore";
@@ -39,6 +41,15 @@ impl Change {
             Self::Queued(model) => format!("queued {model}"),
             Self::Keys => "keys".to_owned(),
             Self::Models => "models".to_owned(),
+        }
+    }
+
+    /// Invalidates the caches of what has changed.
+    fn invalidate(&self, caches: &Caches) {
+        match self {
+            Self::Queued(_) => {}
+            Self::Keys => drop(caches.keys.invalidate()),
+            Self::Models => drop(caches.invalidate_models()),
         }
     }
 
@@ -105,6 +116,29 @@ impl Changes {
 
     pub(super) fn stop(&self) {
         self.stop.cancel();
+    }
+}
+
+impl PostgresDatabase {
+    /// Runs a write, then invalidates the caches of this process and of others, also when the caller has gone away.
+    pub(super) async fn write_and_announce<T, F>(
+        &self,
+        change: Change,
+        write: impl FnOnce(Self) -> F,
+    ) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let database = self.clone();
+        let write = write(self.clone());
+        let written = tokio::spawn(async move {
+            let written = write.await;
+            change.invalidate(&database.caches);
+            database.changes.announce(change);
+            written
+        });
+        written.await.map_err(|cause| Error::new("writing to the database", cause))?
     }
 }
 
@@ -183,8 +217,7 @@ impl Listener {
             Some(Change::Queued(model)) => {
                 let _ = self.sender.try_send(QueueChange::Queued(model));
             }
-            Some(Change::Keys) => drop(self.caches.keys.invalidate()),
-            Some(Change::Models) => drop(self.caches.invalidate_models()),
+            Some(change) => change.invalidate(&self.caches),
             // A newer version may send other words.
             None => {}
         }

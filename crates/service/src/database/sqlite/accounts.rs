@@ -73,14 +73,15 @@ impl Accounts for SqliteDatabase {
 
     async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<()> {
         let key = key.clone();
-        let _invalidation = self.caches.keys.invalidate();
-        self.write(move |db| add_key(db, owner, &key, now)).await
+        let invalidation = self.caches.keys.invalidate();
+        self.write_guarded(invalidation, move |db| add_key(db, owner, &key, now)).await
     }
 
     async fn revoke_key(&self, id: &str, now: Moment) -> Result<bool> {
-        let _invalidation = self.caches.keys.invalidate();
+        let id = id.to_owned();
+        let invalidation = self.caches.keys.invalidate();
         let revoke = "UPDATE api_keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL";
-        Ok(self.run(revoke, (now, id.to_owned())).await? > 0)
+        self.write_guarded(invalidation, move |db| Ok(db.run(revoke, params![now, id])? > 0)).await
     }
 
     async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>> {

@@ -92,8 +92,8 @@ impl Catalog for SqliteDatabase {
 
     async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64> {
         let models = models.to_vec();
-        let _invalidation = self.caches.invalidate_models();
-        self.write(move |db| publish(db, &models, existing)).await
+        let invalidation = self.caches.invalidate_models();
+        self.write_guarded(invalidation, move |db| publish(db, &models, existing)).await
     }
 
     async fn publish_version(
@@ -104,8 +104,8 @@ impl Catalog for SqliteDatabase {
         now: Moment,
     ) -> Result<Option<bool>> {
         let (model, version) = (model.to_owned(), version.clone());
-        let _invalidation = self.caches.invalidate_models();
-        self.write(move |db| {
+        let invalidation = self.caches.invalidate_models();
+        self.write_guarded(invalidation, move |db| {
             let own = "SELECT 1 FROM models WHERE id = ? AND owner = ?";
             if !db.is_there(own, params![model, owner])? {
                 return Ok(None);
@@ -121,14 +121,14 @@ impl Catalog for SqliteDatabase {
     }
 
     async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool> {
-        let _invalidation = self.caches.invalidate_models();
+        let invalidation = self.caches.invalidate_models();
         let ModelChange { price, visibility, is_verified, is_playground } = change;
         let is_public = visibility.map(|visibility| visibility == Visibility::Public);
         let update = "UPDATE models SET price = coalesce(?, price), is_public = coalesce(?, is_public), \
                       is_verified = coalesce(?, is_verified), \
                       is_playground = coalesce(?, is_playground), updated_at = ? WHERE id = ?";
         let values = (price, is_public, is_verified, is_playground, now, model.to_owned());
-        Ok(self.run(update, values).await? > 0)
+        self.write_guarded(invalidation, move |db| Ok(db.run(update, values)? > 0)).await
     }
 }
 

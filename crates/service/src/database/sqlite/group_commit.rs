@@ -121,6 +121,17 @@ impl SqliteDatabase {
         response.await.unwrap_or_else(|_| Err(lost()))
     }
 
+    /// The same for a write after which something has to follow: the guard is dropped after the commit, also when the
+    /// caller has gone away.
+    pub(super) async fn write_guarded<T: Send + 'static>(
+        &self,
+        guard: impl Send + 'static,
+        work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (value, _) = self.write(move |db| Ok((work(db)?, guard))).await?;
+        Ok(value)
+    }
+
     /// Runs something with the connection that writes to itself, outside of a transaction.
     pub(super) async fn exclusively<T: Send + 'static>(
         &self,

@@ -61,8 +61,13 @@ impl Maintenance for SqliteDatabase {
 
     async fn replace_from(&self, backup: &Path) -> Result<Vec<String>> {
         let backup = path(backup)?;
-        let _invalidations = (self.caches.keys.invalidate(), self.caches.invalidate_models());
-        self.exclusively(move |db| replace(db, &backup)).await
+        let invalidations = (self.caches.keys.invalidate(), self.caches.invalidate_models());
+        self.exclusively(move |db| {
+            let replaced = replace(db, &backup);
+            drop(invalidations);
+            replaced
+        })
+        .await
     }
 
     #[cfg(test)]

@@ -26,6 +26,10 @@ const TASKS: usize = 60;
 const CUT: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
      WHERE datname = current_database() AND pid <> pg_backend_pid()";
 
+/// The connections that wait for a lock.
+const WAITING: &str =
+    "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+
 fn slot(node: &str) -> Slot {
     Slot { node: node.to_owned(), models: [MODEL.to_owned()].into(), max_running: u32::MAX }
 }
@@ -229,6 +233,63 @@ async fn a_queued_task_and_a_revoked_key_are_known_to_other_processes_at_once() 
     };
     tokio::time::timeout(Duration::from_secs(5), forgotten).await.unwrap();
     assert!(one.published(MODEL).await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revoked_key_is_known_to_all_processes_although_who_revoked_it_did_not_wait() {
+    let fixture = Fixture::new(Empty::new()).await;
+    let (one, other) = (fixture.engine.process().await, fixture.engine.process().await);
+    assert_eq!(other.queue_changed().await, QueueChange::Any);
+    let key = NewKey::draw(&fixture.random).unwrap();
+    one.add_key(fixture.customer, &key.kept, NOW).await.unwrap();
+    let (blocker, watcher) = (other.connection().await.unwrap(), other.connection().await.unwrap());
+    blocker.batch_execute("BEGIN; LOCK TABLE api_keys IN SHARE MODE").await.unwrap();
+    let is_waiting = async { while watcher.query(WAITING, &[]).await.unwrap().is_empty() {} };
+    tokio::select! {
+        revoked = one.revoke_key(&key.kept.id, NOW) => panic!("it waits for the lock: {revoked:?}"),
+        () = is_waiting => {}
+    }
+    for process in [&one, &other] {
+        assert!(process.key(&key.kept.id).await.unwrap().is_some(), "it is in the cache from now on");
+    }
+    blocker.batch_execute("COMMIT").await.unwrap();
+    let forgotten = async {
+        while one.key(&key.kept.id).await.unwrap().is_some()
+            || other.key(&key.kept.id).await.unwrap().is_some()
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), forgotten).await.unwrap();
+}
+
+/// Earnings are added to purses that others change meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_added_up_while_its_purses_are_locked_is_neither_lost_nor_counted_twice() {
+    let fixture = Fixture::new(Empty::new()).await;
+    let process = fixture.engine.process().await;
+    for second in 0..2 {
+        let most = Credit::Paid(Money::from_smallest(i64::MAX));
+        process.credit(fixture.customer, most, NOW).await.unwrap();
+        fixture.create_task(fixture.customer, i64::MAX, NOW).await;
+        fixture.succeed(Moment(second)).await;
+        let (blocker, watcher) = (process.connection().await.unwrap(), process.connection().await.unwrap());
+        let change = format!(
+            "BEGIN; UPDATE purses SET earnings = earnings - 7 * {second} WHERE account = {0}; \
+             INSERT INTO movements (at, amount, from_account, from_purse, reason) \
+             SELECT 0, 7, {0}, 'earnings', 'set' WHERE {second} > 0",
+            fixture.operator.0
+        );
+        blocker.batch_execute(&change).await.unwrap();
+        let commit = async {
+            while watcher.query(WAITING, &[]).await.unwrap().is_empty() {}
+            blocker.batch_execute("COMMIT").await.unwrap();
+        };
+        let (added_up, ()) = tokio::join!(process.consolidate(), commit);
+        added_up.unwrap();
+        assert_eq!(process.purses(fixture.operator).await.unwrap().earnings.smallest(), i64::MAX);
+        assert_eq!(process.audit().await.unwrap().faults, [""; 0]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

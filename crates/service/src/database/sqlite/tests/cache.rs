@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use super::Folder;
-use crate::accounts::NewKey;
+use super::group_commit::occupy;
+use crate::accounts::{Accounts as _, NewKey};
 use crate::catalog::{ModelChange, Visibility};
 use crate::clock::Moment;
-use crate::database::Database;
 use crate::database::conformance::{Engine, Fixture, MODEL};
+use crate::database::{Database, Maintenance as _};
 use crate::ledger::Money;
 
 /// Longer than an entry lives.
@@ -30,6 +31,23 @@ async fn a_revoked_key_ends_at_once_here_and_within_ten_seconds_elsewhere() {
 
     here.database.add_key(here.customer, &key, Moment(2)).await.unwrap();
     assert!(here.database.key(&key.id).await.unwrap().is_some(), "a key that is added again is valid");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_revoked_key_ends_at_once_although_who_revoked_it_did_not_wait() {
+    let fixture = Fixture::new(Folder::new()).await;
+    let database = fixture.engine.sqlite().await;
+    let key = NewKey::draw(&fixture.random).unwrap().kept;
+    database.add_key(fixture.customer, &key, Moment(0)).await.unwrap();
+    let busy = occupy(&database).await;
+    {
+        let mut gone = std::pin::pin!(database.revoke_key(&key.id, Moment(1)));
+        assert!(futures_util::poll!(&mut gone).is_pending());
+    }
+    assert!(database.key(&key.id).await.unwrap().is_some(), "it is in memory from now on");
+    let (written, ()) = tokio::join!(database.check_writer(), async { drop(busy) });
+    written.unwrap();
+    assert!(database.key(&key.id).await.unwrap().is_none());
 }
 
 #[tokio::test(start_paused = true)]

@@ -43,7 +43,7 @@ async fn is_kept(database: &SqliteDatabase, name: &str) -> bool {
 }
 
 /// Keeps the thread that writes busy until the sender is dropped, so that writes gather.
-async fn occupy(database: &SqliteDatabase) -> mpsc::Sender<()> {
+pub(super) async fn occupy(database: &SqliteDatabase) -> mpsc::Sender<()> {
     let (end, ended) = mpsc::channel::<()>();
     let mut busy = std::pin::pin!(database.exclusively(move |_| Ok(ended.recv().is_ok())));
     assert!(futures_util::poll!(&mut busy).is_pending());
