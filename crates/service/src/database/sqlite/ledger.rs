@@ -202,6 +202,23 @@ const AUDITS: &[(&str, &str)] = &[
          WHERE a.stored_bytes <> coalesce(s.bytes, 0)",
         "the metered bytes are not those of the files that it pays for",
     ),
+    (
+        "WITH listed AS ( \
+           SELECT owner, folder, category, count(*) AS files, sum(size) AS bytes FROM objects \
+           WHERE owner IS NOT NULL GROUP BY owner, folder, category) \
+         SELECT format('%s/%s of account %d', folder, category, owner), \
+                coalesce(u.bytes, 0), coalesce(l.bytes, 0) \
+         FROM folder_usage u FULL JOIN listed l USING (owner, folder, category) \
+         WHERE coalesce(u.bytes, 0) <> coalesce(l.bytes, 0) OR coalesce(u.files, 0) <> coalesce(l.files, 0)",
+        "the usage of a folder is not that of its files",
+    ),
+    (
+        "SELECT format('account %d', account), 0, count(*) FROM tasks \
+         WHERE status = 'in_queue' AND NOT EXISTS ( \
+           SELECT 1 FROM turns WHERE turns.account = tasks.account AND turns.model = tasks.model) \
+         GROUP BY account",
+        "queued tasks have no turn, so they are never claimed",
+    ),
 ];
 
 pub(super) fn credit(db: &Connection, account: AccountId, credit: Credit, now: Moment) -> Result<()> {

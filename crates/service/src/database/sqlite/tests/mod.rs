@@ -6,6 +6,7 @@ mod backup;
 mod cache;
 mod checkpoints;
 mod group_commit;
+mod locks;
 mod plans;
 mod upgrade;
 
