@@ -58,8 +58,8 @@ impl Error {
         Self { kind: Kind::Setting, ..Self::new(doing, cause) }
     }
 
-    /// The same for an engine that others keep, such as an object store, and that is busy or cannot be reached:
-    /// a retry may succeed.
+    /// The same for an engine that others keep or use, such as an object store, and that is busy or cannot be reached:
+    /// nothing was done, and a retry may succeed.
     pub(crate) fn unavailable(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
         Self { kind: Kind::Unavailable, ..Self::new(doing, cause) }
     }
@@ -106,7 +106,7 @@ impl Error {
         self.disk.is_some()
     }
 
-    /// Whether a retry may succeed, because an engine that others keep cannot be reached now.
+    /// Whether a retry may succeed, because an engine that others keep or use is busy or cannot be reached now.
     pub(crate) const fn is_unavailable(&self) -> bool {
         matches!(self.kind, Kind::Unavailable)
     }

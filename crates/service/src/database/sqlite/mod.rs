@@ -47,7 +47,7 @@ const SCHEMA: &[&str] = &[
 ];
 
 /// How long SQLite waits for a lock of another connection.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How many KiB of pages a connection keeps in memory.
 const PAGE_CACHE: i64 = 8 * 1024;
@@ -147,6 +147,11 @@ fn failure(doing: impl Into<String>, cause: rusqlite::Error) -> Error {
         code if matches!(code & 0xff, 3 | 8 | 14) => Some(DiskFailure::NotWritable),
         _ => None,
     });
+    // SQLITE_BUSY, SQLITE_LOCKED: nothing was done.
+    if extended.is_some_and(|code| matches!(code & 0xff, 5 | 6)) {
+        return Error::unavailable(doing, cause)
+            .with_hint("another program keeps the database locked; end it, or wait until it has ended");
+    }
     let error = Error::new(doing, cause).with_disk_failure(disk);
     // SQLITE_CORRUPT, SQLITE_NOTADB
     if extended.is_some_and(|code| matches!(code & 0xff, 11 | 26)) {

@@ -1,8 +1,29 @@
-//! An audit of damaged rows.
+//! Another program that holds the lock of the file, and an audit of damaged rows.
+
+use std::time::Duration;
+
+use rusqlite::Connection;
 
 use super::Folder;
+use crate::accounts::Accounts as _;
 use crate::clock::Moment;
+use crate::database::Maintenance as _;
 use crate::database::conformance::{Engine as _, File, Fixture};
+
+#[tokio::test]
+async fn a_write_that_another_program_does_not_let_begin_may_be_tried_again() {
+    let folder = Folder::new();
+    let database = folder.sqlite().await;
+    let no_wait = database.exclusively(|db| Ok(db.busy_timeout(Duration::ZERO)?));
+    no_wait.await.unwrap();
+    let other = Connection::open(folder.file()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let refused = database.check_writer().await.unwrap_err();
+    assert!(refused.is_unavailable(), "{refused}");
+    assert!(database.account("absent").await.unwrap().is_none(), "reads go on");
+    other.execute_batch("ROLLBACK").unwrap();
+    database.check_writer().await.unwrap();
+}
 
 #[tokio::test]
 async fn an_audit_finds_usage_that_is_not_that_of_the_files_and_queued_tasks_without_a_turn() {
