@@ -95,7 +95,10 @@ fn set_synchronous(connection: &Connection, durability: Durability) -> rusqlite:
         Durability::Full => "FULL",
         Durability::None => "OFF",
     };
-    connection.pragma_update(None, "synchronous", synchronous)
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    // On macOS, a sync alone ends in the cache of the disk.
+    connection.pragma_update(None, "fullfsync", durability == Durability::Full)?;
+    connection.pragma_update(None, "checkpoint_fullfsync", durability == Durability::Full)
 }
 
 /// A connection that is used by one thread at a time.

@@ -1,14 +1,15 @@
-//! Another program that holds the lock of the file, and an audit of damaged rows.
+//! Another program that holds the lock of the file, what reaches the disk, and an audit of damaged rows.
 
 use std::time::Duration;
 
 use rusqlite::Connection;
 
+use super::super::SqliteDatabase;
 use super::Folder;
 use crate::accounts::Accounts as _;
 use crate::clock::Moment;
-use crate::database::Maintenance as _;
 use crate::database::conformance::{Engine as _, File, Fixture};
+use crate::database::{Durability, Maintenance as _};
 
 #[tokio::test]
 async fn a_write_that_another_program_does_not_let_begin_may_be_tried_again() {
@@ -23,6 +24,19 @@ async fn a_write_that_another_program_does_not_let_begin_may_be_tried_again() {
     assert!(database.account("absent").await.unwrap().is_none(), "reads go on");
     other.execute_batch("ROLLBACK").unwrap();
     database.check_writer().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_commit_reaches_the_disk_where_a_sync_alone_ends_in_its_cache() {
+    for (durability, is_full) in [(Durability::Full, 1), (Durability::None, 0)] {
+        let folder = Folder::new();
+        let database = SqliteDatabase::open(&folder.file(), durability).await.unwrap();
+        let read = database.exclusively(|db| {
+            let read = |pragma| db.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
+            Ok([read("fullfsync")?, read("checkpoint_fullfsync")?])
+        });
+        assert_eq!(read.await.unwrap(), [is_full; 2]);
+    }
 }
 
 #[tokio::test]
