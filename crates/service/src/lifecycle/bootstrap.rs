@@ -39,8 +39,26 @@ pub(crate) async fn bootstrap(
 
 #[cfg(test)]
 mod tests {
+    use crate::ledger::Money;
     use crate::lifecycle::config::Config;
     use crate::{Error, Service};
+
+    #[tokio::test]
+    async fn amounts_that_the_first_account_cannot_have_are_wrong_settings() {
+        let largest = i64::MAX;
+        for (balance, free_balance) in [(-5, 0), (0, -5), (largest, 1)] {
+            let mut config = Config::ephemeral();
+            config.first_account.balance = Money::from_smallest(balance);
+            config.first_account.free_balance = Money::from_smallest(free_balance);
+            let refused = Service::start(config).await.err();
+            assert!(
+                refused
+                    .as_ref()
+                    .is_some_and(|refused| refused.is_setting() && refused.to_string().contains("balance")),
+                "{refused:?}"
+            );
+        }
+    }
 
     #[tokio::test]
     async fn a_service_has_a_key_for_its_first_account_until_one_was_read() -> Result<(), Error> {

@@ -13,10 +13,11 @@ use url::Url;
 
 #[cfg(feature = "controls")]
 use crate::controls::ControlsConfig;
-use crate::ledger::Money;
+use crate::ledger::{Money, Purses};
 use crate::lifecycle::cluster::{DatabaseUrl, NotASetting, Roles};
 use crate::object_storage::S3Config;
 use crate::queue::InsufficientBalance;
+use crate::{Error, Result};
 
 /// Where a service keeps its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,6 +162,23 @@ pub struct FirstAccount {
     pub free_balance: Money,
     /// Its API key; drawn when there is none.
     pub api_key: Option<String>,
+}
+
+impl FirstAccount {
+    /// Fails when it cannot begin with its balances.
+    pub(crate) fn check(&self) -> Result<()> {
+        let Self { balance, free_balance, .. } = *self;
+        let begins = Purses { balance, free: free_balance, ..Purses::default() };
+        if balance < Money::ZERO || free_balance < Money::ZERO || begins.check_room_for(Money::ZERO).is_err()
+        {
+            let cause = format!(
+                "the first account cannot begin with a balance of {balance} and {free_balance} free credits: neither \
+                 is below zero, nor both together above the largest amount"
+            );
+            return Err(Error::setting("reading the settings", cause));
+        }
+        Ok(())
+    }
 }
 
 impl std::fmt::Debug for FirstAccount {

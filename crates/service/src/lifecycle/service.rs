@@ -96,6 +96,7 @@ impl Service {
             let cause = "controls for testers are for one process with a database of its own";
             return Err(Error::new("reading the settings", cause));
         }
+        config.first_account.check()?;
         let random = Randomness::new(config.seed);
         let max_connections = config.limits.max_connections.min(file_limit::raise());
         let folder = Folder::open(&config.data, config.allow_unlocked_folder)?;
