@@ -105,7 +105,12 @@ pub(crate) trait Settings: Send + Sync {
     async fn setting(&self, name: &str) -> Result<Option<String>>;
     /// The value of a setting; the given one is kept and returned when there is none yet.
     async fn setting_or(&self, name: &str, value: &str) -> Result<String>;
+    /// Sets a setting, whatever it was.
+    async fn set_setting(&self, name: &str, value: &str) -> Result<()>;
 }
+
+/// The setting that lists the latest hours of service.
+pub(crate) const HOURS_OF_SERVICE: &str = "hours of service";
 
 /// The setting that names the first account, once it was made.
 pub(crate) const FIRST_ACCOUNT: &str = "first account";

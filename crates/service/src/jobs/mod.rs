@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::Result;
 use crate::clock::Moment;
+use crate::database::{Database, HOURS_OF_SERVICE};
 use crate::ledger::StorageRate;
 use crate::lifecycle::app::App;
 use crate::object_storage::SETTLING_INTERVAL;
@@ -18,8 +19,9 @@ use crate::queue::Abandoned;
 /// The longest interval between two looks at expired leases.
 const MAX_LEASE_INTERVAL: Duration = Duration::from_mins(1);
 
-/// How long a task whose lease has expired waits at most for a node that says that it serves its model.
-const MAX_UNCLAIMED: Duration = Duration::from_hours(24);
+/// For how many hours of service a task whose lease has expired waits at most for a node that says that it serves its
+/// model.
+const MAX_UNCLAIMED: usize = 24;
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -37,7 +39,7 @@ struct Job {
     run: for<'a> fn(&'a App) -> BoxFuture<'a, Result<()>>,
 }
 
-fn jobs(app: &App) -> [Job; 6] {
+fn jobs(app: &App) -> [Job; 7] {
     let job =
         |name, interval, run| Job { name, is_due_at_start: false, needs_heartbeats: false, interval, run };
     let at_start = |name, interval, run| Job { is_due_at_start: true, ..job(name, interval, run) };
@@ -45,6 +47,7 @@ fn jobs(app: &App) -> [Job; 6] {
     [
         at_start("storage billing", app.config.storage_billing_interval, |app| Box::pin(bill_storage(app))),
         Job { needs_heartbeats: true, ..job("expired leases", leases, |app| Box::pin(fail_abandoned(app))) },
+        job("hours of service", HOUR, |app| Box::pin(note_hour(&*app.database, app.clock.real_time()))),
         at_start("retention", HOUR, |app| Box::pin(delete_old(app))),
         at_start("sweeper", HOUR, |app| Box::pin(app.objects.run_sweeper(app))),
         job("consolidation", CONSOLIDATION_INTERVAL, |app| Box::pin(app.database.consolidate())),
@@ -67,14 +70,38 @@ async fn fail_abandoned(app: &App) -> Result<()> {
     let expired_before = now.before(app.config.lease_grace);
     let live_since = now.before(app.config.lease);
     // Neither downtime nor what a tester sets the clock ahead by is time in which a node could take a task over.
-    let had_time = app.started.elapsed() > MAX_UNCLAIMED + app.config.lease_grace;
-    let unclaimed_before = if had_time { expired_before.before(MAX_UNCLAIMED) } else { Moment(i64::MIN) };
+    let hours = hours_of_service(&*app.database).await?;
+    let unclaimed_before = match hours.len().checked_sub(MAX_UNCLAIMED + 1) {
+        // In the time of the tester, like the leases.
+        Some(first) => Moment(hours[first].saturating_add(app.clock.ahead())).before(app.config.lease_grace),
+        None => Moment(i64::MIN),
+    };
     let which = Abandoned { expired_before, live_since, unclaimed_before };
     let failed = app.database.fail_abandoned(which, now).await?;
     if failed > 0 {
         tracing::warn!(failed, "tasks fail because no node took them over");
     }
     Ok(())
+}
+
+/// When the latest hours of service ended, in whichever process: an hour of one that is stopped earlier does not count.
+async fn hours_of_service(database: &dyn Database) -> Result<Vec<i64>> {
+    let kept = database.setting(HOURS_OF_SERVICE).await?;
+    Ok(kept.and_then(|kept| serde_json::from_str(&kept).ok()).unwrap_or_default())
+}
+
+/// Notes that an hour of service has ended.
+async fn note_hour(database: &dyn Database, now: Moment) -> Result<()> {
+    let mut hours = hours_of_service(database).await?;
+    // The clock may have been set back. And a tester runs all jobs at any time.
+    hours.retain(|hour| *hour <= now.0);
+    if hours.last().is_some_and(|last| Moment(*last) > now.before(HOUR / 2)) {
+        return Ok(());
+    }
+    hours.push(now.0);
+    let first = hours.len().saturating_sub(MAX_UNCLAIMED + 1);
+    let hours = serde_json::json!(hours[first..]);
+    database.set_setting(HOURS_OF_SERVICE, &hours.to_string()).await
 }
 
 /// Retention: deletes tasks that ended long ago and adds old movements of money up, if the settings say so.
@@ -141,6 +168,7 @@ mod tests {
     use crate::accounts::{NewAccount, Scope};
     use crate::ledger::Money;
     use crate::object_storage::Target;
+    use crate::queue::{InsufficientBalance, LeaseRules, NewTask, Slot};
     use crate::{Config, Error, Service};
 
     #[tokio::test]
@@ -163,6 +191,60 @@ mod tests {
             app.clock.advance(Duration::from_mins(minutes));
             run_if_due(app, &job, &mut last_success).await?;
             assert_eq!(RUNS.load(Ordering::SeqCst), runs);
+        }
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_task_that_no_node_takes_over_gives_its_price_back_although_the_service_restarts_every_night()
+    -> Result<()> {
+        let folder = tempfile::tempdir().map_err(|cause| Error::new("creating a folder", cause))?;
+        let mut config = Config::folder(folder.path());
+        config.workers = 0;
+        let service = Service::start(config.clone()).await?;
+        let database = &service.app.database;
+        let now = service.app.clock.now();
+        let began = now.before(HOUR * 72);
+        let customer = service.admin.account("demo", "trying").await?.id;
+        let before = database.purses(customer).await?;
+        let models = database.all_models(1, 0).await?;
+        let model = models[0].model.clone();
+        let published = database.published(&model).await?;
+        let version = published.ok_or_else(|| Error::new("trying", "there is no model"))?.version.id;
+        let task = NewTask {
+            id: "task".to_owned(),
+            account: customer,
+            model: model.clone(),
+            version,
+            publisher: customer,
+            price: Money::from_smallest(5),
+            input: "{}".to_owned(),
+        };
+        database.create_task(&task, InsufficientBalance::Refuse, 1, began).await?;
+        database.node_seen("broken", std::slice::from_ref(&model), began).await?;
+        let slot = Slot { node: "broken".to_owned(), models: [model.clone()].into(), max_running: 1 };
+        let rules = LeaseRules {
+            length: config.lease,
+            attempts: 5,
+            max_running: 1,
+            expired_before: Moment(i64::MAX),
+        };
+        database.claim(&[slot], rules, began).await?;
+        service.shutdown().await;
+
+        // Days of twenty hours.
+        for (day, fails) in [(0, false), (1, true)] {
+            let service = Service::start(config.clone()).await?;
+            let database = &service.app.database;
+            for hour in 1..=20 {
+                note_hour(&**database, began.after(HOUR * (day * 24 + hour))).await?;
+            }
+            // The node is there, and leases nothing.
+            database.node_seen("broken", std::slice::from_ref(&model), now.after(HOUR)).await?;
+            fail_abandoned(&service.app).await?;
+            let has_failed = database.purses(customer).await? == before;
+            assert_eq!(has_failed, fails, "after day {day}");
+            service.shutdown().await;
         }
         Ok(())
     }

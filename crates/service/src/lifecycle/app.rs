@@ -1,7 +1,6 @@
 //! What every part of a running service shares.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use inferstore_fetch::Fetcher;
 use tokio::sync::Semaphore;
@@ -24,8 +23,6 @@ use crate::random::Randomness;
 pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) clock: Clock,
-    /// When this service was started.
-    pub(crate) started: Instant,
     pub(crate) random: Randomness,
     pub(crate) database: Arc<dyn Database>,
     pub(crate) objects: Arc<Objects>,

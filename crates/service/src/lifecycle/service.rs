@@ -179,7 +179,6 @@ impl Service {
             downloads: Arc::new(Semaphore::new(max_connections.div_ceil(DOWNLOADS_SHARE))),
             uploads: AccountLimit::new(limits.max_requests),
             admin_requests: TaskTracker::new(),
-            started: Instant::now(),
             request_rate: config.request_rate.map(RateLimit::new),
             config,
             clock,

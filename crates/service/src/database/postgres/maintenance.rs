@@ -15,6 +15,10 @@ use crate::database::{Bootstrap, Bootstrapped, FIRST_ACCOUNT, Maintenance, Setti
 use crate::ledger::Credit;
 use crate::{Error, Result};
 
+/// Sets a setting, whatever it was.
+const SET_SETTING: &str = "INSERT INTO settings (name, value) VALUES ($1, $2) \
+     ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+
 #[async_trait]
 impl Settings for PostgresDatabase {
     async fn setting(&self, name: &str) -> Result<Option<String>> {
@@ -26,6 +30,10 @@ impl Settings for PostgresDatabase {
         let insert = "INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING";
         statement!(self, |db| run(db, insert, &[&name, &value]))?;
         Ok(self.setting(name).await?.unwrap_or_else(|| value.to_owned()))
+    }
+
+    async fn set_setting(&self, name: &str, value: &str) -> Result<()> {
+        statement!(self, |db| run(db, SET_SETTING, &[&name, &value])).map(|_| ())
     }
 }
 
@@ -42,9 +50,7 @@ impl Maintenance for PostgresDatabase {
 
     async fn check_writer(&self) -> Result<()> {
         // A reading statement would succeed on a standby, and on a full disk.
-        let write = "INSERT INTO settings (name, value) VALUES ('health check', '') \
-                     ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-        statement!(self, |db| run(db, write, &[])).map(|_| ())
+        self.set_setting("health check", "").await
     }
 
     async fn backup_to(&self, _: &Path) -> Result<Vec<String>> {
@@ -87,9 +93,7 @@ async fn bootstrap(tx: &Transaction<'_>, begin: &Bootstrap, now: Moment) -> Outc
     if is_key_new {
         let owner = one(tx, "SELECT id FROM accounts WHERE username = $1", &[username], column).await?;
         add_key(tx, owner, &begin.key, now).await?;
-        let keep = "INSERT INTO settings (name, value) VALUES ($1, $2) \
-                    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
-        run(tx, keep, &[&UNSHOWN_KEY, &begin.key.id]).await?;
+        run(tx, SET_SETTING, &[&UNSHOWN_KEY, &begin.key.id]).await?;
     }
     Ok(Bootstrapped { operator, is_key_new })
 }

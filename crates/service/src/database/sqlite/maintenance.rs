@@ -31,9 +31,17 @@ impl Settings for SqliteDatabase {
         })
         .await
     }
+
+    async fn set_setting(&self, name: &str, value: &str) -> Result<()> {
+        self.run(SET_SETTING, (name.to_owned(), value.to_owned())).await.map(drop)
+    }
 }
 
 impl Sharing for SqliteDatabase {}
+
+/// Sets a setting, whatever it was.
+const SET_SETTING: &str = "INSERT INTO settings (name, value) VALUES (?, ?) \
+     ON CONFLICT DO UPDATE SET value = excluded.value";
 
 #[async_trait]
 impl Maintenance for SqliteDatabase {
@@ -49,9 +57,7 @@ impl Maintenance for SqliteDatabase {
 
     async fn check_writer(&self) -> Result<()> {
         // An empty transaction would not touch the disk.
-        let write = "INSERT INTO settings (name, value) VALUES ('health check', '') \
-                     ON CONFLICT DO UPDATE SET value = excluded.value";
-        self.run(write, []).await.map(drop)
+        self.set_setting("health check", "").await
     }
 
     async fn backup_to(&self, file: &Path) -> Result<Vec<String>> {
@@ -101,7 +107,7 @@ fn bootstrap(db: &Connection, begin: &Bootstrap, now: Moment) -> Result<Bootstra
     if is_key_new {
         let owner = db.one("SELECT id FROM accounts WHERE username = ?", [username], column)?;
         add_key(db, owner, &begin.key, now)?;
-        db.run("INSERT OR REPLACE INTO settings (name, value) VALUES (?, ?)", [UNSHOWN_KEY, &begin.key.id])?;
+        db.run(SET_SETTING, [UNSHOWN_KEY, &begin.key.id])?;
     }
     Ok(Bootstrapped { operator, is_key_new })
 }
