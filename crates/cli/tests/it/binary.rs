@@ -444,3 +444,36 @@ fn a_service_whose_key_is_in_the_keyring_leaves_it_there_when_its_address_change
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     assert_eq!(names.filter(|name| name.starts_with("entry-")).count(), 1, "of the address before is none");
 }
+
+#[test]
+fn a_model_process_whose_service_is_gone_ends_in_the_middle_of_a_run() {
+    let cli = Cli::new();
+    let pipe = cli.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("it starts").success());
+    let mut process = inferstore()
+        .args(["model-worker", "1000000", "1073741824"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut stdin = process.stdin.take().expect("it is piped");
+    let request = serde_json::json!({
+        "model": "color-extraction",
+        "folder": cli.folder.path(),
+        "inputs": { "input": pipe },
+        "files": ["input"],
+        "seconds": 60,
+        "measure": false,
+    });
+    writeln!(stdin, "{request}").expect("it is sent");
+    // It opens when the run reads it, and the run waits for its content.
+    let _content = std::fs::File::options().write(true).open(&pipe).expect("it is there");
+    drop(stdin);
+    let begun = Instant::now();
+    while process.try_wait().expect("it was started").is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it goes on without its service");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let ended = process.wait_with_output().expect("it has ended");
+    assert_eq!(text(&ended.stdout), "{\"ready\":true}\n", "it wrote a result");
+}

@@ -2,9 +2,10 @@
 //! picture that crashes its decoder or takes too much ends this process and not the service.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, BufRead, ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use inferstore_models::{Input, Inputs, Limits, Model, Output, built_in, memory_of};
@@ -30,22 +31,24 @@ pub(crate) struct Request {
 }
 
 /// Serves built-in models as a worker: a line of JSON on standard input for each run, one on standard output for its
-/// end. Returns when standard input closes. `Config::model_process` names the program that calls this.
+/// end. Ends the process when standard input closes, also in the middle of a run. `Config::model_process` names the
+/// program that calls this.
 ///
 /// # Errors
-/// When the process cannot be confined, or the service is gone.
+/// When the process cannot be confined, or a line cannot be read or written.
 pub fn serve_models(pixels: u64, memory: u64) -> io::Result<()> {
     confine(memory)?;
     let models: BTreeMap<&str, Arc<dyn Model>> =
         built_in().into_iter().map(|model| (model.kind(), model)).collect();
-    let mut lines = io::stdout().lock();
+    let mut stdout = io::stdout().lock();
     let mut write = |line: Value| {
-        writeln!(lines, "{line}")?;
-        lines.flush()
+        writeln!(stdout, "{line}")?;
+        stdout.flush()
     };
+    let lines = read_lines()?;
     write(json!({ "ready": true }))?;
-    for line in io::stdin().lock().lines() {
-        let request: Request = serde_json::from_str(&line?).map_err(io::Error::other)?;
+    for line in lines {
+        let request: Request = serde_json::from_str(&line).map_err(io::Error::other)?;
         let ended = match models.get(request.model.as_str()) {
             Some(model) => run(&**model, &request, pixels, memory),
             None => Err(Failed::model(format!("this process does not run {}", request.model))),
@@ -56,6 +59,20 @@ pub fn serve_models(pixels: u64, memory: u64) -> io::Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// Reads standard input in a thread, and ends the process at its end: the service is gone, and nobody reads the result
+/// of a run.
+fn read_lines() -> io::Result<mpsc::Receiver<String>> {
+    let (sender, lines) = mpsc::channel();
+    let read = move || {
+        for line in io::stdin().lines().map_while(Result::ok) {
+            let _ = sender.send(line);
+        }
+        std::process::exit(0);
+    };
+    thread::Builder::new().spawn(read)?;
+    Ok(lines)
 }
 
 fn run(model: &dyn Model, request: &Request, pixels: u64, memory: u64) -> Result<Map<String, Value>, Failed> {
@@ -96,7 +113,7 @@ fn write(path: &Path, bytes: &[u8], limits: &Limits) -> io::Result<()> {
                 if matches!(cause.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
                     && limits.deadline.is_some_and(|deadline| Instant::now() < deadline) =>
             {
-                std::thread::sleep(PAUSE);
+                thread::sleep(PAUSE);
             }
             written => return written,
         }
