@@ -121,7 +121,8 @@ impl Error {
         matches!(self.kind, Kind::NotFound)
     }
 
-    /// Whether a setting is wrong: the URL of object storage, or the key of the first account.
+    /// Whether a setting is wrong: the URL of object storage, the key of the first account, or a data folder that holds
+    /// other files.
     #[must_use]
     pub const fn is_setting(&self) -> bool {
         matches!(self.kind, Kind::Setting)

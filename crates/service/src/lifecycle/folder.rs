@@ -8,10 +8,20 @@ use std::time::Duration;
 
 use crate::error::FolderTaken;
 use crate::lifecycle::config::Data;
-use crate::{Error, Result};
+use crate::{Error, Result, database};
 
 /// How the names of temporary data folders begin.
 const EPHEMERAL_PREFIX: &str = "inferstore-ephemeral-";
+
+/// The file that a service holds locked.
+const LOCK: &str = "lock";
+
+/// The folder of blobs.
+const OBJECTS: &str = "objects";
+
+/// What the service puts directly into a data folder before it runs.
+const ENTRIES: [&str; 7] =
+    [database::FILE, "inferstore.db-shm", "inferstore.db-wal", "folder-id", LOCK, OBJECTS, "runs"];
 
 /// How old a temporary data folder must be before it counts as abandoned: a younger one may be locked in a moment.
 const MIN_AGE: Duration = Duration::from_mins(1);
@@ -41,6 +51,10 @@ impl Folder {
         let action = || format!("opening the data folder {}", path.display());
         let is_new = temporary.is_some() || !path.exists();
         fs::create_dir_all(&path).map_err(|cause| Error::keeping(action(), cause))?;
+        if is_of_others(&path).map_err(|cause| Error::keeping(action(), cause))? {
+            return Err(Error::setting(action(), "it holds other files and is no data folder")
+                .with_hint("choose an empty or new folder"));
+        }
         match permissions::restrict(&path) {
             Ok(true) if !is_new => {
                 tracing::warn!("other users had rights to the data folder; they no longer have");
@@ -53,7 +67,7 @@ impl Folder {
             .create(true)
             .truncate(false)
             .write(true)
-            .open(path.join("lock"))
+            .open(path.join(LOCK))
             .map_err(|cause| Error::keeping(action(), cause))?;
         check_lock(lock.try_lock(), may_be_unlocked, &action())?;
         Ok(Self { path, lock, temporary: Mutex::new(temporary) })
@@ -63,11 +77,11 @@ impl Folder {
         &self.path
     }
 
-    /// Takes the rights of others from everything directly in the folder.
+    /// Takes the rights of others from what the service has put directly into the folder.
     pub(crate) fn restrict_entries(&self) {
         // The folder is closed to others already; this matters when its rights are widened again.
-        for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
-            let _ = permissions::restrict(&entry.path());
+        for entry in ENTRIES {
+            let _ = permissions::restrict(&self.path.join(entry));
         }
     }
 
@@ -83,6 +97,20 @@ impl Drop for Folder {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// Whether the folder has files, and none of a service: it would take the rights of others from a folder that they use.
+fn is_of_others(folder: &Path) -> std::io::Result<bool> {
+    let mut has_files = false;
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        if [database::FILE, LOCK, OBJECTS].iter().any(|own| name == *own) {
+            return Ok(false);
+        }
+        // An empty volume has such files of its system.
+        has_files |= !name.as_encoded_bytes().starts_with(b".") && name != "lost+found";
+    }
+    Ok(has_files)
 }
 
 /// Removes the temporary data folders beside this one of processes that were killed: their locks are free.
