@@ -8,8 +8,8 @@ use crate::clock::Moment;
 use crate::ledger::{Credit, Money};
 use crate::object_storage::{Object, OutputLimits, OutputStored};
 use crate::queue::{
-    Abandoned, Cancel, Claim, Created, Ending, InsufficientBalance, Lease, LeaseRules, NewTask, NodeEnd,
-    Slot, Status,
+    Abandoned, Cancel, Claim, Created, Ending, InsufficientBalance, Lease, LeaseRules, LeaseState, NewTask,
+    NodeEnd, Slot, Status,
 };
 
 const NOW: Moment = Moment(1_000_000);
@@ -227,7 +227,7 @@ pub(crate) async fn a_task_that_no_live_node_serves_fails_and_its_money_is_relea
     fixture.database.credit(fixture.customer, Credit::Paid(Money::from_smallest(10)), NOW).await.unwrap();
     let task = fixture.task(Money::from_smallest(4));
     fixture.database.create_task(&task, InsufficientBalance::Refuse, 10, NOW).await.unwrap();
-    fixture.claim_one(NOW).await.unwrap();
+    let lease = fixture.claim_one(NOW).await.unwrap();
     let later = NOW.after(Duration::from_secs(1_000));
 
     // The model is served, so the next claim takes the task.
@@ -241,6 +241,9 @@ pub(crate) async fn a_task_that_no_live_node_serves_fails_and_its_money_is_relea
     let task = fixture.database.task(fixture.customer, &task.id).await.unwrap().unwrap();
     assert_eq!(task.status, Status::Failed);
     assert!(task.message.unwrap().contains("no other node took the task over"));
+    // The node that comes back did not end it.
+    let state = fixture.database.lease_state("node", &lease.task, lease.attempt).await.unwrap();
+    assert_eq!(state, LeaseState::Lost);
     assert_eq!(fixture.database.purses(fixture.customer).await.unwrap().balance.smallest(), 10);
     assert_eq!(fixture.database.audit().await.unwrap().faults, [""; 0]);
 }

@@ -125,8 +125,8 @@ fn unknown(node: &str) -> Failure {
     Failure::new(StatusCode::NOT_FOUND, message)
 }
 
-/// For a node whose lease has gone to another, or is not prolonged any more.
+/// For a node whose lease has gone to another, or is not prolonged any more, or whose task the service has failed.
 fn lost() -> Failure {
-    let message = "the lease is lost: the task goes to another node, so stop working on it";
+    let message = "the lease is lost: the task has failed or goes to another node, so stop working on it";
     Failure::new(StatusCode::CONFLICT, message)
 }

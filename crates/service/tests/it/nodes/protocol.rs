@@ -93,6 +93,7 @@ async fn a_node_that_only_says_that_it_is_alive_does_not_keep_its_task() -> Outc
     bench.publish("echo").await?;
     let task = bench.create("echo", json!({ "say": "hello" })).await?;
     let (stuck, other) = (bench.register(&["echo"]).await?, bench.register(&["echo"]).await?);
+    let mut last = None;
     for (attempt, node) in [(1, &stuck), (2, &other)] {
         let held = node.lease(1.0).await?.ok_or("the task is not free")?;
         assert_eq!(held.data["attempt"], attempt);
@@ -104,10 +105,14 @@ async fn a_node_that_only_says_that_it_is_alive_does_not_keep_its_task() -> Outc
         controls.advance_clock(Duration::from_secs(1)).await?;
         assert_eq!(node.of_lease(&held, "/heartbeat", &json!({})).await?.0, 409);
         controls.advance_clock(lease).await?;
+        last = Some(held);
     }
     // It was leased as often as it may be, so it fails, and its money comes back.
     assert!(other.lease(0.0).await?.is_none());
     assert_eq!(bench.task(&task).await?["status"], "failed");
+    let late = json!({ "error": { "message": "no such voice" } });
+    let last = last.ok_or("it was leased")?;
+    assert_eq!(other.of_lease(&last, "/finish", &late).await?.0, 409, "its result was not taken");
     assert_eq!(bench.service.audit().await?.faults, [""; 0]);
     Ok(())
 }
@@ -245,13 +250,15 @@ async fn a_task_whose_last_node_died_fails_and_costs_nothing() -> Outcome {
     let before = bench.get("/api-key/balance").await?;
     let task = bench.create("echo", json!({ "say": "hello" })).await?;
     let node = bench.register(&["echo"]).await?;
-    node.lease(1.0).await?.ok_or("there was no task")?;
+    let held = node.lease(1.0).await?.ok_or("there was no task")?;
     controls.advance_clock(lease + grace / 2).await?;
     assert_eq!(bench.task(&task).await?["status"], "computing", "another node may still come");
     controls.advance_clock(grace).await?;
     let ended = bench.task(&task).await?;
     let message = ended["message"].as_str().unwrap_or_default();
     assert!(ended["status"] == "failed" && message.contains("no other node took"), "{ended}");
+    let late = json!({ "error": { "message": "no such voice" } });
+    assert_eq!(node.of_lease(&held, "/finish", &late).await?.0, 409, "its result was not taken");
     assert_eq!(bench.get("/api-key/balance").await?, before);
     assert_eq!(bench.service.audit().await?.faults, [""; 0]);
     Ok(())

@@ -55,9 +55,11 @@ const CANCEL: &str = concat!(
     release!()
 );
 
+/// Fails a task by its node; or without it, with the moment $7 before which its lease has to have expired: then the node
+/// has lost the lease, as if the task had gone to another one.
 const FAIL: &str = concat!(
     "WITH ended AS (UPDATE tasks SET status = 'failed', message = $4, error = $5, updated_at = $6, \
-       lease_until = NULL \
+       lease_until = NULL, attempt = attempt + ($7::bigint IS NOT NULL)::int \
      WHERE id = $1 AND status = 'computing' AND node = $2 AND attempt = $3 \
        AND coalesce(lease_until < $7, true)",
     returning!(),

@@ -135,8 +135,8 @@ pub(super) fn fail_abandoned(db: &Connection, which: Abandoned, now: Moment) -> 
     Ok(failed)
 }
 
-/// Fails a task. One whose money cannot be moved, such as in damaged books, counts as leased until a moment, so that
-/// all others are claimed meanwhile.
+/// Fails a task without its node, which has lost the lease, as if the task had gone to another one. A task whose money
+/// cannot be moved, such as in damaged books, counts as leased until a moment, so that all others are claimed meanwhile.
 fn fail_or_postpone(
     db: &Connection,
     task: &str,
@@ -145,6 +145,7 @@ fn fail_or_postpone(
     now: Moment,
 ) -> Result<bool> {
     db.run("SAVEPOINT failing", [])?;
+    db.run("UPDATE tasks SET attempt = attempt + 1 WHERE id = ?", [task])?;
     let ended = end(db, task, &Ending::Error { detail: detail_of(&message), message }, now);
     if let Err(cause) = &ended {
         // SQLite rolls back the whole transaction by itself when the disk is full.
