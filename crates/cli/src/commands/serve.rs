@@ -183,7 +183,6 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     close_to_others();
     let first_key = first_key(&arguments, session)?;
     let objects = objects(&arguments, session)?;
-    let is_key_given = first_key.is_some();
     if !arguments.host.is_loopback() {
         tracing::warn!(
             host = %arguments.host,
@@ -223,9 +222,6 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     }
     if let Err(error) = service.api_key_shown().await {
         tracing::warn!(%error, "the next start prints another API key");
-    }
-    if is_key_given && service.api_key().is_none() {
-        tracing::warn!("the first key was not used: the data folder has its first account already");
     }
     signals.next().await;
     tracing::info!("the service ends: requests in progress are finished");

@@ -34,6 +34,12 @@ pub(crate) async fn bootstrap(
     };
     let begun = database.bootstrap(&begin, now).await?;
     publish_built_in(database, &begun.operator, now).await?;
+    if first.api_key.is_some() && !begun.is_key_new {
+        let valid = database.key(&key.kept.id).await?;
+        if !valid.is_some_and(|(valid, _)| valid.is_of(&key.text)) {
+            tracing::warn!("the first key was not used: the data folder has its first account already");
+        }
+    }
     Ok(begun.is_key_new.then_some(key))
 }
 
