@@ -32,8 +32,8 @@
 //!
 //! # What it does not do
 //!
-//! It speaks plain HTTP: put a proxy in front of it that does TLS. It runs as one process. It has no pages
-//! for signing up; accounts and keys are made with the methods of [`Admin`].
+//! It speaks plain HTTP: put a proxy in front of it that does TLS. It has no pages for signing up;
+//! accounts and keys are made with the methods of [`Admin`].
 
 #![cfg_attr(
     not(feature = "controls"),

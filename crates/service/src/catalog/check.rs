@@ -103,25 +103,38 @@ fn check(descriptor: &Descriptor, value: &str) -> Result<(), String> {
 }
 
 fn check_number(descriptor: &Descriptor, value: &str, must_be_string: bool) -> Result<(), String> {
-    let (noun, example) = match descriptor.kind {
-        Kind::Int => ("a whole number", "30"),
-        _ => ("a number", "0.5"),
-    };
+    let noun = if descriptor.kind == Kind::Int { "a whole number" } else { "a number" };
     let number = match text(value) {
         Some(text) => plain_number(&text, descriptor.kind),
         None if must_be_string || !is_bare_number(value) => {
-            return Err(format!("must be {noun} sent as a string, such as \"{example}\""));
+            return Err(format!("must be {noun} sent as a string, such as \"{}\"", example(descriptor)));
         }
         None if descriptor.kind == Kind::Int => plain_number(value, Kind::Int),
         None => json_number(value),
     };
     let number = number.ok_or_else(|| match descriptor.kind {
-        Kind::Int => format!("must be {noun} in plain digits, such as {example}"),
+        Kind::Int => format!("must be {noun} in plain digits, such as {}", example(descriptor)),
         _ => format!(
-            "must be {noun} in plain digits, such as {example}, at most {MAX_FRACTION_DIGITS} of them behind the point"
+            "must be {noun} in plain digits, such as {}, at most {MAX_FRACTION_DIGITS} of them behind the point",
+            example(descriptor)
         ),
     })?;
     descriptor.num_config.as_ref().map_or(Ok(()), |range| check_range(range, number))
+}
+
+/// A number that the declaration allows: its sample, a usual one, or a bound of its range.
+fn example(descriptor: &Descriptor) -> String {
+    let usual = if descriptor.kind == Kind::Int { "30" } else { "0.5" };
+    let range = descriptor.num_config.as_ref();
+    let bounds = range.into_iter().flat_map(|range| [&range.min, &range.max]).flatten();
+    let is_allowed = |text: &String| {
+        plain_number(text, descriptor.kind)
+            .is_some_and(|number| range.is_none_or(|range| check_range(range, number).is_ok()))
+    };
+    let sample = descriptor.samples.iter().find_map(Sample::text);
+    let candidates = sample.into_iter().chain([usual.to_owned()]);
+    let allowed = candidates.chain(bounds.map(|bound| bound.get().to_owned())).find(is_allowed);
+    allowed.unwrap_or_else(|| usual.to_owned())
 }
 
 /// The range alone: the description of the service says of `step` only that it is a number, so a step is a

@@ -124,12 +124,32 @@ words! {
 
 /// What the operator gives an account; in JSON `{"paid": "5"}` or `{"free": "0.5"}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(try_from = "CreditFields")]
 pub enum Credit {
     /// Money that was paid in. It pays a debt first.
     Paid(Money),
     /// Free credits.
     Free(Money),
+}
+
+/// A credit in JSON.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CreditFields {
+    paid: Option<Money>,
+    free: Option<Money>,
+}
+
+impl TryFrom<CreditFields> for Credit {
+    type Error = &'static str;
+
+    fn try_from(fields: CreditFields) -> Result<Self, Self::Error> {
+        match (fields.paid, fields.free) {
+            (Some(amount), None) => Ok(Self::Paid(amount)),
+            (None, Some(amount)) => Ok(Self::Free(amount)),
+            _ => Err("give paid or free"),
+        }
+    }
 }
 
 /// What an audit of the ledger found.

@@ -41,6 +41,26 @@ fn a_number_is_sent_as_a_string_where_there_are_samples() {
 }
 
 #[test]
+fn the_example_of_a_refused_number_is_one_that_the_model_takes() -> Result<(), serde_json::Error> {
+    for (declared, example) in [
+        (json!({ "type": "int", "samples": ["1"], "num_config": { "max": 3 } }), "1"),
+        (json!({ "type": "int", "samples": ["30"] }), "30"),
+        (json!({ "type": "int" }), "30"),
+        (json!({ "type": "int", "num_config": { "max": 3 } }), "3"),
+        (json!({ "type": "int", "num_config": { "min": 100, "max": 200 } }), "100"),
+        (json!({ "type": "float", "samples": ["a"], "num_config": { "min": 0.75 } }), "0.75"),
+        (json!({ "type": "float", "num_config": { "max": 1 } }), "0.5"),
+    ] {
+        let mut inputs = declared.clone();
+        inputs["position"] = json!(0);
+        let found = complaints(&json!({ "it": inputs }), r#"{"it": "x"}"#)?;
+        assert!(found[0].contains(&format!("such as {example}")), "{declared}: {found:?}");
+        assert!(takes(declared, &format!("{example:?}")), "{example}");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_number_is_a_plain_number_and_nothing_else() {
     let texts = json!({ "type": "float", "samples": ["1"] });
     for value in

@@ -97,6 +97,13 @@ async fn a_refusal_names_what_is_wrong() -> Outcome {
     for (method, path, body, wanted) in [
         ("POST", ["accounts", "stranger", "keys"], None, "there is no account \"stranger\""),
         ("POST", ["accounts", "demo", "credits"], Some(json!({"paid": "a lot"}).to_string()), "is no amount"),
+        ("POST", ["accounts", "demo", "credits"], Some(json!({}).to_string()), "give paid or free"),
+        (
+            "POST",
+            ["accounts", "demo", "credits"],
+            Some(json!({"paid": "1", "free": "1"}).to_string()),
+            "give paid or free",
+        ),
         ("POST", ["accounts", "demo", "credits"], Some(json!({"paid": "-1"}).to_string()), "not above zero"),
         ("GET", ["accounts", "demo", "nothing"], None, "there is nothing at"),
     ] {
