@@ -112,7 +112,11 @@ async fn member(command: Member, admin: &mut AdminClient, session: &Session) -> 
         }
         Member::Remove { organization, person } => {
             let data = admin.call("DELETE", &["accounts", &organization, "members", &person], None).await?;
-            done(session, &format!("{person} is no longer a member of {organization}"), &data, &person)
+            let message = format!(
+                "{person} is no longer a member of {organization}, which pays from now on for the files that {person} \
+                 uploaded into its storage"
+            );
+            done(session, &message, &data, &person)
         }
     }
 }
