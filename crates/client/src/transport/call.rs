@@ -143,6 +143,7 @@ impl<'a> Call<'a> {
             operation: self.operation,
             attempts: attempts.count,
             elapsed: attempts.started.elapsed(),
+            is_budget_exhausted: attempts.is_budget_exhausted,
             is_retry_safe,
             task: self.task,
             ..*fault.context

@@ -115,6 +115,8 @@ pub struct CallContext {
     pub attempts: u32,
     /// How long all attempts took together.
     pub elapsed: Duration,
+    /// Whether it was not sent again because the [retry budget](crate::Retry::budget) of the client was exhausted.
+    pub is_budget_exhausted: bool,
     /// Whether the same call can be sent again without having an effect twice.
     pub is_retry_safe: bool,
     /// The task that the call was about.
@@ -394,6 +396,9 @@ impl CallContext {
     fn attempts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.attempts > 1 {
             write!(f, " (after {} attempts in {:.1} s)", self.attempts, self.elapsed.as_secs_f64())?;
+        }
+        if self.is_budget_exhausted {
+            f.write_str(" (the retry budget is exhausted)")?;
         }
         Ok(())
     }

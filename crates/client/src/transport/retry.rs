@@ -123,7 +123,8 @@ impl Retries {
 
     /// Counts the attempts of one operation.
     pub(crate) fn start(&self, operation: &'static str, deadline: Deadline) -> Attempts<'_> {
-        Attempts { retries: self, operation, deadline, started: Instant::now(), count: 1 }
+        let started = Instant::now();
+        Attempts { retries: self, operation, deadline, started, count: 1, is_budget_exhausted: false }
     }
 }
 
@@ -141,6 +142,8 @@ pub(crate) struct Attempts<'a> {
     deadline: Deadline,
     pub(crate) started: Instant,
     pub(crate) count: u32,
+    /// Whether only the budget forbade the next one.
+    pub(crate) is_budget_exhausted: bool,
 }
 
 impl Attempts<'_> {
@@ -158,7 +161,8 @@ impl Attempts<'_> {
         if !self.deadline.allows(backoff) {
             return false;
         }
-        if !self.retries.take() {
+        self.is_budget_exhausted = !self.retries.take();
+        if self.is_budget_exhausted {
             warn!(operation = self.operation, "the retry budget is exhausted; the call is not retried");
             return false;
         }

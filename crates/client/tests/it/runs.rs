@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use inferstore::testing::ScriptedService;
-use inferstore::{Error, Inputs, TaskFailure};
+use inferstore::{Error, Inputs, Retry, TaskFailure};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -87,6 +87,21 @@ async fn an_error_says_how_often_and_how_long_a_call_was_tried() {
     let context = error.context().unwrap();
     assert_eq!((context.attempts, context.elapsed), (5, started.elapsed()));
     assert!(context.elapsed > Duration::ZERO && error.to_string().contains("after 5 attempts"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_says_that_the_retry_budget_is_exhausted() {
+    let service = ScriptedService::new();
+    let mut retry = Retry::default();
+    retry.budget = 1;
+    let client = service.client_builder().retry(retry).build().unwrap();
+    for _ in 0..3 {
+        service.responds("getBalance", 503, "");
+    }
+    let error = client.account().balance().await.unwrap_err();
+    let context = error.context().unwrap();
+    assert!(context.attempts == 2 && context.is_budget_exhausted, "{context:?}");
+    assert!(error.to_string().contains("the retry budget is exhausted"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
