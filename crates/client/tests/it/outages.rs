@@ -2,10 +2,12 @@
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use futures_util::FutureExt;
+use futures_util::{FutureExt, StreamExt};
 use inferstore::middleware::{BoxFuture, Middleware, Next};
 use inferstore::reqwest::{self, Request, Response};
 use inferstore::testing::ScriptedService;
@@ -57,6 +59,17 @@ impl Middleware for To {
     }
 }
 
+/// Counts the requests for the history.
+#[derive(Clone, Debug, Default)]
+struct Asked(Arc<AtomicU32>);
+
+impl Middleware for Asked {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        self.0.fetch_add(u32::from(request.url().path().ends_with(HISTORY)), Ordering::Relaxed);
+        next.run(request)
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn outcomes_come_although_the_read_of_another_task_hangs() {
     let service = ScriptedService::new();
@@ -103,6 +116,41 @@ async fn learning_from_a_history_that_is_limited_delays_no_create() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_history_is_left_alone_for_as_long_as_the_service_asks() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done")).takes(45 * SECOND);
+    let asked = Asked::default();
+    let limited = To(HISTORY, Effect::Refuses);
+    let client = service.client_builder().middleware(asked.clone()).middleware(limited).build().unwrap();
+    let tasks = [run(&client).start().await.unwrap(), run(&client).start().await.unwrap()];
+    let all = client.tasks().wait_all(tasks.iter().map(|task| task.id()));
+    let started = Instant::now();
+    assert!(all.collect::<Vec<_>>().await.iter().all(|(_, outcome)| outcome.is_ok()));
+    assert!(started.elapsed() >= 60 * SECOND, "after {:?}", started.elapsed());
+    assert!(asked.0.load(Ordering::Relaxed) <= 2, "{asked:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_successes_of_the_same_model_say_how_long_it_takes() {
+    let service = ScriptedService::new();
+    let mut other = service.model("other").takes(20 * SECOND);
+    let mut failing = service.model("m").takes(20 * SECOND);
+    for _ in 0..5 {
+        other = other.succeeds(json!("done"));
+        failing = failing.fails("no");
+    }
+    let first = service.client().unwrap();
+    for _ in 0..5 {
+        first.model("other").run(Inputs::new()).await.unwrap();
+        run(&first).await.unwrap_err();
+    }
+    let _ = failing.succeeds(json!("done")).takes(SECOND);
+    let started = Instant::now();
+    run(&service.client().unwrap()).learn_from_history(true).await.unwrap();
+    assert!(started.elapsed() < 5 * SECOND, "after {:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_redirect_of_a_gateway_does_not_end_a_wait() {
     let service = ScriptedService::new();
     let _ = service.model("m").succeeds(json!("done"));
@@ -123,6 +171,31 @@ async fn a_lost_create_is_not_taken_for_a_task_that_had_ended_before() {
     assert_eq!(unknown.candidates, [earlier.task], "it may be the one, by a clock that is behind");
     service.loses_response("createTask");
     assert_eq!(run(&service.client().unwrap()).await.unwrap().output, "second");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_create_is_not_sent_again_while_a_task_that_may_be_it_cannot_be_read() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let client = service.client_builder().middleware(To("/detail", Effect::Refuses)).build().unwrap();
+    service.loses_response("createTask");
+    let create = run(&client).retry_create_if_absent_after(5 * SECOND).start();
+    let error = create.await.unwrap_err();
+    assert!(matches!(error, Error::OutcomeUnknown(_)), "{error:?}");
+    assert_eq!(service.created().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_create_is_found_at_the_end_of_a_long_history() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let earlier = service.client().unwrap();
+    for number in 0..120 {
+        earlier.model("m").run(Inputs::new().set("number", number)).start().await.unwrap();
+    }
+    service.loses_response("createTask");
+    let task = run(&service.client().unwrap()).start().await.unwrap();
+    assert_eq!(*task.id(), service.created().remove(120).task);
 }
 
 #[tokio::test(start_paused = true)]
