@@ -12,7 +12,7 @@ use inferstore::middleware::{BoxFuture, Middleware, Next};
 use inferstore::reqwest::{self, Request, Response};
 use inferstore::testing::ScriptedService;
 use inferstore::types::TaskStatus;
-use inferstore::{Client, Error, File, Inputs, Run};
+use inferstore::{Client, Error, File, Inputs, Run, RunEvent};
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -297,4 +297,22 @@ async fn a_task_that_a_run_started_is_not_waited_for_without_end_when_no_node_se
     }
     let mut unknown = client.task(service.created().remove(0).task).wait();
     assert!(unknown.poll_unpin(&mut Context::from_waker(Waker::noop())).is_pending());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_goes_offline_again_is_reported_again() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued().is_offline();
+    let mut events = run(&service.client().unwrap()).offline_timeout(None).events();
+    let mut next_offline = async || {
+        while let Some(event) = timeout(300 * SECOND, events.next()).await.unwrap() {
+            if event == RunEvent::ModelOffline {
+                return;
+            }
+        }
+    };
+    next_offline().await;
+    service.responds("getModelServing", 200, r#"{"status": "success", "data": {"serving": true}}"#);
+    next_offline().await;
+    assert_eq!(count(&service.requests(), "getModelServing"), 3);
 }
