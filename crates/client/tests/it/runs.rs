@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use inferstore::testing::ScriptedService;
-use inferstore::{Error, Inputs, Retry, TaskFailure};
+use inferstore::{Error, Inputs, ModelOffline, Retry, TaskFailure};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -134,4 +134,10 @@ fn a_failure_shows_its_detail_unless_that_repeats_the_message() {
     assert_eq!(shown(json!({"message": "out of memory", "code": 7})), message);
     assert_eq!(shown(json!("at step 7")), format!("{message} (at step 7)"));
     assert_eq!(shown(json!({"code": 7})), format!("{message} ({{\"code\":7}})"));
+}
+
+#[test]
+fn a_model_that_was_offline_before_a_task_was_created_is_worth_another_try() {
+    let error = Error::ModelOffline(Box::new(ModelOffline::new("m")));
+    assert!(error.is_retryable() && error.hint().contains("no task was created"), "{}", error.hint());
 }

@@ -148,3 +148,11 @@ fn debug_shows_where_a_file_comes_from_and_not_what_is_in_it() {
         assert_eq!(format!("{file:?}"), r#"File { source: "a/b.txt", name: "b.txt", mime: None }"#);
     }
 }
+
+#[test]
+fn a_reader_is_equal_to_its_clones_alone() {
+    let reader = || File::reader("a.bin", io::Cursor::new("one"));
+    let one = reader();
+    assert_eq!(one, one.clone());
+    assert_ne!(one, reader());
+}
