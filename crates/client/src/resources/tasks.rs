@@ -24,7 +24,7 @@ pub struct Tasks {
 pub struct Task {
     pub(crate) core: Arc<Core>,
     pub(crate) id: TaskId,
-    /// Known when this client created the task.
+    /// Known when this client created the task, or the caller named it.
     pub(crate) model: Option<ModelId>,
 }
 

@@ -51,8 +51,8 @@ pub(crate) struct Execution {
     sink: Sink<RunEvent>,
     /// The URLs of the files among the inputs, so far.
     uploaded: Mutex<Vec<String>>,
-    /// The URLs of those whose upload has not ended.
-    uploading: Mutex<Vec<String>>,
+    /// The URLs that files may have been uploaded to, also by an upload that was cut off.
+    targets: Mutex<Vec<String>>,
 }
 
 /// What is ready to be uploaded.
@@ -64,8 +64,8 @@ struct Checked {
 impl Execution {
     pub(crate) fn new(model: Model, fields: Fields, options: RunOptions, sink: Sink<RunEvent>) -> Self {
         let core = Arc::clone(&model.core);
-        let (uploaded, uploading) = (Mutex::default(), Mutex::default());
-        Self { core, model, fields, options, deadline: Deadline::never(), sink, uploaded, uploading }
+        let (uploaded, targets) = (Mutex::default(), Mutex::default());
+        Self { core, model, fields, options, deadline: Deadline::never(), sink, uploaded, targets }
     }
 
     /// The same run, whose time begins now.
@@ -246,10 +246,9 @@ impl Execution {
         let event_field = field.clone();
         let sink = Arc::new(move |event| events(RunEvent::Upload { field: event_field.clone(), event }));
         let (organization, deadline) = (key.organization.clone(), self.deadline);
-        let on_target = |url: &str| lock(&self.uploading).push(url.to_owned());
+        let on_target = |url: &str| lock(&self.targets).push(url.to_owned());
         let upload = upload(&self.core, key.folder, file, organization, deadline, sink, &on_target);
         let url = upload.await.map_err(|error| error.in_field(&field))?.download_url;
-        lock(&self.uploading).retain(|uploading| *uploading != url);
         if is_shared {
             cache.insert(key, url.clone());
         }
@@ -295,8 +294,8 @@ impl Execution {
         let mut stored = std::mem::take(&mut *lock(&self.uploaded));
         let mut candidates = Vec::new();
         if is_unused {
-            candidates.append(&mut stored);
-            candidates.append(&mut lock(&self.uploading));
+            stored.clear();
+            candidates.append(&mut lock(&self.targets));
         }
         for url in candidates {
             match deadline.timeout(storage.delete(url.clone())).await {

@@ -70,7 +70,6 @@ pub(crate) struct WaitOptions {
 #[must_use = "a wait does nothing until it is awaited"]
 pub struct Wait {
     task: Task,
-    model: Option<ModelId>,
     options: WaitOptions,
     running: Lazy<Outcome>,
 }
@@ -93,12 +92,8 @@ impl Task {
     /// When awaited: [`Error::TaskFailed`] and [`Error::TaskCanceled`] when the task ended so,
     /// [`Error::DeadlineReached`] when it did not end in time.
     pub fn wait(&self) -> Wait {
-        let task = self.clone();
-        let wait = Wait { task, model: None, options: WaitOptions::default(), running: Lazy::default() };
-        match &self.model {
-            Some(model) => wait.model(model.as_str()),
-            None => wait,
-        }
+        let options = WaitOptions { offline_timeout: Some(OFFLINE_TIMEOUT), ..WaitOptions::default() };
+        Wait { task: self.clone(), options, running: Lazy::default() }
     }
 }
 
@@ -126,8 +121,7 @@ impl Wait {
     /// stays queued for 10 minutes while no node serves the model. Default: that of the run that created the task; of a
     /// task that is known by its identifier alone none, and nothing is asked about nodes.
     pub fn model(mut self, id: impl Into<String>) -> Self {
-        self.model = Some(ModelId::from(id.into()));
-        self.options.offline_timeout = Some(OFFLINE_TIMEOUT);
+        self.task.model = Some(ModelId::from(id.into()));
         self
     }
 
@@ -137,8 +131,8 @@ impl Wait {
     }
 
     fn run(&self, sink: Sink<RunEvent>) -> BoxFuture<'static, Result<Outcome>> {
-        let Task { core, id, .. } = self.task.clone();
-        let (model, options) = (self.model.clone(), self.options.clone());
+        let Task { core, id, model } = self.task.clone();
+        let options = self.options.clone();
         async move {
             let deadline = Deadline::after(options.deadline);
             let mut waiter = Waiter::new(&core, options, deadline, sink);
