@@ -8,10 +8,8 @@ use serde::Serialize;
 
 use super::Admin;
 use crate::lifecycle::app::App;
+use crate::lifecycle::folder::OBJECTS;
 use crate::{Error, Result, database, object_storage};
-
-/// The folder of the blobs in a data folder.
-const OBJECTS: &str = "objects";
 
 /// What a backup holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

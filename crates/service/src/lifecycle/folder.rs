@@ -17,11 +17,14 @@ const EPHEMERAL_PREFIX: &str = "inferstore-ephemeral-";
 const LOCK: &str = "lock";
 
 /// The folder of blobs.
-const OBJECTS: &str = "objects";
+pub(crate) const OBJECTS: &str = "objects";
+
+/// The folder of runs in progress.
+pub(crate) const RUNS: &str = "runs";
 
 /// What the service puts directly into a data folder before it runs.
 const ENTRIES: [&str; 7] =
-    [database::FILE, "inferstore.db-shm", "inferstore.db-wal", "folder-id", LOCK, OBJECTS, "runs"];
+    [database::FILE, "inferstore.db-shm", "inferstore.db-wal", "folder-id", LOCK, OBJECTS, RUNS];
 
 /// How old a temporary data folder must be before it counts as abandoned: a younger one may be locked in a moment.
 const MIN_AGE: Duration = Duration::from_mins(1);

@@ -4,7 +4,7 @@ pub(crate) mod app;
 pub(crate) mod bootstrap;
 pub(crate) mod cluster;
 pub(crate) mod config;
-mod folder;
+pub(crate) mod folder;
 pub(crate) mod marker;
 pub(crate) mod service;
 mod shared_clock;

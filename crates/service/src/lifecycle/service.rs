@@ -25,7 +25,7 @@ use crate::http::listener::{Listener, Shared};
 use crate::lifecycle::app::App;
 use crate::lifecycle::bootstrap;
 use crate::lifecycle::config::{Config, Data};
-use crate::lifecycle::folder::Folder;
+use crate::lifecycle::folder::{Folder, OBJECTS};
 use crate::lifecycle::{shared_clock, shared_files};
 use crate::object_storage::Objects;
 use crate::operations::metrics::Metrics;
@@ -110,7 +110,7 @@ impl Service {
         };
         let clock = shared_clock::start(&*database).await?;
         let roles = config.roles;
-        let objects_folder = folder.path().join("objects");
+        let objects_folder = folder.path().join(OBJECTS);
         let is_new = !bootstrap::is_done(&*database).await?;
         let blobs = object_storage::open_blobs(
             &config,

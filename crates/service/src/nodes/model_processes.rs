@@ -17,6 +17,7 @@ use super::run::Failed;
 use super::run_folder::{LaidOut, Outputs, collect, lay_out};
 use crate::lifecycle::app::App;
 use crate::lifecycle::config::Config;
+use crate::lifecycle::folder::RUNS;
 use crate::models::Request;
 use crate::object_storage::outlast_outage;
 use crate::queue::Lease;
@@ -26,8 +27,6 @@ use crate::{Error, Result};
 const MAX_ATTEMPTS: u32 = 6;
 /// The pause before a process that could not be started is started again; it doubles.
 const START_BACKOFF: Duration = Duration::from_millis(100);
-/// The folder of running tasks in the data folder.
-const RUNS: &str = "runs";
 
 /// The processes that run built-in models.
 pub(super) struct ModelProcesses {
