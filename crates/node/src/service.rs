@@ -191,10 +191,13 @@ fn of_lease(node: &str, lease: &Lease, rest: &str) -> String {
 
 async fn send<T: DeserializeOwned>(request: RequestBuilder) -> Result<Option<T>, Refusal> {
     // The message of reqwest repeats the address; what lies below it says more.
-    let failed = |cause: reqwest::Error| match crate::runners::reason(&cause) {
-        // The same request would never be sent.
-        reason if cause.is_builder() => Refusal::Refused(format!("the request cannot be sent: {reason}")),
-        reason => Refusal::Later(reason),
+    let failed = |cause: reqwest::Error| {
+        let reason = crate::runners::reason(&cause);
+        if cause.is_builder() {
+            // The same request would never be sent.
+            return Refusal::Refused(format!("the request cannot be sent: {reason}"));
+        }
+        Refusal::Later(reason)
     };
     let response = request.send().await.map_err(failed)?;
     let status = response.status();
