@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use inferstore_service::{Config, Script, Service};
 use serde_json::json;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::{MODEL, an_input};
@@ -12,29 +12,29 @@ use crate::support::caller::Caller;
 
 const LIST: &str = "/api-key/model/list";
 
-/// A request of the key whose body does not arrive. It lasts until it is dropped.
+/// A request of the key that was admitted and whose body does not arrive. It lasts until it is dropped.
 async fn unfinished_request(service: &Service, key: &str) -> TcpStream {
     let base = service.base_url().trim_start_matches("http://");
     let (host, path) = base.split_once('/').expect("the API has a path");
     let mut connection = TcpStream::connect(host).await.expect("the service listens");
     let head = format!(
         "POST /{path}{LIST} HTTP/1.1\r\nhost: {host}\r\nx-api-key: {key}\r\ncontent-type: application/json\r\n\
-         content-length: 2\r\n\r\n{{"
+         content-length: 2\r\nexpect: 100-continue\r\n\r\n"
     );
     connection.write_all(head.as_bytes()).await.expect("it is sent");
+    // The service asks for the body when the request has passed every limit.
+    let mut status = [0; 12];
+    connection.read_exact(&mut status).await.expect("the service responds");
+    assert_eq!(&status, b"HTTP/1.1 100");
     connection
 }
 
-/// Sends requests until one is refused with this status, as others reach the service a moment later.
+/// Sends a request that is refused with this status, and returns the message.
 async fn refusal(caller: &Caller, status: u16) -> String {
-    for _ in 0..1_000 {
-        let response = caller.post(LIST, &json!({})).await;
-        if response.status == status {
-            assert!(response.headers.contains_key("retry-after"), "{response:?}");
-            return response.refusal(status).to_owned();
-        }
-    }
-    panic!("no request was refused with {status}");
+    let response = caller.post(LIST, &json!({})).await;
+    let message = response.refusal(status).to_owned();
+    assert!(response.headers.contains_key("retry-after"), "{response:?}");
+    message
 }
 
 /// Sends requests until one succeeds.
