@@ -105,7 +105,7 @@ async fn a_node_is_preferred_to_the_built_in_method_as_long_as_it_lives() {
     // The first runs may come before the node is registered.
     let begun = std::time::Instant::now();
     while run().await.is_err() {
-        assert!(begun.elapsed() < Duration::from_secs(10), "the node never answers");
+        assert!(begun.elapsed() < Duration::from_secs(30), "the node never answers");
     }
     for _ in 0..20 {
         assert_eq!(run().await.expect("the node answers"), json!("#00ff00"));

@@ -43,6 +43,7 @@ async fn success(caller: &Caller) {
         if caller.post(LIST, &json!({})).await.status == 200 {
             return;
         }
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("no request succeeded");
 }

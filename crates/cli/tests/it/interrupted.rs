@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::support::{Local, pictures, send};
 
 /// The most that a command may take to begin or to end.
-const PROMPTLY: Duration = Duration::from_secs(10);
+const PROMPTLY: Duration = Duration::from_secs(20);
 
 /// Interrupts a command, and waits for its end.
 fn interrupt(mut process: Child) -> Output {

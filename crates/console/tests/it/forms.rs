@@ -74,7 +74,7 @@ async fn what_does_not_fit_is_shown_beside_its_input_and_nothing_is_sent() {
 
 /// The first task of the account, once it is there.
 async fn first_task(site: &Site) -> TaskDetail {
-    for _ in 0..200 {
+    for _ in 0..1_500 {
         if let Some(task) = site.client.tasks().page(1, 0).await.expect("a page").records.first() {
             return site.client.task(task.task_id.as_str()).get().await.expect("a task");
         }
