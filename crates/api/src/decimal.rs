@@ -6,16 +6,16 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::iter::Sum;
-use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
+use std::ops::{Add, AddAssign, Neg, Sub};
 use std::str::FromStr;
 
-use serde::de::{Deserialize, Deserializer};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
+use serde::de::{Deserialize, Deserializer, Error as _};
 
+use value::Value;
 pub(crate) use value::whole;
-use value::{Spelling, Value};
 
-use crate::scalar::{self, Scalar};
+use crate::scalar::Scalar;
 
 /// An exact decimal of any length, with the digits as they came.
 ///
@@ -48,7 +48,8 @@ use crate::scalar::{self, Scalar};
 /// than 10,000 digits apart, and results with an exponent beyond 32 bits, are not exact: there the smaller
 /// operand is dropped; [`checked_add`](Self::checked_add) returns `None` instead. For other arithmetic, hand
 /// [`as_str`](Self::as_str) to a decimal library of your choice.
-#[derive(Clone)]
+#[derive(Clone, Serialize)]
+#[serde(transparent)]
 pub struct Decimal(Scalar);
 
 impl Decimal {
@@ -81,10 +82,8 @@ impl Decimal {
     /// Returns the exact sum, or `None` when the operands are more than 10,000 digits apart, or the exponent
     /// of the result is beyond 32 bits.
     pub fn checked_add(&self, other: &Self) -> Option<Self> {
-        let text = self.value().checked_add(&other.value())?.to_string();
-        // An exponent may have grown beyond those that are read.
-        Spelling::of(&text)?;
-        Some(Self(if self.0.is_quoted() { Scalar::quoted(text) } else { Scalar::unquoted(text) }))
+        let text = self.value().checked_add(other.value())?;
+        Some(Self(self.0.with_text(text)))
     }
 
     /// Returns the exact difference, or `None` when the operands are more than 10,000 digits apart, or the exponent
@@ -93,7 +92,7 @@ impl Decimal {
         self.checked_add(&-other)
     }
 
-    fn value(&self) -> Value {
+    fn value(&self) -> Value<'_> {
         // Only texts that have a value become decimals.
         Value::of(self.as_str()).unwrap_or_default()
     }
@@ -132,10 +131,7 @@ impl TryFrom<String> for Decimal {
     type Error = ParseDecimalError;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        match Spelling::of(&text) {
-            Some(_) => Ok(Self(Scalar::quoted(text))),
-            None => Err(ParseDecimalError(())),
-        }
+        text.parse()
     }
 }
 
@@ -167,7 +163,7 @@ impl Neg for &Decimal {
             Some(rest) => rest.to_owned(),
             None => format!("-{}", text.trim_start_matches('+')),
         };
-        Decimal(if self.0.is_quoted() { Scalar::quoted(negated) } else { Scalar::unquoted(negated) })
+        Decimal(self.0.with_text(negated))
     }
 }
 
@@ -214,27 +210,9 @@ impl Sub for Decimal {
     }
 }
 
-impl AddAssign<&Decimal> for Decimal {
-    fn add_assign(&mut self, other: &Decimal) {
-        *self = &*self + other;
-    }
-}
-
 impl AddAssign for Decimal {
     fn add_assign(&mut self, other: Decimal) {
-        *self += &other;
-    }
-}
-
-impl SubAssign<&Decimal> for Decimal {
-    fn sub_assign(&mut self, other: &Decimal) {
-        *self = &*self - other;
-    }
-}
-
-impl SubAssign for Decimal {
-    fn sub_assign(&mut self, other: Decimal) {
-        *self -= &other;
+        *self = &*self + &other;
     }
 }
 
@@ -289,18 +267,13 @@ impl Hash for Decimal {
     }
 }
 
-impl Serialize for Decimal {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
-    }
-}
-
 impl<'de> Deserialize<'de> for Decimal {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        scalar::read(deserializer, |token| match Spelling::of(token.text()) {
-            Some(_) => Ok(Self(token.into_scalar())),
-            None => Err(ParseDecimalError(())),
-        })
+        let scalar = Scalar::deserialize(deserializer)?;
+        match Value::of(scalar.text()) {
+            Some(_) => Ok(Self(scalar)),
+            None => Err(D::Error::custom(ParseDecimalError(()))),
+        }
     }
 }
 

@@ -1,8 +1,6 @@
 //! The envelope around the payload of every response.
 
-use std::fmt;
-
-use serde::de::{Deserialize, Deserializer, IgnoredAny, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny};
 use serde::ser::{Serialize, Serializer};
 
 use crate::lenient;
@@ -50,30 +48,7 @@ pub struct NoData;
 impl<'de> Deserialize<'de> for NoData {
     /// serde reads an absent field as an absent option.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_option(NoDataVisitor)
-    }
-}
-
-struct NoDataVisitor;
-
-impl<'de> Visitor<'de> for NoDataVisitor {
-    type Value = NoData;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("anything")
-    }
-
-    fn visit_none<E>(self) -> Result<NoData, E> {
-        Ok(NoData)
-    }
-
-    fn visit_unit<E>(self) -> Result<NoData, E> {
-        Ok(NoData)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<NoData, D::Error> {
-        IgnoredAny::deserialize(deserializer)?;
-        Ok(NoData)
+        Option::<IgnoredAny>::deserialize(deserializer).map(|_| Self)
     }
 }
 

@@ -139,7 +139,7 @@ struct LenientVisitor<T>(PhantomData<T>);
 impl<T: Lenient> LenientVisitor<T> {
     #[inline]
     fn fit<E: Error>(value: Option<T>) -> Result<Option<T>, E> {
-        value.map(Some).ok_or_else(|| E::custom(Unfit::of::<T>()))
+        value.map(Some).ok_or_else(unfit::<T, E>)
     }
 }
 
@@ -191,27 +191,15 @@ impl<'de, T: Lenient> Visitor<'de> for LenientVisitor<T> {
     }
 }
 
-/// A value of another kind than the document announces.
-pub(crate) struct Unfit {
-    expected: &'static str,
-}
-
-impl Unfit {
-    fn of<T: Lenient>() -> Self {
-        Self { expected: T::EXPECTED }
-    }
-}
-
-impl fmt::Display for Unfit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "expected {}", self.expected)
-    }
+/// The error of a value of another kind than the document announces.
+fn unfit<T: Lenient, E: Error>() -> E {
+    E::custom(format_args!("expected {}", T::EXPECTED))
 }
 
 /// A value that must be there.
 #[inline]
 pub(crate) fn required<'de, D: Deserializer<'de>, T: Lenient>(deserializer: D) -> Result<T, D::Error> {
-    optional(deserializer)?.ok_or_else(|| D::Error::custom(Unfit::of::<T>()))
+    optional(deserializer)?.ok_or_else(unfit::<T, D::Error>)
 }
 
 /// A value that may be null.

@@ -2,14 +2,15 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::scalar::Scalar;
 
 /// A sample value. Samples are strings, numeric-looking ones included, and a parameter with samples is sent
 /// as a string. A number that another installation sends as a sample is kept as a number: a parameter with
 /// such samples is sent as a number.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Sample(Scalar);
 
 impl Sample {
@@ -36,17 +37,11 @@ impl From<String> for Sample {
     }
 }
 
-macro_rules! from_integers {
-    ($($integer:ty),+) => {
-        $(impl From<$integer> for Sample {
-            fn from(number: $integer) -> Self {
-                Self(Scalar::unquoted(number.to_string()))
-            }
-        })+
-    };
+impl From<i64> for Sample {
+    fn from(number: i64) -> Self {
+        Self(Scalar::unquoted(number.to_string()))
+    }
 }
-
-from_integers!(i32, i64, u32, u64);
 
 impl fmt::Display for Sample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,17 +52,5 @@ impl fmt::Display for Sample {
 impl fmt::Debug for Sample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-impl Serialize for Sample {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Sample {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Scalar::deserialize(deserializer).map(Self)
     }
 }

@@ -2,10 +2,10 @@
 //! not lose a digit, a stamp or a shape on its way through serde is read and written by this.
 
 use std::borrow::Cow;
-use std::convert::Infallible;
 use std::fmt;
 
-use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, Unexpected, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserialize, Deserializer, Unexpected, Visitor};
 use serde::ser::{Error as _, Serialize, Serializer};
 use serde_json::value::RawValue;
 use smol_str::SmolStr;
@@ -32,6 +32,20 @@ impl Scalar {
     /// The text must be JSON.
     pub(crate) fn unquoted(text: impl Into<SmolStr>) -> Self {
         Self { text: text.into(), quoted: false }
+    }
+
+    /// Takes the quotes and the escapes off a string; anything else stays as it is.
+    fn from_json(json: &str) -> serde_json::Result<Self> {
+        match json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+            None => Ok(Self::unquoted(json)),
+            Some(text) if !text.as_bytes().contains(&b'\\') => Ok(Self::quoted(text)),
+            Some(_) => serde_json::from_str::<String>(json).map(Self::quoted),
+        }
+    }
+
+    /// Another text in the same form.
+    pub(crate) fn with_text(&self, text: String) -> Self {
+        Self { text: text.into(), quoted: self.quoted }
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -89,208 +103,66 @@ pub(crate) fn as_string<T: fmt::Display, S: Serializer>(
 
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        read(deserializer, |token| Ok::<_, Infallible>(token.into_scalar()))
+        deserializer.deserialize_newtype_struct(RAW_TEXT, ScalarVisitor)
     }
 }
 
-/// A JSON value while it is being read. Text without escapes is borrowed from the body, so that it is
-/// copied once: into the field that keeps it.
-pub(crate) struct Token<'a> {
-    text: Cow<'a, str>,
-    is_quoted: bool,
-}
+struct ScalarVisitor;
 
-impl<'a> Token<'a> {
-    #[inline]
-    fn quoted(text: impl Into<Cow<'a, str>>) -> Self {
-        Self { text: text.into(), is_quoted: true }
-    }
+impl<'de> Visitor<'de> for ScalarVisitor {
+    type Value = Scalar;
 
-    #[inline]
-    fn unquoted(text: impl Into<Cow<'a, str>>) -> Self {
-        Self { text: text.into(), is_quoted: false }
-    }
-
-    /// Takes the quotes and the escapes off a string; anything else stays as it is.
-    #[inline]
-    fn from_json(json: &'a str) -> serde_json::Result<Self> {
-        let Some(inner) = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
-            return Ok(Self::unquoted(json));
-        };
-        if inner.as_bytes().contains(&b'\\') {
-            serde_json::from_str::<String>(json).map(Self::quoted)
-        } else {
-            Ok(Self::quoted(inner))
-        }
-    }
-
-    #[inline]
-    pub(crate) fn text(&self) -> &str {
-        &self.text
-    }
-
-    #[inline]
-    pub(crate) fn into_scalar(self) -> Scalar {
-        Scalar { quoted: self.is_quoted, text: SmolStr::from(self.text) }
-    }
-}
-
-/// Reads one value by its exact text and converts it.
-pub(crate) fn read<'de, D, T, E>(
-    deserializer: D,
-    convert: impl FnOnce(Token<'_>) -> Result<T, E>,
-) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    E: fmt::Display,
-{
-    deserializer.deserialize_newtype_struct(RAW_TEXT, TokenVisitor(convert))
-}
-
-struct TokenVisitor<F>(F);
-
-impl<F> TokenVisitor<F> {
-    #[inline]
-    fn convert<T, P, E>(self, token: Token<'_>) -> Result<T, E>
-    where
-        F: FnOnce(Token<'_>) -> Result<T, P>,
-        P: fmt::Display,
-        E: de::Error,
-    {
-        (self.0)(token).map_err(E::custom)
-    }
-}
-
-impl<'de, F, T, P> Visitor<'de> for TokenVisitor<F>
-where
-    F: FnOnce(Token<'_>) -> Result<T, P>,
-    P: fmt::Display,
-{
-    type Value = T;
-
-    #[inline]
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a string, a number or a truth value")
     }
 
     /// serde_json, with the untouched text as the only value of a map.
-    #[inline]
-    fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
-        match map.next_key()? {
-            Some(RawKey) => map.next_value_seed(RawText(self.0)),
-            None => Err(de::Error::invalid_type(Unexpected::Map, &self)),
-        }
+    fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Scalar, A::Error> {
+        let raw = RawText::deserialize(MapAccessDeserializer::new(map));
+        let raw = raw.map_err(|_: A::Error| de::Error::invalid_type(Unexpected::Map, &self))?;
+        Scalar::from_json(&raw.json).map_err(de::Error::custom)
     }
 
-    #[inline]
-    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Scalar, D::Error> {
         deserializer.deserialize_any(self)
     }
 
-    #[inline]
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
-        self.convert(Token::quoted(text))
+    fn visit_str<E>(self, text: &str) -> Result<Scalar, E> {
+        Ok(Scalar::quoted(text))
     }
 
-    #[inline]
-    fn visit_string<E: de::Error>(self, text: String) -> Result<T, E> {
-        self.convert(Token::quoted(text))
+    fn visit_bool<E>(self, value: bool) -> Result<Scalar, E> {
+        Ok(Scalar::unquoted(if value { "true" } else { "false" }))
     }
 
-    #[inline]
-    fn visit_bool<E: de::Error>(self, value: bool) -> Result<T, E> {
-        self.convert(Token::unquoted(if value { "true" } else { "false" }))
+    fn visit_i64<E>(self, number: i64) -> Result<Scalar, E> {
+        Ok(Scalar::unquoted(number.to_string()))
     }
 
-    #[inline]
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
-        self.convert(Token::unquoted(number.to_string()))
+    fn visit_u64<E>(self, number: u64) -> Result<Scalar, E> {
+        Ok(Scalar::unquoted(number.to_string()))
     }
 
-    #[inline]
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<T, E> {
-        self.convert(Token::unquoted(number.to_string()))
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Scalar, E> {
+        serde_json::to_string(&number).map(Scalar::unquoted).map_err(E::custom)
     }
 
-    #[inline]
-    fn visit_f64<E: de::Error>(self, number: f64) -> Result<T, E> {
-        let text = serde_json::to_string(&number).map_err(E::custom)?;
-        self.convert(Token::unquoted(text))
+    fn visit_unit<E>(self) -> Result<Scalar, E> {
+        Ok(Scalar::unquoted(NULL))
     }
 
-    #[inline]
-    fn visit_unit<E: de::Error>(self) -> Result<T, E> {
-        self.convert(Token::unquoted(NULL))
+    fn visit_none<E>(self) -> Result<Scalar, E> {
+        Ok(Scalar::unquoted(NULL))
     }
 
-    #[inline]
-    fn visit_none<E: de::Error>(self) -> Result<T, E> {
-        self.visit_unit()
-    }
-
-    #[inline]
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Scalar, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-/// The key under which serde_json hands out the text.
-struct RawKey;
-
-impl<'de> Deserialize<'de> for RawKey {
-    #[inline]
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_identifier(RawKeyVisitor)
-    }
-}
-
-struct RawKeyVisitor;
-
-impl Visitor<'_> for RawKeyVisitor {
-    type Value = RawKey;
-
-    #[inline]
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string, a number or a truth value")
-    }
-
-    #[inline]
-    fn visit_str<E: de::Error>(self, key: &str) -> Result<RawKey, E> {
-        if key == RAW_TEXT { Ok(RawKey) } else { Err(E::invalid_type(Unexpected::Map, &self)) }
-    }
-}
-
-/// The text under that key: borrowed from a slice, owned from a reader.
-struct RawText<F>(F);
-
-impl<'de, F, T, P> DeserializeSeed<'de> for RawText<F>
-where
-    F: FnOnce(Token<'_>) -> Result<T, P>,
-    P: fmt::Display,
-{
-    type Value = T;
-
-    #[inline]
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl<F, T, P> Visitor<'_> for RawText<F>
-where
-    F: FnOnce(Token<'_>) -> Result<T, P>,
-    P: fmt::Display,
-{
-    type Value = T;
-
-    #[inline]
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the text of a value")
-    }
-
-    #[inline]
-    fn visit_str<E: de::Error>(self, json: &str) -> Result<T, E> {
-        let token = Token::from_json(json).map_err(E::custom)?;
-        (self.0)(token).map_err(E::custom)
-    }
+/// What serde_json hands out: text that is borrowed from a slice, owned from a reader.
+#[derive(serde::Deserialize)]
+struct RawText<'a> {
+    #[serde(borrow, rename = "$serde_json::private::RawValue")]
+    json: Cow<'a, str>,
 }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::time::SystemTime;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::scalar::Scalar;
 
@@ -23,7 +23,8 @@ use crate::scalar::Scalar;
 ///
 /// Stamps are ordered by their point in time; those that cannot be read come first. Stamps are equal when they
 /// are spelled alike, and two spellings of one point in time are ordered by their text.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Timestamp(Scalar);
 
 impl Timestamp {
@@ -82,18 +83,6 @@ impl fmt::Display for Timestamp {
 impl fmt::Debug for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
-    }
-}
-
-impl Serialize for Timestamp {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Timestamp {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Scalar::deserialize(deserializer).map(Self)
     }
 }
 

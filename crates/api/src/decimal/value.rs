@@ -1,59 +1,80 @@
 //! The value of a decimal without its spelling: comparison, plain notation and sums, digit by digit.
 
 use std::cmp::Ordering;
-use std::fmt;
+use std::hash::{Hash, Hasher};
 
 /// An exponent that would become more zeros than this stays an exponent.
 const MAX_ZEROS: usize = 40;
-
-/// How many digits integer types hold.
-const MAX_INTEGER_DIGITS: i64 = 20;
 
 /// How many digits the operands of a sum may be apart.
 const MAX_SUM_DIGITS: usize = 10_000;
 
 /// A decimal without its spelling: `sign × 0.digits × 10^magnitude`, where the digits begin and end
-/// with something other than 0. Equal values have equal fields, and nothing is ever expanded, so an
-/// exponent of a billion costs no more than one of 2.
-#[derive(Clone, Default, PartialEq, Eq, Hash)]
-pub(super) struct Value {
+/// with something other than 0. Nothing is ever expanded, so an exponent of a billion costs no more than one of 2.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Value<'a> {
     pub(super) sign: i8,
     pub(super) magnitude: i64,
-    digits: String,
+    /// The digits, as the point in the text parts them.
+    digits: [&'a str; 2],
 }
 
-impl Value {
-    pub(super) fn of(text: &str) -> Option<Self> {
-        let spelling = Spelling::of(text)?;
-        let digits = format!("{}{}", spelling.whole, spelling.fraction);
-        let significant = digits.trim_start_matches('0');
-        let leading_zeros = digits.len() - significant.len();
-        let magnitude =
-            i64::from(spelling.exponent) + length(spelling.whole) - i64::try_from(leading_zeros).ok()?;
-        let significant = significant.trim_end_matches('0');
-        Some(match (significant, spelling.is_negative) {
-            ("", _) => Self::default(),
-            (digits, true) => Self { sign: -1, magnitude, digits: digits.to_owned() },
-            (digits, false) => Self { sign: 1, magnitude, digits: digits.to_owned() },
+impl<'a> Value<'a> {
+    /// Parses an optional sign, digits with at most one point among them, and an optional exponent.
+    pub(super) fn of(text: &'a str) -> Option<Self> {
+        let (sign, rest) = match text.strip_prefix('-') {
+            Some(rest) => (-1, rest),
+            None => (1, text.strip_prefix('+').unwrap_or(text)),
+        };
+        // `i32`, so that adding a length to it cannot overflow.
+        let (mantissa, exponent) = match split(rest, |byte| matches!(byte, b'e' | b'E')) {
+            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+            None => (rest, 0),
+        };
+        let (whole, fraction) = split(mantissa, |byte| byte == b'.').unwrap_or((mantissa, ""));
+        let is_all_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        let is_empty = whole.is_empty() && fraction.is_empty();
+        if is_empty || !is_all_digits(whole) || !is_all_digits(fraction) {
+            return None;
+        }
+        let whole = whole.trim_start_matches('0');
+        let fraction = fraction.trim_end_matches('0');
+        let magnitude = i64::from(exponent) + length(whole);
+        Some(match (whole, fraction) {
+            ("", "") => Self::default(),
+            ("", _) => {
+                let digits = fraction.trim_start_matches('0');
+                Self { sign, magnitude: magnitude + length(digits) - length(fraction), digits: ["", digits] }
+            }
+            (_, "") => Self { sign, magnitude, digits: [whole.trim_end_matches('0'), ""] },
+            _ => Self { sign, magnitude, digits: [whole, fraction] },
         })
+    }
+
+    fn digits(&self) -> impl DoubleEndedIterator<Item = u8> {
+        self.digits[0].bytes().chain(self.digits[1].bytes())
+    }
+
+    fn length(&self) -> i64 {
+        length(self.digits[0]) + length(self.digits[1])
     }
 
     /// The power of ten of the last digit.
     fn exponent(&self) -> i64 {
-        self.magnitude.saturating_sub(length(&self.digits))
+        self.magnitude - self.length()
     }
 
     pub(super) fn is_integer(&self) -> bool {
         self.exponent() >= 0
     }
 
-    pub(super) fn to_plain_string(&self) -> Option<String> {
+    pub(super) fn to_plain_string(self) -> Option<String> {
         let zeros = |count: i64| {
             let count = usize::try_from(count).ok().filter(|count| *count <= MAX_ZEROS)?;
             Some("0".repeat(count))
         };
         let sign = if self.sign < 0 { "-" } else { "" };
-        let digits = &self.digits;
+        let digits = self.digits.concat();
         Some(if self.sign == 0 {
             "0".to_owned()
         } else if self.is_integer() {
@@ -66,45 +87,68 @@ impl Value {
         })
     }
 
-    /// The exact sum, if it has no more than [`MAX_SUM_DIGITS`] digits more than the operands.
-    pub(super) fn checked_add(&self, other: &Self) -> Option<Self> {
+    /// The plain spelling, or else one with an exponent, if that can be read again.
+    fn shortest(self) -> Option<String> {
+        self.to_plain_string().or_else(|| {
+            let sign = if self.sign < 0 { "-" } else { "" };
+            let exponent = i32::try_from(self.exponent()).ok()?;
+            Some(format!("{sign}{}e{exponent}", self.digits.concat()))
+        })
+    }
+
+    /// The exact sum in its shortest spelling, if it has no more than [`MAX_SUM_DIGITS`] digits more than the operands.
+    pub(super) fn checked_add(self, other: Self) -> Option<String> {
         if self.sign == 0 || other.sign == 0 {
-            return Some(if self.sign == 0 { other.clone() } else { self.clone() });
+            return if self.sign == 0 { other.shortest() } else { self.shortest() };
         }
         let lowest = self.exponent().min(other.exponent());
-        // How many digits each operand has, and how many zeros it needs behind them.
-        let shift = |value: &Self| usize::try_from(value.exponent() - lowest).ok();
+        // How many zeros each operand needs behind its digits.
+        let shift = |value: Self| usize::try_from(value.exponent() - lowest).ok();
         let (own_shift, other_shift) = (shift(self)?, shift(other)?);
-        if own_shift.max(other_shift) > MAX_SUM_DIGITS + self.digits.len().max(other.digits.len()) {
+        let longest = usize::try_from(self.length().max(other.length())).ok()?;
+        if own_shift.max(other_shift) > MAX_SUM_DIGITS + longest {
             return None;
         }
         let ones = self.reversed_digits(own_shift);
         let others = other.reversed_digits(other_shift);
-        let is_larger = (self.magnitude, &self.digits) >= (other.magnitude, &other.digits);
         let (sign, sum) = if self.sign == other.sign {
             (self.sign, sum_of(&ones, &others, 1))
-        } else if is_larger {
+        } else if self.cmp_size(&other).is_ge() {
             (self.sign, sum_of(&ones, &others, -1))
         } else {
             (other.sign, sum_of(&others, &ones, -1))
         };
-        Some(Self::from_reversed(sign, &sum, lowest))
+        let text: String = sum.iter().rev().map(|digit| char::from(b'0' + digit.unsigned_abs())).collect();
+        let text = text.trim_start_matches('0');
+        let digits = text.trim_end_matches('0');
+        let sign = if digits.is_empty() { 0 } else { sign };
+        Value { sign, magnitude: lowest + length(text), digits: [digits, ""] }.shortest()
     }
 
     /// The digits from the last to the first, with zeros behind the last.
     fn reversed_digits(&self, shift: usize) -> Vec<i8> {
-        let digits = self.digits.bytes().rev().map(|byte| i8::try_from(byte - b'0').unwrap_or_default());
+        let digits = self.digits().rev().map(|byte| i8::try_from(byte - b'0').unwrap_or_default());
         std::iter::repeat_n(0, shift).chain(digits).collect()
     }
 
-    fn from_reversed(sign: i8, digits: &[i8], exponent: i64) -> Self {
-        let text: String = digits.iter().rev().map(|digit| char::from(b'0' + digit.unsigned_abs())).collect();
-        let text = text.trim_start_matches('0');
-        let magnitude = exponent.saturating_add(length(text));
-        match text.trim_end_matches('0') {
-            "" => Self::default(),
-            significant => Self { sign, magnitude, digits: significant.to_owned() },
-        }
+    /// Compares without regard to the sign.
+    pub(super) fn cmp_size(&self, other: &Self) -> Ordering {
+        self.magnitude.cmp(&other.magnitude).then_with(|| self.digits().cmp(other.digits()))
+    }
+
+    pub(super) fn cmp(&self, other: &Self) -> Ordering {
+        self.sign.cmp(&other.sign).then_with(|| {
+            let sizes = self.cmp_size(other);
+            if self.sign < 0 { sizes.reverse() } else { sizes }
+        })
+    }
+}
+
+/// The same for equal values, however the point parts their digits.
+impl Hash for Value<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.sign, self.magnitude, self.length()).hash(state);
+        self.digits().for_each(|digit| state.write_u8(digit));
     }
 }
 
@@ -127,71 +171,13 @@ fn length(digits: &str) -> i64 {
     i64::try_from(digits.len()).unwrap_or(i64::MAX)
 }
 
-/// The plain spelling, or else one with an exponent.
-impl fmt::Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.to_plain_string() {
-            Some(text) => f.write_str(&text),
-            None => {
-                let sign = if self.sign < 0 { "-" } else { "" };
-                write!(f, "{sign}{}e{}", self.digits, self.exponent())
-            }
-        }
-    }
-}
-
-/// The parts of a text that is a decimal: `±whole.fraction × 10^exponent`.
-pub(super) struct Spelling<'a> {
-    is_negative: bool,
-    whole: &'a str,
-    fraction: &'a str,
-    /// `i32`, so that adding a length to it cannot overflow.
-    exponent: i32,
-}
-
-impl<'a> Spelling<'a> {
-    pub(super) fn of(text: &'a str) -> Option<Self> {
-        let (is_negative, rest) = match text.strip_prefix('-') {
-            Some(rest) => (true, rest),
-            None => (false, text.strip_prefix('+').unwrap_or(text)),
-        };
-        let (mantissa, exponent) = match split(rest, |byte| matches!(byte, b'e' | b'E')) {
-            Some((mantissa, exponent)) => (mantissa, exponent.parse().ok()?),
-            None => (rest, 0),
-        };
-        let (whole, fraction) = split(mantissa, |byte| byte == b'.').unwrap_or((mantissa, ""));
-        let is_all_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-        let is_empty = whole.is_empty() && fraction.is_empty();
-        let is_decimal = !is_empty && is_all_digits(whole) && is_all_digits(fraction);
-        is_decimal.then_some(Self { is_negative, whole, fraction, exponent })
-    }
-}
-
 /// What stands before and behind an ASCII character. On the few bytes of an amount, `split_once` is slower.
 fn split(text: &str, is_between: impl Fn(u8) -> bool) -> Option<(&str, &str)> {
     let place = text.bytes().position(is_between)?;
     Some((&text[..place], &text[place + 1..]))
 }
 
-/// The digits of a whole number, however it is spelled: `30` of `3.0e1`. None of any other, and of one that
-/// no integer type holds.
+/// The digits of a whole number, however it is spelled: `30` of `3.0e1`. None of any other.
 pub(crate) fn whole(text: &str) -> Option<String> {
-    Value::of(text)
-        .filter(|value| value.is_integer() && value.magnitude <= MAX_INTEGER_DIGITS)?
-        .to_plain_string()
-}
-
-impl Ord for Value {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.sign.cmp(&other.sign).then_with(|| {
-            let sizes = self.magnitude.cmp(&other.magnitude).then_with(|| self.digits.cmp(&other.digits));
-            if self.sign < 0 { sizes.reverse() } else { sizes }
-        })
-    }
-}
-
-impl PartialOrd for Value {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
+    Value::of(text).filter(Value::is_integer)?.to_plain_string()
 }
