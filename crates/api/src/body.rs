@@ -39,16 +39,13 @@ pub(crate) fn limited(response: Response, limit: u64) -> Response {
         return response;
     }
     let url = response.url().clone();
-    let (parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
-    assembled(parts, url, reqwest::Body::wrap(LimitedBody { body, limit, left: limit }))
-}
-
-/// A response is made from parts without its URL, which is carried by an extension.
-fn assembled(mut parts: http::response::Parts, url: reqwest::Url, body: reqwest::Body) -> Response {
+    let mut response = http::Response::<reqwest::Body>::from(response)
+        .map(|body| reqwest::Body::wrap(LimitedBody { body, limit, left: limit }));
+    // The conversion loses the URL, which an extension carries.
     if let Ok(carrier) = http::Response::builder().url(url).body(()) {
-        parts.extensions.extend(carrier.into_parts().0.extensions);
+        response.extensions_mut().extend(carrier.into_parts().0.extensions);
     }
-    http::Response::from_parts(parts, body).into()
+    response.into()
 }
 
 /// A body that fails beyond a number of bytes, without reading on; at once if it declares that it is longer.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use progenitor_client::{ClientHooks, Error, OperationInfo};
 use reqwest::header::{self, HeaderValue};
-use reqwest::{Method, Request, Response, StatusCode, Url};
+use reqwest::{Method, Request, Response, Url};
 use serde::de::DeserializeOwned;
 
-use crate::tls::{self, TlsError, http_client_builder_for};
+use crate::tls::{BuildError, check_support_for, http_client_builder_for};
 use crate::{ApiKey, Client, MAX_RESPONSE_BODY, ResponseValue, body};
 
 /// The header that carries the API key.
@@ -94,34 +94,6 @@ impl fmt::Debug for Session {
     }
 }
 
-/// Why a [`Client`] cannot be built.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// The base URL needs `https`, which is not available.
-    Tls(TlsError),
-    /// The HTTP client cannot be built.
-    Http(reqwest::Error),
-}
-
-impl std::error::Error for BuildError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Tls(error) => Some(error),
-            Self::Http(error) => Some(error),
-        }
-    }
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Tls(_) => "https is not available",
-            Self::Http(_) => "the HTTP client cannot be built",
-        })
-    }
-}
-
 impl Client {
     /// Creates a client for the service at `base_url`, which ends in `/api/v1`.
     ///
@@ -142,10 +114,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`BuildError::Tls`] when the base URL is `https` and [`https_support`](crate::https_support) reports
-    /// an error.
+    /// That of [`https_support`](crate::https_support) when the base URL is `https`, and [`BuildError::Http`].
     pub fn new(base_url: &str, key: ApiKey) -> Result<Self, BuildError> {
-        tls::check_support_for(base_url).map_err(BuildError::Tls)?;
+        check_support_for(base_url)?;
         let http = http_client_builder_for(base_url).build().map_err(BuildError::Http)?;
         Ok(Self::new_with_client(base_url, http, key))
     }
@@ -229,14 +200,7 @@ impl Client {
 
 /// Where a redirect within the origin leads.
 fn redirect_target(response: &Response, from: &Url) -> Option<Url> {
-    let is_redirect = matches!(
-        response.status(),
-        StatusCode::MOVED_PERMANENTLY
-            | StatusCode::FOUND
-            | StatusCode::SEE_OTHER
-            | StatusCode::TEMPORARY_REDIRECT
-            | StatusCode::PERMANENT_REDIRECT
-    );
+    let is_redirect = response.status().is_redirection();
     let location = response.headers().get(header::LOCATION).filter(|_| is_redirect)?;
     let target = from.join(location.to_str().ok()?).ok()?;
     Some(target).filter(|target| target.origin() == from.origin())

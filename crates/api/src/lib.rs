@@ -70,11 +70,11 @@ mod words;
 #[cfg(feature = "client")]
 pub use body::{BodyTooLarge, MAX_RESPONSE_BODY};
 #[cfg(feature = "client")]
-pub use client::{BuildError, Transport};
+pub use client::Transport;
 pub use decimal::{Decimal, ParseDecimalError};
 pub use envelope::{Envelope, NoData};
 #[cfg(feature = "client")]
-pub use generated::client::{Client, ClientInfo, Error, ResponseValue};
+pub use generated::client::{Client, Error, ResponseValue};
 pub use generated::{limits, operations, types};
 pub use kinds::{KindParts, ModelKind, kind_parts};
 pub use operation::{Operation, Safety};
@@ -82,7 +82,7 @@ pub use sample::Sample;
 pub use secret::{ApiKey, Secret};
 pub use timestamp::Timestamp;
 #[cfg(feature = "client")]
-pub use tls::{TlsError, http_client_builder, http_client_builder_for, https_support, is_plain_loopback};
+pub use tls::{BuildError, http_client_builder, http_client_builder_for, https_support, is_plain_loopback};
 pub use words::UnknownVariant;
 
 /// Runs the examples of the README.

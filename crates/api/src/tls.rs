@@ -54,43 +54,56 @@ pub fn is_plain_loopback(url: &Url) -> bool {
 ///
 /// # Errors
 ///
-/// [`TlsError::Disabled`] without a TLS feature, [`TlsError::RootCertificates`] when the certificates that
+/// [`BuildError::TlsDisabled`] without a TLS feature, [`BuildError::RootCertificates`] when the certificates that
 /// the operating system trusts cannot be loaded.
-pub fn https_support() -> Result<(), TlsError> {
+pub fn https_support() -> Result<(), BuildError> {
     #[cfg(any(feature = "rustls-aws-lc", feature = "rustls-ring"))]
-    return over_rustls::SHARED.failure.clone().map_or(Ok(()), Err);
+    return over_rustls::SHARED
+        .failure
+        .clone()
+        .map_or(Ok(()), |reason| Err(BuildError::RootCertificates(reason)));
     #[cfg(not(any(feature = "rustls-aws-lc", feature = "rustls-ring")))]
-    if cfg!(feature = "native-tls") { Ok(()) } else { Err(TlsError::Disabled) }
+    if cfg!(feature = "native-tls") { Ok(()) } else { Err(BuildError::TlsDisabled) }
 }
 
 /// As [`https_support`], if the base URL needs it.
-pub(crate) fn check_support_for(base_url: &str) -> Result<(), TlsError> {
+pub(crate) fn check_support_for(base_url: &str) -> Result<(), BuildError> {
     let is_https = Url::parse(base_url.trim()).is_ok_and(|url| url.scheme() == "https");
     if is_https { https_support() } else { Ok(()) }
 }
 
-/// Why no `https` request can succeed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why a [`Client`](crate::Client) cannot be built.
+#[derive(Debug)]
 #[non_exhaustive]
-pub enum TlsError {
-    /// The crate was built without a TLS feature.
-    Disabled,
+pub enum BuildError {
+    /// The base URL needs `https`, and the crate was built without a TLS feature.
+    TlsDisabled,
     /// The certificates that the operating system trusts cannot be loaded. The text says why.
     RootCertificates(String),
+    /// The HTTP client cannot be built.
+    Http(reqwest::Error),
 }
 
-impl std::error::Error for TlsError {}
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Http(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
-impl fmt::Display for TlsError {
+impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Disabled => f.write_str(
+            Self::TlsDisabled => f.write_str(
                 "https is not supported, because inferstore-api was built without rustls-ring, rustls-aws-lc \
                  and native-tls",
             ),
             Self::RootCertificates(reason) => {
                 write!(f, "the root certificates of the system cannot be loaded: {reason}")
             }
+            Self::Http(_) => f.write_str("the HTTP client cannot be built"),
         }
     }
 }
@@ -103,8 +116,6 @@ mod over_rustls {
     use rustls::{ClientConfig, RootCertStore};
     use rustls_platform_verifier::BuilderVerifierExt;
 
-    use super::TlsError;
-
     /// Built once in a process, because loading the certificates of the system takes most of the time that it
     /// takes to build a client.
     pub(super) static SHARED: LazyLock<Shared> = LazyLock::new(Shared::load);
@@ -112,7 +123,7 @@ mod over_rustls {
     pub(super) struct Shared {
         pub(super) config: ClientConfig,
         /// Why the configuration trusts no server.
-        pub(super) failure: Option<TlsError>,
+        pub(super) failure: Option<String>,
     }
 
     impl Shared {
@@ -122,7 +133,7 @@ mod over_rustls {
                 // A system without certificates, such as a bare container, still speaks `http`.
                 Err(error) => Self {
                     config: builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth(),
-                    failure: Some(TlsError::RootCertificates(error.to_string())),
+                    failure: Some(error.to_string()),
                 },
             }
         }
@@ -161,7 +172,7 @@ mod over_rustls {
 mod tests {
     use reqwest::Url;
 
-    use super::{TlsError, check_support_for};
+    use super::{BuildError, check_support_for};
 
     #[test]
     fn only_plain_http_to_this_machine_is_loopback() {
@@ -190,7 +201,7 @@ mod tests {
     fn https_is_refused_without_a_tls_feature() {
         let has_tls = cfg!(any(feature = "rustls-ring", feature = "rustls-aws-lc", feature = "native-tls"));
         let supported = check_support_for("https://host.example/api/v1");
-        assert_eq!(supported == Err(TlsError::Disabled), !has_tls, "{supported:?}");
-        assert_eq!(check_support_for("http://host.example/api/v1"), Ok(()));
+        assert_eq!(matches!(supported, Err(BuildError::TlsDisabled)), !has_tls, "{supported:?}");
+        assert!(check_support_for("http://host.example/api/v1").is_ok());
     }
 }
