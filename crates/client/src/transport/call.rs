@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use inferstore_api::types::{EnvelopeStatus, TaskId};
 use inferstore_api::{Envelope, Error as RawError, Operation, ResponseValue, Safety};
+use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -17,7 +18,7 @@ use crate::transport::Core;
 use crate::transport::deadline::Deadline;
 use crate::transport::error::{CallContext, Error, Result, is_too_large};
 use crate::transport::redact::{MAX_INPUT, MAX_MESSAGE, Redactor};
-use crate::transport::retry::{self, Attempts, Failure};
+use crate::transport::retry;
 
 /// How much of a body an error keeps, in characters.
 const MAX_EXCERPT: usize = 2_000;
@@ -99,147 +100,118 @@ impl<'a> Call<'a> {
         loop {
             // Pinned here: each function that takes it by value would move and keep a copy of its kilobytes.
             let sent = pin!(send(&core.api));
-            let fault = match self.attempt(sent).await? {
+            let mut error = match self.attempt(sent).await {
                 Ok((status, data)) => {
                     retries.succeeded();
                     span.record("attempts", attempts.count).record("status", status);
                     return Ok(data);
                 }
-                Err(fault) => fault,
+                Err(error) => error,
             };
-            span.record("attempts", attempts.count).record("status", fault.context.status);
-            debug!(attempt = attempts.count, status = fault.context.status, failure = ?fault.failure, "the call failed");
-            let may_retry = retry::may_retry(self.safety, self.retry_on_rejection, fault.failure);
-            if !may_retry || !attempts.backoff(fault.context.retry_after).await {
-                return Err(self.failed(fault, may_retry, &attempts));
+            let may_retry = retry::may_retry(self.safety, self.retry_on_rejection, &error);
+            // An argument that cannot be sent has none.
+            let Some(context) = error.context_mut() else { return Err(error) };
+            span.record("attempts", attempts.count).record("status", context.status);
+            let cause = context.source.as_deref().map(field::display);
+            debug!(attempt = attempts.count, status = context.status, cause, "the call failed");
+            if !may_retry || !attempts.backoff(context.retry_after).await {
+                context.operation = self.operation;
+                context.attempts = attempts.count;
+                context.elapsed = attempts.started.elapsed();
+                context.is_budget_exhausted = attempts.is_budget_exhausted;
+                context.is_retry_safe = may_retry;
+                context.task = self.task;
+                return Err(error);
             }
         }
     }
 
-    /// One attempt: the status and the payload, or how it failed; an error if nothing can be sent at all.
+    /// One attempt: the status and the payload, or how it failed.
     async fn attempt<T>(
         &self,
         sent: impl Future<Output = Result<ResponseValue<Envelope<T>>, RawError>>,
-    ) -> Result<Result<(u16, T), Fault>> {
+    ) -> Result<(u16, T)> {
         let Some(_permit) = self.deadline.timeout(self.core.requests.acquire()).await else {
-            let problem = "the deadline passed before a request was permitted";
-            return Ok(Err(Fault::because(Failure::NotSent, problem)));
+            let context = because("the deadline passed before a request was permitted");
+            return Err(Error::Transport(Box::new(CallContext { is_unsent: true, ..context })));
         };
         match self.deadline.timeout(sent).await {
             Some(Ok(response)) => {
                 if let Some(date) = retry::date(response.headers()) {
                     *lock(&self.core.clock) = Some((date, Instant::now()));
                 }
-                Ok(open(response, &self.core.redactor))
+                open(response, &self.core.redactor)
             }
             // Boxed, because it is rare, and the future of every call would hold it.
-            Some(Err(error)) => Box::pin(Fault::of(error, &self.core.redactor, self.deadline)).await.map(Err),
-            None => Ok(Err(Fault::because(Failure::Lost, "the deadline passed"))),
-        }
-    }
-
-    fn failed(self, fault: Fault, is_retry_safe: bool, attempts: &Attempts<'_>) -> Error {
-        let context = Box::new(CallContext {
-            operation: self.operation,
-            attempts: attempts.count,
-            elapsed: attempts.started.elapsed(),
-            is_budget_exhausted: attempts.is_budget_exhausted,
-            is_retry_safe,
-            task: self.task,
-            ..*fault.context
-        });
-        match fault.failure {
-            Failure::Status(401) => Error::Unauthorized(context),
-            Failure::Status(_) | Failure::Permanent => Error::Api(context),
-            Failure::NotSent | Failure::Lost => Error::Transport(context),
-            Failure::Undecodable | Failure::TooLarge => Error::Decode(context),
+            Some(Err(error)) => Err(Box::pin(failure(error, &self.core.redactor, self.deadline)).await),
+            None => Err(Error::Transport(Box::new(because("the deadline passed")))),
         }
     }
 }
 
-/// One failed attempt.
-struct Fault {
-    failure: Failure,
-    /// What the attempt shows; the call adds the rest.
-    context: Box<CallContext>,
+/// What an attempt shows of its failure; the call adds the rest.
+fn because(source: impl Into<Box<dyn StdError + Send + Sync>>) -> CallContext {
+    CallContext { source: Some(source.into()), ..CallContext::default() }
 }
 
-impl Fault {
-    fn new(failure: Failure, context: CallContext) -> Self {
-        Self { failure, context: Box::new(context) }
-    }
-
-    fn because(failure: Failure, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        Self::new(failure, CallContext { source: Some(source.into()), ..CallContext::default() })
-    }
-
-    /// The failure behind an error of the generated client; `Err` if it did not come from the network.
-    async fn of(error: RawError, redactor: &Redactor, deadline: Deadline) -> Result<Self> {
-        Ok(match error {
-            RawError::UnexpectedResponse(response) => Self::status(response, redactor, deadline).await,
-            RawError::InvalidResponsePayload(body, error) => Self::undecodable(&body, &error, redactor),
-            RawError::CommunicationError(error) => Self::transport(error)?,
-            RawError::ResponseBodyError(error) | RawError::InvalidUpgrade(error) => {
-                let failure = if is_too_large(&error) { Failure::TooLarge } else { Failure::Lost };
-                Self::because(failure, error.without_url())
-            }
-            RawError::InvalidRequest(problem) | RawError::Custom(problem) => {
-                return Err(Error::InvalidArgument(problem));
-            }
-            // The document declares no typed failure, so the generator makes none of this kind.
-            RawError::ErrorResponse(response) => {
-                let status = response.status().as_u16();
-                let context = CallContext { status: Some(status), ..CallContext::default() };
-                Self::new(Failure::Status(status), context)
-            }
-        })
-    }
-
-    fn transport(error: reqwest::Error) -> Result<Self> {
-        let error = error.without_url();
-        if error.is_builder() {
-            return Err(Error::InvalidArgument(format!("the request cannot be built: {error}")));
+/// The failure behind an error of the generated client.
+async fn failure(error: RawError, redactor: &Redactor, deadline: Deadline) -> Error {
+    match error {
+        RawError::UnexpectedResponse(response) => rejected(response, redactor, deadline).await,
+        RawError::InvalidResponsePayload(body, error) => undecodable(&body, &error, redactor),
+        RawError::CommunicationError(error) if error.is_builder() => {
+            Error::InvalidArgument(format!("the request cannot be built: {}", error.without_url()))
         }
-        let failure = if error.is_connect() { Failure::NotSent } else { Failure::Lost };
-        Ok(Self::because(failure, error))
-    }
-
-    async fn status(response: reqwest::Response, redactor: &Redactor, deadline: Deadline) -> Self {
-        let status = response.status().as_u16();
-        let request_id = request_id(response.headers(), redactor);
-        let retry_after = retry::retry_after(response.headers());
-        let body = read_error_body(response, deadline).await;
-        let context = CallContext {
-            status: Some(status),
-            request_id,
-            retry_after,
-            message: message(&body, redactor),
-            excerpt: excerpt(&body, redactor),
-            ..CallContext::default()
-        };
-        Self::new(Failure::Status(status), context)
-    }
-
-    /// A 2xx that is no response of the operation: a failure in an envelope, or something else.
-    fn undecodable(body: &[u8], error: &serde_json::Error, redactor: &Redactor) -> Self {
-        let envelope = serde_json::from_slice(body);
-        let is_failure =
-            envelope.is_ok_and(|Status { status }: Status| status != EnvelopeStatus::Success.as_str());
-        // The parser quotes values of the body.
-        let problem = redactor.foreign(&error.to_string(), MAX_MESSAGE);
-        let context = CallContext {
-            // The generated client returns only a 2xx in this way.
-            status: is_failure.then_some(200),
-            message: message(body, redactor).filter(|_| is_failure),
-            excerpt: excerpt(body, redactor),
-            source: Some(problem.into()),
-            ..CallContext::default()
-        };
-        Self::new(if is_failure { Failure::Permanent } else { Failure::Undecodable }, context)
+        RawError::CommunicationError(error) => {
+            let is_unsent = error.is_connect();
+            Error::Transport(Box::new(CallContext { is_unsent, ..because(error.without_url()) }))
+        }
+        RawError::ResponseBodyError(error) | RawError::InvalidUpgrade(error) => {
+            let kind = if is_too_large(&error) { Error::Decode } else { Error::Transport };
+            kind(Box::new(because(error.without_url())))
+        }
+        RawError::InvalidRequest(problem) | RawError::Custom(problem) => Error::InvalidArgument(problem),
+        // The document declares no typed failure, so the generator makes none of this kind.
+        RawError::ErrorResponse(response) => {
+            let status = Some(response.status().as_u16());
+            Error::Api(Box::new(CallContext { status, ..CallContext::default() }))
+        }
     }
 }
 
-fn open<T>(response: ResponseValue<Envelope<T>>, redactor: &Redactor) -> Result<(u16, T), Fault> {
+async fn rejected(response: reqwest::Response, redactor: &Redactor, deadline: Deadline) -> Error {
+    let status = response.status();
+    let request_id = request_id(response.headers(), redactor);
+    let retry_after = retry::retry_after(response.headers());
+    let body = read_error_body(response, deadline).await;
+    let context = Box::new(CallContext {
+        status: Some(status.as_u16()),
+        request_id,
+        retry_after,
+        message: message(&body, redactor),
+        excerpt: excerpt(&body, redactor),
+        ..CallContext::default()
+    });
+    if status == StatusCode::UNAUTHORIZED { Error::Unauthorized(context) } else { Error::Api(context) }
+}
+
+/// A 2xx that is no response of the operation: a failure in an envelope, or something else.
+fn undecodable(body: &[u8], error: &serde_json::Error, redactor: &Redactor) -> Error {
+    let envelope = serde_json::from_slice(body);
+    let is_failure =
+        envelope.is_ok_and(|Status { status }: Status| status != EnvelopeStatus::Success.as_str());
+    // The parser quotes values of the body.
+    let problem = redactor.foreign(&error.to_string(), MAX_MESSAGE);
+    let context = CallContext { excerpt: excerpt(body, redactor), ..because(problem) };
+    if !is_failure {
+        return Error::Decode(Box::new(context));
+    }
+    let message = message(body, redactor);
+    // The generated client returns only a 2xx in this way.
+    Error::Api(Box::new(CallContext { status: Some(200), message, ..context }))
+}
+
+fn open<T>(response: ResponseValue<Envelope<T>>, redactor: &Redactor) -> Result<(u16, T)> {
     let status = response.status().as_u16();
     if response.is_success() {
         return Ok((status, response.into_inner().data));
@@ -247,7 +219,7 @@ fn open<T>(response: ResponseValue<Envelope<T>>, redactor: &Redactor) -> Result<
     let request_id = request_id(response.headers(), redactor);
     let message = response.into_inner().message.map(|message| redactor.foreign(&message, MAX_MESSAGE));
     let context = CallContext { status: Some(status), request_id, message, ..CallContext::default() };
-    Err(Fault::new(Failure::Permanent, context))
+    Err(Error::Api(Box::new(context)))
 }
 
 fn request_id(headers: &HeaderMap, redactor: &Redactor) -> Option<String> {

@@ -121,6 +121,8 @@ pub struct CallContext {
     pub is_retry_safe: bool,
     /// The task that the call was about.
     pub task: Option<TaskId>,
+    /// Whether nothing of the last attempt reached the service.
+    pub(crate) is_unsent: bool,
     pub(crate) source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -245,6 +247,16 @@ impl Error {
         }
     }
 
+    pub(crate) fn context_mut(&mut self) -> Option<&mut CallContext> {
+        match self {
+            Self::Unauthorized(context)
+            | Self::Api(context)
+            | Self::Transport(context)
+            | Self::Decode(context) => Some(context),
+            _ => None,
+        }
+    }
+
     /// The HTTP status of the response that caused the error, if one came.
     pub fn status(&self) -> Option<u16> {
         match self {
@@ -292,11 +304,11 @@ impl Error {
 
     /// Whether the service refused the call for good: a 4xx other than 408 and 429.
     pub(crate) fn is_permanent(&self) -> bool {
-        let is_refusal = matches!(self, Self::Api(_) | Self::Unauthorized(_));
-        is_refusal
-            && self
-                .status()
-                .is_some_and(|status| (400..500).contains(&status) && !matches!(status, 408 | 429))
+        match self {
+            Self::Unauthorized(_) => true,
+            Self::Api(context) => matches!(context.status, Some(400..=407 | 409..=428 | 430..=499)),
+            _ => false,
+        }
     }
 
     /// The error with the input field that named the file.
@@ -315,20 +327,16 @@ impl Error {
             Self::Inputs(_) => "fix the inputs and try again; nothing was sent",
             Self::File(error) => error.hint(),
             Self::Unauthorized(_) => "check the API key and which service the base URL leads to",
-            Self::Api(context) if context.is_retry_safe && !self.is_permanent() => "try again later",
+            Self::Api(_) if self.is_retryable() => "try again later",
             Self::Api(context) => match context.status {
                 Some(402) => "top up the balance of the account",
                 Some(404) if context.operation == OTHER_REQUEST => "check the path",
                 Some(404) => "check the identifier",
-                Some(429 | 503) => {
-                    "try again later, if the service promises that such a refusal had no effect"
-                }
+                Some(429 | 503) => "try again later, if the service promises that this had no effect",
                 Some(500..) => "read the message of the service, and check whether the call had its effect",
                 _ => "read the message of the service; the same call will fail again",
             },
-            Self::Transport(context) if context.is_retry_safe => {
-                "check the network and the base URL, then try again"
-            }
+            Self::Transport(_) if self.is_retryable() => "check the network and the base URL, then try again",
             Self::Transport(_) => "check whether the call had its effect before sending it again",
             Self::Decode(_) if self.source().is_some_and(is_too_large) => {
                 "raise max_response_size of the client builder"
@@ -338,15 +346,11 @@ impl Error {
                 "read the task history once more in a moment, then create it again"
             }
             Self::OutcomeUnknown(_) => "look at the candidates and the task history before creating it again",
-            Self::CostLimitExceeded(_) => {
-                "raise or drop max_cost, or choose another model; no task was created"
-            }
-            Self::ModelOffline(offline) if offline.task.is_none() => {
+            Self::CostLimitExceeded(_) => "raise max_cost, or choose another model; no task was created",
+            Self::ModelOffline(_) if self.is_retryable() => {
                 "try again later, or run without require_serving; no task was created"
             }
-            Self::ModelOffline(_) => {
-                "cancel the task, or wait for it by its identifier until a node serves the model"
-            }
+            Self::ModelOffline(_) => "cancel the task, or wait for it until a node serves the model",
             Self::TaskFailed(_) => {
                 "fix the inputs if the detail names them, else run it again; it was not billed"
             }
@@ -354,12 +358,10 @@ impl Error {
             Self::DeadlineReached(reached) => match reached.disposition {
                 TaskDisposition::NotCreated => "allow more time; no task was created",
                 TaskDisposition::Canceled => {
-                    "allow more time and run it again; the task was canceled and is not billed"
+                    "allow more time and run it again; it was canceled, and is not billed"
                 }
                 TaskDisposition::CancelUnknown => "read the task to see whether it was canceled",
-                TaskDisposition::StillRunning => {
-                    "wait for the task by its identifier; it is billed if it succeeds"
-                }
+                TaskDisposition::StillRunning => "wait for the task again; it is billed if it succeeds",
                 TaskDisposition::Unknown => "check the identifier and the API key, then read the task",
                 TaskDisposition::NoTask => "allow more time and transfer the file again",
             },
@@ -444,11 +446,11 @@ impl fmt::Display for Error {
             Self::Config(problem) | Self::InvalidArgument(problem) => f.write_str(problem),
             Self::Inputs(invalid) => invalid.fmt(f),
             Self::File(error) => error.fmt(f),
-            Self::Unauthorized(context) => {
+            Self::Unauthorized(context) if context.message.is_none() => {
                 context.refusal(f)?;
-                let reason = if context.message.is_none() { ": the API key is missing or wrong" } else { "" };
-                f.write_str(reason)
+                f.write_str(": the API key is missing or wrong")
             }
+            Self::Unauthorized(context) => context.refusal(f),
             Self::Api(context) => {
                 context.refusal(f)?;
                 context.attempts(f)
@@ -472,21 +474,15 @@ impl fmt::Display for Error {
             Self::ModelOffline(offline) => {
                 write!(f, "no node serves the model {}", shown(offline.model.as_str()))?;
                 match &offline.task {
-                    Some(task) => write!(f, "; {}", disposition(task, offline.disposition)),
+                    Some(task) => write!(f, "; {}", disposition(offline.disposition, Some(task))),
                     None => Ok(()),
                 }
             }
             Self::TaskFailed(failure) => failure.fmt(f),
             Self::TaskCanceled(task) => write!(f, "the task {} was canceled", shown(task.as_str())),
             Self::DeadlineReached(reached) => {
-                write!(f, "the deadline passed after {:.1} s; ", reached.elapsed.as_secs_f64())?;
-                match &reached.task {
-                    Some(task) => f.write_str(&disposition(task, reached.disposition)),
-                    None if reached.disposition == TaskDisposition::NoTask => {
-                        f.write_str("the transfer is not complete")
-                    }
-                    None => f.write_str("no task was created"),
-                }
+                let disposition = disposition(reached.disposition, reached.task.as_ref());
+                write!(f, "the deadline passed after {:.1} s; {disposition}", reached.elapsed.as_secs_f64())
             }
             Self::OutputType(mismatch) => {
                 let task = shown(mismatch.task.as_str());
@@ -506,14 +502,15 @@ pub(crate) fn shown(id: &str) -> String {
     cut(&printable(id), 200)
 }
 
-fn disposition(task: &TaskId, disposition: TaskDisposition) -> String {
-    let task = shown(task.as_str());
+fn disposition(disposition: TaskDisposition, task: Option<&TaskId>) -> String {
+    let task = task.map(|task| shown(task.as_str())).unwrap_or_default();
     match disposition {
-        TaskDisposition::NotCreated | TaskDisposition::NoTask => "no task was created".to_owned(),
+        TaskDisposition::NotCreated => "no task was created".to_owned(),
         TaskDisposition::Canceled => format!("the task {task} was canceled while it was queued"),
         TaskDisposition::CancelUnknown => format!("whether the task {task} was canceled is unknown"),
         TaskDisposition::StillRunning => format!("the task {task} has not ended"),
         TaskDisposition::Unknown => format!("the state of the task {task} is unknown"),
+        TaskDisposition::NoTask => "the transfer is not complete".to_owned(),
     }
 }
 
@@ -557,12 +554,11 @@ impl fmt::Display for TaskFailure {
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        let source = match self {
-            Self::File(error) => error.source.as_deref(),
-            Self::DeadlineReached(reached) => return Some(reached.source.as_deref()?),
-            other => other.context()?.source.as_deref(),
-        };
-        source.map(|source| source as &(dyn StdError + 'static))
+        match self {
+            Self::File(error) => error.source(),
+            Self::DeadlineReached(reached) => Some(reached.source.as_deref()?),
+            other => Some(other.context()?.source.as_deref()?),
+        }
     }
 }
 

@@ -1,15 +1,17 @@
 //! Retry policy: backoff, budget, `Retry-After`. The only place that decides whether and when a failed
 //! request is sent again.
 
+use std::error::Error as _;
 use std::time::{Duration, SystemTime};
 
+use inferstore_api::Safety;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use crate::transport::deadline::Deadline;
-use inferstore_api::Safety;
+use crate::transport::error::{Error, is_too_large};
 
 /// How failed requests are retried. Change the fields that differ from the default:
 ///
@@ -64,31 +66,17 @@ impl Retry {
     }
 }
 
-/// How an attempt failed, as far as a retry is concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
-    /// Nothing reached the service.
-    NotSent,
-    /// The request may have reached the service, and no whole response came back.
-    Lost,
-    /// The service responded with a failure.
-    Status(u16),
-    /// The response cannot be decoded.
-    Undecodable,
-    /// The response is larger than the limit.
-    TooLarge,
-    /// The same request would fail the same way again.
-    Permanent,
-}
-
-/// Whether a request may be sent again after this failure.
-pub(crate) fn may_retry(safety: Safety, retry_on_rejection: bool, failure: Failure) -> bool {
-    match (safety, failure) {
-        (_, Failure::NotSent) => true,
-        (Safety::Repeatable, Failure::Lost | Failure::Undecodable) => true,
-        (Safety::Repeatable, Failure::Status(status)) => matches!(status, 408 | 429 | 502 | 503 | 504),
+/// Whether a request may be sent again after this error of an attempt.
+pub(crate) fn may_retry(safety: Safety, retry_on_rejection: bool, error: &Error) -> bool {
+    match (safety, error) {
+        (_, Error::Transport(context)) if context.is_unsent => true,
+        (Safety::Repeatable, Error::Transport(_)) => true,
+        (Safety::Repeatable, Error::Decode(_)) => !error.source().is_some_and(is_too_large),
+        (Safety::Repeatable, Error::Api(context)) => matches!(context.status, Some(408 | 429 | 502..=504)),
         // Some services promise that such a rejection had no effect; only the caller knows.
-        (Safety::Billed, Failure::Status(429 | 503)) => retry_on_rejection,
+        (Safety::Billed, Error::Api(context)) => {
+            retry_on_rejection && matches!(context.status, Some(429 | 503))
+        }
         _ => false,
     }
 }
@@ -99,19 +87,21 @@ pub(crate) struct Retries {
     pub(crate) policy: Retry,
     /// In permits of which a retry costs two and a success earns one.
     budget: Semaphore,
+    full: usize,
 }
 
 const RETRY_COST: u32 = 2;
 
 impl Retries {
     pub(crate) fn new(policy: Retry) -> Self {
-        let budget = Semaphore::new(full_budget(&policy));
-        Self { policy, budget }
+        let full = policy.budget as usize;
+        let full = full.saturating_mul(RETRY_COST as usize).min(Semaphore::MAX_PERMITS);
+        Self { policy, budget: Semaphore::new(full), full }
     }
 
     /// Earns back a part of the budget.
     pub(crate) fn succeeded(&self) {
-        if self.budget.available_permits() < full_budget(&self.policy) {
+        if self.budget.available_permits() < self.full {
             self.budget.add_permits(1);
         }
     }
@@ -126,13 +116,6 @@ impl Retries {
         let started = Instant::now();
         Attempts { retries: self, operation, deadline, started, count: 1, is_budget_exhausted: false }
     }
-}
-
-fn full_budget(policy: &Retry) -> usize {
-    usize::try_from(policy.budget)
-        .unwrap_or(usize::MAX)
-        .saturating_mul(RETRY_COST as usize)
-        .min(Semaphore::MAX_PERMITS)
 }
 
 /// The attempts of one operation. The first one needs no permission.
@@ -151,10 +134,7 @@ impl Attempts<'_> {
     /// or time are exhausted, or the service asks to wait longer than allowed.
     pub(crate) async fn backoff(&mut self, retry_after: Option<Duration>) -> bool {
         let policy = &self.retries.policy;
-        if self.count >= policy.max_attempts {
-            return false;
-        }
-        if retry_after.is_some_and(|asked| asked > policy.max_retry_after) {
+        if self.count >= policy.max_attempts || retry_after > Some(policy.max_retry_after) {
             return false;
         }
         let backoff = policy.backoff(self.count).max(retry_after.unwrap_or_default());
@@ -167,13 +147,7 @@ impl Attempts<'_> {
             return false;
         }
         self.count += 1;
-        info!(
-            operation = self.operation,
-            attempt = self.count,
-            max_attempts = policy.max_attempts,
-            backoff_ms = u64::try_from(backoff.as_millis()).unwrap_or(u64::MAX),
-            "retrying"
-        );
+        info!(operation = self.operation, attempt = self.count, ?backoff, "retrying");
         sleep(backoff).await;
         true
     }
@@ -204,35 +178,46 @@ pub(crate) fn parse_retry_after(header: &str, now: SystemTime) -> Option<Duratio
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transport::CallContext;
+
+    fn status(status: u16) -> Error {
+        Error::Api(Box::new(CallContext::new("", Some(status))))
+    }
+
+    fn lost(is_unsent: bool) -> Error {
+        Error::Transport(Box::new(CallContext { is_unsent, ..CallContext::default() }))
+    }
+
+    fn undecodable() -> Error {
+        Error::Decode(Box::default())
+    }
 
     #[test]
     fn a_create_is_never_sent_again_once_it_may_have_been_sent() {
-        let statuses = (100..=599).map(Failure::Status);
-        for failure in statuses.chain([Failure::Lost, Failure::Undecodable, Failure::Permanent]) {
-            assert!(!may_retry(Safety::Billed, false, failure), "{failure:?}");
-            assert!(!may_retry(Safety::Once, true, failure), "{failure:?}");
+        for error in (100..=599).map(status).chain([lost(false), undecodable()]) {
+            assert!(!may_retry(Safety::Billed, false, &error), "{error:?}");
+            assert!(!may_retry(Safety::Once, true, &error), "{error:?}");
         }
-        assert!(may_retry(Safety::Billed, false, Failure::NotSent));
-        assert!(may_retry(Safety::Once, false, Failure::NotSent));
+        assert!(may_retry(Safety::Billed, false, &lost(true)));
+        assert!(may_retry(Safety::Once, false, &lost(true)));
     }
 
     #[test]
     fn a_caller_may_allow_retries_of_rejected_creates() {
-        let retried: Vec<_> =
-            (100..=599).filter(|status| may_retry(Safety::Billed, true, Failure::Status(*status))).collect();
+        let is_retried = |number: &u16| may_retry(Safety::Billed, true, &status(*number));
+        let retried: Vec<_> = (100..=599).filter(is_retried).collect();
         assert_eq!(retried, [429, 503]);
-        assert!(!may_retry(Safety::Billed, true, Failure::Lost));
+        assert!(!may_retry(Safety::Billed, true, &lost(false)));
     }
 
     #[test]
     fn a_read_is_retried_after_failures_that_pass() {
-        let retried: Vec<_> = (100..=599)
-            .filter(|status| may_retry(Safety::Repeatable, false, Failure::Status(*status)))
-            .collect();
+        let is_retried = |number: &u16| may_retry(Safety::Repeatable, false, &status(*number));
+        let retried: Vec<_> = (100..=599).filter(is_retried).collect();
         assert_eq!(retried, [408, 429, 502, 503, 504]);
-        assert!(may_retry(Safety::Repeatable, false, Failure::Lost));
-        assert!(may_retry(Safety::Repeatable, false, Failure::Undecodable));
-        assert!(!may_retry(Safety::Repeatable, false, Failure::Permanent));
+        assert!(may_retry(Safety::Repeatable, false, &lost(false)));
+        assert!(may_retry(Safety::Repeatable, false, &undecodable()));
+        assert!(!may_retry(Safety::Repeatable, false, &Error::Unauthorized(Box::default())));
     }
 
     #[tokio::test(start_paused = true)]
