@@ -44,10 +44,9 @@ pub struct ClientBuilder {
     key: ApiKey,
     timeouts: Timeouts,
     retry: Retry,
-    declaration_ttl: Duration,
     max_concurrent_uploads: usize,
     create_settle_time: Duration,
-    max_concurrent_requests: Option<usize>,
+    max_concurrent_requests: usize,
     max_response_size: u64,
     allow_insecure_http: bool,
     configure_http: Vec<ConfigureHttp>,
@@ -63,10 +62,9 @@ impl ClientBuilder {
             key,
             timeouts: Timeouts { read: Duration::from_secs(60), transfer: Duration::from_secs(30) },
             retry: Retry::default(),
-            declaration_ttl: Duration::from_secs(300),
             max_concurrent_uploads: 4,
             create_settle_time: Duration::from_secs(60),
-            max_concurrent_requests: None,
+            max_concurrent_requests: Semaphore::MAX_PERMITS,
             max_response_size: inferstore_api::MAX_RESPONSE_BODY,
             allow_insecure_http: false,
             configure_http: Vec::new(),
@@ -94,12 +92,6 @@ impl ClientBuilder {
         self
     }
 
-    /// How long the declared inputs of a model are cached. Default: 5 minutes.
-    pub fn schema_cache_ttl(mut self, ttl: Duration) -> Self {
-        self.declaration_ttl = ttl;
-        self
-    }
-
     /// How many files of one run are uploaded at the same time. Default: 4.
     pub fn max_concurrent_uploads(mut self, count: usize) -> Self {
         self.max_concurrent_uploads = count;
@@ -116,7 +108,7 @@ impl ClientBuilder {
 
     /// How many requests to the API are sent at the same time; further ones wait. Default: no limit.
     pub fn max_concurrent_requests(mut self, count: impl Into<Option<usize>>) -> Self {
-        self.max_concurrent_requests = count.into();
+        self.max_concurrent_requests = count.into().unwrap_or(Semaphore::MAX_PERMITS);
         self
     }
 
@@ -193,7 +185,6 @@ impl ClientBuilder {
             let middleware = Arc::clone(&middleware);
             api = api.with_transport(Arc::new(HttpStack { direct: http.clone(), http, middleware }));
         }
-        let max_concurrent_requests = self.max_concurrent_requests.unwrap_or(Semaphore::MAX_PERMITS);
         let core = Core {
             api,
             storage: HttpStack { http: storage, direct, middleware },
@@ -202,9 +193,8 @@ impl ClientBuilder {
             retries: Retries::new(self.retry.clone()),
             wait_retries: Retries::new(self.retry),
             timeouts: self.timeouts,
-            declaration_ttl: self.declaration_ttl,
             max_concurrent_uploads: self.max_concurrent_uploads,
-            requests: Semaphore::new(max_concurrent_requests.clamp(1, Semaphore::MAX_PERMITS)),
+            requests: Semaphore::new(self.max_concurrent_requests.clamp(1, Semaphore::MAX_PERMITS)),
             memory: Memory::new(self.create_settle_time),
             clock: Mutex::default(),
         };

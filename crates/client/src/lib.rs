@@ -14,7 +14,7 @@
 //! # }
 //! ```
 //!
-//! That one call reads what the model declares (cached), checks the inputs against it, writes each value in
+//! That one call reads what the model declares (cached for 5 minutes), checks the inputs against it, writes each value in
 //! the JSON type that the model takes, uploads the files (concurrently, the same content once), creates the
 //! task **at most once**, and polls it on a schedule that learns.
 //!

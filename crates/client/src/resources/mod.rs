@@ -84,34 +84,23 @@ impl<T> Page<T> {
     }
 }
 
-/// The start of a page.
-#[derive(Clone, Copy)]
-pub(crate) struct Position {
-    /// How many records precede it.
-    pub(crate) offset: u64,
-    /// How many pages were read before it.
-    pub(crate) pages: u64,
-}
-
 /// A stream over all records of a list. It reads the next page when the records of the last one are
 /// used up, and ends with its first error.
 pub type Listing<T> = Items<T>;
 
 impl<T: Send + 'static> Listing<T> {
-    /// Ends at an empty page, or at the total that the service states: a page may be shorter than
-    /// requested without being the last.
-    pub(crate) fn new<Fetched>(first: u64, fetch: impl Fn(Position) -> Fetched + Send + 'static) -> Self
+    /// `fetch` reads the page that follows so many records. Ends at an empty page, or at the total that the service
+    /// states: a page may be shorter than requested without being the last.
+    pub(crate) fn new<Fetched>(first: u64, fetch: impl FnMut(u64) -> Fetched + Send + 'static) -> Self
     where
         Fetched: Future<Output = Result<Page<T>>> + Send + 'static,
     {
-        let start = Some(Position { offset: first, pages: 0 });
-        let pages = stream::try_unfold((start, fetch), |(position, fetch)| async move {
-            let Some(position) = position else { return Ok::<_, Error>(None) };
-            let page = fetch(position).await?;
-            let offset = position.offset + page.records.len() as u64;
-            let has_more = !page.records.is_empty() && page.total.is_none_or(|total| offset < total);
-            let next = has_more.then_some(Position { offset, pages: position.pages + 1 });
-            Ok(Some((stream::iter(page.records).map(Ok), (next, fetch))))
+        let pages = stream::try_unfold((Some(first), fetch), |(offset, mut fetch)| async move {
+            let Some(offset) = offset else { return Ok::<_, Error>(None) };
+            let page = fetch(offset).await?;
+            let end = offset + page.records.len() as u64;
+            let has_more = !page.records.is_empty() && page.total.is_none_or(|total| end < total);
+            Ok(Some((stream::iter(page.records).map(Ok), (has_more.then_some(end), fetch))))
         });
         Self(pages.try_flatten().boxed())
     }
@@ -136,10 +125,13 @@ mod tests {
 
     /// All records of a service that returns at most `most` at once.
     async fn all(count: u64, most: u64, is_total_stated: bool, by_page: bool) -> Result<Vec<u64>> {
-        let listing = Listing::new(0, move |position| async move {
-            let start = if by_page { position.pages * most } else { position.offset };
+        let mut pages = 0;
+        let listing = Listing::new(0, move |offset| {
+            let start = if by_page { pages * most } else { offset };
+            pages += 1;
             let total = is_total_stated.then_some(count);
-            Ok(Page { records: (start..count.min(start + most)).collect(), total, pages: None })
+            let records = (start..count.min(start + most)).collect();
+            async move { Ok(Page { records, total, pages: None }) }
         });
         listing.try_collect().await
     }

@@ -1,6 +1,7 @@
 //! The catalog of models, and one model by its identifier.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use inferstore_api::operations;
@@ -15,6 +16,9 @@ use crate::transport::{Core, Deadline, Result};
 /// How many records a stream asks for at once, unless the query says otherwise. The document states no
 /// limit; this is below any plausible one.
 const RECORDS_PER_PAGE: u32 = 50;
+
+/// How long declared inputs are cached.
+const DECLARATION_TTL: Duration = Duration::from_secs(300);
 
 /// The catalog of models.
 #[derive(Clone, Debug)]
@@ -50,8 +54,8 @@ impl Models {
     pub fn list(&self, query: ModelListRequest) -> Listing<ModelSummary> {
         let models = self.clone();
         let limit = query.limit.or(Some(RECORDS_PER_PAGE));
-        Listing::new(query.offset.unwrap_or(0), move |position| {
-            models.page(ModelListRequest { limit, offset: Some(position.offset), ..query.clone() })
+        Listing::new(query.offset.unwrap_or(0), move |offset| {
+            models.page(ModelListRequest { limit, offset: Some(offset), ..query.clone() })
         })
     }
 
@@ -144,7 +148,7 @@ impl Model {
 
     /// The declared inputs, if the cache has fresh ones.
     pub(crate) fn declared_before(&self) -> Option<DeclaredInputs> {
-        self.core.memory.declarations.get(&self.id, self.core.declaration_ttl)
+        self.core.memory.declarations.get(&self.id, DECLARATION_TTL)
     }
 
     /// The declared inputs, read anew.

@@ -121,7 +121,11 @@ impl Folder {
         let page_size = query.page_size.unwrap_or(FILES_PER_PAGE).max(1);
         let query = FileQuery { page_size: Some(page_size), ..query };
         // Pages are counted from 1, and by their number: the service may return fewer files than asked for.
-        Listing::new(0, move |position| folder.page(query.clone(), position.pages + 1))
+        let mut page = 0;
+        Listing::new(0, move |_| {
+            page += 1;
+            folder.page(query.clone(), page)
+        })
     }
 
     /// One page of the files that match the query, counted from 1.

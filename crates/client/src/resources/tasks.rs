@@ -45,7 +45,7 @@ impl Tasks {
     /// The stream ends with its first error.
     pub fn list(&self) -> Listing<TaskRecord> {
         let tasks = self.clone();
-        Listing::new(0, move |position| tasks.page(MAX_RECORDS, position.offset))
+        Listing::new(0, move |offset| tasks.page(MAX_RECORDS, offset))
     }
 
     /// One page of the history, oldest first: at most `limit` records (at most 100) from `offset` on.

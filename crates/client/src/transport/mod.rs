@@ -43,8 +43,6 @@ pub(crate) struct Core {
     /// Those of waits, which last as long as an outage and would use up the budget of every other call.
     pub(crate) wait_retries: Retries,
     pub(crate) timeouts: Timeouts,
-    /// How long declared inputs are cached.
-    pub(crate) declaration_ttl: Duration,
     pub(crate) max_concurrent_uploads: usize,
     /// One permit for each concurrent request.
     pub(crate) requests: Semaphore,
