@@ -85,9 +85,7 @@ impl FileError {
     pub fn hint(&self) -> &'static str {
         match self.kind {
             FileErrorKind::NotFound => "check the path and the permissions",
-            FileErrorKind::Unreadable => {
-                "check the path and the permissions; what is no regular file is read by File::reader"
-            }
+            FileErrorKind::Unreadable => "check the permissions; File::reader reads what is no regular file",
             FileErrorKind::Empty => "give a file with content",
             FileErrorKind::TooLarge => "use a smaller file, or raise the limit of the download",
             FileErrorKind::Changed => "try again when the content no longer changes",
@@ -144,16 +142,15 @@ impl InvalidInputs {
     }
 
     /// The same, without what the declaration of the model would have shown of secrets.
-    pub(crate) fn redacted(self, redactor: &Redactor) -> Self {
-        let violation = |violation: Violation| Violation {
-            field: redactor.mask(&violation.field),
-            message: redactor.mask(&violation.message),
-            ..violation
-        };
-        Self {
-            violations: self.violations.into_iter().map(violation).collect(),
-            parameters: self.parameters.iter().map(|name| redactor.mask(name)).collect(),
+    pub(crate) fn redacted(mut self, redactor: &Redactor) -> Self {
+        for violation in &mut self.violations {
+            violation.field = redactor.mask(&violation.field);
+            violation.message = redactor.mask(&violation.message);
         }
+        for name in &mut self.parameters {
+            *name = redactor.mask(name);
+        }
+        self
     }
 
     /// Whether one of the violations is of this kind.
@@ -166,10 +163,8 @@ impl std::error::Error for InvalidInputs {}
 
 impl fmt::Display for InvalidInputs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, violation) in self.violations.iter().take(MAX_SHOWN).enumerate() {
-            let separator = if index == 0 { "" } else { "; " };
-            write!(f, "{separator}{violation}")?;
-        }
+        let shown = self.violations.iter().take(MAX_SHOWN).map(ToString::to_string);
+        f.write_str(&shown.collect::<Vec<_>>().join("; "))?;
         match self.violations.len().saturating_sub(MAX_SHOWN) {
             0 => Ok(()),
             more => write!(f, "; and {more} more"),
