@@ -82,12 +82,6 @@ pub(crate) struct Session {
     max_response_body: u64,
 }
 
-impl Session {
-    fn new(key: ApiKey) -> Self {
-        Self { key, transport: None, max_response_body: MAX_RESPONSE_BODY }
-    }
-}
-
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Session").field("max_response_body", &self.max_response_body).finish_non_exhaustive()
@@ -124,7 +118,8 @@ impl Client {
     /// Creates a client that sends with the given HTTP client, which must not follow redirects to another
     /// origin, because the API key would go along.
     pub fn new_with_client(base_url: &str, http: reqwest::Client, key: ApiKey) -> Self {
-        Self { baseurl: base_url.trim_end_matches('/').to_owned(), client: http, inner: Session::new(key) }
+        let session = Session { key, transport: None, max_response_body: MAX_RESPONSE_BODY };
+        Self { baseurl: base_url.trim_end_matches('/').to_owned(), client: http, inner: session }
     }
 
     /// Sends with the given [`Transport`] instead of the HTTP client, which still builds the requests.
