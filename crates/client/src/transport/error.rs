@@ -358,7 +358,7 @@ impl Error {
             Self::DeadlineReached(reached) => match reached.disposition {
                 TaskDisposition::NotCreated => "allow more time; no task was created",
                 TaskDisposition::Canceled => {
-                    "allow more time and run it again; it was canceled, and is not billed"
+                    "allow more time and run it again; the task was canceled and is not billed"
                 }
                 TaskDisposition::CancelUnknown => "read the task to see whether it was canceled",
                 TaskDisposition::StillRunning => "wait for the task again; it is billed if it succeeds",
