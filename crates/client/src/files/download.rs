@@ -17,7 +17,6 @@ use reqwest::{Response, StatusCode, Url};
 use serde::{Deserialize, Serialize};
 use tempfile::TempPath;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::time::timeout;
 
 use crate::files;
 use crate::files::source::blocking;
@@ -183,9 +182,8 @@ impl Download {
         W: AsyncWrite + Send + Unpin,
     {
         Box::pin(async move {
-            let deadline = Deadline::of_transfer(self.deadline);
-            let mut transfer = self.transfer(deadline, ignored())?;
-            deadline.bound(transfer.copy_to(&mut writer, "the writer of a download")).await?;
+            let mut transfer = self.transfer(ignored())?;
+            transfer.deadline.bound(transfer.copy_to(&mut writer, "the writer of a download")).await?;
             Ok(transfer.received)
         })
     }
@@ -193,11 +191,7 @@ impl Download {
     /// Downloads as a stream of bytes, which ends with an error if the content is incomplete.
     pub fn stream(self) -> DownloadStream {
         let chunks = stream::try_unfold(Err(self), |transfer: Result<Transfer, Self>| async {
-            let begin = |download: Self| {
-                let deadline = Deadline::of_transfer(download.deadline);
-                download.transfer(deadline, ignored())
-            };
-            let mut transfer = transfer.or_else(begin)?;
+            let mut transfer = transfer.or_else(|download| download.transfer(ignored()))?;
             let bytes = transfer.deadline.bound(transfer.next()).await?;
             Ok(bytes.map(|bytes| (bytes, Ok(transfer))))
         });
@@ -211,8 +205,9 @@ impl Download {
         stem: Option<String>,
         events: Sink<DownloadEvent>,
     ) -> Result<DownloadedFile> {
-        let deadline = Deadline::of_transfer(self.deadline);
         let overwrite = self.overwrite;
+        let mut transfer = self.transfer(events)?;
+        let deadline = transfer.deadline;
         let label = path.display().to_string();
         let failed = |error| unwritable(&label, error);
         let work = async {
@@ -222,7 +217,6 @@ impl Download {
             let temporary = blocking(move || temporary_file(&target, is_folder, overwrite)).await;
             let (file, temporary) = temporary.map_err(failed)?;
             let mut file = tokio::fs::File::from_std(file);
-            let mut transfer = self.transfer(deadline, events)?;
             transfer.copy_to(&mut file, &label).await?;
             drop(file.into_std().await);
             let path = match stem {
@@ -236,12 +230,12 @@ impl Download {
         deadline.bound(Box::pin(work)).await
     }
 
-    fn transfer(self, deadline: Deadline, events: Sink<DownloadEvent>) -> Result<Transfer> {
-        let url = Url::parse(self.url.trim()).ok();
-        let url = url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-        let Some(url) = url else {
-            return Err(Error::InvalidArgument("the download is not a URL with http or https".to_owned()));
-        };
+    /// The transfer, whose time begins now.
+    fn transfer(self, events: Sink<DownloadEvent>) -> Result<Transfer> {
+        let deadline = Deadline::of_transfer(self.deadline);
+        let url = files::web_url(self.url.trim()).ok_or_else(|| {
+            Error::InvalidArgument("the download is not a URL with http or https".to_owned())
+        })?;
         let host = url.host_str().unwrap_or_default().to_owned();
         Ok(Transfer {
             download: self,
@@ -314,7 +308,8 @@ impl Transfer {
             Some(response) => response,
             None => self.request().await?,
         };
-        let bytes = self.within(self.download.core.timeouts.transfer, response.chunk()).await?;
+        let idle_timeout = self.download.core.timeouts.transfer;
+        let bytes = files::within(&self.host, idle_timeout, response.chunk()).await?;
         let Some(bytes) = bytes else {
             if self.total.is_some_and(|total| total != self.received) {
                 return Err(self.error(FileErrorKind::Transport, "the content is incomplete"));
@@ -323,9 +318,7 @@ impl Transfer {
             return Ok(None);
         };
         let received = self.received + bytes.len() as u64;
-        if let Some(error) = self.too_large(received) {
-            return Err(error);
-        }
+        self.check_size(received)?;
         self.received = received;
         (self.events)(DownloadEvent::Progress { received, total: self.total });
         self.response = Some(response);
@@ -357,9 +350,7 @@ impl Transfer {
             return Err(self.error(FileErrorKind::Rejected, "the server sent a part of the content only"));
         }
         self.total = response.content_length();
-        if let Some(error) = self.too_large(self.total.unwrap_or_default()) {
-            return Err(error);
-        }
+        self.check_size(self.total.unwrap_or_default())?;
         // A weak tag stands for equivalent bytes, and not for the same ones.
         self.etag = headers.get(ETAG).filter(|etag| !etag.as_bytes().starts_with(b"W/")).cloned();
         self.mime = headers.get(CONTENT_TYPE).and_then(|mime| mime.to_str().ok()).map(str::to_owned);
@@ -378,7 +369,7 @@ impl Transfer {
                 request = request.header(RANGE, format!("bytes={}-", self.received)).header(IF_RANGE, etag);
             }
             let response = async { storage.execute(request.build()?).await };
-            let response = self.within(response_timeout, response).await?;
+            let response = files::within(&self.host, response_timeout, response).await?;
             if !response.status().is_redirection() {
                 return Ok(response);
             }
@@ -398,19 +389,12 @@ impl Transfer {
         range.starts_with(&start) && (has_same_total || range.ends_with("/*")) && has_same_tag
     }
 
-    fn too_large(&self, size: u64) -> Option<FileError> {
-        let max_size = self.download.max_size.filter(|max_size| size > *max_size)?;
-        Some(self.error(FileErrorKind::TooLarge, format!("the content has more than {max_size} bytes")))
-    }
-
-    async fn within<T>(
-        &self,
-        idle: Duration,
-        work: impl Future<Output = reqwest::Result<T>>,
-    ) -> Result<T, FileError> {
-        match timeout(idle, work).await {
-            Ok(done) => done.map_err(|error| files::transport(&self.host, error)),
-            Err(_) => Err(files::idle(&self.host, idle)),
+    fn check_size(&self, size: u64) -> Result<(), FileError> {
+        match self.download.max_size {
+            Some(max) if size > max => {
+                Err(self.error(FileErrorKind::TooLarge, format!("the content has more than {max} bytes")))
+            }
+            _ => Ok(()),
         }
     }
 

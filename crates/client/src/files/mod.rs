@@ -9,7 +9,8 @@ pub(crate) mod upload;
 
 use std::time::Duration;
 
-use reqwest::{Response, StatusCode};
+use reqwest::{Response, StatusCode, Url};
+use tokio::time::timeout;
 
 use crate::transport::call::read_error_body;
 use crate::transport::causes::{FileError, FileErrorKind};
@@ -26,6 +27,23 @@ const EXPIRED_CODES: [&str; 3] = ["ExpiredToken", "RequestTimeTooSkewed", "Acces
 
 /// Codes of transient failures, whatever the status.
 const TRANSIENT_CODES: [&str; 2] = ["RequestTimeout", "SlowDown"];
+
+/// Parses a URL with http or https and a host.
+fn web_url(text: &str) -> Option<Url> {
+    Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+}
+
+/// The work of a request, which fails when it takes longer than this.
+async fn within<T>(
+    file: &str,
+    idle_timeout: Duration,
+    work: impl Future<Output = reqwest::Result<T>>,
+) -> Result<T, FileError> {
+    match timeout(idle_timeout, work).await {
+        Ok(done) => done.map_err(|error| transport(file, error)),
+        Err(_) => Err(idle(file, idle_timeout)),
+    }
+}
 
 /// Nothing was transferred within the timeout.
 fn idle(file: &str, timeout: Duration) -> FileError {

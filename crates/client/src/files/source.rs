@@ -45,7 +45,7 @@ pub(super) const CHUNK: usize = 64 * 1024;
 pub struct File {
     source: Source,
     name: String,
-    mime: Option<String>,
+    pub(crate) mime: Option<String>,
 }
 
 /// Where the bytes come from.
@@ -95,23 +95,20 @@ impl File {
             _ => self.name.clone(),
         };
         let (source, digest) = self.source.read().await.map_err(|error| unreadable(&label, error))?;
-        let invalid = |kind, message: String| Err(FileError::new(&label, kind, message).into());
+        let invalid = |kind, message: &str| FileError::new(&label, kind, message);
         if self.name.trim().is_empty() {
-            return invalid(FileErrorKind::InvalidName, "it has no name to be stored under".to_owned());
+            return Err(invalid(FileErrorKind::InvalidName, "it has no name to be stored under").into());
         }
         if digest.size == 0 {
-            return invalid(FileErrorKind::Empty, "it is empty".to_owned());
+            return Err(invalid(FileErrorKind::Empty, "it is empty").into());
         }
         if digest.size > MAX_SIZE {
             let message = format!("it is too large; the storage takes at most {MAX_SIZE} bytes (100 MiB)");
-            return invalid(FileErrorKind::TooLarge, message);
+            return Err(invalid(FileErrorKind::TooLarge, &message).into());
         }
-        let mime = match mime::choose(self.mime.as_deref(), &self.name, &digest.beginning) {
-            Ok(mime) => mime,
-            Err(mime) => {
-                return invalid(FileErrorKind::InvalidMimeType, format!("{mime:?} is not a MIME type"));
-            }
-        };
+        let mime = mime::choose(self.mime.as_deref(), &self.name, &digest.beginning).map_err(|mime| {
+            invalid(FileErrorKind::InvalidMimeType, &format!("{mime:?} is not a MIME type"))
+        })?;
         Ok(Prepared {
             label,
             name: self.name.clone(),

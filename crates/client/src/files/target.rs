@@ -6,9 +6,10 @@ use inferstore_api::types::PresignedUpload;
 use reqwest::header::HeaderValue;
 use reqwest::multipart::{Form, Part};
 use reqwest::{Body, Url};
-use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use serde_json::Value;
 
+use crate::files::web_url;
 use crate::transport::redact::Redactor;
 
 /// A part of an endpoint that is in a signed object URL and not in the URL of a bucket for forms.
@@ -35,10 +36,7 @@ impl Target {
     /// Parses a presigned target. The error does not quote it.
     pub(crate) fn read(presigned: PresignedUpload, mime: &str, redactor: &Redactor) -> Result<Self, String> {
         let endpoint = presigned.endpoint.expose();
-        let url = Url::parse(endpoint)
-            .ok()
-            .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-            .ok_or("the upload target of the service is not a URL")?;
+        let url = web_url(endpoint).ok_or("the upload target of the service is not a URL")?;
         let fields = ordered_fields(presigned.fields.expose())?;
         let redactor = redactor.with_target(&url, &fields);
         let method = if endpoint.contains(SIGNED_URL) {
@@ -59,48 +57,38 @@ fn ordered_fields(text: &str) -> Result<Vec<(String, String)>, String> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
-    match serde_json::from_str(text) {
-        Ok(Fields(fields)) => Ok(fields),
-        // Only the position: the text is a secret.
-        Err(error) => Err(format!(
+    let mut parser = serde_json::Deserializer::from_str(text);
+    let fields = parser.deserialize_map(InOrder).and_then(|fields| parser.end().map(|()| fields));
+    // Only the position: the text is a secret.
+    fields.map_err(|error| {
+        format!(
             "the fields of the upload target are not a JSON object of texts (line {}, column {})",
             error.line(),
             error.column()
-        )),
-    }
+        )
+    })
 }
 
-struct Fields(Vec<(String, String)>);
+struct InOrder;
 
-impl<'de> Deserialize<'de> for Fields {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder;
+impl<'de> Visitor<'de> for InOrder {
+    type Value = Vec<(String, String)>;
 
-        impl<'de> Visitor<'de> for InOrder {
-            type Value = Fields;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of texts")
+    }
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object of texts")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
-                let mut fields = Vec::new();
-                while let Some((name, value)) = map.next_entry::<String, serde_json::Value>()? {
-                    let value = match value {
-                        serde_json::Value::String(text) => text,
-                        serde_json::Value::Null => continue,
-                        scalar @ (serde_json::Value::Bool(_) | serde_json::Value::Number(_)) => {
-                            scalar.to_string()
-                        }
-                        _ => return Err(A::Error::custom("a list or an object")),
-                    };
-                    fields.push((name, value));
-                }
-                Ok(Fields(fields))
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut fields = Vec::new();
+        while let Some((name, value)) = map.next_entry::<String, Value>()? {
+            match value {
+                Value::Null => {}
+                Value::String(text) => fields.push((name, text)),
+                Value::Bool(_) | Value::Number(_) => fields.push((name, value.to_string())),
+                Value::Array(_) | Value::Object(_) => return Err(A::Error::custom("no text")),
             }
         }
-
-        deserializer.deserialize_map(InOrder)
+        Ok(fields)
     }
 }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures_util::future::{Either, FutureExt, TryFutureExt, select};
+use futures_util::future::{Either, FutureExt, select};
 use futures_util::stream::{self, Stream, TryStreamExt};
 use inferstore_api::Transport;
 use inferstore_api::operations::CREATE_PRESIGNED_UPLOAD;
@@ -167,10 +167,8 @@ impl Future for Upload {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let upload = self.get_mut();
-        let mut running = upload.running.0.take().unwrap_or_else(|| upload.clone().run(ignored()).boxed());
-        let polled = running.poll_unpin(context);
-        upload.running.0 = Some(running);
-        polled
+        let running = upload.running.0.take().unwrap_or_else(|| upload.clone().run(ignored()).boxed());
+        upload.running.0.insert(running).poll_unpin(context)
     }
 }
 
@@ -295,20 +293,18 @@ impl Transfer<'_> {
         let idle = self.core.timeouts.transfer;
         let response_timeout = response_timeout(self.core.timeouts, self.file.size);
         let storage = &self.core.storage;
-        let mut response =
-            pin!(async { storage.execute(request?).await }.map_err(|error| files::transport(file, error)));
+        let mut response = pin!(async { storage.execute(request?).await });
         loop {
             let handed_over = match timeout(idle, select(response.as_mut(), pin!(sent.changed()))).await {
-                Ok(Either::Left((response, _))) => return response,
+                Ok(Either::Left((response, _))) => {
+                    return response.map_err(|error| files::transport(file, error));
+                }
                 Ok(Either::Right((handed_over, _))) => handed_over,
                 Err(_) => return Err(files::idle(file, idle)),
             };
             if handed_over.is_err() {
                 // The body ended.
-                return match timeout(response_timeout, response).await {
-                    Ok(response) => response,
-                    Err(_) => Err(files::idle(file, response_timeout)),
-                };
+                return files::within(file, response_timeout, response).await;
             }
             let sent = *sent.borrow_and_update();
             self.progress(sent);
