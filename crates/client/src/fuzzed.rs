@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::InvalidInputs;
 use crate::files::target::{Target, UploadMethod, form};
-use crate::inputs::{Candidate, check};
+use crate::inputs::{Input, check};
 use crate::memory::fingerprint;
 use crate::transport::redact::Redactor;
 use crate::transport::retry;
@@ -20,7 +20,7 @@ pub fn checked_inputs(
     declared: &BTreeMap<String, Descriptor>,
     given: Map<String, Value>,
 ) -> Result<Map<String, Value>, InvalidInputs> {
-    let given = given.into_iter().map(|(name, value)| (name, Candidate::Value(value))).collect();
+    let given = given.into_iter().map(|(name, value)| (name, Input::Value(value))).collect();
     check(declared, &given, false).map(|checked| checked.values)
 }
 

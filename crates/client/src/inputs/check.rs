@@ -11,8 +11,8 @@ use inferstore_api::types::{Descriptor, DescriptorType};
 use reqwest::Url;
 use serde_json::{Map, Value};
 
-use super::is_http;
 use super::number::{Form, Numeric, Range};
+use super::{Input, is_http};
 use crate::files::mime;
 use crate::transport::causes::{InvalidInputs, Violation, ViolationKind};
 use crate::transport::redact::{cut, mask_urls};
@@ -35,18 +35,6 @@ const MIN_CONTAINED: usize = 3;
 /// Longer words are not compared: no name is so long, and the time grows with both lengths.
 const MAX_COMPARED: usize = 200;
 
-/// What is given for one parameter.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Candidate {
-    /// A value to send. Null counts as not given.
-    Value(Value),
-    /// A file to upload.
-    File {
-        /// Its MIME type, if it is known. A file of unknown type is not refused for its type.
-        mime: Option<String>,
-    },
-}
-
 /// Inputs that fit the model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Checked {
@@ -58,8 +46,8 @@ pub(crate) struct Checked {
 
 impl Checked {
     /// A file is added once its URL is known.
-    fn add(&mut self, name: &str, candidate: Candidate) {
-        if let Candidate::Value(value) = candidate {
+    fn add(&mut self, name: &str, input: Input) {
+        if let Input::Value(value) = input {
             self.values.insert(name.to_owned(), value);
         }
     }
@@ -72,7 +60,7 @@ impl Checked {
 /// How messages describe a URL.
 const URL: &str = "a URL that starts with http:// or https://";
 
-/// Why a candidate does not fit.
+/// Why an input does not fit.
 struct Problem(ViolationKind, String);
 
 impl Problem {
@@ -89,21 +77,24 @@ impl Problem {
     }
 }
 
-/// Checks inputs against the declared parameters.
+/// Checks inputs against the declared parameters. Null counts as not given, and a file of unknown MIME type is not
+/// refused for its type.
 ///
 /// A model that declares nothing takes everything as it is: its schema may be missing from the
 /// response. Of another model, inputs that it does not declare are refused, because a mistyped name would be a paid
 /// run without the input, or else sent with a warning.
 pub(crate) fn check(
     declared: &BTreeMap<String, Descriptor>,
-    inputs: &BTreeMap<String, Candidate>,
+    inputs: &BTreeMap<String, Input>,
     allow_undeclared: bool,
 ) -> Result<Checked, InvalidInputs> {
     let mut checked = Checked::default();
     let mut violations = Vec::new();
-    let parameters = in_order(declared);
+    let mut parameters: Vec<_> = declared.iter().collect();
+    // Those without a position come last. The sort is stable, and the map is in the order of names.
+    parameters.sort_by_key(|(_, descriptor)| descriptor.position.unwrap_or(i64::MAX));
     for (name, descriptor) in &parameters {
-        let Some(candidate) = inputs.get(*name).filter(|candidate| candidate.is_given()) else {
+        let Some(input) = inputs.get(*name).filter(|input| is_given(input)) else {
             // Without `required` it is the service that knows whether the parameter is required.
             if descriptor.required == Some(true) {
                 let message = format!("required but not given, expected {}", expected(descriptor));
@@ -111,7 +102,7 @@ pub(crate) fn check(
             }
             continue;
         };
-        match fit(descriptor, candidate) {
+        match fit(descriptor, input) {
             Ok(fitting) => {
                 if let Some(warning) = step_warning(descriptor, &fitting) {
                     checked.warn(name, &warning);
@@ -121,15 +112,15 @@ pub(crate) fn check(
             Err(problem) => violations.push(problem.of(name)),
         }
     }
-    let names: Vec<&str> = parameters.iter().map(|(name, _)| *name).collect();
-    for (name, candidate) in inputs.iter().filter(|(name, _)| !declared.contains_key(*name)) {
+    let names: Vec<&str> = parameters.iter().map(|(name, _)| name.as_str()).collect();
+    for (name, input) in inputs.iter().filter(|(name, _)| !declared.contains_key(*name)) {
         if declared.is_empty() {
-            checked.add(name, candidate.clone());
-        } else if candidate.is_given() && !allow_undeclared {
+            checked.add(name, input.clone());
+        } else if is_given(input) && !allow_undeclared {
             violations.push(undeclared_name(name, &names).of(name));
-        } else if candidate.is_given() {
+        } else if is_given(input) {
             checked.warn(name, "the model declares no such parameter");
-            checked.add(name, candidate.clone());
+            checked.add(name, input.clone());
         }
     }
     if violations.is_empty() {
@@ -138,13 +129,8 @@ pub(crate) fn check(
     Err(InvalidInputs::new(violations, names.into_iter().map(str::to_owned).collect()))
 }
 
-/// The parameters by position, then by name; those without a position come last.
-fn in_order(declared: &BTreeMap<String, Descriptor>) -> Vec<(&str, &Descriptor)> {
-    let mut parameters: Vec<_> =
-        declared.iter().map(|(name, descriptor)| (name.as_str(), descriptor)).collect();
-    // The sort is stable, and the map is in the order of names.
-    parameters.sort_by_key(|(_, descriptor)| descriptor.position.unwrap_or(i64::MAX));
-    parameters
+fn is_given(input: &Input) -> bool {
+    !matches!(input, Input::Value(Value::Null))
 }
 
 fn undeclared_name(name: &str, names: &[&str]) -> Problem {
@@ -155,10 +141,10 @@ fn undeclared_name(name: &str, names: &[&str]) -> Problem {
     Problem(ViolationKind::Undeclared, format!("the model declares no such parameter, {explanation}"))
 }
 
-fn fit(descriptor: &Descriptor, candidate: &Candidate) -> Result<Candidate, Problem> {
-    match candidate {
-        Candidate::Value(value) => fit_value(descriptor, value).map(Candidate::Value),
-        Candidate::File { mime } => fit_file(descriptor, mime.as_deref()).map(|()| candidate.clone()),
+fn fit(descriptor: &Descriptor, input: &Input) -> Result<Input, Problem> {
+    match input {
+        Input::Value(value) => fit_value(descriptor, value).map(Input::Value),
+        Input::File(file) => fit_file(descriptor, file.mime.as_deref()).map(|()| input.clone()),
     }
 }
 
@@ -170,7 +156,7 @@ fn fit_file(descriptor: &Descriptor, mime: Option<&str>) -> Result<(), Problem> 
     }
     let accepted = descriptor.mime_type.as_deref().unwrap_or_default();
     match mime {
-        Some(mime) if !mime::is_accepted(mime, accepted) => {
+        Some(mime) if mime::is_known(mime) && !mime::is_accepted(mime, accepted) => {
             let got = format!("a file of type {}", plain(mime));
             Err(mismatch(ViolationKind::MimeType, descriptor, &got))
         }
@@ -190,7 +176,7 @@ fn fit_value(descriptor: &Descriptor, value: &Value) -> Result<Value, Problem> {
         (Other(_), _) => Ok(value.clone()),
         (_, Value::Null | Value::Array(_) | Value::Object(_)) => refused(ViolationKind::WrongType),
         (kind @ (Int | Float), _) => match Numeric::of(value) {
-            Some(number) if kind == Int && !number.is_integer() => refused(ViolationKind::WrongType),
+            Some(number) if kind == Int && !number.value.is_integer() => refused(ViolationKind::WrongType),
             Some(number) if !Range::of(descriptor).contains(&number.value) => {
                 refused(ViolationKind::OutOfRange)
             }
@@ -240,8 +226,8 @@ fn text_of(value: &Value) -> String {
 }
 
 /// A step may be no more than the step of a slider: a value between two steps is sent, with a warning.
-fn step_warning(descriptor: &Descriptor, fitting: &Candidate) -> Option<String> {
-    let Candidate::Value(value) = fitting else { return None };
+fn step_warning(descriptor: &Descriptor, fitting: &Input) -> Option<String> {
+    let Input::Value(value) = fitting else { return None };
     if !matches!(kind_of(descriptor), DescriptorType::Int | DescriptorType::Float) {
         return None;
     }
@@ -290,12 +276,6 @@ fn is_web_url(text: &str) -> bool {
         && is_clean
         && !after_scheme.starts_with(['/', '\\'])
         && Url::parse(text).is_ok_and(|url| url.has_host())
-}
-
-impl Candidate {
-    fn is_given(&self) -> bool {
-        !matches!(self, Self::Value(Value::Null))
-    }
 }
 
 /// Shows a value. The content of a list or an object is left out.

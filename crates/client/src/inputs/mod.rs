@@ -12,7 +12,7 @@ use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 use serde::ser::Serialize;
 use serde_json::{Map, Value};
 
-pub(crate) use check::{Candidate, check};
+pub(crate) use check::check;
 
 use crate::files::source::File;
 use crate::transport::error::{Error, Result};

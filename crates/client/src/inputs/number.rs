@@ -1,6 +1,6 @@
 //! Numeric parameters: exact values, their range and step, and their form in JSON.
 
-use inferstore_api::types::Descriptor;
+use inferstore_api::types::{Descriptor, NumConfig};
 use inferstore_api::{Decimal, Sample};
 use serde_json::{Number, Value};
 
@@ -52,10 +52,6 @@ impl<'a> Numeric<'a> {
         Some(Self { given, text, value })
     }
 
-    pub(super) fn is_integer(&self) -> bool {
-        self.value.is_integer()
-    }
-
     /// Writes the same value in the form that is asked for, or else in the given one. An `integer`
     /// has neither point nor exponent: readers of integers take `30`, but not all of them `30.0`.
     pub(super) fn spelled(&self, form: Option<Form>, integer: bool) -> Value {
@@ -92,28 +88,23 @@ fn exact(text: &str) -> Option<Value> {
 }
 
 /// The declared range of a parameter.
-#[derive(Default)]
-pub(super) struct Range {
-    min: Option<Decimal>,
-    max: Option<Decimal>,
-    step: Option<Decimal>,
-}
+pub(super) struct Range(NumConfig);
 
 impl Range {
     /// Reads the range. One that contains no number is a mistake in the catalog and is ignored:
     /// it must not stop every run.
     pub(super) fn of(descriptor: &Descriptor) -> Self {
-        let Some(config) = descriptor.num_config.clone() else { return Self::default() };
+        let mut config = descriptor.num_config.clone().unwrap_or_default();
         if matches!((&config.min, &config.max), (Some(min), Some(max)) if min > max) {
-            return Self::default();
+            config = NumConfig::default();
         }
-        let step = config.step.filter(|step| !step.is_zero() && !step.is_negative());
-        Self { min: config.min, max: config.max, step }
+        config.step = config.step.filter(|step| !step.is_zero() && !step.is_negative());
+        Self(config)
     }
 
     /// Returns the bounds as the end of "a number …".
     pub(super) fn bounds(&self) -> String {
-        match (&self.min, &self.max) {
+        match (&self.0.min, &self.0.max) {
             (Some(min), Some(max)) => format!(" from {} to {}", shown(min), shown(max)),
             (Some(min), None) => format!(" of {} or more", shown(min)),
             (None, Some(max)) => format!(" of {} or less", shown(max)),
@@ -122,17 +113,18 @@ impl Range {
     }
 
     pub(super) fn contains(&self, value: &Decimal) -> bool {
-        self.min.as_ref().is_none_or(|min| value >= min) && self.max.as_ref().is_none_or(|max| value <= max)
+        let Self(NumConfig { min, max, .. }) = self;
+        min.as_ref().is_none_or(|min| value >= min) && max.as_ref().is_none_or(|max| value <= max)
     }
 
     /// Returns the steps as the end of "0.6 is not …" if the value lies between two of them.
     pub(super) fn step_missed_by(&self, value: &Decimal) -> Option<String> {
-        let step = self.step.as_ref()?;
-        let base = self.min.clone().unwrap_or_else(|| Decimal::from(0));
+        let step = self.0.step.as_ref()?;
+        let base = self.0.min.clone().unwrap_or_else(|| Decimal::from(0));
         if remainder(value, &base, step)? == 0 {
             return None;
         }
-        let from = self.min.as_ref().map_or_else(String::new, |min| format!("{} plus ", shown(min)));
+        let from = self.0.min.as_ref().map_or_else(String::new, |min| format!("{} plus ", shown(min)));
         Some(format!("{from}a multiple of {}", shown(step)))
     }
 }

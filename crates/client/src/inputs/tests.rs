@@ -17,20 +17,31 @@ use inferstore_api::Decimal;
 use inferstore_api::types::Descriptor;
 use serde_json::{Value, json};
 
-use super::check::{Candidate, Checked, check};
+use super::Input;
+use super::check::{Checked, check};
+use crate::files::source::File;
 use crate::transport::causes::{InvalidInputs, ViolationKind};
 
 fn descriptors(schema: Value) -> BTreeMap<String, Descriptor> {
     serde_json::from_value(schema).unwrap()
 }
 
-fn candidates(values: Value) -> BTreeMap<String, Candidate> {
+fn inputs(values: Value) -> BTreeMap<String, Input> {
     let values: BTreeMap<String, Value> = serde_json::from_value(values).unwrap();
-    values.into_iter().map(|(name, value)| (name, Candidate::Value(value))).collect()
+    values.into_iter().map(|(name, value)| (name, Input::Value(value))).collect()
 }
 
 fn check_json(schema: &Value, values: Value) -> Result<Checked, InvalidInputs> {
-    check(&descriptors(schema.clone()), &candidates(values), false)
+    check(&descriptors(schema.clone()), &inputs(values), false)
+}
+
+/// A file of this MIME type.
+fn file(mime: Option<&str>) -> Input {
+    let file = File::path("file");
+    Input::File(match mime {
+        Some(mime) => file.with_mime(mime),
+        None => file,
+    })
 }
 
 /// What becomes of one value for one parameter.
@@ -47,15 +58,14 @@ fn only_kind(invalid: &InvalidInputs) -> ViolationKind {
 }
 
 fn check_file(descriptor: &Value, mime: Option<&str>) -> Result<Checked, InvalidInputs> {
-    let file = Candidate::File { mime: mime.map(str::to_owned) };
-    let inputs = BTreeMap::from([("p".to_owned(), file)]);
+    let inputs = BTreeMap::from([("p".to_owned(), file(mime))]);
     check(&descriptors(json!({ "p": descriptor })), &inputs, false)
 }
 
 #[test]
 fn a_model_that_declares_nothing_takes_everything_as_it_is() {
-    let mut inputs = candidates(json!({ "a": " 30 ", "b": null, "c": [1, { "d": 2 }] }));
-    inputs.insert("f".to_owned(), Candidate::File { mime: None });
+    let mut inputs = inputs(json!({ "a": " 30 ", "b": null, "c": [1, { "d": 2 }] }));
+    inputs.insert("f".to_owned(), file(None));
     let checked = check(&BTreeMap::new(), &inputs, false).unwrap();
     assert_eq!(Value::Object(checked.values), json!({ "a": " 30 ", "b": null, "c": [1, { "d": 2 }] }));
 }
@@ -210,8 +220,8 @@ fn a_value_between_two_steps_is_sent_with_a_warning() {
 #[test]
 fn undeclared_inputs_are_sent_with_a_warning_if_that_is_allowed() {
     let declared = descriptors(json!({ "p": { "type": "int" } }));
-    let mut given = candidates(json!({ "p": 1, "seed": 7, "none": null }));
-    given.insert("mask".to_owned(), Candidate::File { mime: None });
+    let mut given = inputs(json!({ "p": 1, "seed": 7, "none": null }));
+    given.insert("mask".to_owned(), file(None));
     let checked = check(&declared, &given, true).unwrap();
     assert_eq!(Value::Object(checked.values), json!({ "p": 1, "seed": 7 }));
     assert_eq!(checked.warnings.len(), 2);
@@ -268,7 +278,7 @@ fn options_that_look_like_numbers_are_found_by_numbers() {
 #[test]
 fn an_option_that_no_json_number_holds_is_sent_as_it_was_given() {
     let declared = r#"{ "p": { "type": "options", "samples": [0.30000000000000000001] } }"#;
-    let given = candidates(json!({ "p": "0.30000000000000000001" }));
+    let given = inputs(json!({ "p": "0.30000000000000000001" }));
     let checked = check(&serde_json::from_str(declared).unwrap(), &given, false).unwrap();
     assert_eq!(checked.values["p"], "0.30000000000000000001");
 }

@@ -93,16 +93,6 @@ pub struct PreparedRun {
 #[derive(Clone, Debug)]
 pub(crate) struct SentBefore(Arc<Mutex<Instant>>);
 
-impl SentBefore {
-    fn is_now(&self) {
-        *lock(&self.0) = Instant::now();
-    }
-
-    fn elapsed(&self) -> Duration {
-        lock(&self.0).elapsed()
-    }
-}
-
 impl Default for SentBefore {
     fn default() -> Self {
         Self(Arc::new(Mutex::new(Instant::now())))
@@ -117,14 +107,8 @@ impl PartialEq for SentBefore {
 }
 
 impl PreparedRun {
-    fn key(&self) -> RunKey {
+    pub(super) fn key(&self) -> RunKey {
         (self.id.clone(), (self.model.clone(), fingerprint_of(&self.inputs)))
-    }
-
-    /// Lets this client know that no create was sent.
-    pub(super) fn prepared_by(self, core: &Core) -> Self {
-        core.memory.own_tasks.prepared_run(self.key(), RunState::New);
-        self
     }
 }
 
@@ -146,7 +130,7 @@ pub(crate) async fn adopt_or_start(core: Arc<Core>, prepared: PreparedRun) -> Re
             check_limits(&model, prepared.max_cost.as_ref(), prepared.require_serving, create.deadline)
                 .await?;
             *state = RunState::Unknown;
-            prepared.sent_before.is_now();
+            *lock(&prepared.sent_before.0) = Instant::now();
             create.send(&|| true).await.inspect_err(|error| {
                 if !matches!(error, Error::OutcomeUnknown(_)) {
                     *state = RunState::New;
@@ -173,22 +157,6 @@ pub(crate) struct Create {
     /// matching task.
     pub(crate) retry_if_absent_after: Option<Duration>,
     pub(crate) deadline: Deadline,
-}
-
-/// When a create was sent.
-#[derive(Clone, Copy)]
-struct SentAt {
-    instant: Instant,
-    /// By the clock of the service, if a response had shown it.
-    service_time: Option<SystemTime>,
-}
-
-impl SentAt {
-    /// By the clock of the service, which shows this time now. A machine that was suspended since counted less of it.
-    fn by_service(self, now: SystemTime) -> Option<SystemTime> {
-        let counted = now.checked_sub(self.instant.elapsed())?;
-        Some(self.service_time.map_or(counted, |shown| shown.min(counted)))
-    }
 }
 
 /// What a search of the history found.
@@ -220,11 +188,9 @@ impl Create {
     pub(crate) async fn send(&self, is_wanted: &IsWanted<'_>) -> Result<TaskId> {
         let own_tasks = &self.core.memory.own_tasks;
         let gate = own_tasks.gate(&self.key).read_owned();
-        let Some(_shared) = self.deadline.timeout(gate).await else {
-            return Err(self.deadline.reached(DeadlineReached::default()));
-        };
+        let shared = self.deadline.timeout(gate).await;
         // A future that is ready at once is not timed out.
-        if self.deadline.is_over() {
+        if shared.is_none() || self.deadline.is_over() {
             return Err(self.deadline.reached(DeadlineReached::default()));
         }
         // One for all attempts: a task of an earlier one is a task of this create.
@@ -270,14 +236,16 @@ impl Create {
     /// Adopts the oldest matching task that this client does not know yet. Returns `None` once no create that was
     /// sent before can appear in the history any more.
     async fn adopt(&self, prepared_at: SystemTime, sent_before: &SentBefore) -> Result<Option<TaskId>> {
-        let core = &*self.core;
+        let own_tasks = &self.core.memory.own_tasks;
         // No create of this client with the same inputs is under way during the search.
-        let _alone = core.memory.own_tasks.gate(&self.key).write_owned().await;
+        let _alone = own_tasks.gate(&self.key).write_owned().await;
         for search in 1.. {
-            let unsettled = self.unsettled(sent_before);
+            // How long a create of the same run may still appear in the history.
+            let of_others = own_tasks.settle_time.saturating_sub(lock(&sent_before.0).elapsed());
+            let unsettled = of_others.max(own_tasks.doubt_left(&self.key));
             let found = self.search(|_| Some(prepared_at)).await?;
             let mut matches = found.earlier.iter().chain(&found.matches);
-            if let Some(task) = matches.find(|task| core.memory.own_tasks.claim(task)) {
+            if let Some(task) = matches.find(|task| own_tasks.claim(task)) {
                 info!(task = shown(task.as_str()), "a prepared run was found in the history");
                 return Ok(Some(task.clone()));
             }
@@ -293,13 +261,6 @@ impl Create {
         Ok(None)
     }
 
-    /// How long a create of the same run may still appear in the history.
-    fn unsettled(&self, sent_before: &SentBefore) -> Duration {
-        let own_tasks = &self.core.memory.own_tasks;
-        let of_others = own_tasks.settle_time.saturating_sub(sent_before.elapsed());
-        of_others.max(own_tasks.doubt_left(&self.key))
-    }
-
     fn may_send_again(&self, sent: u32) -> bool {
         let retries = &self.core.retries;
         let is_allowed = self.retry_if_absent_after.is_some() && !self.deadline.is_over();
@@ -307,7 +268,13 @@ impl Create {
     }
 
     async fn send_once(&self, pending: &PendingCreate<'_>, is_wanted: &IsWanted<'_>) -> Result<TaskId> {
-        let sent_at = SentAt { instant: Instant::now(), service_time: self.core.service_time() };
+        let sent_at = Instant::now();
+        let service_time = self.core.service_time();
+        // By the clock of the service, which shows this time now. A machine that was suspended since counted less of it.
+        let since = |now: SystemTime| {
+            let counted = now.checked_sub(sent_at.elapsed())?;
+            Some(service_time.map_or(counted, |shown| shown.min(counted)))
+        };
         let call = self.core.call(operations::CREATE_TASK).until(self.deadline);
         let call = call.retry_on_rejection(self.retry_on_rejection);
         let sent = call.send(async |api: &_| {
@@ -325,11 +292,11 @@ impl Create {
                 Ok(created.data)
             }
             Err(Error::Transport(context) | Error::Decode(context)) if !context.is_retry_safe => {
-                self.reconcile(*context, sent_at, pending).await
+                self.reconcile(*context, since, pending).await
             }
             // A gateway that gave up says nothing about the service behind it.
             Err(Error::Api(context)) if context.is_ambiguous() => {
-                self.reconcile(*context, sent_at, pending).await
+                self.reconcile(*context, since, pending).await
             }
             Err(error) => Err(error),
         }
@@ -340,17 +307,16 @@ impl Create {
     async fn reconcile(
         &self,
         context: CallContext,
-        sent_at: SentAt,
+        since: impl Fn(SystemTime) -> Option<SystemTime> + Copy + Send,
         pending: &PendingCreate<'_>,
     ) -> Result<TaskId> {
         let lost_at = Instant::now();
         let mut found = Found::default();
         for search in 1.. {
             found.is_complete = false;
-            match self.deadline.timeout(self.search(|now| sent_at.by_service(now))).await {
-                Some(Ok(found_now)) => found = found_now,
-                Some(Err(error)) => warn!(search, %error, "the history could not be read"),
-                None => {}
+            match self.deadline.bound(self.search(since)).await {
+                Ok(found_now) => found = found_now,
+                Err(error) => warn!(search, %error, "the history could not be read"),
             }
             if let [task] = &found.matches[..]
                 && found.is_complete
@@ -367,19 +333,13 @@ impl Create {
             if is_hopeless || self.deadline.is_over() {
                 break;
             }
-            if search < MAX_SEARCHES {
-                // At the deadline the caller sees that it is over.
-                let _ = self.deadline.timeout(sleep(self.pause(search))).await;
-            } else if search == MAX_SEARCHES
-                && let Some(delay) = self.retry_if_absent_after
-            {
-                let remaining = delay.saturating_sub(lost_at.elapsed());
-                if self.deadline.timeout(sleep(remaining)).await.is_none() {
-                    break;
-                }
-            } else {
-                break;
-            }
+            let pause = match self.retry_if_absent_after {
+                _ if search < MAX_SEARCHES => self.pause(search),
+                Some(delay) if search == MAX_SEARCHES => delay.saturating_sub(lost_at.elapsed()),
+                _ => break,
+            };
+            // At the deadline the next search ends at once.
+            let _ = self.deadline.timeout(sleep(pause)).await;
         }
         let is_complete = found.is_complete;
         Err(self.unknown(context, found.all(), is_complete))
@@ -394,7 +354,7 @@ impl Create {
     /// create may have become. `since` is the time of the oldest one that matters, from the time of the service.
     async fn search(&self, since: impl FnOnce(SystemTime) -> Option<SystemTime>) -> Result<Found> {
         let tasks = Tasks { core: Arc::clone(&self.core) };
-        let first = tasks.page_until(MAX_RECORDS, 0, self.deadline).await?;
+        let mut first = tasks.page_until(MAX_RECORDS, 0, self.deadline).await?;
         // The page has just shown the clock of the service.
         let now = self.core.service_time().unwrap_or_else(SystemTime::now);
         let since = since(now);
@@ -402,36 +362,34 @@ impl Create {
         let (earliest, expected) = (before_since(CLOCK_TOLERANCE), before_since(ADOPT_TOLERANCE));
         let page_size = u64::from(MAX_RECORDS);
         let read = first.records.len() as u64;
-        let is_complete = first.total.is_some() || read < page_size;
-        let mut found = Found { is_complete, ..Found::default() };
-        let mut end = first.total.unwrap_or(read);
-        let mut first_page = Some(first.records).filter(|_| end <= page_size);
+        let mut end = first.total.unwrap_or_default().max(read);
+        let mut found = Found { is_complete: first.total.is_some() || read < page_size, ..Found::default() };
         loop {
-            let offset = end.saturating_sub(page_size);
-            let limit = u32::try_from(end - offset).unwrap_or(MAX_RECORDS).max(1);
-            let records = match first_page.take() {
-                Some(records) => records,
-                None => tasks.page_until(limit, offset, self.deadline).await?.records,
+            let start = end.saturating_sub(page_size);
+            let mut records = match start {
+                0 => std::mem::take(&mut first.records),
+                _ => tasks.page_until(MAX_RECORDS, start, self.deadline).await?.records,
             };
-            found.is_complete &= records.len() as u64 >= end - offset;
-            let candidates = records.iter().rev().filter(|record| self.may_match(record, earliest));
-            let candidates = candidates.map(|record| (record.task_id.clone(), is_before(record, expected)));
-            let candidates: Vec<_> = candidates.collect();
-            let read = stream::iter(candidates)
-                .map(|(task, is_earlier)| async move { (self.inputs_of(&task).await, task, is_earlier) });
+            records.truncate((end - start) as usize);
+            found.is_complete &= records.len() as u64 == end - start;
+            let is_last = start == 0 || records.first().is_none_or(|oldest| is_before(oldest, earliest));
+            records.retain(|record| self.may_match(record, earliest));
+            let read = stream::iter(records.into_iter().rev())
+                .map(|record| async move { (self.inputs_of(&record.task_id).await, record) });
             let read: Vec<_> = read.buffered(MAX_CONCURRENT_READS).collect().await;
-            for (inputs, task, is_earlier) in read {
+            for (inputs, record) in read {
                 found.is_complete &= inputs.is_some();
                 if inputs == Some(self.key.1) {
-                    if is_earlier { &mut found.earlier } else { &mut found.matches }.push(task);
+                    let is_earlier = is_before(&record, expected);
+                    if is_earlier { &mut found.earlier } else { &mut found.matches }.push(record.task_id);
                 }
             }
-            if offset == 0 || records.first().is_none_or(|oldest| is_before(oldest, earliest)) {
+            if is_last {
                 found.earlier.reverse();
                 found.matches.reverse();
                 return Ok(found);
             }
-            end = offset;
+            end = start;
         }
     }
 

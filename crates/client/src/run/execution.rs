@@ -12,11 +12,10 @@ use tokio::sync::oneshot;
 use tokio::time::sleep;
 use tracing::warn;
 
-use crate::files::mime;
 use crate::files::source::Prepared;
 use crate::files::upload::upload;
-use crate::inputs::{Candidate, Input, check};
-use crate::memory::{DeclaredInputs, UPLOAD_TTL, UploadKey, lock};
+use crate::inputs::{Input, check};
+use crate::memory::{DeclaredInputs, RunState, UPLOAD_TTL, UploadKey, lock};
 use crate::resources::{MAX_RECORDS, Model, Storage, Task, Tasks};
 use crate::run::create::{Create, SentBefore};
 use crate::run::wait::Waiter;
@@ -55,12 +54,6 @@ pub(crate) struct Execution {
     targets: Mutex<Vec<String>>,
 }
 
-/// What is ready to be uploaded.
-struct Checked {
-    files: Files,
-    values: Map<String, Value>,
-}
-
 impl Execution {
     pub(crate) fn new(model: Model, fields: Fields, options: RunOptions, sink: Sink<RunEvent>) -> Self {
         let core = Arc::clone(&model.core);
@@ -80,25 +73,19 @@ impl Execution {
         if self.options.learn_from_history {
             self.learn().await;
         }
-        let (task, guard) = match Box::pin(self.create(input)).await {
-            Ok(created) => created,
-            Err(error) => {
-                let is_certain = !matches!(error, Error::OutcomeUnknown(_));
-                if deletes {
-                    self.clean_up(is_certain).await;
-                }
-                return Err(error);
-            }
-        };
-        let model = self.model.checked_id()?;
+        let created = Box::pin(self.create(input)).await;
+        if deletes && let Err(error) = &created {
+            self.clean_up(!matches!(error, Error::OutcomeUnknown(_))).await;
+        }
+        let (task, guard) = created?;
         let wait = self.options.wait.clone();
-        let waiter = Waiter::new(&self.core, wait, self.deadline, self.sink.clone()).of_run(model);
-        let ended = Box::pin(waiter.one(task)).await;
+        let waiter = Waiter::new(&self.core, wait, self.deadline, self.sink.clone());
+        let ended = Box::pin(waiter.of_run(self.model.checked_id()?).one(task)).await;
         disarm(guard);
         if deletes {
             self.clean_up(has_ended(&ended)).await;
         }
-        let mut outcome = Outcome::of(ended?, &self.core);
+        let mut outcome = ended?;
         outcome.stored_inputs = std::mem::take(&mut *lock(&self.uploaded));
         Ok(outcome)
     }
@@ -119,8 +106,8 @@ impl Execution {
 
     /// Everything before the first upload.
     pub(crate) async fn check(self) -> Result<Map<String, Value>> {
-        let checked = self.deadline.bound(Box::pin(self.checked())).await?;
-        Ok(checked.values)
+        let (_, values) = self.deadline.bound(Box::pin(self.checked())).await?;
+        Ok(values)
     }
 
     /// Everything before the create. The uploads are not shared, so that no other run has these inputs.
@@ -145,13 +132,15 @@ impl Execution {
         let sent_before = SentBefore::default();
         let run =
             PreparedRun { model, inputs, uploaded, prepared_at, max_cost, require_serving, id, sent_before };
-        Ok(run.prepared_by(&self.core))
+        // This client knows that no create was sent.
+        self.core.memory.own_tasks.prepared_run(run.key(), RunState::New);
+        Ok(run)
     }
 
-    async fn checked(&self) -> Result<Checked> {
-        let files = self.files().await?;
-        let candidates = self.candidates(&files);
-        let check = |declared: &DeclaredInputs| check(declared, &candidates, self.options.allow_undeclared);
+    /// The files to upload, and the other inputs as they are sent.
+    async fn checked(&self) -> Result<(Files, Map<String, Value>)> {
+        let (files, fields) = self.prepared().await?;
+        let check = |declared: &DeclaredInputs| check(declared, &fields, self.options.allow_undeclared);
         let cached = if self.options.skip_validation {
             Some(DeclaredInputs::default())
         } else {
@@ -170,39 +159,30 @@ impl Execution {
         }
         let max_cost = self.options.max_cost.as_ref();
         check_limits(&self.model, max_cost, self.options.require_serving, self.deadline).await?;
-        Ok(Checked { files, values: checked.values })
+        Ok((files, checked.values))
     }
 
-    /// Prepares all files among the inputs, so that a missing one fails the run before anything is sent.
-    async fn files(&self) -> Result<Files> {
+    /// Prepares all files among the inputs, so that a missing one fails the run before anything is sent, and returns
+    /// them with the inputs, which name their MIME types now.
+    async fn prepared(&self) -> Result<(Files, Fields)> {
         let mut files = Files::new();
-        for (field, input) in &self.fields {
+        let mut fields = self.fields.clone();
+        for (field, input) in &mut fields {
             if let Input::File(file) = input {
                 let prepared = file.prepare().await.map_err(|error| error.in_field(field))?;
+                file.mime = Some(prepared.mime.clone());
                 files.insert(field.clone(), prepared.with_unique_name());
             }
         }
-        Ok(files)
-    }
-
-    fn candidates(&self, files: &Files) -> BTreeMap<String, Candidate> {
-        let candidate = |name: &String, input: &Input| match input {
-            Input::Value(value) => Candidate::Value(value.clone()),
-            Input::File(_) => {
-                let mime = files.get(name).map(|file| file.mime.clone());
-                Candidate::File { mime: mime.filter(|mime| mime::is_known(mime)) }
-            }
-        };
-        self.fields.iter().map(|(name, input)| (name.clone(), candidate(name, input))).collect()
+        Ok((files, fields))
     }
 
     /// Everything before the create. A failure deletes what was uploaded for this run alone, which no other one can
     /// use.
     async fn ready(&self, is_shared: bool) -> Result<Map<String, Value>> {
         let ready = async {
-            let Checked { files, values: mut input } = self.checked().await?;
-            let urls = self.upload(files, is_shared).await?;
-            input.extend(urls.into_iter().map(|(field, url)| (field, Value::String(url))));
+            let (files, mut input) = self.checked().await?;
+            input.extend(self.upload(files, is_shared).await?);
             Ok(input)
         };
         let ready = self.deadline.bound(Box::pin(ready)).await;
@@ -214,7 +194,7 @@ impl Execution {
 
     /// Uploads the files concurrently, the same content once, and returns the URL for each field.
     /// `is_shared` when the uploads of other runs are reused, and these by them.
-    async fn upload(&self, files: Files, is_shared: bool) -> Result<BTreeMap<String, String>> {
+    async fn upload(&self, files: Files, is_shared: bool) -> Result<Map<String, Value>> {
         let mut contents: HashMap<UploadKey, (Prepared, Vec<String>)> = HashMap::new();
         for (field, file) in files {
             let key = UploadKey {
@@ -226,10 +206,9 @@ impl Execution {
             contents.entry(key).or_insert_with(|| (file, Vec::new())).1.push(field);
         }
         let uploads = contents.into_iter().map(|(key, (file, fields))| async move {
-            let first = fields.first().cloned().unwrap_or_default();
-            let url = self.url(key, &file, first, is_shared).await?;
+            let url = self.url(key, &file, &fields[0], is_shared).await?;
             lock(&self.uploaded).push(url.clone());
-            Ok::<_, Error>(fields.into_iter().map(move |field| (field, url.clone())))
+            Ok::<_, Error>(fields.into_iter().map(move |field| (field, Value::from(url.as_str()))))
         });
         let concurrency = self.core.max_concurrent_uploads.max(1);
         let urls: Vec<_> = stream::iter(uploads).buffer_unordered(concurrency).try_collect().await?;
@@ -237,25 +216,25 @@ impl Execution {
     }
 
     /// The URL of the content, perhaps of an earlier run.
-    async fn url(&self, key: UploadKey, file: &Prepared, field: String, is_shared: bool) -> Result<String> {
+    async fn url(&self, key: UploadKey, file: &Prepared, field: &str, is_shared: bool) -> Result<String> {
         let cache = &self.core.memory.uploads;
         if is_shared && let Some(url) = cache.get(&key, UPLOAD_TTL) {
             return Ok(url);
         }
         let events = Arc::clone(&self.sink);
-        let event_field = field.clone();
+        let event_field = field.to_owned();
         let sink = Arc::new(move |event| events(RunEvent::Upload { field: event_field.clone(), event }));
         let (organization, deadline) = (key.organization.clone(), self.deadline);
         let on_target = |url: &str| lock(&self.targets).push(url.to_owned());
         let upload = upload(&self.core, key.folder, file, organization, deadline, sink, &on_target);
-        let url = upload.await.map_err(|error| error.in_field(&field))?.download_url;
+        let url = upload.await.map_err(|error| error.in_field(field))?.download_url;
         if is_shared {
             cache.insert(key, url.clone());
         }
         Ok(url)
     }
 
-    async fn create(&self, input: Map<String, Value>) -> Result<(TaskId, Option<CancelGuard>)> {
+    async fn create(&self, input: Map<String, Value>) -> Result<(TaskId, CancelGuard)> {
         let create = Create {
             retry_on_rejection: self.options.retry_create_on_rejection,
             retry_if_absent_after: self.options.retry_create_if_absent_after,
@@ -266,7 +245,7 @@ impl Execution {
         // A caller that reads the events can drop the run before anything of the create is sent.
         tokio::task::yield_now().await;
         let created = if self.options.cancel_on_drop {
-            create_guarded(create).await.map(|(task, guard)| (task, Some(guard)))
+            create_guarded(create).await
         } else {
             create.send(&|| true).await.map(|task| (task, None))
         };
@@ -288,31 +267,29 @@ impl Execution {
 
     /// Deletes the uploaded inputs if no task needs them, and reports those that are still stored. They stay in the list.
     async fn clean_up(&self, is_unused: bool) {
-        let storage = Storage { core: Arc::clone(&self.core) };
-        // Bounds how long the caller waits for the deletions.
-        let deadline = Deadline::after(Some(DELETE_TIMEOUT));
-        let mut stored = std::mem::take(&mut *lock(&self.uploaded));
-        let mut candidates = Vec::new();
         if is_unused {
-            stored.clear();
-            candidates.append(&mut lock(&self.targets));
-        }
-        for url in candidates {
-            match deadline.timeout(storage.delete(url.clone())).await {
-                Some(Ok(())) => continue,
-                Some(Err(error)) if error.is_not_found() => continue,
-                Some(Err(error)) => warn!(%error, "an uploaded input could not be deleted"),
-                None => warn!("an uploaded input could not be deleted in time"),
+            let storage = Storage { core: Arc::clone(&self.core) };
+            // Bounds how long the caller waits for the deletions.
+            let deadline = Deadline::of_transfer(Some(DELETE_TIMEOUT));
+            let targets = std::mem::take(&mut *lock(&self.targets));
+            let mut stored = Vec::new();
+            for url in targets {
+                if let Err(error) = deadline.bound(storage.delete(&url)).await
+                    && !error.is_not_found()
+                {
+                    warn!(%error, "an uploaded input could not be deleted");
+                    stored.push(url);
+                }
             }
-            stored.push(url);
+            *lock(&self.uploaded) = stored;
         }
+        let stored = lock(&self.uploaded);
         if !stored.is_empty() {
             // Their names alone: a whole URL grants access.
             let names: Vec<_> = stored.iter().filter_map(|url| url.rsplit('/').next()).collect();
             let names = self.core.redactor.foreign(&names.join(" "), MAX_MESSAGE);
             warn!(count = stored.len(), names, "uploaded inputs are still stored");
         }
-        *lock(&self.uploaded) = stored;
     }
 
     /// Learns the durations of the model from the end of the task history. A failure costs only that.
@@ -361,17 +338,16 @@ pub(super) async fn check_limits(
 
 /// Whether the task of a run has ended, and reads its inputs no more.
 fn has_ended<T>(ended: &Result<T>) -> bool {
-    let disposition = match ended {
-        Ok(_) | Err(Error::TaskFailed(_) | Error::TaskCanceled(_)) => return true,
-        Err(Error::DeadlineReached(reached)) => reached.disposition,
-        Err(Error::ModelOffline(offline)) => offline.disposition,
-        Err(_) => return false,
-    };
-    disposition == TaskDisposition::Canceled
+    match ended {
+        Ok(_) | Err(Error::TaskFailed(_) | Error::TaskCanceled(_)) => true,
+        Err(Error::DeadlineReached(reached)) => reached.disposition == TaskDisposition::Canceled,
+        Err(Error::ModelOffline(offline)) => offline.disposition == TaskDisposition::Canceled,
+        Err(_) => false,
+    }
 }
 
-/// Dropping it cancels the task of a run that was dropped before its end.
-type CancelGuard = oneshot::Sender<()>;
+/// Dropping it cancels the task of a run that was dropped before its end, if that was asked for.
+type CancelGuard = Option<oneshot::Sender<()>>;
 
 /// Creates the task in a Tokio task of its own, which outlives the run: a create that was sent finishes, and one
 /// that was not is never sent when the run has been dropped.
@@ -396,7 +372,7 @@ async fn create_guarded(create: Create) -> Result<(TaskId, CancelGuard)> {
         let context = CallContext::new(operations::CREATE_TASK.id, None);
         Err(Error::OutcomeUnknown(Box::new(UnknownOutcome { context, ..UnknownOutcome::default() })))
     });
-    Ok((created?, guard))
+    Ok((created?, Some(guard)))
 }
 
 /// Cancels the task of a dropped run. Nobody reads the response, so it is sent again as long as it may help.
@@ -404,20 +380,16 @@ async fn cancel_dropped(task: &Task) -> Result<()> {
     let deadline = Deadline::after(Some(CANCEL_TIMEOUT));
     let mut delay = Duration::from_secs(1);
     loop {
-        match task.cancel_until(deadline).await {
-            Err(error) if !error.is_permanent() => {
-                delay = error.retry_after().unwrap_or(delay * 2);
-                if !deadline.allows(delay) {
-                    return Err(error);
-                }
-                sleep(delay).await;
-            }
-            ended => return ended,
+        let Err(error) = task.cancel_until(deadline).await else { return Ok(()) };
+        delay = error.retry_after().unwrap_or(delay * 2);
+        if error.is_permanent() || !deadline.allows(delay) {
+            return Err(error);
         }
+        sleep(delay).await;
     }
 }
 
-fn disarm(guard: Option<CancelGuard>) {
+fn disarm(guard: CancelGuard) {
     // A receiver that is gone needs no signal.
     let _ = guard.map(|guard| guard.send(()));
 }

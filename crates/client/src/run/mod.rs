@@ -367,9 +367,7 @@ impl<T: Send + 'static> Future for Run<T> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let run = self.get_mut();
-        let mut running = run.running.0.take().unwrap_or_else(|| run.finish(ignored()));
-        let polled = running.poll_unpin(context);
-        run.running.0 = Some(running);
-        polled
+        let running = run.running.0.take().unwrap_or_else(|| run.finish(ignored()));
+        run.running.0.insert(running).poll_unpin(context)
     }
 }

@@ -40,11 +40,6 @@ impl<T> Outcome<T> {
     pub fn new(task: impl Into<TaskId>, output: T) -> Self {
         Self { task: task.into(), output, cost: None, duration: None, stored_inputs: Vec::new(), core: None }
     }
-
-    fn with_output<U>(self, output: U) -> Outcome<U> {
-        let Self { task, cost, duration, stored_inputs, core, .. } = self;
-        Outcome { task, output, cost, duration, stored_inputs, core }
-    }
 }
 
 impl<T: PartialEq> PartialEq for Outcome<T> {
@@ -60,7 +55,7 @@ impl<T: PartialEq> PartialEq for Outcome<T> {
 impl Outcome {
     /// The outcome of a task that succeeded.
     pub(crate) fn of(task: TaskDetail, core: &Arc<Core>) -> Self {
-        let duration = duration(&task);
+        let duration = between(task.created_at.as_ref(), task.updated_at.as_ref());
         let output = task.result.and_then(|result| result.result).unwrap_or(Value::Null);
         let core = Some(Arc::clone(core));
         Self { task: task.task_id, output, cost: task.cost, duration, stored_inputs: Vec::new(), core }
@@ -74,12 +69,14 @@ impl Outcome {
     pub fn typed<T: DeserializeOwned>(self) -> Result<Outcome<T>> {
         // Through text, as a response is read, so that types may read more than their strict form.
         match serde_json::from_str(&self.output.to_string()) {
-            Ok(output) => Ok(self.with_output(output)),
+            Ok(output) => {
+                let Self { task, cost, duration, stored_inputs, core, .. } = self;
+                Ok(Outcome { task, output, cost, duration, stored_inputs, core })
+            }
             Err(error) => {
-                // The parser quotes values of the output.
-                let problem = error.to_string();
                 let redactor = self.core.as_ref().map(|core| core.redactor.clone()).unwrap_or_default();
-                let problem = redactor.foreign(&problem, MAX_MESSAGE);
+                // The parser quotes values of the output.
+                let problem = redactor.foreign(&error.to_string(), MAX_MESSAGE);
                 Err(Error::OutputType(Box::new(OutputMismatch::new(self.task, self.output, problem))))
             }
         }
@@ -152,12 +149,8 @@ impl Outcome {
     }
 }
 
-/// From the creation of the task to its last change of status.
-pub(crate) fn duration(task: &TaskDetail) -> Option<Duration> {
-    between(task.created_at.as_ref(), task.updated_at.as_ref())
-}
-
-pub(crate) fn between(created: Option<&Timestamp>, ended: Option<&Timestamp>) -> Option<Duration> {
+/// From the creation of a task to its last change of status.
+pub(super) fn between(created: Option<&Timestamp>, ended: Option<&Timestamp>) -> Option<Duration> {
     let created = created?.to_system_time()?;
     ended?.to_system_time()?.duration_since(created).ok()
 }

@@ -101,11 +101,8 @@ impl Learned {
         }
         let median = durations[durations.len() / 2];
         let longest = *durations.last()?;
-        let delay = if median < LONG_JOB {
-            median.mul_f64(KNOWN_SHARE).clamp(FAST.0, FAST.1)
-        } else {
-            median.mul_f64(KNOWN_SHARE).clamp(LONG.0, LONG.1)
-        };
+        let (least, most) = if median < LONG_JOB { FAST } else { LONG };
+        let delay = median.mul_f64(KNOWN_SHARE).clamp(least, most);
         let shortest = *durations.first()?;
         let first_read = if longest - shortest > delay * 2 {
             // The end can be anywhere, so reads start before it.

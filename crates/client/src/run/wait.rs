@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::resources::{Model, Task, Tasks};
 use crate::run::poll::Schedule;
-use crate::run::{Outcome, PollInterval, RunEvent, RunEvents, outcome};
+use crate::run::{Outcome, PollInterval, RunEvent, RunEvents};
 use crate::transport::redact::MAX_MESSAGE;
 use crate::transport::{
     Core, Deadline, DeadlineReached, Error, Events, Lazy, ModelOffline, Result, Sink, TaskDisposition,
@@ -135,11 +135,7 @@ impl Wait {
         let options = self.options.clone();
         async move {
             let deadline = Deadline::after(options.deadline);
-            let mut waiter = Waiter::new(&core, options, deadline, sink);
-            if let Some(model) = model {
-                waiter = waiter.of_model(model);
-            }
-            Ok(Outcome::of(waiter.one(id).await?, &core))
+            Waiter::new(&core, options, deadline, sink).of_model(model).one(id).await
         }
         .boxed()
     }
@@ -150,15 +146,13 @@ impl Future for Wait {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let wait = self.get_mut();
-        let mut running = wait.running.0.take().unwrap_or_else(|| wait.run(ignored()));
-        let polled = running.poll_unpin(context);
-        wait.running.0 = Some(running);
-        polled
+        let running = wait.running.0.take().unwrap_or_else(|| wait.run(ignored()));
+        wait.running.0.insert(running).poll_unpin(context)
     }
 }
 
-/// A task that is no longer waited for, with its last state or the error that ended the wait.
-pub(super) type Ended = (TaskId, Result<TaskDetail>);
+/// A task that is no longer waited for.
+pub(super) type Ended = (TaskId, Result<Outcome>);
 
 /// One wait, for one task or for many.
 pub(crate) struct Waiter {
@@ -208,8 +202,6 @@ struct ServedModel {
     next_check: Instant,
     /// When a check first saw that no node serves it, if none has seen one since.
     offline_since: Option<Instant>,
-    /// Whether it was reported that no node serves it.
-    is_reported: bool,
 }
 
 impl Waiter {
@@ -243,18 +235,18 @@ impl Waiter {
         let durations = self.tasks.core.memory.durations.of(&model);
         self.schedule = Schedule::new(self.options.poll.clone(), &durations);
         self.delay = self.schedule.delay(0, Duration::ZERO);
-        self.of_model(model)
+        self.of_model(Some(model))
     }
 
-    /// The wait for a task of this model.
-    fn of_model(mut self, model: ModelId) -> Self {
+    /// The wait for a task of this model, if it is known.
+    fn of_model(mut self, model: Option<ModelId>) -> Self {
         let next_check = self.started + ASK_SERVING_AFTER;
-        self.model = Some(ServedModel { id: model, next_check, offline_since: None, is_reported: false });
+        self.model = model.map(|id| ServedModel { id, next_check, offline_since: None });
         self
     }
 
-    /// Waits for this task alone, and returns it if it succeeded.
-    pub(crate) async fn one(mut self, task: TaskId) -> Result<TaskDetail> {
+    /// Waits for this task alone.
+    pub(crate) async fn one(mut self, task: TaskId) -> Result<Outcome> {
         self.add(task);
         loop {
             if let Some((_, end)) = self.ended.pop_front() {
@@ -349,23 +341,21 @@ impl Waiter {
         let end = match read {
             Ok(task) => {
                 pending.last_error = None;
-                let Some(status) = task.status.clone() else { return };
-                if pending.status.as_ref() != Some(&status) {
+                let Some(status) = &task.status else { return };
+                if pending.status.as_ref() != Some(status) {
                     (self.sink)(RunEvent::Status(status.clone()));
+                    pending.status = Some(status.clone());
                 }
                 // A word that the document does not know is no end: the service may have added one.
-                let is_end = status.is_terminal();
-                pending.status = Some(status);
-                if !is_end {
+                if !status.is_terminal() {
                     return;
                 }
+                let end = ended(task, core);
                 // Only successes are samples of how long a success takes.
-                if let (Some(model), Some(duration)) = (&self.model, outcome::duration(&task))
-                    && pending.status == Some(TaskStatus::Success)
-                {
-                    core.memory.durations.add(&model.id, duration);
+                if let (Some(model), Ok(Outcome { duration: Some(duration), .. })) = (&self.model, &end) {
+                    core.memory.durations.add(&model.id, *duration);
                 }
-                ended(task, core)
+                end
             }
             Err(error) if ends_wait(&error) => Err(error),
             Err(error) => {
@@ -406,7 +396,7 @@ impl Waiter {
         let Some(model) = &mut self.model else { return };
         let Some((id, task)) = self.pending.iter().next() else { return };
         if task.status != Some(TaskStatus::InQueue) {
-            (model.offline_since, model.is_reported) = (None, false);
+            model.offline_since = None;
             return;
         }
         let now = Instant::now();
@@ -417,20 +407,18 @@ impl Waiter {
         model.next_check = now + SERVING_INTERVAL.min(timeout / 4);
         let handle = Model { core: Arc::clone(&self.tasks.core), id: model.id.to_string() };
         let end = end.or_earlier(Deadline::after(Some(SERVING_TIMEOUT)));
-        let serving = handle.serving_until(end).await;
-        // A failed check counts as served, and does not end what was reported.
-        if !serving.as_ref().is_ok_and(|serving| serving.serving == Some(false)) {
+        // A failed check says nothing.
+        let Ok(serving) = handle.serving_until(end).await else { return };
+        if serving.serving != Some(false) {
             model.offline_since = None;
-            model.is_reported &= serving.is_err();
             return;
         }
-        let offline_since = *model.offline_since.get_or_insert(now);
-        if !std::mem::replace(&mut model.is_reported, true) {
+        if model.offline_since.is_none() {
             (self.sink)(RunEvent::ModelOffline);
             let (model, task) = (shown(model.id.as_str()), shown(id.as_str()));
             tracing::warn!(model, task, "a task is queued, and no node serves its model");
         }
-        if offline_since.elapsed() < timeout {
+        if model.offline_since.get_or_insert(now).elapsed() < timeout {
             return;
         }
         let model = model.id.clone();
@@ -514,8 +502,8 @@ fn ends_wait(error: &Error) -> bool {
     }
 }
 
-/// The task that has ended, if it succeeded.
-fn ended(task: TaskDetail, core: &Core) -> Result<TaskDetail> {
+/// The outcome of a task that has ended, if it succeeded.
+fn ended(task: TaskDetail, core: &Arc<Core>) -> Result<Outcome> {
     match task.status {
         Some(TaskStatus::Failed) => {
             // Perhaps an uploaded file is no longer there; the next run uploads it again.
@@ -532,7 +520,7 @@ fn ended(task: TaskDetail, core: &Core) -> Result<TaskDetail> {
             Err(Error::TaskFailed(Box::new(TaskFailure { task: task.task_id, message, detail })))
         }
         Some(TaskStatus::Canceled) => Err(Error::TaskCanceled(task.task_id)),
-        _ => Ok(task),
+        _ => Ok(Outcome::of(task, core)),
     }
 }
 

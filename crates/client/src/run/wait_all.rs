@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 use crate::memory::lock;
 use crate::resources::{MAX_RECORDS, Tasks};
-use crate::run::wait::{WaitOptions, Waiter};
+use crate::run::wait::{Ended, WaitOptions, Waiter};
 use crate::run::{Outcome, PollInterval};
 use crate::transport::{Deadline, Result, ignored};
 
@@ -58,8 +58,6 @@ struct Added {
     signal: Notify,
 }
 
-type Ended = (TaskId, Result<Outcome>);
-
 impl WaitAll {
     /// Ends the wait after this time, from the first read on. When all tasks have ended, those that are added later
     /// have the whole time again. Default: none.
@@ -94,9 +92,8 @@ impl WaitAll {
     }
 
     fn start(&self) -> BoxStream<'static, Ended> {
-        let core = Arc::clone(&self.tasks.core);
         let deadline = Deadline::after(self.options.deadline);
-        let waiter = Waiter::new(&core, self.options.clone(), deadline, ignored());
+        let waiter = Waiter::new(&self.tasks.core, self.options.clone(), deadline, ignored());
         let ended = stream::unfold((waiter, Arc::clone(&self.added)), |(mut waiter, added)| async move {
             loop {
                 let new = std::mem::take(&mut *lock(&added.tasks));
@@ -110,7 +107,7 @@ impl WaitAll {
                 waiter.round(added.signal.notified()).await;
             }
         });
-        ended.map(move |(id, end)| (id, end.map(|task| Outcome::of(task, &core)))).boxed()
+        ended.boxed()
     }
 }
 
@@ -129,9 +126,19 @@ impl Stream for WaitAll {
 }
 
 impl Waiter {
-    /// Reads what the history shows of the tasks.
+    /// Reads the pages that showed tasks before, if that takes fewer requests than reading the tasks, and looks for
+    /// tasks that were added.
     pub(super) async fn read_history(&mut self, deadline: Deadline) {
-        self.read_pages(deadline).await;
+        let positions = self.pending.values_mut().filter_map(|task| task.position.take());
+        let mut pages: Vec<u64> = positions.collect();
+        let count = pages.len();
+        pages.sort_unstable();
+        pages.dedup_by(|position, start| *position < *start + u64::from(MAX_RECORDS));
+        if pages.len() < count {
+            for start in pages {
+                self.read_page(start, deadline).await;
+            }
+        }
         if self.is_search_due && self.pending.len() > 1 {
             self.search(deadline).await;
         }
@@ -145,31 +152,14 @@ impl Waiter {
             Err(error) => return self.note_retry_after(&error),
         };
         let mut end = first.total.unwrap_or_default();
-        let mut pages = 0;
-        while end > 0
-            && pages < self.pending.len()
-            && self.pending.values().any(|task| task.position.is_none())
-        {
-            let start = end.saturating_sub(u64::from(MAX_RECORDS));
-            self.read_page(start, deadline).await;
-            end = start;
-            pages += 1;
+        for _ in 0..self.pending.len() {
+            if end == 0 || self.pending.values().all(|task| task.position.is_some()) {
+                break;
+            }
+            end = end.saturating_sub(u64::from(MAX_RECORDS));
+            self.read_page(end, deadline).await;
         }
         self.is_search_due = false;
-    }
-
-    /// Reads the pages that showed tasks before, if that takes fewer requests than reading the tasks.
-    async fn read_pages(&mut self, deadline: Deadline) {
-        let positions = self.pending.values_mut().filter_map(|task| task.position.take());
-        let mut pages: Vec<u64> = positions.collect();
-        let count = pages.len();
-        pages.sort_unstable();
-        pages.dedup_by(|position, start| *position < *start + u64::from(MAX_RECORDS));
-        if pages.len() < count {
-            for start in pages {
-                self.read_page(start, deadline).await;
-            }
-        }
     }
 
     async fn read_page(&mut self, start: u64, deadline: Deadline) {

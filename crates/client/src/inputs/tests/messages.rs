@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{candidates, check_json, descriptors};
-use crate::inputs::check::{Candidate, check};
+use super::{check_json, descriptors, file, inputs};
+use crate::inputs::check::check;
 use crate::transport::causes::{InvalidInputs, ViolationKind};
 
 fn schema() -> Value {
@@ -62,8 +62,8 @@ fn a_missing_input_is_described() {
 
 #[test]
 fn wrong_types_are_described() {
-    let mut inputs = candidates(json!({ "angle": true, "zoom": "big" }));
-    let video = || Candidate::File { mime: Some("video/mp4".to_owned()) };
+    let mut inputs = inputs(json!({ "angle": true, "zoom": "big" }));
+    let video = || file(Some("video/mp4"));
     inputs.extend([("input_image".to_owned(), video()), ("template".to_owned(), video())]);
     let invalid = check(&descriptors(schema()), &inputs, false).unwrap_err();
     assert_eq!(
@@ -100,7 +100,7 @@ fn warnings_describe_what_is_sent_all_the_same() {
         "a": { "type": "float", "num_config": { "min": 0.5, "step": 0.25 } },
         "b": { "type": "int", "num_config": { "step": 5 } },
     }));
-    let inputs = candidates(json!({ "a": 0.6, "b": "7", "seed": 1 }));
+    let inputs = inputs(json!({ "a": 0.6, "b": "7", "seed": 1 }));
     let checked = check(&schema, &inputs, true).unwrap();
     assert_eq!(
         checked.warnings,

@@ -9,7 +9,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Map, Value, json};
 
-use crate::inputs::check::{Candidate, Checked, check};
+use super::file;
+use crate::inputs::Input;
+use crate::inputs::check::{Checked, check};
 use crate::transport::causes::ViolationKind;
 
 /// Few enough that what is given is often what is declared.
@@ -107,11 +109,11 @@ fn descriptor_of(types: &'static [&'static str]) -> impl Strategy<Value = Descri
     )
 }
 
-fn candidate() -> impl Strategy<Value = Candidate> {
+fn input() -> impl Strategy<Value = Input> {
     prop_oneof![
-        9 => value().prop_map(Candidate::Value),
+        9 => value().prop_map(Input::Value),
         1 => proptest::option::of(select(&["image/png", "video/mp4", "nonsense"][..]))
-            .prop_map(|mime| Candidate::File { mime: mime.map(str::to_owned) }),
+            .prop_map(file),
     ]
 }
 
@@ -119,19 +121,19 @@ fn declared(count: std::ops::Range<usize>) -> impl Strategy<Value = BTreeMap<Str
     btree_map(select(&NAMES[..]).prop_map(str::to_owned), descriptor(), count)
 }
 
-fn given() -> impl Strategy<Value = Vec<(String, Candidate)>> {
+fn given() -> impl Strategy<Value = Vec<(String, Input)>> {
     let name = prop_oneof![9 => select(&NAMES[..]).prop_map(str::to_owned), 1 => any::<String>()];
-    vec((name, candidate()), 0..5)
+    vec((name, input()), 0..5)
 }
 
 /// One parameter and what is given for it, which fits more often than several at once.
-fn pair() -> impl Strategy<Value = (Descriptor, Candidate)> {
-    (descriptor(), candidate())
+fn pair() -> impl Strategy<Value = (Descriptor, Input)> {
+    (descriptor(), input())
 }
 
-fn check_one(descriptor: &Descriptor, candidate: &Candidate) -> Option<Checked> {
+fn check_one(descriptor: &Descriptor, input: &Input) -> Option<Checked> {
     let declared = BTreeMap::from([("p".to_owned(), descriptor.clone())]);
-    check(&declared, &BTreeMap::from([("p".to_owned(), candidate.clone())]), false).ok()
+    check(&declared, &BTreeMap::from([("p".to_owned(), input.clone())]), false).ok()
 }
 
 fn kind(descriptor: &Descriptor) -> &str {
@@ -152,12 +154,12 @@ proptest! {
         let inputs: BTreeMap<_, _> = given.into_iter().collect();
         let names: BTreeSet<&str> = inputs
             .iter()
-            .filter(|(_, candidate)| **candidate != Candidate::Value(Value::Null))
+            .filter(|(_, input)| **input != Input::Value(Value::Null))
             .map(|(name, _)| name.as_str())
             .collect();
         match check(&declared, &inputs, false) {
             Ok(checked) => {
-                let is_value = |name: &&str| matches!(inputs[*name], Candidate::Value(_));
+                let is_value = |name: &&str| matches!(inputs[*name], Input::Value(_));
                 let sent = checked.values.keys().map(String::as_str).collect::<BTreeSet<_>>();
                 prop_assert_eq!(sent, names.into_iter().filter(is_value).collect::<BTreeSet<_>>());
             }
@@ -183,25 +185,25 @@ proptest! {
         let checked = check(&BTreeMap::new(), &inputs, false).unwrap();
         let expected: Map<_, _> = inputs
             .iter()
-            .filter_map(|(name, candidate)| match candidate {
-                Candidate::Value(value) => Some((name.clone(), value.clone())),
-                Candidate::File { .. } => None,
+            .filter_map(|(name, input)| match input {
+                Input::Value(value) => Some((name.clone(), value.clone())),
+                Input::File(_) => None,
             })
             .collect();
         prop_assert_eq!(checked.values, expected);
     }
 
     #[test]
-    fn checked_inputs_fit_again_and_stay_the_same((descriptor, candidate) in pair()) {
-        if let Some(checked) = check_one(&descriptor, &candidate) {
-            let again = checked.values.get("p").cloned().map_or(candidate, Candidate::Value);
+    fn checked_inputs_fit_again_and_stay_the_same((descriptor, input) in pair()) {
+        if let Some(checked) = check_one(&descriptor, &input) {
+            let again = checked.values.get("p").cloned().map_or(input, Input::Value);
             prop_assert_eq!(check_one(&descriptor, &again), Some(checked));
         }
     }
 
     #[test]
     fn no_spelling_changes_a_value((descriptor, given) in (descriptor(), value())) {
-        let checked = check_one(&descriptor, &Candidate::Value(given.clone()));
+        let checked = check_one(&descriptor, &Input::Value(given.clone()));
         let Some(sent) = checked.and_then(|mut checked| checked.values.remove("p")) else { return Ok(()) };
         match decimal_of(&given) {
             Some(number) => prop_assert_eq!(decimal_of(&sent), Some(number)),
@@ -220,7 +222,7 @@ proptest! {
         descriptor in descriptor_of(&["int", "float"]),
         given in scalar(),
     ) {
-        let checked = check_one(&descriptor, &Candidate::Value(given));
+        let checked = check_one(&descriptor, &Input::Value(given));
         let Some(sent) = checked.and_then(|mut checked| checked.values.remove("p")) else { return Ok(()) };
         let number = decimal_of(&sent).unwrap();
         let range = descriptor.num_config.unwrap_or_default();
@@ -251,7 +253,7 @@ proptest! {
             json!({ "type": "float", "num_config": { "min": number(min), "step": number(step) } }),
         ).unwrap();
         for given in [number(hundredths), json!(format!("{:.2}", f64::from(hundredths) / 100.0))] {
-            let warned = check_one(&descriptor, &Candidate::Value(given)).map(|checked| !checked.warnings.is_empty());
+            let warned = check_one(&descriptor, &Input::Value(given)).map(|checked| !checked.warnings.is_empty());
             prop_assert_eq!(warned, (hundredths >= min).then_some(!is_on_step));
         }
     }
