@@ -71,16 +71,16 @@ async fn rejected(file: &str, response: Response, redactor: &Redactor) -> FileEr
     // Every exchange with object storage is bounded by its own deadline as a whole.
     let body = read_error_body(response, Deadline::never()).await;
     let (code, message) = parse(&String::from_utf8_lossy(&body));
-    let kind = kind(status, code.as_deref().unwrap_or_default());
-    let message = message.map(|message| redactor.foreign(&message, MAX_MESSAGE));
+    let kind = kind(status, &code);
+    let message = redactor.foreign(&message, MAX_MESSAGE);
     let mut text = format!("object storage responded with {}", status.as_u16());
     if status.is_redirection() {
         text.push_str(", and this redirect is not followed");
     }
-    if let Some(code) = code {
+    if !code.is_empty() {
         text.push_str(&format!(" ({})", redactor.foreign(&code, MAX_CODE)));
     }
-    if let Some(message) = message.filter(|message| !message.is_empty()) {
+    if !message.is_empty() {
         text.push_str(&format!(": {message}"));
     }
     let error = FileError::new(file, kind, text);
@@ -97,11 +97,12 @@ fn kind(status: StatusCode, code: &str) -> FileErrorKind {
     }
 }
 
-/// The code and the message of an error in XML. Anything else is the message.
-fn parse(body: &str) -> (Option<String>, Option<String>) {
-    let code = element(body, "Code");
-    let message = element(body, "Message").or_else(|| code.is_none().then(|| body.to_owned()));
-    (code, message)
+/// The code and the message of an error in XML, empty where there is none. Anything else is the message.
+fn parse(body: &str) -> (String, String) {
+    match (element(body, "Code"), element(body, "Message")) {
+        (None, None) => (String::new(), body.to_owned()),
+        (code, message) => (code.unwrap_or_default(), message.unwrap_or_default()),
+    }
 }
 
 /// The text of the first element of this name. Such an error is too simple for an XML parser.
@@ -124,8 +125,8 @@ mod tests {
         let body = "<?xml version=\"1.0\"?>\n<Error><Code>AccessDenied</Code><Message>Invalid according \
             to Policy: &quot;Policy expired&quot; &amp;lt;</Message><RequestId>1</RequestId></Error>";
         let message = "Invalid according to Policy: \"Policy expired\" &lt;";
-        assert_eq!(parse(body), (Some("AccessDenied".to_owned()), Some(message.to_owned())));
-        assert_eq!(parse("<html>502</html>"), (None, Some("<html>502</html>".to_owned())));
+        assert_eq!(parse(body), ("AccessDenied".to_owned(), message.to_owned()));
+        assert_eq!(parse("<html>502</html>"), (String::new(), "<html>502</html>".to_owned()));
     }
 
     #[test]

@@ -237,7 +237,7 @@ impl Transfer<'_> {
         let call = self.core.call(CREATE_PRESIGNED_UPLOAD).until(self.deadline);
         let presigned = call.send(|api| api.create_presigned_upload(&self.request)).await?;
         let target = Target::read(presigned, &self.file.mime, &self.core.redactor)
-            .map_err(|message| self.error(FileErrorKind::InvalidTarget, message))?;
+            .map_err(|message| FileError::new(&self.file.label, FileErrorKind::InvalidTarget, message))?;
         (self.on_target)(&target.download_url);
         Ok(target)
     }
@@ -258,7 +258,7 @@ impl Transfer<'_> {
         }
         if *sent.borrow() < self.file.size {
             let message = "object storage responded before it had the whole file";
-            return Err(self.error(FileErrorKind::Transport, message));
+            return Err(FileError::new(&self.file.label, FileErrorKind::Transport, message));
         }
         Ok(())
     }
@@ -317,10 +317,6 @@ impl Transfer<'_> {
             self.sent = sent;
             (self.events)(UploadEvent::Progress { sent, size: self.file.size });
         }
-    }
-
-    fn error(&self, kind: FileErrorKind, message: impl Into<String>) -> FileError {
-        FileError::new(&self.file.label, kind, message)
     }
 }
 

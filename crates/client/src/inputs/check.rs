@@ -45,13 +45,6 @@ pub(crate) struct Checked {
 }
 
 impl Checked {
-    /// A file is added once its URL is known.
-    fn add(&mut self, name: &str, input: Input) {
-        if let Input::Value(value) = input {
-            self.values.insert(name.to_owned(), value);
-        }
-    }
-
     fn warn(&mut self, name: &str, warning: &str) {
         self.warnings.push(format!("{}: {warning}, it is sent as it is", plain(name)));
     }
@@ -103,24 +96,27 @@ pub(crate) fn check(
             continue;
         };
         match fit(descriptor, input) {
-            Ok(fitting) => {
-                if let Some(warning) = step_warning(descriptor, &fitting) {
+            Ok(None) => {}
+            Ok(Some(value)) => {
+                if let Some(warning) = step_warning(descriptor, &value) {
                     checked.warn(name, &warning);
                 }
-                checked.add(name, fitting);
+                checked.values.insert((*name).clone(), value);
             }
             Err(problem) => violations.push(problem.of(name)),
         }
     }
     let names: Vec<&str> = parameters.iter().map(|(name, _)| name.as_str()).collect();
-    for (name, input) in inputs.iter().filter(|(name, _)| !declared.contains_key(*name)) {
-        if declared.is_empty() {
-            checked.add(name, input.clone());
-        } else if is_given(input) && !allow_undeclared {
-            violations.push(undeclared_name(name, &names).of(name));
-        } else if is_given(input) {
+    let is_sent = |input: &Input| declared.is_empty() || is_given(input);
+    for (name, input) in inputs.iter().filter(|(name, input)| !declared.contains_key(*name) && is_sent(input))
+    {
+        if !declared.is_empty() && allow_undeclared {
             checked.warn(name, "the model declares no such parameter");
-            checked.add(name, input.clone());
+        } else if !declared.is_empty() {
+            violations.push(undeclared_name(name, &names).of(name));
+        }
+        if let Input::Value(value) = input {
+            checked.values.insert(name.clone(), value.clone());
         }
     }
     if violations.is_empty() {
@@ -141,10 +137,11 @@ fn undeclared_name(name: &str, names: &[&str]) -> Problem {
     Problem(ViolationKind::Undeclared, format!("the model declares no such parameter, {explanation}"))
 }
 
-fn fit(descriptor: &Descriptor, input: &Input) -> Result<Input, Problem> {
+/// The value as it is sent. That of a file is known once it is uploaded.
+fn fit(descriptor: &Descriptor, input: &Input) -> Result<Option<Value>, Problem> {
     match input {
-        Input::Value(value) => fit_value(descriptor, value).map(Input::Value),
-        Input::File(file) => fit_file(descriptor, file.mime.as_deref()).map(|()| input.clone()),
+        Input::Value(value) => fit_value(descriptor, value).map(Some),
+        Input::File(file) => fit_file(descriptor, file.mime.as_deref()).map(|()| None),
     }
 }
 
@@ -226,8 +223,7 @@ fn text_of(value: &Value) -> String {
 }
 
 /// A step may be no more than the step of a slider: a value between two steps is sent, with a warning.
-fn step_warning(descriptor: &Descriptor, fitting: &Input) -> Option<String> {
-    let Input::Value(value) = fitting else { return None };
+fn step_warning(descriptor: &Descriptor, value: &Value) -> Option<String> {
     if !matches!(kind_of(descriptor), DescriptorType::Int | DescriptorType::Float) {
         return None;
     }
