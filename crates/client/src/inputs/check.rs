@@ -53,23 +53,6 @@ impl Checked {
 /// How messages describe a URL.
 const URL: &str = "a URL that starts with http:// or https://";
 
-/// Why an input does not fit.
-struct Problem(ViolationKind, String);
-
-impl Problem {
-    fn suggest(self, options: &[Sample], given: &Value) -> Self {
-        let text = text_of(given);
-        match nearest(&text, options.iter().map(Sample::as_str)) {
-            Some(option) => Self(self.0, format!("{}, did you mean {}?", self.1, quoted(option))),
-            None => self,
-        }
-    }
-
-    fn of(self, name: &str) -> Violation {
-        Violation::new(name, self.0, format!("{}: {}", plain(name), self.1))
-    }
-}
-
 /// Checks inputs against the declared parameters. Null counts as not given, and a file of unknown MIME type is not
 /// refused for its type.
 ///
@@ -91,11 +74,11 @@ pub(crate) fn check(
             // Without `required` it is the service that knows whether the parameter is required.
             if descriptor.required == Some(true) {
                 let message = format!("required but not given, expected {}", expected(descriptor));
-                violations.push(Problem(ViolationKind::Missing, message).of(name));
+                violations.push(violation(name, ViolationKind::Missing, &message));
             }
             continue;
         };
-        match fit(descriptor, input) {
+        match fit(name, descriptor, input) {
             Ok(None) => {}
             Ok(Some(value)) => {
                 if let Some(warning) = step_warning(descriptor, &value) {
@@ -103,7 +86,7 @@ pub(crate) fn check(
                 }
                 checked.values.insert((*name).clone(), value);
             }
-            Err(problem) => violations.push(problem.of(name)),
+            Err(violation) => violations.push(violation),
         }
     }
     let names: Vec<&str> = parameters.iter().map(|(name, _)| name.as_str()).collect();
@@ -113,7 +96,7 @@ pub(crate) fn check(
         if !declared.is_empty() && allow_undeclared {
             checked.warn(name, "the model declares no such parameter");
         } else if !declared.is_empty() {
-            violations.push(undeclared_name(name, &names).of(name));
+            violations.push(undeclared_name(name, &names));
         }
         if let Input::Value(value) = input {
             checked.values.insert(name.clone(), value.clone());
@@ -129,42 +112,47 @@ fn is_given(input: &Input) -> bool {
     !matches!(input, Input::Value(Value::Null))
 }
 
-fn undeclared_name(name: &str, names: &[&str]) -> Problem {
+fn violation(name: &str, kind: ViolationKind, problem: &str) -> Violation {
+    Violation::new(name, kind, format!("{}: {problem}", plain(name)))
+}
+
+fn undeclared_name(name: &str, names: &[&str]) -> Violation {
     let explanation = match nearest(name, names.iter().copied()) {
         Some(nearest) => format!("did you mean {}?", quoted(nearest)),
         None => format!("expected one of {}", listed(names.iter().copied(), plain)),
     };
-    Problem(ViolationKind::Undeclared, format!("the model declares no such parameter, {explanation}"))
+    let problem = format!("the model declares no such parameter, {explanation}");
+    violation(name, ViolationKind::Undeclared, &problem)
 }
 
 /// The value as it is sent. That of a file is known once it is uploaded.
-fn fit(descriptor: &Descriptor, input: &Input) -> Result<Option<Value>, Problem> {
+fn fit(name: &str, descriptor: &Descriptor, input: &Input) -> Result<Option<Value>, Violation> {
     match input {
-        Input::Value(value) => fit_value(descriptor, value).map(Some),
-        Input::File(file) => fit_file(descriptor, file.mime.as_deref()).map(|()| None),
+        Input::Value(value) => fit_value(name, descriptor, value).map(Some),
+        Input::File(file) => fit_file(name, descriptor, file.mime.as_deref()).map(|()| None),
     }
 }
 
-fn fit_file(descriptor: &Descriptor, mime: Option<&str>) -> Result<(), Problem> {
+fn fit_file(name: &str, descriptor: &Descriptor, mime: Option<&str>) -> Result<(), Violation> {
     use DescriptorType::{Float, Int, Options};
     // Text may be a URL, and an unknown type may be one of files.
     if matches!(kind_of(descriptor), Int | Float | Options) {
-        return Err(mismatch(ViolationKind::WrongType, descriptor, "a file"));
+        return Err(mismatch(name, ViolationKind::WrongType, descriptor, "a file"));
     }
     let accepted = descriptor.mime_type.as_deref().unwrap_or_default();
     match mime {
         Some(mime) if mime::is_known(mime) && !mime::is_accepted(mime, accepted) => {
             let got = format!("a file of type {}", plain(mime));
-            Err(mismatch(ViolationKind::MimeType, descriptor, &got))
+            Err(mismatch(name, ViolationKind::MimeType, descriptor, &got))
         }
         _ => Ok(()),
     }
 }
 
-fn fit_value(descriptor: &Descriptor, value: &Value) -> Result<Value, Problem> {
+fn fit_value(name: &str, descriptor: &Descriptor, value: &Value) -> Result<Value, Violation> {
     use DescriptorType::{File, Float, Int, Options, Other, String};
     let samples = samples(descriptor);
-    let refused = |kind| Err(mismatch(kind, descriptor, &value_shown(value)));
+    let refused = |kind| Err(mismatch(name, kind, descriptor, &value_shown(value)));
     match (kind_of(descriptor), value) {
         // Of an unknown type only the typing rule is known.
         (Other(_), Value::Number(_)) if Form::of(samples) == Some(Form::Text) => {
@@ -183,8 +171,12 @@ fn fit_value(descriptor: &Descriptor, value: &Value) -> Result<Value, Problem> {
         (Options, _) => match find_option(samples, value) {
             Some(option) => Ok(option_value(option).unwrap_or_else(|| value.clone())),
             None if samples.is_empty() => Ok(value.clone()),
-            None => refused(ViolationKind::NotAnOption)
-                .map_err(|problem: Problem| problem.suggest(samples, value)),
+            None => {
+                let nearest = nearest(&text_of(value), samples.iter().map(Sample::as_str));
+                let hint = nearest.map(|option| format!(", did you mean {}?", quoted(option)));
+                let got = value_shown(value) + &hint.unwrap_or_default();
+                Err(mismatch(name, ViolationKind::NotAnOption, descriptor, &got))
+            }
         },
         (File, Value::String(text)) if is_web_url(text) => Ok(value.clone()),
         (File, Value::String(_)) => refused(ViolationKind::NotAUrl),
@@ -231,8 +223,8 @@ fn step_warning(descriptor: &Descriptor, value: &Value) -> Option<String> {
     Some(format!("{} is not {steps}", value_shown(value)))
 }
 
-fn mismatch(kind: ViolationKind, descriptor: &Descriptor, got: &str) -> Problem {
-    Problem(kind, format!("expected {}, got {got}", expected(descriptor)))
+fn mismatch(name: &str, kind: ViolationKind, descriptor: &Descriptor, got: &str) -> Violation {
+    violation(name, kind, &format!("expected {}, got {got}", expected(descriptor)))
 }
 
 /// What a parameter takes, as the object of "expected …".

@@ -126,7 +126,7 @@ fn not_json(what: &str, error: &str) -> Error {
 }
 
 /// Whether the text starts with `http://` or `https://`.
-fn is_http(text: &str) -> bool {
+pub(crate) fn is_http(text: &str) -> bool {
     let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
     scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
 }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::files::download::Download;
+use crate::inputs::is_http;
 use crate::transport::redact::{MAX_MESSAGE, Redactor};
 use crate::transport::{Core, Error, OutputMismatch, Result};
 
@@ -85,11 +86,8 @@ impl Outcome {
     /// The fields of the output that are URLs, by name.
     pub fn urls(&self) -> impl Iterator<Item = (&str, &str)> {
         let fields = self.output.as_object().into_iter().flatten();
-        fields.filter_map(|(name, value)| {
-            let text = value.as_str()?;
-            let is_url = text.starts_with("https://") || text.starts_with("http://");
-            is_url.then_some((name.as_str(), text))
-        })
+        let urls = fields.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)));
+        urls.filter(|(_, text)| is_http(text))
     }
 
     /// The URL in this field of the output.
