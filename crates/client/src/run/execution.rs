@@ -22,8 +22,7 @@ use crate::run::wait::Waiter;
 use crate::run::{Outcome, PreparedRun, RunEvent, RunOptions, outcome};
 use crate::transport::redact::MAX_MESSAGE;
 use crate::transport::{
-    CallContext, Core, CostLimit, Deadline, Error, ModelOffline, Result, Sink, TaskDisposition,
-    UnknownOutcome,
+    CallContext, CostLimit, Deadline, Error, ModelOffline, Result, Sink, TaskDisposition, UnknownOutcome,
 };
 
 /// How long the uploaded inputs of a run that has ended may take to be deleted.
@@ -42,7 +41,6 @@ type Files = BTreeMap<String, Prepared>;
 
 /// One run under way.
 pub(crate) struct Execution {
-    core: Arc<Core>,
     model: Model,
     fields: Fields,
     options: RunOptions,
@@ -56,9 +54,8 @@ pub(crate) struct Execution {
 
 impl Execution {
     pub(crate) fn new(model: Model, fields: Fields, options: RunOptions, sink: Sink<RunEvent>) -> Self {
-        let core = Arc::clone(&model.core);
         let (uploaded, targets) = (Mutex::default(), Mutex::default());
-        Self { core, model, fields, options, deadline: Deadline::never(), sink, uploaded, targets }
+        Self { model, fields, options, deadline: Deadline::never(), sink, uploaded, targets }
     }
 
     /// The same run, whose time begins now.
@@ -79,7 +76,7 @@ impl Execution {
         }
         let (task, guard) = created?;
         let wait = self.options.wait.clone();
-        let waiter = Waiter::new(&self.core, wait, self.deadline, self.sink.clone());
+        let waiter = Waiter::new(&self.model.core, wait, self.deadline, self.sink.clone());
         let ended = Box::pin(waiter.of_run(self.model.checked_id()?).one(task)).await;
         disarm(guard);
         if deletes {
@@ -101,7 +98,7 @@ impl Execution {
         let input = self.ready(true).await?;
         let (id, guard) = Box::pin(self.create(input)).await?;
         disarm(guard);
-        Ok(Task { model: Some(self.model.checked_id()?), ..Task::new(&self.core, id) })
+        Ok(Task { model: Some(self.model.checked_id()?), ..Task::new(&self.model.core, id) })
     }
 
     /// Everything before the first upload.
@@ -123,17 +120,17 @@ impl Execution {
         if uploaded.is_empty() {
             // No upload has just shown the clock of the service, and this machine may have been suspended since the
             // last response.
-            let tasks = Tasks { core: Arc::clone(&self.core) };
+            let tasks = Tasks { core: Arc::clone(&self.model.core) };
             self.deadline.bound(tasks.page_until(1, 0, self.deadline)).await?;
         }
-        let prepared_at = self.core.service_time().unwrap_or_else(SystemTime::now);
+        let prepared_at = self.model.core.service_time().unwrap_or_else(SystemTime::now);
         let RunOptions { max_cost, require_serving, .. } = self.options;
         let id = format!("{:032x}", fastrand::u128(..));
         let sent_before = SentBefore::default();
         let run =
             PreparedRun { model, inputs, uploaded, prepared_at, max_cost, require_serving, id, sent_before };
         // This client knows that no create was sent.
-        self.core.memory.own_tasks.prepared_run(run.key(), RunState::New);
+        self.model.core.memory.own_tasks.prepared_run(run.key(), RunState::New);
         Ok(run)
     }
 
@@ -150,10 +147,10 @@ impl Execution {
             Some(checked) => checked,
             // The model may declare something else by now.
             None => check(&self.model.declared(self.deadline).await?)
-                .map_err(|invalid| Error::Inputs(invalid.redacted(&self.core.redactor)))?,
+                .map_err(|invalid| Error::Inputs(invalid.redacted(&self.model.core.redactor)))?,
         };
         for warning in checked.warnings {
-            let warning = self.core.redactor.mask(&warning);
+            let warning = self.model.core.redactor.mask(&warning);
             warn!(model = self.model.id(), "{warning}");
             (self.sink)(RunEvent::Warning(warning));
         }
@@ -210,14 +207,14 @@ impl Execution {
             lock(&self.uploaded).push(url.clone());
             Ok::<_, Error>(fields.into_iter().map(move |field| (field, Value::from(url.as_str()))))
         });
-        let concurrency = self.core.max_concurrent_uploads.max(1);
+        let concurrency = self.model.core.max_concurrent_uploads.max(1);
         let urls: Vec<_> = stream::iter(uploads).buffer_unordered(concurrency).try_collect().await?;
         Ok(urls.into_iter().flatten().collect())
     }
 
     /// The URL of the content, perhaps of an earlier run.
     async fn url(&self, key: UploadKey, file: &Prepared, field: &str, is_shared: bool) -> Result<String> {
-        let cache = &self.core.memory.uploads;
+        let cache = &self.model.core.memory.uploads;
         if is_shared && let Some(url) = cache.get(&key, UPLOAD_TTL) {
             return Ok(url);
         }
@@ -226,7 +223,7 @@ impl Execution {
         let sink = Arc::new(move |event| events(RunEvent::Upload { field: event_field.clone(), event }));
         let (organization, deadline) = (key.organization.clone(), self.deadline);
         let on_target = |url: &str| lock(&self.targets).push(url.to_owned());
-        let upload = upload(&self.core, key.folder, file, organization, deadline, sink, &on_target);
+        let upload = upload(&self.model.core, key.folder, file, organization, deadline, sink, &on_target);
         let url = upload.await.map_err(|error| error.in_field(field))?.download_url;
         if is_shared {
             cache.insert(key, url.clone());
@@ -239,7 +236,7 @@ impl Execution {
             retry_on_rejection: self.options.retry_create_on_rejection,
             retry_if_absent_after: self.options.retry_create_if_absent_after,
             deadline: self.deadline,
-            ..Create::new(Arc::clone(&self.core), self.model.checked_id()?, TaskInput(input))
+            ..Create::new(Arc::clone(&self.model.core), self.model.checked_id()?, TaskInput(input))
         };
         (self.sink)(RunEvent::Creating);
         // A caller that reads the events can drop the run before anything of the create is sent.
@@ -258,9 +255,9 @@ impl Execution {
     fn forget_after(&self, error: &Error) {
         // Those of the account say nothing about the inputs.
         if error.is_permanent() && !matches!(error.status(), Some(401..=403)) {
-            self.core.memory.declarations.forget(&self.model.id);
+            self.model.core.memory.declarations.forget(&self.model.id);
             for url in &*lock(&self.uploaded) {
-                self.core.memory.uploads.forget_value(url.as_str());
+                self.model.core.memory.uploads.forget_value(url.as_str());
             }
         }
     }
@@ -268,7 +265,7 @@ impl Execution {
     /// Deletes the uploaded inputs if no task needs them, and reports those that are still stored. They stay in the list.
     async fn clean_up(&self, is_unused: bool) {
         if is_unused {
-            let storage = Storage { core: Arc::clone(&self.core) };
+            let storage = Storage { core: Arc::clone(&self.model.core) };
             // Bounds how long the caller waits for the deletions.
             let deadline = Deadline::of_transfer(Some(DELETE_TIMEOUT));
             let targets = std::mem::take(&mut *lock(&self.targets));
@@ -287,15 +284,15 @@ impl Execution {
         if !stored.is_empty() {
             // Their names alone: a whole URL grants access.
             let names: Vec<_> = stored.iter().filter_map(|url| url.rsplit('/').next()).collect();
-            let names = self.core.redactor.foreign(&names.join(" "), MAX_MESSAGE);
+            let names = self.model.core.redactor.foreign(&names.join(" "), MAX_MESSAGE);
             warn!(count = stored.len(), names, "uploaded inputs are still stored");
         }
     }
 
     /// Learns the durations of the model from the end of the task history. A failure costs only that.
     async fn learn(&self) {
-        let durations = &self.core.memory.durations;
-        let tasks = Tasks { core: Arc::clone(&self.core) };
+        let durations = &self.model.core.memory.durations;
+        let tasks = Tasks { core: Arc::clone(&self.model.core) };
         let Ok(model) = self.model.checked_id() else { return };
         if !durations.of(&model).is_empty() {
             return;

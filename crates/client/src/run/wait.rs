@@ -181,9 +181,10 @@ pub(crate) struct Waiter {
 /// Reads of tasks that are under way.
 struct Reads {
     results: BoxStream<'static, (TaskId, Result<TaskDetail>)>,
-    began: Instant,
     /// The end of the wait.
     end: Deadline,
+    /// Whether they began just before the end.
+    are_late: bool,
 }
 
 /// A task that has not ended.
@@ -310,7 +311,7 @@ impl Waiter {
             (task.id, read)
         });
         let results = reads.buffer_unordered(MAX_CONCURRENT_READS).boxed();
-        Reads { results, began: Instant::now(), end }
+        Reads { results, end, are_late: !end.allows(LAST_READ) }
     }
 
     /// Waits for the reads until one shows that its task has ended; after the last one the round is over.
@@ -318,9 +319,7 @@ impl Waiter {
         let end = reads.end;
         while let Some((id, read)) = reads.results.next().await {
             // A late read that the end cut short says nothing about the service.
-            let was_cut = end.at.is_some_and(|at| {
-                at <= Instant::now() && at.saturating_duration_since(reads.began) <= LAST_READ
-            });
+            let was_cut = reads.are_late && end.is_over();
             if !(was_cut && read.as_ref().is_err_and(|error| error.status().is_none())) {
                 self.observe(id, read);
             }
