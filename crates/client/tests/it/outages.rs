@@ -316,3 +316,22 @@ async fn a_model_that_goes_offline_again_is_reported_again() {
     next_offline().await;
     assert_eq!(count(&service.requests(), "getModelServing"), 3);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_check_that_failed_says_nothing_of_whether_a_model_is_served() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued().is_offline();
+    let started = Instant::now();
+    let mut events = run(&service.client().unwrap()).events();
+    let mut reported = 0;
+    while let Some(event) = events.next().await {
+        if event == RunEvent::ModelOffline {
+            reported += 1;
+            service.responds("getModelServing", 404, "");
+        }
+    }
+    let error = events.finish().await.unwrap_err();
+    assert!(matches!(error, Error::ModelOffline(_)), "{error:?}");
+    let elapsed = started.elapsed();
+    assert!(reported == 1 && elapsed < 700 * SECOND, "{reported} times, after {elapsed:?}");
+}
