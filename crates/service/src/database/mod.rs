@@ -1,13 +1,17 @@
 //! The seam between the service and its database: traits, each written down by the part of the service that
 //! needs it. An engine is a folder here that implements them all and passes `conformance`.
 
+mod audits;
 mod cache;
 #[cfg(test)]
 pub(crate) mod conformance;
+mod lists;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod records;
+mod refund;
 mod sqlite;
+mod values;
 
 use std::path::Path;
 use std::sync::Arc;

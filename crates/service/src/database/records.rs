@@ -1,20 +1,161 @@
-//! Records that are read from rows of an engine.
+//! Records that are read from rows of any engine. The values of a row are those that SQLite knows; another engine
+//! shows its own as these.
 
-/// Returns a record whose fields are columns of a row in this order, from the first one or from another. `get` is the
-/// method of the row; a field with `/ function` is what the function makes of its column.
-macro_rules! record {
-    (@ $value:expr) => { $value };
-    (@ $value:expr, $convert:ident) => { $convert($value) };
-    ($get:ident $row:ident, $($record:tt)*) => {
-        $crate::database::records::record!($get $row from 0, $($record)*)
-    };
-    ($get:ident $row:ident from $first:expr, $type:ident: $($field:ident $(/ $convert:ident)?)*) => {{
-        let mut columns = $first..;
-        let mut next = || columns.next().unwrap_or(usize::MAX);
-        $type {
-            $($field: $crate::database::records::record!(@ $row.$get(next())? $(, $convert)?)),*
-        }
-    }};
+use std::sync::Arc;
+
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
+
+use super::refund::Charged;
+use super::values::Json;
+use crate::accounts::{Account, KeptKey, Scope};
+use crate::admin::{KeyOverview, ModelOverview, NodeOverview, TaskDetail, TaskOverview};
+use crate::catalog::{Format, Model, ModelSummary, Published, Version};
+use crate::ledger::{Meter, Purses, Split};
+use crate::nodes::NodeKey;
+use crate::object_storage::{Object, StoredFile, Target, Usage};
+use crate::queue::{Lease, Serving, Task, TaskSummary};
+
+/// A row of an engine.
+pub(super) trait Row {
+    fn value(&self, index: usize) -> FromSqlResult<ValueRef<'_>>;
 }
 
-pub(super) use record;
+/// Reads a value from a row.
+pub(super) type Read<T> = fn(&dyn Row) -> FromSqlResult<T>;
+
+impl dyn Row + '_ {
+    pub(super) fn get<T: FromSql>(&self, index: usize) -> FromSqlResult<T> {
+        let read = self.value(index).and_then(T::column_result);
+        read.map_err(|cause| FromSqlError::Other(format!("column {index}: {cause}").into()))
+    }
+}
+
+/// The columns of a row from one of them on.
+pub(super) struct RowFrom<'a> {
+    pub(super) first: usize,
+    pub(super) row: &'a dyn Row,
+}
+
+impl Row for RowFrom<'_> {
+    fn value(&self, index: usize) -> FromSqlResult<ValueRef<'_>> {
+        self.row.value(self.first + index)
+    }
+}
+
+/// Reads the first column.
+pub(super) fn column<T: FromSql>(row: &dyn Row) -> FromSqlResult<T> {
+    row.get(0)
+}
+
+/// Reads two columns.
+pub(super) fn pair<A: FromSql, B: FromSql>(row: &dyn Row) -> FromSqlResult<(A, B)> {
+    Ok((row.get(0)?, row.get(1)?))
+}
+
+/// Reads three columns.
+pub(super) fn triple<A: FromSql, B: FromSql, C: FromSql>(row: &dyn Row) -> FromSqlResult<(A, B, C)> {
+    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+}
+
+/// Declares functions that read a record whose fields are the columns of a row in this order.
+macro_rules! records {
+    ($($name:ident -> $type:ident: $($field:ident)*;)*) => { $(
+        pub(super) fn $name(row: &dyn Row) -> FromSqlResult<$type> {
+            let mut columns = 0..;
+            let mut next = || columns.next().unwrap_or(usize::MAX);
+            Ok($type { $($field: row.get(next())?),* })
+        }
+    )* };
+}
+
+records! {
+    account -> Account: id username scope wallet_address bucket;
+    kept_key -> KeptKey: id hash;
+    target -> Target: id owner payer bucket folder key mime size expires_at is_void;
+    object -> Object: bucket key blob mime size etag created_at;
+    stored_file -> StoredFile: id bucket folder key mime size created_at;
+    usage -> Usage: files bytes;
+    model_summary -> ModelSummary: id name username description is_official is_verified visibility price;
+    task -> Task: id status cost message input input_format output_format output error created_at updated_at node;
+    task_summary -> TaskSummary: task_id status model_id cost created_at updated_at;
+    lease -> Lease: task model input input_format output_format attempt;
+    serving -> Serving: serving consumers;
+    split -> Split: free balance;
+    purses -> Purses: balance free held debt earnings revenue;
+    meter -> Meter: stored_bytes byte_seconds gib_seconds metered_at;
+    key_overview -> KeyOverview: key created_at revoked_at;
+    model_overview -> ModelOverview: model publisher name price visibility is_official is_verified is_playground
+        created_at updated_at;
+    task_overview -> TaskOverview: task account model status price cost message node attempt created_at updated_at
+        is_refunded;
+}
+
+/// Reads a key with the account that it belongs to.
+pub(super) fn key_of_account(row: &dyn Row) -> FromSqlResult<(KeptKey, Account)> {
+    Ok((kept_key(row)?, account(&RowFrom { first: 2, row })?))
+}
+
+/// The column of `members` that names the others, and the one that names an account of this scope.
+pub(super) const fn member_columns(scope: Scope) -> (&'static str, &'static str) {
+    match scope {
+        Scope::Organization => ("person", "organization"),
+        Scope::Personal => ("organization", "person"),
+    }
+}
+
+/// Reads a node or a key of nodes.
+pub(super) fn node_overview(row: &dyn Row) -> FromSqlResult<NodeOverview> {
+    let models: Option<Json<_>> = row.get(3)?;
+    Ok(NodeOverview {
+        key: row.get(0)?,
+        node: row.get(1)?,
+        seen_at: row.get(2)?,
+        models: models.map(|models| models.0),
+        created_at: row.get(4)?,
+        revoked_at: row.get(5)?,
+    })
+}
+
+/// Reads the key of a node.
+pub(super) fn node_key(row: &dyn Row) -> FromSqlResult<NodeKey> {
+    let models: Option<Json<_>> = row.get(3)?;
+    Ok(NodeKey { kept: kept_key(row)?, name: row.get(2)?, models: models.map(|models| models.0) })
+}
+
+/// Reads a model with its active version.
+pub(super) fn published(row: &dyn Row) -> FromSqlResult<Arc<Published>> {
+    let json = |index| row.get(index).map(|json: Json| json.0);
+    let model = Model {
+        summary: model_summary(row)?,
+        owner: row.get(8)?,
+        metadata: json(9)?,
+        created_at: row.get(10)?,
+        updated_at: row.get(11)?,
+    };
+    let version = Version {
+        id: row.get(12)?,
+        commit_hash: row.get(13)?,
+        input_format: json(14)?,
+        output_format: json(15)?,
+    };
+    let inputs = Format::kept(version.input_format.get()).map_err(FromSqlError::other)?;
+    Ok(Arc::new(Published { model, version, inputs }))
+}
+
+/// Reads a task with what went in and what came out.
+pub(super) fn task_detail(row: &dyn Row) -> FromSqlResult<TaskDetail> {
+    let json = |index| row.get(index).map(|json: Option<Json>| json.map(|json| json.0));
+    let input: Json = row.get(12)?;
+    Ok(TaskDetail { overview: task_overview(row)?, input: input.0, output: json(13)?, error: json(14)? })
+}
+
+/// Reads what the refund of a task needs to know of it.
+pub(super) fn charged(row: &dyn Row) -> FromSqlResult<Charged> {
+    Ok(Charged {
+        account: row.get(0)?,
+        username: row.get(1)?,
+        publisher: row.get(2)?,
+        status: row.get(3)?,
+        price: split(&RowFrom { first: 4, row })?,
+    })
+}

@@ -95,6 +95,13 @@ pub(crate) struct Split {
     pub(crate) balance: Money,
 }
 
+impl Split {
+    pub(crate) fn total(&self) -> Result<Money> {
+        let total = self.free.checked_add(self.balance);
+        total.ok_or_else(|| Error::new("moving money", "a price is more than the largest amount"))
+    }
+}
+
 words! {
     /// Why money moved.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]

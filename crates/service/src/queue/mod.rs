@@ -247,6 +247,15 @@ pub(crate) enum NodeEnd {
 /// How many tasks retention deletes in one transaction.
 pub(crate) const RETENTION_BATCH: u32 = 500;
 
+/// The place of the last of the oldest tasks that all ended before a moment; each with its place, its status and when it
+/// changed.
+pub(crate) fn last_ended(oldest: &[(i64, Status, Moment)], before: Moment) -> Option<i64> {
+    let is_old = |(_, status, updated_at): &&(i64, Status, Moment)| {
+        !matches!(status, Status::Queued | Status::Computing) && *updated_at < before
+    };
+    oldest.iter().take_while(is_old).last().map(|(place, ..)| *place)
+}
+
 /// What the store knows of tasks. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Queue: Send + Sync {

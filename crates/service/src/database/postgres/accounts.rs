@@ -2,28 +2,21 @@
 
 use async_trait::async_trait;
 use deadpool_postgres::{GenericClient, Transaction};
-use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::PostgresDatabase;
 use super::changes::Change;
 use super::failure::{Outcome, read, statement, transaction};
-use super::movements::{lock, meter_storage, read_purses};
-use super::statements::{all, column, first, is_there, one, run};
-use super::values::Hash;
+use super::movements::{lock, meter_storage};
+use super::statements::{all, first, is_there, one, run};
 use crate::accounts::{Account, AccountId, Accounts, KeptKey, NewAccount};
 use crate::clock::Moment;
-use crate::database::records::record;
+use crate::database::records::{RowFrom, account, column, key_of_account, purses};
 use crate::ledger::Purses;
 use crate::{Error, Result};
 
 const BY_USERNAME: &str =
     "SELECT id, username, scope, wallet_address, bucket FROM accounts WHERE username = $1";
-
-/// Reads an account from the first columns of a row.
-fn account(row: &Row) -> Result<Account, tokio_postgres::Error> {
-    Ok(record!(try_get row, Account: id username scope wallet_address bucket))
-}
 
 #[async_trait]
 impl Accounts for PostgresDatabase {
@@ -44,7 +37,9 @@ impl Accounts for PostgresDatabase {
                SELECT account, sum(amount) FILTER (WHERE purse = 'earnings') AS more_earnings, \
                  sum(amount) FILTER (WHERE purse = 'revenue') AS more_revenue \
                FROM purse_changes GROUP BY account) AS changes ON changes.account = accounts.id ORDER BY id";
-        read!(self, |db| all(db, select, &[], |row| Ok((account(row)?, read_purses(row, 5)?))))
+        read!(self, |db| all(db, select, &[], |row| {
+            Ok((account(row)?, purses(&RowFrom { first: 5, row })?))
+        }))
     }
 
     async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<()> {
@@ -79,21 +74,12 @@ impl Accounts for PostgresDatabase {
     }
 
     async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>> {
-        let read = || async { read!(self, |db| key(db, id)) };
+        let select = "SELECT api_keys.id, hash, accounts.id, username, scope, wallet_address, bucket \
+             FROM api_keys JOIN accounts ON accounts.id = api_keys.account \
+             WHERE api_keys.id = $1 AND revoked_at IS NULL";
+        let read = || async { read!(self, |db| first(db, select, &[&id], key_of_account)) };
         self.caches.keys.get_or_read(id, read).await
     }
-}
-
-async fn key(db: &impl GenericClient, id: &str) -> Outcome<Option<(KeptKey, Account)>> {
-    first(
-        db,
-        "SELECT accounts.id, username, scope, wallet_address, bucket, api_keys.id, hash \
-         FROM api_keys JOIN accounts ON accounts.id = api_keys.account \
-         WHERE api_keys.id = $1 AND revoked_at IS NULL",
-        &[&id],
-        |row| Ok((KeptKey { id: row.try_get(5)?, hash: row.try_get::<_, Hash>(6)?.0 }, account(row)?)),
-    )
-    .await
 }
 
 /// Adds an account with its purses, inside a transaction.

@@ -4,67 +4,28 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use deadpool_postgres::{GenericClient, Transaction};
-use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::PostgresDatabase;
 use super::changes::Change;
 use super::failure::{Outcome, read, statement, transaction};
-use super::statements::{all, column, first, is_there, one, run};
-use super::values::{Json, signed, unsigned};
+use super::statements::{Params, first, is_there, page, run};
+use super::values::signed;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::catalog::{
-    Catalog, Existing, Filter, Format, Model, ModelChange, ModelPage, ModelSummary, NewModel, NewVersion,
-    Published, Search, Sort, Version, Visibility, folded, trending_since,
+    Catalog, Existing, Filter, ModelChange, ModelPage, NewModel, NewVersion, Published, Search, Sort,
+    Visibility, folded, trending_since,
 };
 use crate::clock::Moment;
-use crate::database::records::record;
-
-/// Models that are visible, in parts that each have an index.
-const PUBLIC: &str = "is_public";
-const OWN_PUBLIC: &str = "is_public AND owner = $1";
-const OWN_PRIVATE: &str = "NOT is_public AND owner = $1";
-const PRIVATE_OF_ORGANIZATIONS: &str = "NOT is_public AND owner <> $1 \
-     AND owner IN (SELECT organization FROM members WHERE person = $1)";
+use crate::database::lists::{order, parts};
+use crate::database::records::{model_summary, published};
 
 const MATCHING: &str = "AND (strpos(folded_name, $2) > 0 OR strpos(folded_description, $2) > 0)";
 
-/// Reads what lists show of a model, from a column on.
-fn summary(row: &Row, from: usize) -> Result<ModelSummary, tokio_postgres::Error> {
-    Ok(record!(try_get row from from, ModelSummary: id name username description is_official is_verified
-                                                    visibility price))
-}
-
-/// Which parts a list has, and what else it asks of a model.
-const fn parts(filter: Option<Filter>) -> (&'static [&'static str], &'static str) {
-    const LISTED: &[&str] = &[PUBLIC, OWN_PRIVATE];
-    match filter {
-        None => (LISTED, ""),
-        Some(Filter::Official) => (LISTED, "AND is_official"),
-        Some(Filter::Community) => (LISTED, "AND NOT is_official"),
-        Some(Filter::Playground) => (LISTED, "AND is_playground"),
-        Some(Filter::Public) => (&[PUBLIC], ""),
-        Some(Filter::Author) => (&[OWN_PUBLIC, OWN_PRIVATE], ""),
-        Some(Filter::Permission) => (&[PUBLIC, OWN_PRIVATE, PRIVATE_OF_ORGANIZATIONS], ""),
-    }
-}
-
-/// What a list is ordered by: columns of its own, and their order with the `number` of publication.
-const fn order(sort: Sort) -> (&'static str, &'static str) {
-    match sort {
-        Sort::CreatedOldest => ("created_at AS place", "place, number"),
-        Sort::Created => ("created_at AS place", "place DESC, number DESC"),
-        Sort::Modified => ("updated_at AS place", "place DESC, number DESC"),
-        Sort::Likes => ("likes AS place", "place DESC, number"),
-        Sort::Downloads => ("downloads AS place", "place DESC, number"),
-        Sort::Trending => (
-            "coalesce((SELECT sum(tasks) FROM model_days WHERE model = models.id AND day > $3), 0) \
-             + (SELECT coalesce(sum(tasks), 0) FROM model_uses WHERE model = models.id AND day > $3) AS place, likes AS next",
-            "place DESC, next DESC, number",
-        ),
-    }
-}
+/// What trends, as its `place` and what comes `next`.
+const TRENDING: &str = "coalesce((SELECT sum(tasks) FROM model_days WHERE model = models.id AND day > $3), 0) \
+     + (SELECT coalesce(sum(tasks), 0) FROM model_uses WHERE model = models.id AND day > $3) AS place, likes AS next";
 
 #[async_trait]
 impl Catalog for PostgresDatabase {
@@ -73,7 +34,11 @@ impl Catalog for PostgresDatabase {
     }
 
     async fn published(&self, id: &str) -> Result<Option<Arc<Published>>> {
-        let read = || async { read!(self, |db| published(db, id)) };
+        let select = "SELECT models.id, name, username, description, is_official, is_verified, is_public, price, owner, \
+             metadata, models.created_at, updated_at, versions.id, commit_hash, input_format, output_format \
+             FROM models JOIN accounts ON accounts.id = models.owner \
+             JOIN versions ON versions.model = models.id AND versions.is_active WHERE models.id = $1";
+        let read = || async { read!(self, |db| first(db, select, &[&id], published)) };
         self.caches.models.get_or_read(id, read).await
     }
 
@@ -126,7 +91,8 @@ impl Catalog for PostgresDatabase {
 fn list(filter: Option<Filter>, sort: Sort, has_text: bool) -> String {
     let (parts, more) = parts(filter);
     let matching = if has_text { MATCHING } else { "" };
-    let (columns, order) = order(sort);
+    let (place, order) = order(sort);
+    let columns = place.map_or_else(|| TRENDING.to_owned(), |place| format!("{place} AS place"));
     let each = |select: &str, between: &str| {
         let parts = parts.iter().map(|part| format!("{select} FROM models WHERE {part} {more} {matching}"));
         parts.collect::<Vec<_>>().join(between)
@@ -148,46 +114,7 @@ async fn models(db: &impl GenericClient, search: &Search) -> Outcome<ModelPage> 
     let (text, since) = (search.folded_text(), trending_since(search.now));
     let sql = list(search.filter, search.sort, text.is_some());
     let (limit, offset) = (i64::from(search.limit), signed(search.offset));
-    let rows: Vec<(i64, Option<ModelSummary>)> =
-        all(db, &sql, &[&search.caller, &text, &since, &limit, &offset], |row| {
-            let id: Option<String> = row.try_get(1)?;
-            let model = id.map(|_| summary(row, 1)).transpose()?;
-            Ok((row.try_get(0)?, model))
-        })
-        .await?;
-    let total = rows.first().map_or(0, |(total, _)| *total);
-    Ok((rows.into_iter().filter_map(|(_, model)| model).collect(), unsigned(total)))
-}
-
-async fn published(db: &impl GenericClient, id: &str) -> Outcome<Option<Arc<Published>>> {
-    let found = first(
-        db,
-        "SELECT models.id, name, username, description, is_official, is_verified, is_public, price, owner, \
-         metadata, models.created_at, updated_at, versions.id, commit_hash, input_format, output_format \
-         FROM models JOIN accounts ON accounts.id = models.owner \
-         JOIN versions ON versions.model = models.id AND versions.is_active WHERE models.id = $1",
-        &[&id],
-        |row| {
-            let model = Model {
-                summary: summary(row, 0)?,
-                owner: row.try_get(8)?,
-                metadata: row.try_get::<_, Json>(9)?.0,
-                created_at: row.try_get(10)?,
-                updated_at: row.try_get(11)?,
-            };
-            let version = Version {
-                id: row.try_get(12)?,
-                commit_hash: row.try_get(13)?,
-                input_format: row.try_get::<_, Json>(14)?.0,
-                output_format: row.try_get::<_, Json>(15)?.0,
-            };
-            Ok((model, version))
-        },
-    )
-    .await?;
-    let Some((model, version)) = found else { return Ok(None) };
-    let inputs = Format::kept(version.input_format.get())?;
-    Ok(Some(Arc::new(Published { model, version, inputs })))
+    page(db, &sql, &[&search.caller, &text, &since, &limit, &offset], model_summary).await
 }
 
 async fn publish(tx: &Transaction<'_>, models: &[NewModel], existing: Existing) -> Outcome<u64> {
@@ -196,14 +123,12 @@ async fn publish(tx: &Transaction<'_>, models: &[NewModel], existing: Existing) 
     let mut changed = 0;
     for model in models {
         let put = put_model(tx, model, existing).await?;
-        if existing == Existing::Keep && !put {
-            continue;
-        }
-        let owner: AccountId =
-            one(tx, "SELECT owner FROM models WHERE id = $1", &[&model.id], column).await?;
+        let is_refresh = existing == Existing::Refresh;
         // A version that the operator published in the place of a built-in one stays.
-        let is_superseded = existing == Existing::Refresh && has_version(tx, model).await?;
-        let is_due = owner == model.owner && !is_superseded;
+        let due = "SELECT 1 FROM models WHERE id = $1 AND owner = $2 \
+             AND NOT ($3 AND EXISTS (SELECT 1 FROM versions WHERE model = models.id AND commit_hash = $4))";
+        let due_if: Params<'_> = &[&model.id, &model.owner, &is_refresh, &model.version.commit_hash];
+        let is_due = (put || is_refresh) && is_there(tx, due, due_if).await?;
         let versioned = is_due && put_version(tx, &model.id, &model.version, model.updated_at).await?;
         changed += u64::from(put || versioned);
     }
@@ -218,10 +143,10 @@ async fn publish_version(
     now: Moment,
 ) -> Outcome<Option<bool>> {
     let own = "SELECT 1 FROM models WHERE id = $1 AND owner = $2 FOR UPDATE";
-    match is_there(tx, own, &[&model, &owner]).await? {
-        true => put_version(tx, model, version, now).await.map(Some),
-        false => Ok(None),
+    if !is_there(tx, own, &[&model, &owner]).await? {
+        return Ok(None);
     }
+    put_version(tx, model, version, now).await.map(Some)
 }
 
 /// Whether the model is new or has changed.
@@ -263,12 +188,6 @@ async fn put_model(tx: &Transaction<'_>, model: &NewModel, existing: Existing) -
     )
     .await?;
     Ok(changed > 0)
-}
-
-/// Whether the version of the model was published before, active or not.
-async fn has_version(tx: &Transaction<'_>, model: &NewModel) -> Outcome<bool> {
-    let version = "SELECT 1 FROM versions WHERE model = $1 AND commit_hash = $2";
-    is_there(tx, version, &[&model.id, &model.version.commit_hash]).await
 }
 
 /// Makes the version the active one, which updates the model; false when it was already.

@@ -4,8 +4,9 @@
 use super::PostgresDatabase;
 use super::failure::{Outcome, statement, transaction};
 use super::movements::add_changes_where;
-use super::statements::{all, column, one, run};
+use super::statements::{all, one, run};
 use crate::Result;
+use crate::database::records::{column, pair};
 
 /// How many rows one transaction adds up.
 const BATCH: i64 = 5_000;
@@ -58,8 +59,7 @@ impl PostgresDatabase {
 }
 
 async fn delete_idle_turns(tx: &deadpool_postgres::Transaction<'_>) -> Outcome<u64> {
-    let idle: Vec<(i64, String)> =
-        all(tx, IDLE_TURNS, &[&BATCH], |row| Ok((row.try_get(0)?, row.try_get(1)?))).await?;
+    let idle: Vec<(i64, String)> = all(tx, IDLE_TURNS, &[&BATCH], pair).await?;
     let (accounts, models): (Vec<i64>, Vec<String>) = idle.into_iter().unzip();
     run(tx, LOCK_PURSES, &[&accounts]).await?;
     run(tx, DELETE_TURNS, &[&accounts, &models]).await

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use deadpool_postgres::PoolError;
+use rusqlite::types::FromSqlError;
 use tokio_postgres::error::SqlState;
 
 use crate::error::DiskFailure;
@@ -42,6 +43,12 @@ impl From<PoolError> for Failure {
             PoolError::Timeout(_) => "all connections are in use, or none can be opened".to_owned(),
             cause => cause.to_string(),
         })
+    }
+}
+
+impl From<FromSqlError> for Failure {
+    fn from(cause: FromSqlError) -> Self {
+        Self::Service(Error::new("using the database", cause))
     }
 }
 

@@ -4,18 +4,17 @@ use std::collections::HashSet;
 
 use async_trait::async_trait;
 use deadpool_postgres::{GenericClient, Transaction};
-use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::PostgresDatabase;
 use super::failure::{Outcome, attempt, read, statement, transaction};
 use super::movements::{lock, meter_storage};
-use super::statements::{all, column, first, is_there, one, run};
-use super::values::{signed, unsigned};
+use super::statements::{all, first, is_there, one, page, run};
+use super::values::signed;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::database::records::record;
+use crate::database::records::{column, object, pair, stored_file, target, triple, usage};
 use crate::object_storage::{
     Files, Object, OutputLimits, OutputStored, Stored, StoredFile, Target, TargetsOf, Usage, category,
     lease_of,
@@ -26,10 +25,6 @@ const OF_LEASE: &str = "bucket = $1 AND key > $2 || '/' AND key < $2 || '0'";
 
 const TARGET: &str = "SELECT id, owner, payer, bucket, folder, key, mime, size, expires_at, is_void, is_used \
      FROM upload_targets WHERE id = $1";
-
-fn target(row: &Row) -> Result<Target, tokio_postgres::Error> {
-    Ok(record!(try_get row, Target: id owner payer bucket folder key mime size/unsigned expires_at is_void))
-}
 
 #[async_trait]
 impl Files for PostgresDatabase {
@@ -99,7 +94,9 @@ impl Files for PostgresDatabase {
     }
 
     async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>> {
-        read!(self, |db| object(db, bucket, key))
+        let select = "SELECT bucket, key, blob, mime, size, etag, created_at FROM objects \
+                      WHERE bucket = $1 AND key = $2";
+        read!(self, |db| first(db, select, &[&bucket, &key], object))
     }
 
     async fn files(
@@ -117,9 +114,7 @@ impl Files for PostgresDatabase {
     async fn usage(&self, owner: AccountId) -> Result<Usage> {
         let sums = "SELECT coalesce(sum(files), 0)::bigint, coalesce(sum(bytes), 0)::bigint \
                     FROM folder_usage WHERE owner = $1";
-        read!(self, |db| one(db, sums, &[&owner], |row| {
-            Ok(record!(try_get row, Usage: files/unsigned bytes/unsigned))
-        }))
+        read!(self, |db| one(db, sums, &[&owner], usage))
     }
 
     async fn delete_file(
@@ -158,15 +153,6 @@ impl Files for PostgresDatabase {
     }
 }
 
-async fn object(db: &impl GenericClient, bucket: &str, key: &str) -> Outcome<Option<Object>> {
-    let select = "SELECT bucket, key, blob, mime, size, etag, created_at FROM objects \
-                  WHERE bucket = $1 AND key = $2";
-    first(db, select, &[&bucket, &key], |row| {
-        Ok(record!(try_get row, Object: bucket key blob mime size/unsigned etag created_at))
-    })
-    .await
-}
-
 /// A page in the order in which files were stored, and how many there are in all: one statement, so that the count
 /// belongs to the page.
 async fn files(
@@ -189,21 +175,7 @@ async fn files(
          ORDER BY sequence"
     );
     let (limit, offset) = (i64::from(limit), signed(offset));
-    let rows: Vec<(i64, Option<StoredFile>)> =
-        all(db, &sql, &[&owner, &folder, &category, &limit, &offset], |row| {
-            let id: Option<String> = row.try_get(1)?;
-            let file = match id {
-                Some(_) => {
-                    Some(record!(try_get row from 1, StoredFile: id bucket folder key mime size/unsigned
-                                                                        created_at))
-                }
-                None => None,
-            };
-            Ok((row.try_get(0)?, file))
-        })
-        .await?;
-    let total = rows.first().map_or(0, |(total, _)| *total);
-    Ok((rows.into_iter().filter_map(|(_, file)| file).collect(), unsigned(total)))
+    page(db, &sql, &[&owner, &folder, &category, &limit, &offset], stored_file).await
 }
 
 async fn is_of_another_payer(
@@ -219,8 +191,7 @@ async fn is_of_another_payer(
 async fn store_upload(tx: &Transaction<'_>, target_id: &str, id: &str, object: &Object) -> Outcome<Stored> {
     // Two uploads to one target at once: the second one finds it used.
     let locked = format!("{TARGET} FOR UPDATE");
-    let found =
-        first(tx, &locked, &[&target_id], |row| Ok((target(row)?, row.try_get::<_, bool>(10)?))).await?;
+    let found = first(tx, &locked, &[&target_id], |row| Ok((target(row)?, row.get::<bool>(10)?))).await?;
     let (target, is_used) = match found {
         Some((target, is_used)) if !target.is_void => (target, is_used),
         _ => return Ok(Stored::Void),
@@ -275,11 +246,8 @@ async fn store_output(
     let others = format!(
         "SELECT count(*), coalesce(sum(size), 0)::bigint FROM objects WHERE {OF_LEASE} AND key <> $3"
     );
-    let (count, bytes): (i64, i64) = one(tx, &others, &[&object.bucket, &lease, &object.key], |row| {
-        Ok((row.try_get(0)?, row.try_get(1)?))
-    })
-    .await?;
-    if unsigned(count) >= limits.count || unsigned(bytes) + object.size > limits.bytes {
+    let (count, bytes): (u64, u64) = one(tx, &others, &[&object.bucket, &lease, &object.key], pair).await?;
+    if count >= limits.count || bytes + object.size > limits.bytes {
         return Ok(OutputStored::TooMany);
     }
     let replaced = remove(tx, &object.bucket, &object.key, None, object.created_at).await?;
@@ -326,7 +294,6 @@ async fn remove(
     only_of: Option<AccountId>,
     now: Moment,
 ) -> Outcome<Option<String>> {
-    type Removed = (Option<AccountId>, i64, String);
     let delete = "WITH removed AS ( \
            DELETE FROM objects WHERE bucket = $1 AND key = $2 AND ($3::bigint IS NULL OR payer = $3) \
            RETURNING owner, folder, category, payer, size, blob), \
@@ -335,10 +302,8 @@ async fn remove(
            WHERE folder_usage.owner = removed.owner AND folder_usage.folder = removed.folder \
              AND folder_usage.category = removed.category) \
          SELECT payer, size, blob FROM removed";
-    let removed: Option<Removed> = first(tx, delete, &[&bucket, &key, &only_of], |row| {
-        Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?))
-    })
-    .await?;
+    let removed: Option<(Option<AccountId>, i64, String)> =
+        first(tx, delete, &[&bucket, &key, &only_of], triple).await?;
     let Some((payer, size, blob)) = removed else { return Ok(None) };
     if let Some(payer) = payer {
         meter_storage(tx, payer, -size, now).await?;

@@ -8,9 +8,10 @@ use super::PostgresDatabase;
 use super::audit::audit;
 use super::failure::{Outcome, read, statement, transaction};
 use super::movements::{add_changes, keep_meter, lock, meter_storage, move_all, purses};
-use super::statements::{all, column, one};
+use super::statements::{all, one};
 use crate::accounts::{AccountId, OPERATOR};
 use crate::clock::Moment;
+use crate::database::records::column;
 use crate::ledger::{
     Audit, Credit, Ledger, MAX_OLD_MOVEMENTS, Money, Movement, Purse, Purses, Reason, StorageRate,
 };

@@ -3,7 +3,8 @@
 use deadpool_postgres::{Pool, Transaction};
 
 use super::failure::{Failure, Outcome};
-use super::statements::{first, run};
+use super::statements::{first, is_there, run};
+use crate::database::records::pair;
 use crate::{Error, Result};
 
 /// The schema, version by version. Only ever added to.
@@ -41,11 +42,11 @@ async fn applied(db: &impl deadpool_postgres::GenericClient) -> Outcome<Option<(
     // A lookup by `to_regclass` may come from a cache that a commit of another process has not reached yet.
     let exists = "SELECT 1 FROM pg_class WHERE relname = 'schema_version' AND relkind = 'r' \
                   AND pg_table_is_visible(oid)";
-    if first(db, exists, &[], |_| Ok(())).await?.is_none() {
+    if !is_there(db, exists, &[]).await? {
         return Ok(None);
     }
     let select = "SELECT version, compatible FROM schema_version";
-    first(db, select, &[], |row| Ok((row.try_get(0)?, row.try_get(1)?))).await
+    first(db, select, &[], pair).await
 }
 
 fn newest() -> i64 {

@@ -1,14 +1,13 @@
 //! Moving money inside a transaction, and metering what is stored.
 
 use deadpool_postgres::Transaction;
-use tokio_postgres::Row;
 
 use super::failure::Outcome;
-use super::statements::{column, first, one, run};
+use super::statements::{first, one, run};
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::database::records::record;
+use crate::database::records::{self, column, meter};
 use crate::ledger::{Meter, Money, Movement, Purse, Purses, Side};
 
 /// Locks the purses of accounts, always in the same order, so that transactions wait for each other in no circle.
@@ -26,16 +25,12 @@ const PURSES: &str = "SELECT balance, free, held, debt, \
        WHERE purse_changes.account = purses.account AND purse = 'revenue'), 9223372036854775807)::bigint \
      FROM purses WHERE account = $1";
 
-pub(super) fn read_purses(row: &Row, from: usize) -> Result<Purses, tokio_postgres::Error> {
-    Ok(record!(try_get row from from, Purses: balance free held debt earnings revenue))
-}
-
 /// The contents of an account's purses.
 pub(super) async fn purses(
     db: &impl deadpool_postgres::GenericClient,
     account: AccountId,
 ) -> Outcome<Purses> {
-    Ok(first(db, PURSES, &[&account], |row| read_purses(row, 0)).await?.unwrap_or_default())
+    Ok(first(db, PURSES, &[&account], records::purses).await?.unwrap_or_default())
 }
 
 /// Adds the rows of `purse_changes` that fulfil a condition to their purses; returns how many there were. What a purse
@@ -131,10 +126,7 @@ pub(super) async fn meter_storage(
     now: Moment,
 ) -> Outcome<Meter> {
     let select = "SELECT stored_bytes, byte_seconds, gib_seconds, metered_at FROM purses WHERE account = $1 FOR UPDATE";
-    let mut meter = one(tx, select, &[&account], |row| {
-        Ok(record!(try_get row, Meter: stored_bytes byte_seconds gib_seconds metered_at))
-    })
-    .await?;
+    let mut meter = one(tx, select, &[&account], meter).await?;
     meter.advance(change, now);
     keep_meter(tx, account, &meter).await?;
     Ok(meter)

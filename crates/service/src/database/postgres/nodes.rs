@@ -6,10 +6,11 @@ use deadpool_postgres::Transaction;
 use super::PostgresDatabase;
 use super::failure::{Outcome, read, statement, transaction};
 use super::statements::{all, first, one, run};
-use super::values::{Hash, Json, json};
 use crate::Result;
 use crate::accounts::KeptKey;
 use crate::clock::Moment;
+use crate::database::records::{column, node_key, pair};
+use crate::database::values::json;
 use crate::nodes::{KnownNode, NODE_RETENTION, NodeKey, Registry};
 
 #[async_trait]
@@ -44,23 +45,18 @@ impl Registry for PostgresDatabase {
                UPDATE tasks SET lease_until = $3 WHERE status = 'computing' AND node IN (SELECT id FROM gone)) \
              SELECT count(*) FROM revoked",
             &[&name, &now, &expired],
-            |row| row.try_get::<_, i64>(0),
+            column::<i64>,
         ))?;
         Ok(revoked > 0)
     }
 
     async fn node_key(&self, id: &str) -> Result<Option<NodeKey>> {
         let select = "SELECT id, hash, name, models FROM node_keys WHERE id = $1 AND revoked_at IS NULL";
-        read!(self, |db| first(db, select, &[&id], |row| {
-            let hash: Hash = row.try_get(1)?;
-            let models: Option<Json<_>> = row.try_get(3)?;
-            let kept = KeptKey { id: row.try_get(0)?, hash: hash.0 };
-            Ok(NodeKey { kept, name: row.try_get(2)?, models: models.map(|models| models.0) })
-        }))
+        read!(self, |db| first(db, select, &[&id], node_key))
     }
 
     async fn add_node(&self, node: &str, key: &str, models: &[String], now: Moment) -> Result<()> {
-        transaction!(self, |tx| add_node(tx, node, key, models, now))
+        transaction!(self, |tx| register(tx, node, Some(key), models, now))
     }
 
     async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>> {
@@ -69,7 +65,7 @@ impl Registry for PostgresDatabase {
             "SELECT model, seen_at FROM nodes JOIN node_models ON node_models.node = nodes.id \
              WHERE nodes.id = $1 AND nodes.key = $2",
             &[&node, &key],
-            |row| Ok((row.try_get(0)?, row.try_get(1)?)),
+            pair,
         ))?;
         let Some(&(_, seen_at)) = rows.first() else { return Ok(None) };
         let models = rows.into_iter().map(|(model, _)| model).collect();
@@ -79,7 +75,7 @@ impl Registry for PostgresDatabase {
     async fn models_of_outside_nodes(&self, since: Moment) -> Result<Vec<String>> {
         let select = "SELECT DISTINCT model FROM node_models JOIN nodes ON nodes.id = node_models.node \
                       WHERE nodes.key IS NOT NULL AND seen_at >= $1";
-        read!(self, |db| all(db, select, &[&since], |row| row.try_get(0)))
+        read!(self, |db| all(db, select, &[&since], column))
     }
 
     async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<()> {
@@ -91,12 +87,24 @@ impl Registry for PostgresDatabase {
     }
 }
 
-async fn add_node(tx: &Transaction<'_>, node: &str, key: &str, models: &[String], now: Moment) -> Outcome {
-    let forget = "DELETE FROM nodes WHERE key IS NOT NULL AND seen_at < $1";
-    run(tx, forget, &[&now.before(NODE_RETENTION)]).await?;
-    run(tx, "INSERT INTO nodes (id, seen_at, key) VALUES ($1, $2, $3)", &[&node, &now, &key]).await?;
-    let insert = "INSERT INTO node_models (model, node) \
-                  SELECT DISTINCT model, $1 FROM unnest($2::text[]) AS served (model)";
+/// Notes that a node is there, with its key if it is outside the processes of the service, and which models it runs;
+/// forgets those of its sort that have been silent for long.
+pub(super) async fn register(
+    tx: &Transaction<'_>,
+    node: &str,
+    key: Option<&str>,
+    models: &[String],
+    now: Moment,
+) -> Outcome {
+    let forget = "DELETE FROM nodes WHERE seen_at < $1 AND id <> $2 AND (key IS NULL) = $3";
+    run(tx, forget, &[&now.before(NODE_RETENTION), &node, &key.is_none()]).await?;
+    let seen = "INSERT INTO nodes (id, seen_at, key) VALUES ($1, $2, $3) \
+                ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at";
+    run(tx, seen, &[&node, &now, &key]).await?;
+    let gone = "DELETE FROM node_models WHERE node = $1 AND model <> ALL ($2)";
+    run(tx, gone, &[&node, &models]).await?;
+    let insert = "INSERT INTO node_models (model, node) SELECT DISTINCT model, $1 FROM unnest($2::text[]) AS \
+                  served (model) ON CONFLICT DO NOTHING";
     run(tx, insert, &[&node, &models]).await?;
     Ok(())
 }

@@ -10,10 +10,12 @@ use async_trait::async_trait;
 
 use super::PostgresDatabase;
 use super::failure::{read, statement, transaction};
-use super::statements::{all, first, run};
+use super::nodes::register;
+use super::statements::{all, first, one, run};
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
+use crate::database::records::{column, pair};
 use crate::queue::{
     ABANDONED, Abandoned, Cancel, Claim, Created, End, Ending, InsufficientBalance, LeaseRules, LeaseState,
     NewTask, NodeEnd, Queue, Serving, Slot, Status, Task, TaskSummary,
@@ -44,8 +46,7 @@ impl Queue for PostgresDatabase {
             return Ok(Cancel::Canceled);
         }
         let select = "SELECT status FROM tasks WHERE id = $1 AND account = $2";
-        let status =
-            read!(self, |db| first(db, select, &[&id, &account], |row| row.try_get::<_, Status>(0)))?;
+        let status = read!(self, |db| first(db, select, &[&id, &account], column))?;
         Ok(status.map_or(Cancel::Unknown, Cancel::Refused))
     }
 
@@ -66,8 +67,7 @@ impl Queue for PostgresDatabase {
         let select = "SELECT min((SELECT created_at FROM tasks WHERE status = 'in_queue' \
                         AND tasks.account = turns.account AND tasks.model = turns.model \
                         ORDER BY sequence LIMIT 1)) FROM turns";
-        read!(self, |db| first(db, select, &[], |row| row.try_get::<_, Option<Moment>>(0)))
-            .map(Option::flatten)
+        read!(self, |db| one(db, select, &[], column))
     }
 
     async fn depths(&self) -> Result<Vec<(Status, u64)>> {
@@ -146,7 +146,7 @@ impl Queue for PostgresDatabase {
             "SELECT status, output_format FROM tasks JOIN versions ON versions.id = tasks.version \
              WHERE tasks.id = $1 AND node = $2 AND attempt = $3",
             &[&task, &node, &attempt],
-            |row| Ok((row.try_get::<_, Status>(0)?, row.try_get::<_, String>(1)?)),
+            pair,
         ))?;
         Ok(match lease {
             Some((Status::Computing, output_format)) => LeaseState::Running { output_format },
@@ -156,7 +156,7 @@ impl Queue for PostgresDatabase {
     }
 
     async fn node_seen(&self, node: &str, models: &[String], now: Moment) -> Result<()> {
-        transaction!(self, |tx| read::node_seen(tx, node, models, now))
+        transaction!(self, |tx| register(tx, node, None, models, now))
     }
 
     async fn node_ended(&self, node: &str, end: NodeEnd, now: Moment) -> Result<()> {

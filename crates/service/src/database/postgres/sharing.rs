@@ -7,9 +7,10 @@ use async_trait::async_trait;
 use super::PostgresDatabase;
 use super::changes::Change;
 use super::failure::{read, statement};
-use super::statements::{column, first, one};
+use super::statements::{is_there, one};
 use crate::Result;
 use crate::clock::Moment;
+use crate::database::records::column;
 use crate::database::{QueueChange, Sharing};
 
 #[async_trait]
@@ -29,8 +30,7 @@ impl Sharing for PostgresDatabase {
         let begin = "INSERT INTO jobs (name, began_at) VALUES ($1, $2) \
                      ON CONFLICT (name) DO UPDATE SET began_at = $2 \
                      WHERE jobs.began_at NOT BETWEEN $2 - $3::bigint + 1 AND $2 + $3::bigint RETURNING 1";
-        let begun = statement!(self, |db| first(db, begin, &[&name, &now, &pause], |_| Ok(())))?;
-        Ok(begun.is_some())
+        statement!(self, |db| is_there(db, begin, &[&name, &now, &pause]))
     }
 
     async fn consolidate(&self) -> Result<()> {

@@ -7,15 +7,14 @@ use std::error::Error as StdError;
 use bytes::BytesMut;
 use deadpool_postgres::GenericClient;
 use futures_util::TryStreamExt as _;
-use tokio_postgres::Row;
-use tokio_postgres::types::{FromSqlOwned, IsNull, ToSql, Type, to_sql_checked};
+use rusqlite::types::ValueRef;
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use super::failure::Outcome;
 use crate::Error;
+use crate::database::records::{Read, Row, RowFrom};
 
 pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
-/// Reads a value from a row.
-pub(super) type Read<T> = fn(&Row) -> Result<T, tokio_postgres::Error>;
 
 /// Takes the place of NUL.
 const SUBSTITUTE: u8 = 0x1a;
@@ -48,7 +47,7 @@ fn without_nul<'a>(params: Params<'a>) -> Vec<Param<'a>> {
     params.iter().map(|param| Param(*param)).collect()
 }
 
-async fn rows(db: &impl GenericClient, sql: &str, params: Params<'_>) -> Outcome<Vec<Row>> {
+async fn rows(db: &impl GenericClient, sql: &str, params: Params<'_>) -> Outcome<Vec<tokio_postgres::Row>> {
     let statement = db.prepare_cached(sql).await?;
     Ok(db.query_raw(&statement, without_nul(params)).await?.try_collect().await?)
 }
@@ -66,7 +65,7 @@ pub(super) async fn first<T>(
     params: Params<'_>,
     read: Read<T>,
 ) -> Outcome<Option<T>> {
-    Ok(rows(db, sql, params).await?.first().map(read).transpose()?)
+    Ok(rows(db, sql, params).await?.first().map(|row| read(row)).transpose()?)
 }
 
 /// Returns the one row that there must be.
@@ -87,15 +86,30 @@ pub(super) async fn all<T>(
     params: Params<'_>,
     read: Read<T>,
 ) -> Outcome<Vec<T>> {
-    Ok(rows(db, sql, params).await?.iter().map(read).collect::<Result<_, _>>()?)
+    Ok(rows(db, sql, params).await?.iter().map(|row| read(row)).collect::<Result<_, _>>()?)
+}
+
+/// Returns the records of a page, and how many there are in all: every row has that number before its record, and one
+/// without a record has that alone.
+pub(super) async fn page<T>(
+    db: &impl GenericClient,
+    sql: &str,
+    params: Params<'_>,
+    read: Read<T>,
+) -> Outcome<(Vec<T>, u64)> {
+    let mut total = 0;
+    let mut records = Vec::new();
+    for row in &rows(db, sql, params).await? {
+        let row: &dyn Row = row;
+        total = row.get(0)?;
+        if row.value(1)? != ValueRef::Null {
+            records.push(read(&RowFrom { first: 1, row })?);
+        }
+    }
+    Ok((records, total))
 }
 
 /// Whether there is a row.
 pub(super) async fn is_there(db: &impl GenericClient, sql: &str, params: Params<'_>) -> Outcome<bool> {
     Ok(first(db, sql, params, |_| Ok(())).await?.is_some())
-}
-
-/// Reads the first column.
-pub(super) fn column<T: FromSqlOwned>(row: &Row) -> Result<T, tokio_postgres::Error> {
-    row.try_get(0)
 }

@@ -3,132 +3,73 @@
 use std::error::Error as StdError;
 
 use bytes::BytesMut;
-use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
+use rusqlite::types::{FromSqlError, FromSqlResult, ValueRef};
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 use crate::accounts::{AccountId, Scope};
-use crate::catalog::Visibility;
 use crate::clock::Moment;
+use crate::database::records::Row;
 use crate::ledger::{Money, Purse, Reason};
 use crate::queue::Status;
 
 type Outcome<T> = Result<T, Box<dyn StdError + Sync + Send>>;
 
-macro_rules! integers {
-    ($($type:ty: $new:expr, $number:expr;)*) => { $(
+macro_rules! kept {
+    ($($type:ty: $kept:ty, $value:expr;)*) => { $(
         impl ToSql for $type {
             fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> Outcome<IsNull> {
-                ToSql::to_sql(&$number(*self), kind, out)
+                ToSql::to_sql(&$value(*self), kind, out)
             }
 
             fn accepts(kind: &Type) -> bool {
-                <i64 as ToSql>::accepts(kind)
+                <$kept as ToSql>::accepts(kind)
             }
 
             to_sql_checked!();
         }
-
-        impl<'a> FromSql<'a> for $type {
-            fn from_sql(kind: &Type, raw: &'a [u8]) -> Outcome<Self> {
-                i64::from_sql(kind, raw).map($new)
-            }
-
-            fn accepts(kind: &Type) -> bool {
-                <i64 as FromSql>::accepts(kind)
-            }
-        }
     )* };
 }
 
-integers! {
-    AccountId: AccountId, |id: Self| id.0;
-    Moment: Moment, |moment: Self| moment.0;
-    Money: Money::from_smallest, Money::smallest;
+kept! {
+    AccountId: i64, |id: Self| id.0;
+    Moment: i64, |moment: Self| moment.0;
+    Money: i64, Self::smallest;
+    Purse: &str, Self::word;
+    Reason: &str, Self::word;
+    Scope: &str, Self::word;
+    Status: &str, Self::word;
 }
 
-macro_rules! words {
-    ($($type:ty: $what:literal;)*) => { $(
-        impl ToSql for $type {
-            fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> Outcome<IsNull> {
-                ToSql::to_sql(&self.word(), kind, out)
-            }
+/// A value of a row, as the one of SQLite that is the same.
+struct Value<'a>(ValueRef<'a>);
 
-            fn accepts(kind: &Type) -> bool {
-                <&str as ToSql>::accepts(kind)
-            }
-
-            to_sql_checked!();
-        }
-
-        impl<'a> FromSql<'a> for $type {
-            fn from_sql(kind: &Type, raw: &'a [u8]) -> Outcome<Self> {
-                let word = <&str>::from_sql(kind, raw)?;
-                Self::from_word(word).ok_or_else(|| format!(concat!("{:?} is no ", $what), word).into())
-            }
-
-            fn accepts(kind: &Type) -> bool {
-                <&str as FromSql>::accepts(kind)
-            }
-        }
-    )* };
-}
-
-words! {
-    Purse: "purse";
-    Reason: "reason";
-    Scope: "scope";
-    Status: "status";
-}
-
-/// As the column `is_public`.
-impl<'a> FromSql<'a> for Visibility {
+impl<'a> FromSql<'a> for Value<'a> {
     fn from_sql(kind: &Type, raw: &'a [u8]) -> Outcome<Self> {
-        Ok(if bool::from_sql(kind, raw)? { Self::Public } else { Self::Private })
+        Ok(Self(match *kind {
+            Type::INT8 => ValueRef::Integer(i64::from_sql(kind, raw)?),
+            Type::BOOL => ValueRef::Integer(bool::from_sql(kind, raw)?.into()),
+            Type::BYTEA => ValueRef::Blob(raw),
+            _ => ValueRef::Text(raw),
+        }))
+    }
+
+    fn from_sql_null(_: &Type) -> Outcome<Self> {
+        Ok(Self(ValueRef::Null))
     }
 
     fn accepts(kind: &Type) -> bool {
-        <bool as FromSql>::accepts(kind)
+        matches!(*kind, Type::INT8 | Type::BOOL | Type::BYTEA | Type::TEXT)
     }
 }
 
-/// A value that is kept as a JSON text; by default that text.
-pub(super) struct Json<T = Box<RawValue>>(pub(super) T);
-
-impl<'a, T: DeserializeOwned> FromSql<'a> for Json<T> {
-    fn from_sql(kind: &Type, raw: &'a [u8]) -> Outcome<Self> {
-        Ok(Self(serde_json::from_str(<&str>::from_sql(kind, raw)?)?))
+impl Row for tokio_postgres::Row {
+    fn value(&self, index: usize) -> FromSqlResult<ValueRef<'_>> {
+        let value = self.try_get(index).map_err(FromSqlError::other);
+        value.map(|Value(value)| value)
     }
-
-    fn accepts(kind: &Type) -> bool {
-        <String as FromSql>::accepts(kind)
-    }
-}
-
-/// A SHA-256.
-pub(super) struct Hash(pub(super) [u8; 32]);
-
-impl<'a> FromSql<'a> for Hash {
-    fn from_sql(kind: &Type, raw: &'a [u8]) -> Outcome<Self> {
-        Ok(Self(<&[u8]>::from_sql(kind, raw)?.try_into()?))
-    }
-
-    fn accepts(kind: &Type) -> bool {
-        <&[u8] as FromSql>::accepts(kind)
-    }
-}
-
-/// A count or size that the database keeps as a signed number.
-pub(super) fn unsigned(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or(0)
 }
 
 /// A count or size as the database keeps it.
 pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// Names as a JSON array.
-pub(super) fn json(names: &[String]) -> String {
-    serde_json::json!(names).to_string()
 }

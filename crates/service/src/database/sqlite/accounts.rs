@@ -1,24 +1,19 @@
 //! Accounts, memberships and hashed keys in SQLite.
 
 use async_trait::async_trait;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, params};
 
 use super::SqliteDatabase;
 use super::movements::{meter_storage, purses};
-use super::statements::{Statements as _, column};
+use super::statements::Statements as _;
 use crate::accounts::{Account, AccountId, Accounts, KeptKey, NewAccount};
 use crate::clock::Moment;
-use crate::database::records::record;
+use crate::database::records::{account, column, key_of_account};
 use crate::ledger::Purses;
 use crate::{Error, Result};
 
 const BY_USERNAME: &str =
     "SELECT id, username, scope, wallet_address, bucket FROM accounts WHERE username = ?";
-
-/// Reads an account from the first columns of a row.
-fn account(row: &Row<'_>) -> rusqlite::Result<Account> {
-    Ok(record!(get row, Account: id username scope wallet_address bucket))
-}
 
 #[async_trait]
 impl Accounts for SqliteDatabase {
@@ -85,14 +80,10 @@ impl Accounts for SqliteDatabase {
     }
 
     async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>> {
-        let select = "SELECT accounts.id, username, scope, wallet_address, bucket, api_keys.id, hash \
+        let select = "SELECT api_keys.id, hash, accounts.id, username, scope, wallet_address, bucket \
              FROM api_keys JOIN accounts ON accounts.id = api_keys.account \
              WHERE api_keys.id = ? AND revoked_at IS NULL";
-        let read = || {
-            self.first(select, [id.to_owned()], |row| {
-                Ok((KeptKey { id: row.get(5)?, hash: row.get(6)? }, account(row)?))
-            })
-        };
+        let read = || self.first(select, [id.to_owned()], key_of_account);
         self.caches.keys.get_or_read(id, read).await
     }
 }

@@ -1,21 +1,20 @@
 //! What only the operator reads, and refunds, in SQLite.
 
 use async_trait::async_trait;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use super::SqliteDatabase;
 use super::movements::{move_all, purses};
-use super::statements::{Statements as _, column};
-use super::values::Json;
+use super::statements::Statements as _;
+use crate::Result;
 use crate::accounts::{AccountId, Scope};
 use crate::admin::{
     AdminDatabase, KeyOverview, ModelOverview, NodeOverview, Refund, TaskDetail, TaskFilter, TaskOverview,
 };
 use crate::clock::Moment;
-use crate::database::records::record;
-use crate::ledger::{Money, Movement, Purse, Reason, Split};
-use crate::queue::Status;
-use crate::{Error, Result};
+use crate::database::records::{
+    charged, column, key_overview, member_columns, model_overview, node_overview, task_detail, task_overview,
+};
 
 /// The columns of a task in a list, which has no inputs and results: they may be long.
 const TASK: &str = "tasks.id, username, model, status, price, cost, message, node, attempt, tasks.created_at, \
@@ -34,17 +33,12 @@ pub(super) fn page_of_tasks(filter: TaskFilter) -> String {
     )
 }
 
-fn task(row: &rusqlite::Row<'_>) -> rusqlite::Result<TaskOverview> {
-    Ok(record!(get row, TaskOverview: task account model status price cost message node attempt
-                                  created_at updated_at is_refunded))
-}
-
 #[async_trait]
 impl AdminDatabase for SqliteDatabase {
     async fn keys(&self, account: AccountId) -> Result<Vec<KeyOverview>> {
         let select = "SELECT id, created_at, revoked_at FROM api_keys WHERE account = ? \
                       ORDER BY created_at DESC, id";
-        self.all(select, [account], |row| Ok(record!(get row, KeyOverview: key created_at revoked_at))).await
+        self.all(select, [account], key_overview).await
     }
 
     async fn keys_like(&self, beginning: &str) -> Result<Vec<String>> {
@@ -54,16 +48,10 @@ impl AdminDatabase for SqliteDatabase {
     }
 
     async fn memberships(&self, account: AccountId, scope: Scope) -> Result<Vec<String>> {
-        let select = match scope {
-            Scope::Organization => {
-                "SELECT username FROM members JOIN accounts ON accounts.id = person \
-                 WHERE organization = ? ORDER BY username"
-            }
-            Scope::Personal => {
-                "SELECT username FROM members JOIN accounts ON accounts.id = organization \
-                 WHERE person = ? ORDER BY username"
-            }
-        };
+        let (others, own) = member_columns(scope);
+        let select = format!(
+            "SELECT username FROM members JOIN accounts ON accounts.id = {others} WHERE {own} = ? ORDER BY username"
+        );
         self.all(select, [account], column).await
     }
 
@@ -71,46 +59,25 @@ impl AdminDatabase for SqliteDatabase {
         let select = "SELECT models.id, username, name, price, is_public, is_official, is_verified, \
              is_playground, models.created_at, updated_at \
              FROM models JOIN accounts ON accounts.id = owner ORDER BY sequence LIMIT ? OFFSET ?";
-        self.all(select, (limit, offset), |row| {
-            Ok(record!(get row, ModelOverview: model publisher name price visibility is_official is_verified
-                                           is_playground created_at updated_at))
-        })
-        .await
+        self.all(select, (limit, offset), model_overview).await
     }
 
     async fn nodes(&self) -> Result<Vec<NodeOverview>> {
-        let select = "SELECT node_keys.name, nodes.id, seen_at, created_at, revoked_at, iif(nodes.id IS NULL, \
-               models, (SELECT json_group_array(model) FROM node_models WHERE node = nodes.id)) \
+        let select = "SELECT node_keys.name, nodes.id, seen_at, iif(nodes.id IS NULL, models, \
+               (SELECT json_group_array(model) FROM node_models WHERE node = nodes.id)), created_at, revoked_at \
              FROM node_keys FULL JOIN nodes ON nodes.key = node_keys.name \
              ORDER BY created_at, seen_at DESC";
-        self.all(select, [], |row| {
-            let models = row.get::<_, Option<Json<_>>>(5)?.map(|models| models.0);
-            let (key, node, seen_at) = (row.get(0)?, row.get(1)?, row.get(2)?);
-            Ok(NodeOverview { key, node, seen_at, models, created_at: row.get(3)?, revoked_at: row.get(4)? })
-        })
-        .await
+        self.all(select, [], node_overview).await
     }
 
     async fn all_tasks(&self, filter: TaskFilter) -> Result<Vec<TaskOverview>> {
-        self.read(move |db| {
-            let sql = page_of_tasks(filter);
-            let TaskFilter { account, status, limit, offset } = filter;
-            Ok(db.all(&sql, params![account, status, limit, offset], task)?)
-        })
-        .await
+        let TaskFilter { account, status, limit, offset } = filter;
+        self.all(page_of_tasks(filter), (account, status, limit, offset), task_overview).await
     }
 
     async fn any_task(&self, id: &str) -> Result<Option<TaskDetail>> {
-        let id = id.to_owned();
-        self.read(move |db| {
-            let select = format!("SELECT {TASK}, input, output, error FROM {TASKS} WHERE tasks.id = ?");
-            Ok(db.first(&select, [id], |row| {
-                let json = |column| row.get::<_, Option<Json>>(column).map(|json| json.map(|json| json.0));
-                let input = row.get::<_, Json>(12)?.0;
-                Ok(TaskDetail { overview: task(row)?, input, output: json(13)?, error: json(14)? })
-            })?)
-        })
-        .await
+        let select = format!("SELECT {TASK}, input, output, error FROM {TASKS} WHERE tasks.id = ?");
+        self.first(select, [id.to_owned()], task_detail).await
     }
 
     async fn refund(&self, task: &str, now: Moment) -> Result<Refund> {
@@ -119,40 +86,23 @@ impl AdminDatabase for SqliteDatabase {
     }
 }
 
-/// What the refund of a task needs to know of it.
-struct Charged {
-    account: AccountId,
-    username: String,
-    publisher: AccountId,
-    status: Status,
-    free: Money,
-    balance: Money,
-}
-
 fn refund(db: &Connection, task: &str, now: Moment) -> Result<Refund> {
     let charged = db.first(
         "SELECT account, username, publisher, status, held_free, held_balance \
          FROM tasks JOIN accounts ON accounts.id = account WHERE tasks.id = ?",
         [task],
-        |row| Ok(record!(get row, Charged: account username publisher status free balance)),
+        charged,
     )?;
     let Some(charged) = charged else { return Ok(Refund::Unknown) };
-    let overflow = || Error::new("refunding a task", "its price is out of range");
-    let amount = charged.free.checked_add(charged.balance).ok_or_else(overflow)?;
-    if charged.status != Status::Success || !amount.is_positive() {
+    if !charged.is_charged() {
         return Ok(Refund::NotCharged);
     }
     if db.is_there("SELECT 1 FROM movements WHERE task = ? AND reason = 'refund'", [task])? {
         return Ok(Refund::Already);
     }
-    let earnings = purses(db, charged.publisher)?.earnings;
-    if earnings < amount {
-        return Ok(Refund::EarningsTooSmall { earnings });
-    }
-    purses(db, charged.account)?.check_room_for(amount)?;
-    let from = Some((charged.publisher, Purse::Earnings));
-    let price = Split { free: charged.free, balance: charged.balance };
-    let refund = Movement::of_return(from, charged.account, price, Reason::Refund);
-    move_all(db, refund, Some(task), now)?;
-    Ok(Refund::Done { account: charged.username, amount })
+    let owned = purses(db, charged.account)?;
+    let publisher = purses(db, charged.publisher)?;
+    let (movements, refund) = charged.refund(&owned, &publisher)?;
+    move_all(db, movements, Some(task), now)?;
+    Ok(refund)
 }

@@ -3,62 +3,23 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, params};
 
 use super::SqliteDatabase;
-use super::statements::{Statements as _, column};
-use super::values::Json;
+use super::statements::Statements as _;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::catalog::{
-    Catalog, Existing, Filter, Format, Model, ModelChange, ModelPage, ModelSummary, NewModel, NewVersion,
-    Published, Search, Sort, Version, Visibility, folded, trending_since,
+    Catalog, Existing, Filter, ModelChange, ModelPage, NewModel, NewVersion, Published, Search, Sort,
+    Visibility, folded, trending_since,
 };
 use crate::clock::Moment;
-use crate::database::records::record;
+use crate::database::lists::{PUBLIC, order, parts};
+use crate::database::records::{column, model_summary, published};
 
 const SUMMARY: &str = "models.id, name, username, description, is_official, is_verified, is_public, price";
 
-/// Models that are visible, in parts that each have an index: a list of all of them is merged from lists that
-/// are in order already.
-const PUBLIC: &str = "is_public = 1";
-const OWN_PUBLIC: &str = "is_public = 1 AND owner = ?1";
-const OWN_PRIVATE: &str = "is_public = 0 AND owner = ?1";
-const PRIVATE_OF_ORGANIZATIONS: &str = "is_public = 0 AND owner <> ?1 \
-     AND owner IN (SELECT organization FROM members WHERE person = ?1)";
-
-const MATCHING: &str = "AND (instr(folded_name, ?2) > 0 OR instr(folded_description, ?2) > 0)";
-
-/// Reads what lists show of a model from the first columns of a row.
-fn summary(row: &Row<'_>) -> rusqlite::Result<ModelSummary> {
-    Ok(record!(get row, ModelSummary: id name username description is_official is_verified visibility price))
-}
-
-/// Which parts a list has, and what else it asks of a model.
-const fn parts(filter: Option<Filter>) -> (&'static [&'static str], &'static str) {
-    const LISTED: &[&str] = &[PUBLIC, OWN_PRIVATE];
-    match filter {
-        None => (LISTED, ""),
-        Some(Filter::Official) => (LISTED, "AND is_official = 1"),
-        Some(Filter::Community) => (LISTED, "AND is_official = 0"),
-        Some(Filter::Playground) => (LISTED, "AND is_playground = 1"),
-        Some(Filter::Public) => (&[PUBLIC], ""),
-        Some(Filter::Author) => (&[OWN_PUBLIC, OWN_PRIVATE], ""),
-        Some(Filter::Permission) => (&[PUBLIC, OWN_PRIVATE, PRIVATE_OF_ORGANIZATIONS], ""),
-    }
-}
-
-/// What a list is ordered by: a column as its `place`, or None for what trends, and the `number` of publication.
-const fn order(sort: Sort) -> (Option<&'static str>, &'static str) {
-    match sort {
-        Sort::CreatedOldest => (Some("created_at"), "place, number"),
-        Sort::Created => (Some("created_at"), "place DESC, number DESC"),
-        Sort::Modified => (Some("updated_at"), "place DESC, number DESC"),
-        Sort::Likes => (Some("likes"), "place DESC, number"),
-        Sort::Downloads => (Some("downloads"), "place DESC, number"),
-        Sort::Trending => (None, "place DESC, next DESC, number"),
-    }
-}
+const MATCHING: &str = "AND (instr(folded_name, $2) > 0 OR instr(folded_description, $2) > 0)";
 
 /// The places of the models for which a condition holds, up to the end of the page. What trends is computed for models
 /// that were used, and the others are in the order of their likes.
@@ -68,12 +29,12 @@ fn places(place: Option<&str>, condition: &str) -> String {
     }
     format!(
         "SELECT place, likes AS next, sequence AS number FROM (SELECT model, sum(tasks) AS place \
-         FROM model_days INDEXED BY model_days_by_day WHERE day > ?3 GROUP BY model) AS used \
+         FROM model_days INDEXED BY model_days_by_day WHERE day > $3 GROUP BY model) AS used \
          CROSS JOIN models ON models.id = used.model WHERE {condition} \
          UNION ALL SELECT * FROM ( \
            SELECT 0 AS place, likes AS next, sequence AS number FROM models WHERE {condition} \
-           AND NOT EXISTS (SELECT 1 FROM model_days WHERE model = models.id AND day > ?3) \
-           ORDER BY next DESC, number LIMIT ?4 + ?5)"
+           AND NOT EXISTS (SELECT 1 FROM model_days WHERE model = models.id AND day > $3) \
+           ORDER BY next DESC, number LIMIT $4 + $5)"
     )
 }
 
@@ -85,9 +46,13 @@ impl Catalog for SqliteDatabase {
     }
 
     async fn published(&self, id: &str) -> Result<Option<Arc<Published>>> {
-        let by_id = id.to_owned();
-        let read = || self.read(move |db| published(db, &by_id));
-        self.caches.models.get_or_read(id, read).await
+        let select = format!(
+            "SELECT {SUMMARY}, owner, metadata, models.created_at, updated_at, \
+             versions.id, commit_hash, input_format, output_format \
+             FROM models JOIN accounts ON accounts.id = models.owner \
+             JOIN versions ON versions.model = models.id AND versions.is_active = 1 WHERE models.id = ?"
+        );
+        self.caches.models.get_or_read(id, || self.first(select, [id.to_owned()], published)).await
     }
 
     async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64> {
@@ -141,10 +106,10 @@ fn models(db: &Connection, search: &Search) -> Result<ModelPage> {
     // There are not more models, and a sum with the limit stays an integer.
     let offset = search.offset.min(u32::MAX.into());
     let params = params![search.caller, text, since, search.limit, offset];
-    Ok((snapshot.all(&statement.page, params, summary)?, total))
+    Ok((snapshot.all(&statement.page, params, model_summary)?, total))
 }
 
-/// The statements of a list: for the account ?1, the text ?2, trends since ?3, limit ?4 and offset ?5.
+/// The statements of a list: for the account $1, the text $2, trends since $3, limit $4 and offset $5.
 pub(super) struct List {
     pub(super) count: String,
     pub(super) page: String,
@@ -165,56 +130,28 @@ impl List {
         };
         let counts = each(&|part| format!("coalesce(({}), 0)", count(part)), " + ");
         // Both parameters are named, whether the parts name them or not.
-        let count = format!("SELECT {counts}, ?1, ?2");
+        let count = format!("SELECT {counts}, $1, $2");
         let keys = each(&|part| places(place, &format!("{part} {more} {matching}")), " UNION ALL ");
         let page = format!(
-            "SELECT {SUMMARY} FROM ({keys} ORDER BY {order} LIMIT ?4 OFFSET ?5) AS page \
+            "SELECT {SUMMARY} FROM ({keys} ORDER BY {order} LIMIT $4 OFFSET $5) AS page \
              CROSS JOIN models ON models.sequence = page.number \
              JOIN accounts ON accounts.id = models.owner ORDER BY {order}"
         );
-        Self { count, page }
+        // In SQLite, $1 is a name, and ?1 the number of a parameter.
+        Self { count: count.replace('$', "?"), page: page.replace('$', "?") }
     }
-}
-
-fn published(db: &Connection, id: &str) -> Result<Option<Arc<Published>>> {
-    let select = format!(
-        "SELECT {SUMMARY}, owner, metadata, models.created_at, updated_at, \
-         versions.id, commit_hash, input_format, output_format \
-         FROM models JOIN accounts ON accounts.id = models.owner \
-         JOIN versions ON versions.model = models.id AND versions.is_active = 1 WHERE models.id = ?"
-    );
-    let read = |row: &Row<'_>| {
-        let version = Version {
-            id: row.get(12)?,
-            commit_hash: row.get(13)?,
-            input_format: row.get::<_, Json>(14)?.0,
-            output_format: row.get::<_, Json>(15)?.0,
-        };
-        let model = Model {
-            summary: summary(row)?,
-            owner: row.get(8)?,
-            metadata: row.get::<_, Json>(9)?.0,
-            created_at: row.get(10)?,
-            updated_at: row.get(11)?,
-        };
-        Ok((model, version))
-    };
-    let Some((model, version)) = db.first(&select, [id], read)? else { return Ok(None) };
-    let inputs = Format::kept(version.input_format.get())?;
-    Ok(Some(Arc::new(Published { model, version, inputs })))
 }
 
 fn publish(db: &Connection, models: &[NewModel], existing: Existing) -> Result<u64> {
     let mut changed = 0;
     for model in models {
         let put = put_model(db, model, existing)?;
-        if existing == Existing::Keep && !put {
-            continue;
-        }
-        let owner: AccountId = db.one("SELECT owner FROM models WHERE id = ?", [&model.id], column)?;
+        let is_refresh = existing == Existing::Refresh;
         // A version that the operator published in the place of a built-in one stays.
-        let is_superseded = existing == Existing::Refresh && has_version(db, model)?;
-        let is_due = owner == model.owner && !is_superseded;
+        let due = "SELECT 1 FROM models WHERE id = ? AND owner = ? \
+             AND NOT (? AND EXISTS (SELECT 1 FROM versions WHERE model = models.id AND commit_hash = ?))";
+        let due_if = params![model.id, model.owner, is_refresh, model.version.commit_hash];
+        let is_due = (put || is_refresh) && db.is_there(due, due_if)?;
         let versioned = is_due && put_version(db, &model.id, &model.version, model.updated_at)?;
         changed += u64::from(put || versioned);
     }
@@ -258,12 +195,6 @@ fn put_model(db: &Connection, model: &NewModel, existing: Existing) -> Result<bo
         ],
     )?;
     Ok(changed > 0)
-}
-
-/// Whether the version of the model was published before, active or not.
-fn has_version(db: &Connection, model: &NewModel) -> Result<bool> {
-    let version = "SELECT 1 FROM versions WHERE model = ? AND commit_hash = ?";
-    Ok(db.is_there(version, [&model.id, &model.version.commit_hash])?)
 }
 
 /// Makes the version the active one, which updates the model; false when it was already.

@@ -4,16 +4,16 @@ use std::collections::HashSet;
 
 use async_trait::async_trait;
 use rusqlite::types::Value;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, params};
 
 use super::SqliteDatabase;
 use super::movements::meter_storage;
-use super::statements::{Statements as _, column};
-use super::values::json;
+use super::statements::Statements as _;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::database::records::record;
+use crate::database::records::{column, object, pair, stored_file, target, triple, usage};
+use crate::database::values::json;
 use crate::object_storage::{
     Files, Object, OutputLimits, OutputStored, Stored, StoredFile, Target, TargetsOf, Usage, category,
     lease_of,
@@ -23,11 +23,6 @@ const TARGET: &str = "id, owner, payer, bucket, folder, key, mime, size, expires
 
 /// The objects of a bucket and a lease. What follows `/` in the order of characters is `0`.
 const OF_LEASE: &str = "bucket = ?1 AND key > ?2 || '/' AND key < ?2 || '0'";
-
-/// Reads a target from the columns of `TARGET`.
-fn target(row: &Row<'_>) -> rusqlite::Result<Target> {
-    Ok(record!(get row, Target: id owner payer bucket folder key mime size expires_at is_void))
-}
 
 #[async_trait]
 impl Files for SqliteDatabase {
@@ -39,9 +34,8 @@ impl Files for SqliteDatabase {
     }
 
     async fn target(&self, id: &str) -> Result<Option<Target>> {
-        let id = id.to_owned();
         let select = format!("SELECT {TARGET} FROM upload_targets WHERE id = ?");
-        self.read(move |db| Ok(db.first(&select, [id], target)?)).await
+        self.first(select, [id.to_owned()], target).await
     }
 
     async fn void_target(&self, id: &str) -> Result<bool> {
@@ -74,8 +68,7 @@ impl Files for SqliteDatabase {
             "SELECT {TARGET} FROM upload_targets WHERE {condition} AND expires_at > ?3 AND expires_at <= ?4 \
              AND is_used = 0 AND is_void = 0 ORDER BY expires_at DESC, id LIMIT ?5"
         );
-        self.read(move |db| Ok(db.all(&select, params![first, second, expiry.0, expiry.1, limit], target)?))
-            .await
+        self.all(select, (first, second, expiry.0, expiry.1, limit), target).await
     }
 
     async fn store_upload(&self, target_id: &str, id: &str, object: &Object) -> Result<Stored> {
@@ -91,8 +84,7 @@ impl Files for SqliteDatabase {
     async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>> {
         let select = "SELECT bucket, key, blob, mime, size, etag, created_at FROM objects \
                       WHERE bucket = ? AND key = ?";
-        let read = |row: &Row<'_>| Ok(record!(get row, Object: bucket key blob mime size etag created_at));
-        self.first(select, [bucket.to_owned(), key.to_owned()], read).await
+        self.first(select, [bucket.to_owned(), key.to_owned()], object).await
     }
 
     async fn files(
@@ -111,8 +103,7 @@ impl Files for SqliteDatabase {
     async fn usage(&self, owner: AccountId) -> Result<Usage> {
         let sums =
             "SELECT coalesce(sum(files), 0), coalesce(sum(bytes), 0) FROM folder_usage WHERE owner = ?";
-        let usage = self.first(sums, [owner], |row| Ok(record!(get row, Usage: files bytes)));
-        Ok(usage.await?.unwrap_or_default())
+        Ok(self.first(sums, [owner], usage).await?.unwrap_or_default())
     }
 
     async fn delete_file(
@@ -185,9 +176,7 @@ fn files(
          SELECT sequence FROM objects WHERE owner = ?1 AND folder = ?2 {of_category} \
          ORDER BY sequence {direction} LIMIT ?4 OFFSET ?5) ORDER BY sequence"
     );
-    let files = snapshot.all(&page, params![owner, folder, category, limit, skipped], |row| {
-        Ok(record!(get row, StoredFile: id bucket folder key mime size created_at))
-    })?;
+    let files = snapshot.all(&page, params![owner, folder, category, limit, skipped], stored_file)?;
     Ok((files, total))
 }
 
@@ -230,8 +219,7 @@ fn store_output(db: &Connection, id: &str, object: &Object, limits: OutputLimits
     }
     let others =
         format!("SELECT count(*), coalesce(sum(size), 0) FROM objects WHERE {OF_LEASE} AND key <> ?3");
-    let (count, bytes): (u64, u64) =
-        db.one(&others, [&object.bucket, lease, &object.key], |row| row.try_into())?;
+    let (count, bytes): (u64, u64) = db.one(&others, [&object.bucket, lease, &object.key], pair)?;
     if count >= limits.count || bytes + object.size > limits.bytes {
         return Ok(OutputStored::TooMany);
     }
@@ -275,8 +263,7 @@ fn delete_file(
 /// Removes the object with the key, if there is one, and returns its blob.
 fn remove(db: &Connection, bucket: &str, key: &str, now: Moment) -> Result<Option<String>> {
     let delete = "DELETE FROM objects WHERE bucket = ? AND key = ? RETURNING payer, size, blob";
-    let removed: Option<(Option<AccountId>, i64, String)> =
-        db.first(delete, [bucket, key], |row| row.try_into())?;
+    let removed: Option<(Option<AccountId>, i64, String)> = db.first(delete, [bucket, key], triple)?;
     let Some((payer, size, blob)) = removed else { return Ok(None) };
     if let Some(payer) = payer {
         meter_storage(db, payer, -size, now)?;

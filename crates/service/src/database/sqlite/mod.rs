@@ -14,7 +14,6 @@ mod queue;
 mod readers;
 mod replacement;
 mod statements;
-mod values;
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 use super::statements::Statements as _;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::database::records::record;
+use crate::database::records::{meter, pair};
 use crate::ledger::{Meter, Money, Movement, Purse, Purses, Reason, Side};
 use crate::{Error, Result};
 
@@ -87,7 +87,7 @@ fn add(db: &Connection, account: AccountId, purse: Purse, amount: i64) -> Result
 /// The contents of an account's purses, as the transaction sees them.
 pub(super) fn purses(db: &Connection, account: AccountId) -> Result<Purses> {
     let select = "SELECT purse, amount FROM purses WHERE account = ?";
-    let rows: Vec<(Purse, Money)> = db.all(select, [account], |row| row.try_into())?;
+    let rows: Vec<(Purse, Money)> = db.all(select, [account], pair)?;
     let mut purses = Purses::default();
     for (purse, amount) in rows {
         *purses.of(purse) = amount;
@@ -99,9 +99,7 @@ pub(super) fn purses(db: &Connection, account: AccountId) -> Result<Purses> {
 /// transaction that stores or deletes a file.
 pub(super) fn meter_storage(db: &Connection, account: AccountId, change: i64, now: Moment) -> Result<Meter> {
     let select = "SELECT stored_bytes, byte_seconds, gib_seconds, metered_at FROM accounts WHERE id = ?";
-    let mut meter = db.one(select, [account], |row| {
-        Ok(record!(get row, Meter: stored_bytes byte_seconds gib_seconds metered_at))
-    })?;
+    let mut meter = db.one(select, [account], meter)?;
     meter.advance(change, now);
     keep_meter(db, account, &meter)?;
     Ok(meter)

@@ -4,11 +4,12 @@ use async_trait::async_trait;
 use rusqlite::params;
 
 use super::SqliteDatabase;
-use super::statements::{Statements as _, column};
-use super::values::{Json, json};
+use super::statements::Statements as _;
 use crate::Result;
 use crate::accounts::KeptKey;
 use crate::clock::Moment;
+use crate::database::records::{column, node_key, pair};
+use crate::database::values::json;
 use crate::nodes::{KnownNode, NODE_RETENTION, NodeKey, Registry};
 
 #[async_trait]
@@ -46,31 +47,17 @@ impl Registry for SqliteDatabase {
 
     async fn node_key(&self, id: &str) -> Result<Option<NodeKey>> {
         let select = "SELECT id, hash, name, models FROM node_keys WHERE id = ? AND revoked_at IS NULL";
-        let read = |row: &rusqlite::Row<'_>| {
-            let kept = KeptKey { id: row.get(0)?, hash: row.get(1)? };
-            let models: Option<Json<_>> = row.get(3)?;
-            Ok(NodeKey { kept, name: row.get(2)?, models: models.map(|models| models.0) })
-        };
-        self.first(select, [id.to_owned()], read).await
+        self.first(select, [id.to_owned()], node_key).await
     }
 
     async fn add_node(&self, node: &str, key: &str, models: &[String], now: Moment) -> Result<()> {
-        let (node, key, models) = (node.to_owned(), key.to_owned(), json(models));
-        self.write(move |db| {
-            let forget = "DELETE FROM nodes WHERE key IS NOT NULL AND seen_at < ?";
-            db.run(forget, [now.before(NODE_RETENTION)])?;
-            db.run("INSERT INTO nodes (id, seen_at, key) VALUES (?, ?, ?)", params![node, now, key])?;
-            db.run("INSERT INTO node_models SELECT DISTINCT value, ?1 FROM json_each(?2)", [node, models])?;
-            Ok(())
-        })
-        .await
+        self.register(node, Some(key), models, now).await
     }
 
     async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>> {
         let select = "SELECT model, seen_at FROM nodes JOIN node_models ON node_models.node = nodes.id \
              WHERE nodes.id = ? AND nodes.key = ?";
-        let rows: Vec<(String, Moment)> =
-            self.all(select, [node.to_owned(), key.to_owned()], |row| row.try_into()).await?;
+        let rows: Vec<(String, Moment)> = self.all(select, [node.to_owned(), key.to_owned()], pair).await?;
         let Some(&(_, seen_at)) = rows.first() else { return Ok(None) };
         let models = rows.into_iter().map(|(model, _)| model).collect();
         Ok(Some(KnownNode { models, seen_at }))
@@ -85,5 +72,30 @@ impl Registry for SqliteDatabase {
     async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<()> {
         let touch = "UPDATE nodes SET seen_at = ? WHERE id IN (SELECT value FROM json_each(?))";
         self.run(touch, (now, json(nodes))).await.map(drop)
+    }
+}
+
+impl SqliteDatabase {
+    /// Notes that a node is there, with its key if it is outside the process, and which models it runs; forgets those of
+    /// its sort that have been silent for long.
+    pub(super) async fn register(
+        &self,
+        node: &str,
+        key: Option<&str>,
+        models: &[String],
+        now: Moment,
+    ) -> Result<()> {
+        let (node, key, models) = (node.to_owned(), key.map(str::to_owned), json(models));
+        self.write(move |db| {
+            let forget = "DELETE FROM nodes WHERE seen_at < ? AND id <> ? AND (key IS NULL) = ?";
+            db.run(forget, params![now.before(NODE_RETENTION), node, key.is_none()])?;
+            let seen = "INSERT INTO nodes (id, seen_at, key) VALUES (?, ?, ?) \
+                 ON CONFLICT DO UPDATE SET seen_at = excluded.seen_at";
+            db.run(seen, params![node, now, key])?;
+            db.run("DELETE FROM node_models WHERE node = ?", [&node])?;
+            db.run("INSERT INTO node_models SELECT DISTINCT value, ?1 FROM json_each(?2)", [node, models])?;
+            Ok(())
+        })
+        .await
     }
 }

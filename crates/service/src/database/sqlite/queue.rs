@@ -10,16 +10,16 @@ use rusqlite::{Connection, params};
 
 use super::SqliteDatabase;
 use super::movements::{move_all, move_money};
-use super::statements::{Statements as _, column};
-use super::values::json;
+use super::statements::Statements as _;
+use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
+use crate::database::records::{RowFrom, column, pair, split};
 use crate::ledger::{Movement, Purse, Reason, Split};
 use crate::queue::{
     Abandoned, Cancel, Claim, Created, End, Ending, InsufficientBalance, LeaseRules, LeaseState, NewTask,
     NodeEnd, Queue, Serving, Slot, Status, Task, TaskSummary,
 };
-use crate::{Error, Result};
 
 #[async_trait]
 impl Queue for SqliteDatabase {
@@ -62,7 +62,7 @@ impl Queue for SqliteDatabase {
     }
 
     async fn depths(&self) -> Result<Vec<(Status, u64)>> {
-        self.all("SELECT status, tasks FROM task_counts", [], |row| row.try_into()).await
+        self.all("SELECT status, tasks FROM task_counts", [], pair).await
     }
 
     async fn finish_and_claim(
@@ -126,7 +126,7 @@ impl Queue for SqliteDatabase {
         let select = "SELECT status, output_format FROM tasks JOIN versions ON versions.id = tasks.version \
              WHERE tasks.id = ? AND node = ? AND attempt = ?";
         let of_lease = (task.to_owned(), node.to_owned(), attempt);
-        Ok(match self.first(select, of_lease, |row| row.try_into()).await? {
+        Ok(match self.first(select, of_lease, pair).await? {
             Some((Status::Computing, output_format)) => LeaseState::Running { output_format },
             Some(_) => LeaseState::Ended,
             None => LeaseState::Lost,
@@ -134,16 +134,7 @@ impl Queue for SqliteDatabase {
     }
 
     async fn node_seen(&self, node: &str, models: &[String], now: Moment) -> Result<()> {
-        let (node, models) = (node.to_owned(), json(models));
-        self.write(move |db| {
-            let seen =
-                "INSERT INTO nodes (id, seen_at) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET seen_at = ?2";
-            db.run(seen, params![node, now])?;
-            db.run("DELETE FROM node_models WHERE node = ?", [&node])?;
-            db.run("INSERT INTO node_models SELECT DISTINCT value, ?1 FROM json_each(?2)", [node, models])?;
-            Ok(())
-        })
-        .await
+        self.register(node, None, models, now).await
     }
 
     async fn node_ended(&self, node: &str, end: NodeEnd, now: Moment) -> Result<()> {
@@ -176,7 +167,7 @@ impl Queue for SqliteDatabase {
 
 fn cancel(db: &Connection, account: AccountId, id: &str, now: Moment) -> Result<Cancel> {
     let select = "SELECT status FROM tasks WHERE id = ? AND account = ?";
-    match db.first(select, params![id, account], |row| row.get(0))? {
+    match db.first(select, params![id, account], column)? {
         None => Ok(Cancel::Unknown),
         Some(Status::Queued) => {
             refund(db, id, now)?;
@@ -198,11 +189,8 @@ struct Hold {
 fn hold(db: &Connection, task: &str) -> Result<Hold> {
     let select = "SELECT account, publisher, held_free, held_balance FROM tasks WHERE id = ?";
     Ok(db.one(select, [task], |row| {
-        Ok(Hold {
-            account: row.get(0)?,
-            publisher: row.get(1)?,
-            held: Split { free: row.get(2)?, balance: row.get(3)? },
-        })
+        let held = split(&RowFrom { first: 2, row })?;
+        Ok(Hold { account: row.get(0)?, publisher: row.get(1)?, held })
     })?)
 }
 
@@ -216,8 +204,7 @@ fn refund(db: &Connection, task: &str, now: Moment) -> Result<()> {
 /// Pays what a task holds to the publisher of its model.
 fn charge(db: &Connection, task: &str, now: Moment) -> Result<()> {
     let Hold { account, publisher, held } = hold(db, task)?;
-    let price = held.free.checked_add(held.balance);
-    let amount = price.ok_or_else(|| Error::new("charging a task", "its price is too large"))?;
+    let amount = held.total()?;
     let from = Some((account, Purse::Held));
     let to = Some((publisher, Purse::Earnings));
     move_money(db, Movement { amount, from, to, reason: Reason::Charge }, Some(task), now)

@@ -4,6 +4,7 @@ use rusqlite::Connection;
 
 use super::statements::Statements as _;
 use crate::Result;
+use crate::database::records::{column, pair};
 
 /// Tables of the running service, which stay as they are.
 const OF_THE_PRESENT: [&str; 4] = ["node_keys", "nodes", "node_models", "settings"];
@@ -25,22 +26,16 @@ pub(super) fn replace(db: &Connection, copy: &str) -> Result<Vec<String>> {
 
 fn exchange(db: &Connection) -> Result<Vec<String>> {
     let tx = db.unchecked_transaction()?;
-    let unneeded = tx.all("SELECT blob FROM main.objects", [], |row| row.get(0))?;
+    let unneeded = tx.all("SELECT blob FROM main.objects", [], column)?;
     // Triggers count rows that come and go; what they count is copied too.
-    let triggers: Vec<(String, String)> = tx
-        .prepare("SELECT name, sql FROM main.sqlite_schema WHERE type = 'trigger'")?
-        .query_map([], |row| row.try_into())?
-        .collect::<Result<_, _>>()?;
+    let triggers = "SELECT name, sql FROM main.sqlite_schema WHERE type = 'trigger'";
+    let triggers: Vec<(String, String)> = tx.all(triggers, [], pair)?;
     for (name, _) in &triggers {
         tx.execute_batch(&format!("DROP TRIGGER main.\"{name}\""))?;
     }
-    let tables: Vec<String> = tx
-        .prepare(
-            "SELECT name FROM main.sqlite_schema \
-             WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'",
-        )?
-        .query_map([], |row| row.get(0))?
-        .collect::<Result<_, _>>()?;
+    let tables = "SELECT name FROM main.sqlite_schema \
+                  WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
+    let tables: Vec<String> = tx.all(tables, [], column)?;
     for table in tables.iter().map(String::as_str).filter(|table| !OF_THE_PRESENT.contains(table)) {
         tx.execute_batch(&format!("DELETE FROM main.\"{table}\""))?;
         if !OF_FILES.contains(&table) {

@@ -3,16 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tokio_postgres::Row;
-
 use super::super::PostgresDatabase;
 use super::super::failure::{read, statement};
-use super::super::statements::{all, column};
+use super::super::statements::all;
 use super::end::Expired;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::database::records::record;
+use crate::database::records::{column, lease};
 use crate::queue::{Claim, Lease, LeaseRules, Slot, not_survived};
 
 /// How many expired leases are looked at for each slot.
@@ -75,10 +73,6 @@ const LEASE_QUEUED: &str = "WITH found AS ( \
      passed AS ( \
        UPDATE turns SET turn = nextval('turn_numbers') FROM passing \
        WHERE turns.account = passing.account AND turns.model = passing.model) ";
-
-fn lease(row: &Row) -> Result<Lease, tokio_postgres::Error> {
-    Ok(record!(try_get row, Lease: task model input input_format output_format attempt))
-}
 
 /// Slots that may claim the same tasks: those of one node, or of any when no node has a limit of its own.
 struct Group<'a> {
@@ -175,7 +169,7 @@ impl PostgresDatabase {
         loop {
             let expired: Vec<(Expired, i64)> =
                 read!(self, |db| all(db, EXPIRED, &[&models, &expired_before, &most], |row| {
-                    Ok((Expired::read(row)?, row.try_get(3)?))
+                    Ok((Expired::read(row)?, row.get(3)?))
                 }))?;
             let mut claimable = 0;
             for (task, attempts) in &expired {
@@ -224,7 +218,7 @@ impl PostgresDatabase {
         let (of_all, of_node) = (i64::from(rules.max_running), i64::from(slot.max_running));
         let turns: Vec<(AccountId, i64)> =
             read!(self, |db| all(db, NEXT_TURNS, &[&models, &of_all, &slot.node, &of_node, &most], |row| {
-                Ok((row.try_get(0)?, row.try_get(2)?))
+                Ok((row.get(0)?, row.get(2)?))
             },))?;
         if turns.is_empty() {
             return Ok(());

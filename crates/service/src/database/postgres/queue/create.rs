@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use deadpool_postgres::GenericClient;
 use futures_util::StreamExt as _;
 use futures_util::stream;
+use rusqlite::types::FromSqlResult;
 use tokio::sync::oneshot;
-use tokio_postgres::Row;
 
 use super::super::PostgresDatabase;
 use super::super::failure::{Failure, Outcome, is_locked, is_of_a_value, statement};
 use super::super::statements::{all, run};
 use crate::accounts::AccountId;
 use crate::clock::Moment;
+use crate::database::records::{Row, pair};
 use crate::ledger::{Money, Purses};
 use crate::queue::{Created, NewTask, detail_of};
 use crate::{Error, Result};
@@ -240,15 +241,10 @@ struct Written {
 }
 
 impl Written {
-    fn read(row: &Row) -> Result<Self, tokio_postgres::Error> {
-        let (free, balance): (Option<Money>, Option<Money>) = (row.try_get(0)?, row.try_get(1)?);
+    fn read(row: &dyn Row) -> FromSqlResult<Self> {
+        let (free, balance): (Option<Money>, Option<Money>) = pair(row)?;
         let purses = free.zip(balance).map(|(free, balance)| Purses { free, balance, ..Purses::default() });
-        Ok(Self {
-            purses,
-            unfinished: row.try_get(2)?,
-            sequence: row.try_get(3)?,
-            of_account: row.try_get(4)?,
-        })
+        Ok(Self { purses, unfinished: row.get(2)?, sequence: row.get(3)?, of_account: row.get(4)? })
     }
 
     fn decided(self, create: &Create, is_alone: bool) -> Outcome<Decided> {

@@ -1,14 +1,15 @@
 //! Ending tasks, each in one statement: nothing happens unless the task is still what the caller believes.
 
 use deadpool_postgres::GenericClient;
-use tokio_postgres::Row;
+use rusqlite::types::FromSqlResult;
 
 use super::super::PostgresDatabase;
 use super::super::failure::{Outcome, statement};
-use super::super::statements::{column, one, run};
+use super::super::statements::{one, run};
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
+use crate::database::records::{Row, column, triple};
 use crate::queue::{Ending, detail_of};
 
 /// A task whose lease has expired, with what it must still be when it is failed for that.
@@ -19,8 +20,9 @@ pub(super) struct Expired {
 }
 
 impl Expired {
-    pub(super) fn read(row: &Row) -> Result<Self, tokio_postgres::Error> {
-        Ok(Self { id: row.try_get(0)?, node: row.try_get(1)?, attempt: row.try_get(2)? })
+    pub(super) fn read(row: &dyn Row) -> FromSqlResult<Self> {
+        let (id, node, attempt) = triple(row)?;
+        Ok(Self { id, node, attempt })
     }
 }
 

@@ -6,11 +6,12 @@ use deadpool_postgres::{GenericClient, Transaction};
 use super::super::failure::Outcome;
 use super::super::ledger::add_up;
 use super::super::movements::lock;
-use super::super::statements::{all, column, one, run};
+use super::super::statements::{all, one, run};
 use crate::accounts::AccountId;
 use crate::clock::Moment;
+use crate::database::records::{column, triple};
 use crate::ledger::Reason;
-use crate::queue::{RETENTION_BATCH, Status};
+use crate::queue::{RETENTION_BATCH, Status, last_ended};
 
 /// The accounts whose oldest task ended before a moment.
 pub(super) async fn accounts(db: &impl GenericClient, before: Moment) -> Outcome<Vec<AccountId>> {
@@ -37,17 +38,14 @@ pub(super) async fn delete(
         tx,
         "SELECT place, status, updated_at FROM tasks WHERE account = $1 ORDER BY place LIMIT $2",
         &[&account, &i64::from(RETENTION_BATCH)],
-        |row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)),
+        triple,
     )
     .await?;
-    let is_old = |(_, status, updated_at): &&(i64, Status, Moment)| {
-        !matches!(status, Status::Queued | Status::Computing) && *updated_at < before
-    };
-    let Some((last, ..)) = oldest.iter().take_while(is_old).last() else { return Ok(0) };
+    let Some(last) = last_ended(&oldest, before) else { return Ok(0) };
     // One movement for each pair of purses takes the place of many, so that every balance still adds up.
     let of_tasks = add_up("task IN (SELECT sequence FROM tasks WHERE account = $1 AND place <= $2)");
-    let _: i64 = one(tx, &of_tasks, &[&account, last, &now, &Reason::Carried], column).await?;
-    let deleted = run(tx, "DELETE FROM tasks WHERE account = $1 AND place <= $2", &[&account, last]).await?;
-    run(tx, "UPDATE purses SET first_place = $2::bigint + 1 WHERE account = $1", &[&account, last]).await?;
+    let _: i64 = one(tx, &of_tasks, &[&account, &last, &now, &Reason::Carried], column).await?;
+    let deleted = run(tx, "DELETE FROM tasks WHERE account = $1 AND place <= $2", &[&account, &last]).await?;
+    run(tx, "UPDATE purses SET first_place = $2::bigint + 1 WHERE account = $1", &[&account, &last]).await?;
     Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
 }

@@ -4,8 +4,9 @@
 use std::process::Command;
 
 use super::super::PostgresDatabase;
-use super::super::statements::{column, one};
+use super::super::statements::one;
 use super::server::server;
+use crate::database::records::column;
 
 /// Holds the URL for the process.
 const URL: &str = "INFERSTORE_TEST_TLS_URL";

@@ -6,6 +6,7 @@ use super::super::movements::{move_money, purses};
 use super::super::statements::Statements as _;
 use crate::Result;
 use crate::clock::Moment;
+use crate::database::records::column;
 use crate::ledger::{Movement, Purse, Reason};
 use crate::queue::{Created, InsufficientBalance, NewTask, Status, detail_of};
 
@@ -36,7 +37,7 @@ pub(super) fn create(
     let detail = message.as_deref().map(detail_of);
     let held = split.unwrap_or_default();
     let next_place = "UPDATE accounts SET tasks = tasks + 1 WHERE id = ? RETURNING tasks - 1";
-    let place: i64 = db.one(next_place, [task.account], |row| row.get(0))?;
+    let place: i64 = db.one(next_place, [task.account], column)?;
     db.run(
         "INSERT INTO tasks (id, account, place, model, version, publisher, status, price, held_free, \
          held_balance, message, input, error, created_at, updated_at) \

@@ -3,12 +3,12 @@
 use rusqlite::{Connection, params};
 
 use super::super::statements::Statements as _;
-use super::super::values::json;
 use super::{charge, refund};
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::database::records::record;
+use crate::database::records::{self, column, triple};
+use crate::database::values::json;
 use crate::queue::{ABANDONED, Abandoned, Claim, Ending, Lease, LeaseRules, Slot, detail_of, not_survived};
 
 /// The lowest turn of an account that has tasks of a model and runs fewer tasks than it may: one step in an
@@ -96,7 +96,7 @@ fn claim_one(db: &Connection, slot: &Slot, rules: LeaseRules, now: Moment) -> Re
     let (node, models) = (&*slot.node, json(&slot.models));
     loop {
         let expired: Option<(i64, String, i64)> =
-            db.first(EXPIRED, params![models, rules.expired_before(now)], |row| row.try_into())?;
+            db.first(EXPIRED, params![models, rules.expired_before(now)], triple)?;
         let Some((sequence, id, attempts)) = expired else { break };
         if attempts < rules.attempts {
             return lease(db, sequence, node, rules, now).map(Some);
@@ -105,10 +105,10 @@ fn claim_one(db: &Connection, slot: &Slot, rules: LeaseRules, now: Moment) -> Re
     }
     loop {
         let next = params![models, rules.max_running, node, slot.max_running];
-        let Some(turn) = db.first(NEXT_TURN, next, |row| row.get::<_, i64>(0))? else { return Ok(None) };
+        let Some(turn) = db.first(NEXT_TURN, next, column::<i64>)? else { return Ok(None) };
         let account: AccountId =
-            db.one("SELECT account FROM turns WHERE turn = ? LIMIT 1", [turn], |row| row.get(0))?;
-        if let Some(sequence) = db.first(FIRST_OF_ACCOUNT, params![models, account], |row| row.get(0))? {
+            db.one("SELECT account FROM turns WHERE turn = ? LIMIT 1", [turn], column)?;
+        if let Some(sequence) = db.first(FIRST_OF_ACCOUNT, params![models, account], column)? {
             let pass = "UPDATE turns SET turn = (SELECT max(turn) + 1 FROM turns) WHERE account = ?";
             db.run(pass, [account])?;
             return lease(db, sequence, node, rules, now).map(Some);
@@ -126,7 +126,7 @@ pub(super) fn fail_abandoned(db: &Connection, which: Abandoned, now: Moment) -> 
          (SELECT 1 FROM node_models JOIN nodes ON nodes.id = node_models.node \
           WHERE node_models.model = tasks.model AND seen_at >= ?2)) LIMIT 1000",
         params![expired_before, live_since, unclaimed_before],
-        |row| row.get(0),
+        column,
     )?;
     let mut failed = 0;
     for id in &abandoned {
@@ -171,7 +171,7 @@ fn lease(db: &Connection, sequence: i64, node: &str, rules: LeaseRules, now: Mom
         "SELECT tasks.id, tasks.model, input, input_format, output_format, attempt \
          FROM tasks JOIN versions ON versions.id = tasks.version WHERE sequence = ?",
         [sequence],
-        |row| Ok(record!(get row, Lease: task model input input_format output_format attempt)),
+        records::lease,
     )?)
 }
 

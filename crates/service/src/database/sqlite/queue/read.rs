@@ -6,17 +6,14 @@ use super::super::statements::Statements as _;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::database::records::record;
+use crate::database::records;
 use crate::queue::{Serving, Task, TaskSummary};
 
 pub(super) fn task(db: &Connection, account: AccountId, id: &str) -> Result<Option<Task>> {
     let select = "SELECT tasks.id, status, coalesce(cost, 0), message, input, input_format, output_format, output, \
          error, tasks.created_at, updated_at, node \
          FROM tasks JOIN versions ON versions.id = tasks.version WHERE tasks.id = ? AND account = ?";
-    Ok(db.first(select, params![id, account], |row| {
-        Ok(record!(get row, Task: id status cost message input input_format output_format output error
-                              created_at updated_at node))
-    })?)
+    Ok(db.first(select, params![id, account], records::task)?)
 }
 
 /// Places have no gaps, so a page is found by its first place however deep in the history it is, and
@@ -30,12 +27,12 @@ pub(super) fn history(
     // One transaction, so that the count belongs to the page.
     let snapshot = db.unchecked_transaction()?;
     let places = "SELECT first_place, tasks FROM accounts WHERE id = ?";
-    let (first, next): (i64, i64) = snapshot.one(places, [account], |row| row.try_into())?;
+    let (first, next): (i64, i64) = snapshot.one(places, [account], records::pair)?;
     let page = snapshot.all(
         "SELECT id, status, model, coalesce(cost, 0), created_at, updated_at FROM tasks \
          WHERE account = ? AND place >= ? ORDER BY place LIMIT ?",
         params![account, first.saturating_add_unsigned(offset), limit],
-        |row| Ok(record!(get row, TaskSummary: task_id status model_id cost created_at updated_at)),
+        records::task_summary,
     )?;
     Ok((page, next.abs_diff(first)))
 }
@@ -54,6 +51,6 @@ pub(super) fn serving(db: &Connection, model: &str, since: Moment) -> Result<Ser
                    FROM consumers WHERE consumers.account IS NOT NULL) \
                  SELECT count(account) FROM consumers)",
         params![model, since],
-        |row| Ok(record!(get row, Serving: serving consumers)),
+        records::serving,
     )?)
 }

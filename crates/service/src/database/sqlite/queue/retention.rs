@@ -8,7 +8,8 @@ use super::super::statements::Statements as _;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::queue::{RETENTION_BATCH, Status};
+use crate::database::records::{column, triple};
+use crate::queue::{RETENTION_BATCH, Status, last_ended};
 
 /// The accounts whose oldest task ended before a moment.
 pub(super) fn accounts(db: &Connection, before: Moment) -> Result<Vec<AccountId>> {
@@ -17,7 +18,7 @@ pub(super) fn accounts(db: &Connection, before: Moment) -> Result<Vec<AccountId>
          (SELECT status IN ('success', 'failed', 'canceled') AND updated_at < ? FROM tasks \
           WHERE account = accounts.id ORDER BY place LIMIT 1)",
         [before],
-        |row| row.get(0),
+        column,
     )?)
 }
 
@@ -26,12 +27,9 @@ pub(super) fn delete(db: &Connection, account: AccountId, before: Moment, now: M
     let oldest: Vec<(i64, Status, Moment)> = db.all(
         "SELECT place, status, updated_at FROM tasks WHERE account = ? ORDER BY place LIMIT ?",
         params![account, RETENTION_BATCH],
-        |row| row.try_into(),
+        triple,
     )?;
-    let is_old = |(_, status, updated_at): &&(i64, Status, Moment)| {
-        !matches!(status, Status::Queued | Status::Computing) && *updated_at < before
-    };
-    let Some((last, ..)) = oldest.iter().take_while(is_old).last() else { return Ok(0) };
+    let Some(last) = last_ended(&oldest, before) else { return Ok(0) };
     // One movement for each pair of purses takes the place of many, so that every balance still adds up.
     let of_tasks = "task IN (SELECT id FROM tasks WHERE account = ? AND place <= ?)";
     add_up(db, of_tasks, params![account, last], now)?;

@@ -1,4 +1,5 @@
-//! How SQLite keeps the service's own types: identifiers, moments and amounts as integers, states as words.
+//! How the service's own types are kept: identifiers, moments and amounts as integers, states as words. What is read
+//! is read so from every engine.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use serde::de::DeserializeOwned;
