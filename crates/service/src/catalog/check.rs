@@ -15,12 +15,6 @@ use super::format::{Descriptor, Format, Kind, NumConfig, Sample};
 #[serde(transparent)]
 pub(crate) struct Inputs(Entries<Box<RawValue>>);
 
-impl Inputs {
-    pub(crate) fn of_one(name: &str, value: Box<RawValue>) -> Self {
-        Self(Entries(vec![(name.to_owned(), value)]))
-    }
-}
-
 /// How many violations a refusal names.
 const MAX_VIOLATIONS: usize = 20;
 /// How many bytes the URL of a file may have: servers and proxies take no more.
@@ -42,7 +36,7 @@ pub(crate) fn check_inputs(declared: &Format, inputs: &Inputs) -> Result<(), Vec
         let complaint = match inputs.0.get(name).map(|value| value.get()) {
             None | Some("null") if descriptor.is_required() => Some("is required".to_owned()),
             None | Some("null") => None,
-            Some(value) => check(descriptor, value).err(),
+            Some(value) => check_input(descriptor, value).err(),
         };
         violations.extend(complaint.map(|complaint| format!("{} {complaint}", shown(name))));
     }
@@ -77,11 +71,12 @@ pub(crate) fn check_output(descriptor: &Descriptor, value: &str) -> Result<(), S
             if is_finite { Ok(()) } else { Err("must be a number that 64 bits can hold".to_owned()) }
         }
         Kind::Int | Kind::Float => check_number(descriptor, value, false),
-        _ => check(descriptor, value),
+        _ => check_input(descriptor, value),
     }
 }
 
-fn check(descriptor: &Descriptor, value: &str) -> Result<(), String> {
+/// What is wrong with the value of an input.
+pub(super) fn check_input(descriptor: &Descriptor, value: &str) -> Result<(), String> {
     match descriptor.kind {
         Kind::Int | Kind::Float => check_number(descriptor, value, !descriptor.samples.is_empty()),
         Kind::File => {

@@ -66,8 +66,8 @@ impl Sample {
     }
 
     /// The sample as it is spelled in JSON.
-    pub(crate) fn raw(&self) -> Box<RawValue> {
-        self.0.clone()
+    pub(crate) fn raw(&self) -> &str {
+        self.0.get()
     }
 }
 
@@ -78,10 +78,6 @@ impl Descriptor {
 }
 
 impl Format {
-    pub(crate) fn of_one(name: &str, descriptor: Descriptor) -> Self {
-        Self(Entries(vec![(name.to_owned(), descriptor)]))
-    }
-
     /// A format as the database keeps it.
     pub(crate) fn kept(text: &str) -> Result<Self> {
         serde_json::from_str(text).map_err(|cause| Error::new("reading what a model declares", cause))

@@ -4,9 +4,9 @@ use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::check::json_number;
+use super::check::{check_input, json_number};
 use super::format::{Descriptor, Format, Kind, NumConfig};
-use super::{Inputs, NewModel, NewVersion, check_inputs, short_hash};
+use super::{NewModel, NewVersion, short_hash};
 use crate::accounts::{Account, OPERATOR};
 use crate::clock::Moment;
 use crate::ledger::Money;
@@ -227,13 +227,9 @@ fn is_range(range: &NumConfig) -> bool {
 /// Whether the samples of every input pass as what they are samples of.
 fn check_samples(inputs: &Format) -> Result<(), String> {
     for (name, descriptor) in inputs.parameters() {
-        let mut alone = descriptor.clone();
-        alone.required = None;
-        let alone = Format::of_one(name, alone);
         for sample in &descriptor.samples {
-            let given = Inputs::of_one(name, sample.raw());
-            check_inputs(&alone, &given)
-                .map_err(|whys| format!("the input format: a sample is refused: {}", whys.join("; ")))?;
+            check_input(descriptor, sample.raw())
+                .map_err(|why| format!("the input format: a sample is refused: {name} {why}"))?;
         }
     }
     Ok(())

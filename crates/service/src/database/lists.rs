@@ -1,5 +1,7 @@
-//! Lists of models in the SQL of any engine: which parts they have, and what they are ordered by.
+//! Lists in the SQL of any engine: which parts those of models have and what they are ordered by, and the operator's of
+//! tasks.
 
+use crate::admin::TaskFilter;
 use crate::catalog::{Filter, Sort};
 
 /// Models that are visible to the account $1, in parts that each have an index: a list of all of them is merged from
@@ -34,4 +36,31 @@ pub(super) const fn order(sort: Sort) -> (Option<&'static str>, &'static str) {
         Sort::Downloads => (Some("downloads"), "place DESC, number"),
         Sort::Trending => (None, "place DESC, next DESC, number"),
     }
+}
+
+/// The operator's queries of tasks, given the column by which movements name one. They have no inputs and results unless
+/// there are `more` columns: these may be long.
+fn tasks(name: &str, more: &str) -> String {
+    format!(
+        "SELECT tasks.id, username, model, status, price, cost, message, node, attempt, tasks.created_at, updated_at, \
+         EXISTS (SELECT 1 FROM movements WHERE task = tasks.{name} AND reason = 'refund') {more} \
+         FROM tasks JOIN accounts ON accounts.id = tasks.account"
+    )
+}
+
+/// A page of tasks: of the account $1, with the status $2, limit $3 and offset $4. Those of an account are read in the
+/// order of its history, which has an index.
+pub(super) fn page_of_tasks(filter: TaskFilter, name: &str) -> String {
+    let (of_account, order) = match filter.account {
+        Some(_) => ("account = $1", "place"),
+        None => ("CAST($1 AS BIGINT) IS NULL", "sequence"),
+    };
+    let of_status = if filter.status.is_some() { "status = $2" } else { "CAST($2 AS TEXT) IS NULL" };
+    let tasks = tasks(name, "");
+    format!("{tasks} WHERE {of_account} AND {of_status} ORDER BY {order} DESC LIMIT $3 OFFSET $4")
+}
+
+/// The task $1, with its inputs and results.
+pub(super) fn one_task(name: &str) -> String {
+    format!("{} WHERE tasks.id = $1", tasks(name, ", input, output, error"))
 }

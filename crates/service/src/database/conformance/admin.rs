@@ -1,12 +1,12 @@
 //! What the operator lists, changes and refunds, and old movements of money.
 
-use super::{Engine, Fixture, MODEL, RULES, model};
+use super::{Engine, Fixture, MODEL, model};
 use crate::accounts::{AccountId, NewAccount, NewKey, Scope};
 use crate::admin::{Refund, TaskFilter};
 use crate::catalog::{Existing, ModelChange, Visibility};
 use crate::clock::Moment;
 use crate::ledger::{Credit, Money, Purse, Purses};
-use crate::queue::{Claim, Ending, InsufficientBalance, Slot, Status};
+use crate::queue::{Ending, InsufficientBalance, Status};
 
 const NODE: &str = "local";
 
@@ -24,14 +24,10 @@ impl<E: Engine> Fixture<E> {
         task.id
     }
 
-    /// Leases the oldest task to the local node and ends it.
+    /// Leases the oldest task and ends it.
     async fn end_next(&self, ending: Ending, now: Moment) {
-        let models = [MODEL.to_owned()];
-        self.database.node_seen(NODE, &models, now).await.unwrap();
-        let slot = Slot { node: NODE.to_owned(), models: models.into(), max_running: u32::MAX };
-        let claims = self.database.claim(&[slot], RULES, now).await.unwrap();
-        let Some(Claim::Leased(lease)) = claims.into_iter().next() else { panic!("there is no task") };
-        assert!(self.database.finish(NODE, &lease.task, lease.attempt, &ending, now).await.unwrap());
+        let lease = self.claim_one(now).await.unwrap();
+        self.end(&lease, &ending, now).await;
     }
 
     pub(crate) async fn succeed(&self, now: Moment) {

@@ -23,7 +23,7 @@ use crate::catalog::{Existing, NewModel, NewVersion};
 use crate::clock::Moment;
 use crate::database::Database;
 use crate::ledger::Money;
-use crate::object_storage::{Object, Stored, Target, category};
+use crate::object_storage::{Stored, Target, category};
 use crate::queue::{LeaseRules, NewTask};
 use crate::random::Randomness;
 
@@ -184,15 +184,7 @@ impl<E: Engine> Fixture<E> {
 
     /// Stores what was uploaded to a target.
     async fn store(&self, target: &Target, blob: &str, now: Moment) -> Stored {
-        let object = Object {
-            bucket: target.bucket.clone(),
-            key: target.key.clone(),
-            blob: blob.to_owned(),
-            mime: target.mime.clone(),
-            size: target.size,
-            etag: String::new(),
-            created_at: now,
-        };
+        let object = target.object(blob.to_owned(), String::new(), now);
         let id = self.random.uuid().unwrap();
         self.database.store_upload(&target.id, &id, &object).await.unwrap()
     }

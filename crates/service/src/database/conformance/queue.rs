@@ -20,7 +20,7 @@ impl<E: Engine> Fixture<E> {
         self.database.create_task(&task, InsufficientBalance::Refuse, max, NOW).await.unwrap()
     }
 
-    async fn claim(&self, rules: LeaseRules, slots: &[Slot], now: Moment) -> Vec<Option<Lease>> {
+    pub(super) async fn claim(&self, rules: LeaseRules, slots: &[Slot], now: Moment) -> Vec<Option<Lease>> {
         for slot in slots {
             self.database.node_seen(&slot.node, &slot.models, now).await.unwrap();
         }
@@ -33,7 +33,7 @@ impl<E: Engine> Fixture<E> {
         claims.into_iter().map(lease).collect()
     }
 
-    async fn claim_one(&self, now: Moment) -> Option<Lease> {
+    pub(super) async fn claim_one(&self, now: Moment) -> Option<Lease> {
         self.claim(RULES, &[slot("node")], now).await.pop().unwrap()
     }
 
@@ -48,12 +48,15 @@ impl<E: Engine> Fixture<E> {
     }
 
     async fn finish(&self, lease: &Lease, now: Moment) {
-        let ending = Ending::Output("{}".to_owned());
-        assert!(self.database.finish("node", &lease.task, lease.attempt, &ending, now).await.unwrap());
+        self.end(lease, &Ending::Output("{}".to_owned()), now).await;
+    }
+
+    pub(super) async fn end(&self, lease: &Lease, ending: &Ending, now: Moment) {
+        assert!(self.database.finish("node", &lease.task, lease.attempt, ending, now).await.unwrap());
     }
 }
 
-fn slot(node: &str) -> Slot {
+pub(super) fn slot(node: &str) -> Slot {
     Slot { node: node.to_owned(), models: [MODEL.to_owned()].into(), max_running: u32::MAX }
 }
 
@@ -68,7 +71,7 @@ pub(crate) async fn a_text_holds_any_character_and_finds_nothing_else(engine: im
     }
     // The message of a node, which does not keep a task from ending.
     let ending = Ending::Error { message: "a\0\u{1f980}".to_owned(), detail: "{}".to_owned() };
-    assert!(fixture.database.finish("node", &lease.task, lease.attempt, &ending, NOW).await.unwrap());
+    fixture.end(&lease, &ending, NOW).await;
     let task = fixture.database.task(fixture.customer, &lease.task).await.unwrap().unwrap();
     assert_eq!(task.status, Status::Failed);
 }
@@ -100,12 +103,8 @@ pub(crate) async fn a_claim_for_many_slots_gives_each_a_task_of_its_own(engine: 
         fixture.create(fixture.customer, u32::MAX).await;
     }
     let slots = ["one", "two", "three", "four", "five"].map(slot);
-    let mut tasks: Vec<_> = fixture
-        .claim(RULES, &slots, NOW)
-        .await
-        .into_iter()
-        .map(|lease| lease.map(|lease| lease.task))
-        .collect();
+    let leases = fixture.claim(RULES, &slots, NOW).await;
+    let mut tasks: Vec<_> = leases.into_iter().map(|lease| lease.map(|lease| lease.task)).collect();
     assert_eq!(tasks.iter().flatten().count(), 3);
     tasks.dedup();
     assert_eq!(tasks.len(), 4, "three tasks, and none for the other two");
@@ -225,8 +224,7 @@ pub(crate) async fn a_task_that_cannot_be_failed_keeps_no_other_task_from_being_
 pub(crate) async fn a_task_that_no_live_node_serves_fails_and_its_money_is_released(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
     fixture.database.credit(fixture.customer, Credit::Paid(Money::from_smallest(10)), NOW).await.unwrap();
-    let task = fixture.task(Money::from_smallest(4));
-    fixture.database.create_task(&task, InsufficientBalance::Refuse, 10, NOW).await.unwrap();
+    let task = fixture.create_task(fixture.customer, 4, NOW).await;
     let lease = fixture.claim_one(NOW).await.unwrap();
     let later = NOW.after(Duration::from_secs(1_000));
 
@@ -238,7 +236,7 @@ pub(crate) async fn a_task_that_no_live_node_serves_fails_and_its_money_is_relea
     assert_eq!(fail(later, NOW).await, 0);
     assert_eq!(fail(NOW, later).await, 0, "the lease has not expired for long");
     assert_eq!(fail(later, later).await, 1);
-    let task = fixture.database.task(fixture.customer, &task.id).await.unwrap().unwrap();
+    let task = fixture.database.task(fixture.customer, &task).await.unwrap().unwrap();
     assert_eq!(task.status, Status::Failed);
     assert!(task.message.unwrap().contains("no other node took the task over"));
     // The node that comes back did not end it.
@@ -253,8 +251,7 @@ pub(crate) async fn a_task_that_no_node_takes_over_for_long_fails_although_a_nod
 ) {
     let fixture = Fixture::new(engine).await;
     fixture.database.credit(fixture.customer, Credit::Paid(Money::from_smallest(10)), NOW).await.unwrap();
-    let task = fixture.task(Money::from_smallest(4));
-    fixture.database.create_task(&task, InsufficientBalance::Refuse, 10, NOW).await.unwrap();
+    fixture.create_task(fixture.customer, 4, NOW).await;
     fixture.claim_one(NOW).await.unwrap();
     let later = NOW.after(RULES.length * 100);
     // The node is alive all the time.
@@ -269,8 +266,7 @@ pub(crate) async fn a_task_that_no_node_takes_over_for_long_fails_although_a_nod
 
 pub(crate) async fn a_lease_that_expired_in_an_outage_is_left_to_its_node(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
-    let task = fixture.task(Money::ZERO);
-    fixture.database.create_task(&task, InsufficientBalance::Refuse, 10, NOW).await.unwrap();
+    fixture.create_task(fixture.customer, 0, NOW).await;
     let lease = fixture.claim_one(NOW).await.unwrap();
     let later = NOW.after(RULES.length * 3);
     let left = LeaseRules { expired_before: NOW.after(RULES.length / 2), ..RULES };
@@ -285,9 +281,7 @@ pub(crate) async fn retention_deletes_the_oldest_tasks_and_every_balance_still_a
     fixture.database.credit(fixture.customer, Credit::Paid(Money::from_smallest(100)), NOW).await.unwrap();
     let mut tasks = Vec::new();
     for _ in 0..6 {
-        let task = fixture.task(Money::from_smallest(5));
-        fixture.database.create_task(&task, InsufficientBalance::Refuse, 10, NOW).await.unwrap();
-        tasks.push(task.id);
+        tasks.push(fixture.create_task(fixture.customer, 5, NOW).await);
     }
     for index in 0..4 {
         let lease = fixture.claim_one(NOW).await.unwrap();
@@ -316,9 +310,8 @@ pub(crate) async fn retention_adds_up_sums_beyond_the_largest_amount(engine: imp
     let most = Money::from_smallest(i64::MAX);
     fixture.database.credit(fixture.customer, Credit::Paid(most), NOW).await.unwrap();
     for _ in 0..2 {
-        let task = fixture.task(most);
-        fixture.database.create_task(&task, InsufficientBalance::Refuse, 10, NOW).await.unwrap();
-        fixture.database.cancel(fixture.customer, &task.id, NOW).await.unwrap();
+        let task = fixture.create_task(fixture.customer, i64::MAX, NOW).await;
+        fixture.database.cancel(fixture.customer, &task, NOW).await.unwrap();
     }
     let deleted = fixture.database.delete_ended_tasks(NOW.after(Duration::from_secs(1)), NOW).await;
     assert_eq!(deleted.unwrap(), 2);
@@ -370,7 +363,7 @@ pub(crate) async fn outputs_of_a_success_stay_until_they_are_old_though_its_task
             "success.png" => Ending::Output("{}".to_owned()),
             _ => Ending::Error { message: "no".to_owned(), detail: "{}".to_owned() },
         };
-        assert!(fixture.database.finish("node", &lease.task, lease.attempt, &ending, NOW).await.unwrap());
+        fixture.end(&lease, &ending, NOW).await;
     }
     assert_eq!(fixture.database.delete_ended_tasks(later, later).await.unwrap(), 2);
     assert_eq!(fixture.database.remove_outputs(NOW).await.unwrap(), ["failure.png"]);

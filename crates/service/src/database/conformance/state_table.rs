@@ -7,10 +7,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-use super::{Engine, Fixture, MODEL};
+use super::queue::slot;
+use super::{Engine, Fixture};
 use crate::clock::Moment;
 use crate::ledger::{Credit, Money, Split};
-use crate::queue::{Cancel, Claim, Created, Ending, InsufficientBalance, LeaseRules, NodeEnd, Slot, Status};
+use crate::queue::{Cancel, Created, Ending, InsufficientBalance, LeaseRules, NodeEnd, Status};
 
 /// How long a lease lives here, and how many of them a task gets.
 const LEASE: Duration = Duration::from_millis(100);
@@ -151,7 +152,6 @@ fn name(node: u8) -> String {
 
 async fn take<E: Engine>(fixture: &mut Fixture<E>, expected: &mut Expected, step: &Step) {
     let now = Moment(expected.now);
-    let models = [MODEL.to_owned()];
     match *step {
         Step::Credit { free, amount } => {
             let amount = Money::from_smallest(amount.into());
@@ -161,10 +161,7 @@ async fn take<E: Engine>(fixture: &mut Fixture<E>, expected: &mut Expected, step
         }
         Step::Create { price, fail } => {
             let task = fixture.task(Money::from_smallest(price.into()));
-            let otherwise = match fail {
-                true => InsufficientBalance::FailTask,
-                false => InsufficientBalance::Refuse,
-            };
+            let otherwise = if fail { InsufficientBalance::FailTask } else { InsufficientBalance::Refuse };
             let created = fixture.database.create_task(&task, otherwise, u32::MAX, now).await.unwrap();
             let price = i64::from(price);
             let covered = price <= expected.free + expected.balance;
@@ -210,13 +207,7 @@ async fn take<E: Engine>(fixture: &mut Fixture<E>, expected: &mut Expected, step
             assert_eq!(canceled, Cancel::Unknown);
         }
         Step::Claim { node } => {
-            fixture.database.node_seen(&name(node), &models, now).await.unwrap();
-            let slot = Slot { node: name(node), models: models.into(), max_running: u32::MAX };
-            let claims = fixture.database.claim(&[slot], RULES, now).await.unwrap();
-            let lease = claims.into_iter().find_map(|claim| match claim {
-                Claim::Leased(lease) => Some(lease),
-                Claim::NoTask | Claim::UnknownNode => None,
-            });
+            let lease = fixture.claim(RULES, &[slot(&name(node))], now).await.pop().unwrap();
             let wanted = expected.claim(node).map(|index| expected.tasks[index].id.clone());
             assert_eq!(lease.map(|lease| lease.task), wanted, "a node got another task than its turn");
         }
@@ -252,10 +243,8 @@ async fn take<E: Engine>(fixture: &mut Fixture<E>, expected: &mut Expected, step
             expected.leased.remove(&node);
         }
         Step::Gone { node, in_order } => {
-            match in_order {
-                true => fixture.database.node_ended(&name(node), NodeEnd::Left, now).await.unwrap(),
-                false => fixture.database.node_ended(&name(node), NodeEnd::Died, now).await.unwrap(),
-            }
+            let end = if in_order { NodeEnd::Left } else { NodeEnd::Died };
+            fixture.database.node_ended(&name(node), end, now).await.unwrap();
             for task in &mut expected.tasks {
                 let is_leased = task.status == Status::Computing && task.lease_until >= now.0;
                 if is_leased && task.node == node {

@@ -14,15 +14,11 @@ use crate::admin::{
     AdminDatabase, KeyOverview, ModelOverview, NodeOverview, Refund, TaskDetail, TaskFilter, TaskOverview,
 };
 use crate::clock::Moment;
+use crate::database::lists::{one_task, page_of_tasks};
 use crate::database::records::{
     RowFrom, charged, column, key_overview, member_columns, model_overview, node_overview, task_detail,
     task_overview,
 };
-
-/// The columns of a task in a list, which has no inputs and results: they may be long.
-const TASK: &str = "tasks.id, username, model, status, price, cost, message, node, attempt, tasks.created_at, \
-     updated_at, EXISTS (SELECT 1 FROM movements WHERE task = tasks.sequence AND reason = 'refund')";
-const TASKS: &str = "tasks JOIN accounts ON accounts.id = tasks.account";
 
 #[async_trait]
 impl AdminDatabase for PostgresDatabase {
@@ -64,22 +60,13 @@ impl AdminDatabase for PostgresDatabase {
     }
 
     async fn all_tasks(&self, filter: TaskFilter) -> Result<Vec<TaskOverview>> {
-        // Those of an account are read in the order of its history, which has an index.
-        let (of_account, order) = match filter.account {
-            Some(_) => ("account = $1", "place"),
-            None => ("$1::bigint IS NULL", "sequence"),
-        };
-        let of_status = if filter.status.is_some() { "status = $2" } else { "$2::text IS NULL" };
-        let sql = format!(
-            "SELECT {TASK} FROM {TASKS} WHERE {of_account} AND {of_status} ORDER BY {order} DESC \
-             LIMIT $3 OFFSET $4"
-        );
+        let sql = page_of_tasks(filter, "sequence");
         let (limit, offset) = (i64::from(filter.limit), signed(filter.offset));
         read!(self, |db| all(db, &sql, &[&filter.account, &filter.status, &limit, &offset], task_overview))
     }
 
     async fn any_task(&self, id: &str) -> Result<Option<TaskDetail>> {
-        let sql = format!("SELECT {TASK}, input, output, error FROM {TASKS} WHERE tasks.id = $1");
+        let sql = one_task("sequence");
         read!(self, |db| first(db, &sql, &[&id], task_detail))
     }
 

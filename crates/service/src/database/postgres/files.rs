@@ -29,22 +29,13 @@ const TARGET: &str = "SELECT id, owner, payer, bucket, folder, key, mime, size, 
 #[async_trait]
 impl Files for PostgresDatabase {
     async fn add_target(&self, target: &Target) -> Result<()> {
+        let Target { id, owner, payer, bucket, folder, key, mime, size, expires_at, .. } = target;
         // Done twice, it is done once.
         attempt!(IsUndone, self, |db| run(
             db,
             "INSERT INTO upload_targets (id, owner, payer, bucket, folder, key, mime, size, expires_at) \
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO NOTHING",
-            &[
-                &target.id,
-                &target.owner,
-                &target.payer,
-                &target.bucket,
-                &target.folder,
-                &target.key,
-                &target.mime,
-                &signed(target.size),
-                &target.expires_at,
-            ],
+            &[id, owner, payer, bucket, folder, key, mime, &signed(*size), expires_at],
         ))
         .map(|_| ())
     }
@@ -217,7 +208,7 @@ async fn store_upload(tx: &Transaction<'_>, target_id: &str, id: &str, object: &
     // again.
     let only = target.is_of_member().then_some(target.payer);
     let replaced = remove(tx, &object.bucket, &object.key, only, object.created_at).await?;
-    insert(tx, id, object, Owner::Target(&target)).await?;
+    insert(tx, id, object, Some(&target)).await?;
     meter_storage(tx, target.payer, signed(object.size), object.created_at).await?;
     Ok(Stored::Kept { replaced })
 }
@@ -251,7 +242,7 @@ async fn store_output(
         return Ok(OutputStored::TooMany);
     }
     let replaced = remove(tx, &object.bucket, &object.key, None, object.created_at).await?;
-    insert(tx, id, object, Owner::Lease(lease)).await?;
+    insert(tx, id, object, None).await?;
     Ok(OutputStored::Kept { replaced })
 }
 
@@ -311,21 +302,16 @@ async fn remove(
     Ok(Some(blob))
 }
 
-/// Where an object comes from: a file that was uploaded to a target, or what a model produced under a lease.
-enum Owner<'a> {
-    Target(&'a Target),
-    Lease(&'a str),
-}
-
-async fn insert(tx: &Transaction<'_>, id: &str, object: &Object, from: Owner<'_>) -> Outcome {
-    let (target, lease) = match from {
-        Owner::Target(target) => (Some(target), None),
-        Owner::Lease(lease) => (None, Some(lease)),
-    };
+/// Adds an object: a file that was uploaded to a target, or what a model produced under a lease.
+async fn insert(tx: &Transaction<'_>, id: &str, object: &Object, target: Option<&Target>) -> Outcome {
+    let Object { bucket, key, blob, mime, size, etag, created_at } = object;
+    let (lease, task, _) = lease_of(key);
+    let lease = target.is_none().then_some(lease);
+    let task = target.is_none().then_some(task);
     let (owner, payer) = (target.map(|target| target.owner), target.map(|target| target.payer));
     let folder = target.map(|target| &target.folder);
-    let task = lease.map(|lease| lease.split('/').next().unwrap_or_default());
-    let (category, size) = (category(&object.mime), signed(object.size));
+    let category = category(mime);
+    let size = signed(*size);
     run(
         tx,
         "WITH stored AS ( \
@@ -339,20 +325,8 @@ async fn insert(tx: &Transaction<'_>, id: &str, object: &Object, from: Owner<'_>
          ON CONFLICT (owner, folder, category) DO UPDATE \
          SET files = folder_usage.files + 1, bytes = folder_usage.bytes + excluded.bytes",
         &[
-            &id,
-            &object.bucket,
-            &object.key,
-            &owner,
-            &payer,
-            &folder,
-            &category,
-            &object.mime,
-            &size,
-            &object.etag,
-            &object.blob,
-            &object.created_at,
-            &lease,
-            &task,
+            &id, bucket, key, &owner, &payer, &folder, &category, mime, &size, etag, blob, created_at,
+            &lease, &task,
         ],
     )
     .await?;

@@ -49,11 +49,6 @@ impl Maintenance for PostgresDatabase {
         statement!(self, |db| run(db, delete, &[&UNSHOWN_KEY, &id])).map(|_| ())
     }
 
-    async fn check_writer(&self) -> Result<()> {
-        // A reading statement would succeed on a standby, and on a full disk.
-        self.set_setting("health check", "").await
-    }
-
     async fn backup_to(&self, _: &Path) -> Result<Vec<String>> {
         Err(left_to_postgres("writing a backup"))
     }

@@ -12,25 +12,14 @@ use crate::admin::{
     AdminDatabase, KeyOverview, ModelOverview, NodeOverview, Refund, TaskDetail, TaskFilter, TaskOverview,
 };
 use crate::clock::Moment;
+use crate::database::lists;
 use crate::database::records::{
     charged, column, key_overview, member_columns, model_overview, node_overview, task_detail, task_overview,
 };
 
-/// The columns of a task in a list, which has no inputs and results: they may be long.
-const TASK: &str = "tasks.id, username, model, status, price, cost, message, node, attempt, tasks.created_at, \
-     updated_at, EXISTS (SELECT 1 FROM movements WHERE task = tasks.id AND reason = 'refund')";
-const TASKS: &str = "tasks JOIN accounts ON accounts.id = tasks.account";
-
-/// A page of tasks. Those of an account are read in the order of its history, which has an index.
+/// A page of tasks. In SQLite, $1 is a name, and ?1 the number of a parameter.
 pub(super) fn page_of_tasks(filter: TaskFilter) -> String {
-    let (of_account, order) = match filter.account {
-        Some(_) => ("account = ?1", "place"),
-        None => ("?1 IS NULL", "sequence"),
-    };
-    let of_status = if filter.status.is_some() { "status = ?2" } else { "?2 IS NULL" };
-    format!(
-        "SELECT {TASK} FROM {TASKS} WHERE {of_account} AND {of_status} ORDER BY {order} DESC LIMIT ?3 OFFSET ?4"
-    )
+    lists::page_of_tasks(filter, "id").replace('$', "?")
 }
 
 #[async_trait]
@@ -76,8 +65,7 @@ impl AdminDatabase for SqliteDatabase {
     }
 
     async fn any_task(&self, id: &str) -> Result<Option<TaskDetail>> {
-        let select = format!("SELECT {TASK}, input, output, error FROM {TASKS} WHERE tasks.id = ?");
-        self.first(select, [id.to_owned()], task_detail).await
+        self.first(lists::one_task("id"), [id.to_owned()], task_detail).await
     }
 
     async fn refund(&self, task: &str, now: Moment) -> Result<Refund> {

@@ -273,23 +273,14 @@ fn remove(db: &Connection, bucket: &str, key: &str, now: Moment) -> Result<Optio
 
 /// Adds an object: a file that was uploaded to a target, or what a model produced.
 fn insert(db: &Connection, id: &str, object: &Object, target: Option<&Target>) -> Result<()> {
+    let Object { bucket, key, blob, mime, size, etag, created_at } = object;
+    let owner = target.map(|target| target.owner);
+    let payer = target.map(|target| target.payer);
+    let folder = target.map(|target| &target.folder);
     db.run(
         "INSERT INTO objects (id, bucket, key, owner, payer, folder, category, mime, size, etag, blob, \
          created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        params![
-            id,
-            object.bucket,
-            object.key,
-            target.map(|target| target.owner),
-            target.map(|target| target.payer),
-            target.map(|target| &target.folder),
-            category(&object.mime),
-            object.mime,
-            object.size,
-            object.etag,
-            object.blob,
-            object.created_at,
-        ],
+        params![id, bucket, key, owner, payer, folder, category(mime), mime, size, etag, blob, created_at],
     )?;
     Ok(())
 }

@@ -76,13 +76,8 @@ impl Queue for SqliteDatabase {
         if ends.is_empty() {
             let looking = slots.clone();
             // A look without the right to write, so that idle nodes do not delay writes.
-            let idle = self.read(move |db| match lease::is_there_work(db, &looking, rules, now)? {
-                true => Ok(None),
-                false => {
-                    looking.iter().map(|slot| lease::no_task(db, slot)).collect::<Result<_, _>>().map(Some)
-                }
-            });
-            if let Some(claims) = idle.await? {
+            let idle = self.read(move |db| lease::idle(db, &looking, rules, now)).await?;
+            if let Some(claims) = idle {
                 return Ok((Vec::new(), claims));
             }
         }

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::PostgresDatabase;
 use super::super::failure::{read, statement};
-use super::super::statements::all;
+use super::super::statements::{Params, all};
 use super::end::Expired;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::database::records::{column, lease};
+use crate::database::records::{column, lease, pair};
 use crate::queue::{Claim, Lease, LeaseRules, Slot, not_survived};
 
 /// How many expired leases are looked at for each slot.
@@ -38,7 +38,7 @@ const LEASE_EXPIRED: &str = "WITH found AS ( \
 
 /// The accounts with the lowest turns that have queued tasks of the models, and how many more tasks each may run:
 /// a few steps in indexes for each account that is found, however many tasks are queued.
-const NEXT_TURNS: &str = "SELECT account, min(turn), min(may_run) FROM unnest($1::text[]) AS wanted (model) \
+const NEXT_TURNS: &str = "SELECT account, min(may_run) FROM unnest($1::text[]) AS wanted (model) \
      CROSS JOIN LATERAL ( \
        SELECT account, turn, least( \
            $2 - (SELECT count(*) FROM tasks WHERE status = 'computing' AND account = turns.account), \
@@ -74,30 +74,19 @@ const LEASE_QUEUED: &str = "WITH found AS ( \
        UPDATE turns SET turn = nextval('turn_numbers') FROM passing \
        WHERE turns.account = passing.account AND turns.model = passing.model) ";
 
-/// Slots that may claim the same tasks: those of one node, or of any when no node has a limit of its own.
-struct Group<'a> {
-    slots: Vec<&'a Slot>,
-    /// The places of these slots among all.
-    places: Vec<usize>,
-}
-
-impl Group<'_> {
-    fn nodes(&self, from: usize) -> Vec<&str> {
-        self.slots.iter().skip(from).map(|slot| &*slot.node).collect()
-    }
-}
-
-fn groups<'a>(slots: &'a [Slot], known: &BTreeSet<String>) -> Vec<Group<'a>> {
-    let mut groups: BTreeMap<(&[String], u32, Option<&str>), Group<'a>> = BTreeMap::new();
+/// The places of slots that may claim the same tasks: those of one node, or of any when no node has a limit of its own.
+fn groups(slots: &[Slot], known: &BTreeSet<String>) -> Vec<Vec<usize>> {
+    let mut groups: BTreeMap<(&[String], u32, Option<&str>), Vec<usize>> = BTreeMap::new();
     for (place, slot) in slots.iter().enumerate().filter(|(_, slot)| known.contains(&slot.node)) {
         let has_limit = slot.max_running < u32::MAX;
-        let group = groups
-            .entry((&slot.models, slot.max_running, has_limit.then_some(&*slot.node)))
-            .or_insert_with(|| Group { slots: Vec::new(), places: Vec::new() });
-        group.slots.push(slot);
-        group.places.push(place);
+        let group = (&*slot.models, slot.max_running, has_limit.then_some(&*slot.node));
+        groups.entry(group).or_default().push(place);
     }
     groups.into_values().collect()
+}
+
+fn nodes<'a>(slots: &[&'a Slot]) -> Vec<&'a str> {
+    slots.iter().map(|slot| &*slot.node).collect()
 }
 
 impl PostgresDatabase {
@@ -107,9 +96,9 @@ impl PostgresDatabase {
         rules: LeaseRules,
         now: Moment,
     ) -> Result<Vec<Claim>> {
-        let nodes: Vec<&str> = slots.iter().map(|slot| &*slot.node).collect();
+        let all_nodes = nodes(&slots.iter().collect::<Vec<_>>());
         let registered = "SELECT id FROM nodes WHERE id = ANY ($1)";
-        let known: Vec<String> = read!(self, |db| all(db, registered, &[&nodes], column))?;
+        let known: Vec<String> = read!(self, |db| all(db, registered, &[&all_nodes], column))?;
         let known: BTreeSet<String> = known.into_iter().collect();
         let unleased = |slot: &Slot| match known.contains(&slot.node) {
             true => Claim::NoTask,
@@ -117,12 +106,13 @@ impl PostgresDatabase {
         };
         let mut claims: Vec<Claim> = slots.iter().map(unleased).collect();
         let mut is_any_leased = false;
-        for group in groups(slots, &known) {
+        for places in groups(slots, &known) {
+            let group: Vec<&Slot> = places.iter().map(|place| &slots[*place]).collect();
             let mut leases = Vec::new();
             let claimed = self.claim_group(&group, rules, now, &mut leases).await;
             is_any_leased |= !leases.is_empty();
-            for (place, lease) in group.places.iter().zip(leases) {
-                claims[*place] = Claim::Leased(lease);
+            for (place, lease) in places.into_iter().zip(leases) {
+                claims[place] = Claim::Leased(lease);
             }
             match claimed {
                 // What is leased has to reach its slot, whatever fails after it.
@@ -138,34 +128,29 @@ impl PostgresDatabase {
 
     async fn claim_group(
         &self,
-        group: &Group<'_>,
+        slots: &[&Slot],
         rules: LeaseRules,
         now: Moment,
         leases: &mut Vec<Lease>,
     ) -> Result<()> {
-        self.claim_expired(group, rules, now, leases).await?;
-        while leases.len() < group.slots.len() {
-            let before = leases.len();
-            self.claim_queued(group, rules, now, leases).await?;
-            if leases.len() == before {
+        leases.extend(self.claim_expired(slots, rules, now).await?);
+        while leases.len() < slots.len() {
+            let queued = self.claim_queued(&slots[leases.len()..], rules, now).await?;
+            if queued.is_empty() {
                 break;
             }
+            leases.extend(queued);
         }
         Ok(())
     }
 
     /// Leases tasks whose lease has expired. Those that were leased too often, and come before them, fail.
-    async fn claim_expired(
-        &self,
-        group: &Group<'_>,
-        rules: LeaseRules,
-        now: Moment,
-        leases: &mut Vec<Lease>,
-    ) -> Result<()> {
-        let wanted = i64::try_from(group.slots.len()).unwrap_or(i64::MAX);
-        let models = &*group.slots[0].models;
+    async fn claim_expired(&self, slots: &[&Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Lease>> {
+        let wanted = i64::try_from(slots.len()).unwrap_or(i64::MAX);
+        let models = &*slots[0].models;
         let most = wanted.saturating_mul(EXPIRED_PER_SLOT);
         let expired_before = rules.expired_before(now);
+        let until = now.after(rules.length);
         loop {
             let expired: Vec<(Expired, i64)> =
                 read!(self, |db| all(db, EXPIRED, &[&models, &expired_before, &most], |row| {
@@ -179,62 +164,42 @@ impl PostgresDatabase {
                         break;
                     }
                 } else {
-                    let until = now.after(rules.length);
                     self.fail_or_postpone(task, not_survived(*attempts), expired_before, until, now).await?;
                 }
             }
             if claimable > 0 {
-                let nodes = group.nodes(0);
-                let until = now.after(rules.length);
                 let sql = format!("{LEASE_EXPIRED}{LEASED}");
-                let leased = statement!(self, |db| all(
+                return statement!(self, |db| all(
                     db,
                     &sql,
-                    &[&models, &now, &rules.attempts, &wanted, &nodes, &until, &expired_before],
+                    &[&models, &now, &rules.attempts, &wanted, &nodes(slots), &until, &expired_before],
                     lease,
-                ))?;
-                leases.extend(leased);
+                ));
             }
             // There may be more behind those that have failed.
-            let may_be_more = claimable == 0 && expired.len() as u64 == most.unsigned_abs();
-            if !may_be_more {
-                return Ok(());
+            if (expired.len() as u64) < most.unsigned_abs() {
+                return Ok(Vec::new());
             }
         }
     }
 
     /// Leases queued tasks of the accounts whose turn it is, to each as many as to the others.
-    async fn claim_queued(
-        &self,
-        group: &Group<'_>,
-        rules: LeaseRules,
-        now: Moment,
-        leases: &mut Vec<Lease>,
-    ) -> Result<()> {
-        let slot = group.slots[0];
+    async fn claim_queued(&self, slots: &[&Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Lease>> {
+        let slot = slots[0];
         let models = &*slot.models;
-        let free = group.slots.len() - leases.len();
-        let most = i64::try_from(free).unwrap_or(i64::MAX);
+        let most = i64::try_from(slots.len()).unwrap_or(i64::MAX);
         let (of_all, of_node) = (i64::from(rules.max_running), i64::from(slot.max_running));
         let turns: Vec<(AccountId, i64)> =
-            read!(self, |db| all(db, NEXT_TURNS, &[&models, &of_all, &slot.node, &of_node, &most], |row| {
-                Ok((row.get(0)?, row.get(2)?))
-            },))?;
+            read!(self, |db| all(db, NEXT_TURNS, &[&models, &of_all, &slot.node, &of_node, &most], pair))?;
         if turns.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let share = most / i64::try_from(turns.len()).unwrap_or(i64::MAX);
         let (accounts, tasks): (Vec<AccountId>, Vec<i64>) =
             turns.into_iter().map(|(account, may_run)| (account, share.max(1).min(may_run))).unzip();
-        let nodes = group.nodes(leases.len());
         let until = now.after(rules.length);
         let sql = format!("{LEASE_QUEUED}{LEASED}");
-        let leased =
-            statement!(
-                self,
-                |db| all(db, &sql, &[&accounts, &tasks, &models, &now, &nodes, &until], lease,)
-            )?;
-        leases.extend(leased);
-        Ok(())
+        let params: Params<'_> = &[&accounts, &tasks, &models, &now, &nodes(slots), &until];
+        statement!(self, |db| all(db, &sql, params, lease))
     }
 }

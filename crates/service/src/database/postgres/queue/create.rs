@@ -275,24 +275,14 @@ pub(super) async fn create_failed(
 ) -> Outcome {
     let message = task.insufficient(spendable);
     let detail = detail_of(&message);
+    let NewTask { id, account, model, version, publisher, price, input } = task;
     run(
         db,
         "WITH placed AS (UPDATE purses SET tasks = tasks + 1 WHERE account = $2 RETURNING tasks - 1 AS place) \
          INSERT INTO tasks (id, account, place, model, version, publisher, status, price, held_free, \
            held_balance, message, input, error, created_at, updated_at) \
          SELECT $1, $2, place, $3, $4, $5, 'failed', $6, 0, 0, $7, $8, $9, $10, $10 FROM placed",
-        &[
-            &task.id,
-            &task.account,
-            &task.model,
-            &task.version,
-            &task.publisher,
-            &task.price,
-            &message,
-            &task.input,
-            &detail,
-            &now,
-        ],
+        &[id, account, model, version, publisher, price, &message, input, &detail, &now],
     )
     .await?;
     Ok(())

@@ -7,7 +7,7 @@ use super::super::statements::Statements as _;
 use crate::Result;
 use crate::clock::Moment;
 use crate::database::records::column;
-use crate::ledger::{Movement, Purse, Reason};
+use crate::ledger::{Movement, Purse, Reason, Split};
 use crate::queue::{Created, InsufficientBalance, NewTask, Status, detail_of};
 
 pub(super) fn create(
@@ -35,7 +35,8 @@ pub(super) fn create(
         _ => (Status::Failed, Some(task.insufficient(purses.spendable()))),
     };
     let detail = message.as_deref().map(detail_of);
-    let held = split.unwrap_or_default();
+    let Split { free, balance } = split.unwrap_or_default();
+    let NewTask { id, account, model, version, publisher, price, input } = task;
     let next_place = "UPDATE accounts SET tasks = tasks + 1 WHERE id = ? RETURNING tasks - 1";
     let place: i64 = db.one(next_place, [task.account], column)?;
     db.run(
@@ -43,33 +44,21 @@ pub(super) fn create(
          held_balance, message, input, error, created_at, updated_at) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?14)",
         params![
-            task.id,
-            task.account,
-            place,
-            task.model,
-            task.version,
-            task.publisher,
-            status,
-            task.price,
-            held.free,
-            held.balance,
-            message,
-            task.input,
-            detail,
-            now,
+            id, account, place, model, version, publisher, status, price, free, balance, message, input,
+            detail, now,
         ],
     )?;
     if status == Status::Queued {
         db.run(
             "INSERT INTO turns SELECT ?1, ?2, coalesce((SELECT turn FROM turns WHERE account = ?1 LIMIT 1), \
              (SELECT max(turn) + 1 FROM turns), 1) WHERE true ON CONFLICT DO NOTHING",
-            params![task.account, task.model],
+            params![account, model],
         )?;
     }
-    let to = Some((task.account, Purse::Held));
-    for (purse, amount) in [(Purse::Free, held.free), (Purse::Balance, held.balance)] {
-        let from = Some((task.account, purse));
-        move_money(db, Movement { amount, from, to, reason: Reason::Reserve }, Some(&task.id), now)?;
+    let to = Some((*account, Purse::Held));
+    for (purse, amount) in [(Purse::Free, free), (Purse::Balance, balance)] {
+        let from = Some((*account, purse));
+        move_money(db, Movement { amount, from, to, reason: Reason::Reserve }, Some(id), now)?;
     }
     Ok(created)
 }

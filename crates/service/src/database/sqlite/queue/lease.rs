@@ -31,30 +31,27 @@ pub(in super::super) const EXPIRED: &str = "SELECT sequence, id, attempt - relea
      WHERE status = 'computing' AND lease_until < ?2 AND model IN (SELECT value FROM json_each(?1)) \
      ORDER BY lease_until LIMIT 1";
 
-/// Whether there may be a task for one of the slots.
-pub(super) fn is_there_work(db: &Connection, slots: &[Slot], rules: LeaseRules, now: Moment) -> Result<bool> {
-    for slot in distinct(slots) {
+/// The claims of the slots when there is no task for any of them; None when there may be one.
+pub(super) fn idle(
+    db: &Connection,
+    slots: &[Slot],
+    rules: LeaseRules,
+    now: Moment,
+) -> Result<Option<Vec<Claim>>> {
+    let mut without_task = Vec::new();
+    for slot in slots {
+        if without_task.contains(&what_it_finds(slot)) {
+            continue;
+        }
         let models = json(&slot.models);
         let turn = params![models, rules.max_running, slot.node, slot.max_running];
-        if db.is_there(NEXT_TURN, turn)?
-            || db.is_there(EXPIRED, params![models, rules.expired_before(now)])?
-        {
-            return Ok(true);
+        let expired = params![models, rules.expired_before(now)];
+        if db.is_there(NEXT_TURN, turn)? || db.is_there(EXPIRED, expired)? {
+            return Ok(None);
         }
+        without_task.push(what_it_finds(slot));
     }
-    Ok(false)
-}
-
-/// One of the slots that may claim the same tasks.
-fn distinct(slots: &[Slot]) -> impl Iterator<Item = &Slot> {
-    let mut seen = Vec::new();
-    slots.iter().filter(move |slot| {
-        let is_new = !seen.contains(&what_it_finds(slot));
-        if is_new {
-            seen.push(what_it_finds(slot));
-        }
-        is_new
-    })
+    slots.iter().map(|slot| no_task(db, slot)).collect::<Result<_>>().map(Some)
 }
 
 /// What decides which tasks a slot may claim: only the local node has a limit of its own.
@@ -66,30 +63,22 @@ pub(super) fn claim(db: &Connection, slots: &[Slot], rules: LeaseRules, now: Mom
     let mut without_task = Vec::new();
     let mut claims = Vec::new();
     for slot in slots {
-        let is_known = is_known(db, slot)?;
-        let lease = match is_known && !without_task.contains(&what_it_finds(slot)) {
-            true => claim_one(db, slot, rules, now)?,
-            false => None,
-        };
-        claims.push(match lease {
-            Some(lease) => Claim::Leased(lease),
-            None if is_known => {
-                without_task.push(what_it_finds(slot));
-                Claim::NoTask
+        let mut claim = no_task(db, slot)?;
+        if matches!(claim, Claim::NoTask) && !without_task.contains(&what_it_finds(slot)) {
+            match claim_one(db, slot, rules, now)? {
+                Some(lease) => claim = Claim::Leased(lease),
+                None => without_task.push(what_it_finds(slot)),
             }
-            None => Claim::UnknownNode,
-        });
+        }
+        claims.push(claim);
     }
     Ok(claims)
 }
 
 /// The claim of a slot for which there is no task.
-pub(super) fn no_task(db: &Connection, slot: &Slot) -> Result<Claim> {
-    Ok(if is_known(db, slot)? { Claim::NoTask } else { Claim::UnknownNode })
-}
-
-fn is_known(db: &Connection, slot: &Slot) -> Result<bool> {
-    Ok(db.is_there("SELECT 1 FROM nodes WHERE id = ?", [&slot.node])?)
+fn no_task(db: &Connection, slot: &Slot) -> Result<Claim> {
+    let is_known = db.is_there("SELECT 1 FROM nodes WHERE id = ?", [&slot.node])?;
+    Ok(if is_known { Claim::NoTask } else { Claim::UnknownNode })
 }
 
 fn claim_one(db: &Connection, slot: &Slot, rules: LeaseRules, now: Moment) -> Result<Option<Lease>> {
