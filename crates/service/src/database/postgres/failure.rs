@@ -191,15 +191,13 @@ fn error_of(cause: &tokio_postgres::Error) -> Error {
 
 /// Works on any connection; again on another one, as far as an interrupted attempt may be repeated.
 macro_rules! attempt {
-    ($work_kind:ident, $database:expr, |$db:ident| $work:expr) => {{
-        let mut attempts = $crate::database::postgres::failure::Attempts::of(
-            $crate::database::postgres::failure::Work::$work_kind,
-        );
+    ($work_kind:ident, $database:expr, |$connection:ident| $work:expr) => {{
+        use $crate::database::postgres::failure::{Attempts, Failure, Work};
+        let mut attempts = Attempts::of(Work::$work_kind);
         loop {
             let attempt = async {
-                let connection = $database.connection().await?;
-                let $db = &connection;
-                $work.await
+                let $connection = $database.connection().await?;
+                Ok::<_, Failure>($work)
             };
             if let Some(done) = attempts.judge(attempt.await).await {
                 break done;
@@ -208,40 +206,38 @@ macro_rules! attempt {
     }};
 }
 
-/// Reads, which can always be repeated.
+/// Reads, or writes what is the same when it is done twice: both can always be repeated.
 macro_rules! read {
     ($database:expr, |$db:ident| $work:expr) => {
-        $crate::database::postgres::failure::attempt!(IsUndone, $database, |$db| $work)
+        $crate::database::postgres::failure::attempt!(IsUndone, $database, |connection| {
+            let $db = &connection;
+            $work.await?
+        })
     };
 }
 
 /// Writes by one statement, which commits by itself.
 macro_rules! statement {
     ($database:expr, |$db:ident| $work:expr) => {
-        $crate::database::postgres::failure::attempt!(IsInDoubt, $database, |$db| $work)
+        $crate::database::postgres::failure::attempt!(IsInDoubt, $database, |connection| {
+            let $db = &connection;
+            $work.await?
+        })
     };
 }
 
 /// Writes by several statements, all or none.
 macro_rules! transaction {
-    ($database:expr, |$tx:ident| $work:expr) => {{
-        let mut attempts = $crate::database::postgres::failure::Attempts::of(
-            $crate::database::postgres::failure::Work::IsUndone,
-        );
-        loop {
-            let attempt = async {
-                let mut connection = $database.connection().await?;
-                let transaction = connection.transaction().await?;
-                let $tx = &transaction;
-                let value = $work.await?;
-                transaction.commit().await.map_err($crate::database::postgres::failure::Failure::Commit)?;
-                Ok::<_, $crate::database::postgres::failure::Failure>(value)
-            };
-            if let Some(done) = attempts.judge(attempt.await).await {
-                break done;
-            }
-        }
-    }};
+    ($database:expr, |$tx:ident| $work:expr) => {
+        $crate::database::postgres::failure::attempt!(IsUndone, $database, |connection| {
+            let mut connection = connection;
+            let transaction = connection.transaction().await?;
+            let $tx = &transaction;
+            let value = $work.await?;
+            transaction.commit().await.map_err(Failure::Commit)?;
+            value
+        })
+    };
 }
 
 pub(super) use {attempt, read, statement, transaction};

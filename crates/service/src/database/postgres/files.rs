@@ -7,7 +7,7 @@ use deadpool_postgres::{GenericClient, Transaction};
 use tokio_postgres::types::ToSql;
 
 use super::PostgresDatabase;
-use super::failure::{Outcome, attempt, read, statement, transaction};
+use super::failure::{Outcome, read, statement, transaction};
 use super::movements::{lock, meter_storage};
 use super::statements::{all, first, is_there, one, page, run};
 use super::values::signed;
@@ -31,7 +31,7 @@ impl Files for PostgresDatabase {
     async fn add_target(&self, target: &Target) -> Result<()> {
         let Target { id, owner, payer, bucket, folder, key, mime, size, expires_at, .. } = target;
         // Done twice, it is done once.
-        attempt!(IsUndone, self, |db| run(
+        read!(self, |db| run(
             db,
             "INSERT INTO upload_targets (id, owner, payer, bucket, folder, key, mime, size, expires_at) \
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO NOTHING",
@@ -46,7 +46,7 @@ impl Files for PostgresDatabase {
 
     async fn void_target(&self, id: &str) -> Result<bool> {
         let void = "UPDATE upload_targets SET is_void = true WHERE id = $1 AND NOT is_used";
-        Ok(attempt!(IsUndone, self, |db| run(db, void, &[&id]))? > 0)
+        Ok(read!(self, |db| run(db, void, &[&id]))? > 0)
     }
 
     async fn is_of_another_payer(&self, bucket: &str, key: &str, payer: AccountId) -> Result<bool> {

@@ -3,7 +3,6 @@
 mod claim;
 pub(super) mod create;
 mod end;
-mod read;
 mod retention;
 
 use async_trait::async_trait;
@@ -11,11 +10,12 @@ use async_trait::async_trait;
 use super::PostgresDatabase;
 use super::failure::{read, statement, transaction};
 use super::nodes::register;
-use super::statements::{all, first, one, run};
+use super::statements::{Params, all, first, one, page, run};
+use super::values::signed;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::database::records::{column, pair};
+use crate::database::records::{self, column, pair};
 use crate::queue::{
     ABANDONED, Abandoned, Cancel, Claim, Created, End, Ending, InsufficientBalance, LeaseRules, LeaseState,
     NewTask, NodeEnd, Queue, Serving, Slot, Status, Task, TaskSummary,
@@ -42,7 +42,7 @@ impl Queue for PostgresDatabase {
     }
 
     async fn cancel(&self, account: AccountId, id: &str, now: Moment) -> Result<Cancel> {
-        if statement!(self, |db| end::cancel(db, account, id, now))? {
+        if statement!(self, |db| one(db, end::CANCEL, &[&id, &account, &now], column))? {
             return Ok(Cancel::Canceled);
         }
         let select = "SELECT status FROM tasks WHERE id = $1 AND account = $2";
@@ -51,15 +51,35 @@ impl Queue for PostgresDatabase {
     }
 
     async fn task(&self, account: AccountId, id: &str) -> Result<Option<Task>> {
-        read!(self, |db| read::task(db, account, id))
+        let select = "SELECT tasks.id, status, coalesce(cost, 0), message, input, input_format, output_format, output, \
+             error, tasks.created_at, updated_at, node \
+             FROM tasks JOIN versions ON versions.id = tasks.version WHERE tasks.id = $1 AND account = $2";
+        read!(self, |db| first(db, select, &[&id, &account], records::task))
     }
 
     async fn history(&self, account: AccountId, limit: u32, offset: u64) -> Result<(Vec<TaskSummary>, u64)> {
-        read!(self, |db| read::history(db, account, limit, offset))
+        // Places have no gaps, so a page is found by its first place however deep in the history it is, and the count
+        // is the next place less the first one. One statement, so that the count belongs to the page.
+        let select = "SELECT purses.tasks - first_place, page.* FROM purses LEFT JOIN LATERAL ( \
+               SELECT id, status, model, coalesce(cost, 0), created_at, updated_at, place FROM tasks \
+               WHERE tasks.account = purses.account AND place >= first_place + $2 ORDER BY place LIMIT $3 \
+             ) AS page ON true WHERE purses.account = $1 ORDER BY place";
+        // Beyond the largest place there is nothing, and the sum must not leave the range of integers.
+        let offset = signed(offset).min(i64::MAX / 2);
+        let limit = i64::from(limit);
+        read!(self, |db| page(db, select, &[&account, &offset, &limit], records::task_summary))
     }
 
     async fn serving(&self, model: &str, since: Moment) -> Result<Serving> {
-        read!(self, |db| read::serving(db, model, since))
+        // Consumers are found by a step in the index for each that has queued tasks, however many these are.
+        let select = "SELECT EXISTS (SELECT 1 FROM node_models JOIN nodes ON nodes.id = node_models.node \
+                        WHERE model = $1 AND seen_at >= $2), \
+                (SELECT count(*) FROM ( \
+                   SELECT account FROM turns WHERE model = $1 AND EXISTS ( \
+                     SELECT 1 FROM tasks WHERE status = 'in_queue' AND tasks.model = turns.model \
+                     AND tasks.account = turns.account) \
+                   UNION SELECT account FROM tasks WHERE status = 'computing' AND model = $1) AS consumers)";
+        read!(self, |db| one(db, select, &[&model, &since], records::serving))
     }
 
     async fn oldest_queued(&self) -> Result<Option<Moment>> {
@@ -71,7 +91,11 @@ impl Queue for PostgresDatabase {
     }
 
     async fn depths(&self) -> Result<Vec<(Status, u64)>> {
-        read!(self, |db| read::depths(db))
+        // Unfinished tasks alone: those that have ended would have to be counted one by one, or in a row that every
+        // transaction touches.
+        let select = "SELECT 'in_queue', count(*) FROM tasks WHERE status = 'in_queue' \
+             UNION ALL SELECT 'computing', count(*) FROM tasks WHERE status = 'computing'";
+        read!(self, |db| all(db, select, &[], pair))
     }
 
     async fn finish_and_claim(
@@ -137,7 +161,17 @@ impl Queue for PostgresDatabase {
     }
 
     async fn finish(&self, node: &str, task: &str, attempt: i64, end: &Ending, now: Moment) -> Result<bool> {
-        statement!(self, |db| end::finish(db, (node, task, attempt), end, now))
+        match end {
+            Ending::Output(output) => {
+                let values: Params<'_> = &[&task, &node, &attempt, output, &now];
+                statement!(self, |db| one(db, end::SUCCEED, values, column))
+            }
+            Ending::Error { message, detail } => {
+                let any_time: Option<Moment> = None;
+                let values: Params<'_> = &[&task, &node, &attempt, message, detail, &now, &any_time];
+                statement!(self, |db| one(db, end::FAIL, values, column))
+            }
+        }
     }
 
     async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState> {

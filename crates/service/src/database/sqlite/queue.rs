@@ -2,7 +2,6 @@
 
 mod create;
 pub(super) mod lease;
-mod read;
 mod retention;
 
 use async_trait::async_trait;
@@ -14,7 +13,7 @@ use super::statements::Statements as _;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::database::records::{RowFrom, column, pair, split};
+use crate::database::records::{self, RowFrom, column, pair, split};
 use crate::ledger::{Movement, Purse, Reason, Split};
 use crate::queue::{
     Abandoned, Cancel, Claim, Created, End, Ending, InsufficientBalance, LeaseRules, LeaseState, NewTask,
@@ -40,17 +39,43 @@ impl Queue for SqliteDatabase {
     }
 
     async fn task(&self, account: AccountId, id: &str) -> Result<Option<Task>> {
-        let id = id.to_owned();
-        self.read(move |db| read::task(db, account, &id)).await
+        let select = "SELECT tasks.id, status, coalesce(cost, 0), message, input, input_format, output_format, output, \
+             error, tasks.created_at, updated_at, node \
+             FROM tasks JOIN versions ON versions.id = tasks.version WHERE tasks.id = ? AND account = ?";
+        self.first(select, (id.to_owned(), account), records::task).await
     }
 
     async fn history(&self, account: AccountId, limit: u32, offset: u64) -> Result<(Vec<TaskSummary>, u64)> {
-        self.read(move |db| read::history(db, account, limit, offset)).await
+        // Places have no gaps, so a page is found by its first place however deep in the history it is, and the count
+        // is the next place less the first one.
+        self.read(move |db| {
+            // One transaction, so that the count belongs to the page.
+            let snapshot = db.unchecked_transaction()?;
+            let places = "SELECT first_place, tasks FROM accounts WHERE id = ?";
+            let (first, next): (i64, i64) = snapshot.one(places, [account], pair)?;
+            let select = "SELECT id, status, model, coalesce(cost, 0), created_at, updated_at FROM tasks \
+                 WHERE account = ? AND place >= ? ORDER BY place LIMIT ?";
+            let from = first.saturating_add_unsigned(offset);
+            let page = snapshot.all(select, params![account, from, limit], records::task_summary)?;
+            Ok((page, next.abs_diff(first)))
+        })
+        .await
     }
 
     async fn serving(&self, model: &str, since: Moment) -> Result<Serving> {
+        // Consumers are found by a step in the index for each, however many tasks they have.
+        let select = "SELECT EXISTS (SELECT 1 FROM node_models JOIN nodes ON nodes.id = node_models.node \
+                        WHERE model = ?1 AND seen_at >= ?2), \
+                (WITH RECURSIVE consumers (account) AS ( \
+                   SELECT min(account) FROM tasks \
+                   WHERE status IN ('in_queue', 'computing') AND model = ?1 \
+                   UNION ALL SELECT (SELECT min(account) FROM tasks \
+                     WHERE status IN ('in_queue', 'computing') AND model = ?1 \
+                     AND tasks.account > consumers.account) \
+                   FROM consumers WHERE consumers.account IS NOT NULL) \
+                 SELECT count(account) FROM consumers)";
         let model = model.to_owned();
-        self.read(move |db| read::serving(db, &model, since)).await
+        self.read(move |db| Ok(db.one(select, params![model, since], records::serving)?)).await
     }
 
     async fn oldest_queued(&self) -> Result<Option<Moment>> {

@@ -1,16 +1,14 @@
 //! Ending tasks, each in one statement: nothing happens unless the task is still what the caller believes.
 
-use deadpool_postgres::GenericClient;
 use rusqlite::types::FromSqlResult;
 
 use super::super::PostgresDatabase;
-use super::super::failure::{Outcome, statement};
+use super::super::failure::statement;
 use super::super::statements::{one, run};
 use crate::Result;
-use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::{Row, column, triple};
-use crate::queue::{Ending, detail_of};
+use crate::queue::detail_of;
 
 /// A task whose lease has expired, with what it must still be when it is failed for that.
 pub(super) struct Expired {
@@ -50,7 +48,8 @@ macro_rules! release {
     };
 }
 
-const CANCEL: &str = concat!(
+/// Cancels a task that is still queued.
+pub(super) const CANCEL: &str = concat!(
     "WITH ended AS (UPDATE tasks SET status = 'canceled', updated_at = $3 \
      WHERE id = $1 AND account = $2 AND status = 'in_queue'",
     returning!(),
@@ -59,7 +58,7 @@ const CANCEL: &str = concat!(
 
 /// Fails a task by its node; or without it, with the moment $7 before which its lease has to have expired: then the node
 /// has lost the lease, as if the task had gone to another one.
-const FAIL: &str = concat!(
+pub(super) const FAIL: &str = concat!(
     "WITH ended AS (UPDATE tasks SET status = 'failed', message = $4, error = $5, updated_at = $6, \
        lease_until = NULL, attempt = attempt + ($7::bigint IS NOT NULL)::int \
      WHERE id = $1 AND status = 'computing' AND node = $2 AND attempt = $3 \
@@ -70,7 +69,7 @@ const FAIL: &str = concat!(
 
 /// Pays what the task holds to the publisher of its model. From now on its outputs stay until they are old, also when
 /// the task is deleted.
-const SUCCEED: &str = concat!(
+pub(super) const SUCCEED: &str = concat!(
     "WITH ended AS (UPDATE tasks SET status = 'success', cost = price, output = $4, updated_at = $5, \
        lease_until = NULL \
      WHERE id = $1 AND status = 'computing' AND node = $2 AND attempt = $3",
@@ -90,32 +89,6 @@ const SUCCEED: &str = concat!(
          SELECT publisher, 'earnings', held_free + held_balance FROM ended WHERE held_free + held_balance > 0) \
      SELECT count(*) > 0 FROM ended"
 );
-
-/// Cancels a task that is still queued; false when there is none.
-pub(super) async fn cancel(
-    db: &impl GenericClient,
-    account: AccountId,
-    id: &str,
-    now: Moment,
-) -> Outcome<bool> {
-    one(db, CANCEL, &[&id, &account, &now], column).await
-}
-
-/// Ends the task if the lease (node, task, attempt) is the latest one and still runs.
-pub(super) async fn finish(
-    db: &impl GenericClient,
-    (node, task, attempt): (&str, &str, i64),
-    ending: &Ending,
-    now: Moment,
-) -> Outcome<bool> {
-    match ending {
-        Ending::Output(output) => one(db, SUCCEED, &[&task, &node, &attempt, &output, &now], column).await,
-        Ending::Error { message, detail } => {
-            let any_time: Option<Moment> = None;
-            one(db, FAIL, &[&task, &node, &attempt, &message, &detail, &now, &any_time], column).await
-        }
-    }
-}
 
 impl PostgresDatabase {
     /// Fails a task, if its lease expired before a moment and is still the latest one. One whose money cannot be moved,
