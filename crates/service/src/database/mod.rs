@@ -1,5 +1,6 @@
 //! The seam between the service and its database: traits, each written down by the part of the service that
-//! needs it. An engine is a folder here that implements them all and passes `conformance`.
+//! needs it. An engine is a folder here that implements them all and passes `conformance`; what is the same in each
+//! (records, lists, audits, refunds) is written once beside them.
 
 mod audits;
 mod cache;

@@ -95,11 +95,25 @@ impl Files for PostgresDatabase {
         owner: AccountId,
         folder: &str,
         category: Option<&str>,
-        page: u64,
+        number: u64,
         page_size: u32,
     ) -> Result<(Vec<StoredFile>, u64)> {
-        let offset = page.saturating_sub(1).saturating_mul(u64::from(page_size));
-        read!(self, |db| files(db, owner, (folder, category), offset, page_size))
+        // In the order in which files were stored. One statement, so that the count belongs to the page; and one for each
+        // of the indexes, in which the offset is counted before any row is read.
+        let of_category = if category.is_some() { "AND category = $3" } else { "" };
+        let sql = format!(
+            "SELECT total, id, bucket, listed.folder, key, mime, size, created_at FROM ( \
+               SELECT coalesce(sum(files), 0)::bigint AS total FROM folder_usage \
+               WHERE owner = $1 AND folder = $2 AND ($3::text IS NULL OR category = $3)) AS counted \
+             LEFT JOIN ( \
+               SELECT objects.* FROM objects JOIN ( \
+                 SELECT sequence FROM objects WHERE owner = $1 AND folder = $2 {of_category} \
+                 ORDER BY sequence LIMIT $4 OFFSET $5) AS page USING (sequence)) AS listed ON true \
+             ORDER BY sequence"
+        );
+        let limit = i64::from(page_size);
+        let offset = signed(number.saturating_sub(1).saturating_mul(u64::from(page_size)));
+        read!(self, |db| page(db, &sql, &[&owner, &folder, &category, &limit, &offset], stored_file))
     }
 
     async fn usage(&self, owner: AccountId) -> Result<Usage> {
@@ -142,31 +156,6 @@ impl Files for PostgresDatabase {
         let known: Vec<String> = read!(self, |db| all(db, known, &[&blobs], column))?;
         Ok(known.into_iter().collect())
     }
-}
-
-/// A page in the order in which files were stored, and how many there are in all: one statement, so that the count
-/// belongs to the page.
-async fn files(
-    db: &impl GenericClient,
-    owner: AccountId,
-    (folder, category): (&str, Option<&str>),
-    offset: u64,
-    limit: u32,
-) -> Outcome<(Vec<StoredFile>, u64)> {
-    // The offset is counted in an index, before any row is read. One statement for each of the indexes.
-    let of_category = if category.is_some() { "AND category = $3" } else { "" };
-    let sql = format!(
-        "SELECT total, id, bucket, listed.folder, key, mime, size, created_at FROM ( \
-           SELECT coalesce(sum(files), 0)::bigint AS total FROM folder_usage \
-           WHERE owner = $1 AND folder = $2 AND ($3::text IS NULL OR category = $3)) AS counted \
-         LEFT JOIN ( \
-           SELECT objects.* FROM objects JOIN ( \
-             SELECT sequence FROM objects WHERE owner = $1 AND folder = $2 {of_category} \
-             ORDER BY sequence LIMIT $4 OFFSET $5) AS page USING (sequence)) AS listed ON true \
-         ORDER BY sequence"
-    );
-    let (limit, offset) = (i64::from(limit), signed(offset));
-    page(db, &sql, &[&owner, &folder, &category, &limit, &offset], stored_file).await
 }
 
 async fn is_of_another_payer(

@@ -76,7 +76,7 @@ const LEASE_QUEUED: &str = "WITH found AS ( \
 
 /// The places of slots that may claim the same tasks: those of one node, or of any when no node has a limit of its own.
 fn groups(slots: &[Slot], known: &BTreeSet<String>) -> Vec<Vec<usize>> {
-    let mut groups: BTreeMap<(&[String], u32, Option<&str>), Vec<usize>> = BTreeMap::new();
+    let mut groups = BTreeMap::<_, Vec<usize>>::new();
     for (place, slot) in slots.iter().enumerate().filter(|(_, slot)| known.contains(&slot.node)) {
         let has_limit = slot.max_running < u32::MAX;
         let group = (&*slot.models, slot.max_running, has_limit.then_some(&*slot.node));
