@@ -10,7 +10,7 @@ use super::values::Json;
 use crate::accounts::{Account, KeptKey, Scope};
 use crate::admin::{KeyOverview, ModelOverview, NodeOverview, TaskDetail, TaskOverview};
 use crate::catalog::{Format, Model, ModelSummary, Published, Version};
-use crate::ledger::{Meter, Purses, Split};
+use crate::ledger::{Meter, Split};
 use crate::nodes::NodeKey;
 use crate::object_storage::{Object, StoredFile, Target, Usage};
 use crate::queue::{Lease, Serving, Task, TaskSummary};
@@ -81,7 +81,6 @@ records! {
     lease -> Lease: task model input input_format output_format attempt;
     serving -> Serving: serving consumers;
     split -> Split: free balance;
-    purses -> Purses: balance free held debt earnings revenue;
     meter -> Meter: stored_bytes byte_seconds gib_seconds metered_at;
     key_overview -> KeyOverview: key created_at revoked_at;
     model_overview -> ModelOverview: model publisher name price visibility is_official is_verified is_playground

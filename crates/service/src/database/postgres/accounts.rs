@@ -7,11 +7,11 @@ use tokio_postgres::types::ToSql;
 use super::PostgresDatabase;
 use super::changes::Change;
 use super::failure::{Outcome, read, statement, transaction};
-use super::movements::{lock, meter_storage};
+use super::movements::{lock, meter_storage, read_purses};
 use super::statements::{all, first, is_there, one, run};
 use crate::accounts::{Account, AccountId, Accounts, KeptKey, NewAccount};
 use crate::clock::Moment;
-use crate::database::records::{RowFrom, account, column, key_of_account, purses};
+use crate::database::records::{RowFrom, account, column, key_of_account};
 use crate::ledger::Purses;
 use crate::{Error, Result};
 
@@ -38,7 +38,7 @@ impl Accounts for PostgresDatabase {
                  sum(amount) FILTER (WHERE purse = 'revenue') AS more_revenue \
                FROM purse_changes GROUP BY account) AS changes ON changes.account = accounts.id ORDER BY id";
         read!(self, |db| all(db, select, &[], |row| {
-            Ok((account(row)?, purses(&RowFrom { first: 5, row })?))
+            Ok((account(row)?, read_purses(&RowFrom { first: 5, row })?))
         }))
     }
 

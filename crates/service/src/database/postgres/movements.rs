@@ -1,13 +1,14 @@
 //! Moving money inside a transaction, and metering what is stored.
 
 use deadpool_postgres::Transaction;
+use rusqlite::types::FromSqlResult;
 
 use super::failure::Outcome;
 use super::statements::{first, one, run};
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::database::records::{self, column, meter};
+use crate::database::records::{Row, RowFrom, column, meter, triple};
 use crate::ledger::{Meter, Money, Movement, Purse, Purses, Side};
 
 /// Locks the purses of accounts, always in the same order, so that transactions wait for each other in no circle.
@@ -25,12 +26,18 @@ const PURSES: &str = "SELECT balance, free, held, debt, \
        WHERE purse_changes.account = purses.account AND purse = 'revenue'), 9223372036854775807)::bigint \
      FROM purses WHERE account = $1";
 
+pub(super) fn read_purses(row: &dyn Row) -> FromSqlResult<Purses> {
+    let (balance, free, held) = triple(row)?;
+    let (debt, earnings, revenue) = triple(&RowFrom { first: 3, row })?;
+    Ok(Purses { balance, free, held, debt, earnings, revenue })
+}
+
 /// The contents of an account's purses.
 pub(super) async fn purses(
     db: &impl deadpool_postgres::GenericClient,
     account: AccountId,
 ) -> Outcome<Purses> {
-    Ok(first(db, PURSES, &[&account], records::purses).await?.unwrap_or_default())
+    Ok(first(db, PURSES, &[&account], read_purses).await?.unwrap_or_default())
 }
 
 /// Adds the rows of `purse_changes` that fulfil a condition to their purses; returns how many there were. What a purse
