@@ -105,10 +105,8 @@ pub(super) fn reading_more() -> Clients {
 /// Those that give the format a type of its own.
 pub(super) fn typing_format(format: Option<&str>) -> Clients {
     match format {
-        Some(
-            "int" | "uint" | "int8" | "int16" | "int32" | "int64" | "uint8" | "uint16" | "uint32" | "uint64",
-        ) => of(&[NUMBERS]),
-        Some("float" | "double") => of(&[NUMBERS]),
+        Some("int" | "int8" | "int16" | "int32" | "int64") => of(&[NUMBERS]),
+        Some("uint" | "uint8" | "uint16" | "uint32" | "uint64" | "float" | "double") => of(&[NUMBERS]),
         Some("decimal") => of(&[&["Go", "Java", "PHP", "Ruby", "datamodel-code-generator"]]),
         Some("date-time" | "date") => of(&[OPENAPI_GENERATOR, PYTHON, NEWTYPES]),
         Some("uuid") => of(&[PYTHON, NEWTYPES, &["Java", "Python", "Rust"]]),

@@ -18,41 +18,35 @@ const TEXTS: [&str; 5] = ["title", "description", "example", "examples", "extern
 
 impl Comparison {
     pub(super) fn property_collisions(&mut self, old: &Node<'_>, new: &Node<'_>) {
-        let names = |schema: &Node<'_>| -> Vec<String> { schema.keys().map(str::to_owned).collect() };
         let clients = of(&[OPENAPI_GENERATOR, PROGENITOR, OWN, &["openapi-python-client"]]);
         for (added, other) in new_collisions(&names(old), &names(new)) {
-            self.collision(clients.clone(), &new.place.at(&added), ("property", &added, &other));
+            self.collision(clients.clone(), &new.place.at(added), ("property", added, other));
         }
     }
 
     pub(super) fn parameter_collisions(&mut self, old: &[&str], new: &[&str], place: &Place) {
         let clients = of(&[OPENAPI_GENERATOR, PROGENITOR, OWN, &["openapi-python-client"]]);
-        let [old, new] = [old, new].map(|names| names.iter().map(ToString::to_string).collect::<Vec<_>>());
-        for (added, other) in new_collisions(&old, &new) {
-            self.collision(clients.clone(), place, ("parameter", &added, &other));
+        for (added, other) in new_collisions(old, new) {
+            self.collision(clients.clone(), place, ("parameter", added, other));
         }
     }
 
     pub(super) fn schema_collisions(&mut self, old: &Node<'_>, new: &Node<'_>) {
-        let names = |schemas: &Node<'_>| -> Vec<String> { schemas.keys().map(str::to_owned).collect() };
         let mut clients = with_named_types();
         clients.insert("hey-api");
         for (added, other) in new_collisions(&names(old), &names(new)) {
-            self.collision(clients.clone(), &new.place.at(&added), ("schema", &added, &other));
+            self.collision(clients.clone(), &new.place.at(added), ("schema", added, other));
         }
     }
 
     pub(super) fn word_collisions(&mut self, old: &Node<'_>, new: &Node<'_>) {
-        let names = |schema: &Node<'_>| -> Vec<String> {
-            words(schema).items().filter_map(|word| word_name(schema, &word)).collect()
-        };
         let mut clients = of(&[OWN]);
         if new.has("enum") {
             clients.extend(naming_words());
             clients.extend(PROGENITOR);
         }
-        for (added, other) in new_collisions(&names(old), &names(new)) {
-            self.collision(clients.clone(), &words(new).place, ("word", &added, &other));
+        for (added, other) in new_collisions(&word_names(old), &word_names(new)) {
+            self.collision(clients.clone(), &words(new).place, ("word", added, other));
         }
     }
 
@@ -64,15 +58,8 @@ impl Comparison {
 
     /// `operationId`s: methods are named after them.
     pub(super) fn operation_collisions(&mut self, old: &[Node<'_>], new: &[Node<'_>]) {
-        let ids = |operations: &[Node<'_>]| -> Vec<String> {
-            operations
-                .iter()
-                .filter_map(|operation| operation.text("operationId"))
-                .map(str::to_owned)
-                .collect()
-        };
         let (old_ids, new_ids) = (ids(old), ids(new));
-        let count = |ids: &[String], id: &str| ids.iter().filter(|other| *other == id).count();
+        let count = |ids: &[&str], id: &str| ids.iter().filter(|other| **other == id).count();
         for operation in new {
             let Some(id) = operation.text("operationId") else { continue };
             let uses = count(&new_ids, id);
@@ -86,12 +73,12 @@ impl Comparison {
         let mut clients = with_named_types();
         clients.insert("hey-api");
         for (added, other) in new_collisions(&old_ids, &new_ids) {
-            let Some(operation) = new.iter().find(|node| node.text("operationId") == Some(&added)) else {
+            let Some(operation) = new.iter().find(|node| node.text("operationId") == Some(added)) else {
                 continue;
             };
-            self.about(Some(&added));
+            self.about(Some(added));
             let place = operation.place.at("operationId");
-            self.collision(clients.clone(), &place, ("operationId", &added, &other));
+            self.collision(clients.clone(), &place, ("operationId", added, other));
         }
     }
 
@@ -124,17 +111,29 @@ impl Comparison {
 }
 
 /// The names that came beside another one with the same name in generated code, each with that one.
-fn new_collisions(old: &[String], new: &[String]) -> Vec<(String, String)> {
+fn new_collisions<'a>(old: &[&str], new: &[&'a str]) -> Vec<(&'a str, &'a str)> {
     let mut found = Vec::new();
     for (index, added) in new.iter().enumerate().filter(|(_, name)| !old.contains(name)) {
-        let is_other = |(at, other): &(usize, &String)| {
+        let is_other = |(at, other): &(usize, &&str)| {
             *other != added && (*at < index || old.contains(other)) && collide(added, other)
         };
         if let Some((_, other)) = new.iter().enumerate().find(is_other) {
-            found.push((added.clone(), other.clone()));
+            found.push((*added, *other));
         }
     }
     found
+}
+
+fn names<'a>(members: &Node<'a>) -> Vec<&'a str> {
+    members.keys().collect()
+}
+
+fn word_names<'a>(schema: &Node<'a>) -> Vec<&'a str> {
+    words(schema).items().filter_map(|word| word_name(schema, &word)).collect()
+}
+
+fn ids<'a>(operations: &[Node<'a>]) -> Vec<&'a str> {
+    operations.iter().filter_map(|operation| operation.text("operationId")).collect()
 }
 
 fn collide(name: &str, other: &str) -> bool {

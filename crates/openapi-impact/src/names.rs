@@ -127,8 +127,8 @@ fn varname<'a>(schema: &Node<'a>, word: &Node<'_>) -> Option<&'a str> {
 }
 
 /// The name of a word in generated code, before its case is converted.
-pub(super) fn word_name(schema: &Node<'_>, word: &Node<'_>) -> Option<String> {
-    varname(schema, word).or_else(|| word.value.as_str()).map(str::to_owned)
+pub(super) fn word_name<'a>(schema: &Node<'a>, word: &Node<'a>) -> Option<&'a str> {
+    varname(schema, word).or_else(|| word.value.as_str())
 }
 
 /// Generators give objects and enumerations a type of their own.

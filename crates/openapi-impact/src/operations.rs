@@ -118,40 +118,35 @@ impl Comparison {
 
     /// Calls that the service makes: their requests are received, their responses are sent.
     fn callbacks(&mut self, old: &Node<'_>, new: &Node<'_>) {
-        let calls = |callbacks: &Node<'_>| -> BTreeMap<String, String> {
-            let all = callbacks.members().flat_map(|(name, callback)| {
-                let urls = callback.resolved().keys().collect::<Vec<_>>();
-                urls.into_iter().map(move |url| (format!("{name} {url}"), name.to_owned()))
-            });
-            all.collect()
-        };
-        let (old_calls, new_calls) = (calls(old), calls(new));
-        for (call, name) in &old_calls {
-            if !new_calls.contains_key(call) {
-                self.breaks(
-                    &old.place.at(name),
-                    format!("the callback {call} is gone: code that waits for it breaks"),
-                );
+        for (name, ..) in side_by_side(old, new) {
+            let (was, is) = (old.at(name).resolved(), new.at(name).resolved());
+            for (url, was, is) in side_by_side(&was, &is) {
+                match (was, is) {
+                    (Some(was), Some(is)) => self.calls(&format!("{name} {url}"), url, &was, &is),
+                    (Some(_), None) => {
+                        let message =
+                            format!("the callback {name} {url} is gone: code that waits for it breaks");
+                        self.breaks(&old.place.at(name), message);
+                    }
+                    (None, Some(_)) => {
+                        self.allows(&new.place.at(name), format!("the callback {name} {url} is new"));
+                    }
+                    (None, None) => {}
+                }
             }
         }
-        for (call, name) in new_calls.iter().filter(|(call, _)| !old_calls.contains_key(*call)) {
-            self.allows(&new.place.at(name), format!("the callback {call} is new"));
-        }
-        for (name, was, is) in side_by_side(old, new) {
-            let (Some(was), Some(is)) = (was, is) else { continue };
-            for (url, was, is) in side_by_side(&was.resolved(), &is.resolved()) {
-                let (Some(was), Some(is)) = (was, is) else { continue };
-                let (was, is) = (was.resolved(), is.resolved());
-                for method in METHODS {
-                    match (Operation::new(&was, url, method), Operation::new(&is, url, method)) {
-                        (Some(was), Some(is)) => self.callback(&was, &is),
-                        (None, None) => {}
-                        _ => {
-                            let message =
-                                format!("the callback {name} {url} has another method: its receiver breaks");
-                            self.breaks(&is.place, message);
-                        }
-                    }
+    }
+
+    /// The calls of a callback, one for each method.
+    fn calls(&mut self, name: &str, url: &str, old: &Node<'_>, new: &Node<'_>) {
+        let (old, new) = (old.resolved(), new.resolved());
+        for method in METHODS {
+            match (Operation::new(&old, url, method), Operation::new(&new, url, method)) {
+                (Some(was), Some(is)) => self.callback(&was, &is),
+                (None, None) => {}
+                _ => {
+                    let message = format!("the callback {name} has another method: its receiver breaks");
+                    self.breaks(&new.place, message);
                 }
             }
         }
