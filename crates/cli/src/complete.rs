@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use clap::Parser;
-use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use inferstore::Client;
 use inferstore::types::{ModelListRequest, ModelVersioning, TaskRecord};
 
@@ -108,18 +108,8 @@ fn files(current: &OsStr) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy();
     let at = current.find("=@").map_or(0, |at| at + 2);
     let (prefix, typed) = current.split_at(at);
-    let (folder, name) = typed.rsplit_once('/').map_or(("", typed), |(folder, name)| (folder, name));
-    let read = if folder.is_empty() { std::fs::read_dir(".") } else { std::fs::read_dir(folder) };
-    let mut found = Vec::new();
-    for entry in read.into_iter().flatten().flatten() {
-        let file = entry.file_name().to_string_lossy().into_owned();
-        if file.starts_with(name) && (!file.starts_with('.') || name.starts_with('.')) {
-            let slash = if folder.is_empty() { "" } else { "/" };
-            let end = if entry.path().is_dir() { "/" } else { "" };
-            found.push(CompletionCandidate::new(format!("{prefix}{folder}{slash}{file}{end}")));
-        }
-    }
-    found
+    let found = PathCompleter::any().complete(OsStr::new(typed)).into_iter();
+    found.map(|file| file.add_prefix(prefix)).collect()
 }
 
 fn candidates(words: Vec<Word>, current: &OsStr) -> Vec<CompletionCandidate> {

@@ -15,7 +15,7 @@ use crate::exit;
 pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;
 
 /// A failure of a command.
-#[derive(Debug)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Failure {
     pub(crate) code: u8,
     /// What failed, in one line, or one line for each input.
@@ -32,14 +32,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(code: u8, headline: impl Into<String>) -> Self {
-        Self {
-            code,
-            headline: headline.into(),
-            hint: None,
-            context: Vec::new(),
-            data: Vec::new(),
-            json: None,
-        }
+        Self { code, headline: headline.into(), ..Self::default() }
     }
 
     /// Of the command line or a setting.

@@ -3,6 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jaq_core::data::JustLut;
+use jaq_core::load::{Arena, File, Loader};
+use jaq_core::{Compiler, Ctx, Vars, unwrap_valr};
+use jaq_json::{Val, read};
 use serde_json::value::RawValue;
 
 use crate::failure::{Failure, Result};
@@ -11,17 +15,15 @@ use crate::table::painted;
 /// What begins a new line when JSON is indented.
 const INDENT: &str = "  ";
 
-/// A piece of JSON text.
-enum Token<'a> {
-    /// One of `{}[],:`.
-    Mark(char),
-    /// A text, a number or a word.
-    Scalar(&'a str),
+/// JSON without line breaks, which stand only between its values.
+pub(crate) fn on_one_line(json: &str) -> String {
+    json.lines().map(str::trim).collect()
 }
 
-/// The pieces of a JSON text that is valid.
-fn tokens(json: &str) -> Vec<Token<'_>> {
-    let mut tokens = Vec::new();
+/// JSON with a value on each line, colored if asked.
+pub(crate) fn indented(json: &str, has_color: bool) -> String {
+    let mut text = String::new();
+    let mut depth: usize = 0;
     let mut rest = json.trim_start();
     while let Some(first) = rest.chars().next() {
         let length = match first {
@@ -29,12 +31,41 @@ fn tokens(json: &str) -> Vec<Token<'_>> {
             '"' => end_of_text(rest),
             _ => rest.find(|c: char| c.is_ascii_whitespace() || ",:]}".contains(c)).unwrap_or(rest.len()),
         };
-        let (token, after) = rest.split_at(length.max(first.len_utf8()));
-        let is_mark = length == 1 && "{}[],:".contains(first);
-        tokens.push(if is_mark { Token::Mark(first) } else { Token::Scalar(token) });
+        let (token, after) = rest.split_at(length);
         rest = after.trim_start();
+        match first {
+            '{' | '[' => {
+                text.push(first);
+                if !rest.starts_with(['}', ']']) {
+                    depth += 1;
+                    new_line(&mut text, depth);
+                }
+            }
+            '}' | ']' => {
+                let is_empty = text.ends_with(['{', '[']);
+                if !is_empty {
+                    depth = depth.saturating_sub(1);
+                    new_line(&mut text, depth);
+                }
+                text.push(first);
+            }
+            ',' => {
+                text.push(first);
+                new_line(&mut text, depth);
+            }
+            ':' => text.push_str(": "),
+            _ => {
+                let style = match first {
+                    '"' if rest.starts_with(':') => "1;34",
+                    '"' => "32",
+                    'n' => "2",
+                    _ => "36",
+                };
+                text.push_str(&painted(&visible(token), style, has_color));
+            }
+        }
     }
-    tokens
+    text
 }
 
 /// The length of the quoted text at the beginning.
@@ -47,61 +78,6 @@ fn end_of_text(text: &str) -> usize {
         }
     }
     text.len()
-}
-
-/// JSON without the white space between its values, so that it fits on a line.
-pub(crate) fn on_one_line(json: &str) -> String {
-    let text = |token| match token {
-        Token::Mark(mark) => mark.to_string(),
-        Token::Scalar(text) => text.to_owned(),
-    };
-    tokens(json).into_iter().map(text).collect()
-}
-
-/// JSON with a value on each line, colored if asked.
-pub(crate) fn indented(json: &str, has_color: bool) -> String {
-    let tokens = tokens(json);
-    let mut text = String::new();
-    let mut depth: usize = 0;
-    for (place, token) in tokens.iter().enumerate() {
-        let next = tokens.get(place + 1);
-        match token {
-            Token::Mark(mark @ ('{' | '[')) => {
-                text.push(*mark);
-                if !matches!(next, Some(Token::Mark('}' | ']'))) {
-                    depth += 1;
-                    new_line(&mut text, depth);
-                }
-            }
-            Token::Mark(mark @ ('}' | ']')) => {
-                let is_empty = place > 0 && matches!(tokens.get(place - 1), Some(Token::Mark('{' | '[')));
-                if !is_empty {
-                    depth = depth.saturating_sub(1);
-                    new_line(&mut text, depth);
-                }
-                text.push(*mark);
-            }
-            Token::Mark(',') => {
-                text.push(',');
-                new_line(&mut text, depth);
-            }
-            Token::Mark(mark) => {
-                text.push(*mark);
-                text.push(' ');
-            }
-            Token::Scalar(scalar) => {
-                let is_name = matches!(next, Some(Token::Mark(':')));
-                let style = match scalar.chars().next() {
-                    Some('"') if is_name => "1;34",
-                    Some('"') => "32",
-                    Some('n') => "2",
-                    _ => "36",
-                };
-                text.push_str(&painted(&visible(scalar), style, has_color));
-            }
-        }
-    }
-    text
 }
 
 fn new_line(text: &mut String, depth: usize) {
@@ -160,21 +136,15 @@ pub(crate) fn check_fields(fields: &[String], known: &BTreeSet<&str>) -> Result 
         .with_hint(format!("the fields are: {}", known.join(", "))))
 }
 
-#[cfg(feature = "jq")]
-type Filter = jaq_core::Filter<jaq_core::data::JustLut<jaq_json::Val>>;
+type Filter = jaq_core::Filter<JustLut<Val>>;
 
-#[cfg(feature = "jq")]
 fn wrong(expression: &str, problem: &str) -> Failure {
     Failure::usage(format!("the jq expression {expression:?} cannot be used: {problem}"))
         .with_hint("such as --jq '.records[].task_id'; see the manual of jq")
 }
 
 /// The program of a jq expression. It fails on input that does not fit, too.
-#[cfg(feature = "jq")]
 pub(crate) fn compiled(expression: &str) -> Result<Filter> {
-    use jaq_core::Compiler;
-    use jaq_core::load::{Arena, File, Loader};
-
     let definitions = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
     let functions = jaq_core::funs().chain(jaq_std::funs()).chain(jaq_json::funs());
     let arena = Arena::default();
@@ -188,33 +158,17 @@ pub(crate) fn compiled(expression: &str) -> Result<Filter> {
 }
 
 /// The values that a jq expression makes of the JSON; texts without quotes, as `jq -r` prints them.
-#[cfg(feature = "jq")]
 pub(crate) fn filtered(json: &str, expression: &str) -> Result<Vec<String>> {
-    use jaq_core::{Ctx, Vars, data, unwrap_valr};
-    use jaq_json::{Val, read};
-
     let failed = |error: &dyn std::fmt::Display| wrong(expression, &error.to_string());
     let filter = compiled(expression)?;
     let input = read::parse_single(json.as_bytes()).map_err(|error| failed(&error))?;
-    let context = Ctx::<data::JustLut<Val>>::new(&filter.lut, Vars::new([]));
+    let context = Ctx::<JustLut<Val>>::new(&filter.lut, Vars::new([]));
     let mut values = Vec::new();
     for value in filter.id.run((context, input)).map(unwrap_valr) {
         let value = value.map_err(|error| failed(&error))?.to_string();
         values.push(serde_json::from_str::<String>(&value).unwrap_or(value));
     }
     Ok(values)
-}
-
-#[cfg(not(feature = "jq"))]
-pub(crate) fn filtered(_: &str, expression: &str) -> Result<Vec<String>> {
-    compiled(expression).map(|()| Vec::new())
-}
-
-#[cfg(not(feature = "jq"))]
-pub(crate) fn compiled(_: &str) -> Result {
-    Err(Failure::usage("this command was built without the feature `jq`").with_hint(
-        "pipe --json into jq, or build the command with: cargo install --path crates/cli --features jq",
-    ))
 }
 
 #[cfg(test)]
@@ -225,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_record_goes_onto_one_line_and_keeps_its_texts() {
-        assert_eq!(on_one_line(RECORD), r#"{"a b":1.50,"c":"x \" y\\","d":[]}"#);
+        assert_eq!(on_one_line(RECORD), r#"{"a b": 1.50,"c": "x \" y\\", "d": [ ]}"#);
     }
 
     #[test]
@@ -256,7 +210,6 @@ mod tests {
         assert_eq!(unknown.as_deref(), Some("the fields are: a b, c, d, documented"));
     }
 
-    #[cfg(feature = "jq")]
     #[test]
     fn a_jq_expression_prints_texts_without_quotes() {
         let values =

@@ -27,7 +27,6 @@ mod settings;
 mod table;
 mod time;
 mod values;
-#[cfg(feature = "show")]
 mod view;
 
 use std::ffi::OsString;

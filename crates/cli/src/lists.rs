@@ -36,17 +36,17 @@ async fn page<T>(
 ) -> Result<Listed<T>> {
     let page = fetch.await?;
     let payload = session.payload();
-    let texts = payload.as_ref().and_then(|payload| serde_json::from_str::<Payload>(payload.get()).ok());
+    let texts = serde_json::from_str::<Payload>(&payload).ok();
     let texts = texts.and_then(|payload| payload.records).unwrap_or_default();
     let texts = texts.into_iter().map(|text| text.to_string());
     Ok(Listed {
         records: page.records.into_iter().zip(texts).collect(),
         total: page.total,
-        page: payload.map(|payload| payload.to_string()),
+        page: Some(payload).filter(|payload| !payload.is_empty()),
     })
 }
 
-/// At most `limit` records from an offset on. Ends at an empty page, or at the total of the service.
+/// At most `limit` records from an offset on.
 pub(crate) async fn range<T, Fetched>(
     session: &Session,
     first: u64,
@@ -57,21 +57,8 @@ where
     Fetched: Future<Output = Result<Page<T>, Error>>,
 {
     let size = |left: u64| u32::try_from(left).unwrap_or(MAX_PAGE).min(MAX_PAGE);
-    let mut listed = page(session, fetch(first, size(limit))).await?;
-    loop {
-        let read = listed.records.len() as u64;
-        if read == 0 || read >= limit || listed.total.is_some_and(|total| first.saturating_add(read) >= total)
-        {
-            return Ok(listed);
-        }
-        let next = page(session, fetch(first.saturating_add(read), size(limit - read))).await?;
-        if next.records.is_empty() {
-            return Ok(listed);
-        }
-        listed.page = None;
-        listed.total = next.total;
-        listed.records.extend(next.records);
-    }
+    pages(session, first, limit, move |read| Some(fetch(first.saturating_add(read), size(limit - read))))
+        .await
 }
 
 /// At most `limit` records from an offset on, of a list that is read by the number of a page and its size.
@@ -85,28 +72,50 @@ where
     Fetched: Future<Output = Result<Page<T>, Error>>,
 {
     let size = u32::try_from(limit).unwrap_or(MAX_PAGE).clamp(1, MAX_PAGE);
-    let number = offset / u64::from(size) + 1;
     let skipped = offset % u64::from(size);
-    let mut listed = page(session, fetch(number, size)).await?;
-    let wanted = usize::try_from(skipped.saturating_add(limit)).unwrap_or(usize::MAX);
-    for number in number + 1.. {
-        let read = listed.records.len() as u64;
-        let is_last = read == 0 || !read.is_multiple_of(u64::from(size));
-        let end = (number - 1) * u64::from(size);
-        if is_last || listed.records.len() >= wanted || listed.total.is_some_and(|total| end >= total) {
-            break;
-        }
-        let next = page(session, fetch(number, size)).await?;
+    let first = offset - skipped;
+    let wanted = skipped.saturating_add(limit);
+    // A page that is not full is the last one.
+    let is_full = move |read: u64| read.is_multiple_of(u64::from(size));
+    let number = move |read: u64| (first + read) / u64::from(size) + 1;
+    let mut listed =
+        pages(session, first, wanted, move |read| is_full(read).then(|| fetch(number(read), size))).await?;
+    if skipped > 0 || listed.records.len() as u64 > wanted {
         listed.page = None;
-        if next.records.is_empty() {
-            break;
-        }
-        listed.records.extend(next.records);
-    }
-    if skipped > 0 || listed.records.len() > wanted {
-        listed.page = None;
-        listed.records.truncate(wanted);
+        listed.records.truncate(usize::try_from(wanted).unwrap_or(usize::MAX));
         listed.records.drain(..usize::try_from(skipped).unwrap_or(0).min(listed.records.len()));
+    }
+    Ok(listed)
+}
+
+/// Records from page to page, each fetched by how many were read before, until there are `limit`. Ends at an empty
+/// page, or at the total of the service.
+async fn pages<T, Fetched>(
+    session: &Session,
+    first: u64,
+    limit: u64,
+    fetch: impl Fn(u64) -> Option<Fetched>,
+) -> Result<Listed<T>>
+where
+    Fetched: Future<Output = Result<Page<T>, Error>>,
+{
+    let mut listed = Listed { records: Vec::new(), total: None, page: None };
+    while let Some(fetched) = fetch(listed.records.len() as u64) {
+        let next = page(session, fetched).await?;
+        if listed.records.is_empty() {
+            listed = next;
+        } else if next.records.is_empty() {
+            break;
+        } else {
+            listed.page = None;
+            listed.total = next.total;
+            listed.records.extend(next.records);
+        }
+        let read = listed.records.len() as u64;
+        if read == 0 || read >= limit || listed.total.is_some_and(|total| first.saturating_add(read) >= total)
+        {
+            break;
+        }
     }
     Ok(listed)
 }

@@ -70,35 +70,18 @@ fn arguments<'a>(text: &mut String, arguments: impl Iterator<Item = &'a Arg>) {
 }
 
 fn line(argument: &Arg) -> String {
-    let value = argument
-        .get_value_names()
-        .filter(|_| argument.get_action().takes_values())
-        .map(|names| names.iter().map(|name| format!("<{name}>")).collect::<Vec<_>>().join(" "));
-    let name = match (argument.get_short(), argument.get_long()) {
-        (Some(short), Some(long)) => format!("-{short}, --{long}"),
-        (None, Some(long)) => format!("--{long}"),
-        (Some(short), None) => format!("-{short}"),
-        (None, None) => String::new(),
-    };
-    let form = [Some(name).filter(|name| !name.is_empty()), value]
-        .into_iter()
-        .flatten()
-        .collect::<Vec<_>>()
-        .join(" ");
+    let short = argument.get_short().map(|short| format!("-{short}, ")).unwrap_or_default();
+    let form = format!("{short}{argument}");
     let mut meaning = argument.get_help().map(ToString::to_string).unwrap_or_default();
-    let words: Vec<String> = argument
-        .get_possible_values()
-        .iter()
-        .filter(|_| argument.get_action().takes_values())
-        .map(|value| format!("`{}`", value.get_name()))
-        .collect();
-    if !words.is_empty() {
-        let _ = write!(meaning, ": {}", words.join(", "));
-    }
-    let defaults: Vec<_> =
-        argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
-    if !defaults.is_empty() && argument.get_action().takes_values() {
-        let _ = write!(meaning, " (default: `{}`)", defaults.join(" "));
+    if argument.get_action().takes_values() {
+        let words = argument.get_possible_values();
+        let words: Vec<String> = words.iter().map(|value| format!("`{}`", value.get_name())).collect();
+        if !words.is_empty() {
+            let _ = write!(meaning, ": {}", words.join(", "));
+        }
+        for default in argument.get_default_values() {
+            let _ = write!(meaning, " (default: `{}`)", default.display());
+        }
     }
     format!("| `{}` | {} |", cell(&form), cell(&meaning))
 }

@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use clap::ValueEnum;
+use clap::{ColorChoice, ValueEnum};
 use inferstore::types::TaskDetail;
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 
 use crate::environment::Environment;
 use crate::exit;
@@ -52,27 +51,20 @@ pub(crate) struct Report {
 
 impl Report {
     /// Of one thing.
-    pub(crate) fn of_one(table: Table, payload: Option<Box<RawValue>>, quiet: impl Into<String>) -> Self {
-        let json = payload.map(|payload| payload.to_string()).unwrap_or_default();
-        Self { table, json, quiet: vec![quiet.into()], ..Self::default() }
+    pub(crate) fn of_one(table: Table, json: impl ToString, quiet: impl Into<String>) -> Self {
+        Self { table, json: json.to_string(), quiet: vec![quiet.into()], ..Self::default() }
+    }
+
+    /// Of a list that this command makes.
+    pub(crate) fn of_list(table: Table, records: Vec<String>, quiet: Vec<String>) -> Self {
+        let json = format!("[{}]", records.join(","));
+        Self { table, json, records: Some(records), quiet, ..Self::default() }
     }
 
     /// The report, whose records or payload are of this type.
     pub(crate) fn of_type<T: DeserializeOwned>(self) -> Self {
         Self { fields: fields::of::<T>(), ..self }
     }
-}
-
-/// When output has color.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ColorChoice {
-    /// On a terminal, unless NO_COLOR is set; everywhere if CLICOLOR_FORCE is set
-    #[default]
-    Auto,
-    /// Always
-    Always,
-    /// Never
-    Never,
 }
 
 /// The options that decide what is written.
@@ -92,10 +84,7 @@ pub(crate) struct Output {
     stdout: Arc<Mutex<Box<dyn Write + Send + Sync>>>,
     is_closed: Arc<AtomicBool>,
     stderr: Arc<Mutex<Box<dyn Write + Send + Sync>>>,
-    pub(crate) format: Format,
-    fields: Vec<String>,
-    jq: Option<String>,
-    pub(crate) is_verbose: bool,
+    pub(crate) options: OutputOptions,
     /// Whether standard error is a terminal that shows progress.
     pub(crate) is_live: bool,
     stdout_look: Look,
@@ -110,6 +99,7 @@ impl Output {
         let has_color = |is_terminal: bool| match options.color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
+            // On a terminal, unless NO_COLOR is set; everywhere if CLICOLOR_FORCE is set.
             ColorChoice::Auto => !is_refused && (is_terminal || is_forced),
         };
         let stdout_look = Look {
@@ -118,16 +108,13 @@ impl Output {
             has_links: environment.stdout_is_terminal && has_color(true),
         };
         Self {
-            format: options.format,
-            fields: options.fields,
-            jq: options.jq,
-            is_verbose: options.is_verbose,
             is_live: environment.stderr_is_terminal && !is_dumb,
             stdout_look,
             stderr_has_color: has_color(environment.stderr_is_terminal),
             is_closed: Arc::default(),
             stdout: Arc::new(Mutex::new(std::mem::replace(&mut environment.stdout, Box::new(io::sink())))),
             stderr: Arc::new(Mutex::new(std::mem::replace(&mut environment.stderr, Box::new(io::sink())))),
+            options,
         }
     }
 
@@ -183,7 +170,7 @@ impl Output {
 
     /// Writes a report in the format that was asked for.
     pub(crate) fn report(&self, report: &Report) -> Result {
-        match self.format {
+        match self.options.format {
             Format::Table => {
                 let below = report.below.as_deref().map(printable_lines);
                 for part in [Some(self.drawn(&report.table)), below].into_iter().flatten() {
@@ -206,7 +193,7 @@ impl Output {
             }
             Format::Jsonl => {
                 let line = |record: &String| json::on_one_line(record) + "\n";
-                let lines = self.selected(report).and_then(|records| match self.jq {
+                let lines = self.selected(report).and_then(|records| match self.options.jq {
                     Some(_) => records.iter().map(|record| self.filtered(record)).collect(),
                     None => Ok(records.iter().map(line).collect()),
                 });
@@ -231,7 +218,7 @@ impl Output {
 
     /// Whether fields of the JSON were asked for.
     pub(crate) fn has_fields(&self) -> bool {
-        !self.fields.is_empty()
+        !self.options.fields.is_empty()
     }
 
     /// JSON: filtered if asked, indented on a terminal, and else as it is.
@@ -241,7 +228,7 @@ impl Output {
 
     /// The lines of the JSON, or of what the jq expression makes of it.
     fn filtered(&self, json: &str) -> Result<String> {
-        let Some(expression) = &self.jq else { return Ok(self.indented(json) + "\n") };
+        let Some(expression) = &self.options.jq else { return Ok(self.indented(json) + "\n") };
         let line = |value: String| if self.is_terminal() { printable(&value) } else { value } + "\n";
         Ok(json::filtered(json, expression)?.into_iter().map(line).collect())
     }
@@ -255,18 +242,22 @@ impl Output {
 
     /// Fails when the jq expression cannot be used.
     pub(crate) fn check_expression(&self) -> Result {
-        self.jq.as_deref().map_or(Ok(()), |expression| json::compiled(expression).map(drop))
+        self.options.jq.as_deref().map_or(Ok(()), |expression| json::compiled(expression).map(drop))
     }
 
     /// Fails when a field that was asked for is none of those that the report will have.
     pub(crate) fn check_fields(&self, documented: &[&str]) -> Result {
-        json::check_fields(&self.fields, &documented.iter().copied().collect())
+        json::check_fields(&self.options.fields, &documented.iter().copied().collect())
     }
 
     /// The records of a report, or its payload alone, with the fields that were asked for.
     fn selected(&self, report: &Report) -> Result<Vec<String>> {
         let records = records(report);
-        if self.has_fields() { json::select(&records, &self.fields, report.fields) } else { Ok(records) }
+        if self.has_fields() {
+            json::select(&records, &self.options.fields, report.fields)
+        } else {
+            Ok(records)
+        }
     }
 
     /// Whether standard output, or standard error, has color.
@@ -297,13 +288,13 @@ impl Output {
         if let Some(hint) = &failure.hint {
             self.to_stderr(&format!("{} {}\n", label("hint:", "1;36"), printable(hint)));
         }
-        if self.is_verbose {
+        if self.options.is_verbose {
             for line in &failure.context {
                 self.note(format!("  {line}"));
             }
         }
         // The failure is reported already.
-        if matches!(self.format, Format::Table | Format::Quiet) {
+        if matches!(self.options.format, Format::Table | Format::Quiet) {
             for line in &failure.data {
                 let _ = self.data(printable(line));
             }

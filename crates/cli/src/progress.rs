@@ -58,7 +58,7 @@ impl Progress {
     /// Begins to count the files of a batch.
     pub(crate) fn count(&mut self, total: usize) {
         if let Some(bars) = &self.bars {
-            let bar = bars.add(ProgressBar::new(total as u64).with_style(style(COUNT, false)));
+            let bar = bars.add(ProgressBar::new(total as u64).with_style(style(COUNT)));
             bar.enable_steady_tick(TURN);
             self.total = Some(bar);
         }
@@ -122,7 +122,7 @@ impl Progress {
             return;
         };
         let spinner = self.shown.entry(name.to_owned()).or_insert_with(|| {
-            let spinner = ProgressBar::new_spinner().with_style(style(SPINNER, true));
+            let spinner = ProgressBar::new_spinner().with_style(style(SPINNER));
             let spinner = match &self.total {
                 Some(total) => bars.insert_before(total, spinner),
                 None => bars.add(spinner),
@@ -150,7 +150,7 @@ impl Progress {
             self.output.note(printable(&format!("{verb} {name} ({})", size(total))));
             return;
         };
-        let bar = bars.add(ProgressBar::new(total).with_style(style(BAR, false)));
+        let bar = bars.add(ProgressBar::new(total).with_style(style(BAR)));
         bar.set_prefix(printable(name));
         self.shown.insert(name.to_owned(), bar);
     }
@@ -173,7 +173,7 @@ impl Drop for Progress {
     }
 }
 
-fn style(template: &str, is_spinner: bool) -> ProgressStyle {
-    let plain = if is_spinner { ProgressStyle::default_spinner } else { ProgressStyle::default_bar };
-    ProgressStyle::with_template(template).unwrap_or_else(|_| plain()).progress_chars("█▌ ")
+fn style(template: &str) -> ProgressStyle {
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    style.progress_chars("█▌ ")
 }

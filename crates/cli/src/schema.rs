@@ -26,7 +26,7 @@ pub(crate) fn table(version: &ModelVersioning) -> Table {
         ("SAMPLES", Fit::Shorten),
     ]);
     for (name, input) in ordered(version.input_format.as_ref()) {
-        let required = if is_required(input) { "yes" } else { "no" };
+        let required = if input.required == Some(true) { "yes" } else { "no" };
         table.add(["in".to_owned(), name.clone(), kind(input), required.to_owned(), samples(input)]);
     }
     for (name, output) in ordered(version.output_format.as_ref()) {
@@ -38,7 +38,7 @@ pub(crate) fn table(version: &ModelVersioning) -> Table {
 /// A command that runs the model, with a sample for every required input.
 pub(crate) fn example(id: &str, version: &ModelVersioning) -> String {
     let inputs = ordered(version.input_format.as_ref());
-    let words = inputs.into_iter().filter(|(_, input)| is_required(input)).map(|(name, input)| {
+    let words = inputs.into_iter().filter(|(_, input)| input.required == Some(true)).map(|(name, input)| {
         let value = match input.type_ {
             Some(DescriptorType::File) => "@FILE".to_owned(),
             _ => input.samples.iter().flatten().next().map_or("VALUE".to_owned(), |s| s.as_str().to_owned()),
@@ -46,11 +46,6 @@ pub(crate) fn example(id: &str, version: &ModelVersioning) -> String {
         format!(" {}", quoted(&format!("{name}={value}")))
     });
     format!("inferstore run {}{}", quoted(id), words.collect::<String>())
-}
-
-/// Whether a run is refused without it.
-fn is_required(input: &Descriptor) -> bool {
-    input.required == Some(true)
 }
 
 fn kind(descriptor: &Descriptor) -> String {

@@ -1,9 +1,10 @@
 //! Which service a command calls with which key: flags, then the environment, then profiles.
 
-use clap::Args;
+use std::io::{self, BufRead, BufReader, Read};
+
 use clap::builder::NonEmptyStringValueParser;
-use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client, PROFILE_VARIABLE, printed_key};
-use serde_json::value::RawValue;
+use clap::{Args, ColorChoice};
+use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client, ClientBuilder, PROFILE_VARIABLE, printed_key};
 
 use crate::complete;
 use crate::environment::Environment;
@@ -11,7 +12,7 @@ use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::keyring;
 use crate::last_response::{LastResponse, MAX_RESPONSE};
-use crate::output::{ColorChoice, Format, Output, OutputOptions};
+use crate::output::{Format, Output, OutputOptions};
 use crate::profiles::{self, Profile, Profiles};
 
 /// The options of every command.
@@ -82,11 +83,9 @@ impl Global {
 #[derive(Clone)]
 pub(crate) struct Key(pub(crate) String);
 
-impl std::str::FromStr for Key {
-    type Err = std::convert::Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Ok(Self(text.trim().to_owned()))
+impl From<&str> for Key {
+    fn from(text: &str) -> Self {
+        Self(text.trim().to_owned())
     }
 }
 
@@ -96,8 +95,8 @@ impl std::fmt::Debug for Key {
     }
 }
 
-/// The most that is read of a key.
-const MAX_KEY: u64 = 64 * 1024;
+/// The most that is read of a line: a key, or the answer to a question.
+const MAX_LINE: u64 = 64 * 1024;
 
 /// Everything that a command works with.
 pub(crate) struct Session {
@@ -107,60 +106,47 @@ pub(crate) struct Session {
     pub(crate) last_response: LastResponse,
 }
 
-/// A setting, and where it comes from.
-#[derive(Debug, Clone)]
-pub(crate) struct Setting<T> {
-    pub(crate) value: T,
+/// A setting, and where it comes from. It may be a key.
+pub(crate) struct Setting {
+    pub(crate) value: String,
     pub(crate) source: String,
 }
 
 /// The service that a command calls.
-#[derive(Debug, Clone)]
 pub(crate) struct Target {
-    pub(crate) base_url: Setting<String>,
-    pub(crate) api_key: Setting<Key>,
+    pub(crate) base_url: Setting,
+    pub(crate) api_key: Setting,
 }
 
 impl Session {
     /// A client of the service that flags, environment and profiles name.
     pub(crate) fn client(&self) -> Result<Client> {
         let Target { base_url, api_key } = self.target()?;
-        self.client_of(&base_url.value, &api_key.value.0)
+        self.client_of(&base_url.value, &api_key.value)
     }
 
     /// A client for batches, which waits so long for creates of an interrupted one.
     pub(crate) fn client_with_settle(&self, settle: std::time::Duration) -> Result<Client> {
         let Target { base_url, api_key } = self.target()?;
-        self.client_with(&base_url.value, &api_key.value.0, |builder| builder.create_settle_time(settle))
+        built(self.builder(&base_url.value, &api_key.value).create_settle_time(settle))
     }
 
     /// A client of this service. A wrong setting is an error of the command line.
     pub(crate) fn client_of(&self, base_url: &str, key: &str) -> Result<Client> {
-        self.client_with(base_url, key, |builder| builder)
+        built(self.builder(base_url, key))
     }
 
-    /// A client of this service with other options.
-    pub(crate) fn client_with(
-        &self,
-        base_url: &str,
-        key: &str,
-        options: impl FnOnce(inferstore::ClientBuilder) -> inferstore::ClientBuilder,
-    ) -> Result<Client> {
-        let builder = Client::builder(base_url, key)
+    fn builder(&self, base_url: &str, key: &str) -> ClientBuilder {
+        Client::builder(base_url, key)
             .configure_http(|http| http.user_agent(concat!("inferstore-cli/", env!("CARGO_PKG_VERSION"))))
             .allow_insecure_http(self.global.allow_insecure_http)
             .max_response_size(MAX_RESPONSE)
-            .middleware(self.last_response.clone());
-        options(builder).build().map_err(|error| {
-            let hint =
-                "the base URL looks like https://host/api/v1; --allow-insecure-http permits plain http";
-            Failure::from(error).with_code(exit::USAGE).with_hint(hint)
-        })
+            .middleware(self.last_response.clone())
     }
 
-    /// The payload of the last response, as the service wrote it.
-    pub(crate) fn payload(&self) -> Option<Box<RawValue>> {
-        self.last_response.take()
+    /// The payload of the last response, as the service wrote it; empty if there is none.
+    pub(crate) fn payload(&self) -> String {
+        self.last_response.take().map(|payload| payload.to_string()).unwrap_or_default()
     }
 
     /// The base URL and the key. A profile that a flag names comes before the environment.
@@ -199,12 +185,11 @@ impl Session {
             return Err(Failure::new(exit::KEY, format!("the API key of {} is empty", api_key.source))
                 .with_hint("`inferstore login` stores one"));
         }
-        let api_key = Setting { value: Key(api_key.value), source: api_key.source };
         Ok(Target { base_url, api_key })
     }
 
     /// The key of a profile.
-    pub(crate) fn key_of(&self, name: &str, profile: &Profile) -> Result<Setting<String>> {
+    pub(crate) fn key_of(&self, name: &str, profile: &Profile) -> Result<Setting> {
         if let Some(key) = &profile.api_key {
             return Ok(Setting { value: key.clone(), source: format!("the profile {name}") });
         }
@@ -219,12 +204,6 @@ impl Session {
             Failure::new(exit::KEY, headline).with_hint(hint)
         })?;
         Ok(Setting { value, source: format!("{place}, for the profile {name}") })
-    }
-
-    /// The base URL of flags and environment.
-    pub(crate) fn given_base_url(&self) -> Option<String> {
-        let flag = self.global.base_url.as_deref();
-        flag.or_else(|| self.environment.variable(BASE_URL_VARIABLE)).map(str::to_owned)
     }
 
     /// The name of the profile that a flag or the environment chooses.
@@ -256,13 +235,8 @@ impl Session {
             return Ok(None);
         }
         self.output.prompt(question);
-        let mut line = String::new();
-        std::io::BufRead::read_line(
-            &mut std::io::BufReader::with_capacity(1, &mut self.environment.stdin),
-            &mut line,
-        )
-        .map_err(|error| Failure::local_failure("standard input cannot be read", error))?;
-        Ok(Some(line.trim().to_owned()))
+        let line = self.read_line();
+        line.map(Some).map_err(|error| Failure::local_failure("standard input cannot be read", error))
     }
 
     /// Reads a secret: from the terminal without showing it, or a line of standard input.
@@ -271,16 +245,28 @@ impl Session {
         if self.environment.stdin_is_terminal {
             return Ok(rpassword::prompt_password(question).map_err(failed)?.trim().to_owned());
         }
+        self.read_line().map_err(failed)
+    }
+
+    /// A line of standard input, and nothing beyond it.
+    fn read_line(&mut self) -> io::Result<String> {
         let mut line = String::new();
-        let stdin = std::io::Read::take(&mut self.environment.stdin, MAX_KEY);
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(stdin), &mut line).map_err(failed)?;
+        let stdin = (&mut self.environment.stdin).take(MAX_LINE);
+        BufReader::with_capacity(1, stdin).read_line(&mut line)?;
         Ok(line.trim().to_owned())
     }
 }
 
+fn built(builder: ClientBuilder) -> Result<Client> {
+    builder.build().map_err(|error| {
+        let hint = "the base URL looks like https://host/api/v1; --allow-insecure-http permits plain http";
+        Failure::from(error).with_code(exit::USAGE).with_hint(hint)
+    })
+}
+
 /// The identifier of a key of this service, which is not secret; `…` for any other key.
-pub(crate) fn masked(key: &Key) -> String {
-    let id = key.0.strip_prefix("isk_").and_then(|rest| rest.split_once('_')).map(|(id, _)| id);
+pub(crate) fn masked(key: &str) -> String {
+    let id = key.strip_prefix("isk_").and_then(|rest| rest.split_once('_')).map(|(id, _)| id);
     id.map_or_else(|| "…".to_owned(), |id| format!("isk_{id}_…"))
 }
 

@@ -61,11 +61,11 @@ impl Table {
     }
 
     /// Names beside values; values that are absent are left out.
-    pub(crate) fn of_fields<const N: usize>(fields: [(&str, Option<String>); N]) -> Self {
+    pub(crate) fn of_fields<C: Into<Cell>, const N: usize>(fields: [(&str, Option<C>); N]) -> Self {
         let mut table = Self::default();
         for (name, value) in fields {
             if let Some(value) = value {
-                table.add([name.to_owned(), value]);
+                table.add([Cell::from(name), value.into()]);
             }
         }
         table
@@ -178,15 +178,9 @@ fn total(columns: &[(usize, usize)]) -> usize {
     widths + GAP.len() * columns.len().saturating_sub(1)
 }
 
-impl From<String> for Cell {
-    fn from(text: String) -> Self {
-        Self { text: printable(&text), ..Self::default() }
-    }
-}
-
-impl From<&str> for Cell {
-    fn from(text: &str) -> Self {
-        Self { text: printable(text), ..Self::default() }
+impl<T: AsRef<str>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self { text: printable(text.as_ref()), ..Self::default() }
     }
 }
 
@@ -209,8 +203,8 @@ impl Cell {
     }
 
     /// A text that warns.
-    pub(crate) fn warning(text: impl AsRef<str>) -> Self {
-        Self { style: Some("33"), ..Self::from(text.as_ref()) }
+    pub(crate) fn warning(text: &str) -> Self {
+        Self { style: Some("33"), ..Self::from(text) }
     }
 
     /// Another text for a terminal.

@@ -4,7 +4,7 @@ mod calls;
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use inferstore_service::{AdminClient, AdminError, Money};
 
 use crate::exit;
@@ -44,7 +44,19 @@ enum Command {
     #[command(subcommand)]
     Key(Key),
     /// Give an account money, or free credits
-    Credit(CreditArguments),
+    #[command(
+        after_help = "Examples:\n  inferstore admin credit lena 25.50\n  inferstore admin credit lena 5 --free"
+    )]
+    Credit {
+        /// The account
+        account: String,
+        /// The amount, exact to nine digits behind the point
+        #[arg(allow_negative_numbers = true)]
+        amount: Money,
+        /// Free credits, which are used first
+        #[arg(long)]
+        free: bool,
+    },
     /// Publish and list models, and change what they cost and who sees them
     #[command(subcommand)]
     Model(Model),
@@ -147,21 +159,7 @@ enum Key {
     },
 }
 
-/// Give an account money, or free credits
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  inferstore admin credit lena 25.50\n  inferstore admin credit lena 5 --free"
-)]
-struct CreditArguments {
-    /// The account
-    account: String,
-    /// The amount, exact to nine digits behind the point
-    #[arg(allow_negative_numbers = true)]
-    amount: Money,
-    /// Free credits, which are used first
-    #[arg(long)]
-    free: bool,
-}
+const YES_OR_NO: [&str; 2] = ["yes", "no"];
 
 /// Publish and list models, and change what they cost and who sees them
 #[derive(Debug, Subcommand)]
@@ -196,7 +194,8 @@ enum Model {
         /// The model
         model: String,
         /// Who sees it
-        visibility: SeenBy,
+        #[arg(value_parser = ["public", "private"])]
+        visibility: String,
     },
     /// Say that a model is verified to run on this service, or that it is not
     #[command(
@@ -206,7 +205,8 @@ enum Model {
         /// The model
         model: String,
         /// Whether it is
-        verified: YesNo,
+        #[arg(value_parser = YES_OR_NO)]
+        verified: String,
     },
     /// Say that a model belongs to the playground, or that it does not
     #[command(after_help = "Examples:\n  inferstore admin model playground edge-map yes")]
@@ -214,7 +214,8 @@ enum Model {
         /// The model
         model: String,
         /// Whether it does
-        playground: YesNo,
+        #[arg(value_parser = YES_OR_NO)]
+        playground: String,
     },
     /// Change what one run of a model costs; tasks that exist keep their price
     #[command(after_help = "Examples:\n  inferstore admin model price haze-removal 0.02")]
@@ -224,24 +225,6 @@ enum Model {
         /// The price of one run
         price: Money,
     },
-}
-
-/// Who sees a model.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum SeenBy {
-    /// Everyone
-    Public,
-    /// Its owner, and the members of the organization that owns it
-    Private,
-}
-
-/// Yes or no.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum YesNo {
-    /// It is so
-    Yes,
-    /// It is not so
-    No,
 }
 
 /// A part of a long list.

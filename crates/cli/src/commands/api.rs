@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use clap::Args;
-use inferstore::reqwest::Method;
+use inferstore::reqwest::{Method, Url};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -111,11 +111,12 @@ impl Request {
             fields.extend(paging.into_iter().map(|(name, value)| (name.to_owned(), value.to_string())));
         }
         if self.method == Method::GET {
-            let mut path = self.path.clone();
-            for (name, value) in fields {
-                path.push(if path.contains('?') { '&' } else { '?' });
-                path.push_str(&format!("{}={}", encoded(&name), encoded(&value)));
-            }
+            let joint = if self.path.contains('?') { '&' } else { '?' };
+            // The host stands for any: a query is encoded alike everywhere.
+            let query = Url::parse_with_params("http://host", fields).ok();
+            let query = query.as_ref().and_then(Url::query).filter(|query| !query.is_empty());
+            let path =
+                query.map_or_else(|| self.path.clone(), |query| format!("{}{joint}{query}", self.path));
             return Ok((path, self.body.clone()));
         }
         if fields.is_empty() {
@@ -151,20 +152,6 @@ impl Page {
         self.records += count;
         count > 0 && data["total"].as_u64().is_none_or(|total| self.records < total)
     }
-}
-
-/// A text as part of a query.
-fn encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                encoded.push(char::from(byte));
-            }
-            byte => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    encoded
 }
 
 fn read_body(given: &str, session: &mut Session) -> Result<Box<RawValue>> {

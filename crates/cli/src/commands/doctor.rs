@@ -65,8 +65,7 @@ pub(crate) async fn execute(_: &Arguments, session: &Session) -> Result {
         records.push(json!({"check": name, "ok": false, "detail": failure.headline}).to_string());
     }
     let quiet = checks.failed.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let json = format!("[{}]", records.join(","));
-    session.output.report(&Report { table, json, records: Some(records), quiet, ..Report::default() })?;
+    session.output.report(&Report::of_list(table, records, quiet))?;
     checks.failed.map_or(Ok(()), |(_, failure)| Err(failure))
 }
 
@@ -81,7 +80,7 @@ async fn run(checks: &mut Checks, session: &Session) -> Option<()> {
         (target, detail)
     });
     let target = checks.note("settings", target)?;
-    let client = session.client_of(&target.base_url.value, &target.api_key.value.0);
+    let client = session.client_of(&target.base_url.value, &target.api_key.value);
     let client = checks.note("address", client.map(|client| (client, "it is a base URL".to_owned())))?;
     let host = checks.note("DNS", resolve(client.base_url()).await)?;
     checks.note("connection", connect(&host).await)?;

@@ -386,13 +386,13 @@ async fn download(arguments: DownloadArguments, client: &Client, session: &Sessi
     let downloaded = save_to(download, &folder.join(&path), |event| progress.download(&name, event)).await?;
     progress.end();
     let shown = path.display().to_string();
-    let record = json!({"path": shown, "mime": downloaded.mime, "size": downloaded.size}).to_string();
+    let record = json!({"path": shown, "mime": downloaded.mime, "size": downloaded.size});
     let table = Table::of_fields([
         ("path", Some(shown.clone())),
         ("type", downloaded.mime.clone()),
         ("size", Some(size(downloaded.size))),
     ]);
-    session.output.report(&Report { table, json: record, quiet: vec![shown], ..Report::default() })
+    session.output.report(&Report::of_one(table, record, shown))
 }
 
 /// The last segment of the path of a URL, as far as it is fit to name a file.

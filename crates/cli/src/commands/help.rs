@@ -17,25 +17,22 @@ pub(crate) struct Arguments {
     words: Vec<String>,
 }
 
-/// The name of a topic, and its text.
-type Topic = (&'static str, fn() -> String);
-
-const TOPICS: [Topic; 3] = [("environment", environment), ("exit-codes", exit_codes), ("formats", formats)];
+const TOPICS: [&str; 3] = ["environment", "exit-codes", "formats"];
 
 pub(crate) fn execute(arguments: &Arguments, session: &Session) -> Result {
     let words: Vec<&str> = arguments.words.iter().map(String::as_str).collect();
-    if let [word] = words[..]
-        && let Some((_, text)) = TOPICS.iter().find(|(name, _)| *name == word)
-    {
-        return session.output.bytes(text().as_bytes());
+    match words[..] {
+        ["environment"] => return session.output.bytes(ENVIRONMENT.as_bytes()),
+        ["exit-codes"] => return session.output.data(format!("Exit codes:\n{}", exit::help().trim_end())),
+        ["formats"] => return session.output.bytes(FORMATS.as_bytes()),
+        _ => {}
     }
     let mut root = crate::command();
     root.build();
     let mut command = &mut root;
     for word in words {
         let known: Vec<String> = command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
-        let topics = TOPICS.iter().map(|(name, _)| *name);
-        let suggestion = did_you_mean(word, known.iter().map(String::as_str).chain(topics));
+        let suggestion = did_you_mean(word, known.iter().map(String::as_str).chain(TOPICS));
         command = command.find_subcommand_mut(word).ok_or_else(|| {
             Failure::usage(format!("there is no command or topic {word:?}"))
                 .with_hint(format!("{suggestion}`inferstore help` lists the commands"))
@@ -46,8 +43,7 @@ pub(crate) fn execute(arguments: &Arguments, session: &Session) -> Result {
     session.output.bytes(help.as_bytes())
 }
 
-fn environment() -> String {
-    "\
+const ENVIRONMENT: &str = "\
 Variables:
   INFERSTORE_BASE_URL  the address of the service, which ends in /api/v1
   INFERSTORE_API_KEY   the API key
@@ -69,16 +65,9 @@ Which setting is used:
 The key of a profile is sent to the service of the profile alone. It is in the keyring of the system, or in the file
 as \"api_key\"; \"key_command\": [\"pass\", \"show\", \"inferstore\"] in its place names a program that prints it.
 `inferstore status` shows what is used.
-"
-    .to_owned()
-}
+";
 
-fn exit_codes() -> String {
-    format!("Exit codes:\n{}", exit::help())
-}
-
-fn formats() -> String {
-    "\
+const FORMATS: &str = "\
 Formats:
   --format table   for people: a terminal gets what fits, a pipe gets everything [default]
   --format json    the data as the service wrote them, every digit; indented and colored on a terminal
@@ -90,6 +79,4 @@ Formats:
   --jq EXPRESSION  the JSON filtered by jq: --jq '.records[].task_id'
 
 Data go to standard output, everything else to standard error.
-"
-    .to_owned()
-}
+";

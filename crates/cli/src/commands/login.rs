@@ -1,7 +1,5 @@
 //! `inferstore login` and `inferstore logout`.
 
-use std::path::Path;
-
 use clap::Args;
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, CONFIG_VARIABLE, Error};
 
@@ -53,7 +51,8 @@ pub(crate) async fn execute(arguments: LoginArguments, mut session: Session) -> 
     // A profile that a flag names comes before the environment.
     let of_flag = session.global.profile.is_some().then(|| stored.clone()).flatten();
     let flag = arguments.url.or_else(|| session.global.base_url.clone()).or(of_flag);
-    let given = match flag.or_else(|| session.given_base_url()).or(stored) {
+    let variable = session.environment.variable(BASE_URL_VARIABLE).map(str::to_owned);
+    let given = match flag.or(variable).or(stored) {
         Some(url) => Some(url),
         None => session.ask(&format!("Address of the service [{DEFAULT_URL}]: "))?,
     };
@@ -179,28 +178,22 @@ async fn check_address(base_url: &str, session: &Session) -> Result {
     }
 }
 
-pub(crate) fn logout(_: &LogoutArguments, session: &Session) -> Result {
+/// Removes a profile and its key: the one that is named here, by a flag or by the environment, else the one in use.
+pub(crate) fn remove(name: Option<String>, session: &Session) -> Result {
     let path = profiles::path(&session.environment)?;
     let _lock = profiles::lock(&path);
-    let profiles = Profiles::read(&path)?;
-    let Some(name) = session.profile_name().or_else(|| profiles.current.clone()) else {
+    let mut profiles = Profiles::read(&path)?;
+    let named = name.or_else(|| session.profile_name());
+    let Some(name) = named.or_else(|| profiles.current.clone()) else {
         return Err(Failure::usage("no profile is in use").with_hint("`inferstore profile list` shows them"));
     };
-    remove(&name, profiles, &path, session)?;
-    session.output.report(&Report { quiet: vec![name], ..Report::default() })
-}
-
-/// Removes a profile and its key. The caller holds the lock of the profiles.
-pub(crate) fn remove(name: &str, mut profiles: Profiles, path: &Path, session: &Session) -> Result {
-    let Some(profile) = profiles.profiles.remove(name) else { return Err(profiles.unknown(name)) };
-    if profiles.current.as_deref() == Some(name) {
-        profiles.current = None;
-    }
-    profiles.write(path)?;
+    let Some(profile) = profiles.profiles.remove(&name) else { return Err(profiles.unknown(&name)) };
+    profiles.current = profiles.current.filter(|current| *current != name);
+    profiles.write(&path)?;
     session.output.note(format!("the profile {name} is removed"));
-    forget_key(&profile, name)?;
+    forget_key(&profile, &name)?;
     session.output.note("its key is removed");
-    Ok(())
+    session.output.report(&Report { quiet: vec![name], ..Report::default() })
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub(crate) fn execute(command: Command, session: Session) -> Result {
         Command::Reference(arguments) => reference::execute(&arguments, &session),
         Command::Version(arguments) => version::execute(&arguments, &session),
         Command::Help(arguments) => help::execute(&arguments, &session),
-        Command::Logout(arguments) => login::logout(&arguments, &session),
+        Command::Logout(login::LogoutArguments {}) => login::remove(None, &session),
         Command::Profile(command) => profile::execute(command, &session),
         Command::Model(model_init::Command::Init(arguments)) => model_init::execute(arguments, &session),
         Command::ModelWorker(arguments) => model_worker::execute(&arguments),

@@ -9,6 +9,7 @@ use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::output::Report;
 use crate::settings::Session;
+use crate::table::Table;
 
 /// Write a model of your own
 #[derive(Debug, Subcommand)]
@@ -59,6 +60,6 @@ pub(crate) fn execute(arguments: Arguments, session: &Session) -> Result {
         .note(format!("describe the model in {0}/model.json and write it in {0}/model.py", folder.display()));
     session.output.note(format!("then run it: inferstore node run {}", folder.display()));
     let quiet = folder.display().to_string();
-    let json = serde_json::json!({ "model": model, "folder": quiet }).to_string();
-    session.output.report(&Report { json, quiet: vec![quiet], ..Report::default() })
+    let json = serde_json::json!({ "model": model, "folder": quiet });
+    session.output.report(&Report::of_one(Table::default(), json, quiet))
 }

@@ -11,6 +11,7 @@ use inferstore::types::{
     self, Descriptor, DescriptorType, ModelFilter, ModelListRequest, ModelSort, ModelSummary,
 };
 use inferstore::{Client, Decimal, Error};
+use tokio::time::sleep;
 
 use crate::complete;
 use crate::failure::{Failure, Result, nearest};
@@ -98,25 +99,17 @@ pub(crate) struct OneModel {
 
 pub(crate) async fn execute(command: Command, session: &Session) -> Result {
     let client = &session.client()?;
-    match command {
-        Command::List(arguments) => list(arguments, client, session).await,
-        Command::Show(OneModel { id }) => found(show(&id, client, session).await, &id, client, session).await,
-        Command::Schema(OneModel { id }) => {
-            found(declared(&id, client, session).await, &id, client, session).await
-        }
-        Command::Cost(OneModel { id }) => found(cost(&id, client, session).await, &id, client, session).await,
-        Command::Serving(OneModel { id }) => {
-            found(serving(&id, client, session).await, &id, client, session).await
-        }
-        Command::Code(OneModel { id }) => code(&id, client, session).await,
-    }
-}
-
-/// The result of a call about a model, whose failure names the nearest model if there is none.
-async fn found(result: Result<Report, Error>, id: &str, client: &Client, session: &Session) -> Result {
-    match result {
+    let (report, id) = match command {
+        Command::List(arguments) => return list(arguments, client, session).await,
+        Command::Code(OneModel { id }) => return code(&id, client, session).await,
+        Command::Show(OneModel { id }) => (show(&id, client, session).await, id),
+        Command::Schema(OneModel { id }) => (declared(&id, client, session).await, id),
+        Command::Cost(OneModel { id }) => (cost(&id, client, session).await, id),
+        Command::Serving(OneModel { id }) => (serving(&id, client, session).await, id),
+    };
+    match report {
         Ok(report) => session.output.report(&report),
-        Err(error) => Err(explained(error, id, client).await),
+        Err(error) => Err(explained(error, &id, client).await),
     }
 }
 
@@ -198,41 +191,32 @@ async fn serving_of(models: &[&ModelSummary], client: &Client) -> BTreeMap<Strin
         let serving = client.model(model.id.as_str()).serving().await.ok()?.serving?;
         Some((model.id.to_string(), serving))
     });
-    let mut reads = std::pin::pin!(reads.buffer_unordered(MAX_CONCURRENT_READS));
-    let mut serving = BTreeMap::new();
     // The list only becomes clearer by it, so it does not wait long.
-    let _ = tokio::time::timeout(SERVING_TIMEOUT, async {
-        while let Some(model) = reads.next().await {
-            serving.extend(model);
-        }
-    })
-    .await;
-    serving
+    let reads = reads.buffer_unordered(MAX_CONCURRENT_READS).take_until(sleep(SERVING_TIMEOUT));
+    reads.filter_map(std::future::ready).collect().await
 }
 
 async fn show(id: &str, client: &Client, session: &Session) -> Result<Report, Error> {
     let model = client.model(id).get().await?;
-    let metadata = model.model_metadata.clone().unwrap_or_default();
-    let word = |flag: Option<bool>| flag.map(|flag| if flag { "yes" } else { "no" }.to_owned());
-    let mut table = Table::of_fields([
-        ("id", Some(model.id.to_string())),
-        ("name", model.name.clone()),
-        ("title", metadata.pretty_name.clone()),
-        ("description", model.description.clone()),
-        ("owner", model.username.clone()),
-        ("price", Some(amount(model.price.as_ref())).filter(|price| !price.is_empty())),
+    let metadata = model.model_metadata.unwrap_or_default();
+    let text = |text: Option<String>| text.map(Cell::from);
+    let word = |flag: Option<bool>| flag.map(|flag| Cell::from(if flag { "yes" } else { "no" }));
+    let table = Table::of_fields([
+        ("id", Some(Cell::from(model.id.as_str()))),
+        ("name", text(model.name)),
+        ("title", text(metadata.pretty_name)),
+        ("description", text(model.description)),
+        ("owner", text(model.username)),
+        ("price", text(model.price.map(|price| price.to_string()))),
         ("official", word(model.is_official)),
         ("verified", word(model.is_verified)),
-        ("visibility", model.visibility.as_ref().map(ToString::to_string)),
-        ("task", metadata.task.clone()),
-        ("license", metadata.license.clone()),
-        ("library", metadata.library.as_ref().map(|words| words.join(", "))),
+        ("visibility", text(model.visibility.map(|word| word.to_string()))),
+        ("task", text(metadata.task)),
+        ("license", text(metadata.license)),
+        ("library", text(metadata.library.map(|words| words.join(", ")))),
+        ("created", time::stamp(model.created_at.as_ref())),
+        ("updated", time::stamp(model.updated_at.as_ref())),
     ]);
-    for (name, stamp) in [("created", &model.created_at), ("updated", &model.updated_at)] {
-        if let Some(cell) = time::stamp(stamp.as_ref()) {
-            table.add([Cell::from(name), cell]);
-        }
-    }
     Ok(Report::of_one(table, session.payload(), model.id.to_string()).of_type::<types::ModelDetail>())
 }
 
@@ -241,7 +225,7 @@ async fn declared(id: &str, client: &Client, session: &Session) -> Result<Report
     let report = Report {
         table: schema::table(&version),
         below: Some(format!("\n{}", schema::example(id, &version))),
-        json: session.payload().map(|payload| payload.to_string()).unwrap_or_default(),
+        json: session.payload(),
         quiet: version.commit_hash.into_iter().collect(),
         ..Report::default()
     };
@@ -276,7 +260,7 @@ async fn code(id: &str, client: &Client, session: &Session) -> Result {
         Failure::new(crate::exit::FAILED, format!("no types can be written for {id}: {problem}"))
             .with_hint("the model runs without types: `inferstore run`, or Inputs in the client")
     })?;
-    match session.output.format {
+    match session.output.options.format {
         Format::Table | Format::Quiet => session.output.bytes(code.as_bytes()),
         Format::Json | Format::Jsonl => {
             session.output.data(serde_json::json!({"model_id": id, "rust": code}).to_string())

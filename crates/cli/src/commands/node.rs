@@ -67,8 +67,9 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
     let _ = log.try_init();
     let file = if arguments.path.is_dir() { arguments.path.join(SETTINGS) } else { arguments.path.clone() };
     let service = arguments.service.as_deref().map(str::parse).transpose();
-    let service = service.map_err(|error| usage(format!("--service is not a URL: {error}")))?;
-    let mut config = Config::read_for(&file, service.as_ref()).map_err(|error| usage(error.to_string()))?;
+    let service = service.map_err(|error| Failure::usage(format!("--service is not a URL: {error}")))?;
+    let mut config =
+        Config::read_for(&file, service.as_ref()).map_err(|error| Failure::usage(error.to_string()))?;
     prepare(&mut config, &arguments.python).await.map_err(|error| failed(error.to_string()))?;
 
     // Before a key is created, which is revoked at the end.
@@ -128,16 +129,13 @@ async fn admin(data: &Path) -> Result<AdminClient> {
 async fn create_key(admin: &mut AdminClient, name: &str, config: &Config) -> Result<String> {
     let models: Vec<&String> = config.models.keys().collect();
     let body = json!({ "name": name, "models": models }).to_string();
-    let created = admin
-        .call("POST", &["nodes", "keys"], Some(body))
-        .await
-        .map_err(|error| failed(error.to_string()))?;
+    let created = admin.call("POST", &["nodes", "keys"], Some(body)).await?;
     created["node_key"].as_str().map(str::to_owned).ok_or_else(|| failed("the response has no key"))
 }
 
 /// Publishes a model, or a new version of it.
 async fn publish(admin: &mut AdminClient, account: &str, file: &Path) -> Result<String> {
-    let unusable = |error: &dyn std::fmt::Display| usage(format!("{}: {error}", file.display()));
+    let unusable = |error: &dyn std::fmt::Display| Failure::usage(format!("{}: {error}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|error| unusable(&error))?;
     let spec: Value = serde_json::from_str(&text).map_err(|error| unusable(&error))?;
     let id = spec["id"].as_str().ok_or_else(|| unusable(&"a model has an id"))?;
@@ -148,22 +146,15 @@ async fn publish(admin: &mut AdminClient, account: &str, file: &Path) -> Result<
     });
     let version = admin.call("POST", &["models", id, "versions"], Some(formats.to_string())).await;
     // A model that cannot be published as new may be there.
-    version.map_err(|_| failed(first.to_string()))?;
+    version.map_err(|_| first)?;
     // What the file states holds from now on.
     let stated = ["price", "visibility"].map(|name| (name.to_owned(), spec[name].clone()));
     let change: Map<String, Value> = stated.into_iter().filter(|(_, value)| !value.is_null()).collect();
     if !change.is_empty() {
         let change = Value::Object(change).to_string();
-        admin
-            .call("PATCH", &["models", id], Some(change))
-            .await
-            .map_err(|error| failed(error.to_string()))?;
+        admin.call("PATCH", &["models", id], Some(change)).await?;
     }
     Ok(id.to_owned())
-}
-
-fn usage(message: impl Into<String>) -> Failure {
-    Failure::new(exit::USAGE, message)
 }
 
 fn failed(message: impl Into<String>) -> Failure {

@@ -9,12 +9,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use inferstore::{Download, DownloadEvent, Outcome};
 
-use super::models;
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::progress::{Progress, watch};
 use crate::settings::Session;
-pub(crate) use staged::shown;
+pub(crate) use staged::{absolute, shown};
 
 /// Where the outputs of a task go.
 #[derive(Debug, Clone, Default, Args)]
@@ -66,33 +65,24 @@ impl OutputArguments {
         self.out.is_some() || self.show
     }
 
-    /// Checks the destination, and makes its folder. `outputs` are the files that the model declares to return, if that is
-    /// known.
-    pub(crate) fn check(&self, outputs: Option<&[String]>, session: &Session) -> Result<Delivery> {
-        self.check_with(make_folder, outputs, session)
-    }
-
-    /// Checks the destination, and makes nothing.
-    pub(crate) fn check_dry(&self, outputs: Option<&[String]>, session: &Session) -> Result<Delivery> {
-        self.check_with(check_folder, outputs, session)
-    }
-
-    fn check_with(
+    /// Checks the destination by its folder, which `make_folder` makes and `check_folder` leaves alone. `outputs` are the
+    /// files that the model declares to return, if that is known.
+    pub(crate) fn check(
         &self,
         check_folder: fn(&Path) -> Result,
         outputs: Option<&[String]>,
         session: &Session,
     ) -> Result<Delivery> {
         let out = self.out.as_deref();
-        let destination = out.map(|out| self.destination(out, outputs, check_folder, session)).transpose()?;
+        let destination = out.map(|out| self.destination(out, check_folder, outputs, session)).transpose()?;
         Ok(Delivery { destination, overwrite: self.overwrite, show: self.show })
     }
 
     fn destination(
         &self,
         out: &str,
-        outputs: Option<&[String]>,
         check_folder: fn(&Path) -> Result,
+        outputs: Option<&[String]>,
         session: &Session,
     ) -> Result<Destination> {
         if out == "-" {
@@ -170,7 +160,7 @@ pub(crate) fn make_folder(folder: &Path) -> Result {
 }
 
 /// Shows that a file can be written into the folder, or into that in which it would be made.
-fn check_folder(folder: &Path) -> Result {
+pub(crate) fn check_folder(folder: &Path) -> Result {
     let existing = folder.ancestors().find(|folder| folder.exists());
     let checked = tempfile::tempfile_in(or_here(existing.unwrap_or(Path::new(""))));
     checked.map(drop).map_err(|error| unwritable(folder, error))
@@ -396,12 +386,6 @@ pub(crate) fn is_special(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
 
-/// The outputs of a model that are files, as it declares them.
-pub(crate) fn file_outputs(version: &inferstore::types::ModelVersioning) -> Vec<String> {
-    models::files(version.output_format.as_ref())
-}
-
-#[cfg(feature = "show")]
 fn show(saved: &[Saved], session: &Session) -> Result {
     if !session.environment.stdout_is_terminal {
         session.output.note("standard output is no terminal, so no picture is shown");
@@ -410,11 +394,5 @@ fn show(saved: &[Saved], session: &Session) -> Result {
     for (_, path) in saved {
         crate::view::show(&session.environment.folder.join(path), session)?;
     }
-    Ok(())
-}
-
-#[cfg(not(feature = "show"))]
-fn show(_: &[Saved], session: &Session) -> Result {
-    session.output.note("this command was built without the feature `show`");
     Ok(())
 }

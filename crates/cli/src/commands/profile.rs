@@ -42,14 +42,8 @@ pub(crate) fn execute(command: Command, session: &Session) -> Result {
     match command {
         Command::List(ListArguments {}) => list(session),
         Command::Use(OneProfile { name }) => choose(name, session),
-        Command::Remove(OneProfile { name }) => remove(&name, session),
+        Command::Remove(OneProfile { name }) => login::remove(Some(name), session),
     }
-}
-
-fn remove(name: &str, session: &Session) -> Result {
-    let path = profiles::path(&session.environment)?;
-    let _lock = profiles::lock(&path);
-    login::remove(name, Profiles::read(&path)?, &path, session)
 }
 
 fn list(session: &Session) -> Result {
@@ -65,13 +59,8 @@ fn list(session: &Session) -> Result {
     if records.is_empty() {
         session.output.note("there are no profiles; `inferstore login` stores one");
     }
-    session.output.report(&Report {
-        table: if records.is_empty() { Table::default() } else { table },
-        json: format!("[{}]", records.join(",")),
-        records: Some(records),
-        quiet: profiles.profiles.into_keys().collect(),
-        ..Report::default()
-    })
+    let table = if records.is_empty() { Table::default() } else { table };
+    session.output.report(&Report::of_list(table, records, profiles.profiles.into_keys().collect()))
 }
 
 fn choose(name: String, session: &Session) -> Result {

@@ -1,7 +1,6 @@
 //! `inferstore run`.
 
 mod batch;
-#[cfg(feature = "show")]
 mod contact_sheet;
 mod inputs;
 mod interrupt;
@@ -10,6 +9,7 @@ mod names;
 mod summary;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 
 use super::files::before_or_after;
 use super::models;
-use super::outputs::{Delivery, Names, OutputArguments, Saved, file_outputs};
+use super::outputs::{Delivery, Names, OutputArguments, Saved, check_folder, make_folder};
 use super::task::{WaitOptions, ended_task, outcome_report};
 use crate::complete;
 use crate::exit;
@@ -99,9 +99,8 @@ pub(crate) struct RunOptions {
     #[arg(short, long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: u16,
     /// Write a contact sheet of a batch: a PNG that shows each input beside its output
-    #[cfg(feature = "show")]
     #[arg(long, value_name = "PNG", conflicts_with_all = ["detach", "dry_run"])]
-    before_after: Option<std::path::PathBuf>,
+    before_after: Option<PathBuf>,
     /// How long a task that an interrupted batch has asked for may take to appear in the history
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::duration, hide_short_help = true)]
     settle: Duration,
@@ -153,12 +152,9 @@ pub(crate) async fn again(
     let is_asking = collected.is_empty() && session.environment.stdin_is_terminal;
     let needs_version = is_asking || !collected.loose.is_empty() || options.outputs.out.is_some();
     let version = if needs_version { Some(declared(&model, &client).await?) } else { None };
-    let outputs = version.as_ref().map(file_outputs);
-    let delivery = if options.dry_run {
-        options.outputs.check_dry(outputs.as_deref(), &session)?
-    } else {
-        options.outputs.check(outputs.as_deref(), &session)?
-    };
+    let outputs = version.as_ref().map(|version| models::files(version.output_format.as_ref()));
+    let check = if options.dry_run { check_folder } else { make_folder };
+    let delivery = options.outputs.check(check, outputs.as_deref(), &session)?;
     let Collected { inputs, files, loose, given, identity: others } = collected;
     if loose.len() > 1 {
         inputs::check_files(&loose, &session)?;
@@ -166,7 +162,6 @@ pub(crate) async fn again(
         let plan = batch::Plan { client, model, field, inputs, others, options, delivery };
         return batch::execute(plan, loose, &session).await;
     }
-    #[cfg(feature = "show")]
     if options.before_after.is_some() {
         return Err(Failure::usage("--before-after is for several files")
             .with_hint("--show draws the picture of one run in the terminal"));
@@ -286,7 +281,8 @@ impl Run {
         for (name, value) in fields {
             table.add([format!("in {name}"), value]);
         }
-        let quote = session.payload().map_or_else(|| "null".to_owned(), |quote| quote.to_string());
+        let quote = Some(session.payload()).filter(|quote| !quote.is_empty());
+        let quote = quote.as_deref().unwrap_or("null");
         let id = Value::from(model.id());
         let json = format!(r#"{{"model":{id},"input":{{{}}},"cost":{quote}}}"#, members.join(","));
         session.output.note("nothing was uploaded, and no task was created");
@@ -299,10 +295,10 @@ impl Run {
             Err(error) => return Err(self.explained(error, false, session).await),
         };
         let id = task.id().as_str();
-        let json = serde_json::json!({"task_id": id}).to_string();
+        let json = serde_json::json!({"task_id": id});
         session.output.note(format!("pick it up with: inferstore task wait {id} -o outputs/"));
         let table = Table::of_fields([("task", Some(id.to_owned()))]);
-        session.output.report(&Report { table, json, quiet: vec![id.to_owned()], ..Report::default() })
+        session.output.report(&Report::of_one(table, json, id))
     }
 
     async fn followed(self, session: &Session) -> Result {
@@ -351,7 +347,7 @@ impl Run {
         };
         let mut reported = Ok(());
         if !is_stdout {
-            with_paths(&mut report, saved.as_deref().unwrap_or_default(), session.output.format);
+            with_paths(&mut report, saved.as_deref().unwrap_or_default(), session.output.options.format);
             reported = session.output.report(&report);
         }
         for url in outcome.stored_inputs.iter().filter(|_| self.options.delete_inputs) {

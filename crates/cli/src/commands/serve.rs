@@ -8,12 +8,15 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE};
-use inferstore_service::{Config, CorsOrigin, DatabaseUrl, Money, Roles, S3Config, Service};
+use inferstore_service::{
+    Config, CorsOrigin, DatabaseUrl, InsufficientBalance, Money, Roles, S3Config, Service,
+};
 use serde_json::json;
 
 use super::console::{Beside, LOOPBACK};
+use super::outputs::absolute;
 use super::signals::Signals;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
@@ -25,6 +28,10 @@ const FIRST_KEY_VARIABLE: &str = "INFERSTORE_FIRST_KEY";
 
 /// The variable that holds the URL of the database, which other users could read in the list of processes.
 const DATABASE_VARIABLE: &str = "INFERSTORE_DATABASE";
+
+/// The two responses that the API describes for a task that the balance does not cover.
+const REFUSE: &str = "refuse";
+const FAIL_TASK: &str = "fail-task";
 
 /// Arguments of `serve`; `Command::Serve` describes it.
 #[derive(Debug, Args)]
@@ -127,8 +134,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "AMOUNT", default_value = "100")]
     balance: Money,
     /// What happens to a task that the balance does not cover
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = InsufficientBalance::Refuse)]
-    insufficient_balance: InsufficientBalance,
+    #[arg(long, value_name = "WHAT", default_value = REFUSE, value_parser = [REFUSE, FAIL_TASK])]
+    insufficient_balance: String,
     /// A file with the API key of the first account [env: INFERSTORE_FIRST_KEY holds the key itself]
     /// [default: a random key]
     #[arg(long, value_name = "FILE")]
@@ -144,24 +151,6 @@ pub(crate) struct Arguments {
     no_profile: bool,
 }
 
-/// The two responses that the API describes for a task that the balance does not cover.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum InsufficientBalance {
-    /// The call is refused
-    Refuse,
-    /// The task is created and fails at once
-    FailTask,
-}
-
-impl From<InsufficientBalance> for inferstore_service::InsufficientBalance {
-    fn from(choice: InsufficientBalance) -> Self {
-        match choice {
-            InsufficientBalance::Refuse => Self::Refuse,
-            InsufficientBalance::FailTask => Self::FailTask,
-        }
-    }
-}
-
 const EXAMPLES: &str = "\
 Examples:
   inferstore serve
@@ -171,7 +160,7 @@ Examples:
 
 pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
     let filter = session.environment.variable(FILTER_VARIABLE);
-    let log = Log::start(filter, session.output.is_verbose, arguments.log_format)?;
+    let log = Log::start(filter, session.output.options.is_verbose, arguments.log_format)?;
     let result = serve(arguments, &session).await;
     log.flush();
     result
@@ -303,10 +292,6 @@ fn print_addresses(
     Ok(())
 }
 
-fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
-}
-
 /// The listeners that are off by default, and the token of the controls.
 fn further_listeners(service: &Service) -> Vec<(&'static str, String)> {
     let mut listeners = Vec::new();
@@ -392,7 +377,9 @@ fn config(arguments: Arguments, first_key: Option<String>, session: &Session) ->
     config.task_retention = arguments.task_retention.map(days);
     config.movement_retention = arguments.movement_retention.map(days);
     config.roles = arguments.role.unwrap_or_default();
-    config.insufficient_balance = arguments.insufficient_balance.into();
+    if arguments.insufficient_balance == FAIL_TASK {
+        config.insufficient_balance = InsufficientBalance::FailTask;
+    }
     config.first_account.api_key = first_key;
     config.first_account.balance = arguments.balance;
     config.excluded_models.extend(arguments.exclude_model);

@@ -1,50 +1,40 @@
 //! The signals that end a command in order.
 
+#[cfg(unix)]
+use std::io;
+
+#[cfg(unix)]
+use futures_util::future::select_all;
+#[cfg(unix)]
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+#[cfg(unix)]
+use crate::failure::Failure;
 use crate::failure::Result;
 
 /// The signals that end a command which runs until it is told to end.
 ///
 /// They are received from `new` on: before it, a signal ends the process at once.
-pub(crate) struct Signals {
-    /// None where the caller ignores it, as `nohup` does.
-    #[cfg(unix)]
-    hangup: Option<tokio::signal::unix::Signal>,
-    #[cfg(unix)]
-    terminate: tokio::signal::unix::Signal,
-    #[cfg(unix)]
-    interrupt: tokio::signal::unix::Signal,
-}
+pub(crate) struct Signals(#[cfg(unix)] Vec<Signal>);
 
 impl Signals {
     #[cfg(unix)]
     pub(crate) fn new() -> Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let failed = |error| crate::failure::Failure::local_failure("signals cannot be received", error);
-        Ok(Self {
-            hangup: receives_hangup().then(|| signal(SignalKind::hangup())).transpose().map_err(failed)?,
-            terminate: signal(SignalKind::terminate()).map_err(failed)?,
-            interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
-        })
+        // The caller may ignore it, as `nohup` does.
+        let hangup = receives_hangup().then(SignalKind::hangup);
+        let kinds = [SignalKind::terminate(), SignalKind::interrupt()].into_iter().chain(hangup);
+        let signals: io::Result<_> = kinds.map(signal).collect();
+        signals.map(Self).map_err(|error| Failure::local_failure("signals cannot be received", error))
     }
 
     #[cfg(unix)]
     pub(crate) async fn next(&mut self) {
-        let hangup = async {
-            match &mut self.hangup {
-                Some(hangup) => hangup.recv().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = hangup => {}
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
+        select_all(self.0.iter_mut().map(|signal| Box::pin(signal.recv()))).await;
     }
 
     #[cfg(not(unix))]
     pub(crate) fn new() -> Result<Self> {
-        Ok(Self {})
+        Ok(Self())
     }
 
     #[cfg(not(unix))]

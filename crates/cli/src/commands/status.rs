@@ -19,10 +19,10 @@ pub(crate) struct Arguments {}
 
 pub(crate) async fn execute(_: &Arguments, session: &Session) -> Result {
     let target = session.target()?;
-    let from = |setting: &Setting<String>| format!("{} (from {})", setting.value, setting.source);
+    let from = |setting: &Setting| format!("{} (from {})", setting.value, setting.source);
     let base_url = Setting { value: shown(&target.base_url.value), source: target.base_url.source.clone() };
     let key = Setting { value: masked(&target.api_key.value), source: target.api_key.source.clone() };
-    let client = session.client_of(&target.base_url.value, &target.api_key.value.0)?;
+    let client = session.client_of(&target.base_url.value, &target.api_key.value)?;
     let balance = client.account().balance().await;
     let amount = balance.as_ref().ok().and_then(|balance| balance.balance.as_ref()).map(ToString::to_string);
     let file = profiles::path(&session.environment).ok().map(|path| path.display().to_string());
@@ -43,7 +43,6 @@ pub(crate) async fn execute(_: &Arguments, session: &Session) -> Result {
         "balance": amount,
         "profiles": file,
     });
-    let quiet = vec![base_url.value];
-    session.output.report(&Report { table, json: record.to_string(), quiet, ..Report::default() })?;
+    session.output.report(&Report::of_one(table, record, base_url.value))?;
     balance.map(drop).map_err(Into::into)
 }

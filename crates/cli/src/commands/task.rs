@@ -8,10 +8,9 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use inferstore::types::{self, TaskStatus};
 use inferstore::{Client, Decimal, Error, PollInterval};
-use serde_json::value::RawValue;
 
 use super::models;
-use super::outputs::{Names, OutputArguments};
+use super::outputs::{Names, OutputArguments, make_folder};
 use super::run::{self, RunOptions};
 use crate::complete;
 use crate::failure::{Failure, Result};
@@ -155,7 +154,7 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
 }
 
 async fn show(arguments: ShowArguments, client: &Client, session: &Session) -> Result {
-    let delivery = arguments.outputs.check(None, session)?;
+    let delivery = arguments.outputs.check(make_folder, None, session)?;
     let task = client.task(identified(&arguments.task.id, client).await?).get().await?;
     let payload = session.payload();
     let result = task.result.clone().unwrap_or_default();
@@ -164,9 +163,8 @@ async fn show(arguments: ShowArguments, client: &Client, session: &Session) -> R
     // A detail that only repeats the message adds nothing.
     let error = error.filter(|error| message.as_deref() != error["message"].as_str().or(error.as_str()));
     let output = result.result.unwrap_or_default();
-    let mut table = Table::default();
     let text_cell = |text: Option<String>| text.map(Cell::from);
-    for (name, cell) in [
+    let mut table = Table::of_fields([
         ("task", Some(Cell::from(task.task_id.as_str()))),
         ("status", task.status.as_ref().map(|status| Cell::status(status.as_str()))),
         ("cost", text_cell(cost(task.cost.as_ref(), task.status.as_ref()))),
@@ -174,11 +172,7 @@ async fn show(arguments: ShowArguments, client: &Client, session: &Session) -> R
         ("error", error.map(|error| Cell::from(text(error)))),
         ("created", time::stamp(task.created_at.as_ref())),
         ("updated", time::stamp(task.updated_at.as_ref())),
-    ] {
-        if let Some(cell) = cell {
-            table.add([Cell::from(name), cell]);
-        }
-    }
+    ]);
     for (name, value) in task.input_data.iter().flatten() {
         table.add([format!("in {name}"), text(value)]);
     }
@@ -191,7 +185,7 @@ async fn show(arguments: ShowArguments, client: &Client, session: &Session) -> R
         let outcome = client.task(task.task_id.as_str()).wait().await?;
         let names = names_of(&task, client).await?;
         let saved = delivery.deliver(&outcome, &names, session).await?;
-        run::with_paths(&mut report, &saved, session.output.format);
+        run::with_paths(&mut report, &saved, session.output.options.format);
         is_written = delivery.is_stdout();
     } else if arguments.outputs.is_used() {
         session.output.note("the task has no outputs");
@@ -214,7 +208,7 @@ async fn names_of(task: &types::TaskDetail, client: &Client) -> Result<Names> {
 
 async fn wait(arguments: WaitArguments, client: &Client, session: &Session) -> Result {
     session.output.check_fields(fields::of::<types::TaskDetail>())?;
-    let delivery = arguments.outputs.check(None, session)?;
+    let delivery = arguments.outputs.check(make_folder, None, session)?;
     let id = identified(&arguments.task.id, client).await?;
     let WaitOptions { deadline, cancel_at_deadline, poll } = arguments.wait;
     let mut progress = Progress::new(&session.output);
@@ -234,7 +228,7 @@ async fn wait(arguments: WaitArguments, client: &Client, session: &Session) -> R
     };
     let saved = delivery.deliver(&outcome, &names, session).await;
     if !delivery.is_stdout() {
-        run::with_paths(&mut report, saved.as_deref().unwrap_or_default(), session.output.format);
+        run::with_paths(&mut report, saved.as_deref().unwrap_or_default(), session.output.options.format);
         session.output.report(&report)?;
     }
     saved.map(drop)
@@ -243,11 +237,11 @@ async fn wait(arguments: WaitArguments, client: &Client, session: &Session) -> R
 /// A task that failed or was canceled, as the service wrote it.
 pub(crate) fn ended_task(error: &Error, session: &Session) -> Option<String> {
     let is_ended = matches!(error, Error::TaskFailed(_) | Error::TaskCanceled(_));
-    session.payload().filter(|_| is_ended).map(|payload| payload.to_string())
+    Some(session.payload()).filter(|payload| is_ended && !payload.is_empty())
 }
 
 /// The outcome of a run, in every format.
-pub(crate) fn outcome_report(outcome: &inferstore::Outcome, payload: Option<Box<RawValue>>) -> Report {
+pub(crate) fn outcome_report(outcome: &inferstore::Outcome, json: String) -> Report {
     let mut table = Table::of_fields([
         ("task", Some(outcome.task.to_string())),
         ("cost", outcome.cost.as_ref().map(ToString::to_string)),
@@ -261,7 +255,6 @@ pub(crate) fn outcome_report(outcome: &inferstore::Outcome, payload: Option<Box<
     } else {
         urls
     };
-    let json = payload.map(|payload| payload.to_string()).unwrap_or_default();
     Report { table, json, quiet, ..Report::default() }.of_type::<types::TaskDetail>()
 }
 
@@ -325,7 +318,7 @@ async fn watch_list(arguments: &ListArguments, client: &Client, session: &Sessio
         let report = list(arguments, client, session).await?;
         let drawn = format!("{}\n{}", session.output.drawn(&report.table), report.quiet.join(" "));
         if drawn != last {
-            if session.output.is_terminal() && session.output.format == Format::Table {
+            if session.output.is_terminal() && session.output.options.format == Format::Table {
                 // Clears the screen, and goes to its first line.
                 session.output.bytes(b"\x1b[2J\x1b[H")?;
             }

@@ -19,11 +19,6 @@ Examples:
 
 pub(crate) fn execute(_: &Arguments, session: &Session) -> Result {
     const VERSION: &str = env!("CARGO_PKG_VERSION");
-    let report = Report {
-        table: Table::of_fields([("inferstore", Some(VERSION.to_owned()))]),
-        json: serde_json::json!({"version": VERSION}).to_string(),
-        quiet: vec![VERSION.to_owned()],
-        ..Report::default()
-    };
-    session.output.report(&report)
+    let table = Table::of_fields([("inferstore", Some(VERSION.to_owned()))]);
+    session.output.report(&Report::of_one(table, serde_json::json!({"version": VERSION}), VERSION))
 }

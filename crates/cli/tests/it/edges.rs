@@ -204,12 +204,7 @@ fn json_is_reduced_to_fields_and_filtered() {
     let one = cli.call("models show haze-removal --json=id").stdout;
     assert_eq!(one, "{\"id\":\"haze-removal\"}\n");
     let filtered = cli.call("models list --search haze --jq .records[].id");
-    match cfg!(feature = "jq") {
-        true => assert_eq!(filtered.stdout, "haze-removal\n"),
-        false => {
-            assert!(filtered.code == exit::USAGE && filtered.stderr.contains("--features jq"), "{filtered}");
-        }
-    }
+    assert_eq!(filtered.stdout, "haze-removal\n");
     assert_eq!(cli.call("models list --json=nothing").code, exit::USAGE);
     assert_eq!(cli.call("balance --json").stdout, cli.call("balance --format json").stdout);
     let pages = cli.call("api /api-key/model/list --paginate -f limit=4");

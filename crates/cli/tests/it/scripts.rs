@@ -14,15 +14,13 @@ fn a_wrong_field_or_expression_is_found_before_a_run_is_paid() {
     let local = Local::start();
     pictures(local.cli.folder.path(), 2);
     let wait = "task wait 00000000-0000-4000-8000-000000000000 --json=nothing".to_owned();
-    let mut commands = vec![
+    let commands = [
         "run haze-removal hazy.png --json=nothing".to_owned(),
         "run haze-removal p000.png p001.png -o out --json=task_id".to_owned(),
         wait,
+        "run haze-removal hazy.png --jq .[".to_owned(),
+        "run haze-removal p000.png p001.png -o out --jq nothing".to_owned(),
     ];
-    if cfg!(feature = "jq") {
-        commands.push("run haze-removal hazy.png --jq .[".to_owned());
-        commands.push("run haze-removal p000.png p001.png -o out --jq nothing".to_owned());
-    }
     for command in commands {
         let ended = local.cli.call(&command);
         assert!(ended.code == exit::USAGE && ended.stdout.is_empty(), "{command}: {ended}");
@@ -32,7 +30,6 @@ fn a_wrong_field_or_expression_is_found_before_a_run_is_paid() {
     assert_eq!(local.cli.call("files stats -q").stdout, "0\n", "nothing was uploaded");
 }
 
-#[cfg(feature = "jq")]
 #[test]
 fn a_run_whose_output_does_not_fit_the_expression_prints_it_whole() {
     let local = Local::start();

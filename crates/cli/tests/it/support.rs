@@ -239,7 +239,7 @@ pub(crate) fn filters() -> insta::internals::SettingsBindDropGuard {
         // Times of day, and how long things took.
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", "TIME"),
         (r"\d+\.\d s\b", "N s"),
-        (r"\b\d+ s ago", "N s ago"),
+        (r"\b\d+s ago", "Ns ago"),
         (r"within \d+ ms", "within N ms"),
         // How often a file of a batch was read.
         (r"\w+\.png: (in_queue|computing)\n", ""),

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Account, Command, CreditArguments, Key, Member, Model, Node, Page, SeenBy, Task, YesNo};
+use super::{Account, Command, Key, Member, Model, Node, Page, Task};
 use crate::commands::api::{not_read, text_of};
 use crate::exit;
 use crate::failure::{Failure, Result};
@@ -58,7 +58,7 @@ pub(super) async fn perform(command: Command, admin: &mut AdminClient, session: 
         Command::Account(command) => account(command, admin, session).await,
         Command::Member(command) => member(command, admin, session).await,
         Command::Key(command) => key(command, admin, session).await,
-        Command::Credit(CreditArguments { account, amount, free }) => {
+        Command::Credit { account, amount, free } => {
             let kind = if free { "free" } else { "paid" };
             let body = json!({ kind: amount.to_string() });
             let data = admin.call("POST", &["accounts", &account, "credits"], Some(body.to_string())).await?;
@@ -172,19 +172,16 @@ async fn model(command: Model, admin: &mut AdminClient, session: &mut Session) -
             done(session, &format!("version {hash} of {id} is the active one"), &data, &hash)
         }
         Model::Visibility { model, visibility } => {
-            let word = match visibility {
-                SeenBy::Public => "public",
-                SeenBy::Private => "private",
-            };
-            change(admin, session, &model, json!({ "visibility": word }), &format!("{model} is {word}")).await
+            let note = format!("{model} is {visibility}");
+            change(admin, session, &model, json!({ "visibility": visibility }), &note).await
         }
         Model::Verified { model, verified } => {
-            let is_verified = verified == YesNo::Yes;
+            let is_verified = verified == "yes";
             let note = format!("{model} is {}verified", if is_verified { "" } else { "not " });
             change(admin, session, &model, json!({ "is_verified": is_verified }), &note).await
         }
         Model::Playground { model, playground } => {
-            let is_playground = playground == YesNo::Yes;
+            let is_playground = playground == "yes";
             let note = format!("{model} is {}in the playground", if is_playground { "" } else { "not " });
             change(admin, session, &model, json!({ "is_playground": is_playground }), &note).await
         }
@@ -254,12 +251,7 @@ fn audit(data: &Value, session: &Session) -> Result {
     let count = cell(&data["movements"]);
     let table =
         Table::of_fields([("movements", Some(count.clone())), ("faults", Some(faults.len().to_string()))]);
-    session.output.report(&Report {
-        table,
-        json: data.to_string(),
-        quiet: vec![count],
-        ..Report::default()
-    })?;
+    session.output.report(&Report::of_one(table, data, count))?;
     match &faults[..] {
         [] => Ok(()),
         faults => Err(Failure::new(exit::FAILED, format!("the books are wrong\n{}", faults.join("\n")))
@@ -279,12 +271,7 @@ fn done(session: &Session, note: &str, data: &Value, quiet: &str) -> Result {
 fn show_once(session: &Session, owner: &'static str, kind: &str, data: &Value) -> Result {
     let key = cell(&data[kind]);
     let table = Table::of_fields([(owner, Some(cell(&data[owner]))), ("key", Some(key.clone()))]);
-    session.output.report(&Report {
-        table,
-        json: data.to_string(),
-        quiet: vec![key],
-        ..Report::default()
-    })?;
+    session.output.report(&Report::of_one(table, data, key))?;
     session.output.note("only a hash of the key is kept, so this is the one time it is shown");
     Ok(())
 }
@@ -321,8 +308,7 @@ fn show(session: &Session, data: &Value, quiet: &str) -> Result {
     for (name, value) in data.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()) {
         table.add([name.clone(), cell(value)]);
     }
-    let report = Report { table, json: data.to_string(), quiet: vec![quiet.to_owned()], ..Report::default() };
-    session.output.report(&report)
+    session.output.report(&Report::of_one(table, data, quiet))
 }
 
 /// A value as a cell of a table.

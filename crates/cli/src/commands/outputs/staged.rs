@@ -1,8 +1,7 @@
 //! Outputs of a batch: downloaded into a folder beside their destination, then moved there, so that the journal knows
 //! each path before anything is at it.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, ErrorKind};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use inferstore::Outcome;
@@ -31,12 +30,6 @@ struct StagedFile {
 impl Delivery {
     /// Downloads the outputs, not to their destination yet.
     pub(crate) async fn stage(&self, outcome: &Outcome, names: &Names, session: &Session) -> Result<Staged> {
-        let staged = self.download_all(outcome, names, session).await;
-        // No code of something that may be done again: the run is paid.
-        staged.map_err(|failure| failure.with_code(exit::FAILED))
-    }
-
-    async fn download_all(&self, outcome: &Outcome, names: &Names, session: &Session) -> Result<Staged> {
         let Some((destination, folder)) = self.destination.as_ref().zip(self.folder(session)) else {
             return Ok(Staged { folder: PathBuf::new(), files: Vec::new() });
         };
@@ -122,21 +115,8 @@ impl StagedFile {
 }
 
 fn has_same_content(one: &Path, other: &Path) -> io::Result<bool> {
-    let mut one = BufReader::new(File::open(one)?);
-    let mut other = BufReader::new(File::open(other)?);
-    loop {
-        let first = one.fill_buf()?;
-        let second = other.fill_buf()?;
-        let length = first.len().min(second.len());
-        if length == 0 {
-            return Ok(first.len() == second.len());
-        }
-        if first.get(..length) != second.get(..length) {
-            return Ok(false);
-        }
-        one.consume(length);
-        other.consume(length);
-    }
+    let is_same_size = std::fs::metadata(one)?.len() == std::fs::metadata(other)?.len();
+    Ok(is_same_size && std::fs::read(one)? == std::fs::read(other)?)
 }
 
 fn move_to(from: &Path, to: &Path, may_replace: bool) -> io::Result<()> {
@@ -162,7 +142,7 @@ fn move_to(from: &Path, to: &Path, may_replace: bool) -> io::Result<()> {
 }
 
 /// The path from the root: the same command may continue in another working folder.
-fn absolute(path: &Path) -> PathBuf {
+pub(crate) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 

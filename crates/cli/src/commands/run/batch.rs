@@ -17,12 +17,12 @@ use tokio::time::{Instant, sleep};
 
 use super::inputs::{attach_path, identity_of};
 use super::interrupt::CtrlC;
-use super::journal::{Journal, Step, key};
+use super::journal::{Journal, Step, identity, key};
 use super::names::unique_names;
 use super::summary::{self, Ended, Status};
-use super::{RunOptions, configured, warn_if_offline};
+use super::{RunOptions, configured, contact_sheet, warn_if_offline};
 use crate::commands::files::before_or_after;
-use crate::commands::outputs::{Delivery, Names, shown};
+use crate::commands::outputs::{Delivery, Names, exists, expanded, shown};
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::output::Report;
@@ -89,9 +89,8 @@ impl Plan {
             return Err(Failure::usage("every file of the batch would have the same output")
                 .with_hint("write {input} or {task} into the template of -o; nothing was sent"));
         }
-        #[cfg(feature = "show")]
         if let Some(sheet) = &self.options.before_after {
-            super::contact_sheet::check(&session.environment.folder.join(sheet))?;
+            contact_sheet::check(&session.environment.folder.join(sheet))?;
         }
         self.delivery.folder(session).ok_or_else(|| {
             Failure::usage("several files need a folder for their outputs")
@@ -135,7 +134,6 @@ impl Plan {
 impl Batch {
     fn new(plan: Plan, folder: &Path, session: &Session) -> Result<Self> {
         let journal = Journal::open(folder)?;
-        #[cfg(feature = "show")]
         if let Some(sheet) = &plan.options.before_after {
             check_sheet(sheet, &journal, plan.options.outputs.overwrite, session)?;
         }
@@ -168,23 +166,24 @@ impl Batch {
         }
         ended.sort_by_key(|ended| ended.place);
         let reported = summary::report(&ended, total, session);
-        #[cfg(feature = "show")]
-        let contact_sheet = self.write_contact_sheet(&ended, session);
-        #[cfg(feature = "show")]
-        if let Err(failure) = &contact_sheet {
+        let sheet = self.write_contact_sheet(&ended, session);
+        if let Err(failure) = &sheet {
             session.output.note(&failure.headline);
         }
         if is_interrupted {
             let headline = format!("interrupted; {tasks}");
             let hint = "the same command continues, and pays nothing twice".to_owned();
-            return Err(summary::failure_of(&ended, exit::DETACHED, headline, hint, session.output.format));
+            return Err(summary::failure_of(
+                &ended,
+                exit::DETACHED,
+                headline,
+                hint,
+                session.output.options.format,
+            ));
         }
-        summary::result(&ended, session.output.format)?;
-        reported?;
+        summary::result(&ended, session.output.options.format)?;
         // What the files cost matters more than the sheet.
-        #[cfg(feature = "show")]
-        contact_sheet?;
-        Ok(())
+        reported.and(sheet)
     }
 
     /// Runs all files, until they have ended or Ctrl-C comes.
@@ -242,8 +241,7 @@ impl Batch {
 
     /// Notes what Ctrl-C reports of a file from now on.
     fn note(&self, key: &str, ended: &Ended, uploaded: &[String]) {
-        let waiting =
-            Waiting { so_far: ended.without_failure(), key: key.to_owned(), uploaded: uploaded.to_vec() };
+        let waiting = Waiting { so_far: ended.clone(), key: key.to_owned(), uploaded: uploaded.to_vec() };
         self.waiting().insert(ended.place, waiting);
     }
 
@@ -257,10 +255,6 @@ impl Batch {
 
     fn journal(&self) -> MutexGuard<'_, Journal> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn state(&self, file: &str, state: &str) {
-        self.progress().state(file, state);
     }
 
     /// Runs one file to its outputs, from the step that the journal has.
@@ -302,14 +296,14 @@ impl Batch {
             }
             Some(Step::Started { task, uploaded } | Step::Gone { task, uploaded }) => (task, uploaded),
             Some(Step::Prepared(prepared)) => {
-                self.state(&file, "looking for its task");
+                self.progress().state(&file, "looking for its task");
                 self.start(ended, &key, prepared).await?
             }
             None | Some(Step::Failed(_) | Step::Deleting { .. } | Step::ContactSheet(_)) => {
                 if self.stopped.load(Ordering::Relaxed) {
                     return Err(Failure::new(exit::FAILED, format!("{file}: not started")));
                 }
-                self.state(&file, "uploading");
+                self.progress().state(&file, "uploading");
                 ended.status = Status::Failed;
                 let prepared = self.plan.run(&file, session).prepare().await.map_err(|error| {
                     self.stop_if_all_would_fail(&error);
@@ -326,7 +320,7 @@ impl Batch {
         ended.output = outcome.output.clone();
         ended.status = Status::NotSaved;
         self.note(&key, ended, &uploaded);
-        self.state(&file, "downloading");
+        self.progress().state(&file, "downloading");
         let names = Names { input: Some(name), model: Some(self.plan.model.clone()) };
         let outputs = self.save(&key, &outcome, &uploaded, own, &names, session).await;
         let outputs = outputs.map_err(|failure| failure.about(&file))?;
@@ -390,7 +384,7 @@ impl Batch {
             match delay.filter(|delay| Instant::now() + *delay < until) {
                 None => return started,
                 Some(delay) => {
-                    self.state(file, "waiting: the service limits the account");
+                    self.progress().state(file, "waiting: the service limits the account");
                     sleep(delay).await;
                 }
             }
@@ -406,7 +400,7 @@ impl Batch {
         let wait = wait.cancel_at_deadline(options.cancel_at_deadline).poll(options.poll);
         let outcome = watch(wait.events(), |event| {
             if let RunEvent::Status(status) = event {
-                self.state(&ended.file, status.as_str());
+                self.progress().state(&ended.file, status.as_str());
             }
         });
         let error = match outcome.await {
@@ -443,7 +437,9 @@ impl Batch {
         session: &Session,
     ) -> Result<Vec<PathBuf>> {
         let delivery = &self.plan.delivery;
-        let staged = delivery.stage(outcome, names, session).await?;
+        let staged = delivery.stage(outcome, names, session).await;
+        // No code of something that may be done again: the run is paid.
+        let staged = staged.map_err(|failure| failure.with_code(exit::FAILED))?;
         let outputs = delivery.destinations(&staged, &own)?;
         let task = outcome.task.clone();
         let step = Step::Saving { task, uploaded: uploaded.to_vec(), outputs: outputs.clone() };
@@ -501,20 +497,19 @@ impl Batch {
     }
 
     /// Writes the contact sheet of the files that succeeded, if one is asked for.
-    #[cfg(feature = "show")]
     fn write_contact_sheet(&self, ended: &[Ended], session: &Session) -> Result {
-        use super::contact_sheet::{Pair, write};
-        use crate::commands::outputs::expanded;
-
         let Some(sheet) = &self.plan.options.before_after else { return Ok(()) };
         let folder = &session.environment.folder;
         let pair = |ended: &Ended| {
             let input = folder.join(expanded(&ended.file, session));
-            Pair { input, outputs: ended.outputs.iter().map(|output| folder.join(output)).collect() }
+            contact_sheet::Pair {
+                input,
+                outputs: ended.outputs.iter().map(|output| folder.join(output)).collect(),
+            }
         };
         let succeeded = ended.iter().filter(|ended| ended.status == Status::Success);
-        let pairs: Vec<Pair> = succeeded.map(pair).collect();
-        let shown = write(&pairs, &folder.join(sheet))?;
+        let pairs: Vec<_> = succeeded.map(pair).collect();
+        let shown = contact_sheet::write(&pairs, &folder.join(sheet))?;
         let step = Step::ContactSheet(sheet_of(sheet, session));
         self.journal().write(&sheet_key(sheet), step)?;
         session.output.note(format!("{} shows {shown} of {} results", sheet.display(), pairs.len()));
@@ -523,29 +518,22 @@ impl Batch {
 }
 
 /// Fails when something is at the place of the contact sheet that no earlier start wrote.
-#[cfg(feature = "show")]
 fn check_sheet(sheet: &Path, journal: &Journal, overwrite: bool, session: &Session) -> Result {
     let written = match journal.step(&sheet_key(sheet)) {
         Some(Step::ContactSheet(written)) => Some(written),
         _ => None,
     };
     let is_own = written == Some(&sheet_of(sheet, session));
-    let exists = session.environment.folder.join(sheet).exists();
-    if exists && !overwrite && !is_own {
-        Err(crate::commands::outputs::exists(&sheet.display().to_string()))
-    } else {
-        Ok(())
-    }
+    let is_taken = session.environment.folder.join(sheet).exists();
+    if is_taken && !overwrite && !is_own { Err(exists(&sheet.display().to_string())) } else { Ok(()) }
 }
 
-#[cfg(feature = "show")]
 fn sheet_key(sheet: &Path) -> String {
     json!(["contact sheet", sheet]).to_string()
 }
 
-#[cfg(feature = "show")]
 fn sheet_of(sheet: &Path, session: &Session) -> Value {
-    super::journal::identity(&sheet.display().to_string(), &session.environment.folder.join(sheet))
+    identity(&sheet.display().to_string(), &session.environment.folder.join(sheet))
 }
 
 /// Whether a create was refused for good: there is no task, and none will appear.

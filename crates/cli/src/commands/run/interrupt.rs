@@ -116,7 +116,7 @@ impl Interrupts {
     pub(super) async fn detach(&mut self, client: &Client, session: &Session) -> Result {
         let Some(task) = self.task.clone() else { return Ok(()) };
         // JSON has it in the failure.
-        if matches!(session.output.format, Format::Table | Format::Quiet) {
+        if matches!(session.output.options.format, Format::Table | Format::Quiet) {
             session.output.data(task.as_str())?;
         }
         let canceled = self.cancel(&task, client, session).await;

@@ -50,7 +50,7 @@ impl Status {
 }
 
 /// A file of a batch, as far as it came.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Ended {
     pub(super) place: usize,
     pub(super) file: String,
@@ -66,20 +66,6 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    pub(super) fn without_failure(&self) -> Self {
-        Self {
-            place: self.place,
-            file: self.file.clone(),
-            status: self.status,
-            task: self.task.clone(),
-            cost: self.cost.clone(),
-            output: self.output.clone(),
-            outputs: self.outputs.clone(),
-            was_done: self.was_done,
-            failure: None,
-        }
-    }
-
     /// Where the outputs are, or what they are if they are no files.
     fn shown(&self) -> Vec<String> {
         if !self.outputs.is_empty() {
@@ -159,10 +145,8 @@ pub(super) fn report(ended: &[Ended], total: usize, session: &Session) -> Result
     let others: String = others.map(|(count, what)| format!(", {count} {what}")).collect();
     let below = Some(format!("{succeeded} of {total} succeeded{others}; cost {cost}"));
     let records: Vec<String> = ended.iter().map(|ended| ended.record().to_string()).collect();
-    let json = format!("[{}]", records.join(","));
     let quiet = ended.iter().flat_map(Ended::shown).collect();
-    let records = Some(records);
-    session.output.report(&Report { table, below, json, records, fields: &FIELDS, quiet })
+    session.output.report(&Report { below, fields: &FIELDS, ..Report::of_list(table, records, quiet) })
 }
 
 /// The failure of the batch, with the tasks that may go on: JSON has them in its records.

@@ -4,9 +4,8 @@
 use std::iter;
 
 use inferstore::reqwest::Url;
-use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE};
 
-use crate::commands::login::{forget_key, profile_of};
+use crate::commands::login::{forget_key, profile_of, warn_of_variables};
 use crate::failure::Result;
 use crate::profiles::{self, LOCAL, Profile, Profiles};
 use crate::settings::Session;
@@ -32,17 +31,12 @@ pub(super) async fn store(service: LocalService<'_>, session: &Session) -> Strin
     match stored(service, session).await {
         Ok(Some(Stored { name, is_current })) => {
             let option = if is_current { String::new() } else { format!(" --profile {name}") };
-            let has_variables = [BASE_URL_VARIABLE, API_KEY_VARIABLE]
-                .iter()
-                .any(|name| session.environment.variable(name).is_some());
             let other = if name == LOCAL { "" } else { " (local is of another service)" };
-            let warning = if has_variables && is_current {
-                format!(" (unset {BASE_URL_VARIABLE} and {API_KEY_VARIABLE}, which come before it)")
-            } else {
-                String::new()
-            };
+            if is_current {
+                warn_of_variables(session);
+            }
             format!(
-                "the profile {name} leads here{other}{warning}; in another terminal: inferstore models list{option}"
+                "the profile {name} leads here{other}; in another terminal: inferstore models list{option}"
             )
         }
         Ok(None) => {
