@@ -20,27 +20,22 @@ const EXCLUDED: &str = r"/(tests|benches|conformance)/|[/_]tests\.rs$|/generated
 pub(crate) struct Job {
     /// Only the files whose path contains this, with the lines that no test runs.
     path: Option<String>,
-    /// Show the last report again instead.
-    #[arg(long)]
-    again: bool,
 }
 
 impl Job {
     pub(crate) fn run(&self, root: &Path) -> Result<String> {
         let report = absolute(&root.join(REPORT))?;
-        if !self.again {
-            need_subcommand("llvm-cov")?;
-            let folder = absolute(&root.join(BUILD))?;
-            let mut command = cargo();
-            command.args(["llvm-cov", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"]);
-            command.args(["--show-missing-lines", "--ignore-filename-regex", EXCLUDED, "--output-path"]);
-            command.arg(&report).current_dir(absolute(&root.join("."))?);
-            command.env("CARGO_LLVM_COV_TARGET_DIR", &folder).env("CARGO_INCREMENTAL", "0");
-            must("cargo-llvm-cov and LLVM's own tools (`rustup component add llvm-tools`)", &mut command)?;
-            fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-        }
-        let text = fs::read_to_string(&report)
-            .with_context(|| format!("cannot read {}; run it without --again", report.display()))?;
+        need_subcommand("llvm-cov")?;
+        let folder = absolute(&root.join(BUILD))?;
+        let mut command = cargo();
+        command.args(["llvm-cov", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"]);
+        command.args(["--show-missing-lines", "--ignore-filename-regex", EXCLUDED, "--output-path"]);
+        command.arg(&report).current_dir(absolute(&root.join("."))?);
+        command.env("CARGO_LLVM_COV_TARGET_DIR", &folder).env("CARGO_INCREMENTAL", "0");
+        must("cargo-llvm-cov and LLVM's own tools (`rustup component add llvm-tools`)", &mut command)?;
+        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+        let text =
+            fs::read_to_string(&report).with_context(|| format!("cannot read {}", report.display()))?;
         // The lines that no test runs follow the table.
         let (table, lines) = text.split_once("Uncovered Lines:").unwrap_or((&text, ""));
         Ok(match &self.path {

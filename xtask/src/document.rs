@@ -26,12 +26,8 @@ impl Document {
         Ok(Self { path: path.to_owned(), text, value })
     }
 
-    /// What the generated file is stamped with: a hash of the data, whatever its comments and layout.
-    pub(crate) fn sha256(&self) -> String {
-        Self::hash(self.value.to_string())
-    }
-
-    /// The same for a document as text, if it can be read.
+    /// What the generated file is stamped with: a hash of the data, whatever its comments and layout. None, if the text
+    /// cannot be read.
     pub(crate) fn hash_of(text: &str) -> Option<String> {
         serde_saphyr::from_str(text).ok().map(|value: Value| Self::hash(value.to_string()))
     }

@@ -15,7 +15,6 @@ mod mutants;
 mod package;
 mod polish;
 mod publish;
-mod release;
 mod stress;
 mod tables;
 mod tidy;
@@ -51,7 +50,6 @@ enum Task {
     /// Check the licenses and the second versions of the dependencies, without a network.
     Dependencies,
     Mutants(mutants::Job),
-    Release(release::Job),
     /// Check the rules of the repository.
     Tidy,
 }
@@ -97,7 +95,6 @@ fn run(task: Task) -> Result<(String, ExitCode)> {
         Task::Package => package::task(root),
         Task::Dependencies => dependencies::task(root),
         Task::Mutants(job) => job.run(root),
-        Task::Release(job) => job.run(root),
         Task::Tidy => tidy::tidy(root),
     };
     Ok((report?, ExitCode::SUCCESS))

@@ -26,9 +26,8 @@ const TRIED: &str = "tried: ";
 /// The part that is no module: properties of all crates, with many random cases.
 const PROPERTIES: &str = "properties";
 
-/// The part that needs engines, which this script starts; it runs only when it is named.
+/// The part that needs engines, which `.ci/cluster` starts; it runs only when it is named.
 const CLUSTER: &str = "cluster";
-const ENGINES: [&str; 2] = [".ci/cluster", "stress"];
 
 /// The modules of this file are the other parts, but for the helpers.
 const MODULES: &str = "tests/it/stress/mod.rs";
@@ -69,7 +68,11 @@ impl Job {
         let names = if self.names.is_empty() { &all[..] } else { &self.names };
         for name in names.iter().filter(|name| *name != PROPERTIES) {
             let mut command = match &**name {
-                CLUSTER => engines(),
+                CLUSTER => {
+                    let mut engines = Command::new(".ci/cluster");
+                    engines.arg("stress");
+                    engines
+                }
                 _ => tests(&["--package", "inferstore-tests", "--test", "it"], &format!("stress::{name}")),
             };
             self.test(root, seed, until, &mut command, name)?;
@@ -117,14 +120,6 @@ impl Job {
 fn tests(which: &[&str], name: &str) -> Command {
     let mut command = cargo();
     command.arg("test").args(which).args(["--", name, "--nocapture", "--test-threads", "1"]);
-    command
-}
-
-/// The tests of a cluster, with everything that they need.
-fn engines() -> Command {
-    let [script, form] = ENGINES;
-    let mut command = Command::new(script);
-    command.arg(form);
     command
 }
 

@@ -49,13 +49,8 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ),
     ("tests/fuzz", &["inferstore", "inferstore-api", "inferstore-models", "inferstore-service"]),
     ("crates/models", &["inferstore-measure"]),
-    ("crates/openapi-impact", &[]),
     ("tests/contract", &["openapi-impact"]),
     ("xtask", &["inferstore-contract", "inferstore-measure", "openapi-impact"]),
-    // These use none.
-    ("crates/api", &[]),
-    ("crates/fetch", &[]),
-    ("crates/measure", &[]),
 ];
 
 /// The layers of the client: each imports only those before it.

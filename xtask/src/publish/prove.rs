@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::validate::operations;
+use crate::validate::{items, operations};
 use inferstore_contract::tools::{Set, Tools, absolute, must};
 
 /// Drives a browser that is installed already; brings none of its own.
@@ -23,34 +23,21 @@ pub(super) fn prove(root: &Path, folder: &Path, document: &Value) -> Result<Stri
         format!("the proof needs Chromium, and there is none of {CHROMIUMS:?} here; install chromium and try again")
     })?;
     let tools = Tools::install(root, &BROWSER)?;
+    // Every operation with its first tag: what the pages show.
+    let operations = operations(document).map(|(.., operation)| {
+        json!({"id": operation["operationId"], "summary": operation["summary"], "tag": operation["tags"][0]})
+    });
     let task = json!({
         "browser": chromium,
         "driver": absolute(&tools.node_folder().join("node_modules/puppeteer-core"))?,
         "folder": folder,
         "pictures": absolute(&root.join("target/proof"))?,
-        "tags": names_of_tags(document),
-        "operations": operations_of(document),
+        "tags": items(&document["tags"]).map(|tag| &tag["name"]).collect::<Vec<_>>(),
+        "operations": operations.collect::<Vec<_>>(),
     });
     let proof =
         must("Node.js", tools.command("node").arg(absolute(&root.join(SCRIPT))?).arg(task.to_string()))?;
     Ok(String::from_utf8_lossy(&proof.stdout).into_owned())
-}
-
-/// Every operation with its summary and its first tag, which the pages show.
-fn operations_of(document: &Value) -> Vec<Value> {
-    operations(document)
-        .map(|(_, _, _, operation)| {
-            json!({
-                "id": operation["operationId"],
-                "summary": operation["summary"],
-                "tag": operation["tags"][0],
-            })
-        })
-        .collect()
-}
-
-fn names_of_tags(document: &Value) -> Vec<&Value> {
-    document["tags"].as_array().into_iter().flatten().map(|tag| &tag["name"]).collect()
 }
 
 fn chromium() -> Option<PathBuf> {

@@ -9,33 +9,24 @@ use super::{Check, did_you_mean, members, resolved, texts};
 use crate::document::Place;
 use crate::words::{OPEN, OTHER, Words};
 
-/// The keywords that mean something to certain types only.
-const OWNERS: [(&str, &[&str]); 18] = [
+/// The keywords that the generator reads in schemas of certain types only.
+const OWNERS: [(&str, &[&str]); 10] = [
     ("format", &["string", "number", "integer"]),
     ("pattern", &["string"]),
     ("x-number", &["string"]),
     ("x-extensible-enum", &["string"]),
     ("x-decimal", &["string", "number"]),
-    ("minLength", &["string"]),
-    ("maxLength", &["string"]),
     ("minimum", &["number", "integer"]),
     ("maximum", &["number", "integer"]),
-    ("multipleOf", &["number", "integer"]),
     ("items", &["array"]),
-    ("minItems", &["array"]),
-    ("maxItems", &["array"]),
-    ("uniqueItems", &["array"]),
     ("properties", &["object"]),
     ("additionalProperties", &["object"]),
-    ("minProperties", &["object"]),
-    ("maxProperties", &["object"]),
 ];
 
 impl<'a> Check<'a> {
     pub(super) fn schemas(&mut self) {
         for (schema, place) in self.all("schemas") {
             self.schema_type(schema, &place);
-            self.bounds(schema, &place);
             self.schema_parts(schema, &place);
             self.properties(schema, &place);
             if let Some(name) = component_name(&place) {
@@ -92,25 +83,6 @@ impl<'a> Check<'a> {
         for (keyword, owners) in OWNERS {
             if schema.get(keyword).is_some() && !kind.is_some_and(|kind| owners.contains(&kind)) {
                 self.wrong(place.clone(), format!("{keyword} needs type: {} beside it", owners.join(" or ")));
-            }
-        }
-    }
-
-    /// Bounds must leave something between them.
-    fn bounds(&mut self, schema: &'a Value, place: &Place) {
-        for (keyword, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
-            if schema[keyword] == true && schema[bound].is_null() {
-                self.wrong(place.at(keyword), format!("needs a {bound} beside it"));
-            }
-        }
-        for (low, high) in [
-            ("minimum", "maximum"),
-            ("minLength", "maxLength"),
-            ("minItems", "maxItems"),
-            ("minProperties", "maxProperties"),
-        ] {
-            if is_above(&schema[low], &schema[high]) {
-                self.wrong(place.at(low), format!("the {low} is above the {high}"));
             }
         }
     }
@@ -245,10 +217,6 @@ fn component_name(place: &Place) -> Option<&str> {
         [components, schemas, name] if components == "components" && schemas == "schemas" => Some(name),
         _ => None,
     }
-}
-
-fn is_above(one: &Value, other: &Value) -> bool {
-    one.as_f64().zip(other.as_f64()).is_some_and(|(one, other)| one > other)
 }
 
 fn has_properties(schema: &Value) -> bool {

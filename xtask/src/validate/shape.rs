@@ -154,8 +154,12 @@ impl Shape<'_> {
         if hint.is_empty() && keyword.starts_with("x-") && !is_ours() {
             return;
         }
-        let list = || members(known).map(|(known, _)| known).collect::<Vec<_>>().join(", ");
-        let hint = if hint.is_empty() { format!("; it can have {}", list()) } else { hint };
+        let known: Vec<&str> = members(known).map(|(known, _)| known).collect();
+        let hint = match &known[..] {
+            [] => "; it has codes such as 404, and ranges such as 4XX".to_owned(),
+            known if hint.is_empty() => format!("; it can have {}", known.join(", ")),
+            _ => hint,
+        };
         self.mistakes.push((place, format!("the {} cannot have `{keyword}`{hint}", name(error))));
     }
 }

@@ -4,7 +4,6 @@ use super::Mistake;
 
 pub(super) const MISTAKES: &[Mistake] = &[
     ("a path with an open brace", "/model/{id}/serving:", "/model/{id/serving:"),
-    ("a path like another", "  /model/{model_id}/task:", "  /api-key/model/{model_id}/task:"),
     ("a path that is a text", "  /api-key/balance:", "  /api-key/empty: nothing\n  /api-key/balance:"),
     ("a method that HTTP does not have", "/balance:\n    get:", "/balance:\n    fetch:"),
     ("an operation that is a text", "/balance:\n    get:", "/balance:\n    put: nothing\n    get:"),

@@ -58,16 +58,6 @@ pub(super) const MISTAKES: &[Mistake] = &[
         "minLength: -1\n          description: The wallet",
     ),
     (
-        "a bound above the other",
-        "minimum: 1\n          maximum: 104857600",
-        "minimum: 1\n          maximum: 0",
-    ),
-    (
-        "a bound that is excluded and not there",
-        "minimum: 1\n          maximum: 104857600",
-        "exclusiveMinimum: true",
-    ),
-    (
         "properties that are a list",
         "      properties:\n        total_files:",
         "      properties: []\n      x-was:\n        total_files:",
