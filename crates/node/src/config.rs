@@ -212,34 +212,35 @@ impl Config {
     /// # Errors
     /// When they cannot be understood: it says where and why.
     pub fn from_json(text: &str) -> Result<Self, Error> {
-        let failed =
-            |cause: Box<dyn std::error::Error + Send + Sync>| Error::new("reading the settings", cause);
-        let config: Self = serde_json::from_str(text).map_err(|cause| failed(cause.into()))?;
-        if config.models.is_empty() {
-            return Err(failed("a node runs at least one model".into()));
+        let doing = "reading the settings";
+        let config: Self = serde_json::from_str(text).map_err(|cause| Error::new(doing, cause))?;
+        match config.mistake() {
+            Some(mistake) => Err(Error::new(doing, mistake)),
+            None => Ok(config),
         }
-        if let Some((name, _)) = config.workers.iter().find(|(_, worker)| worker.processes == 0) {
-            return Err(failed(format!("the worker {name} has 0 processes, which would run nothing").into()));
+    }
+
+    fn mistake(&self) -> Option<String> {
+        if self.models.is_empty() {
+            return Some("a node runs at least one model".to_owned());
         }
-        for (id, model) in &config.models {
+        if let Some((name, _)) = self.workers.iter().find(|(_, worker)| worker.processes == 0) {
+            return Some(format!("the worker {name} has 0 processes, which would run nothing"));
+        }
+        for (id, model) in &self.models {
             if model.side_by_side == 0 {
-                return Err(failed(format!("the model {id} has side_by_side 0, and would never run").into()));
+                return Some(format!("the model {id} has side_by_side 0, and would never run"));
             }
             if let RunnerConfig::Worker { worker } = &model.runner
-                && !config.workers.contains_key(worker)
+                && !self.workers.contains_key(worker)
             {
-                return Err(failed(
-                    format!("the model {id} names the worker {worker}, and there is none").into(),
-                ));
+                return Some(format!("the model {id} names the worker {worker}, and there is none"));
             }
         }
-        if !config.allow_plain_http && config.service.scheme() != "https" && !is_this_machine(&config.service)
-        {
-            let message = "the key would travel unencrypted to another machine; use https, or set \
-                           allow_plain_http if the way is safe";
-            return Err(failed(message.into()));
-        }
-        Ok(config)
+        let is_safe = self.service.scheme() == "https" || is_this_machine(&self.service);
+        let message = "the key would travel unencrypted to another machine; use https, or set allow_plain_http if \
+                       the way is safe";
+        (!is_safe && !self.allow_plain_http).then(|| message.to_owned())
     }
 
     /// Reads the settings from a file. Folders in it are relative to its own.

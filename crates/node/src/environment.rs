@@ -1,6 +1,6 @@
 //! The Python environment of a node: created once for its requirements, beside them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 
 use tokio::process::Command;
@@ -33,13 +33,10 @@ async fn create(config: &mut Config, requirements: &Path, python: &Path) -> Resu
     let marker = folder.join(MARKER);
     if tokio::fs::read_to_string(&marker).await.ok().as_ref() != Some(&wanted) {
         tracing::info!(folder = %folder.display(), "creating the Python environment");
-        let venv = [Path::new("-m"), Path::new("venv"), Path::new("--clear"), &folder];
-        run(python, &venv, &doing).await?;
-        let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
-        let mut arguments: Vec<PathBuf> = install.iter().map(PathBuf::from).collect();
-        arguments.push(requirements.to_owned());
-        arguments.extend(config.pip.iter().map(PathBuf::from));
-        run(&own, &arguments, &doing).await?;
+        run(Command::new(python).args(["-m", "venv", "--clear"]).arg(&folder), &doing).await?;
+        let mut install = Command::new(&own);
+        install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]);
+        run(install.arg(requirements).args(&config.pip), &doing).await?;
         // Last, so that an environment that was interrupted is created again.
         tokio::fs::write(&marker, &wanted).await.map_err(|cause| Error::new(doing(), cause))?;
     }
@@ -47,14 +44,9 @@ async fn create(config: &mut Config, requirements: &Path, python: &Path) -> Resu
     Ok(())
 }
 
-async fn run<Word: AsRef<Path> + Sync>(
-    program: &Path,
-    arguments: &[Word],
-    doing: &(impl Fn() -> String + Sync),
-) -> Result<(), Error> {
-    let mut command = Command::new(program);
-    command.args(arguments.iter().map(AsRef::as_ref)).stdin(Stdio::null()).kill_on_drop(true);
-    let ran = command.output().await;
+async fn run(command: &mut Command, doing: &(impl Fn() -> String + Sync)) -> Result<(), Error> {
+    let ran = command.stdin(Stdio::null()).kill_on_drop(true).output().await;
+    let program = Path::new(command.as_std().get_program());
     let ran = ran.map_err(|cause| Error::new(doing(), format!("{}: {cause}", program.display())))?;
     if ran.status.success() {
         return Ok(());

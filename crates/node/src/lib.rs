@@ -18,4 +18,4 @@ pub use config::{Config, ModelConfig, NodeKey, RunnerConfig, WorkerConfig};
 pub use environment::prepare;
 pub use error::Error;
 pub use work::serve;
-pub use worker::{WorkerCommand, WorkerError, WorkerProcess};
+pub use worker::{RunError, WorkerCommand, WorkerError, WorkerProcess, WorkerResponse};

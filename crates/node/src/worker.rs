@@ -1,18 +1,20 @@
 //! Worker processes: a program that stays running, with a line of JSON on standard input for each run and a line
 //! back on standard output. Loading a model then costs time once, and a crash ends the program alone.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use rustix::process::{Pid, Signal, kill_process_group};
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
 /// The largest line of a worker, in bytes: values, not files.
@@ -83,7 +85,7 @@ pub struct WorkerProcess {
     _group: Group,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
-    tail: Arc<Mutex<VecDeque<u8>>>,
+    tail: Tail,
     /// Reads standard error into `tail`, until it ends.
     stderr: JoinHandle<()>,
 }
@@ -101,37 +103,11 @@ impl WorkerProcess {
         if command.clear_environment {
             process.env_clear();
         }
-        process
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true);
-        if let Some(folder) = &command.folder {
-            process.current_dir(folder);
-        }
-        remove_secrets(&mut process);
-        let mut child = process
-            .spawn()
+        process.args(arguments);
+        let Program { child, group, stdin, stdout, stderr } = spawn(process, command.folder.as_deref())
             .map_err(|cause| WorkerError::Start(format!("the worker cannot be started: {cause}")))?;
-        let group = Group::of(&child);
-        let (Some(stdin), Some(stdout), Some(mut stderr)) =
-            (child.stdin.take(), child.stdout.take(), child.stderr.take())
-        else {
-            return Err(WorkerError::Start("the worker has no pipes".to_owned()));
-        };
-        let tail = Arc::new(Mutex::new(VecDeque::new()));
-        let kept = Arc::clone(&tail);
-        let stderr = tokio::spawn(async move {
-            let mut chunk = vec![0; MAX_TAIL];
-            while let Ok(read @ 1..) = stderr.read(&mut chunk).await {
-                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                kept.extend(&chunk[..read]);
-                let surplus = kept.len().saturating_sub(MAX_TAIL);
-                kept.drain(..surplus);
-            }
-        });
+        let tail = Tail::default();
+        let stderr = tokio::spawn(tail.clone().read(stderr));
         let mut worker = Self { child, _group: group, stdin, stdout: BufReader::new(stdout), tail, stderr };
         let ready = tokio::time::timeout(command.start_timeout, worker.read_line()).await;
         let ready = ready.map_err(|_| {
@@ -198,20 +174,83 @@ impl WorkerProcess {
             ),
             _ => ("the worker closed its output".to_owned(), None),
         };
-        let stderr = {
-            let mut kept = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-            String::from_utf8_lossy(kept.make_contiguous()).trim().to_owned()
-        };
-        let message = match stderr.lines().last() {
-            Some(line) => format!("{how}: {line}"),
-            None => how,
-        };
+        let (message, stderr) = self.tail.explain(how);
         WorkerError::Ended { signal, message, stderr }
     }
 }
 
+/// What a worker writes for a run: its outputs by name, or why there are none.
+#[derive(Debug, Deserialize)]
+pub struct WorkerResponse {
+    /// Its outputs.
+    pub output: Option<BTreeMap<String, Value>>,
+    /// Why there are none.
+    pub error: Option<RunError>,
+}
+
+/// Why a run of a worker gave no outputs.
+#[derive(Debug, Deserialize)]
+pub struct RunError {
+    /// What caused it: `input`, `limit`, or else the model.
+    #[serde(default)]
+    pub kind: String,
+    /// A sentence for people.
+    pub message: String,
+}
+
+/// A program that was started, and its pipes.
+pub(crate) struct Program {
+    pub(crate) child: Child,
+    pub(crate) group: Group,
+    pub(crate) stdin: ChildStdin,
+    pub(crate) stdout: ChildStdout,
+    pub(crate) stderr: ChildStderr,
+}
+
+/// Starts a program in a process group of its own, without the secrets of this process.
+pub(crate) fn spawn(mut process: Command, folder: Option<&Path>) -> io::Result<Program> {
+    process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    process.process_group(0).kill_on_drop(true);
+    if let Some(folder) = folder {
+        process.current_dir(folder);
+    }
+    remove_secrets(&mut process);
+    let mut child = process.spawn()?;
+    let group = Group::of(&child);
+    match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
+        (Some(stdin), Some(stdout), Some(stderr)) => Ok(Program { child, group, stdin, stdout, stderr }),
+        _ => Err(io::Error::other("it has no pipes")),
+    }
+}
+
+/// The end of what a program writes to standard error. Clones are the same one.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tail(Arc<Mutex<VecDeque<u8>>>);
+
+impl Tail {
+    pub(crate) async fn read(self, mut stderr: ChildStderr) {
+        let mut chunk = vec![0; MAX_TAIL];
+        while let Ok(read @ 1..) = stderr.read(&mut chunk).await {
+            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.extend(&chunk[..read]);
+            let surplus = kept.len().saturating_sub(MAX_TAIL);
+            kept.drain(..surplus);
+        }
+    }
+
+    /// Adds the last line to what has failed; returns it with the whole text.
+    pub(crate) fn explain(&self, what: String) -> (String, String) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(kept.make_contiguous()).trim().to_owned();
+        match text.lines().last() {
+            Some(line) => (format!("{what}: {line}"), text),
+            None => (what, text),
+        }
+    }
+}
+
 /// Removes the keys and passwords that this process was given from the environment of a program.
-pub(crate) fn remove_secrets(process: &mut Command) {
+fn remove_secrets(process: &mut Command) {
     const SECRETS: [&str; 4] =
         ["INFERSTORE_NODE_KEY", "INFERSTORE_API_KEY", "INFERSTORE_FIRST_KEY", "INFERSTORE_DATABASE"];
     for name in SECRETS {
@@ -224,7 +263,7 @@ pub(crate) fn remove_secrets(process: &mut Command) {
 pub(crate) struct Group(Option<Pid>);
 
 impl Group {
-    pub(crate) fn of(child: &Child) -> Self {
+    fn of(child: &Child) -> Self {
         Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command as Process;
 
 use super::Outputs;
@@ -18,12 +18,10 @@ use crate::config::check_program;
 use crate::inputs::{Input, Inputs};
 use crate::outputs::{Failed, Output, OutputFile};
 use crate::service::{Descriptor, Lease};
-use crate::worker::{Group, remove_secrets};
+use crate::worker::{Program, Tail, spawn};
 
 /// How much a program may write to standard output, in bytes: values, not files.
 const MAX_RESPONSE: u64 = 8 << 20;
-/// How much of its standard error is reported.
-const TAIL: usize = 4 << 10;
 /// The largest file that it may hand in, in bytes.
 const MAX_FILE: u64 = inferstore_fetch::MAX_FILE;
 
@@ -70,56 +68,36 @@ impl Command {
         let given = serde_json::to_vec(&given).map_err(|cause| here("writing the inputs", &cause))?;
         let (status, written, tail) = self.talk(&given, &folder).await?;
         if !status.success() {
-            return Err(failed(&format!("the command ended with {status}"), &tail));
+            return Err(failed(format!("the command ended with {status}"), &tail));
         }
         let written: BTreeMap<String, Value> = serde_json::from_slice(&written).map_err(|cause| {
-            failed(&format!("the command did not write a JSON object of outputs: {cause}"), &tail)
+            failed(format!("the command did not write a JSON object of outputs: {cause}"), &tail)
         })?;
         collect(&folder, lease, written).await
     }
 
     /// Starts the program, says what is given, and waits for its end. Dropping the future ends it and all
     /// that it started.
-    async fn talk(&self, given: &[u8], scratch: &Path) -> Result<(ExitStatus, Vec<u8>, String), Failed> {
+    async fn talk(&self, given: &[u8], scratch: &Path) -> Result<(ExitStatus, Vec<u8>, Tail), Failed> {
         let [program, arguments @ ..] = &self.words[..] else {
             return Err(Failed::model("there is no command"));
         };
         let mut process = Process::new(program);
-        process
-            .args(arguments)
-            .env("INFERSTORE_RUN_FOLDER", scratch)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(true);
-        if let Some(folder) = &self.folder {
-            process.current_dir(folder);
-        }
-        remove_secrets(&mut process);
-        let mut child = process.spawn().map_err(|cause| Failed::node("starting the command", &cause))?;
-        let _group = Group::of(&child);
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let say = async move {
-            if let Some(mut stdin) = stdin {
-                // A program that does not read its input reports so in its output.
-                let _ = stdin.write_all(given).await;
-            }
+        process.args(arguments).env("INFERSTORE_RUN_FOLDER", scratch);
+        let Program { mut child, group: _group, mut stdin, stdout, stderr } =
+            spawn(process, self.folder.as_deref())
+                .map_err(|cause| Failed::node("starting the command", &cause))?;
+        let tail = Tail::default();
+        let say = async {
+            // A program that does not read its input reports so in its output.
+            let _ = stdin.write_all(given).await;
+            drop(stdin);
         };
-        let written = async move {
+        let listen = async move {
             let mut written = Vec::new();
-            if let Some(stdout) = stdout {
-                stdout.take(MAX_RESPONSE + 1).read_to_end(&mut written).await?;
-            }
-            std::io::Result::Ok(written)
+            stdout.take(MAX_RESPONSE + 1).read_to_end(&mut written).await.map(|_| written)
         };
-        let tail = async move {
-            match stderr {
-                Some(stderr) => tail(stderr).await,
-                None => String::new(),
-            }
-        };
-        let ((), written, tail) = tokio::join!(say, written, tail);
+        let ((), written, ()) = tokio::join!(say, listen, tail.clone().read(stderr));
         let written = written.map_err(|cause| here("reading what the command wrote", &cause))?;
         if written.len() as u64 > MAX_RESPONSE {
             return Err(Failed::limit(format!("the command wrote more than {MAX_RESPONSE} bytes")));
@@ -235,24 +213,10 @@ pub(super) async fn collect(
     Ok(outputs)
 }
 
-/// The end of what a program says.
-async fn tail(mut from: impl AsyncRead + Unpin) -> String {
-    let (mut kept, mut chunk) = (Vec::new(), vec![0; TAIL]);
-    while let Ok(read @ 1..) = from.read(&mut chunk).await {
-        kept.extend_from_slice(&chunk[..read]);
-        let surplus = kept.len().saturating_sub(TAIL);
-        kept.drain(..surplus);
-    }
-    String::from_utf8_lossy(&kept).trim().to_owned()
-}
-
 /// A failure of the program, with its last line in the message and more in the detail.
-fn failed(what: &str, tail: &str) -> Failed {
-    let message = match tail.lines().last() {
-        Some(line) => format!("{what}: {line}"),
-        None => what.to_owned(),
-    };
-    Failed { detail: Some(json!({ "stderr": tail })), ..Failed::model(message) }
+fn failed(what: String, tail: &Tail) -> Failed {
+    let (message, stderr) = tail.explain(what);
+    Failed { detail: Some(json!({ "stderr": stderr })), ..Failed::model(message) }
 }
 
 /// A failure after the run has begun, which would be the same in another try as far as is known.

@@ -1,13 +1,11 @@
 //! Models of a worker: a program that stays running and runs one task after the other. It is started before a
 //! task is leased, and again after it has ended.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::Mutex;
 
 use super::Outputs;
@@ -17,26 +15,12 @@ use crate::config::WorkerConfig;
 use crate::inputs::Inputs;
 use crate::outputs::Failed;
 use crate::service::Lease;
-use crate::worker::{WorkerCommand, WorkerError, WorkerProcess};
+use crate::worker::{WorkerCommand, WorkerError, WorkerProcess, WorkerResponse};
 
 /// One process of a worker.
 pub(crate) struct Worker {
     command: WorkerCommand,
     running: Mutex<Option<WorkerProcess>>,
-}
-
-/// What a worker writes: outputs, or why there are none.
-#[derive(Deserialize)]
-struct Response {
-    output: Option<BTreeMap<String, Value>>,
-    error: Option<RunError>,
-}
-
-#[derive(Deserialize)]
-struct RunError {
-    message: String,
-    #[serde(default)]
-    kind: String,
 }
 
 impl Worker {
@@ -67,7 +51,7 @@ impl Worker {
         let request = serde_json::to_vec(&given)
             .map_err(|cause| Failed::model(format!("the inputs cannot be written as JSON: {cause}")))?;
         let line = self.exchange(&request).await.map_err(failed)?;
-        let response: Response = match serde_json::from_slice(&line) {
+        let response: WorkerResponse = match serde_json::from_slice(&line) {
             Ok(response) => response,
             Err(cause) => {
                 self.running.lock().await.take();
@@ -75,10 +59,10 @@ impl Worker {
             }
         };
         match response {
-            Response { output: Some(output), error: None } => {
+            WorkerResponse { output: Some(output), error: None } => {
                 collect(Path::new(&folder), lease, output).await
             }
-            Response { output: None, error: Some(error) } => Err(match error.kind.as_str() {
+            WorkerResponse { output: None, error: Some(error) } => Err(match error.kind.as_str() {
                 "input" => Failed::input(error.message),
                 "limit" => Failed::limit(error.message),
                 _ => Failed::model(error.message),

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use inferstore_node::{WorkerCommand, WorkerError, WorkerProcess};
-use serde::Deserialize;
+use inferstore_node::{RunError, WorkerCommand, WorkerError, WorkerProcess, WorkerResponse};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -34,19 +33,6 @@ pub(super) struct ModelProcesses {
     /// Where the folders of running tasks are made.
     folder: PathBuf,
     idle: Mutex<Vec<WorkerProcess>>,
-}
-
-/// What a process wrote.
-#[derive(Deserialize)]
-struct Response {
-    output: Option<BTreeMap<String, Value>>,
-    error: Option<RunError>,
-}
-
-#[derive(Deserialize)]
-struct RunError {
-    kind: String,
-    message: String,
 }
 
 impl ModelProcesses {
@@ -120,11 +106,11 @@ impl ModelProcesses {
                 Err(error) => return Err(failed(&error, &request.model)),
             }
         };
-        let response: Response = serde_json::from_slice(&line)
+        let response: WorkerResponse = serde_json::from_slice(&line)
             .map_err(|cause| Error::new("reading the line of a model process", cause))?;
         match response {
-            Response { output: Some(output), error: None } => Ok(output),
-            Response { error: Some(RunError { kind, message }), .. } => Err(match kind.as_str() {
+            WorkerResponse { output: Some(output), error: None } => Ok(output),
+            WorkerResponse { error: Some(RunError { kind, message }), .. } => Err(match kind.as_str() {
                 "input" => Failed::input(message),
                 "limit" => Failed { kind: "limit", message },
                 _ => Failed::model(message),
