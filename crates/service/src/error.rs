@@ -32,6 +32,7 @@ enum Kind {
     InDoubt,
     NotFound,
     Setting,
+    FolderTaken,
 }
 
 /// Why nothing can be written to the data folder.
@@ -56,6 +57,12 @@ impl Error {
     /// The same for a setting that is wrong.
     pub(crate) fn setting(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
         Self { kind: Kind::Setting, ..Self::new(doing, cause) }
+    }
+
+    /// The same for a data folder that another service uses.
+    pub(crate) fn folder_taken(doing: impl Into<String>) -> Self {
+        let cause = "another service uses it; stop that one, or choose another folder";
+        Self { kind: Kind::FolderTaken, ..Self::new(doing, cause) }
     }
 
     /// The same for an engine that others keep or use, such as an object store, and that is busy or cannot be reached:
@@ -144,8 +151,8 @@ impl Error {
     /// # }
     /// ```
     #[must_use]
-    pub fn is_folder_taken(&self) -> bool {
-        self.cause.is::<FolderTaken>()
+    pub const fn is_folder_taken(&self) -> bool {
+        matches!(self.kind, Kind::FolderTaken)
     }
 }
 
@@ -186,18 +193,6 @@ impl DiskFailure {
         }
     }
 }
-
-/// Another service uses the data folder.
-#[derive(Debug)]
-pub(crate) struct FolderTaken;
-
-impl fmt::Display for FolderTaken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("another service uses it; stop that one, or choose another folder")
-    }
-}
-
-impl StdError for FolderTaken {}
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use super::http;
 use crate::lifecycle::app::App;
+use crate::lifecycle::folder::if_present;
 
 /// The name of the socket in the data folder.
 const NAME: &str = "admin.sock";
@@ -58,10 +59,7 @@ pub(crate) fn serve(app: &Arc<App>, running: &TaskTracker, stop: &CancellationTo
 
 /// The data folder is locked, so a socket that is there was left by a process that has ended.
 fn bind(path: &Path) -> io::Result<UnixListener> {
-    match fs::remove_file(path) {
-        Err(cause) if cause.kind() != io::ErrorKind::NotFound => return Err(cause),
-        _ => {}
-    }
+    if_present(fs::remove_file(path))?;
     let listener = UnixListener::bind(path)?;
     fs::set_permissions(path, Permissions::from_mode(0o600))?;
     Ok(listener)

@@ -14,9 +14,6 @@ use tokio::time::{Instant, timeout_at};
 /// otherwise hold its connection, and what belongs to it, for ever.
 pub(super) const MIN_PROGRESS: usize = 64 * 1024;
 
-/// A body came in more slowly than `MIN_PROGRESS` within the timeout.
-pub(crate) struct TooSlow;
-
 /// The minimum throughput of one incoming body.
 pub(crate) struct MinThroughput {
     timeout: Duration,
@@ -34,8 +31,8 @@ impl MinThroughput {
     pub(crate) async fn next<E>(
         &mut self,
         body: &mut (impl Stream<Item = Result<Bytes, E>> + Unpin),
-    ) -> Result<Option<Result<Bytes, E>>, TooSlow> {
-        let chunk = timeout_at(self.deadline, body.next()).await.map_err(|_| TooSlow)?;
+    ) -> Result<Option<Result<Bytes, E>>, BodyError> {
+        let chunk = timeout_at(self.deadline, body.next()).await.map_err(|_| BodyError::TooSlow)?;
         self.received += chunk.iter().flatten().map(Bytes::len).sum::<usize>();
         if self.received >= MIN_PROGRESS {
             self.received = 0;
@@ -65,6 +62,8 @@ pub(crate) enum BodyError {
     CutOff,
     /// It is larger than its limit.
     TooLarge,
+    /// It comes in more slowly than `MIN_PROGRESS` within the timeout.
+    TooSlow,
 }
 
 impl fmt::Display for BodyError {
@@ -72,6 +71,7 @@ impl fmt::Display for BodyError {
         f.write_str(match self {
             Self::CutOff => "the body was cut off",
             Self::TooLarge => "the body is larger than allowed",
+            Self::TooSlow => "the body took too long to arrive",
         })
     }
 }

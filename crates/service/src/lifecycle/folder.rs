@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::error::FolderTaken;
 use crate::lifecycle::config::Data;
 use crate::{Error, Result, database};
 
@@ -102,6 +101,14 @@ impl Drop for Folder {
     }
 }
 
+/// Returns what was done with a file; None when there is no such file.
+pub(crate) fn if_present<T>(done: std::io::Result<T>) -> std::io::Result<Option<T>> {
+    match done {
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
+        done => done.map(Some),
+    }
+}
+
 /// Whether the folder has files, and none of a service: it would take the rights of others from a folder that they use.
 fn is_of_others(folder: &Path) -> std::io::Result<bool> {
     let mut has_files = false;
@@ -140,7 +147,7 @@ fn remove_abandoned(own: &Path, min_age: Duration) {
 fn check_lock(lock: Result<(), TryLockError>, may_be_unlocked: bool, action: &str) -> Result<()> {
     match lock {
         Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => Err(Error::new(action, FolderTaken)),
+        Err(TryLockError::WouldBlock) => Err(Error::folder_taken(action)),
         Err(TryLockError::Error(cause)) if cause.kind() == ErrorKind::Unsupported => {
             if may_be_unlocked {
                 tracing::warn!(

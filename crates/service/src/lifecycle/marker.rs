@@ -2,18 +2,17 @@
 //! process ends.
 
 use std::fs;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
 use tempfile::NamedTempFile;
 
+use super::folder::if_present;
+
 /// The identifier, if the file has one.
 pub(crate) fn read(path: &Path) -> io::Result<Option<String>> {
-    match fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text.trim().to_owned()).filter(|id| !id.is_empty())),
-        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
-        Err(cause) => Err(cause),
-    }
+    let text = if_present(fs::read_to_string(path))?;
+    Ok(text.map(|text| text.trim().to_owned()).filter(|id| !id.is_empty()))
 }
 
 /// Writes the identifier.

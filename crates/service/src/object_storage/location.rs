@@ -62,6 +62,12 @@ impl Locations {
         format!("{}{}", self.address(), self.path(bucket, key))
     }
 
+    /// The URL of a path at the current address.
+    pub(crate) fn parsed_url(&self, path: &str) -> Result<Url> {
+        let url = format!("{}{path}", self.address());
+        Url::parse(&url).map_err(|cause| Error::new("signing an upload target", cause))
+    }
+
     pub(crate) fn path(&self, bucket: &str, key: &str) -> String {
         let token = self.token(bucket, key);
         Location { bucket: bucket.to_owned(), token, key: key.to_owned() }.path()

@@ -35,7 +35,6 @@ use serde::Serialize;
 pub(crate) use blobs::{are_in_bucket, open as open_blobs};
 pub(crate) use location::{Locations, address};
 pub(crate) use objects::{Objects, outlast_outage};
-pub(crate) use outputs::OutputError;
 pub(crate) use s3_api::{Code, S3Error, router};
 pub use s3_config::S3Config;
 pub(crate) use settling::SETTLING_INTERVAL;

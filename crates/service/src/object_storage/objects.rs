@@ -10,9 +10,9 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use tokio::time::Instant;
 
-use super::blobs::{Blobs, ByteStream, OpenBlob, OpenedBlobs};
+use super::blobs::{Blobs, Bucket, ByteStream, OpenBlob, OpenedBlobs, S3};
 use super::location::Locations;
-use super::s3_api::{Presigned, Signer};
+use super::s3_api::{Presigned, Signer, Upload};
 use super::settling::Settled;
 use super::shared_looks::SharedLooks;
 use super::unsigned_forms::UnsignedForms;
@@ -41,13 +41,13 @@ pub(crate) struct Objects {
 /// An object that can be read to its end, even when it is deleted meanwhile.
 pub(crate) struct OpenObject {
     pub(crate) object: Object,
-    blob: Box<dyn OpenBlob>,
+    blob: OpenBlob,
 }
 
 impl OpenObject {
     /// Reads a range of the bytes.
     pub(crate) fn read(self, range: Range<u64>) -> ByteStream {
-        self.blob.read(range)
+        (self.blob)(range)
     }
 
     /// Reads all bytes.
@@ -82,7 +82,7 @@ impl Objects {
         let url_secret = database.setting_or("download URL secret", &random.word(40)?).await?;
         let locations = Locations::new(addresses(&*database, address).await?, &url_secret)?;
         Ok(Self {
-            signer: Signer::new(locations.address().to_owned(), signing_secret),
+            signer: Signer::embedded(&signing_secret),
             locations,
             blobs: blobs.0,
             database,
@@ -96,11 +96,17 @@ impl Objects {
 
     /// Signs a target for so long.
     pub(crate) fn presign(&self, target: &Target, life: Duration) -> Result<Presigned> {
-        if let Some(direct) = self.blobs.direct() {
-            return direct.presign(target, life);
+        if let Some(bucket) = self.direct() {
+            return bucket.presign(target, life);
         }
-        let path = self.locations.path(&target.bucket, &target.key);
-        self.signer.presign(target, &path, life, self.clock.signing_time())
+        let forms = format!("{}/{}", self.locations.address(), target.bucket);
+        let object = self.locations.parsed_url(&self.locations.path(&target.bucket, &target.key))?;
+        self.signer.presign(&Upload::of(target), forms, object, life, self.clock.signing_time())
+    }
+
+    /// The bucket that callers upload to and read from; None when this process receives and serves every byte.
+    pub(super) fn direct(&self) -> Option<&Bucket> {
+        self.blobs.remote().and_then(S3::direct)
     }
 
     /// Finds an object; None when there is none with this key.

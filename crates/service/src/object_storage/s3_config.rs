@@ -1,9 +1,10 @@
 //! The settings of a remote object store: a bucket of S3 or of anything that speaks its protocol.
 
-use std::fmt;
+use std::collections::BTreeMap;
 
 use url::Url;
 
+use super::s3_api::Signer;
 use crate::{Error, Result};
 
 /// The region that is signed for when none is named. Most stores but Amazon's take any.
@@ -20,7 +21,7 @@ const DEFAULT_REGION: &str = "us-east-1";
 /// assert!(S3Config::new("s3://files", "", "").is_err());
 /// # Ok::<(), inferstore_service::Error>(())
 /// ```
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct S3Config {
     pub(super) bucket: String,
     /// What every key begins with: empty, or a text that ends in `/`.
@@ -29,11 +30,9 @@ pub struct S3Config {
     pub(super) address: Url,
     /// The URL of the bucket for callers.
     pub(super) public_address: Url,
-    pub(super) region: String,
     /// Whether callers upload to the bucket and read from it. Otherwise every byte passes the service.
     pub(super) is_direct: bool,
-    pub(super) access_key: String,
-    pub(super) secret_key: String,
+    pub(super) signer: Signer,
 }
 
 impl S3Config {
@@ -68,31 +67,40 @@ impl S3Config {
         let prefix = prefix(parsed.path()).ok_or_else(|| {
             refused("its prefix has characters other than letters, digits, -, _, . and /".to_owned())
         })?;
-        let mut settings = Settings::default();
-        for (name, value) in parsed.query_pairs() {
-            settings.set(&name, &value).map_err(refused)?;
+        let mut parameters: BTreeMap<String, String> = parsed.query_pairs().into_owned().collect();
+        let mut parameter = |name| parameters.remove(name);
+        let wrong = |name| refused(format!("the value of {name} is none"));
+        let region = parameter("region").unwrap_or_else(|| DEFAULT_REGION.to_owned());
+        if !is_region(&region) {
+            return Err(wrong("region"));
+        }
+        let text = parameter("endpoint").unwrap_or_else(|| format!("https://s3.{region}.amazonaws.com"));
+        let public_text = parameter("public_endpoint").unwrap_or_else(|| text.clone());
+        let is_virtual = match parameter("style").as_deref() {
+            None | Some("path") => false,
+            Some("virtual") => true,
+            Some(_) => return Err(wrong("style")),
+        };
+        let is_direct = match parameter("direct").as_deref() {
+            None | Some("true") => true,
+            Some("false") => false,
+            Some(_) => return Err(wrong("direct")),
+        };
+        if let Some(name) = parameters.keys().next() {
+            let name: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
+            return Err(refused(format!("it has the unknown parameter {name:?}")));
         }
         if access_key.is_empty() || secret_key.is_empty() {
             let cause = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY have to be set";
             return Err(Error::new("reading the keys of the object store", cause));
         }
-        let region = settings.region.unwrap_or_else(|| DEFAULT_REGION.to_owned());
-        let endpoint = match settings.endpoint {
-            Some(endpoint) => endpoint,
-            None => endpoint(&format!("https://s3.{region}.amazonaws.com")).map_err(refused)?,
-        };
-        let public_endpoint = settings.public_endpoint.unwrap_or_else(|| endpoint.clone());
-        let address =
-            |endpoint| address(endpoint, &bucket, settings.is_virtual).map_err(|why| refused(why.to_owned()));
         Ok(Self {
-            address: address(endpoint)?,
-            public_address: address(public_endpoint)?,
+            address: address(&text, &bucket, is_virtual).map_err(refused)?,
+            public_address: address(&public_text, &bucket, is_virtual).map_err(refused)?,
             bucket,
             prefix,
-            region,
-            is_direct: settings.is_direct.unwrap_or(true),
-            access_key: access_key.to_owned(),
-            secret_key: secret_key.to_owned(),
+            is_direct,
+            signer: Signer::new(access_key, secret_key, &region),
         })
     }
 
@@ -102,70 +110,21 @@ impl S3Config {
     }
 }
 
-impl fmt::Debug for S3Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("S3Config")
-            .field("bucket", &self.bucket)
-            .field("prefix", &self.prefix)
-            .field("address", &self.address.as_str())
-            .field("public_address", &self.public_address.as_str())
-            .field("region", &self.region)
-            .field("is_direct", &self.is_direct)
-            .field("access_key", &"…")
-            .field("secret_key", &"…")
-            .finish()
-    }
-}
-
-/// The parameters of the URL.
-#[derive(Default)]
-struct Settings {
-    endpoint: Option<Url>,
-    public_endpoint: Option<Url>,
-    region: Option<String>,
-    is_virtual: bool,
-    is_direct: Option<bool>,
-}
-
-impl Settings {
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        match (name, value) {
-            ("endpoint", value) => self.endpoint = Some(endpoint(value)?),
-            ("public_endpoint", value) => self.public_endpoint = Some(endpoint(value)?),
-            ("region", region) if is_region(region) => self.region = Some(region.to_owned()),
-            ("style", "path") => self.is_virtual = false,
-            ("style", "virtual") => self.is_virtual = true,
-            ("direct", "true") => self.is_direct = Some(true),
-            ("direct", "false") => self.is_direct = Some(false),
-            ("region" | "style" | "direct", _) => return Err(format!("the value of {name} is none")),
-            _ => {
-                let name: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
-                return Err(format!("it has the unknown parameter {name:?}"));
-            }
-        }
-        Ok(())
-    }
-}
-
-fn endpoint(text: &str) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|cause| format!("its endpoint is not a URL ({cause})"))?;
+/// The URL of a bucket at an endpoint, without a slash at its end where there is a path.
+fn address(endpoint: &str, bucket: &str, is_virtual: bool) -> Result<Url, String> {
+    let mut url = Url::parse(endpoint).map_err(|cause| format!("its endpoint is not a URL ({cause})"))?;
     let is_plain = url.username().is_empty() && url.password().is_none();
     let is_root = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() || !is_plain || !is_root {
         return Err("its endpoint is more or less than http(s)://host:port".to_owned());
     }
-    Ok(url)
-}
-
-/// The URL of a bucket, without a slash at its end where there is a path.
-fn address(mut endpoint: Url, bucket: &str, is_virtual: bool) -> Result<Url, &'static str> {
     if is_virtual {
-        let host = format!("{bucket}.{}", endpoint.host_str().unwrap_or_default());
-        endpoint.set_host(Some(&host)).map_err(|_| "the bucket cannot be a part of the host")?;
+        let host = format!("{bucket}.{}", url.host_str().unwrap_or_default());
+        url.set_host(Some(&host)).map_err(|_| "the bucket cannot be a part of the host")?;
     } else {
-        endpoint.set_path(bucket);
+        url.set_path(bucket);
     }
-    Ok(endpoint)
+    Ok(url)
 }
 
 fn is_bucket(name: &str) -> bool {
@@ -203,7 +162,7 @@ mod tests {
         assert_eq!(plain.address.as_str(), "http://127.0.0.1:9000/files");
         assert_eq!(plain.shown(), "the bucket files at http://127.0.0.1:9000");
         assert_eq!(plain.public_address, plain.address);
-        assert_eq!((plain.region.as_str(), plain.prefix.as_str()), ("us-east-1", ""));
+        assert_eq!((plain.signer.region(), plain.prefix.as_str()), ("us-east-1", ""));
 
         let split = read("s3://files/a/b/?endpoint=http://inside:1&public_endpoint=https://outside").unwrap();
         assert_eq!(split.address.as_str(), "http://inside:1/files");

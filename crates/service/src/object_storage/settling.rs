@@ -34,8 +34,8 @@ pub(super) struct Settled {
     late: Mutex<Option<Moment>>,
 }
 
-/// A target and what the store says of its object.
-type Found = (Target, Stat);
+/// A target and what the store says of its object, if that is there.
+type Found = (Target, Option<Stat>);
 
 impl Objects {
     /// Makes files of what was uploaded to pending targets. In a bucket that is also to be done where this process
@@ -80,14 +80,17 @@ impl Objects {
         if targets.is_empty() {
             return Ok(());
         }
-        let (mut found, missing) = look_for(store, targets).await?;
+        let mut looked = look_for(store, targets).await?;
         // Of two uploads under one name the last one wins. One that was missing a moment ago may be older than
         // another that was found after it.
-        let names: HashSet<(String, String)> =
-            found.iter().map(|(target, _)| (target.bucket.clone(), target.key.clone())).collect();
-        let of_found = |target: &Target| names.contains(&(target.bucket.clone(), target.key.clone()));
-        let doubtful = missing.into_iter().filter(of_found).collect();
-        found.extend(look_for(store, doubtful).await?.0);
+        let name = |target: &Target| (target.bucket.clone(), target.key.clone());
+        let is_there = |(target, stat): &Found| stat.is_some().then(|| name(target));
+        let names: HashSet<(String, String)> = looked.iter().filter_map(is_there).collect();
+        let is_doubtful = |(target, stat): &&Found| stat.is_none() && names.contains(&name(target));
+        let doubtful = looked.iter().filter(is_doubtful).map(|(target, _)| target.clone()).collect();
+        looked.extend(look_for(store, doubtful).await?);
+        let found = looked.into_iter().filter_map(|(target, stat)| Some((target, stat?)));
+        let mut found: Vec<(Target, Stat)> = found.collect();
         found.sort_by_key(|(target, stat)| (stat.modified, target.expires_at));
         for (target, stat) in found {
             self.settle_target(app, store, &target, stat).await?;
@@ -142,20 +145,11 @@ impl Objects {
     }
 }
 
-/// Asks the store for the objects of targets: those that are there, and the targets of the others.
-async fn look_for(store: &S3, targets: Vec<Target>) -> Result<(Vec<Found>, Vec<Target>)> {
+/// Asks the store for the objects of targets.
+async fn look_for(store: &S3, targets: Vec<Target>) -> Result<Vec<Found>> {
     let stats = stream::iter(targets).map(|target| async move {
         let stat = store.look(&target.id).await?;
         Ok::<_, Error>((target, stat))
     });
-    let all: Vec<(Target, Option<Stat>)> = stats.buffer_unordered(MAX_REQUESTS).try_collect().await?;
-    let mut found = Vec::new();
-    let mut missing = Vec::new();
-    for (target, stat) in all {
-        match stat {
-            Some(stat) => found.push((target, stat)),
-            None => missing.push(target),
-        }
-    }
-    Ok((found, missing))
+    stats.buffer_unordered(MAX_REQUESTS).try_collect().await
 }

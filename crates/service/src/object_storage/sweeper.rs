@@ -8,6 +8,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use super::Objects;
+use super::blobs::check_bucket;
 use crate::Result;
 use crate::clock::Moment;
 use crate::lifecycle::app::App;
@@ -37,7 +38,9 @@ impl Objects {
     }
 
     pub(super) async fn sweep(&self, app: &App, then: SystemTime) -> Result<()> {
-        self.blobs.check_pairing(&*self.database).await?;
+        if let Some(store) = self.blobs.remote() {
+            check_bucket(store, &*self.database).await?;
+        }
         let now = app.clock.now();
         let expired = now.before(app.config.output_retention);
         loop {

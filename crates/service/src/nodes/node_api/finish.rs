@@ -15,7 +15,6 @@ use crate::api::{ApiJson, ApiPath, Done, Failure, Success, is_mime};
 use crate::catalog::Format;
 use crate::lifecycle::app::App;
 use crate::nodes::{NodeKey, OUTPUTS};
-use crate::object_storage::OutputError;
 use crate::queue::{Ending, LeaseState};
 
 /// How many characters of a failure's message are kept.
@@ -50,11 +49,7 @@ pub(super) async fn put_file(
     output::check_file(&Format::kept(&output_format)?, &file, &mime).map_err(Failure::unprocessable)?;
     let stored = (OUTPUTS, &*format!("{task}/{attempt}/{file}"), &*mime);
     let body = request.into_body().into_data_stream();
-    let timeout = app.config.limits.upload_idle;
-    let url = app.objects.receive_output(&app, stored, timeout, body).await.map_err(|error| match error {
-        OutputError::Refused(status, message) => Failure::new(status, message),
-        OutputError::Failed(cause) => cause.into(),
-    })?;
+    let url = app.objects.receive_output(&app, stored, body).await?;
     Ok(Success::data(StoredFile { url }))
 }
 
@@ -98,11 +93,11 @@ pub(super) async fn finish(
         LeaseState::Ended => return Ok(Success::done("finished already")),
         LeaseState::Lost => return Err(lost()),
     };
+    let lease = format!("{task}/{attempt}");
     let mut files = Vec::new();
     let ending = match (body.value.output, body.value.error) {
         (Some(outputs), None) => {
             let declared = Format::kept(&output_format)?;
-            let lease = output::OfLease { task: &task, attempt };
             let (output, named) = output::check(&app, &declared, &lease, &outputs).await?;
             files = named;
             Ending::Output(output)
@@ -123,7 +118,7 @@ pub(super) async fn finish(
         // The task has ended, whatever becomes of files that its result does not name. Without a file among its outputs,
         // none was put.
         if !files.is_empty()
-            && let Err(cause) = remove_unnamed(&app, &format!("{task}/{attempt}"), &files).await
+            && let Err(cause) = remove_unnamed(&app, &lease, &files).await
         {
             tracing::warn!(%cause, task, "outputs that the result does not name stay until they are old");
         }

@@ -13,12 +13,6 @@ use crate::nodes::OUTPUTS;
 /// The outputs by name, spelled as the node spelled them.
 pub(super) type Outputs = BTreeMap<String, Box<RawValue>>;
 
-/// The lease under which something is handed in.
-pub(super) struct OfLease<'a> {
-    pub(super) task: &'a str,
-    pub(super) attempt: i64,
-}
-
 /// Whether a file belongs to a declared output: its name up to the first point is that of the output,
 /// and its type one of those that the output may have.
 pub(super) fn check_file(declared: &Format, file: &str, mime: &str) -> Result<(), String> {
@@ -53,11 +47,11 @@ fn fits(pattern: &str, mime: &str) -> bool {
 }
 
 /// The outputs as JSON in the order of their declaration, if they are what was declared: every output and
-/// no other, files among those that were put under this lease. And the keys of these files.
+/// no other, files among those that were put under this lease, `<task>/<attempt>`. And the keys of these files.
 pub(super) async fn check(
     app: &App,
     declared: &Format,
-    lease: &OfLease<'_>,
+    lease: &str,
     outputs: &Outputs,
 ) -> Result<(String, Vec<String>), Failure> {
     for name in outputs.keys() {
@@ -81,7 +75,7 @@ pub(super) async fn check(
 }
 
 /// Returns the key of the file.
-async fn check_url(app: &App, name: &str, value: &str, lease: &OfLease<'_>) -> Result<String, Failure> {
+async fn check_url(app: &App, name: &str, value: &str, lease: &str) -> Result<String, Failure> {
     let refused = || {
         Failure::unprocessable(format!(
             "the output {name} must be the URL of a file that was put for this lease"
@@ -89,7 +83,7 @@ async fn check_url(app: &App, name: &str, value: &str, lease: &OfLease<'_>) -> R
     };
     let url: String = serde_json::from_str(value).map_err(|_| refused())?;
     let (bucket, key) = app.objects.locations.locate(&url).ok_or_else(refused)?;
-    let file = key.strip_prefix(&format!("{}/{}/", lease.task, lease.attempt)).ok_or_else(refused)?;
+    let file = key.strip_prefix(lease).and_then(|file| file.strip_prefix('/')).ok_or_else(refused)?;
     let is_own = bucket == OUTPUTS && file.split('.').next() == Some(name);
     if is_own && app.database.object(&bucket, &key).await?.is_some() { Ok(key) } else { Err(refused()) }
 }

@@ -13,7 +13,6 @@ use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, LAST_MODIFI
 use reqwest::{Body, Client, Response, StatusCode};
 use rusty_s3::Method;
 use rusty_s3::actions::ListObjectsV2;
-use rusty_s3::signing::sign;
 use url::Url;
 
 use crate::clock::Clock;
@@ -38,7 +37,7 @@ const RETRY_TIMEOUT: Duration = Duration::from_secs(4);
 const MAX_ERROR_BODY: usize = 300;
 
 /// A bucket, and a client of it.
-pub(super) struct Bucket {
+pub(in crate::object_storage) struct Bucket {
     pub(super) config: S3Config,
     pub(super) clock: Clock,
     http: Client,
@@ -66,13 +65,6 @@ pub(in crate::object_storage) struct Stat {
     pub(in crate::object_storage) etag: String,
     /// When it was stored, by the clock of the store, in whole seconds.
     pub(in crate::object_storage) modified: Timestamp,
-}
-
-/// An object in a listing.
-pub(super) struct Listed {
-    /// Below the prefix of the listing.
-    pub(super) name: String,
-    pub(super) modified: Timestamp,
 }
 
 impl<'a> Request<'a> {
@@ -106,21 +98,18 @@ impl Bucket {
 
     /// Creates the bucket unless it exists. Returns whether it did not.
     pub(super) async fn create(&self) -> Result<bool> {
-        let region = &self.config.region;
-        let body = match region.as_str() {
+        let region = self.config.signer.region();
+        let body = match region {
             "us-east-1" => String::new(),
             _ => format!(
                 "<CreateBucketConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
                  <LocationConstraint>{region}</LocationConstraint></CreateBucketConfiguration>"
             ),
         };
-        let bucket = Request::new(Method::Head, "");
-        let found = self.send("looking for the bucket", &bucket, Body::default).await?;
-        if found.status() != StatusCode::NOT_FOUND {
-            return self.succeed("looking for the bucket", found).await.map(|_| false);
+        if self.find("looking for the bucket", &Request::new(Method::Head, "")).await?.is_some() {
+            return Ok(false);
         }
-        let create = Request { method: Method::Put, ..bucket };
-        let body = Bytes::from(body);
+        let create = Request::new(Method::Put, "");
         let created = self.send("creating the bucket", &create, || Body::from(body.clone())).await?;
         match created.status() {
             // Another process was quicker.
@@ -168,17 +157,15 @@ impl Bucket {
         {
             headers.insert(RANGE, range);
         }
-        let get = Request { headers, ..Request::new(Method::Get, key) };
-        let doing = "reading an object";
-        self.if_present(doing, self.send(doing, &get, Body::default).await?).await
+        self.find("reading an object", &Request { headers, ..Request::new(Method::Get, key) }).await
     }
 
     /// What the store says of an object; None when there is none.
     pub(super) async fn stat(&self, key: &str) -> Result<Option<Stat>> {
-        let head = Request::new(Method::Head, key);
         let doing = "looking for an object";
-        let response = self.if_present(doing, self.send(doing, &head, Body::default).await?).await?;
-        let Some(response) = response else { return Ok(None) };
+        let Some(response) = self.find(doing, &Request::new(Method::Head, key)).await? else {
+            return Ok(None);
+        };
         let headers = response.headers();
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         let size = text(CONTENT_LENGTH).and_then(|size| size.parse().ok());
@@ -192,13 +179,11 @@ impl Bucket {
 
     /// Removes an object, if it is there.
     pub(super) async fn delete(&self, key: &str) -> Result<()> {
-        let delete = Request::new(Method::Delete, key);
-        let doing = "removing an object";
-        self.if_present(doing, self.send(doing, &delete, Body::default).await?).await.map(drop)
+        self.find("removing an object", &Request::new(Method::Delete, key)).await.map(drop)
     }
 
-    /// Lists the objects whose keys begin so.
-    pub(super) async fn list(&self, prefix: &str) -> Result<Vec<Listed>> {
+    /// Lists the objects whose keys begin so: what follows in the key of each, and when it was stored.
+    pub(super) async fn list(&self, prefix: &str) -> Result<Vec<(String, Timestamp)>> {
         let doing = "listing the objects";
         let prefix = format!("{}{prefix}", self.config.prefix);
         let mut listed = Vec::new();
@@ -217,7 +202,7 @@ impl Bucket {
                 let modified = object.last_modified.as_deref().and_then(|date| date.parse().ok());
                 let name = object.key.strip_prefix(&prefix).map(str::to_owned);
                 if let (Some(name), Some(modified)) = (name, modified) {
-                    listed.push(Listed { name, modified });
+                    listed.push((name, modified));
                 }
             }
             token = page.next_continuation_token;
@@ -231,8 +216,7 @@ impl Bucket {
     pub(super) async fn cors(&self) -> Result<Option<String>> {
         let get = Request { query: &[("cors", "")], ..Request::new(Method::Get, "") };
         let doing = "reading the CORS configuration of the bucket";
-        let response = self.if_present(doing, self.send(doing, &get, Body::default).await?).await?;
-        let Some(response) = response else { return Ok(None) };
+        let Some(response) = self.find(doing, &get).await? else { return Ok(None) };
         response.text().await.map(Some).map_err(|cause| self.lost(doing, cause))
     }
 
@@ -259,19 +243,9 @@ impl Bucket {
         url
     }
 
-    /// Signs a URL for so long. The query and the headers are sorted by name.
-    pub(super) fn sign(
-        &self,
-        method: Method,
-        url: Url,
-        life: Duration,
-        query: &[(&str, &str)],
-        headers: &[(&str, &str)],
-    ) -> Url {
-        let S3Config { access_key, secret_key, region, .. } = &self.config;
-        let (query, headers) = (query.iter().copied(), headers.iter().copied());
-        let now = self.clock.signing_time();
-        sign(&now, method, url, access_key, secret_key, None, region, life.as_secs(), query, headers)
+    /// Signs a URL for so long. The query is sorted by name.
+    pub(super) fn sign(&self, method: Method, url: Url, life: Duration, query: &[(&str, &str)]) -> Url {
+        self.config.signer.url(method, url, life, query, &[], self.clock.signing_time())
     }
 
     /// Sends a request until there is a response other than that the store is busy.
@@ -285,14 +259,9 @@ impl Bucket {
         let begun = Instant::now();
         loop {
             let url = self.url(&self.config.address, request.key);
-            let url = self.sign(request.method, url, SIGNATURE_LIFE, request.query, &[]);
-            let method = match request.method {
-                Method::Head => reqwest::Method::HEAD,
-                Method::Get => reqwest::Method::GET,
-                Method::Post => reqwest::Method::POST,
-                Method::Put => reqwest::Method::PUT,
-                Method::Delete => reqwest::Method::DELETE,
-            };
+            let url = self.sign(request.method, url, SIGNATURE_LIFE, request.query);
+            let method = reqwest::Method::from_bytes(request.method.to_str().as_bytes())
+                .map_err(|cause| self.failed(doing, cause.to_string()))?;
             let client = if request.size > 0 { &self.uploads } else { &self.http };
             let mut sent = client.request(method, url).headers(request.headers.clone()).body(body());
             if matches!(request.method, Method::Head | Method::Delete) {
@@ -316,7 +285,9 @@ impl Bucket {
         }
     }
 
-    async fn if_present(&self, doing: &str, response: Response) -> Result<Option<Response>> {
+    /// Sends a request without a body; None when what it names does not exist.
+    async fn find(&self, doing: &'static str, request: &Request<'_>) -> Result<Option<Response>> {
+        let response = self.send(doing, request, Body::default).await?;
         match response.status() {
             StatusCode::NOT_FOUND => Ok(None),
             _ => self.succeed(doing, response).await.map(Some),
@@ -402,7 +373,7 @@ mod tests {
         let config = config.map_err(|cause| Error::new("reading", cause.to_string()))?;
         let bucket = Bucket::new(config, Clock::following(Moment(0)))?;
         let url = bucket.url(&bucket.config.address, "blobs/a");
-        let signed = bucket.sign(Method::Get, url, SIGNATURE_LIFE, &[], &[]);
+        let signed = bucket.sign(Method::Get, url, SIGNATURE_LIFE, &[]);
         assert!(signed.as_str().contains("X-Amz-Date=19700101T0000"), "{signed}");
         Ok(())
     }

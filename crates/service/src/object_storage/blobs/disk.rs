@@ -12,14 +12,16 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 use axum::body::Bytes;
-use futures_util::{StreamExt, stream};
+use futures_util::{FutureExt, StreamExt, stream};
 use jiff::civil::Date;
 use md5::{Digest, Md5};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tempfile::TempPath;
+use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::{Blob, BlobWriter, Blobs, ByteStream, NAME_LENGTH, OpenBlob, Orphan, is_blob, is_of_blobs};
 use crate::database::Durability;
+use crate::lifecycle::folder::if_present;
 use crate::object_storage::hex;
 use crate::random::Randomness;
 use crate::{Error, Result};
@@ -29,11 +31,11 @@ use crate::{Error, Result};
 const WRITE_BATCH: usize = 64 * 1024;
 
 /// How many bytes are read at once; the next chunk is read while one is sent.
-const READ_CHUNK: u64 = 512 * 1024;
+const READ_CHUNK: usize = 512 * 1024;
 /// How many reads may be that large at once; the others are of `SMALL_READ_CHUNK`. Clients that read slowly
 /// hold two chunks each.
 const MAX_LARGE_READS: usize = 128;
-const SMALL_READ_CHUNK: u64 = 64 * 1024;
+const SMALL_READ_CHUNK: usize = 64 * 1024;
 
 /// The folder of what can be read.
 const BLOBS: &str = "blobs";
@@ -93,30 +95,24 @@ impl Blobs for Disk {
     fn begin(&self) -> Result<Box<dyn BlobWriter>> {
         let name = self.0.random.word(NAME_LENGTH)?;
         let path = self.0.incoming.join(&name);
-        Ok(Box::new(Incoming {
-            disk: self.clone(),
-            name,
-            unfinished: Arc::new(Unfinished { path }),
-            size: 0,
-            batch: Vec::new(),
-            batched: 0,
-            writing: None,
-        }))
+        let create = move || {
+            let file = File::create_new(&path)?;
+            Ok(Part { file, path: TempPath::try_from_path(path)?, hash: Md5::new() })
+        };
+        let writing = spawn_blocking(create);
+        Ok(Box::new(Incoming { disk: self.clone(), name, size: 0, batch: Vec::new(), batched: 0, writing }))
     }
 
-    async fn open(&self, name: &str) -> Result<Option<Box<dyn OpenBlob>>> {
+    async fn open(&self, name: &str) -> Result<Option<OpenBlob>> {
         let path = self.0.path(name);
-        let opened = self.blocking("opening an object", move |_| match File::open(path) {
-            Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
-            opened => opened.map(Some),
-        });
+        let opened = self.blocking("opening an object", move |_| if_present(File::open(path)));
         let large_reads = Arc::clone(&self.0.large_reads);
-        Ok(opened.await?.map(|file| Box::new(OpenFile { file, large_reads }) as Box<dyn OpenBlob>))
+        Ok(opened.await?.map(|file| Box::new(|range| read(file, range, large_reads)) as OpenBlob))
     }
 
     async fn remove(&self, name: &str) {
         let path = self.0.path(name);
-        let removed = self.blocking("removing a blob", move |_| remove_if_present(&path)).await;
+        let removed = self.blocking("removing a blob", move |_| if_present(fs::remove_file(&path))).await;
         if let Err(cause) = removed {
             tracing::warn!(%cause, "a blob could not be removed; the sweeper sets it aside later");
         }
@@ -148,7 +144,7 @@ impl Blobs for Disk {
         let orphan = Orphan { name: name.to_owned(), day };
         let moved = self.blocking("setting a blob aside", move |folder| {
             fs::create_dir_all(folder.orphans_of(orphan.day))?;
-            move_if_present(&folder.path(&orphan.name), &folder.orphan(&orphan))
+            if_present(fs::rename(folder.path(&orphan.name), folder.orphan(&orphan))).map(drop)
         });
         moved.await
     }
@@ -170,7 +166,7 @@ impl Blobs for Disk {
         let orphan = orphan.clone();
         let moved = self.blocking("bringing an orphan back", move |folder| {
             folder.ensure_sub_folder(&orphan.name)?;
-            move_if_present(&folder.orphan(&orphan), &folder.path(&orphan.name))?;
+            if_present(fs::rename(folder.orphan(&orphan), folder.path(&orphan.name)))?;
             folder.remove_day(orphan.day);
             Ok(())
         });
@@ -211,7 +207,7 @@ impl Blobs for Disk {
     async fn remove_orphan(&self, orphan: &Orphan) -> Result<()> {
         let orphan = orphan.clone();
         let removed = self.blocking("removing an orphan", move |folder| {
-            remove_if_present(&folder.orphan(&orphan))?;
+            if_present(fs::remove_file(folder.orphan(&orphan)))?;
             folder.remove_day(orphan.day);
             Ok(())
         });
@@ -227,7 +223,7 @@ impl Folder {
             fs::create_dir_all(part)?;
         }
         for (_, path) in self.entries(&self.incoming, Kind::File, is_blob)? {
-            remove_if_present(&path)?;
+            if_present(fs::remove_file(path))?;
         }
         let known = self.entries(&self.blobs, Kind::Folder, is_sub_folder)?.into_iter().map(|(name, _)| name);
         self.sub_folders.lock().unwrap_or_else(PoisonError::into_inner).extend(known);
@@ -299,14 +295,15 @@ impl Folder {
         if self.is_durable { File::open(folder)?.sync_all() } else { Ok(()) }
     }
 
-    /// Moves a file that is whole to where it is read, and syncs both.
-    fn commit(&self, file: &File, from: &Path, name: &str) -> io::Result<()> {
+    /// Moves a file that is whole to where it is read, and syncs both. Returns the hash of its bytes.
+    fn commit(&self, part: Part, name: &str) -> io::Result<Md5> {
         if self.is_durable {
-            file.sync_all()?;
+            part.file.sync_all()?;
         }
         let sub_folder = self.ensure_sub_folder(name)?;
-        fs::rename(from, sub_folder.join(name))?;
-        self.sync(&sub_folder)
+        part.path.persist(sub_folder.join(name))?;
+        self.sync(&sub_folder)?;
+        Ok(part.hash)
     }
 }
 
@@ -330,76 +327,27 @@ fn is_sub_folder(name: &str) -> bool {
     name.len() == 2 && is_of_blobs(name)
 }
 
-fn remove_if_present(path: &Path) -> io::Result<()> {
-    if_present(fs::remove_file(path))
-}
-
-fn move_if_present(from: &Path, to: &Path) -> io::Result<()> {
-    if_present(fs::rename(from, to))
-}
-
-fn if_present(done: io::Result<()>) -> io::Result<()> {
-    match done {
-        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
-        done => done,
-    }
-}
-
-/// A file that is open for reading.
-struct OpenFile {
-    file: File,
-    large_reads: Arc<Semaphore>,
-}
-
-impl OpenBlob for OpenFile {
-    fn read(self: Box<Self>, range: Range<u64>) -> ByteStream {
-        let length = range.end.saturating_sub(range.start);
-        let is_large = length > SMALL_READ_CHUNK;
-        let permit = self.large_reads.try_acquire_owned().ok().filter(|_| is_large);
-        let chunk = if permit.is_some() { READ_CHUNK } else { SMALL_READ_CHUNK };
-        let mut file = self.file;
-        let first = spawn_blocking(move || {
-            file.seek(SeekFrom::Start(range.start))?;
-            read_chunk(file, chunk.min(length))
+/// Reads a range of a file chunk by chunk, one chunk ahead of the one that is being sent.
+fn read(file: File, range: Range<u64>, large_reads: Arc<Semaphore>) -> ByteStream {
+    let is_large = range.end.saturating_sub(range.start) > SMALL_READ_CHUNK as u64;
+    let permit = large_reads.try_acquire_owned().ok().filter(|_| is_large);
+    let size = if permit.is_some() { READ_CHUNK } else { SMALL_READ_CHUNK };
+    let file = Arc::new(Mutex::new(file));
+    let read_chunk = move |start: u64| {
+        // The large chunks are counted until the last one was read.
+        let _ = &permit;
+        let file = Arc::clone(&file);
+        let length = range.end.saturating_sub(start).min(size as u64);
+        let reading = spawn_blocking(move || {
+            let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+            file.seek(SeekFrom::Start(start))?;
+            let mut chunk = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+            let read = Read::by_ref(&mut *file).take(length).read_to_end(&mut chunk)?;
+            if read as u64 == length { Ok(Bytes::from(chunk)) } else { Err(ErrorKind::UnexpectedEof.into()) }
         });
-        let reader = Reader { next: Some(first), remaining: length, chunk, _permit: permit };
-        stream::unfold(reader, Reader::next).boxed()
-    }
-}
-
-/// Reads one chunk ahead of the one that is being sent.
-struct Reader {
-    next: Option<JoinHandle<io::Result<(File, Bytes)>>>,
-    /// How many bytes are to be read, with those of `next`.
-    remaining: u64,
-    chunk: u64,
-    _permit: Option<OwnedSemaphorePermit>,
-}
-
-impl Reader {
-    async fn next(mut self) -> Option<(io::Result<Bytes>, Self)> {
-        if self.remaining == 0 {
-            return None;
-        }
-        let read = self.next.take()?.await.map_err(io::Error::from).and_then(|read| read);
-        let (file, bytes) = match read {
-            Ok(read) => read,
-            Err(cause) => return Some((Err(cause), self)),
-        };
-        self.remaining = self.remaining.saturating_sub(bytes.len() as u64);
-        let next = self.chunk.min(self.remaining);
-        self.next = (next > 0).then(|| spawn_blocking(move || read_chunk(file, next)));
-        Some((Ok(bytes), self))
-    }
-}
-
-fn read_chunk(mut file: File, length: u64) -> io::Result<(File, Bytes)> {
-    let mut chunk = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
-    let read = Read::by_ref(&mut file).take(length).read_to_end(&mut chunk)?;
-    if (read as u64) < length {
-        return Err(ErrorKind::UnexpectedEof.into());
-    }
-    Ok((file, chunk.into()))
+        reading.map(|read| read.map_err(io::Error::from).and_then(|read| read))
+    };
+    stream::iter((range.start..range.end).step_by(size)).map(read_chunk).buffered(2).boxed()
 }
 
 /// A blob that is being written: on a thread that may block, one batch after the other, while the next batch
@@ -407,51 +355,40 @@ fn read_chunk(mut file: File, length: u64) -> io::Result<(File, Bytes)> {
 struct Incoming {
     disk: Disk,
     name: String,
-    unfinished: Arc<Unfinished>,
     size: u64,
     batch: Vec<Bytes>,
     batched: usize,
-    writing: Option<JoinHandle<io::Result<(File, Md5)>>>,
+    /// Creates the file, or writes a batch to it.
+    writing: JoinHandle<io::Result<Part>>,
 }
 
-/// A file in `incoming`, removed when it is dropped. The thread that writes it holds it too: an upload may end
-/// before its first batch has come to a thread, which would create the file afterwards.
-struct Unfinished {
-    path: PathBuf,
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        // After the commit it is gone already.
-        let _ = fs::remove_file(&self.path);
-    }
+/// A file in `incoming`, which is removed with this unless it was committed. It belongs to the thread that writes it:
+/// an upload may end while its file is created.
+struct Part {
+    file: File,
+    path: TempPath,
+    hash: Md5,
 }
 
 impl Incoming {
     async fn flush(&mut self) -> Result<()> {
-        let before = self.written().await?;
+        let mut part = self.written().await?;
         let batch = std::mem::take(&mut self.batch);
-        let unfinished = Arc::clone(&self.unfinished);
         self.batched = 0;
-        self.writing = Some(spawn_blocking(move || {
-            let (mut file, mut hash) = match before {
-                Some(before) => before,
-                None => (File::create_new(&unfinished.path)?, Md5::new()),
-            };
+        self.writing = spawn_blocking(move || {
             for chunk in batch {
-                hash.update(&chunk);
-                file.write_all(&chunk)?;
+                part.hash.update(&chunk);
+                part.file.write_all(&chunk)?;
             }
-            Ok((file, hash))
-        }));
+            Ok(part)
+        });
         Ok(())
     }
 
     /// Waits until the batches that were flushed are written.
-    async fn written(&mut self) -> Result<Option<(File, Md5)>> {
-        let Some(writing) = self.writing.take() else { return Ok(None) };
-        let written = writing.await.map_err(io::Error::from).and_then(|written| written);
-        written.map(Some).map_err(|cause| Error::keeping(self.action(), cause))
+    async fn written(&mut self) -> Result<Part> {
+        let written = (&mut self.writing).await.map_err(io::Error::from).and_then(|written| written);
+        written.map_err(|cause| Error::keeping(self.action(), cause))
     }
 
     fn action(&self) -> String {
@@ -474,15 +411,9 @@ impl BlobWriter for Incoming {
 
     async fn commit(mut self: Box<Self>) -> Result<Blob> {
         self.flush().await?;
-        let Some((file, hash)) = self.written().await? else {
-            return Err(Error::new(self.action(), "it was never begun"));
-        };
-        let unfinished = Arc::clone(&self.unfinished);
+        let part = self.written().await?;
         let name = self.name.clone();
-        let committed = self
-            .disk
-            .blocking("storing an object", move |folder| folder.commit(&file, &unfinished.path, &name));
-        committed.await?;
+        let hash = self.disk.blocking("storing an object", move |folder| folder.commit(part, &name)).await?;
         Ok(Blob { name: self.name, size: self.size, etag: hex(&hash.finalize()) })
     }
 }

@@ -21,13 +21,12 @@ use axum::body::Bytes;
 use futures_util::stream::BoxStream;
 use jiff::civil::Date;
 
-pub(super) use bucket::Stat;
-pub(super) use direct::Direct;
+pub(super) use bucket::{Bucket, Stat};
+pub(super) use pairing::check_bucket;
 pub(crate) use pairing::{OpenedBlobs, are_in_bucket, open};
 pub(super) use s3::S3;
 
 use crate::Result;
-use crate::database::Database;
 
 /// The bytes of a blob, chunk by chunk.
 pub(crate) type ByteStream = BoxStream<'static, io::Result<Bytes>>;
@@ -48,25 +47,15 @@ fn is_of_blobs(name: &str) -> bool {
 /// Keeps blobs.
 #[async_trait]
 pub(super) trait Blobs: Send + Sync {
-    /// What signs uploads and downloads that go straight to the store; None when this process receives and
-    /// serves every byte.
-    fn direct(&self) -> Option<&Direct> {
-        None
-    }
     /// The remote store that keeps the blobs, where uploads may have gone straight to; None for a folder.
     fn remote(&self) -> Option<&S3> {
         None
-    }
-    /// Fails when the blobs do not belong to the database any more, which then must not judge them. A folder is locked by
-    /// its service.
-    async fn check_pairing(&self, _: &dyn Database) -> Result<()> {
-        Ok(())
     }
     /// Begins a blob.
     fn begin(&self) -> Result<Box<dyn BlobWriter>>;
     /// Opens a blob, which can then be read to its end even when it is removed meanwhile; None when there is
     /// none with this name.
-    async fn open(&self, name: &str) -> Result<Option<Box<dyn OpenBlob>>>;
+    async fn open(&self, name: &str) -> Result<Option<OpenBlob>>;
     /// Removes a blob. A failure is logged, because the sweeper finds the blob again.
     async fn remove(&self, name: &str);
     /// A moment, by the clock that stamps the blobs, before which no upload was begun that is still in progress.
@@ -95,10 +84,8 @@ pub(super) trait BlobWriter: Send {
     async fn commit(self: Box<Self>) -> Result<Blob>;
 }
 
-/// A blob that can be read.
-pub(crate) trait OpenBlob: Send + Sync {
-    fn read(self: Box<Self>, range: Range<u64>) -> ByteStream;
-}
+/// A blob that can be read: a range of it.
+pub(crate) type OpenBlob = Box<dyn FnOnce(Range<u64>) -> ByteStream + Send + Sync>;
 
 /// What is known of a committed blob.
 #[derive(Debug, Clone)]

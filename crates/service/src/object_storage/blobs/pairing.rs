@@ -2,7 +2,7 @@
 //! judged by the rows of a database, so a new or a wrong database must never be the judge of the files of another.
 
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use super::{Blobs, cors};
 use crate::clock::Clock;
 use crate::database::{Database, Durability};
 use crate::lifecycle::config::Config;
+use crate::lifecycle::folder::if_present;
 use crate::lifecycle::marker;
 use crate::random::Randomness;
 use crate::{Error, Result};
@@ -87,8 +88,9 @@ async fn pair_bucket(blobs: &S3, database: &dyn Database, is_new: bool) -> Resul
     database.setting_or(IN_BUCKET, "").await.map(drop)
 }
 
-/// Fails when a bucket that was paired with the database does not belong to it any more.
-pub(super) async fn check_bucket(blobs: &S3, database: &dyn Database) -> Result<()> {
+/// Fails when a bucket that was paired with the database does not belong to it any more, which then must not judge its
+/// blobs. A folder is locked by its service.
+pub(in crate::object_storage) async fn check_bucket(blobs: &S3, database: &dyn Database) -> Result<()> {
     let marker = blobs.marker().await?;
     if marker.is_some() && marker == database.setting(SETTING).await? {
         return Ok(());
@@ -149,10 +151,7 @@ async fn pair(folder: &Path, database: &dyn Database, is_new: bool) -> Result<()
 
 /// Whether any file is stored in the folder.
 fn has_blobs(folder: &Path) -> io::Result<bool> {
-    let blobs = match fs::read_dir(folder.join("blobs")) {
-        Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(false),
-        blobs => blobs?,
-    };
+    let Some(blobs) = if_present(fs::read_dir(folder.join("blobs")))? else { return Ok(false) };
     for sub_folder in blobs {
         let path = sub_folder?.path();
         if path.is_dir() && fs::read_dir(path)?.next().is_some() {

@@ -21,10 +21,8 @@ use tokio::sync::Semaphore;
 use tokio_util::io::ReaderStream;
 
 use super::bucket::{Bucket, Stat};
-use super::direct::Direct;
-use super::{Blob, BlobWriter, Blobs, ByteStream, NAME_LENGTH, OpenBlob, Orphan, is_blob, pairing};
+use super::{Blob, BlobWriter, Blobs, ByteStream, NAME_LENGTH, OpenBlob, Orphan, is_blob};
 use crate::clock::Clock;
-use crate::database::Database;
 use crate::object_storage::{S3Config, hex};
 use crate::random::Randomness;
 use crate::{Error, Result};
@@ -42,9 +40,6 @@ const MIN_AGE: Duration = Duration::from_hours(1);
 const MAX_REMOVALS: usize = 16;
 /// How many blobs are looked for at once.
 const MAX_LOOKS: usize = 64;
-/// Up to this size a blob that is being written is kept in memory, and in a file from then on: the store wants to
-/// know the size before the first byte.
-const MAX_IN_MEMORY: usize = 256 * 1024;
 const READ_CHUNK: usize = 64 * 1024;
 
 /// The blobs of a bucket. Clones are the same bucket.
@@ -52,8 +47,7 @@ const READ_CHUNK: usize = 64 * 1024;
 pub(in crate::object_storage) struct S3(Arc<Inner>);
 
 struct Inner {
-    bucket: Arc<Bucket>,
-    direct: Option<Direct>,
+    bucket: Bucket,
     /// Where blobs are written before they are stored.
     folder: PathBuf,
     /// Names of blobs never repeat, not even with the seed of a test.
@@ -65,17 +59,20 @@ struct Inner {
 impl S3 {
     /// Prepares the client of a bucket; nothing is sent. Blobs that are being written are kept in the folder.
     pub(super) fn new(config: S3Config, folder: &Path, clock: Clock) -> Result<Self> {
-        let is_direct = config.is_direct;
-        let bucket = Arc::new(Bucket::new(config, clock)?);
-        let direct = is_direct.then(|| Direct::new(Arc::clone(&bucket)));
+        let bucket = Bucket::new(config, clock)?;
         let random = Randomness::new(None);
         let removals = Arc::new(Semaphore::new(MAX_REMOVALS));
         let looks = Semaphore::new(MAX_LOOKS);
-        Ok(Self(Arc::new(Inner { bucket, direct, folder: folder.to_owned(), random, removals, looks })))
+        Ok(Self(Arc::new(Inner { bucket, folder: folder.to_owned(), random, removals, looks })))
     }
 
     pub(super) fn bucket(&self) -> &Bucket {
         &self.0.bucket
+    }
+
+    /// The bucket, where callers upload to it and read from it; None when this process receives and serves every byte.
+    pub(in crate::object_storage) fn direct(&self) -> Option<&Bucket> {
+        Some(self.bucket()).filter(|bucket| bucket.config.is_direct)
     }
 
     /// The identifier that pairs the bucket with its database.
@@ -108,34 +105,22 @@ fn orphan_key(orphan: &Orphan) -> String {
 
 #[async_trait]
 impl Blobs for S3 {
-    fn direct(&self) -> Option<&Direct> {
-        self.0.direct.as_ref()
-    }
-
     fn remote(&self) -> Option<&S3> {
         Some(self)
     }
 
-    async fn check_pairing(&self, database: &dyn Database) -> Result<()> {
-        pairing::check_bucket(self, database).await
-    }
-
     fn begin(&self) -> Result<Box<dyn BlobWriter>> {
         let name = self.0.random.word(NAME_LENGTH)?;
-        Ok(Box::new(Incoming {
-            store: self.clone(),
-            name,
-            size: 0,
-            hash: Md5::new(),
-            batch: Vec::new(),
-            file: None,
-        }))
+        let file = File::from_std(tempfile::tempfile_in(&self.0.folder).map_err(cannot_write)?);
+        Ok(Box::new(Incoming { store: self.clone(), name, size: 0, hash: Md5::new(), file }))
     }
 
-    async fn open(&self, name: &str) -> Result<Option<Box<dyn OpenBlob>>> {
+    async fn open(&self, name: &str) -> Result<Option<OpenBlob>> {
         let key = blob_key(name);
         let found = self.bucket().stat(&key).await?;
-        Ok(found.map(|_| Box::new(Opened { store: self.clone(), key }) as Box<dyn OpenBlob>))
+        let store = self.clone();
+        let open = |range| stream::once(read(store, key, range)).try_flatten().boxed();
+        Ok(found.map(|_| Box::new(open) as OpenBlob))
     }
 
     async fn remove(&self, name: &str) {
@@ -159,8 +144,8 @@ impl Blobs for S3 {
         let marked: HashSet<String> = self.orphans().await?.into_iter().map(|orphan| orphan.name).collect();
         let then = Timestamp::try_from(then).unwrap_or(Timestamp::MIN);
         let listed = self.bucket().list(BLOBS).await?;
-        let old = listed.into_iter().filter(|blob| blob.modified < then && is_blob(&blob.name));
-        Ok(old.map(|blob| blob.name).filter(|name| !marked.contains(name)).collect())
+        let old = listed.into_iter().filter(|(name, modified)| *modified < then && is_blob(name));
+        Ok(old.map(|(name, _)| name).filter(|name| !marked.contains(name)).collect())
     }
 
     async fn set_aside(&self, name: &str, day: Date) -> Result<()> {
@@ -174,7 +159,7 @@ impl Blobs for S3 {
             Some(Orphan { name: name.to_owned(), day: day.parse().ok()? })
         };
         let listed = self.bucket().list(ORPHANS).await?;
-        Ok(listed.iter().filter_map(|mark| read(&mark.name)).collect())
+        Ok(listed.iter().filter_map(|(mark, _)| read(mark)).collect())
     }
 
     async fn bring_back(&self, orphan: &Orphan) -> Result<()> {
@@ -192,28 +177,18 @@ impl Blobs for S3 {
     }
 }
 
-/// A blob that was there when it was opened.
-struct Opened {
-    store: S3,
-    key: String,
-}
-
-impl OpenBlob for Opened {
-    fn read(self: Box<Self>, range: Range<u64>) -> ByteStream {
-        if range.is_empty() {
-            return stream::empty().boxed();
-        }
-        let length = range.end - range.start;
-        let response = async move {
-            let response = self.store.bucket().get(&self.key, Some(range)).await.map_err(lost)?;
-            let response = response.ok_or(ErrorKind::NotFound)?;
-            if response.content_length() != Some(length) {
-                return Err(lost("the object store sent another part of the object"));
-            }
-            Ok(response.bytes_stream().map_err(|cause| lost(cause.without_url())))
-        };
-        stream::once(response).try_flatten().boxed()
+/// Reads a range of an object that was there a moment ago.
+async fn read(store: S3, key: String, range: Range<u64>) -> io::Result<ByteStream> {
+    if range.is_empty() {
+        return Ok(stream::empty().boxed());
     }
+    let length = range.end - range.start;
+    let response = store.bucket().get(&key, Some(range)).await.map_err(lost)?;
+    let response = response.ok_or(ErrorKind::NotFound)?;
+    if response.content_length() != Some(length) {
+        return Err(lost("the object store sent another part of the object"));
+    }
+    Ok(response.bytes_stream().map_err(|cause| lost(cause.without_url())).boxed())
 }
 
 /// For a read that failed on the way, which `OpenObject::bytes` reports as a failure that a retry may heal.
@@ -221,35 +196,17 @@ fn lost(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error
     io::Error::new(ErrorKind::ConnectionReset, cause)
 }
 
-/// A blob that is being written: to memory first, then to a file without a name.
+/// A blob that is being written to a file without a name: the store wants to know the size before the first byte.
 struct Incoming {
     store: S3,
     name: String,
     size: u64,
     hash: Md5,
-    batch: Vec<Bytes>,
-    file: Option<File>,
+    file: File,
 }
 
-impl Incoming {
-    fn doing() -> &'static str {
-        "writing an object to a temporary file"
-    }
-
-    /// Moves what is in memory to the file.
-    async fn flush(&mut self) -> io::Result<()> {
-        let file = match &mut self.file {
-            Some(file) => file,
-            none => {
-                let folder = &self.store.0.folder;
-                none.insert(File::from_std(tempfile::tempfile_in(folder)?))
-            }
-        };
-        for chunk in self.batch.drain(..) {
-            file.write_all(&chunk).await?;
-        }
-        file.flush().await
-    }
+fn cannot_write(cause: io::Error) -> Error {
+    Error::keeping("writing an object to a temporary file", cause)
 }
 
 #[async_trait]
@@ -261,28 +218,13 @@ impl BlobWriter for Incoming {
     async fn write(&mut self, chunk: Bytes) -> Result<()> {
         self.size += chunk.len() as u64;
         self.hash.update(&chunk);
-        self.batch.push(chunk);
-        let batched: usize = self.batch.iter().map(Bytes::len).sum();
-        if batched <= MAX_IN_MEMORY {
-            return Ok(());
-        }
-        self.flush().await.map_err(|cause| Error::keeping(Self::doing(), cause))
+        self.file.write_all(&chunk).await.map_err(cannot_write)
     }
 
     async fn commit(mut self: Box<Self>) -> Result<Blob> {
-        let failed = |cause| Error::keeping(Self::doing(), cause);
-        if self.file.is_some() {
-            self.flush().await.map_err(failed)?;
-        }
-        let file = match self.file.take() {
-            Some(file) => Some(file.into_std().await),
-            None => None,
-        };
-        let batch = std::mem::take(&mut self.batch);
-        let body = || match &file {
-            None => Body::from(batch.concat()),
-            Some(file) => Body::wrap_stream(stream::once(from_start(file.try_clone())).try_flatten()),
-        };
+        self.file.flush().await.map_err(cannot_write)?;
+        let file = self.file.into_std().await;
+        let body = || Body::wrap_stream(stream::once(from_start(file.try_clone())).try_flatten());
         let md5 = self.hash.finalize();
         self.store.bucket().put(&blob_key(&self.name), self.size, &md5, body).await?;
         // That of a store that encrypts is another one for the same bytes.
@@ -295,4 +237,54 @@ async fn from_start(file: io::Result<std::fs::File>) -> io::Result<ReaderStream<
     let mut file = File::from_std(file?);
     file.seek(SeekFrom::Start(0)).await?;
     Ok(ReaderStream::with_capacity(file, READ_CHUNK))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::extract::State;
+    use axum::http::{HeaderMap, StatusCode};
+    use tokio::net::TcpListener;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::object_storage::remote_tests::Outcome;
+
+    type Put = (Option<String>, Option<String>, Bytes);
+
+    async fn put(
+        State(puts): State<mpsc::UnboundedSender<Put>>,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> StatusCode {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let sent = puts.send((text("content-length"), text("content-md5"), body));
+        if sent.is_ok() { StatusCode::OK } else { StatusCode::BAD_GATEWAY }
+    }
+
+    #[tokio::test]
+    async fn a_blob_of_any_size_is_sent_whole_with_its_length_and_its_hash() -> Outcome {
+        let (sender, mut puts) = mpsc::unbounded_channel();
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let url = format!("s3://bucket?endpoint=http://{}", listener.local_addr()?);
+        let router = Router::new().fallback(put).with_state(sender);
+        tokio::spawn(axum::serve(listener, router).into_future());
+        let folder = tempfile::tempdir()?;
+        let store = S3::new(S3Config::new(&url, "key", "secret")?, folder.path(), Clock::default())?;
+        for chunks in [vec![], vec![5], vec![300 << 10, 1, 1 << 20]] {
+            let mut incoming = store.begin()?;
+            let mut whole = Vec::new();
+            for (number, size) in (1..).zip(chunks) {
+                let chunk = vec![number; size];
+                whole.extend_from_slice(&chunk);
+                incoming.write(chunk.into()).await?;
+            }
+            let blob = incoming.commit().await?;
+            let (length, md5, body) = puts.recv().await.ok_or("nothing was sent")?;
+            assert_eq!((blob.size, length), (whole.len() as u64, Some(whole.len().to_string())));
+            assert_eq!(blob.etag, hex(&Md5::digest(&whole)));
+            assert!(md5.is_some_and(|md5| md5.len() == 24) && body == whole, "{} bytes", whole.len());
+        }
+        Ok(())
+    }
 }

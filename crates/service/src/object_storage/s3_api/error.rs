@@ -8,7 +8,7 @@ use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use axum::http::{Response, StatusCode};
 
 use crate::Error;
-use crate::http::slow_clients::{BodyError, TooSlow};
+use crate::http::slow_clients::BodyError;
 
 /// The codes of S3 that this object store uses. Their names are what clients read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,14 +151,6 @@ impl From<Error> for S3Error {
     }
 }
 
-impl From<TooSlow> for S3Error {
-    fn from(_: TooSlow) -> Self {
-        let message = "Your socket connection to the server was not read from or written to within the \
-                       timeout period.";
-        Self::new(Code::RequestTimeout, message)
-    }
-}
-
 impl From<BodyError> for S3Error {
     fn from(error: BodyError) -> Self {
         match error {
@@ -170,6 +162,11 @@ impl From<BodyError> for S3Error {
             BodyError::TooLarge => {
                 let message = "There is more around the fields and the file than there may be.";
                 Self::new(Code::MaxPostPreDataLengthExceededError, message)
+            }
+            BodyError::TooSlow => {
+                let message = "Your socket connection to the server was not read from or written to within the \
+                               timeout period.";
+                Self::new(Code::RequestTimeout, message)
             }
         }
     }

@@ -15,12 +15,10 @@ use multer::{Constraints, Field, Multipart, SizeLimit};
 use subtle::ConstantTimeEq;
 use tokio::time::timeout;
 
-use super::sign::{
-    ACCESS_KEY, ALGORITHM, TARGET_FIELD, mismatch, own_scope, signing_date, unknown_access_key,
-};
+use super::sign::{ACCESS_KEY, ALGORITHM, TARGET_FIELD, Upload, mismatch, signing_date, unknown_access_key};
 use super::{Code, S3Error, not_allowed, policy};
 use crate::Error;
-use crate::http::slow_clients::{BodyError, BoundedBody, TooSlow};
+use crate::http::slow_clients::{BodyError, BoundedBody};
 use crate::lifecycle::app::App;
 use crate::object_storage::uploads::{admit, receive};
 
@@ -54,14 +52,14 @@ pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<R
     // What is sent without a signature takes memory.
     let form = app.objects.unsigned_forms.admit().await.ok_or_else(S3Error::slow_down)?;
     let read = form.evicted.run_until_cancelled(timeout(FIELDS_TIMEOUT, read_fields(&mut parts))).await;
-    let (fields, file) = read.ok_or_else(S3Error::slow_down)?.map_err(|_| TooSlow)??;
+    let (fields, file) = read.ok_or_else(S3Error::slow_down)?.map_err(|_| BodyError::TooSlow)??;
     let (expiration, signed_at) = verify(app, &fields)?;
     drop(form);
 
     // Not compared yet, and no text of every database holds a NUL.
     let id = field(&fields, TARGET_FIELD).filter(|id| !id.contains('\0')).unwrap_or_default();
     let target = admit(app, id, bucket).await?;
-    check(&app.objects.signer.form(&target, expiration, signed_at)?, bucket, &fields)?;
+    check(&app.objects.signer.form(&Upload::of(&target), expiration, signed_at)?, bucket, &fields)?;
     let length =
         head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if length.is_some_and(|length| length > target.size + 2 * MAX_FIELDS) {
@@ -157,8 +155,9 @@ fn verify(app: &App, fields: &[(String, String)]) -> Result<(Timestamp, Timestam
     if access_key != ACCESS_KEY {
         return Err(unknown_access_key());
     }
-    let day = date.get(..8).filter(|day| signed_scope == own_scope(day)).ok_or_else(mismatch)?;
-    let right = app.objects.signer.signature(day, policy)?;
+    let signer = &app.objects.signer;
+    let day = date.get(..8).filter(|day| signed_scope == signer.scope(day)).ok_or_else(mismatch)?;
+    let right = signer.signature(day, policy)?;
     if !bool::from(right.as_bytes().ct_eq(signature.as_bytes())) {
         return Err(mismatch());
     }
@@ -211,13 +210,13 @@ fn broken(cause: multer::Error) -> S3Error {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::sign::{Form, FormSigner};
+    use super::super::sign::Signer;
     use super::*;
 
     fn sign(key: &str, mime: &str, size: u64) -> Vec<(&'static str, String)> {
-        let form = Form { bucket: "b", key, mime, size, target: Some("target") };
-        let signer = FormSigner { access_key: ACCESS_KEY, secret: "secret", region: "us-east-1" };
-        signer.sign(&form, Timestamp::MAX, Timestamp::UNIX_EPOCH).unwrap_or_default()
+        let upload = Upload { bucket: "b", key, mime, size, target: Some("target") };
+        let signer = Signer::embedded("secret");
+        signer.form(&upload, Timestamp::MAX, Timestamp::UNIX_EPOCH).unwrap_or_default()
     }
 
     fn sent(signed: &[(&str, String)]) -> Vec<(String, String)> {

@@ -21,7 +21,7 @@ use tower::util::option_layer;
 use tower_http::cors::AllowHeaders;
 
 pub(crate) use error::{Code, S3Error};
-pub(crate) use sign::{Form, FormSigner, MAX_LIFE, Presigned, Signer, fields};
+pub(crate) use sign::{Presigned, Signer, Upload};
 
 use crate::api::cors_of;
 use crate::lifecycle::app::App;
@@ -73,11 +73,11 @@ async fn respond(app: &Arc<App>, request: Request) -> Result<Response<Body>, S3E
     let (head, body) = request.into_parts();
     match head.method {
         Method::GET | Method::HEAD => read::read(app, &head).await,
-        Method::PUT | Method::POST if app.objects.blobs.direct().is_some() => Err(not_allowed("GET, HEAD")),
+        Method::PUT | Method::POST if app.objects.direct().is_some() => Err(not_allowed("GET, HEAD")),
         Method::PUT => put::upload(app, &head, body).await,
         Method::POST if form::is_form(&head.headers) => form::upload(app, &head, body).await,
         Method::POST | Method::DELETE => Err(S3Error::new(Code::AccessDenied, "Access Denied")),
-        _ if app.objects.blobs.direct().is_some() => Err(not_allowed("GET, HEAD")),
+        _ if app.objects.direct().is_some() => Err(not_allowed("GET, HEAD")),
         _ => Err(not_allowed("GET, HEAD, POST, PUT")),
     }
 }

@@ -26,15 +26,16 @@ pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<R
     let query = head.uri.query().unwrap_or_default();
     let query: Vec<(String, String)> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
     let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let target_id = parameter(&query, TARGET_PARAMETER).unwrap_or_default();
     let sent = SignedPut {
-        path: &location.path(),
-        target: parameter(&query, TARGET_PARAMETER).unwrap_or_default(),
+        url: app.objects.locations.parsed_url(&location.path())?,
+        target: Some(target_id),
         mime: text(CONTENT_TYPE.as_str()),
         size: text(CONTENT_LENGTH.as_str()),
     };
-    verify(app, &query, &sent)?;
+    verify(app, &query, sent)?;
     only_signed_headers(&head.headers)?;
-    let target = admit(app, sent.target, &location.bucket).await?;
+    let target = admit(app, target_id, &location.bucket).await?;
     // A signed URL is parsed, which resolves `./`: another spelling of the path has the same signature.
     if location.key != target.key {
         return Err(mismatch());
@@ -54,7 +55,7 @@ fn parameter<'a>(query: &'a [(String, String)], name: &str) -> Option<&'a str> {
 }
 
 /// Verifies the signature in a query: the request is signed again, and the outcome must be the same.
-fn verify(app: &App, query: &[(String, String)], sent: &SignedPut<'_>) -> Result<(), S3Error> {
+fn verify(app: &App, query: &[(String, String)], sent: SignedPut<'_>) -> Result<(), S3Error> {
     let missing = |name: &str| S3Error::denied(&format!("the URL has no {name}."));
     let get = |name| parameter(query, name).ok_or_else(|| missing(name));
     let signature = get("X-Amz-Signature")?;
@@ -66,7 +67,7 @@ fn verify(app: &App, query: &[(String, String)], sent: &SignedPut<'_>) -> Result
     if date.saturating_add(life).map_err(|_| mismatch())? <= app.clock.signing_time() {
         return Err(S3Error::new(Code::AccessDenied, "Request has expired"));
     }
-    let right = app.objects.signer.put(sent, life, date)?;
+    let right = app.objects.signer.put(sent, life, date);
     let right: Vec<_> = right.query_pairs().into_owned().collect();
     let is_same = |(name, value): &(String, String)| match name.as_str() {
         "X-Amz-Signature" => bool::from(value.as_bytes().ct_eq(signature.as_bytes())),

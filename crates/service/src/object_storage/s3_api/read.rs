@@ -37,7 +37,7 @@ pub(super) async fn read(app: &Arc<App>, head: &Parts) -> Result<Response<Body>,
     let no_key = || S3Error::new(Code::NoSuchKey, "The specified key does not exist.");
     let (bucket, key) = app.objects.locations.object_at(head.uri.path()).ok_or_else(no_key)?;
     let permit = Arc::clone(&app.downloads).try_acquire_owned().map_err(|_| S3Error::slow_down())?;
-    let (object, opened) = match app.objects.blobs.direct() {
+    let (object, opened) = match app.objects.direct() {
         // The bytes are elsewhere, and the row says everything else.
         Some(_) => (app.objects.find(app, &bucket, &key).await?.ok_or_else(no_key)?, None),
         None => {
@@ -46,10 +46,10 @@ pub(super) async fn read(app: &Arc<App>, head: &Parts) -> Result<Response<Body>,
         }
     };
     conditions::check(&head.headers, &object)?;
-    if let Some(direct) = app.objects.blobs.direct()
+    if let Some(bucket) = app.objects.direct()
         && head.method == Method::GET
     {
-        return redirect(&direct.download_url(&object, !is_inert(&object.mime)));
+        return redirect(&bucket.download_url(&object, !is_inert(&object.mime)));
     }
     let part = conditions::range(&head.headers, &object)?;
     let range = part.clone().unwrap_or(0..object.size);
