@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use axum::extract::FromRequestParts;
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
 
 use super::Failure;
 use crate::accounts::{Account, key_id};
@@ -28,7 +28,7 @@ impl FromRequestParts<Arc<App>> for Caller {
             let message = "a valid API key is needed in the header x-api-key";
             Failure::new(StatusCode::UNAUTHORIZED, message)
         };
-        let text = sent_key(parts, "x-api-key").ok_or_else(refused)?;
+        let text = sent_key(&parts.headers, "x-api-key").ok_or_else(refused)?;
         match app.database.key(&key_id(text)).await? {
             Some((kept, account)) if kept.is_of(text) => {
                 let permit = admit(parts, app, &account)?;
@@ -40,8 +40,8 @@ impl FromRequestParts<Arc<App>> for Caller {
 }
 
 /// The one header of this name, which carries a key.
-pub(crate) fn sent_key<'a>(parts: &'a Parts, header: &str) -> Option<&'a str> {
-    let mut sent = parts.headers.get_all(header).iter();
+pub(crate) fn sent_key<'a>(headers: &'a HeaderMap, header: &str) -> Option<&'a str> {
+    let mut sent = headers.get_all(header).iter();
     let text = sent.next()?.to_str().ok()?;
     sent.next().is_none().then_some(text)
 }
@@ -49,9 +49,13 @@ pub(crate) fn sent_key<'a>(parts: &'a Parts, header: &str) -> Option<&'a str> {
 /// Holds the account to its limits, and names it to the access log.
 fn admit(parts: &Parts, app: &App, account: &Account) -> Result<Permit, Failure> {
     if let Some(limit) = &app.request_rate {
-        limit.check(account.id).map_err(Failure::too_fast)?;
+        limit.check(account.id).map_err(|wait| {
+            let message = "this account sends too many requests a second; try again later";
+            Failure::too_many(message, wait.as_secs() + 1)
+        })?;
     }
-    let permit = app.account_requests.try_acquire(account.id).ok_or_else(Failure::too_many_at_once)?;
+    let is_full = || Failure::too_many("too many requests of this account are in progress; try again", 1);
+    let permit = app.account_requests.try_acquire(account.id).ok_or_else(is_full)?;
     // A request has one caller.
     if let Some(slot) = parts.extensions.get::<CallerSlot>() {
         let _ = slot.0.set(account.username.clone());

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, DATE, RETRY_AFTER};
-use axum::http::{HeaderName, HeaderValue, Method};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tower_http::cors::{AllowOrigin, CorsLayer};
@@ -71,7 +71,10 @@ pub(crate) async fn observe(State(app): State<Arc<App>>, mut request: Request, n
 pub(crate) async fn limit_requests(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     match app.requests.try_acquire() {
         Ok(_permit) => next.run(request).await,
-        Err(_) => Failure::busy().into_response(),
+        Err(_) => {
+            let message = "too many requests are in progress; try again";
+            Failure::new(StatusCode::SERVICE_UNAVAILABLE, message).retry_after(1).into_response()
+        }
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::future::{Ready, ready};
-use std::time::Duration;
 
 use axum::Json;
 use axum::extract::OriginalUri;
@@ -117,25 +116,13 @@ impl Failure {
         Self::new(StatusCode::PAYMENT_REQUIRED, message)
     }
 
-    pub(crate) fn busy() -> Self {
-        Self {
-            retry_after: Some(1),
-            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "too many requests are in progress; try again")
-        }
-    }
-
-    /// The account has its share of the requests in progress.
-    pub(crate) fn too_many_at_once() -> Self {
-        Self::too_many("too many requests of this account are in progress; try again", 1)
-    }
-
-    /// The account has sent more requests in a second than it may.
-    pub(crate) fn too_fast(wait: Duration) -> Self {
-        Self::too_many("this account sends too many requests a second; try again later", wait.as_secs() + 1)
+    /// Adds after how many seconds a retry may succeed.
+    pub(crate) fn retry_after(self, seconds: u64) -> Self {
+        Self { retry_after: Some(seconds), ..self }
     }
 
     pub(crate) fn too_many(message: impl Into<String>, retry_after: u64) -> Self {
-        Self { retry_after: Some(retry_after), ..Self::new(StatusCode::TOO_MANY_REQUESTS, message) }
+        Self::new(StatusCode::TOO_MANY_REQUESTS, message).retry_after(retry_after)
     }
 }
 
@@ -155,7 +142,7 @@ impl From<Error> for Failure {
         }
         if cause.is_unavailable() {
             let message = "the service cannot reach its database or its object store now; try again";
-            return Self { retry_after: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) };
+            return Self::new(StatusCode::SERVICE_UNAVAILABLE, message).retry_after(1);
         }
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the service failed; its log says why")
     }

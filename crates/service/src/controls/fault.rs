@@ -211,10 +211,6 @@ impl Fault {
         self.times(1)
     }
 
-    pub(super) fn delay_time(&self) -> Option<Duration> {
-        self.delay_ms.map(Duration::from_millis)
-    }
-
     /// Why this can be no fault, if it cannot.
     pub(super) fn mistake(&self) -> Option<String> {
         let is_status = self.effect == Effect::Status;
@@ -233,13 +229,14 @@ impl Fault {
         if let Some((name, ..)) = given.iter().find(|(_, given, fits)| *given && !fits) {
             return Some(format!("{name} does not go with this effect"));
         }
+        let is_pointer = self.field.as_ref().is_some_and(|field| field.starts_with('/'));
         let needed = [
             ("status", is_status && !self.status.is_some_and(|status| (200..600).contains(&status))),
             ("bytes", matches!(self.effect, Effect::CutBody) && self.bytes.is_none()),
             ("bytes", self.effect == Effect::DripBody && self.bytes.unwrap_or(0) == 0),
             ("pause_ms", self.effect == Effect::DripBody && self.pause_ms.is_none()),
             ("delay_ms", self.effect == Effect::Delay && self.delay_ms.is_none()),
-            ("field", self.effect == Effect::SetField && !self.is_field_a_pointer()),
+            ("field", self.effect == Effect::SetField && !is_pointer),
         ];
         if let Some((name, _)) = needed.iter().find(|(_, is_missing)| *is_missing) {
             return Some(format!("this effect needs {name}, in its range"));
@@ -254,10 +251,6 @@ impl Fault {
             return Some("headers must be names and values that HTTP knows".to_owned());
         }
         None
-    }
-
-    fn is_field_a_pointer(&self) -> bool {
-        self.field.as_ref().is_some_and(|field| field.starts_with('/'))
     }
 
     pub(super) fn code(&self) -> StatusCode {

@@ -43,12 +43,9 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
 
 /// Runs before everything else: without the token, no response differs.
 async fn only_with_the_token(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let (parts, body) = request.into_parts();
-    let token = sent_key(&parts, "authorization").and_then(|text| text.strip_prefix("Bearer "));
+    let token = sent_key(request.headers(), "authorization").and_then(|text| text.strip_prefix("Bearer "));
     match (token, &app.tester) {
-        (Some(token), Some(tester)) if tester.admits(token) => {
-            next.run(Request::from_parts(parts, body)).await
-        }
+        (Some(token), Some(tester)) if tester.admits(token) => next.run(request).await,
         _ => {
             let message = "the token of the controls is needed in the header authorization, after Bearer";
             Failure::new(StatusCode::UNAUTHORIZED, message).into_response()

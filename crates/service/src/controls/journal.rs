@@ -84,9 +84,7 @@ impl Journal {
     /// Changes what is known of a request, if it is still remembered.
     pub(super) fn note(&self, number: u64, change: impl FnOnce(&mut JournalEntry)) {
         let mut inner = self.inner();
-        let first = inner.entries.front().map_or(0, |entry| entry.number);
-        let at = number.checked_sub(first).and_then(|at| usize::try_from(at).ok());
-        if let Some(entry) = at.and_then(|at| inner.entries.get_mut(at)) {
+        if let Some(entry) = inner.entries.iter_mut().rev().find(|entry| entry.number == number) {
             change(entry);
         }
     }

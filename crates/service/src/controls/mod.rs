@@ -32,7 +32,6 @@ mod scripts;
 mod switch;
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 
 use subtle::ConstantTimeEq;
@@ -46,7 +45,6 @@ pub use operation::Operation;
 pub use running::Amounts;
 pub use scripts::{Script, Then};
 
-use crate::database::Database;
 use crate::http::listener::Listener;
 use crate::lifecycle::app::App;
 use crate::lifecycle::config::{Config, FREE_PORT};
@@ -88,18 +86,14 @@ pub(crate) struct Tester {
     faults: Faults,
     pub(crate) switch: Arc<Switch>,
     journal: Journal,
-    baseline: Baseline,
+    baseline: tokio::sync::Mutex<Baseline>,
     url: String,
     token: String,
 }
 
 impl Tester {
     /// Binds the listener of the controls, where the settings turn them on.
-    pub(crate) async fn bind(
-        config: &Config,
-        folder: &Path,
-        database: &Arc<dyn Database>,
-    ) -> Result<Option<(Arc<Self>, Listener)>> {
+    pub(crate) fn bind(config: &Config) -> Result<Option<(Arc<Self>, Listener)>> {
         let Some(settings) = &config.controls else { return Ok(None) };
         let token = match &settings.token {
             Some(token) if token.is_empty() => {
@@ -114,7 +108,7 @@ impl Tester {
             faults: Faults::new(config.seed),
             switch: Arc::new(Switch::new()),
             journal: Journal::default(),
-            baseline: Baseline::new(folder, Arc::clone(database)),
+            baseline: tokio::sync::Mutex::default(),
             url: listener.url(),
             token,
         };

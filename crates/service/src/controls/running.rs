@@ -7,7 +7,6 @@ use serde::Deserialize;
 
 use super::Controls;
 use crate::admin::Admin;
-use crate::clock::Moment;
 use crate::jobs;
 use crate::ledger::{Credit, Money, Purse};
 use crate::{Error, Result};
@@ -28,10 +27,6 @@ impl Controls {
     /// What time the service thinks it is: ISO 8601 in UTC.
     pub fn time(&self) -> String {
         self.app.clock.now().to_string()
-    }
-
-    pub(super) fn now(&self) -> Moment {
-        self.app.clock.now()
     }
 
     /// How many tasks there are of each status, all accounts together.
@@ -65,7 +60,7 @@ impl Controls {
     pub async fn take_node_down(&self) -> Result<()> {
         let mut node = self.tester.switch.pause().await;
         node.is_up = false;
-        node.interrupt();
+        self.tester.switch.interrupt(&mut node);
         self.app.node.deregister(&self.app).await
     }
 
@@ -102,20 +97,15 @@ impl Controls {
     pub async fn set_balance(&self, username: &str, amounts: Amounts) -> Result<()> {
         let doing = "setting a balance";
         let account = Admin::new(&self.app).account(username, doing).await?;
-        // What is owed is kept as a negative amount.
-        let wanted = [
-            (Purse::Balance, amounts.balance, 1),
-            (Purse::Free, amounts.free_balance, 1),
-            (Purse::Debt, amounts.debt, -1),
-        ];
-        if wanted.iter().any(|(_, amount, _)| amount.is_some_and(|amount| amount < Money::ZERO)) {
+        let Amounts { balance, free_balance, debt } = amounts;
+        if [balance, free_balance, debt].into_iter().flatten().any(|amount| amount < Money::ZERO) {
             return Err(Error::new(doing, "amounts are not below zero"));
         }
-        let signed = |amount: Money, sign: i64| Money::from_smallest(amount.smallest() * sign);
-        let wanted: Vec<_> = wanted
-            .into_iter()
-            .filter_map(|(purse, amount, sign)| Some((purse, signed(amount?, sign))))
-            .collect();
-        self.app.database.set_purses(account.id, &wanted, self.now()).await
+        // What is owed is kept as a negative amount.
+        let debt = debt.map(|debt| Money::from_smallest(-debt.smallest()));
+        let wanted = [(Purse::Balance, balance), (Purse::Free, free_balance), (Purse::Debt, debt)];
+        let wanted: Vec<_> =
+            wanted.into_iter().filter_map(|(purse, amount)| Some((purse, amount?))).collect();
+        self.app.database.set_purses(account.id, &wanted, self.app.clock.now()).await
     }
 }

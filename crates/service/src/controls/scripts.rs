@@ -1,13 +1,12 @@
 //! Models that do what a tester wants instead of running.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Controls;
+use super::{Controls, Held};
 use crate::nodes::Failed;
 use crate::{Error, Result};
 
@@ -28,8 +27,8 @@ use crate::{Error, Result};
 #[serde(deny_unknown_fields)]
 pub struct Script {
     pub(super) then: Then,
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub(super) after_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) after_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) message: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,14 +52,9 @@ pub enum Then {
     StayQueued,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
-const fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
 impl Script {
     const fn new(then: Then) -> Self {
-        Self { then, after_ms: 0, message: None, output: None, times: None }
+        Self { then, after_ms: None, message: None, output: None, times: None }
     }
 
     /// The model runs; with `after`, a slow one.
@@ -90,7 +84,7 @@ impl Script {
     /// The task is `computing` for so long first.
     #[must_use]
     pub fn after(self, time: Duration) -> Self {
-        Self { after_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX), ..self }
+        Self { after_ms: Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)), ..self }
     }
 
     /// The next so many tasks.
@@ -106,39 +100,16 @@ impl Script {
     }
 
     fn mistake(&self) -> Option<&'static str> {
-        match self.then {
-            Then::Succeed if self.output.is_none() => Some("a success needs an output, a JSON object"),
-            Then::StayQueued if self.times.is_some() || self.after_ms > 0 => {
-                Some("tasks stay in the queue until this is cleared: it takes no times and no after_ms")
-            }
-            Then::Succeed | Then::Fail | Then::StayQueued | Then::Run
-                if self.output.is_some() && self.then != Then::Succeed
-                    || self.message.is_some() && self.then != Then::Fail =>
-            {
-                Some("an output goes with a success alone, and a message with a failure alone")
-            }
-            _ => None,
+        if self.then == Then::Succeed && self.output.is_none() {
+            return Some("a success needs an output, a JSON object");
         }
-    }
-
-    const fn needs_no_model(&self) -> bool {
-        matches!(self.then, Then::Succeed | Then::Fail)
-    }
-}
-
-/// The scripts, by model.
-#[derive(Default)]
-pub(super) struct Scripts {
-    by_model: Mutex<BTreeMap<String, Script>>,
-}
-
-impl Scripts {
-    fn by_model(&self) -> MutexGuard<'_, BTreeMap<String, Script>> {
-        self.by_model.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn clear(&self) {
-        self.by_model().clear();
+        if self.then == Then::StayQueued && (self.times.is_some() || self.after_ms.is_some()) {
+            return Some("tasks stay in the queue until this is cleared: it takes no times and no after_ms");
+        }
+        let has_foreign_output = self.output.is_some() && self.then != Then::Succeed;
+        let has_foreign_message = self.message.is_some() && self.then != Then::Fail;
+        (has_foreign_output || has_foreign_message)
+            .then_some("an output goes with a success alone, and a message with a failure alone")
     }
 }
 
@@ -151,23 +122,30 @@ pub(crate) struct Replacement {
     pub(crate) outcome: Option<Result<Map<String, Value>, Failed>>,
 }
 
-impl Scripts {
-    pub(super) fn served(&self, models: &[String]) -> Vec<String> {
-        let scripts = self.by_model();
-        let scripted = scripts.iter().filter(|(_, script)| script.needs_no_model());
-        let all: BTreeSet<&String> = models.iter().chain(scripted.map(|(model, _)| model)).collect();
-        all.into_iter().cloned().collect()
+impl Held<'_> {
+    /// Returns the models that the node serves, given those that it runs; None when it is down.
+    pub(crate) fn served(&self, models: Vec<String>) -> Option<Vec<String>> {
+        if !self.is_up() {
+            return None;
+        }
+        let mut served = BTreeSet::from_iter(models);
+        let scripts = self.switch.scripts();
+        let scripted = scripts.iter().filter(|(_, script)| matches!(script.then, Then::Succeed | Then::Fail));
+        served.extend(scripted.map(|(model, _)| model.clone()));
+        Some(served.into_iter().collect())
     }
 
-    pub(super) fn claimable(&self, models: &[String]) -> Vec<String> {
-        let mut models = self.served(models);
-        let scripts = self.by_model();
+    /// Returns the models whose tasks the node may claim now, given those that it runs; None when it is down.
+    pub(crate) fn claimable(&self, models: Vec<String>) -> Option<Vec<String>> {
+        let mut models = self.served(models)?;
+        let scripts = self.switch.scripts();
         models.retain(|model| scripts.get(model).is_none_or(|script| script.then != Then::StayQueued));
-        models
+        Some(models)
     }
 
-    pub(super) fn replacement(&self, model: &str) -> Option<Replacement> {
-        let mut scripts = self.by_model();
+    /// Returns what happens to a task of the model that was just claimed; None lets the model run.
+    pub(crate) fn replacement(&self, model: &str) -> Option<Replacement> {
+        let mut scripts = self.switch.scripts();
         let script = scripts.get_mut(model)?;
         let Script { then, after_ms, message, output, .. } = script.clone();
         if let Some(times) = &mut script.times {
@@ -183,7 +161,7 @@ impl Scripts {
             Then::Succeed => Some(Ok(output.unwrap_or_default())),
             Then::Run | Then::StayQueued => None,
         };
-        Some(Replacement { delay: Duration::from_millis(after_ms), outcome })
+        Some(Replacement { delay: Duration::from_millis(after_ms.unwrap_or(0)), outcome })
     }
 }
 
@@ -197,7 +175,7 @@ impl Controls {
             return Err(Error::new(format!("writing a script for {model:?}"), mistake));
         }
         if script.times != Some(0) {
-            self.tester.switch.scripts.by_model().insert(model.to_owned(), script);
+            self.tester.switch.scripts().insert(model.to_owned(), script);
         }
         self.scripts_changed().await
     }
@@ -207,14 +185,14 @@ impl Controls {
     /// # Errors
     /// When the database cannot be written.
     pub async fn clear_script(&self, model: &str) -> Result<bool> {
-        let was_there = self.tester.switch.scripts.by_model().remove(model).is_some();
+        let was_there = self.tester.switch.scripts().remove(model).is_some();
         self.scripts_changed().await?;
         Ok(was_there)
     }
 
     /// What was said of models and still stands, with the times that are left.
     pub fn scripts(&self) -> BTreeMap<String, Script> {
-        self.tester.switch.scripts.by_model().clone()
+        self.tester.switch.scripts().clone()
     }
 
     /// Who serves what is known at once, and tasks that waited are looked at again.

@@ -1,6 +1,5 @@
 //! Listener: accepts connections, limits their number and how slow a client may be, and drains on shutdown.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,11 +75,6 @@ impl Listener {
         let socket = listen(address).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
         Ok(Self { socket, address })
-    }
-
-    /// Binds an address that may be left out.
-    pub(crate) fn bind_if_set(address: Option<SocketAddr>) -> Result<Option<Self>> {
-        address.map(Self::bind).transpose()
     }
 
     /// The URL of the listener on this machine.
@@ -181,7 +175,7 @@ impl Edge {
                     true => Body::new(body),
                     false => Body::new(DrainOnDrop::new(body, timeout)),
                 });
-                let mut response = route(self.router, request).await;
+                let Ok(mut response) = self.router.oneshot(request).await;
                 if is_undrainable {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
@@ -204,12 +198,6 @@ impl Edge {
         };
         Ok(response.map(|body| body.map_err(guarded)))
     }
-}
-
-async fn route(router: Router, request: Request) -> Response<Body> {
-    let response: Result<_, Infallible> = router.oneshot(request).await;
-    let Ok(response) = response;
-    response
 }
 
 #[cfg(test)]

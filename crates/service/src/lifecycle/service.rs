@@ -1,6 +1,7 @@
 //! Starting and ending a service: its folder, its store, its listeners and everything that runs beside
 //! them.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -134,12 +135,13 @@ impl Service {
         }
 
         // All of them before anything runs, so that a start that fails leaves nothing behind.
-        let api_listener = Listener::bind_if_set((serves && roles.api).then_some(config.api))?;
-        let storage_listener = Listener::bind_if_set((serves && roles.api).then_some(config.storage))?;
-        let operations_listener = Listener::bind_if_set(config.operations)?;
-        let nodes_listener = Listener::bind_if_set(config.nodes.filter(|_| roles.nodes))?;
+        let bind = |address: Option<SocketAddr>| address.map(Listener::bind).transpose();
+        let api_listener = bind((serves && roles.api).then_some(config.api))?;
+        let storage_listener = bind((serves && roles.api).then_some(config.storage))?;
+        let operations_listener = bind(config.operations)?;
+        let nodes_listener = bind(config.nodes.filter(|_| roles.nodes))?;
         #[cfg(feature = "controls")]
-        let (tester, controls_listener) = Tester::bind(&config, folder.path(), &database).await?.unzip();
+        let (tester, controls_listener) = Tester::bind(&config)?.unzip();
 
         let listening = storage_listener.as_ref().map(|listener| listener.address);
         let storage_url = object_storage::address(config.storage_url.as_deref(), listening)?;
@@ -165,12 +167,16 @@ impl Service {
         let (stop, running) = (CancellationToken::new(), TaskTracker::new());
         // A start that fails from here on ends what it has begun.
         let stop_on_failure = stop.clone().drop_guard();
+        let runs_models = roles.nodes && config.workers > 0;
         let node = nodes::LocalNode::new(
             &config,
             nodes::local_name(&*database, &random)?,
+            runs_models.then(|| models::table(&config.excluded_models, models)),
+            #[cfg(unix)]
+            folder.path(),
             #[cfg(feature = "controls")]
             tester.as_ref().map(|tester| Arc::clone(&tester.switch)),
-        );
+        )?;
         let app = Arc::new(App {
             folder,
             connections: Connections::new(max_connections),
@@ -198,7 +204,7 @@ impl Service {
             controls.set_baseline().await?;
         }
         if roles.nodes {
-            nodes::start(&app, models::table(&app.config.excluded_models, models), &running, &stop).await?;
+            nodes::start(&app, &running, &stop).await?;
         }
         running.spawn(stop.clone().run_until_cancelled_owned(shared_clock::follow(Arc::clone(&app))));
         let shared = Shared {

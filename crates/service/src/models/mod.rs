@@ -6,7 +6,8 @@ mod worker;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use inferstore_models::{Model, built_in};
+use inferstore_models::{Input, Model, built_in};
+use serde_json::Value;
 
 #[cfg(unix)]
 pub(crate) use worker::Request;
@@ -21,6 +22,15 @@ pub(crate) struct Runner {
 
 /// The models of this process, by identifier.
 pub(crate) type Models = BTreeMap<String, Runner>;
+
+/// Returns an input that is no file as a model takes it.
+pub(crate) fn without_file(value: &Value) -> Input {
+    match value {
+        Value::String(text) => Input::Text(text.clone()),
+        Value::Number(number) => Input::Number(number.as_f64().unwrap_or(f64::NAN)),
+        other => Input::Text(other.to_string()),
+    }
+}
 
 /// Returns the built-in models without those that are excluded, and `further` ones; a further model replaces a
 /// built-in one of its kind.

@@ -12,6 +12,7 @@ use inferstore_models::{Input, Inputs, Limits, Model, Output, built_in, memory_o
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::without_file;
 use crate::nodes::Failed;
 
 /// What one run is given.
@@ -126,9 +127,7 @@ fn inputs(request: &Request) -> io::Result<Inputs> {
             Value::String(path) if request.files.contains(name) => {
                 Input::File(std::fs::read(Path::new(path))?)
             }
-            Value::String(text) => Input::Text(text.clone()),
-            Value::Number(number) => Input::Number(number.as_f64().unwrap_or(f64::NAN)),
-            other => Input::Text(other.to_string()),
+            value => without_file(value),
         };
         Ok((name.clone(), input))
     };

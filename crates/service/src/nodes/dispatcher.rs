@@ -78,23 +78,6 @@ pub(crate) enum DispatchedTask {
     UnknownNode,
 }
 
-impl DispatchedTask {
-    fn into_local(self) -> Option<ClaimedTask> {
-        match self {
-            Self::Local(task) => Some(task),
-            Self::Remote(_) | Self::UnknownNode => None,
-        }
-    }
-
-    fn into_lease(self) -> Option<Lease> {
-        match self {
-            Self::Local(task) => Some(task.lease),
-            Self::Remote(lease) => Some(lease),
-            Self::UnknownNode => None,
-        }
-    }
-}
-
 /// A slot in the queue of the dispatcher. Dropped with a task in it, it gives the task back.
 struct Ticket<'a> {
     dispatcher: &'a Dispatcher,
@@ -105,6 +88,13 @@ struct Ticket<'a> {
 impl Ticket<'_> {
     async fn task(&mut self) -> Option<DispatchedTask> {
         (&mut self.reply).await.ok()
+    }
+
+    async fn local_task(&mut self) -> Option<ClaimedTask> {
+        match self.task().await? {
+            DispatchedTask::Local(task) => Some(task),
+            DispatchedTask::Remote(_) | DispatchedTask::UnknownNode => None,
+        }
     }
 }
 
@@ -135,7 +125,7 @@ impl Dispatcher {
 
     /// Waits for a task for a slot of the local node.
     pub(super) async fn local_task(&self, node: &str) -> Option<ClaimedTask> {
-        self.enqueue(None, node, true, None).task().await?.into_local()
+        self.enqueue(None, node, true, None).local_task().await
     }
 
     /// Ends a task of the local node, and claims another one for its slot in the same commit: returns whether the end
@@ -145,7 +135,7 @@ impl Dispatcher {
         let node = end.node.clone();
         let mut ticket = self.enqueue(None, &node, false, Some(Ended { end, reply }));
         let counts = counts.await.ok()?;
-        Some((counts, ticket.task().await.and_then(DispatchedTask::into_local)))
+        Some((counts, ticket.local_task().await))
     }
 
     /// Waits for a task for a slot of a node outside the process, or returns `None` when there is none now.
@@ -166,10 +156,13 @@ impl Dispatcher {
 
     /// Takes note of a task whose slot did not wait for it any more; its lease is released.
     fn give_back(&self, node: String, task: DispatchedTask) {
-        if let Some(lease) = task.into_lease() {
-            self.waiting().unwanted.push((node, lease));
-            self.wakeup.notify_one();
-        }
+        let lease = match task {
+            DispatchedTask::Local(task) => task.lease,
+            DispatchedTask::Remote(lease) => lease,
+            DispatchedTask::UnknownNode => return,
+        };
+        self.waiting().unwanted.push((node, lease));
+        self.wakeup.notify_one();
     }
 
     /// Takes the slots out for which a claim is worth it now: those that are due, and one for each queued task. And the

@@ -12,6 +12,7 @@ use tokio::io::AsyncReadExt;
 use super::run::Failed;
 use crate::catalog::{Format, Kind};
 use crate::lifecycle::app::App;
+use crate::models::without_file;
 use crate::object_storage::outlast_outage;
 use crate::queue::Lease;
 use crate::{Error, Result};
@@ -33,12 +34,10 @@ pub(super) struct TaskInputs(pub(super) Vec<(String, Source)>);
 
 /// Where an input is.
 pub(super) enum Source {
-    Here(Input),
+    /// Anything but a file.
+    Value(Value),
     /// A file in the object storage of this service.
-    Stored {
-        bucket: String,
-        key: String,
-    },
+    Stored { bucket: String, key: String },
     /// A file behind a URL of the internet.
     Remote(String),
     /// The same file, fetched.
@@ -55,9 +54,7 @@ impl TaskInputs {
                 Some((bucket, key)) => Source::Stored { bucket, key },
                 None => Source::Remote(url),
             },
-            (_, Value::String(text)) => Source::Here(Input::Text(text)),
-            (_, Value::Number(number)) => Source::Here(Input::Number(number.as_f64().unwrap_or(f64::NAN))),
-            (_, other) => Source::Here(Input::Text(other.to_string())),
+            (_, value) => Source::Value(value),
         };
         // Null counts as not given.
         let given = submitted.into_iter().filter(|(_, value)| !value.is_null());
@@ -96,7 +93,7 @@ impl TaskInputs {
         let mut inputs = Vec::new();
         for (name, source) in self.0 {
             let input = match source {
-                Source::Here(input) => input,
+                Source::Value(value) => without_file(&value),
                 Source::Stored { bucket, key } => Input::File(stored(app, &name, &bucket, &key).await?),
                 Source::Fetched(file) => Input::File(fetched(file).await?),
                 Source::Remote(_) => return Err(not_fetched()),

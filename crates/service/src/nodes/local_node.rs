@@ -1,7 +1,8 @@
 //! The node in this process: its models and its worker slots.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+#[cfg(unix)]
+use std::path::Path;
+use std::sync::Arc;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -28,11 +29,11 @@ pub(crate) struct LocalNode {
     interrupted: CancellationToken,
     #[cfg(feature = "controls")]
     switch: Option<Arc<Switch>>,
-    /// Not set when this process runs no tasks.
-    models: OnceLock<Arc<Models>>,
-    /// Not set when built-in models run in this process.
+    /// The models that this process runs; None when it runs no tasks.
+    pub(super) models: Option<Models>,
+    /// The processes that run built-in models, where they run in processes of their own.
     #[cfg(unix)]
-    processes: OnceLock<ModelProcesses>,
+    pub(super) processes: Option<ModelProcesses>,
     /// What it leaves to nodes outside the process.
     pub(super) outside: OutsideModels,
     pub(super) workers: Workers,
@@ -49,15 +50,15 @@ pub(crate) struct LocalNode {
 /// Permits for runs at a time. A task whose inputs have arrived comes before tasks that are not claimed yet.
 pub(super) struct Workers {
     permits: Arc<Semaphore>,
-    /// How many tasks wait for a worker.
-    waiting: AtomicUsize,
+    /// Cloned by each task that waits for a worker.
+    waiting: Arc<()>,
     needed: Notify,
 }
 
 impl Workers {
     fn new(workers: usize) -> Self {
         let permits = Arc::new(Semaphore::new(workers));
-        Self { permits, waiting: AtomicUsize::new(0), needed: Notify::new() }
+        Self { permits, waiting: Arc::default(), needed: Notify::new() }
     }
 
     /// Waits for a worker that may stay without a task until it is needed.
@@ -67,23 +68,14 @@ impl Workers {
 
     /// Waits for a worker for a task that is claimed.
     pub(super) async fn acquire(&self) -> Option<OwnedSemaphorePermit> {
-        struct Waiting<'a>(&'a AtomicUsize);
-
-        impl Drop for Waiting<'_> {
-            fn drop(&mut self) {
-                self.0.fetch_sub(1, Ordering::SeqCst);
-            }
-        }
-
-        self.waiting.fetch_add(1, Ordering::SeqCst);
-        let _waiting = Waiting(&self.waiting);
+        let _waiting = Arc::clone(&self.waiting);
         self.needed.notify_waiters();
         self.idle().await
     }
 
     /// Whether a claimed task waits for a worker.
     pub(super) fn are_needed(&self) -> bool {
-        self.waiting.load(Ordering::SeqCst) > 0
+        Arc::strong_count(&self.waiting) > 1
     }
 
     /// Returns when a claimed task waits for a worker.
@@ -117,18 +109,14 @@ pub(super) struct Claiming<'a> {
 impl Claiming<'_> {
     /// A lease as the local node runs it.
     pub(super) fn claimed(&self, lease: Lease) -> DispatchedTask {
-        #[cfg(feature = "controls")]
-        let (interrupted, replacement) = match &self.held {
-            Some(held) => (held.interrupted(), held.replacement(&lease.model)),
-            None => (self.node.interrupted.clone(), None),
-        };
-        #[cfg(not(feature = "controls"))]
         let interrupted = self.node.interrupted.clone();
+        #[cfg(feature = "controls")]
+        let interrupted = self.held.as_ref().map_or(interrupted, Held::interrupted);
         DispatchedTask::Local(ClaimedTask {
-            lease,
             interrupted,
             #[cfg(feature = "controls")]
-            replacement,
+            replacement: self.held.as_ref().and_then(|held| held.replacement(&lease.model)),
+            lease,
         })
     }
 }
@@ -137,29 +125,40 @@ impl LocalNode {
     pub(crate) fn new(
         config: &Config,
         name: String,
+        models: Option<Models>,
+        #[cfg(unix)] folder: &Path,
         #[cfg(feature = "controls")] switch: Option<Arc<Switch>>,
-    ) -> Self {
+    ) -> Result<Self> {
+        #[cfg(unix)]
+        let processes = match models {
+            Some(_) => ModelProcesses::new(config, folder)?,
+            None => None,
+        };
+        #[cfg(not(unix))]
+        if config.model_process.is_some() {
+            return Err(crate::Error::new("starting the model process", "this system has no process groups"));
+        }
+        let interrupted = CancellationToken::new();
+        #[cfg(feature = "controls")]
+        let interrupted = switch.as_ref().map_or(interrupted, |switch| switch.interrupted.clone());
         let fetches = 4 * config.workers.max(4);
         let memory = config.limits.memory_of_all_runs.max(config.limits.memory) / MEBIBYTE;
         let total_memory = u32::try_from(memory).unwrap_or(u32::MAX).max(1);
-        Self {
+        Ok(Self {
             name,
-            #[cfg(feature = "controls")]
-            interrupted: switch.as_ref().map(|switch| switch.interrupted.clone()).unwrap_or_default(),
-            #[cfg(not(feature = "controls"))]
-            interrupted: CancellationToken::new(),
+            interrupted,
             #[cfg(feature = "controls")]
             switch,
-            models: OnceLock::new(),
+            models,
             #[cfg(unix)]
-            processes: OnceLock::new(),
+            processes,
             outside: OutsideModels::default(),
             workers: Workers::new(config.workers),
             fetches: Arc::new(Semaphore::new(fetches)),
             memory: Arc::new(Semaphore::new(total_memory as usize)),
             total_memory,
             max_running: u32::try_from(config.workers + fetches / 2).unwrap_or(u32::MAX),
-        }
+        })
     }
 
     /// The name that it is known by to the database.
@@ -167,39 +166,8 @@ impl LocalNode {
         &self.name
     }
 
-    pub(super) fn start(&self, models: Models, app: &App) -> Result<()> {
-        #[cfg(unix)]
-        if let Some(processes) = ModelProcesses::new(&app.config, app.folder.path())? {
-            let _ = self.processes.set(processes);
-        }
-        #[cfg(not(unix))]
-        if app.config.model_process.is_some() {
-            return Err(crate::Error::new("starting the model process", "this system has no process groups"));
-        }
-        let _ = self.models.set(Arc::new(models));
-        Ok(())
-    }
-
-    /// The processes that run built-in models, where they run in processes of their own.
-    #[cfg(unix)]
-    pub(super) fn processes(&self) -> Option<&ModelProcesses> {
-        self.processes.get()
-    }
-
-    /// The models that this process runs.
-    pub(super) fn models(&self) -> Option<&Models> {
-        self.models.get().map(|models| &**models)
-    }
-
     fn names(&self) -> Option<Vec<String>> {
-        self.models.get().map(|models| models.keys().cloned().collect())
-    }
-
-    /// The models that no node outside the process serves.
-    fn names_to_claim(&self) -> Option<Vec<String>> {
-        let mut names = self.names()?;
-        names.retain(|name| !self.outside.contains(name));
-        Some(names)
+        Some(self.models.as_ref()?.keys().cloned().collect())
     }
 
     /// Interrupts every task that is running; its result is discarded.
@@ -215,10 +183,7 @@ impl LocalNode {
 
     #[cfg(feature = "controls")]
     async fn held(&self) -> Option<Held<'_>> {
-        match &self.switch {
-            Some(switch) => Some(switch.hold().await),
-            None => None,
-        }
+        Some(self.switch.as_ref()?.hold().await)
     }
 
     /// Waits until that many bytes are left of the memory of all runs, and reserves them.
@@ -231,12 +196,12 @@ impl LocalNode {
     pub(super) async fn claiming(&self) -> Claiming<'_> {
         #[cfg(feature = "controls")]
         let held = self.held().await;
-        let models = self.names_to_claim();
+        let mut models = self.names();
+        models.iter_mut().for_each(|names| names.retain(|name| !self.outside.contains(name)));
         #[cfg(feature = "controls")]
-        let models = match &held {
-            Some(held) => models.and_then(|models| held.claimable(&models)),
-            None => models,
-        };
+        if let Some(held) = &held {
+            models = models.and_then(|models| held.claimable(models));
+        }
         let slot = models.map(|models| Slot {
             node: self.name.clone(),
             models: models.into(),
@@ -257,13 +222,11 @@ impl LocalNode {
         let held = self.held().await;
         #[cfg(feature = "controls")]
         let models = match &held {
-            Some(held) => models.and_then(|models| held.served(&models)),
+            Some(held) => models.and_then(|models| held.served(models)),
             None => models,
         };
-        match models {
-            Some(models) => app.database.node_seen(&self.name, &models, app.clock.now()).await,
-            None => Ok(()),
-        }
+        let Some(models) = models else { return Ok(()) };
+        app.database.node_seen(&self.name, &models, app.clock.now()).await
     }
 
     /// Removes the node from those that serve models; the tasks that it had leased are released.

@@ -29,7 +29,6 @@ use tokio_util::task::TaskTracker;
 use crate::Result;
 use crate::database::{Database, QueueChange};
 use crate::lifecycle::app::App;
-use crate::models::Models;
 use crate::queue::NodeEnd;
 use crate::random::Randomness;
 use dispatcher::DispatchedTask;
@@ -59,20 +58,14 @@ pub(crate) fn is_local(node: &str) -> bool {
 
 /// Starts the dispatcher and the node of this process. What a process that died was running can be claimed at
 /// once, and the models are registered before the first request.
-pub(crate) async fn start(
-    app: &Arc<App>,
-    models: Models,
-    running: &TaskTracker,
-    stop: &CancellationToken,
-) -> Result<()> {
+pub(crate) async fn start(app: &Arc<App>, running: &TaskTracker, stop: &CancellationToken) -> Result<()> {
     // Where processes share the database, no node of an earlier one has this name.
     app.database.node_ended(app.node.name(), NodeEnd::Died, app.clock.now()).await?;
     running.spawn(stop.clone().run_until_cancelled_owned(follow_changes(Arc::clone(app))));
     running.spawn(dispatcher::run(Arc::clone(app), stop.clone()));
-    if app.config.workers == 0 {
+    if app.node.models.is_none() {
         return Ok(());
     }
-    app.node.start(models, app)?;
     app.node.outside.refresh(app).await?;
     app.node.heartbeat(app).await?;
     let tasks = TaskTracker::new();

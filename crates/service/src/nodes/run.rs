@@ -196,7 +196,8 @@ async fn outcome(app: &App, task: &ClaimedTask, slots: &mut Slots) -> Result<Map
 
 async fn output(app: &App, lease: &Lease, slots: &mut Slots) -> Result<Map<String, Value>, Failed> {
     let not_served = || Failed::model(format!("this node does not run {}", lease.model));
-    let runner = app.node.models().and_then(|models| models.get(&lease.model)).ok_or_else(not_served)?;
+    let runner =
+        app.node.models.as_ref().and_then(|models| models.get(&lease.model)).ok_or_else(not_served)?;
     let mut inputs = TaskInputs::read(app, lease)?;
     if inputs.are_remote() {
         // Others run meanwhile, however slow the host is.
@@ -231,7 +232,7 @@ async fn produce(
 ) -> Result<Vec<(String, Output)>, Failed> {
     #[cfg(unix)]
     if runner.is_built_in
-        && let Some(processes) = app.node.processes()
+        && let Some(processes) = &app.node.processes
     {
         return processes.run(app, lease, inputs).await;
     }

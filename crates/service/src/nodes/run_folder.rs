@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-use inferstore_models::{Input, Output};
+use inferstore_models::Output;
 use serde_json::{Value, json};
 use tokio::fs::File;
 use tokio::io::{AsyncBufRead, AsyncSeekExt, AsyncWriteExt, BufReader};
@@ -47,11 +47,7 @@ pub(super) async fn lay_out(app: &App, inputs: TaskInputs, folder: &Path) -> Res
     for (number, (name, source)) in inputs.0.into_iter().enumerate() {
         let path = folder.join(format!("input-{number}"));
         let (value, size) = match source {
-            Source::Here(Input::Text(text)) => (json!(text), None),
-            Source::Here(Input::Number(number)) => (json!(number), None),
-            Source::Here(Input::File(bytes)) => {
-                (json!(path), Some(outlast_outage(|| copy(&path, &*bytes)).await?))
-            }
+            Source::Value(value) => (value, None),
             Source::Stored { bucket, key } => {
                 let copied = outlast_outage(|| stored(app, &bucket, &key, &path)).await?;
                 (json!(path), Some(copied.ok_or_else(|| no_file(&name))?))

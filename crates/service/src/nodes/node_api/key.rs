@@ -20,7 +20,7 @@ impl FromRequestParts<Arc<App>> for NodeKey {
             let message = "a valid node key is needed in the header x-node-key";
             Failure::new(StatusCode::UNAUTHORIZED, message)
         };
-        let text = sent_key(parts, "x-node-key").ok_or_else(refused)?;
+        let text = sent_key(&parts.headers, "x-node-key").ok_or_else(refused)?;
         match app.database.node_key(&key_id(text)).await? {
             Some(key) if key.kept.is_of(text) => Ok(key),
             _ => Err(refused()),
