@@ -130,19 +130,16 @@ impl Fetcher {
         copy(self.client()?, url, MAX_FILE, sink).await
     }
 
+    /// A client that can reach nothing but the public internet.
     fn client(&self) -> Result<&Client, FetchError> {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
         let no_tls = |cause| FetchError::permanent(format!("TLS cannot be set up: {cause}"));
-        let client = guarded().map_err(no_tls)?;
+        let client = client(guard::refusal).dns_resolver(Arc::new(guard::PublicResolver)).build();
+        let client = client.map_err(no_tls)?;
         Ok(self.client.get_or_init(|| client))
     }
-}
-
-/// A client that can reach nothing but the public internet.
-fn guarded() -> Result<Client, reqwest::Error> {
-    client(guard::refusal).dns_resolver(Arc::new(guard::PublicResolver)).build()
 }
 
 /// A client that follows redirects to URLs that are not refused.

@@ -32,7 +32,6 @@ use crate::{Error, Service, database};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct AdminClient {
     transport: Transport,
 }
@@ -46,12 +45,12 @@ enum Transport {
     },
 }
 
-impl fmt::Debug for Transport {
+impl fmt::Debug for AdminClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.write_str(match self.transport {
             #[cfg(unix)]
-            Self::Running(_) => "Running",
-            Self::Stopped { .. } => "Stopped",
+            Transport::Running(_) => "AdminClient(Running)",
+            Transport::Stopped { .. } => "AdminClient(Stopped)",
         })
     }
 }
@@ -60,32 +59,25 @@ impl fmt::Debug for Transport {
 #[derive(Debug)]
 pub struct AdminError {
     message: String,
-    kind: Kind,
-}
-
-#[derive(Debug)]
-enum Kind {
-    NotFound,
-    Refused,
-    /// No response came, or one that the commit is in doubt: what was called may have been done.
-    Unknown,
+    /// The status of the response; None when none came.
+    status: Option<StatusCode>,
 }
 
 impl AdminError {
     /// Whether what the call names does not exist.
     #[must_use]
-    pub const fn is_not_found(&self) -> bool {
-        matches!(self.kind, Kind::NotFound)
+    pub fn is_not_found(&self) -> bool {
+        self.status == Some(StatusCode::NOT_FOUND)
     }
 
     /// Whether the response was lost, or the service does not know the outcome: what was called may have been done.
     #[must_use]
-    pub const fn is_outcome_unknown(&self) -> bool {
-        matches!(self.kind, Kind::Unknown)
+    pub fn is_outcome_unknown(&self) -> bool {
+        self.status.is_none_or(|status| status == StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     fn connection(cause: impl fmt::Display) -> Self {
-        Self { message: format!("calling the service failed: {cause}"), kind: Kind::Unknown }
+        Self { message: format!("calling the service failed: {cause}"), status: None }
     }
 }
 
@@ -105,30 +97,29 @@ impl AdminClient {
     /// service uses them that has no socket.
     pub async fn open(folder: &Path) -> Result<Self, Error> {
         let opening = || format!("opening the data in {}", folder.display());
-        let denied = |cause: &io::Error| {
-            (cause.kind() == io::ErrorKind::PermissionDenied).then(|| {
-                Error::new(opening(), "permission denied: the data belong to the user of the service")
-                    .with_hint("run it as that user: sudo -u USER inferstore admin …")
-            })
+        let check = |cause: &io::Error| match cause.kind() {
+            io::ErrorKind::PermissionDenied => {
+                let cause = "permission denied: the data belong to the user of the service";
+                let hint = "run it as that user: sudo -u USER inferstore admin …";
+                Err(Error::new(opening(), cause).with_hint(hint))
+            }
+            _ => Ok(()),
         };
         #[cfg(unix)]
-        let connected = tokio::net::UnixStream::connect(super::socket::path(folder)).await;
-        #[cfg(unix)]
-        if let Some(error) = connected.as_ref().err().and_then(denied) {
-            return Err(error);
-        }
-        #[cfg(unix)]
-        if let Ok(stream) = connected {
-            let stream = hyper_util::rt::TokioIo::new(stream);
-            let (sender, connection) = hyper::client::conn::http1::handshake(stream)
-                .await
-                .map_err(|cause| Error::new("connecting to the service", cause))?;
-            tokio::spawn(connection);
-            return Ok(Self { transport: Transport::Running(sender) });
+        match tokio::net::UnixStream::connect(super::socket::path(folder)).await {
+            Ok(stream) => {
+                let stream = hyper_util::rt::TokioIo::new(stream);
+                let (sender, connection) = hyper::client::conn::http1::handshake(stream)
+                    .await
+                    .map_err(|cause| Error::new("connecting to the service", cause))?;
+                tokio::spawn(connection);
+                return Ok(Self { transport: Transport::Running(sender) });
+            }
+            Err(cause) => check(&cause)?,
         }
         let found = std::fs::metadata(folder.join(database::FILE));
-        if let Some(error) = found.as_ref().err().and_then(denied) {
-            return Err(error);
+        if let Err(cause) = &found {
+            check(cause)?;
         }
         if !found.is_ok_and(|metadata| metadata.is_file()) {
             return Err(Error::new(opening(), "no service runs there, and there is no embedded database")
@@ -192,12 +183,7 @@ impl AdminClient {
             return Ok(response["data"].take());
         }
         let message = response["message"].as_str().unwrap_or("no reason is given").to_owned();
-        let kind = match status {
-            StatusCode::NOT_FOUND => Kind::NotFound,
-            StatusCode::INTERNAL_SERVER_ERROR => Kind::Unknown,
-            _ => Kind::Refused,
-        };
-        Err(AdminError { message, kind })
+        Err(AdminError { message, status: Some(status) })
     }
 
     /// Ends the connection, or closes the data in order.

@@ -183,23 +183,20 @@ async fn revoke_key(admin: Admin, body: ApiJson<Revocation>) -> Done {
 
 /// The largest page of a list.
 const MAX_PAGE: u32 = 1_000;
+const DEFAULT_PAGE: u32 = 100;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PageQuery {
-    #[serde(default = "default_limit")]
-    limit: u32,
+    limit: Option<u32>,
     #[serde(default, deserialize_with = "place")]
     offset: Option<u64>,
 }
 
-const fn default_limit() -> u32 {
-    100
-}
-
 async fn models(admin: Admin, ApiQuery(page): ApiQuery<PageQuery>) -> Done {
     let offset = page.offset.unwrap_or_default();
-    let models = admin.app.database.all_models(page.limit.min(MAX_PAGE), offset).await?;
+    let models =
+        admin.app.database.all_models(page.limit.unwrap_or(DEFAULT_PAGE).min(MAX_PAGE), offset).await?;
     Ok(Success::data(json!({ "models": models })))
 }
 
@@ -208,8 +205,7 @@ async fn models(admin: Admin, ApiQuery(page): ApiQuery<PageQuery>) -> Done {
 struct TaskQuery {
     account: Option<String>,
     status: Option<Status>,
-    #[serde(default = "default_limit")]
-    limit: u32,
+    limit: Option<u32>,
     #[serde(default, deserialize_with = "place")]
     offset: Option<u64>,
 }
@@ -219,7 +215,7 @@ async fn tasks(admin: Admin, ApiQuery(query): ApiQuery<TaskQuery>) -> Done {
         Some(username) => Some(found(&admin, username).await?.id),
         None => None,
     };
-    let limit = query.limit.min(MAX_PAGE);
+    let limit = query.limit.unwrap_or(DEFAULT_PAGE).min(MAX_PAGE);
     let offset = query.offset.unwrap_or_default();
     let filter = TaskFilter { account, status: query.status, limit, offset };
     let tasks = admin.app.database.all_tasks(filter).await?;

@@ -1,9 +1,11 @@
 //! Checks of a request before it is routed: what another server on the way could read differently.
 
-use axum::body::Body;
+use axum::response::{IntoResponse, Response};
 use hyper::body::Incoming;
-use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderValue, TRANSFER_ENCODING};
-use hyper::{Request, Response, StatusCode, Version};
+use hyper::header::{CONNECTION, HOST, HeaderValue, TRANSFER_ENCODING};
+use hyper::{Request, StatusCode, Version};
+
+use crate::api::Failure;
 
 /// Why a request is refused before it is routed.
 pub(crate) fn defect(request: &Request<Incoming>) -> Option<&'static str> {
@@ -19,11 +21,8 @@ pub(crate) fn defect(request: &Request<Incoming>) -> Option<&'static str> {
 }
 
 /// The refusal of such a request, in the shape of the API. The connection is closed after it.
-pub(crate) fn bad_request(message: &str) -> Response<Body> {
-    let body = format!("{{\"status\":\"fail\",\"message\":\"{message}\"}}");
-    let mut response = Response::new(Body::from(body));
-    *response.status_mut() = StatusCode::BAD_REQUEST;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+pub(crate) fn bad_request(message: &str) -> Response {
+    let mut response = Failure::new(StatusCode::BAD_REQUEST, message).into_response();
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }

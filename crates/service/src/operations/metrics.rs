@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -18,30 +17,14 @@ const LATENCY_BUCKETS: [f64; 13] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
 
 /// The route is a template of ours and the method one of a few words, so that the series are few.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    method: &'static str,
-    route: String,
-    status: u16,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RouteLabels {
-    method: &'static str,
-    route: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct StatusLabels {
-    status: &'static str,
-}
+type Labels<const N: usize> = [(&'static str, String); N];
 
 /// The metrics of one service.
 pub(crate) struct Metrics {
     registry: Registry,
-    requests: Family<RequestLabels, Counter>,
-    latencies: Family<RouteLabels, Histogram, fn() -> Histogram>,
-    tasks: Family<StatusLabels, Gauge>,
+    requests: Family<Labels<3>, Counter>,
+    latencies: Family<Labels<2>, Histogram, fn() -> Histogram>,
+    tasks: Family<Labels<1>, Gauge>,
     pub(super) queue_age: Gauge,
     pub(super) requests_in_progress: Gauge,
     pub(super) open_connections: Gauge,
@@ -74,16 +57,15 @@ impl Metrics {
 
     /// Counts a response.
     pub(crate) fn observe(&self, method: &Method, route: &str, status: StatusCode, elapsed: Duration) {
-        let method = label(method);
-        let route = route.to_owned();
-        let labels = RouteLabels { method, route: route.clone() };
-        self.latencies.get_or_create(&labels).observe(elapsed.as_secs_f64());
-        self.requests.get_or_create(&RequestLabels { method, route, status: status.as_u16() }).inc();
+        let method = ("method", label(method).to_owned());
+        let route = ("route", route.to_owned());
+        self.latencies.get_or_create(&[method.clone(), route.clone()]).observe(elapsed.as_secs_f64());
+        self.requests.get_or_create(&[method, route, ("status", status.as_str().to_owned())]).inc();
     }
 
     /// Sets how many tasks there are of a status.
-    pub(super) fn set_tasks(&self, status: &'static str, tasks: u64) {
-        self.tasks.get_or_create(&StatusLabels { status }).set(number(tasks));
+    pub(super) fn set_tasks(&self, status: &str, tasks: u64) {
+        self.tasks.get_or_create(&[("status", status.to_owned())]).set(number(tasks));
     }
 
     /// The metrics as text.
