@@ -123,29 +123,42 @@ impl Fault {
         request: Request,
         respond: impl FnOnce(Request) -> F + Send,
     ) -> Response<Body> {
-        let is_carried_out = match self.effect {
-            Effect::Delay | Effect::Status => self.after_commit,
-            Effect::HangUp => false,
-            Effect::LoseResponse | Effect::CutBody | Effect::DripBody | Effect::SetField => true,
-        };
-        if is_carried_out {
-            let response = respond(request).await;
-            self.wait().await;
-            return match self.effect {
-                Effect::Delay => response,
-                Effect::Status => self.response(seen),
-                Effect::HangUp | Effect::LoseResponse => hang_up(),
-                Effect::CutBody | Effect::DripBody | Effect::SetField => self.corrupt_body(response).await,
-            };
+        match self.effect {
+            Effect::Delay if self.after_commit => {
+                let response = respond(request).await;
+                self.wait().await;
+                response
+            }
+            Effect::Delay => {
+                self.wait().await;
+                respond(request).await
+            }
+            Effect::Status if self.after_commit => {
+                drop(respond(request).await);
+                self.wait().await;
+                self.response(seen)
+            }
+            Effect::Status => {
+                // The listener reads the rest of the body: see `DrainOnDrop`.
+                drop(request);
+                self.wait().await;
+                self.response(seen)
+            }
+            Effect::HangUp => {
+                self.wait().await;
+                hang_up()
+            }
+            Effect::LoseResponse => {
+                drop(respond(request).await);
+                self.wait().await;
+                hang_up()
+            }
+            Effect::CutBody | Effect::DripBody | Effect::SetField => {
+                let response = respond(request).await;
+                self.wait().await;
+                self.corrupt_body(response).await
+            }
         }
-        if self.effect == Effect::Delay {
-            self.wait().await;
-            return respond(request).await;
-        }
-        // The listener reads the rest of the body: see `DrainOnDrop`.
-        drop(request);
-        self.wait().await;
-        if self.effect == Effect::HangUp { hang_up() } else { self.response(seen) }
     }
 
     async fn wait(&self) {

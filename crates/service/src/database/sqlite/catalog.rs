@@ -46,13 +46,16 @@ impl Catalog for SqliteDatabase {
     }
 
     async fn published(&self, id: &str) -> Result<Option<Arc<Published>>> {
-        let select = format!(
-            "SELECT {SUMMARY}, owner, metadata, models.created_at, updated_at, \
-             versions.id, commit_hash, input_format, output_format \
-             FROM models JOIN accounts ON accounts.id = models.owner \
-             JOIN versions ON versions.model = models.id AND versions.is_active = 1 WHERE models.id = ?"
-        );
-        self.caches.models.get_or_read(id, || self.first(select, [id.to_owned()], published)).await
+        let read = || {
+            let select = format!(
+                "SELECT {SUMMARY}, owner, metadata, models.created_at, updated_at, \
+                 versions.id, commit_hash, input_format, output_format \
+                 FROM models JOIN accounts ON accounts.id = models.owner \
+                 JOIN versions ON versions.model = models.id AND versions.is_active = 1 WHERE models.id = ?"
+            );
+            self.first(select, [id.to_owned()], published)
+        };
+        self.caches.models.get_or_read(id, read).await
     }
 
     async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64> {

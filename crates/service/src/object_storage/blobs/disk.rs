@@ -12,11 +12,11 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 use axum::body::Bytes;
-use futures_util::{FutureExt, StreamExt, stream};
+use futures_util::{StreamExt, stream};
 use jiff::civil::Date;
 use md5::{Digest, Md5};
 use tempfile::TempPath;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::{Blob, BlobWriter, Blobs, ByteStream, NAME_LENGTH, OpenBlob, Orphan, is_blob, is_of_blobs};
@@ -31,11 +31,11 @@ use crate::{Error, Result};
 const WRITE_BATCH: usize = 64 * 1024;
 
 /// How many bytes are read at once; the next chunk is read while one is sent.
-const READ_CHUNK: usize = 512 * 1024;
+const READ_CHUNK: u64 = 512 * 1024;
 /// How many reads may be that large at once; the others are of `SMALL_READ_CHUNK`. Clients that read slowly
 /// hold two chunks each.
 const MAX_LARGE_READS: usize = 128;
-const SMALL_READ_CHUNK: usize = 64 * 1024;
+const SMALL_READ_CHUNK: u64 = 64 * 1024;
 
 /// The folder of what can be read.
 const BLOBS: &str = "blobs";
@@ -327,27 +327,52 @@ fn is_sub_folder(name: &str) -> bool {
     name.len() == 2 && is_of_blobs(name)
 }
 
-/// Reads a range of a file chunk by chunk, one chunk ahead of the one that is being sent.
-fn read(file: File, range: Range<u64>, large_reads: Arc<Semaphore>) -> ByteStream {
-    let is_large = range.end.saturating_sub(range.start) > SMALL_READ_CHUNK as u64;
-    let permit = large_reads.try_acquire_owned().ok().filter(|_| is_large);
-    let size = if permit.is_some() { READ_CHUNK } else { SMALL_READ_CHUNK };
-    let file = Arc::new(Mutex::new(file));
-    let read_chunk = move |start: u64| {
-        // The large chunks are counted until the last one was read.
-        let _ = &permit;
-        let file = Arc::clone(&file);
-        let length = range.end.saturating_sub(start).min(size as u64);
-        let reading = spawn_blocking(move || {
-            let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-            file.seek(SeekFrom::Start(start))?;
-            let mut chunk = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
-            let read = Read::by_ref(&mut *file).take(length).read_to_end(&mut chunk)?;
-            if read as u64 == length { Ok(Bytes::from(chunk)) } else { Err(ErrorKind::UnexpectedEof.into()) }
-        });
-        reading.map(|read| read.map_err(io::Error::from).and_then(|read| read))
-    };
-    stream::iter((range.start..range.end).step_by(size)).map(read_chunk).buffered(2).boxed()
+/// Reads a range of a file chunk by chunk.
+fn read(mut file: File, range: Range<u64>, large_reads: Arc<Semaphore>) -> ByteStream {
+    let length = range.end.saturating_sub(range.start);
+    let permit = large_reads.try_acquire_owned().ok().filter(|_| length > SMALL_READ_CHUNK);
+    let chunk = if permit.is_some() { READ_CHUNK } else { SMALL_READ_CHUNK };
+    let first = spawn_blocking(move || {
+        file.seek(SeekFrom::Start(range.start))?;
+        read_chunk(file, chunk.min(length))
+    });
+    let reader = Reader { next: Some(first), remaining: length, chunk, _permit: permit };
+    stream::unfold(reader, Reader::next).boxed()
+}
+
+/// Reads one chunk ahead of the one that is being sent.
+struct Reader {
+    next: Option<JoinHandle<io::Result<(File, Bytes)>>>,
+    /// How many bytes are to be read, with those of `next`.
+    remaining: u64,
+    chunk: u64,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Reader {
+    async fn next(mut self) -> Option<(io::Result<Bytes>, Self)> {
+        if self.remaining == 0 {
+            return None;
+        }
+        let read = self.next.take()?.await.map_err(io::Error::from).and_then(|read| read);
+        let (file, bytes) = match read {
+            Ok(read) => read,
+            Err(cause) => return Some((Err(cause), self)),
+        };
+        self.remaining = self.remaining.saturating_sub(bytes.len() as u64);
+        let next = self.chunk.min(self.remaining);
+        self.next = (next > 0).then(|| spawn_blocking(move || read_chunk(file, next)));
+        Some((Ok(bytes), self))
+    }
+}
+
+fn read_chunk(mut file: File, length: u64) -> io::Result<(File, Bytes)> {
+    let mut chunk = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+    let read = Read::by_ref(&mut file).take(length).read_to_end(&mut chunk)?;
+    if (read as u64) < length {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    Ok((file, chunk.into()))
 }
 
 /// A blob that is being written: on a thread that may block, one batch after the other, while the next batch
