@@ -24,8 +24,8 @@ pub const CONFIG_VARIABLE: &str = "INFERSTORE_CONFIG";
 /// How long the command that prints a key may take, with a person who unlocks a keyring.
 const KEY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How many pieces of what it writes are kept.
-const MAX_PIECES: usize = 1_000;
+/// How much is kept of what it writes.
+const MAX_WRITTEN: usize = 64 * 1024;
 
 #[derive(Deserialize)]
 struct Profiles {
@@ -132,13 +132,16 @@ pub fn run_program(command: &[String], input: &str, timeout: Duration) -> Result
 
 /// Reads what a program writes while it runs: with a full pipe it would wait for ever.
 fn read_along(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
-    let (sender, receiver) = mpsc::sync_channel(MAX_PIECES);
+    let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let mut stream = stream?;
-        let mut piece = [0; 1024];
-        while let Ok(length @ 1..) = stream.read(&mut piece) {
-            // What is too much is read and not kept.
-            let _ = sender.try_send(piece[..length].to_vec());
+        let mut chunk = vec![0; 4 * 1024];
+        let mut kept = 0;
+        while let Ok(length @ 1..) = stream.read(&mut chunk) {
+            if kept < MAX_WRITTEN {
+                kept += length;
+                sender.send(chunk[..length].to_vec()).ok()?;
+            }
         }
         Some(())
     });
@@ -146,9 +149,9 @@ fn read_along(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
 }
 
 /// What a program that has ended wrote. Another one that it started may still hold the pipe.
-fn written(pieces: &Receiver<Vec<u8>>) -> String {
+fn written(chunks: &Receiver<Vec<u8>>) -> String {
     let until = Instant::now() + Duration::from_secs(1);
-    let next = || pieces.recv_timeout(until.saturating_duration_since(Instant::now())).ok();
+    let next = || chunks.recv_timeout(until.saturating_duration_since(Instant::now())).ok();
     let bytes: Vec<u8> = iter::from_fn(next).flatten().collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -333,13 +333,18 @@ impl Create {
             if is_hopeless || self.deadline.is_over() {
                 break;
             }
-            let pause = match self.retry_if_absent_after {
-                _ if search < MAX_SEARCHES => self.pause(search),
-                Some(delay) if search == MAX_SEARCHES => delay.saturating_sub(lost_at.elapsed()),
-                _ => break,
+            let pause = if search < MAX_SEARCHES {
+                self.pause(search)
+            } else if search == MAX_SEARCHES
+                && let Some(delay) = self.retry_if_absent_after
+            {
+                delay.saturating_sub(lost_at.elapsed())
+            } else {
+                break;
             };
-            // At the deadline the next search ends at once.
-            let _ = self.deadline.timeout(sleep(pause)).await;
+            if self.deadline.timeout(sleep(pause)).await.is_none() {
+                break;
+            }
         }
         let is_complete = found.is_complete;
         Err(self.unknown(context, found.all(), is_complete))

@@ -406,8 +406,12 @@ impl Waiter {
         model.next_check = now + SERVING_INTERVAL.min(timeout / 4);
         let handle = Model { core: Arc::clone(&self.tasks.core), id: model.id.to_string() };
         let end = end.or_earlier(Deadline::after(Some(SERVING_TIMEOUT)));
-        // A failed check says nothing.
-        let Ok(serving) = handle.serving_until(end).await else { return };
+        let Ok(serving) = handle.serving_until(end).await else {
+            // It says nothing, and nodes may need a moment to come back to a service that was away: the time begins
+            // again, and what was reported is not reported again.
+            model.offline_since = model.offline_since.map(|_| now);
+            return;
+        };
         if serving.serving != Some(false) {
             model.offline_since = None;
             return;

@@ -306,7 +306,10 @@ impl Error {
     pub(crate) fn is_permanent(&self) -> bool {
         match self {
             Self::Unauthorized(_) => true,
-            Self::Api(context) => matches!(context.status, Some(400..=407 | 409..=428 | 430..=499)),
+            Self::Api(context) => {
+                let is_temporary = matches!(context.status, Some(408 | 429));
+                matches!(context.status, Some(400..=499)) && !is_temporary
+            }
             _ => false,
         }
     }

@@ -42,13 +42,14 @@ impl Redactor {
     pub(crate) fn with_target(&self, url: &Url, fields: &[(String, String)]) -> Self {
         let encoded = url.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
         let encoded = encoded.map(|(_, value)| value.to_owned());
-        let decoded = url.query_pairs().map(|(_, value)| value.into_owned());
+        let decoded = url.query_pairs().map(|(name, value)| (name.into_owned(), value.into_owned()));
         let secret_fields =
             fields.iter().filter(|(name, _)| !PUBLIC_FIELDS.contains(&name.to_ascii_lowercase().as_str()));
-        let named = decoded.chain(secret_fields.map(|(_, value)| value.clone())).flat_map(|value| {
+        let named = decoded.chain(secret_fields.cloned()).flat_map(|(name, value)| {
             // A credential is an account and a scope; the account is quoted alone too.
-            let account = value.split('/').next().unwrap_or_default().to_owned();
-            [value, account]
+            let is_credential = name.to_ascii_lowercase().ends_with("credential");
+            let account = is_credential.then(|| value.split('/').next().unwrap_or_default().to_owned());
+            std::iter::once(value).chain(account)
         });
         let mut redactor = self.clone();
         redactor.add(encoded.chain(named).filter(|value| value.len() >= MIN_SECRET));
