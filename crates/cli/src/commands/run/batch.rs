@@ -305,7 +305,8 @@ impl Batch {
                 }
                 self.progress().state(&file, "uploading");
                 ended.status = Status::Failed;
-                let prepared = self.plan.run(&file, session).prepare().await.map_err(|error| {
+                let prepare = || self.plan.run(&file, session).prepare();
+                let prepared = self.within_limits(&file, prepare).await.map_err(|error| {
                     self.stop_if_all_would_fail(&error);
                     before_or_after(error, false).about(&file)
                 })?;
@@ -347,7 +348,8 @@ impl Batch {
         let uploaded = prepared.uploaded.clone();
         ended.status = Status::Unknown;
         self.note(key, ended, &uploaded);
-        match self.start_within_limits(&ended.file, prepared).await {
+        let start = || self.plan.client.adopt_or_start(prepared.clone());
+        match self.within_limits(&ended.file, start).await {
             Ok(task) => {
                 let task = task.id().clone();
                 let step = Step::Started { task: task.clone(), uploaded: uploaded.clone() };
@@ -370,19 +372,18 @@ impl Batch {
         }
     }
 
-    /// Creates the task, or finds it. Waits while the service limits the account: a create that it refused for that
+    /// Uploads, or creates a task or finds it, again while the service limits the account: what it refused for that
     /// reason had no effect.
-    async fn start_within_limits(
-        &self,
-        file: &str,
-        prepared: PreparedRun,
-    ) -> Result<inferstore::Task, Error> {
+    async fn within_limits<T, Called>(&self, file: &str, call: impl Fn() -> Called) -> Result<T, Error>
+    where
+        Called: Future<Output = Result<T, Error>>,
+    {
         let until = Instant::now() + LIMIT_TIMEOUT;
         loop {
-            let started = self.plan.client.adopt_or_start(prepared.clone()).await;
-            let delay = started.as_ref().err().and_then(limit_delay);
+            let called = call().await;
+            let delay = called.as_ref().err().and_then(limit_delay);
             match delay.filter(|delay| Instant::now() + *delay < until) {
-                None => return started,
+                None => return called,
                 Some(delay) => {
                     self.progress().state(file, "waiting: the service limits the account");
                     sleep(delay).await;
@@ -551,11 +552,10 @@ fn is_refused(error: &Error) -> bool {
     }
 }
 
-/// When to send a create again that a limit of the account refused.
+/// When to try again what a limit of the account refused.
 fn limit_delay(error: &Error) -> Option<Duration> {
-    let Error::Api(context) = error else { return None };
-    let is_limited = context.operation == "createTask" && context.status == Some(429);
-    is_limited.then(|| context.retry_after.unwrap_or(Duration::from_secs(1)))
+    let is_limited = matches!(error, Error::Api(context) if context.status == Some(429));
+    is_limited.then(|| error.retry_after().unwrap_or(Duration::from_secs(1)))
 }
 
 /// Whether the service has the task no more.
