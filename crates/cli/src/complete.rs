@@ -108,7 +108,7 @@ fn files(current: &OsStr) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy();
     let at = current.find("=@").map_or(0, |at| at + 2);
     let (prefix, typed) = current.split_at(at);
-    let found = PathCompleter::any().complete(OsStr::new(typed)).into_iter();
+    let found = PathCompleter::any().filter(|path| !path.is_dir()).complete(OsStr::new(typed)).into_iter();
     found.map(|file| file.add_prefix(prefix)).collect()
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct Global {
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
 
-    /// When output has color [env: NO_COLOR, CLICOLOR_FORCE]
+    /// When output has color; auto: on a terminal [env: NO_COLOR, CLICOLOR_FORCE]
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto, hide_short_help = true)]
     pub(crate) color: ColorChoice,
 

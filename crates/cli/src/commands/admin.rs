@@ -188,7 +188,7 @@ enum Model {
         #[arg(value_name = "FILE|-")]
         file: String,
     },
-    /// Show a model to everyone, or to its owner alone
+    /// Show a model to everyone, or to its owner and the members of the organization that owns it
     #[command(after_help = "Examples:\n  inferstore admin model visibility edge-map private")]
     Visibility {
         /// The model

@@ -110,17 +110,15 @@ impl Request {
             let paging: Vec<_> = paging.into_iter().filter(|(name, _)| !self.has_field(name)).collect();
             fields.extend(paging.into_iter().map(|(name, value)| (name.to_owned(), value.to_string())));
         }
+        if fields.is_empty() {
+            return Ok((self.path.clone(), self.body.clone()));
+        }
         if self.method == Method::GET {
             let joint = if self.path.contains('?') { '&' } else { '?' };
             // The host stands for any: a query is encoded alike everywhere.
-            let query = Url::parse_with_params("http://host", fields).ok();
-            let query = query.as_ref().and_then(Url::query).filter(|query| !query.is_empty());
-            let path =
-                query.map_or_else(|| self.path.clone(), |query| format!("{}{joint}{query}", self.path));
-            return Ok((path, self.body.clone()));
-        }
-        if fields.is_empty() {
-            return Ok((self.path.clone(), self.body.clone()));
+            let url = Url::parse_with_params("http://host", fields).ok();
+            let query = url.as_ref().and_then(Url::query).unwrap_or_default();
+            return Ok((format!("{}{joint}{query}", self.path), self.body.clone()));
         }
         let body = self.body.as_ref().map_or(Ok(Map::new()), |body| serde_json::from_str(body.get()));
         let mut body = body.map_err(|_| not_read("the body of a list is not an object".to_owned()))?;

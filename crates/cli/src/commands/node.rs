@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use inferstore_node::{Config, NodeKey, prepare, serve};
-use inferstore_service::AdminClient;
+use inferstore_service::{AdminClient, AdminError};
 use serde_json::{Map, Value, json};
 
 use super::model_init;
@@ -129,7 +129,7 @@ async fn admin(data: &Path) -> Result<AdminClient> {
 async fn create_key(admin: &mut AdminClient, name: &str, config: &Config) -> Result<String> {
     let models: Vec<&String> = config.models.keys().collect();
     let body = json!({ "name": name, "models": models }).to_string();
-    let created = admin.call("POST", &["nodes", "keys"], Some(body)).await?;
+    let created = admin.call("POST", &["nodes", "keys"], Some(body)).await.map_err(refused)?;
     created["node_key"].as_str().map(str::to_owned).ok_or_else(|| failed("the response has no key"))
 }
 
@@ -146,15 +146,20 @@ async fn publish(admin: &mut AdminClient, account: &str, file: &Path) -> Result<
     });
     let version = admin.call("POST", &["models", id, "versions"], Some(formats.to_string())).await;
     // A model that cannot be published as new may be there.
-    version.map_err(|_| first)?;
+    version.map_err(|_| refused(first))?;
     // What the file states holds from now on.
     let stated = ["price", "visibility"].map(|name| (name.to_owned(), spec[name].clone()));
     let change: Map<String, Value> = stated.into_iter().filter(|(_, value)| !value.is_null()).collect();
     if !change.is_empty() {
         let change = Value::Object(change).to_string();
-        admin.call("PATCH", &["models", id], Some(change)).await?;
+        admin.call("PATCH", &["models", id], Some(change)).await.map_err(refused)?;
     }
     Ok(id.to_owned())
+}
+
+/// One of several changes was refused: those before it are made.
+fn refused(error: AdminError) -> Failure {
+    failed(error.to_string())
 }
 
 fn failed(message: impl Into<String>) -> Failure {

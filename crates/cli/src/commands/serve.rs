@@ -133,7 +133,8 @@ pub(crate) struct Arguments {
     /// The balance of the first account
     #[arg(long, value_name = "AMOUNT", default_value = "100")]
     balance: Money,
-    /// What happens to a task that the balance does not cover
+    /// What happens to a task that the balance does not cover: the call is refused, or the task is created and fails at
+    /// once
     #[arg(long, value_name = "WHAT", default_value = REFUSE, value_parser = [REFUSE, FAIL_TASK])]
     insufficient_balance: String,
     /// A file with the API key of the first account [env: INFERSTORE_FIRST_KEY holds the key itself]

@@ -11,13 +11,16 @@ use serde_json::json;
 
 use crate::support::{Local, pictures, send};
 
-/// The most that a command may take to begin or to end.
-const PROMPTLY: Duration = Duration::from_secs(20);
+/// The most that a command may take to begin.
+const BEGINS_WITHIN: Duration = Duration::from_secs(30);
+
+/// The most that it may take to end: less than the client's pauses and its limit for deletions.
+const ENDS_WITHIN: Duration = Duration::from_secs(9);
 
 /// Interrupts a command, and waits for its end.
 fn interrupt(mut process: Child) -> Output {
     send("INT", process.id());
-    let has_ended = wait_until(|| process.try_wait().expect("it can be asked").is_some());
+    let has_ended = is_so_within(ENDS_WITHIN, || process.try_wait().expect("it can be asked").is_some());
     if !has_ended {
         process.kill().expect("it runs");
     }
@@ -26,10 +29,14 @@ fn interrupt(mut process: Child) -> Output {
     output
 }
 
-/// Waits until this is so; `false` if it takes too long.
-fn wait_until(mut is_so: impl FnMut() -> bool) -> bool {
+/// Waits until the command has come so far; `false` if it takes too long.
+fn wait_until(has_begun: impl FnMut() -> bool) -> bool {
+    is_so_within(BEGINS_WITHIN, has_begun)
+}
+
+fn is_so_within(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let started = Instant::now();
-    while started.elapsed() < PROMPTLY {
+    while started.elapsed() < limit {
         if is_so() {
             return true;
         }

@@ -1,7 +1,8 @@
 //! Outputs of a batch: downloaded into a folder beside their destination, then moved there, so that the journal knows
 //! each path before anything is at it.
 
-use std::io::{self, ErrorKind};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use inferstore::Outcome;
@@ -115,8 +116,21 @@ impl StagedFile {
 }
 
 fn has_same_content(one: &Path, other: &Path) -> io::Result<bool> {
-    let is_same_size = std::fs::metadata(one)?.len() == std::fs::metadata(other)?.len();
-    Ok(is_same_size && std::fs::read(one)? == std::fs::read(other)?)
+    let mut one = BufReader::new(File::open(one)?);
+    let mut other = BufReader::new(File::open(other)?);
+    loop {
+        let first = one.fill_buf()?;
+        let second = other.fill_buf()?;
+        let length = first.len().min(second.len());
+        if length == 0 {
+            return Ok(first.len() == second.len());
+        }
+        if first.get(..length) != second.get(..length) {
+            return Ok(false);
+        }
+        one.consume(length);
+        other.consume(length);
+    }
 }
 
 fn move_to(from: &Path, to: &Path, may_replace: bool) -> io::Result<()> {
