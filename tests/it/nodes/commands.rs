@@ -110,7 +110,8 @@ async fn a_run_may_take_as_long_as_its_node_says_though_the_service_allows_less_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_whose_machine_cannot_run_a_task_leaves_it_to_another() {
-    let bench = Bench::start().await;
+    // The other one may take long to come.
+    let bench = Bench::start_with(|config| config.lease_attempts = 1_000).await;
     bench.publish("steady", json!({}), json!({ "output": { "type": "string", "position": 0 } })).await;
     // A program that cannot be started.
     let folder = tempfile::tempdir().expect("a temporary folder");
