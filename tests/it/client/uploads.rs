@@ -6,8 +6,8 @@ use inferstore_service::{Operation, Scope};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::json;
 
-use super::on_the_service::start;
-use super::{built, quick};
+use super::on_the_service::{MODEL, start, success};
+use super::{Quickly, built, inputs, quick};
 use crate::support::recorder::{Recorder, response};
 
 /// The largest file that goes as a form.
@@ -41,6 +41,18 @@ async fn an_organization_gets_the_file_that_a_member_uploads_for_it() {
         client.folder("covers").page(Default::default(), 1).await.expect("they are listed").total
     };
     assert_eq!((files(&team).await, files(&client).await), (Some(1), Some(0)));
+}
+
+#[tokio::test]
+async fn what_a_member_uploaded_for_an_organization_and_cannot_delete_is_reported() {
+    let (service, controls, client) = start().await;
+    service.add_account("a-team", Scope::Organization).await.expect("the account is new");
+    service.add_member("a-team", "demo").await.expect("it becomes a member");
+    controls.let_model(MODEL, success()).await.expect("it succeeds");
+    let inputs = inputs().file("input_image", File::bytes("a.png", "pixels"));
+    let run = client.model(MODEL).run(inputs).org_username("a-team".to_owned());
+    let outcome = run.quickly().delete_inputs_after(true).await.expect("it runs");
+    assert_eq!(outcome.stored_inputs.len(), 1, "{:?}", outcome.stored_inputs);
 }
 
 #[tokio::test]

@@ -136,6 +136,7 @@ impl Execution {
 
     /// The files to upload, and the other inputs as they are sent.
     async fn checked(&self) -> Result<(Files, Map<String, Value>)> {
+        self.model.checked_id()?;
         let (files, fields) = self.prepared().await?;
         let check = |declared: &DeclaredInputs| check(declared, &fields, self.options.allow_undeclared);
         let cached = if self.options.skip_validation {
@@ -269,10 +270,13 @@ impl Execution {
             // Bounds how long the caller waits for the deletions.
             let deadline = Deadline::of_transfer(Some(DELETE_TIMEOUT));
             let targets = std::mem::take(&mut *lock(&self.targets));
+            let uploaded = std::mem::take(&mut *lock(&self.uploaded));
             let mut stored = Vec::new();
             for url in targets {
+                // A file of an organization is not found with the key of a member, who cannot delete it.
+                let is_of_others = self.options.org_username.is_some() && uploaded.contains(&url);
                 if let Err(error) = deadline.bound(storage.delete(&url)).await
-                    && !error.is_not_found()
+                    && (is_of_others || !error.is_not_found())
                 {
                     warn!(%error, "an uploaded input could not be deleted");
                     stored.push(url);
@@ -378,7 +382,7 @@ async fn cancel_dropped(task: &Task) -> Result<()> {
     let mut delay = Duration::from_secs(1);
     loop {
         let Err(error) = task.cancel_until(deadline).await else { return Ok(()) };
-        delay = error.retry_after().unwrap_or(delay * 2);
+        delay = (delay * 2).max(error.retry_after().unwrap_or_default());
         if error.is_permanent() || !deadline.allows(delay) {
             return Err(error);
         }

@@ -249,7 +249,8 @@ impl<T> Run<T> {
     /// runs then. The deletions take up to 10 seconds, also after the deadline. What is still stored is in
     /// [`Outcome::stored_inputs`], and after an error in an event of `tracing`; a run that is dropped deletes nothing.
     /// [`start`](Self::start), which waits for no end, refuses it; a [`PreparedRun`] lists its uploads, and deleting
-    /// them is up to you. Default: `false`.
+    /// them is up to you. Files of an organization are deleted with its own key alone: those that a member uploads
+    /// for it stay, and are reported. Default: `false`.
     pub fn delete_inputs_after(mut self, delete: bool) -> Self {
         self.options.delete_inputs_after = delete;
         self

@@ -32,6 +32,9 @@ const MAX_CANCEL_RESERVE: Duration = Duration::from_secs(2);
 /// How long after the deadline the response to a cancel is waited for.
 const CANCEL_GRACE: Duration = Duration::from_millis(200);
 
+/// The shortest pause before a cancel that a limit of requests refused is sent again.
+const CANCEL_BACKOFF: Duration = Duration::from_millis(100);
+
 /// A task that is queued this long may have a model that no node serves.
 const ASK_SERVING_AFTER: Duration = Duration::from_secs(10);
 
@@ -43,6 +46,9 @@ const SERVING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The longest `Retry-After` that a wait honours: one response would delay all of its tasks by a day.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
+
+/// The history may take this share of the time of a read in each round.
+const HISTORY_SHARE: u32 = 4;
 
 /// How many tasks are read or canceled at the same time.
 const MAX_CONCURRENT_READS: usize = 8;
@@ -296,9 +302,10 @@ impl Waiter {
         // Of many tasks, one that cannot be read keeps the others waiting for the time of one attempt.
         let is_one = self.pending.len() == 1;
         let longest = Some(self.tasks.core.timeouts.read).filter(|_| !is_one);
-        let of_reads = end.or_earlier(Deadline::after(longest));
-        self.read_history(of_reads).await;
-        let reads = self.start_reads(of_reads, end);
+        // The history only saves reads: one that hangs leaves the time of the reads to them.
+        let of_history = end.or_earlier(Deadline::after(longest.map(|longest| longest / HISTORY_SHARE)));
+        self.read_history(of_history).await;
+        let reads = self.start_reads(end.or_earlier(Deadline::after(longest)), end);
         self.finish_reads(reads).await;
     }
 
@@ -433,8 +440,8 @@ impl Waiter {
         self.abandon(left, self.options.cancel_at_deadline, deadline, offline).await;
     }
 
-    /// Waits no longer for these tasks, and cancels them if asked. Those that have not ended meanwhile end
-    /// with an error that states what became of them.
+    /// Waits no longer for these tasks, and cancels them if asked. Those that have not ended meanwhile, and that no
+    /// node has taken either, end with an error that states what became of them.
     async fn abandon(
         &mut self,
         tasks: Vec<TaskId>,
@@ -452,6 +459,10 @@ impl Waiter {
         for (id, disposition, read) in tasks {
             if let Some(read) = read {
                 self.observe(id.clone(), Ok(read));
+                // A node has just taken it: it may end before the deadline.
+                if self.pending.get(&id).is_some_and(|task| !task.may_be_queued()) {
+                    continue;
+                }
             }
             if let Some(task) = self.pending.remove(&id) {
                 let error = error(id.clone(), disposition, task);
@@ -531,7 +542,19 @@ fn ended(task: TaskDetail, core: &Arc<Core>) -> Result<Outcome> {
 /// was refused: perhaps it had ended.
 async fn cancel(task: &Task, deadline: Deadline) -> (TaskDisposition, Option<TaskDetail>) {
     let end = Deadline { at: deadline.at.and_then(|at| at.checked_add(CANCEL_GRACE)), ..deadline };
-    match end.timeout(task.cancel_until(end)).await {
+    let mut canceled = end.timeout(task.cancel_until(end)).await;
+    // A limit of requests says nothing about the task.
+    while let Some(Err(error)) = &canceled
+        && error.status() == Some(429)
+    {
+        let delay = error.retry_after().unwrap_or_default().max(CANCEL_BACKOFF);
+        if !end.allows(delay) {
+            break;
+        }
+        tokio::time::sleep(delay).await;
+        canceled = end.timeout(task.cancel_until(end)).await;
+    }
+    match canceled {
         Some(Ok(())) => (TaskDisposition::Canceled, None),
         // A gateway that gave up says nothing about the service behind it.
         Some(Err(Error::Api(context))) if !context.is_ambiguous() => {

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use inferstore::middleware::{BoxFuture, Middleware, Next};
-use inferstore::reqwest::{self, Request, Response};
+use inferstore::reqwest::{self, Method, Request, Response};
 use inferstore::testing::ScriptedService;
 use inferstore::types::TaskStatus;
-use inferstore::{Client, Error, File, Inputs, Run, RunEvent};
+use inferstore::{Client, Error, File, Inputs, PollInterval, Run, RunEvent, TaskDisposition};
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -37,6 +37,8 @@ enum Effect {
     LosesResponse,
     /// A 429 that asks for a minute.
     Refuses,
+    /// The response comes after a second.
+    Delays,
 }
 
 impl Middleware for To {
@@ -51,12 +53,16 @@ impl Middleware for To {
                 std::future::pending().await
             }
             .boxed(),
-            Effect::Refuses => {
-                let refusal = axum::http::Response::builder().status(429).header("retry-after", 60);
-                std::future::ready(Ok(Response::from(refusal.body("").unwrap()))).boxed()
-            }
+            Effect::Refuses => refusal(429, 60),
+            Effect::Delays => sleep(SECOND).then(|()| next.run(request)).boxed(),
         }
     }
+}
+
+/// A response with this status that asks for a pause of so many seconds.
+fn refusal<'a>(status: u16, pause: u64) -> BoxFuture<'a, reqwest::Result<Response>> {
+    let refusal = axum::http::Response::builder().status(status).header("retry-after", pause);
+    std::future::ready(Ok(Response::from(refusal.body("").unwrap()))).boxed()
 }
 
 /// Counts the requests for the history.
@@ -103,6 +109,19 @@ async fn tasks_that_have_ended_do_not_wait_for_a_history_that_is_limited() {
     let mut all = client.tasks().wait_all(tasks.iter().map(|task| task.id()));
     let both = async { (all.next().await.unwrap().1.unwrap(), all.next().await.unwrap().1.unwrap()) };
     timeout(65 * SECOND, both).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn outcomes_come_although_the_history_hangs() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let builder = service.client_builder().middleware(To(HISTORY, Effect::Hangs));
+    let client = builder.middleware(To("/detail", Effect::Delays)).build().unwrap();
+    let tasks = [run(&client).start().await.unwrap(), run(&client).start().await.unwrap()];
+    sleep(10 * SECOND).await;
+    let all = client.tasks().wait_all(tasks.iter().map(|task| task.id()));
+    let ended = timeout(60 * SECOND, all.collect::<Vec<_>>()).await.unwrap();
+    assert!(ended.iter().all(|(_, outcome)| outcome.is_ok()), "{ended:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,6 +234,74 @@ async fn the_task_of_a_dropped_run_is_canceled_although_the_service_is_busy() {
     assert_eq!(task.status, Some(TaskStatus::Canceled));
 }
 
+/// Counts the cancels, and refuses them with a 503 that asks for no pause.
+#[derive(Clone, Debug, Default)]
+struct RefusedCancels(Arc<AtomicU32>);
+
+impl Middleware for RefusedCancels {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        if request.method() != Method::DELETE {
+            return next.run(request);
+        }
+        match self.0.fetch_add(1, Ordering::Relaxed) {
+            0..10 => refusal(503, 0),
+            // A flood ends the test.
+            _ => std::future::pending().boxed(),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_asks_for_no_pause_is_not_flooded_with_cancels() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let cancels = RefusedCancels::default();
+    let client = service.client_builder().middleware(cancels.clone()).build().unwrap();
+    let waits = timeout(5 * SECOND, run(&client).cancel_on_drop(true)).await;
+    assert!(waits.is_err(), "{waits:?}");
+    sleep(120 * SECOND).await;
+    let sent = cancels.0.load(Ordering::Relaxed);
+    assert!((2..10).contains(&sent), "{sent}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_at_the_deadline_is_sent_again_after_a_limit_of_requests() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    service.responds("cancelTask", 429, "");
+    let run = run(&service.client().unwrap()).deadline(20 * SECOND).cancel_at_deadline(true);
+    let error = run.await.unwrap_err();
+    let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
+    assert_eq!(reached.disposition, TaskDisposition::Canceled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_a_node_took_just_before_its_cancel_is_waited_for_until_the_deadline() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done")).takes(9 * SECOND);
+    let task = run(&service.client().unwrap()).start().await.unwrap();
+    // At once, and at the last read before the cancel, after eight seconds.
+    let queued = json!({ "task_id": task.id(), "status": "in_queue" });
+    for _ in 0..2 {
+        service.responds("getTask", 200, json!({ "status": "success", "message": "ok", "data": queued }));
+    }
+    let wait = task.wait().poll(PollInterval::every(100 * SECOND)).deadline(10 * SECOND);
+    assert_eq!(wait.cancel_at_deadline(true).await.unwrap().output, "done");
+    assert_eq!(count(&service.requests(), "cancelTask"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_without_a_name_is_refused_before_anything_is_sent() {
+    let service = ScriptedService::new();
+    let client = service.client().unwrap();
+    let inputs = || Inputs::new().file("input", File::bytes("a.png", b"pixels".to_vec()));
+    let run = || client.model("").run(inputs()).skip_validation(true);
+    for error in [run().await.unwrap_err(), run().check().await.unwrap_err()] {
+        assert!(matches!(error, Error::InvalidArgument(_)), "{error:?}");
+    }
+    assert!(service.requests().is_empty(), "{:?}", service.requests());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_create_under_way_in_one_client_is_waited_for_by_another_one_of_the_process() {
     let service = ScriptedService::new();
@@ -255,6 +342,35 @@ async fn uploads_are_kept_for_the_next_run_when_the_account_is_refused() {
     }
     run().await.unwrap();
     assert_eq!(count(&service.requests(), "upload"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_is_uploaded_again_after_a_create_was_refused_for_its_inputs() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let client = service.client().unwrap();
+    let run = || client.model("m").run(Inputs::new().file("input", File::bytes("a.png", b"pixels".to_vec())));
+    service.responds("createTask", 422, r#"{"status": "fail", "message": "the file is not there"}"#);
+    assert_eq!(run().await.unwrap_err().status(), Some(422));
+    run().await.unwrap();
+    assert_eq!(count(&service.requests(), "upload"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn inputs_are_deleted_once_the_task_of_an_offline_model_is_canceled() {
+    for cancels in [true, false] {
+        let service = ScriptedService::new();
+        let _ = service.model("m").stays_queued().is_offline();
+        let inputs = Inputs::new().file("input", File::bytes("a.png", b"pixels".to_vec()));
+        let run = service.client().unwrap().model("m").run(inputs).delete_inputs_after(true);
+        let error = run.cancel_at_deadline(cancels).await.unwrap_err();
+        assert!(matches!(error, Error::ModelOffline(_)), "{error:?}");
+        assert_eq!(
+            count(&service.requests(), "deleteFile"),
+            usize::from(cancels),
+            "a queued task needs them"
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]

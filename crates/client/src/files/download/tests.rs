@@ -41,6 +41,7 @@ async fn a_file_appears_when_it_is_complete() -> TestResult {
     let mut progress = Vec::new();
     while let Some(DownloadEvent::Progress { received, total, .. }) = events.next().await {
         progress.push((received, total));
+        assert_eq!(scratch.names()?.len(), 1, "it comes beside its destination, where it can be moved");
     }
     let expected = DownloadedFile { path: path.clone(), size: 300_000, mime: Some("image/png".to_owned()) };
     assert_eq!(events.finish().await?, expected);
@@ -74,8 +75,11 @@ async fn an_existing_file_is_replaced_only_on_request() -> TestResult {
     assert_eq!(error.kind, FileErrorKind::AlreadyExists);
     assert!(error.to_string().contains("a.png: it exists already"), "{error}");
     assert!(server.stored().is_empty());
-    let error = said(download.clone().to_file(scratch.path("missing/a.png")).await);
-    assert!(error.contains("it cannot be written"), "{error}");
+    for impossible in ["missing/a.png", &"a".repeat(300)] {
+        let error = said(download.clone().to_file(scratch.path(impossible)).await);
+        assert!(error.contains("it cannot be written"), "{error}");
+        assert!(server.stored().is_empty(), "it is known before the transfer");
+    }
 
     download.overwrite(true).to_file(&path).await?;
     assert_eq!(

@@ -16,6 +16,12 @@ fn broken_off(version: (&'static str, &str), bytes: usize) -> Reaction {
     content(&[(name, value), ("content-length", "200000")], &whole()[..bytes])
 }
 
+/// The first 10,000 bytes of a content whose length is not said, without its end.
+fn unknown_length() -> Reaction {
+    let chunk = [b"2710\r\n", &whole()[..10_000], b"\r\n"].concat();
+    content(&[("etag", "\"1\""), ("transfer-encoding", "chunked")], &chunk)
+}
+
 /// What the request asks for, from a server that can do so: at most so many bytes of it.
 fn rest(request: &Request, version: &str, at_most: usize) -> Reaction {
     let begin = request.header("range").and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-'));
@@ -68,6 +74,7 @@ async fn what_cannot_be_resumed_fails_and_leaves_no_file() -> TestResult {
         part("\"1\"", ""),
         part("\"2\"", "bytes 10000-199999/200000"),
         Reaction::status(416),
+        Reaction::Answer(416, vec![("content-range", "bytes */10000".to_owned())], Vec::new()),
     ];
     for (number, second) in cases.into_iter().enumerate() {
         let scratch = Scratch::new()?;
@@ -88,15 +95,34 @@ async fn what_cannot_be_resumed_fails_and_leaves_no_file() -> TestResult {
 async fn a_content_of_which_only_the_end_of_the_transfer_was_lost_is_complete() -> TestResult {
     let scratch = Scratch::new()?;
     let server = Server::start(move |request| match request.header("range") {
-        None => {
-            let chunk = [b"2710\r\n", &whole()[..10_000], b"\r\n"].concat();
-            content(&[("etag", "\"1\""), ("transfer-encoding", "chunked")], &chunk)
-        }
+        None => unknown_length(),
         Some(_) => Reaction::Answer(416, vec![("content-range", "bytes */10000".to_owned())], Vec::new()),
     })
     .await?;
     let downloaded = client(&server)?.download(url(&server)).to_file(scratch.path("a")).await?;
     assert_eq!(downloaded.size, 10_000);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_content_of_unknown_length_is_not_complete_because_another_one_came() -> TestResult {
+    let server = Server::start(move |request| match request.header("range") {
+        None => unknown_length(),
+        Some(_) => content(&[("etag", "\"2\"")], b"another content"),
+    })
+    .await?;
+    let result = client(&server)?.download(url(&server)).bytes().await;
+    assert!(matches!(&result, Err(Error::File(error)) if error.kind == FileErrorKind::Changed), "{result:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_a_first_byte_the_whole_content_is_requested_again() -> TestResult {
+    let mut failures = [broken_off(("etag", "\"1\""), 0)].into_iter();
+    let server = Server::start(move |_| failures.next().unwrap_or_else(|| content(&[], b"content"))).await?;
+    assert_eq!(client(&server)?.download(url(&server)).bytes().await?, "content");
+    let requested: Vec<_> = server.stored().iter().map(|request| request.header("range").is_some()).collect();
+    assert_eq!(requested, [false, false]);
     Ok(())
 }
 
