@@ -168,6 +168,11 @@ impl Output {
         let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
     }
 
+    /// Writes the report of something that was done. The code of a wrong command line would say that nothing was sent.
+    pub(crate) fn report_done(&self, report: &Report) -> Result {
+        self.report(report).map_err(|failure| failure.with_code(exit::FAILED))
+    }
+
     /// Writes a report in the format that was asked for.
     pub(crate) fn report(&self, report: &Report) -> Result {
         match self.options.format {
@@ -221,9 +226,10 @@ impl Output {
         !self.options.fields.is_empty()
     }
 
-    /// JSON: filtered if asked, indented on a terminal, and else as it is.
-    pub(crate) fn json(&self, json: &str) -> Result {
-        self.bytes(self.filtered(json)?.as_bytes())
+    /// The response to a request that may have had an effect: filtered if asked, and whole when the filter fails.
+    pub(crate) fn response(&self, json: &str) -> Result {
+        let written = self.lines_or(self.filtered(json), &(self.indented(json) + "\n"));
+        written.map_err(|failure| failure.with_code(exit::FAILED))
     }
 
     /// The lines of the JSON, or of what the jq expression makes of it.

@@ -75,7 +75,7 @@ pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Resul
             let body = error.context().and_then(|context| context.excerpt.as_deref());
             let _ = body.map(|body| session.output.data(body));
         })?;
-        session.output.json(response.trim_end())?;
+        session.output.response(response.trim_end())?;
         if !paginate || !page.advance(&response) {
             return Ok(());
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand, ValueHint};
 use inferstore::types::{MimeCategory, StorageFile, StorageStatistics, UploadFolder};
-use inferstore::{Client, Error, File, FileQuery, UploadedFile};
+use inferstore::{Client, Error, File, FileErrorKind, FileQuery, UploadedFile};
 use serde_json::json;
 
 use super::outputs::{exists, is_special, make_folder, save_to};
@@ -141,6 +141,7 @@ async fn upload(arguments: UploadArguments, client: &Client, session: &Session) 
     if name.is_some() && paths.len() > 1 {
         return Err(Failure::usage("--name is for one file").with_hint("upload the files one by one"));
     }
+    session.output.check_fields(&["download_url", "mime", "name", "size"])?;
     let folder = client.folder(folder);
     let mut progress = Progress::new(&session.output);
     let mut report = Report::default();
@@ -159,16 +160,11 @@ async fn upload(arguments: UploadArguments, client: &Client, session: &Session) 
         }
         let label = path.display().to_string();
         let upload = folder.upload(file).org_username(org.clone()).events();
-        let mut has_begun = false;
-        let show = |event: &_| {
-            has_begun = true;
-            progress.upload(&label, event);
-        };
-        let uploaded = match watch(upload, show).await {
+        let uploaded = match watch(upload, |event| progress.upload(&label, event)).await {
             Ok(uploaded) => uploaded,
             Err(error) => {
                 // The other files are uploaded nevertheless.
-                failures.push(before_or_after(error, has_begun).about(&printable(&label)));
+                failures.push(of_upload(error).about(&printable(&label)));
                 continue;
             }
         };
@@ -185,7 +181,8 @@ async fn upload(arguments: UploadArguments, client: &Client, session: &Session) 
     };
     if !records.is_empty() {
         report.records = Some(records);
-        session.output.report(&report)?;
+        // The failures of other files are reported all the same.
+        failures.extend(session.output.report_done(&report).err());
     }
     all_of(failures, session)
 }
@@ -311,9 +308,21 @@ async fn url_of(key: &str, client: &Client) -> Result<String> {
         .with_hint(format!("`inferstore files list {folder}` shows the keys")))
 }
 
-/// A file that cannot be sent is an input that was refused before anything was sent.
-pub(crate) fn before_or_after(error: Error, has_begun: bool) -> Failure {
-    let is_about_input = matches!(error, Error::File(_)) && !has_begun;
+/// The failure of an upload, or of what begins with one. A file that cannot be sent is an input that was refused; object
+/// storage that cannot be reached is not.
+pub(crate) fn of_upload(error: Error) -> Failure {
+    let is_about_input = matches!(
+        &error,
+        Error::File(file) if matches!(
+            file.kind,
+            FileErrorKind::NotFound
+                | FileErrorKind::Unreadable
+                | FileErrorKind::Empty
+                | FileErrorKind::TooLarge
+                | FileErrorKind::InvalidName
+                | FileErrorKind::InvalidMimeType
+        )
+    );
     let failure = Failure::from(error);
     if is_about_input { failure.with_code(exit::INPUT) } else { failure }
 }

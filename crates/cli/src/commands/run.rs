@@ -18,7 +18,7 @@ use inferstore::types::{ModelVersioning, TaskDetail, TaskId, UploadFolder};
 use inferstore::{Client, Decimal, Error, Inputs, ViolationKind};
 use serde_json::{Map, Value};
 
-use super::files::before_or_after;
+use super::files::of_upload;
 use super::models;
 use super::outputs::{Delivery, Names, OutputArguments, Saved, check_folder, make_folder};
 use super::task::{WaitOptions, ended_task, outcome_report};
@@ -144,9 +144,12 @@ pub(crate) async fn again(
     mut session: Session,
 ) -> Result {
     let collected = collect(earlier, &options, &mut session)?;
-    if !(options.dry_run || options.detach) {
-        let is_batch = collected.loose.len() > 1;
-        session.output.check_fields(if is_batch { &summary::FIELDS } else { fields::of::<TaskDetail>() })?;
+    if !options.dry_run {
+        session.output.check_fields(match collected.loose.len() {
+            _ if options.detach => &["task_id"],
+            0 | 1 => fields::of::<TaskDetail>(),
+            _ => &summary::FIELDS,
+        })?;
     }
     let client = session.client_with_settle(options.settle)?;
     let is_asking = collected.is_empty() && session.environment.stdin_is_terminal;
@@ -234,7 +237,7 @@ impl Run {
     }
 
     /// The failure, after what the model wants if something was missing, with the nearest model if there is none.
-    async fn explained(&self, error: Error, has_begun: bool, session: &Session) -> Failure {
+    async fn explained(&self, error: Error, session: &Session) -> Failure {
         let is_missing = matches!(&error, Error::Inputs(invalid) if invalid.has(ViolationKind::Missing));
         if is_missing && session.output.is_live {
             // The failure is reported either way.
@@ -251,7 +254,7 @@ impl Run {
             return Failure { data: vec![task], ..Failure::from(error).with_hint(hint) };
         }
         let hint = inputs::forgotten_mark(&error, &self.inputs, session);
-        let failure = before_or_after(error, has_begun);
+        let failure = of_upload(error);
         match hint {
             Some(hint) => failure.with_hint(hint),
             None => failure,
@@ -262,7 +265,7 @@ impl Run {
         let model = self.client.model(&self.model);
         let values = match self.run().check().await {
             Ok(values) => values,
-            Err(error) => return Err(self.explained(error, false, session).await),
+            Err(error) => return Err(self.explained(error, session).await),
         };
         let cost = model.cost().await?.cost;
         let mut table = Table::of_fields([
@@ -292,13 +295,13 @@ impl Run {
     async fn detached(self, session: &Session) -> Result {
         let task = match self.run().start().await {
             Ok(task) => task,
-            Err(error) => return Err(self.explained(error, false, session).await),
+            Err(error) => return Err(self.explained(error, session).await),
         };
         let id = task.id().as_str();
         let json = serde_json::json!({"task_id": id});
         session.output.note(format!("pick it up with: inferstore task wait {id} -o outputs/"));
         let table = Table::of_fields([("task", Some(id.to_owned()))]);
-        session.output.report(&Report::of_one(table, json, id))
+        session.output.report_done(&Report::of_one(table, json, id))
     }
 
     async fn followed(self, session: &Session) -> Result {
@@ -330,7 +333,7 @@ impl Run {
             Ok(outcome) => outcome,
             Err(error) => {
                 let task = ended_task(&error, session);
-                let failure = self.explained(error, interrupts.has_begun(), session).await;
+                let failure = self.explained(error, session).await;
                 return Err(failure.with_json(task));
             }
         };

@@ -2,6 +2,7 @@
 
 #![cfg(unix)]
 
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Output};
 use std::time::{Duration, Instant};
 
@@ -163,6 +164,43 @@ fn an_interrupted_run_writes_its_task_as_json() {
     let record: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON alone");
     let task = local.cli.call("task list -q").stdout;
     assert!(record["task_id"] == task.trim() && record["status"] == "in_queue", "{record}");
+}
+
+#[test]
+fn a_second_ctrl_c_during_the_create_has_the_code_of_an_unknown_outcome() {
+    let local = Local::with_controls();
+    local.fault(json!({"effect": "delay", "delay_ms": 60_000, "operation": "createTask"}));
+    let mut run = local.command("run haze-removal hazy.png --json").spawn().expect("it starts");
+    assert!(wait_until(|| requests(&local, "createTask") > 0));
+    send("INT", run.id());
+    let mut lines = BufReader::new(run.stderr.as_mut().expect("it is piped")).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("Ctrl-C again stops at once")));
+    let output = interrupt(run);
+    assert_eq!(output.status.code(), Some(exit::OUTCOME_UNKNOWN.into()), "{output:?}");
+    let record: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON alone");
+    assert_eq!(record, json!({"candidates": []}));
+}
+
+#[test]
+fn an_interrupted_run_whose_task_cannot_be_canceled_says_that_it_goes_on() {
+    let local = Local::with(|config| {
+        *config = config.clone().with_controls();
+        config.shutdown_timeout = Duration::ZERO;
+    });
+    local.script("haze-removal", Script::run().after(Duration::from_secs(300)));
+    let faults = [None, Some(json!({"effect": "hang_up", "operation": "cancelTask"}))];
+    for (computing, fault) in (1..).zip(faults) {
+        fault.into_iter().for_each(|fault| local.fault(fault));
+        let reads = requests(&local, "getTask");
+        let words = "run haze-removal hazy.png --poll 0.1 --cancel-on-interrupt --json";
+        let run = local.command(words).spawn().expect("it starts");
+        let tasks = || local.cli.call("task list --status computing -q").stdout;
+        assert!(wait_until(|| tasks().lines().count() == computing && requests(&local, "getTask") > reads));
+        let output = interrupt(run);
+        assert_eq!(output.status.code(), Some(exit::DETACHED.into()), "{output:?}");
+        let record: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON alone");
+        assert_eq!(record["task_id"].as_str(), tasks().lines().next(), "{record}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use inferstore_cli::exit;
 use serde_json::Value;
 
-use crate::support::{Local, pictures};
+use crate::support::{Cli, Local, pictures};
 
 fn parsed(text: &str) -> Value {
     serde_json::from_str(text).expect("it is JSON alone")
@@ -18,6 +18,8 @@ fn a_wrong_field_or_expression_is_found_before_a_run_is_paid() {
         "run haze-removal hazy.png --json=nothing".to_owned(),
         "run haze-removal p000.png p001.png -o out --json=task_id".to_owned(),
         wait,
+        "run haze-removal hazy.png --detach --json=task_id,status".to_owned(),
+        "files upload samples hazy.png missing.png --json=url".to_owned(),
         "run haze-removal hazy.png --jq .[".to_owned(),
         "run haze-removal p000.png p001.png -o out --jq nothing".to_owned(),
     ];
@@ -39,6 +41,31 @@ fn a_run_whose_output_does_not_fit_the_expression_prints_it_whole() {
     assert_eq!(parsed(&ended.stdout)["status"], "success");
     let ended = local.cli.call("task show @last --json=nothing");
     assert!(ended.code == exit::USAGE && parsed(&ended.stdout)["status"] == "success", "{ended}");
+}
+
+#[test]
+fn what_was_done_is_printed_whole_when_it_does_not_fit_the_expression() {
+    let mut local = Local::start();
+    pictures(local.cli.folder.path(), 2);
+    let call = |cli: &Cli, command: &str| {
+        let ended = cli.call(command);
+        assert_eq!(ended.code, exit::FAILED, "{command}: {ended}");
+        assert!(ended.stderr.contains("cannot be used"), "{command}: {ended}");
+        (parsed(&ended.stdout), ended.stderr)
+    };
+    let (detached, _) = call(&local.cli, "run face-mesh hazy.png --detach --jq .task_id.word");
+    assert!(detached["task_id"].is_string(), "{detached}");
+    let (batch, _) = call(&local.cli, "run haze-removal p000.png p001.png -o out --jq .status.word");
+    assert!(batch[1]["status"] == "success", "{batch}");
+    let (uploaded, failures) = call(&local.cli, "files upload samples hazy.png missing.png --jq .name.word");
+    assert!(uploaded["download_url"].is_string() && failures.contains("missing.png"), "{failures}");
+
+    let create = "api POST /api-key/model/face-mesh/task --body @- --jq .status.word";
+    let input = serde_json::json!({"input": uploaded["download_url"]});
+    local.cli.stdin(&input.to_string());
+    let (created, _) = call(&local.cli, create);
+    let task = local.cli.call("task show @last -q").stdout;
+    assert!(created.to_string().contains(task.trim()), "{task} is not in {created}");
 }
 
 #[test]

@@ -264,14 +264,14 @@ fn done(session: &Session, note: &str, data: &Value, quiet: &str) -> Result {
     session.output.note(note);
     let quiet = Some(quiet.to_owned()).filter(|quiet| !quiet.is_empty());
     let report = Report { json: data.to_string(), quiet: quiet.into_iter().collect(), ..Report::default() };
-    session.output.report(&report)
+    session.output.report_done(&report)
 }
 
 /// Reports a key, of which the service keeps only a hash.
 fn show_once(session: &Session, owner: &'static str, kind: &str, data: &Value) -> Result {
     let key = cell(&data[kind]);
     let table = Table::of_fields([(owner, Some(cell(&data[owner]))), ("key", Some(key.clone()))]);
-    session.output.report(&Report::of_one(table, data, key))?;
+    session.output.report_done(&Report::of_one(table, data, key))?;
     session.output.note("only a hash of the key is kept, so this is the one time it is shown");
     Ok(())
 }

@@ -17,11 +17,11 @@ use tokio::time::{Instant, sleep};
 
 use super::inputs::{attach_path, identity_of};
 use super::interrupt::CtrlC;
-use super::journal::{Journal, Step, identity, key};
+use super::journal::{Earlier, Journal, Step, identity, key};
 use super::names::unique_names;
 use super::summary::{self, Ended, Status};
 use super::{RunOptions, configured, contact_sheet, warn_if_offline};
-use crate::commands::files::before_or_after;
+use crate::commands::files::of_upload;
 use crate::commands::outputs::{Delivery, Names, exists, expanded, shown};
 use crate::exit;
 use crate::failure::{Failure, Result};
@@ -102,9 +102,10 @@ impl Plan {
     async fn check(&self, files: &[String], folder: &Path, session: &Session) -> Result {
         for file in files {
             let checked = self.run(file, session).check().await;
-            checked.map_err(|error| before_or_after(error, false).about(file))?;
+            checked.map_err(|error| of_upload(error).about(file))?;
         }
-        let paid = Journal::paid(folder, files.iter().map(|file| self.key(file, session)))?;
+        let Earlier { paid, begun } =
+            Journal::earlier(folder, files.iter().map(|file| self.key(file, session)))?;
         let cost = self.client.model(&self.model).cost().await?.cost;
         // A missing quote is not a price of zero.
         let total = cost.map(|cost| files.iter().skip(paid).map(|_| &cost).sum::<Decimal>().to_string());
@@ -308,7 +309,7 @@ impl Batch {
                 let prepare = || self.plan.run(&file, session).prepare();
                 let prepared = self.within_limits(&file, prepare).await.map_err(|error| {
                     self.stop_if_all_would_fail(&error);
-                    before_or_after(error, false).about(&file)
+                    of_upload(error).about(&file)
                 })?;
                 self.journal().write(&key, Step::Prepared(prepared.clone()))?;
                 self.start(ended, &key, prepared).await?

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use inferstore::types::{TaskId, TaskStatus};
-use inferstore::{Client, RunEvent, UploadEvent};
+use inferstore::{Client, RunEvent};
+use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::exit;
@@ -39,7 +40,6 @@ impl CtrlC {
 pub(super) struct Interrupts {
     cancels_at_once: bool,
     signals: CtrlC,
-    has_begun: bool,
     /// The create may have been sent.
     is_creating: bool,
     task: Option<TaskId>,
@@ -53,7 +53,6 @@ impl Interrupts {
         Self {
             cancels_at_once,
             signals: CtrlC::new(),
-            has_begun: false,
             is_creating: false,
             task: None,
             status: None,
@@ -69,17 +68,11 @@ impl Interrupts {
     /// Keeps up with the run.
     pub(super) fn see(&mut self, event: &RunEvent) {
         match event {
-            RunEvent::Upload { event: UploadEvent::Started { .. }, .. } => self.has_begun = true,
             RunEvent::Creating => self.is_creating = true,
             RunEvent::Created(task) => self.task = Some(task.clone()),
             RunEvent::Status(status) => self.status = Some(status.clone()),
             _ => {}
         }
-    }
-
-    /// Whether something was sent beside reads.
-    pub(super) fn has_begun(&self) -> bool {
-        self.has_begun
     }
 
     /// The task, as soon as it is known.
@@ -98,8 +91,10 @@ impl Interrupts {
             return self.detach(client, session).await;
         }
         if self.is_pending {
-            return Err(Failure::new(exit::FAILED, "interrupted; whether a task was created is unknown")
-                .with_hint("`inferstore task list` shows the tasks"));
+            let headline = "interrupted; whether a task was created is unknown";
+            return Err(Failure::new(exit::OUTCOME_UNKNOWN, headline)
+                .with_hint("`inferstore task list` shows the tasks")
+                .with_json(Some(json!({ "candidates": [] }).to_string())));
         }
         if !self.is_creating {
             return Err(Failure::new(exit::FAILED, "interrupted; no task was created")
@@ -147,6 +142,11 @@ impl Interrupts {
             }
             canceled = client.task(task).cancel() => canceled,
         };
-        canceled.map_err(|error| Failure::from(error).with_hint(format!("the task may be running; {hint}")))
+        // What ends the command is the interrupt, whatever the reason that the task goes on.
+        canceled.map_err(|error| {
+            Failure::from(error)
+                .with_code(exit::DETACHED)
+                .with_hint(format!("the task may be running; {hint}"))
+        })
     }
 }

@@ -146,7 +146,7 @@ pub(super) fn report(ended: &[Ended], total: usize, session: &Session) -> Result
     let below = Some(format!("{succeeded} of {total} succeeded{others}; cost {cost}"));
     let records: Vec<String> = ended.iter().map(|ended| ended.record().to_string()).collect();
     let quiet = ended.iter().flat_map(Ended::shown).collect();
-    session.output.report(&Report { below, fields: &FIELDS, ..Report::of_list(table, records, quiet) })
+    session.output.report_done(&Report { below, fields: &FIELDS, ..Report::of_list(table, records, quiet) })
 }
 
 /// The failure of the batch, with the tasks that may go on: JSON has them in its records.
