@@ -68,18 +68,38 @@ impl<'a> Beside<'a> {
                 added_key.insert(key).clone()
             }
         };
-        // The address may be one of the network: it leads to this process all the same.
-        let client = Client::builder(service.base_url(), key).allow_insecure_http(true).build();
-        let console = Console::start(client?, address, LOCAL_POLL).await?;
-        Ok(Self { service, console, added_key })
+        match console_of(service, key, address).await {
+            Ok(console) => Ok(Self { service, console, added_key }),
+            Err(error) => {
+                revoke(service, added_key).await;
+                Err(error)
+            }
+        }
     }
 
     /// Ends the console, and revokes its key.
     pub(crate) async fn end(self) {
-        if let Some(key) = self.added_key
-            && let Err(error) = self.service.revoke_key(&key).await
-        {
-            tracing::warn!(%error, "the key of the console is still valid");
-        }
+        revoke(self.service, self.added_key).await;
     }
+}
+
+async fn console_of(service: &Service, key: String, address: SocketAddr) -> Result<Console, Box<dyn Error>> {
+    // The address may be one of the network: it leads to this process all the same.
+    let client = Client::builder(local_url(service), key).allow_insecure_http(true).build()?;
+    Ok(Console::start(client, address, LOCAL_POLL).await?)
+}
+
+async fn revoke(service: &Service, added_key: Option<String>) {
+    if let Some(key) = added_key
+        && let Err(error) = service.revoke_key(&key).await
+    {
+        tracing::warn!(%error, "the key of the console is still valid");
+    }
+}
+
+/// The base URL of a service for this machine. One that listens at every address is called on loopback, where plain HTTP
+/// shows the key to no one.
+pub(crate) fn local_url(service: &Service) -> String {
+    let url = service.base_url();
+    url.replacen("://0.0.0.0:", "://127.0.0.1:", 1).replacen("://[::]:", "://[::1]:", 1)
 }

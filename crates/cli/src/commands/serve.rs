@@ -15,7 +15,7 @@ use inferstore_service::{
 };
 use serde_json::json;
 
-use super::console::{Beside, LOOPBACK};
+use super::console::{Beside, LOOPBACK, local_url};
 use super::outputs::absolute;
 use super::signals::Signals;
 use crate::failure::{Failure, Result};
@@ -37,7 +37,8 @@ const FAIL_TASK: &str = "fail-task";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The address on which the API and object storage listen
+    /// The address on which the API and object storage listen; commands send keys to any but loopback only through a
+    /// proxy with TLS, or with --allow-insecure-http
     #[arg(long, value_name = "ADDRESS", default_value_t = LOOPBACK)]
     host: IpAddr,
     /// The port of the API; 0 chooses a free one
@@ -176,7 +177,8 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     if !arguments.host.is_loopback() {
         tracing::warn!(
             host = %arguments.host,
-            "the service speaks plain HTTP: keys and files are readable on the way unless a proxy adds TLS"
+            "the service speaks plain HTTP: keys and files are readable on the way unless a proxy adds TLS; without \
+             one, commands need --allow-insecure-http unless they call loopback"
         );
     }
     let is_ready_json = arguments.ready_json;
@@ -201,10 +203,15 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     let console_address = console_address.filter(|_| !service.base_url().is_empty());
     let console = beside(&service, console_address).await;
     let console_url = console.as_ref().map(|beside| beside.console.url());
-    print_addresses(&service, console_url, session, is_ready_json)?;
+    if let Err(failure) = print_addresses(&service, console_url, session, is_ready_json) {
+        if let Some(console) = console {
+            console.end().await;
+        }
+        return Err(failure);
+    }
     if stores_profile && !service.base_url().is_empty() {
         let local = LocalService {
-            base_url: service.base_url(),
+            base_url: &local_url(&service),
             key: service.api_key().map(str::to_owned).or(given_key),
             data_dir: (!has_database).then(|| absolute(service.data_folder()).display().to_string()),
         };
@@ -257,7 +264,7 @@ fn print_addresses(
         let folder = absolute(service.data_folder());
         let mut ready = json!({
             "event": "ready",
-            "base_url": service.base_url(),
+            "base_url": local_url(service),
             "storage_url": service.storage_url(),
             "api_key": service.api_key(),
             "console_url": console_url,
@@ -272,7 +279,7 @@ fn print_addresses(
     if service.base_url().is_empty() {
         output.note("this process serves no API");
     } else {
-        output.data(format!("export {BASE_URL_VARIABLE}={}", service.base_url()))?;
+        output.data(format!("export {BASE_URL_VARIABLE}={}", local_url(service)))?;
     }
     if let Some(key) = service.api_key() {
         output.data(format!("export {API_KEY_VARIABLE}={key}"))?;

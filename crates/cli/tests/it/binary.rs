@@ -374,9 +374,10 @@ fn a_reader_that_has_read_enough_is_no_failure() {
 }
 
 /// Starts a service that says what to type next.
-fn serve_for_people(cli: &Cli, variables: &[(&str, &str)]) -> Child {
+fn serve_for_people(cli: &Cli, arguments: &[&str], variables: &[(&str, &str)]) -> Child {
     let mut process = inferstore()
         .args(["serve", "--port", "0", "--storage-port", "0", "--data-dir", &cli.path("data")])
+        .args(arguments)
         .env("INFERSTORE_LOG", "warn")
         .envs(variables.iter().copied())
         .stdout(Stdio::piped())
@@ -393,7 +394,7 @@ fn serve_for_people(cli: &Cli, variables: &[(&str, &str)]) -> Child {
 fn a_service_stores_a_profile_that_works_after_a_restart_too() {
     let cli = Cli::new();
     let config = cli.path("profiles.json");
-    let start = || serve_for_people(&cli, &[("INFERSTORE_CONFIG", &config)]);
+    let start = || serve_for_people(&cli, &[], &[("INFERSTORE_CONFIG", &config)]);
     let balance = |arguments: &[&str]| {
         let output = inferstore().arg("balance").args(arguments).env("INFERSTORE_CONFIG", &config).output();
         output.expect("it starts").status.success()
@@ -405,6 +406,21 @@ fn a_service_stores_a_profile_that_works_after_a_restart_too() {
         assert!(service.wait().expect("it ends").success());
     }
     assert!(!balance(&[]), "the service has ended");
+}
+
+#[test]
+fn a_service_that_listens_everywhere_prints_and_stores_an_address_that_commands_accept() {
+    let cli = Cli::new();
+    let config = cli.path("profiles.json");
+    let everywhere = ["--host", "0.0.0.0", "--storage-url", "http://127.0.0.1:9"];
+    let printed = exports(&everywhere, 1);
+    assert!(printed[0].contains("=http://127.0.0.1:"), "{printed:?}");
+    let mut service = serve_for_people(&cli, &everywhere, &[("INFERSTORE_CONFIG", &config)]);
+    let listed = inferstore().args(["models", "list", "-q"]).env("INFERSTORE_CONFIG", &config).output();
+    let listed = listed.expect("it starts");
+    assert!(listed.status.success() && !listed.stdout.is_empty(), "{listed:?}");
+    send("TERM", service.id());
+    assert!(service.wait().expect("it ends").success());
 }
 
 #[cfg(target_os = "linux")]
@@ -435,12 +451,12 @@ fn a_service_whose_key_is_in_the_keyring_leaves_it_there_when_its_address_change
         assert!(service.wait().expect("it ends").success());
     };
 
-    let service = serve_for_people(&cli, &variables);
+    let service = serve_for_people(&cli, &[], &variables);
     let (url, key) = (local()["base_url"].clone(), local()["api_key"].clone());
     succeeds(&["login", url.as_str().expect("a text"), "--api-key", key.as_str().expect("a text")]);
     assert!(local()["api_key"].is_null(), "{}", local());
     end(service);
-    let service = serve_for_people(&cli, &variables);
+    let service = serve_for_people(&cli, &[], &variables);
     assert!(local()["api_key"].is_null() && local()["base_url"] != url, "{}", local());
     succeeds(&["balance"]);
     end(service);

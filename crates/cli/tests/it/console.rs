@@ -1,11 +1,14 @@
 //! The console of the command: beside a service and for any, with an address that admits a browser.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
+
+#[cfg(target_os = "linux")]
+use inferstore_cli::exit;
 
 #[cfg(unix)]
 use crate::support::names_in;
@@ -126,13 +129,41 @@ fn a_service_has_a_console_beside_it_also_when_its_key_is_forgotten() {
         assert!(catalog(url).contains("Color harmonization"));
         started.end();
     }
-    let keys = cli.call("admin key list demo --data-dir data --format json");
-    let keys: Value = serde_json::from_str(&keys.stdout).expect("a list");
-    let valid = keys["keys"].as_array().into_iter().flatten().filter(|key| key["revoked_at"].is_null());
-    assert_eq!(valid.count(), 1, "the key of the console is revoked: {keys}");
+    assert_eq!(valid_keys(&cli), 1, "the key of the console is revoked");
     let (started, ready) = Started::serve(&["--data-dir", &folder, "--no-console"]);
     assert!(ready["console_url"].is_null());
     started.end();
+}
+
+/// How many valid keys the first account has in the folder `data`.
+fn valid_keys(cli: &Cli) -> usize {
+    let keys = cli.call("admin key list demo --data-dir data --format json");
+    let keys: Value = serde_json::from_str(&keys.stdout).expect("a list");
+    keys["keys"].as_array().into_iter().flatten().filter(|key| key["revoked_at"].is_null()).count()
+}
+
+#[test]
+fn a_console_that_is_not_used_leaves_no_key_behind() {
+    let cli = Cli::new();
+    let folder = cli.path("data");
+    Started::serve(&["--data-dir", &folder, "--no-console"]).0.end();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    let port = taken.local_addr().expect("it has an address").port().to_string();
+    for _ in 0..2 {
+        let (started, ready) = Started::serve(&["--data-dir", &folder, "--console-port", &port]);
+        assert!(ready["console_url"].is_null(), "{ready}");
+        started.end();
+    }
+    assert_eq!(valid_keys(&cli), 1, "the port was taken");
+    #[cfg(target_os = "linux")]
+    {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("it is there");
+        let mut serve = Command::new(env!("CARGO_BIN_EXE_inferstore"));
+        serve.args(["serve", "--port", "0", "--storage-port", "0", "--ready-json", "--data-dir", &folder]);
+        let status = serve.stdout(full).stderr(Stdio::null()).status().expect("it starts");
+        assert_eq!(status.code(), Some(exit::FAILED.into()));
+        assert_eq!(valid_keys(&cli), 1, "its address was not printed");
+    }
 }
 
 #[test]
