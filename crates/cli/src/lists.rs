@@ -120,7 +120,8 @@ where
     Ok(listed)
 }
 
-/// The newest records that fit, the newest first, of a list that the service orders oldest first.
+/// The newest records that fit, the newest first, of a list that the service orders oldest first. `offset` of those that
+/// fit are left out.
 pub(crate) async fn newest<T, Fetched>(
     session: &Session,
     offset: u64,
@@ -135,9 +136,12 @@ where
     // The service counts all records, not those that fit.
     let counted = Some(total).filter(|_| fits.is_none());
     let mut newest = Listed { records: Vec::new(), total: counted, page: None };
-    let mut end = total.saturating_sub(offset);
-    while end > 0 && (newest.records.len() as u64) < limit {
-        let left = limit - newest.records.len() as u64;
+    // Which records fit is known when they are read.
+    let skipped = if fits.is_some() { offset } else { 0 };
+    let wanted = skipped.saturating_add(limit);
+    let mut end = total.saturating_sub(offset - skipped);
+    while end > 0 && (newest.records.len() as u64) < wanted {
+        let left = wanted - newest.records.len() as u64;
         let size = if fits.is_some() { u64::from(MAX_PAGE) } else { left.min(u64::from(MAX_PAGE)) };
         let start = end.saturating_sub(size);
         let size = u32::try_from(end - start).unwrap_or(MAX_PAGE);
@@ -146,7 +150,9 @@ where
         newest.records.extend(older.filter(|(record, _)| fits.is_none_or(|fits| fits(record))));
         end = start;
     }
-    newest.records.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    newest.records.truncate(usize::try_from(wanted).unwrap_or(usize::MAX));
+    let skipped = usize::try_from(skipped).unwrap_or(usize::MAX).min(newest.records.len());
+    newest.records.drain(..skipped);
     Ok(newest)
 }
 

@@ -196,6 +196,24 @@ fn the_newest_tasks_come_first_and_a_beginning_names_one() {
 }
 
 #[test]
+fn an_offset_skips_tasks_that_pass_the_filter() {
+    let local = Local::start();
+    let cli = &local.cli;
+    let mut created = Vec::new();
+    for model in ["face-mesh", "haze-removal", "haze-removal", "face-mesh", "face-mesh", "haze-removal"] {
+        let task = cli.call(&format!("run {model} hazy.png --detach -q")).stdout;
+        created.extend((model == "face-mesh").then(|| task.trim().to_owned()));
+    }
+    created.reverse();
+    for filter in ["--model face-mesh", "--status in_queue --model face-mesh"] {
+        let list = |paging: &str| cli.call(&format!("task list -q {filter} {paging}")).stdout;
+        let pages = list("--limit 2") + &list("--limit 2 --offset 2") + &list("--limit 2 --offset 4");
+        assert_eq!(pages.lines().collect::<Vec<_>>(), created, "{filter}");
+        assert_eq!(list("--all --offset 1").lines().collect::<Vec<_>>(), created[1..], "{filter}");
+    }
+}
+
+#[test]
 fn json_is_reduced_to_fields_and_filtered() {
     let local = Local::start();
     let cli = &local.cli;
