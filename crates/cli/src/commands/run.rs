@@ -86,7 +86,8 @@ pub(crate) struct RunOptions {
     /// Cancel the task at the first Ctrl-C if it is still in the queue
     #[arg(long, hide_short_help = true)]
     cancel_on_interrupt: bool,
-    /// Delete the uploaded inputs when the task has ended; else they stay stored, and storage is billed
+    /// Delete the uploaded inputs when the task has ended; else they stay stored, and storage is billed. Those of an
+    /// organization (--org) can be deleted with its key alone
     #[arg(long, conflicts_with = "detach")]
     delete_inputs: bool,
     /// Upload files among the inputs into this folder

@@ -4,6 +4,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use inferstore_cli::exit;
+#[cfg(feature = "controls")]
+use inferstore_service::Scope;
 use inferstore_service::{InsufficientBalance, Money};
 
 use crate::support::{Ended, Local, filters, names_in, picture, pictures};
@@ -95,6 +97,42 @@ fn inputs_that_a_batch_could_not_delete_are_deleted_by_its_next_start() {
     assert_eq!(local.cli.call(run).code, exit::DONE);
     assert_eq!(local.cli.call("files stats -q").stdout, "0\n", "the inputs are deleted");
     assert_eq!(local.cli.call("task list --all -q").stdout.lines().count(), 2);
+}
+
+#[cfg(feature = "controls")]
+#[test]
+fn an_input_of_an_organization_is_named_as_stored_and_deleted_no_second_time() {
+    let local = Local::with_controls();
+    pictures(local.cli.folder.path(), 2);
+    local.block_on(async {
+        let service = local.service();
+        service.add_account("studio", Scope::Organization).await.expect("the name is free");
+        service.add_member("studio", "demo").await.expect("they exist");
+    });
+    let run = "run haze-removal p000.png p001.png -o out --org studio --delete-inputs";
+    for still_stored in [2, 0] {
+        let ended = local.cli.call(run);
+        assert_eq!(ended.code, exit::DONE, "{ended}");
+        assert_eq!(ended.stderr.matches("an input is still stored").count(), still_stored, "{ended}");
+    }
+}
+
+#[cfg(feature = "controls")]
+#[test]
+fn an_upload_that_does_not_arrive_has_the_same_code_in_every_kind_of_run() {
+    let local = Local::with_controls();
+    pictures(local.cli.folder.path(), 2);
+    local.fault(serde_json::json!({"side": "objects", "effect": "hang_up"}));
+    for command in [
+        "run haze-removal p000.png",
+        "run haze-removal p000.png --detach",
+        "run haze-removal p000.png p001.png -o out",
+        "files upload samples p000.png",
+    ] {
+        let ended = local.cli.call(command);
+        assert_eq!(ended.code, exit::NOT_REACHED, "{command}: {ended}");
+    }
+    assert_eq!(local.cli.call("task list -q").stdout, "");
 }
 
 #[test]

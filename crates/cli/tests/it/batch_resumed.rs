@@ -98,6 +98,30 @@ fn an_output_that_was_saved_just_before_a_kill_is_not_saved_twice() {
 }
 
 #[test]
+fn a_dry_run_of_an_interrupted_batch_counts_what_is_paid_and_names_what_was_begun() {
+    let local = Local::start();
+    pictures(local.cli.folder.path(), 2);
+    let run = "run haze-removal p000.png p001.png -o out";
+    assert_eq!(local.cli.call(run).code, exit::DONE);
+    let path = local.cli.path("out/inferstore-batch.jsonl");
+    let journal = std::fs::read_to_string(&path).expect("it is there");
+    let of_first: Vec<&str> = journal.lines().filter(|line| !line.contains("p001.png")).collect();
+    for (last, cost, words) in [
+        ("Saving", "0.01", "1 of 2 files are paid already"),
+        ("Started", "0.02", "the tasks of 1 of 2 files may be created already"),
+        ("Prepared", "0.02", "the tasks of 1 of 2 files may be created already"),
+    ] {
+        let end = of_first.iter().position(|line| line.contains(&format!(r#"{{"{last}""#)));
+        let cut = of_first.iter().take(end.expect("it is a step") + 1);
+        std::fs::write(&path, cut.map(|line| format!("{line}\n")).collect::<String>()).expect("it is ours");
+        let ended = local.cli.call(&format!("{run} --dry-run --json"));
+        let quote: serde_json::Value = serde_json::from_str(&ended.stdout).expect("it is JSON");
+        assert_eq!(quote["cost"], cost, "{last}: {ended}");
+        assert!(ended.stderr.contains(words), "{last}: {ended}");
+    }
+}
+
+#[test]
 fn an_output_that_a_kill_left_unsaved_replaces_no_file_that_has_come_to_its_place() {
     let local = Local::start();
     let folder = local.cli.folder.path();

@@ -113,6 +113,12 @@ impl Plan {
         if paid > 0 {
             session.output.note(format!("{paid} of {} files are paid already", files.len()));
         }
+        if begun > 0 {
+            session.output.note(format!(
+                "the tasks of {begun} of {} files may be created already; the cost counts them",
+                files.len()
+            ));
+        }
         let table = Table::of_fields([
             ("model", Some(self.model.clone())),
             ("files", Some(files.len().to_string())),
@@ -461,16 +467,17 @@ impl Batch {
     async fn delete(&self, key: &str) {
         let step = self.journal().step(key).cloned();
         let Some(Step::Deleting { uploaded, then }) = step else { return };
-        let mut are_deleted = true;
+        let mut is_last_attempt = true;
         for url in &uploaded {
-            let deleted = self.plan.client.storage().delete(url.as_str()).await;
-            if deleted.is_err_and(|error| !error.is_not_found()) {
+            let Err(error) = self.plan.client.storage().delete(url.as_str()).await else { continue };
+            // Members of an organization cannot delete its files: they are not found, however often it is tried.
+            if self.plan.options.org.is_some() || !error.is_not_found() {
                 self.progress().note(&format!("an input is still stored: {url}"));
-                are_deleted = false;
             }
+            is_last_attempt &= error.is_not_found();
         }
-        if are_deleted {
-            // Without the line, the next start finds that they are deleted.
+        if is_last_attempt {
+            // Without the line, the next start tries once more.
             let _ = self.journal().write(key, *then);
         }
     }
@@ -511,9 +518,9 @@ impl Batch {
         };
         let succeeded = ended.iter().filter(|ended| ended.status == Status::Success);
         let pairs: Vec<_> = succeeded.map(pair).collect();
-        let shown = contact_sheet::write(&pairs, &folder.join(sheet))?;
-        let step = Step::ContactSheet(sheet_of(sheet, session));
-        self.journal().write(&sheet_key(sheet), step)?;
+        let written = contact_sheet::write(&pairs, &folder.join(sheet))?;
+        let note = |as_written| self.journal().write(&sheet_key(sheet), Step::ContactSheet(as_written));
+        let shown = written.put(note)?;
         session.output.note(format!("{} shows {shown} of {} results", sheet.display(), pairs.len()));
         Ok(())
     }

@@ -1,11 +1,16 @@
 //! Contact sheets: a PNG that shows each input of a batch beside its output.
 
-use std::io::Cursor;
+use std::fmt::Display;
+use std::fs;
+use std::io::{self, Cursor, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use image::imageops::overlay;
 use image::{ImageFormat, ImageReader, Rgba, RgbaImage};
+use serde_json::Value;
+use tempfile::TempDir;
 
+use super::journal::identity_at;
 use crate::failure::{Failure, Result};
 
 /// The longest side of a picture on the sheet, and the space around it, in pixels.
@@ -24,8 +29,7 @@ pub(super) struct Pair {
 /// Checks, before anything is billed, that a sheet can be written there.
 pub(super) fn check(sheet: &Path) -> Result {
     let is_png = sheet.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("png"));
-    let folder = sheet.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if is_png && folder.is_dir() && (!sheet.exists() || sheet.is_file()) {
+    if is_png && folder_of(sheet).is_dir() && (!sheet.exists() || sheet.is_file()) {
         return Ok(());
     }
     let headline =
@@ -33,10 +37,20 @@ pub(super) fn check(sheet: &Path) -> Result {
     Err(Failure::usage(headline).with_hint("for example --before-after sheet.png"))
 }
 
-/// Writes the sheet, and returns how many of the pairs it shows. Pairs that are no pictures are left out.
-pub(super) fn write(pairs: &[Pair], sheet: &Path) -> Result<usize> {
-    let failed =
-        |cause: String| Failure::local_failure(format!("{} cannot be written", sheet.display()), cause);
+fn folder_of(sheet: &Path) -> &Path {
+    sheet.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// A sheet that is written, in a folder beside its place.
+pub(super) struct Written {
+    folder: TempDir,
+    /// Without links, whether it is there yet or not.
+    place: PathBuf,
+    shown: usize,
+}
+
+/// Writes the sheet beside its place. Pairs that are no pictures are left out.
+pub(super) fn write(pairs: &[Pair], sheet: &Path) -> Result<Written> {
     let rows: Vec<[RgbaImage; 2]> = pairs.iter().filter_map(row).take(MAX_ROWS).collect();
     let height = |row: &[RgbaImage; 2]| row[0].height().max(row[1].height()) + GAP;
     let total = rows.iter().map(height).sum::<u32>() + GAP;
@@ -50,9 +64,46 @@ pub(super) fn write(pairs: &[Pair], sheet: &Path) -> Result<usize> {
         top += height(row);
     }
     let mut png = Cursor::new(Vec::new());
-    paper.write_to(&mut png, ImageFormat::Png).map_err(|error| failed(error.to_string()))?;
-    std::fs::write(sheet, png.into_inner()).map_err(|error| failed(error.to_string()))?;
-    Ok(rows.len())
+    paper.write_to(&mut png, ImageFormat::Png).map_err(|error| unwritable(sheet, error))?;
+    let place = place_of(sheet).map_err(|error| unwritable(sheet, error))?;
+    let folder = tempfile::Builder::new().prefix(".inferstore-").tempdir_in(folder_of(&place));
+    let written = folder.and_then(|folder| {
+        let written = Written { folder, place, shown: rows.len() };
+        fs::write(written.path(), png.into_inner())?;
+        // A file that is replaced keeps its mode.
+        if let Ok(replaced) = fs::metadata(&written.place) {
+            fs::set_permissions(written.path(), replaced.permissions())?;
+        }
+        Ok(written)
+    });
+    written.map_err(|error| unwritable(sheet, error))
+}
+
+fn place_of(sheet: &Path) -> io::Result<PathBuf> {
+    fs::canonicalize(sheet)
+        .or_else(|_| Ok(fs::canonicalize(folder_of(sheet))?.join(sheet.file_name().unwrap_or_default())))
+}
+
+fn unwritable(sheet: &Path, cause: impl Display) -> Failure {
+    Failure::local_failure(format!("{} cannot be written", sheet.display()), cause)
+}
+
+impl Written {
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("sheet.png")
+    }
+
+    /// Moves the sheet to its place, and returns how many of the pairs it shows. It is noted before that, while nothing is in
+    /// its place: after a kill at any step, the next start finds there either nothing or the sheet that was noted.
+    pub(super) fn put(self, note: impl FnOnce(Value) -> Result) -> Result<usize> {
+        match fs::remove_file(&self.place) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(unwritable(&self.place, error)),
+            _ => {}
+        }
+        note(identity_at(&self.place.display().to_string(), &self.path()))?;
+        fs::rename(self.path(), &self.place).map_err(|error| unwritable(&self.place, error))?;
+        Ok(self.shown)
+    }
 }
 
 fn row(pair: &Pair) -> Option<[RgbaImage; 2]> {
@@ -71,6 +122,7 @@ fn picture(path: &Path) -> Option<RgbaImage> {
 #[expect(clippy::unwrap_used, reason = "a test may end when its set-up fails")]
 mod tests {
     use super::*;
+    use crate::commands::run::journal::identity;
 
     #[test]
     fn a_sheet_shows_each_input_beside_its_first_output_that_is_a_picture() {
@@ -86,7 +138,7 @@ mod tests {
             Pair { input: path("wide.png"), outputs: vec![path("text.txt"), path("small.png")] },
             Pair { input: path("text.txt"), outputs: vec![path("small.png")] },
         ];
-        assert_eq!(write(&pairs, &path("sheet.png")).unwrap(), 1);
+        assert_eq!(write(&pairs, &path("sheet.png")).unwrap().put(|_| Ok(())).unwrap(), 1);
         let sheet = image::open(path("sheet.png")).unwrap().into_rgba8();
         assert_eq!(sheet.dimensions(), (664, 26));
         assert_eq!(sheet.get_pixel(9, 9).0, [255, 0, 0, 255], "scaled to the column");
@@ -94,5 +146,24 @@ mod tests {
         assert_eq!(sheet.get_pixel(332, 12), &PAPER);
         assert!(check(&path("sheet.txt")).is_err() && check(&path("none/sheet.png")).is_err());
         assert!(check(&path("sheet.png")).is_ok());
+    }
+
+    #[test]
+    fn a_sheet_is_noted_as_it_will_be_while_nothing_is_in_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let sheet = folder.path().join("sheet.png");
+        for _ in 0..2 {
+            let mut noted = Value::Null;
+            let note = |identity| {
+                assert!(!sheet.exists());
+                noted = identity;
+                Ok(())
+            };
+            write(&[], &sheet).unwrap().put(note).unwrap();
+            assert_eq!(noted, identity("sheet.png", &sheet));
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is beside it");
+        }
+        let cut = write(&[], &sheet).unwrap().put(|_| Err(Failure::local_failure("the journal", "full")));
+        assert!(cut.is_err() && !sheet.exists());
     }
 }

@@ -54,6 +54,14 @@ impl Step {
     }
 }
 
+/// How many files of a batch earlier starts have brought so far.
+#[derive(Default)]
+pub(super) struct Earlier {
+    pub(super) paid: usize,
+    /// Their tasks may be created.
+    pub(super) begun: usize,
+}
+
 /// The last step of each file, and the file in which all steps are written.
 pub(super) struct Journal {
     steps: BTreeMap<String, Step>,
@@ -66,13 +74,21 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// How many of the files are paid and saved, by the journal of a folder if it has one.
-    pub(super) fn paid(folder: &Path, keys: impl Iterator<Item = String>) -> Result<usize> {
+    /// Counts what earlier starts did for these files, by the journal of a folder if it has one.
+    pub(super) fn earlier(folder: &Path, keys: impl Iterator<Item = String>) -> Result<Earlier> {
+        let mut earlier = Earlier::default();
         if !folder.join(NAME).exists() {
-            return Ok(0);
+            return Ok(earlier);
         }
         let journal = Self::open(folder)?;
-        Ok(keys.filter(|key| matches!(journal.step(key).map(Step::last), Some(Step::Done { .. }))).count())
+        for key in keys {
+            match journal.step(&key).map(Step::last) {
+                Some(Step::Saving { .. } | Step::Done { .. }) => earlier.paid += 1,
+                Some(Step::Prepared(_) | Step::Started { .. } | Step::Gone { .. }) => earlier.begun += 1,
+                _ => {}
+            }
+        }
+        Ok(earlier)
     }
 
     /// Opens the journal of a folder, or creates it. Only one process has it.
@@ -175,15 +191,20 @@ pub(super) fn key(base_url: &str, model: &str, others: &BTreeMap<String, Value>,
 
 /// A file as it is: its path, size and time. A URL is its text.
 pub(super) fn identity(given: &str, path: &Path) -> Value {
+    let place =
+        std::fs::canonicalize(path).map_or_else(|_| given.to_owned(), |path| path.display().to_string());
+    identity_at(&place, path)
+}
+
+/// The identity of the file at a path once it has been moved to a place, which is its path without links.
+pub(super) fn identity_at(place: &str, path: &Path) -> Value {
     let metadata = std::fs::metadata(path).ok();
     let size = metadata.as_ref().map(std::fs::Metadata::len);
     let modified = metadata.and_then(|metadata| metadata.modified().ok());
     let modified = modified
         .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
         .map(|time| time.as_nanos().to_string());
-    let path =
-        std::fs::canonicalize(path).map_or_else(|_| given.to_owned(), |path| path.display().to_string());
-    json!([path, size, modified])
+    json!([place, size, modified])
 }
 
 /// Closing the file may not be enough: a process that another thread is starting has it too until it has begun.
