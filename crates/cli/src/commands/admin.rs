@@ -230,8 +230,8 @@ enum Model {
 /// A part of a long list.
 #[derive(Debug, Args)]
 struct Page {
-    /// How many are listed at most
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    /// How many are listed at most: up to 1000
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
     /// How many are skipped first
     #[arg(long, value_name = "N", default_value_t = 0)]

@@ -80,6 +80,24 @@ fn a_key_that_was_drawn_works_until_it_is_revoked() {
 }
 
 #[test]
+fn a_key_that_was_drawn_is_shown_whatever_is_wrong_with_the_fields() {
+    let cli = with_folder();
+    let drawn = cli.call("admin key add demo --data-dir data --json=nothing");
+    assert!(drawn.code == exit::FAILED && drawn.stdout.contains("isk_"), "{drawn}");
+}
+
+#[test]
+fn a_list_is_not_cut_off_in_silence() {
+    let cli = with_folder();
+    for list in ["model", "task"] {
+        for (limit, code) in [("1000", exit::DONE), ("1001", exit::USAGE)] {
+            let ended = cli.call(&format!("admin {list} list --limit {limit} --data-dir data"));
+            assert_eq!(ended.code, code, "{ended}");
+        }
+    }
+}
+
+#[test]
 fn the_key_of_a_node_is_shown_once_and_can_be_revoked() {
     let cli = with_folder();
     let drawn = cli.call("admin node add studio --data-dir data --format json");
