@@ -90,12 +90,18 @@ struct Request {
 }
 
 impl Request {
-    /// Whether the query or an option gives this field.
+    /// Whether the query, an option or the body gives this field.
     fn has_field(&self, name: &str) -> bool {
         let query = self.path.split_once('?').map_or("", |(_, query)| query);
         let in_query = query.split('&').filter_map(|pair| pair.split_once('='));
         let given = self.fields.iter().map(|(field, _)| field.as_str());
-        in_query.map(|(field, _)| field).chain(given).any(|field| field == name)
+        in_query.map(|(field, _)| field).chain(given).any(|field| field == name) || self.body_has(name)
+    }
+
+    fn body_has(&self, name: &str) -> bool {
+        let body =
+            self.body.as_ref().and_then(|body| serde_json::from_str::<Map<String, Value>>(body.get()).ok());
+        body.is_some_and(|body| body.contains_key(name))
     }
 
     /// The path and the body of a page.

@@ -75,7 +75,7 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
     // Before a key is created, which is revoked at the end.
     let mut signals = Signals::new()?;
     let name = key_name(&file);
-    let given = std::env::var(KEY_VARIABLE).ok();
+    let given = session.environment.variable(KEY_VARIABLE).map(str::to_owned);
     let is_own_key = given.is_none();
     let key = match given {
         Some(key) if config.publish.is_empty() => key,

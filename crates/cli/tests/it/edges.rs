@@ -231,6 +231,8 @@ fn json_is_reduced_to_fields_and_filtered() {
     let all = cli.call("models list --all -q").stdout;
     assert_eq!(pages.stdout.lines().count(), all.lines().count().div_ceil(4), "{pages}");
     assert!(all.lines().all(|id| pages.stdout.contains(&format!("\"id\":\"{id}\""))), "{pages}");
+    let of_body = cli.call("api POST /api-key/model/list --paginate --body {\"limit\":4}");
+    assert_eq!(of_body.stdout, pages.stdout, "the limit of the body: {of_body}");
     let forced = cli.call("models list --color always").stdout;
     assert!(forced.contains('\u{1b}'), "{forced}");
 }
@@ -342,6 +344,7 @@ fn what_would_be_lost_or_misunderstood_is_refused_before_anything_is_sent() {
         ("run haze-removal one/n.png two/n.png -o out/{model}.png", "have the same output"),
         ("api /api-key/balance --json=balance", "with all of its fields"),
         ("api /api-key/task/histories?offset=3 --paginate", "begins at the first page"),
+        ("api POST /api-key/model/list --paginate --body {\"offset\":3}", "begins at the first page"),
     ] {
         let ended = cli.call(command);
         assert!(ended.code != exit::DONE && ended.stderr.contains(problem), "{command}: {ended}");
