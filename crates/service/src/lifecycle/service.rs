@@ -63,7 +63,8 @@ impl Service {
     /// built-in model of the same kind. The catalog has to list them: see `publish_model`.
     ///
     /// A model that does not state its memory (`Model::bytes_per_pixel`) counts as `Limits::memory`, of which
-    /// `Limits::memory_of_all_runs` allows two at once by default, whatever the number of workers.
+    /// `Limits::memory_of_all_runs` allows two at once by default, whatever the number of workers. A run that ignores
+    /// its deadline keeps its memory until it ends; tasks that cannot run beside it fail after `Config::lease_attempts`.
     ///
     /// # Errors
     /// As `start`.

@@ -3,6 +3,7 @@
 #[cfg(unix)]
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -11,6 +12,7 @@ use super::DispatchedTask;
 #[cfg(unix)]
 use super::model_processes::ModelProcesses;
 use super::outside::OutsideModels;
+use super::run::Failed;
 use crate::Result;
 #[cfg(feature = "controls")]
 use crate::controls::{Held, Replacement, Switch};
@@ -21,6 +23,11 @@ use crate::queue::{Lease, NodeEnd, Slot};
 
 /// The unit in which memory of runs is reserved.
 const MEBIBYTE: u64 = 1 << 20;
+
+/// When the node stops waiting for a run that may take so long and watches its deadline itself.
+pub(super) fn run_timeout(limit: Duration) -> Duration {
+    limit.saturating_mul(5) / 4
+}
 
 /// The node in this process.
 pub(crate) struct LocalNode {
@@ -42,6 +49,8 @@ pub(crate) struct LocalNode {
     /// Memory of all runs together, in MiB.
     memory: Arc<Semaphore>,
     total_memory: u32,
+    /// How long a run waits for memory: as long as the runs of all workers may take, one after the other.
+    memory_timeout: Duration,
     /// How many tasks of one account the node takes at a time: as many as it has workers, and half of those
     /// that it fetches inputs for. So an account whose inputs are slow delays itself alone.
     max_running: u32,
@@ -157,6 +166,8 @@ impl LocalNode {
             fetches: Arc::new(Semaphore::new(fetches)),
             memory: Arc::new(Semaphore::new(total_memory as usize)),
             total_memory,
+            memory_timeout: run_timeout(config.limits.run)
+                .saturating_mul(u32::try_from(config.workers).unwrap_or(u32::MAX)),
             max_running: u32::try_from(config.workers + fetches / 2).unwrap_or(u32::MAX),
         })
     }
@@ -186,10 +197,15 @@ impl LocalNode {
         Some(self.switch.as_ref()?.hold().await)
     }
 
-    /// Waits until that many bytes are left of the memory of all runs, and reserves them.
-    pub(super) async fn reserve_memory(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
+    /// Waits until that many bytes are left of the memory of all runs, and reserves them. Fails when they are not in
+    /// time: a run that ignores its deadline keeps its memory.
+    pub(super) async fn reserve_memory(&self, bytes: u64) -> Result<OwnedSemaphorePermit, Failed> {
         let mebibytes = u32::try_from(bytes.div_ceil(MEBIBYTE)).unwrap_or(u32::MAX).min(self.total_memory);
-        Arc::clone(&self.memory).acquire_many_owned(mebibytes).await.ok()
+        let reserved = Arc::clone(&self.memory).acquire_many_owned(mebibytes);
+        match tokio::time::timeout(self.memory_timeout, reserved).await {
+            Ok(Ok(reserved)) => Ok(reserved),
+            _ => Err(Failed::node("a run that ignores its deadline keeps the memory of all runs")),
+        }
     }
 
     #[cfg_attr(not(feature = "controls"), expect(clippy::unused_async, reason = "controls can pause claims"))]

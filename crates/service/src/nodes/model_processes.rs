@@ -12,6 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::inputs::TaskInputs;
+use super::local_node::run_timeout;
 use super::run::Failed;
 use super::run_folder::{LaidOut, Outputs, collect, lay_out};
 use crate::lifecycle::app::App;
@@ -74,11 +75,11 @@ impl ModelProcesses {
         };
         let measured = {
             // The process reads the files to measure them.
-            let _memory = app.node.reserve_memory(bytes).await;
+            let _memory = app.node.reserve_memory(bytes).await?;
             self.exchange(&request, limit).await?
         };
         let _memory = match measured.get("memory").and_then(Value::as_u64) {
-            Some(memory) => app.node.reserve_memory(memory).await,
+            Some(memory) => app.node.reserve_memory(memory).await?,
             None => return Err(Failed::model("the model reported no memory size")),
         };
         request.measure = false;
@@ -93,7 +94,7 @@ impl ModelProcesses {
         let mut attempt = 0;
         let line = loop {
             attempt += 1;
-            let exchanged = tokio::time::timeout(limit.mul_f32(1.25), self.exchange_once(&line)).await;
+            let exchanged = tokio::time::timeout(run_timeout(limit), self.exchange_once(&line)).await;
             let Ok(exchanged) = exchanged else { return Err(inferstore_models::Error::TimedOut.into()) };
             match exchanged {
                 Ok(line) => break line,

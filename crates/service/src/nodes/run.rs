@@ -10,7 +10,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use super::inputs::TaskInputs;
-use super::local_node::{ClaimedTask, LocalNode};
+use super::local_node::{ClaimedTask, LocalNode, run_timeout};
 use super::{OUTPUTS, RETRY_INTERVAL};
 use crate::catalog::Format;
 #[cfg(feature = "controls")]
@@ -52,7 +52,8 @@ pub(super) async fn run(app: Arc<App>, task: ClaimedTask, mut slots: Slots, stop
 }
 
 /// Runs a leased task to its end and prolongs its lease meanwhile; returns the next one if there is one at once. A run
-/// that is interrupted has no result: its lease is released by what interrupts it.
+/// that is interrupted has no result: its lease is released by what interrupts it. Nor has one that cannot begin: its
+/// lease expires, which counts as an attempt.
 async fn run_one(
     app: &App,
     task: &ClaimedTask,
@@ -61,7 +62,7 @@ async fn run_one(
 ) -> Option<ClaimedTask> {
     let ClaimedTask { lease, interrupted, .. } = task;
     let ending = tokio::select! {
-        ending = ending(app, task, slots) => ending,
+        ending = ending(app, task, slots) => ending?,
         () = keep_alive(app, lease) => {
             tracing::warn!(task = lease.task, "the lease is lost; the result is discarded");
             return None;
@@ -134,21 +135,29 @@ async fn keep_alive(app: &App, lease: &Lease) {
     }
 }
 
-/// How the task ends. A failure is an ending too.
-async fn ending(app: &App, task: &ClaimedTask, slots: &mut Slots) -> Ending {
+/// How the task ends. A failure is an ending too; None when the node cannot begin the run.
+async fn ending(app: &App, task: &ClaimedTask, slots: &mut Slots) -> Option<Ending> {
     match outcome(app, task, slots).await {
-        Ok(output) => Ending::Output(Value::Object(output).to_string()),
-        Err(failure) => Ending::Error {
+        Ok(output) => Some(Ending::Output(Value::Object(output).to_string())),
+        Err(failure) if failure.kind == NODE => {
+            let Lease { task, model, .. } = &task.lease;
+            tracing::error!(task, model, cause = failure.message, "the run cannot begin; its lease expires");
+            None
+        }
+        Err(failure) => Some(Ending::Error {
             detail: json!({ "kind": failure.kind, "message": failure.message }).to_string(),
             message: failure.message,
-        },
+        }),
     }
 }
+
+/// The kind of a failure that ends no task, since it may succeed on another node or later.
+const NODE: &str = "node";
 
 /// Why a task failed.
 #[derive(Clone)]
 pub(crate) struct Failed {
-    /// A word for programs: `input`, `model`, `limit` or `service`.
+    /// A word for programs: `input`, `model`, `limit` or `service`; or `NODE`.
     pub(crate) kind: &'static str,
     /// A sentence for people.
     pub(crate) message: String,
@@ -161,6 +170,11 @@ impl Failed {
 
     pub(crate) fn model(message: impl Into<String>) -> Self {
         Self { kind: "model", message: message.into() }
+    }
+
+    /// The node cannot begin the run.
+    pub(super) fn node(message: impl Into<String>) -> Self {
+        Self { kind: NODE, message: message.into() }
     }
 }
 
@@ -255,14 +269,14 @@ fn complete(lease: &Lease, output: &Map<String, Value>) -> Result<(), Failed> {
 async fn compute(app: &App, model: Arc<dyn Model>, inputs: Inputs) -> Result<Vec<(String, Output)>, Failed> {
     let limits = app.config.limits;
     let mut taken = Limits { pixels: limits.pixels, memory: limits.memory, deadline: None };
-    let memory = app.node.reserve_memory(memory_of(&*model, &inputs, &taken)).await;
+    let memory = app.node.reserve_memory(memory_of(&*model, &inputs, &taken)).await?;
     taken.deadline = Some(Instant::now() + limits.run);
     let running = tokio::task::spawn_blocking(move || {
         let result = model.run(&inputs, &taken);
         drop(memory);
         result
     });
-    match tokio::time::timeout(limits.run.mul_f32(1.25), running).await {
+    match tokio::time::timeout(run_timeout(limits.run), running).await {
         Ok(Ok(result)) => Ok(result?.into_iter().map(|(name, output)| (name.to_owned(), output)).collect()),
         // A panic ends its thread alone.
         Ok(Err(_)) => Err(Failed::model("the model crashed")),

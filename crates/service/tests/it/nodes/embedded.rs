@@ -1,7 +1,7 @@
 //! A model of one's own inside the process, for programs that embed the service.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use inferstore_service::model::{Error, Inputs, Limits, Model, Output};
@@ -133,5 +133,46 @@ async fn all_runs_together_keep_within_one_limit_of_memory() -> Outcome {
         let most = model.most.load(Ordering::SeqCst);
         assert!(most <= runs_at_a_time.min(workers), "{most} runs at a time");
     }
+    Ok(())
+}
+
+/// Ignores its deadline: it runs until the sender is dropped.
+struct Stuck(Mutex<mpsc::Receiver<()>>);
+
+impl Model for Stuck {
+    fn kind(&self) -> &'static str {
+        "echo"
+    }
+
+    fn run(&self, _: &Inputs, _: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
+        let end = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A test that fails ends nevertheless.
+        let _ = end.recv_timeout(Duration::from_mins(1));
+        Err(Error::TimedOut)
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_ignores_its_deadline_keeps_no_other_task_computing_for_ever() -> Outcome {
+    let (end, ends) = mpsc::channel();
+    let mut config = Config::ephemeral();
+    config.workers = 1;
+    config.limits.run = Duration::from_millis(100);
+    config.limits.memory_of_all_runs = config.limits.memory;
+    config.lease = Duration::from_millis(200);
+    config.lease_attempts = 2;
+    config.shutdown_timeout = Duration::ZERO;
+    let service = Service::start_with_models(config, vec![Arc::new(Stuck(Mutex::new(ends)))]).await?;
+    let bench = Bench::around(service).await?;
+    bench.service.publish_model(PUBLISHER, echo("echo")?).await?;
+    let before = bench.get("/api-key/balance").await?;
+    let stuck = bench.create("echo", json!({ "say": "hello" })).await?;
+    let next = bench.create("echo", json!({ "say": "hello" })).await?;
+    for task in [stuck, next] {
+        let ended = tokio::time::timeout(Duration::from_secs(30), bench.ended(&task)).await??;
+        assert_eq!(ended["status"], "failed");
+    }
+    assert_eq!(bench.get("/api-key/balance").await?, before, "nothing of it is held");
+    drop(end);
     Ok(())
 }
