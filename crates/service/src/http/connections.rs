@@ -31,8 +31,8 @@ pub(crate) struct Connections {
 /// What the listener knows of one connection.
 pub(crate) struct Connection {
     state: Mutex<State>,
-    /// Cancelled when the connection has to make room.
-    pub(crate) evicted: CancellationToken,
+    /// Cancelled when the connection has to make room, or the service has ended.
+    pub(crate) closed: CancellationToken,
 }
 
 struct State {
@@ -55,7 +55,7 @@ enum Phase {
 impl Connection {
     fn new() -> Self {
         let state = State { phase: Phase::Head, since: Instant::now() };
-        Self { state: Mutex::new(state), evicted: CancellationToken::new() }
+        Self { state: Mutex::new(state), closed: CancellationToken::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -102,7 +102,7 @@ impl Connection {
         let mut state = self.state();
         if state.phase != Phase::Request {
             state.phase = Phase::Evicted;
-            self.evicted.cancel();
+            self.closed.cancel();
         }
     }
 }
@@ -179,6 +179,13 @@ impl Connections {
         }
     }
 
+    /// Closes every connection, in the middle of its request too.
+    pub(crate) fn close_all(&self) {
+        for connection in self.open().values() {
+            connection.closed.cancel();
+        }
+    }
+
     /// The number of open connections.
     pub(crate) fn count(&self) -> usize {
         self.open().len()
@@ -207,14 +214,14 @@ mod tests {
         let oldest = connections.admit().await;
         tokio::time::advance(Duration::from_secs(1)).await;
         let younger = connections.admit().await;
-        let evicted = oldest.connection.evicted.clone();
+        let closed = oldest.connection.closed.clone();
         tokio::spawn(async move {
-            evicted.cancelled().await;
+            closed.cancelled().await;
             drop(oldest);
         });
         let newcomer = connections.admit().await;
-        assert!(!busy.connection.evicted.is_cancelled());
-        assert!(!younger.connection.evicted.is_cancelled());
+        assert!(!busy.connection.closed.is_cancelled());
+        assert!(!younger.connection.closed.is_cancelled());
         assert_eq!(connections.count(), 3);
         drop((request, newcomer));
     }
@@ -224,10 +231,10 @@ mod tests {
         let connections = Connections::new(1);
         let newcomer = connections.admit().await;
         connections.evict_idle();
-        assert!(!newcomer.connection.evicted.is_cancelled());
+        assert!(!newcomer.connection.closed.is_cancelled());
         tokio::time::advance(MIN_IDLE).await;
         connections.evict_idle();
-        assert!(newcomer.connection.evicted.is_cancelled());
+        assert!(newcomer.connection.closed.is_cancelled());
     }
 
     #[tokio::test(start_paused = true)]

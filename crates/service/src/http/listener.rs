@@ -110,13 +110,16 @@ impl Listener {
                 tokio::select! {
                     // A connection that a client drops or that carries no HTTP concerns the client alone.
                     _ = connection => {}
-                    () = open.connection.evicted.cancelled() => {}
+                    () = open.connection.closed.cancelled() => {}
                 }
             });
         }
         drop(self.socket);
-        if tokio::time::timeout(shared.shutdown_timeout, graceful.shutdown()).await.is_err() {
+        let mut ended = std::pin::pin!(graceful.shutdown());
+        if tokio::time::timeout(shared.shutdown_timeout, &mut ended).await.is_err() {
             tracing::warn!("requests in progress are ended: the shutdown timeout is over");
+            shared.connections.close_all();
+            ended.await;
         }
     }
 }

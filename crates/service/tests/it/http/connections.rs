@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use inferstore_service::Service;
-use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
 
-use super::support::{Outcome, api, ask, config};
+use super::support::{Outcome, api, ask, config, host};
+use crate::caller::Caller;
 
 /// A request that keeps its connection.
 const REQUEST: &str = "GET /nothing HTTP/1.1\r\nhost: x\r\n\r\n";
@@ -22,6 +23,31 @@ async fn an_idle_connection_outlives_the_advised_polling_interval_as_announced()
     // Longer than a client may take for the head of a request.
     tokio::time::sleep(Duration::from_millis(600)).await;
     ask(&mut stream, REQUEST).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_request_that_outlasts_the_shutdown_timeout_is_cut_off() -> Outcome {
+    const SIZE: usize = 48 << 20;
+    let mut config = config();
+    config.shutdown_timeout = Duration::from_millis(100);
+    let service = Service::start(config).await?;
+    let caller = Caller::first(&service)?;
+    let url = caller.store("large.bin", "application/octet-stream", &vec![0; SIZE]).await?;
+    let host = host(&url).to_owned();
+    let path = url.split_once(&host).map(|(_, path)| path).ok_or("a URL has a path")?;
+    let socket = TcpSocket::new_v4()?;
+    socket.set_recv_buffer_size(16 << 10)?;
+    let mut stream = socket.connect(host.parse()?).await?;
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: {host}\r\n\r\n").as_bytes()).await?;
+    let mut begin = [0; 12];
+    stream.read_exact(&mut begin).await?;
+    assert_eq!(&begin, b"HTTP/1.1 200");
+    tokio::time::timeout(Duration::from_secs(30), service.shutdown()).await?;
+    let mut rest = Vec::new();
+    // Closed in order or not.
+    let _ = tokio::time::timeout(Duration::from_secs(30), stream.read_to_end(&mut rest)).await?;
+    assert!(rest.len() < SIZE, "the whole response was sent after the shutdown");
     Ok(())
 }
 
