@@ -38,6 +38,16 @@ pub(crate) struct Connection {
 struct State {
     phase: Phase,
     since: Instant,
+    /// How many bodies are not read to their end: of the request, or of one whose response was written before. The bytes
+    /// that arrive belong to them.
+    bodies: usize,
+}
+
+impl State {
+    fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.since = Instant::now();
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,7 +56,7 @@ enum Phase {
     Head,
     /// A request is worked on, or its response is written.
     Request,
-    /// The last response was written, and no byte followed.
+    /// The last response was written, and no byte of a next request followed.
     Idle,
     /// The connection is being closed.
     Evicted,
@@ -54,7 +64,7 @@ enum Phase {
 
 impl Connection {
     fn new() -> Self {
-        let state = State { phase: Phase::Head, since: Instant::now() };
+        let state = State { phase: Phase::Head, since: Instant::now(), bodies: 0 };
         Self { state: Mutex::new(state), closed: CancellationToken::new() }
     }
 
@@ -65,9 +75,9 @@ impl Connection {
     /// Notes that bytes arrived. Returns whether they begin the head of a request.
     pub(crate) fn received(&self) -> bool {
         let mut state = self.state();
-        let begins = state.phase == Phase::Idle;
+        let begins = state.phase == Phase::Idle && state.bodies == 0;
         if begins {
-            *state = State { phase: Phase::Head, since: Instant::now() };
+            state.enter(Phase::Head);
         }
         begins
     }
@@ -82,8 +92,14 @@ impl Connection {
         if state.phase == Phase::Evicted {
             return None;
         }
-        *state = State { phase: Phase::Request, since: Instant::now() };
+        state.enter(Phase::Request);
         Some(RequestGuard(Arc::clone(self)))
+    }
+
+    /// Notes that a body is read until the guard is dropped, which may be after its response was written.
+    pub(crate) fn begin_body(self: &Arc<Self>) -> BodyGuard {
+        self.state().bodies += 1;
+        BodyGuard(Arc::clone(self))
     }
 
     /// Since when the connection has waited for a request; None while one is worked on, or may not have been read yet.
@@ -112,7 +128,16 @@ pub(crate) struct RequestGuard(Arc<Connection>);
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        *self.0.state() = State { phase: Phase::Idle, since: Instant::now() };
+        self.0.state().enter(Phase::Idle);
+    }
+}
+
+/// A body that is read. It is over when this is dropped.
+pub(crate) struct BodyGuard(Arc<Connection>);
+
+impl Drop for BodyGuard {
+    fn drop(&mut self) {
+        self.0.state().bodies -= 1;
     }
 }
 
@@ -235,6 +260,21 @@ mod tests {
         tokio::time::advance(MIN_IDLE).await;
         connections.evict_idle();
         assert!(newcomer.connection.closed.is_cancelled());
+    }
+
+    #[test]
+    fn the_rest_of_a_body_after_its_response_is_no_head_of_a_request() {
+        let connection = Arc::new(Connection::new());
+        let request = connection.begin_request();
+        let body = connection.begin_body();
+        drop(request);
+        assert!(!connection.received() && !connection.is_reading_head());
+        // The next request may have begun when the body of the last one is known to be over.
+        let next = connection.begin_request();
+        drop(body);
+        assert!(!connection.received() && connection.idle_since().is_none());
+        drop(next);
+        assert!(connection.received() && connection.is_reading_head());
     }
 
     #[tokio::test(start_paused = true)]

@@ -174,9 +174,9 @@ impl Edge {
                 // A client that waits for 100 Continue has not begun to send.
                 let waits = request.headers().contains_key(EXPECT);
                 let timeout = self.drain_timeout;
-                let request = request.map(|body| match waits {
+                let request = request.map(|body| match waits || body.is_end_stream() {
                     true => Body::new(body),
-                    false => Body::new(DrainOnDrop::new(body, timeout)),
+                    false => Body::new(DrainOnDrop::new(body, self.connection.begin_body(), timeout)),
                 });
                 let Ok(mut response) = self.router.oneshot(request).await;
                 if is_undrainable {

@@ -27,6 +27,24 @@ async fn an_idle_connection_outlives_the_advised_polling_interval_as_announced()
 }
 
 #[tokio::test]
+async fn a_connection_whose_request_was_refused_before_its_body_came_stays_open_as_announced() -> Outcome {
+    let mut config = config();
+    config.limits.head_timeout = Duration::from_secs(1);
+    let service = Service::start(config).await?;
+    let mut stream = TcpStream::connect(api(&service)).await?;
+    let head = "POST /api/v1/api-key/model/color-extraction/task HTTP/1.1\r\nhost: x\r\nx-api-key: wrong\r\n\
+                content-type: application/json\r\ncontent-length: 300000\r\n\r\n";
+    let response = ask(&mut stream, head).await?;
+    assert!(response.starts_with("HTTP/1.1 401 "), "{response}");
+    assert!(response.contains("\r\nkeep-alive: timeout=75\r\n"), "{response}");
+    stream.write_all(&vec![b' '; 300_000]).await?;
+    // Longer than a client may take for the head of a request.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    ask(&mut stream, REQUEST).await?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_request_that_outlasts_the_shutdown_timeout_is_cut_off() -> Outcome {
     const SIZE: usize = 48 << 20;
     let mut config = config();
