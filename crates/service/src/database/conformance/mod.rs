@@ -88,6 +88,7 @@ macro_rules! conformance {
                 a_lease_that_expired_in_an_outage_is_left_to_its_node
                 retention_deletes_the_oldest_tasks_and_every_balance_still_adds_up
                 retention_adds_up_sums_beyond_the_largest_amount
+                a_lease_has_no_more_outputs_than_its_limit_though_they_come_at_once
                 outputs_that_a_result_does_not_name_are_removed
                 outputs_of_a_success_stay_until_they_are_old_though_its_task_was_deleted;
             targets: a_target_is_pending_until_it_has_stored_its_file_or_is_void

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
+
 use super::{Engine, Fixture, MODEL, RULES};
 use crate::accounts::AccountId;
 use crate::clock::Moment;
@@ -321,7 +323,15 @@ pub(crate) async fn retention_adds_up_sums_beyond_the_largest_amount(engine: imp
 
 /// Stores an output of a lease and returns its key.
 async fn store_output<E: Engine>(fixture: &Fixture<E>, lease: &Lease, name: &str) -> String {
-    let object = Object {
+    let object = output(lease, name);
+    let limits = OutputLimits { count: 9, bytes: 9 };
+    let stored = fixture.database.store_output(name, &object, limits).await.unwrap();
+    assert_eq!(stored, OutputStored::Kept { replaced: None });
+    object.key
+}
+
+fn output(lease: &Lease, name: &str) -> Object {
+    Object {
         bucket: "outputs".to_owned(),
         key: format!("{}/{}/{name}", lease.task, lease.attempt),
         blob: name.to_owned(),
@@ -329,11 +339,21 @@ async fn store_output<E: Engine>(fixture: &Fixture<E>, lease: &Lease, name: &str
         size: 1,
         etag: String::new(),
         created_at: NOW,
+    }
+}
+
+pub(crate) async fn a_lease_has_no_more_outputs_than_its_limit_though_they_come_at_once(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    fixture.create(fixture.customer, 10).await;
+    let lease = fixture.claim_one(NOW).await.unwrap();
+    let store = async |index: u32| {
+        let name = index.to_string();
+        let limits = OutputLimits { count: 2, bytes: 9 };
+        fixture.database.store_output(&name, &output(&lease, &name), limits).await.unwrap()
     };
-    let limits = OutputLimits { count: 9, bytes: 9 };
-    let stored = fixture.database.store_output(name, &object, limits).await.unwrap();
-    assert_eq!(stored, OutputStored::Kept { replaced: None });
-    object.key
+    let stored = join_all((0..8).map(store)).await;
+    let kept = stored.iter().filter(|stored| matches!(stored, OutputStored::Kept { .. })).count();
+    assert_eq!(kept, 2, "{stored:?}");
 }
 
 pub(crate) async fn outputs_that_a_result_does_not_name_are_removed(engine: impl Engine) {

@@ -218,8 +218,9 @@ async fn store_output(
 ) -> Outcome<OutputStored> {
     let (lease, task, attempt) = lease_of(&object.key);
     // An output that arrives after the end of its task would replace what the customer has.
-    let running =
-        "SELECT 1 FROM tasks WHERE id = $1 AND attempt::text = $2 AND status = 'computing' FOR SHARE";
+    // One output of a lease after the other, so that each counts those before it.
+    let running = "SELECT 1 FROM tasks WHERE id = $1 AND attempt::text = $2 AND status = 'computing' \
+                   FOR NO KEY UPDATE";
     if !is_there(tx, running, &[&task, &attempt]).await? {
         return Ok(OutputStored::LeaseLost);
     }
