@@ -88,7 +88,9 @@ impl Worker {
     async fn exchange(&self, request: &[u8]) -> Result<Vec<u8>, WorkerError> {
         let mut running = self.running.lock().await;
         // Out of its place until it has responded, so that a run that is dropped ends the process.
-        let mut worker = self.idle_or_new(running.take()).await?;
+        let worker = self.idle_or_new(running.take()).await;
+        // The task has not reached it: however it failed to start, the task may succeed on another node.
+        let mut worker = worker.map_err(|error| WorkerError::Start(error.to_string()))?;
         let line = worker.exchange(request).await?;
         *running = Some(worker);
         Ok(line)
@@ -101,5 +103,38 @@ fn failed(error: WorkerError) -> Failed {
         WorkerError::Start(_) => Failed::node("starting the worker", &error),
         WorkerError::Ended { stderr, .. } => Failed { detail: Some(json!({ "stderr": stderr })), ..failed },
         _ => failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outputs::Kind;
+
+    #[tokio::test]
+    async fn a_task_whose_worker_cannot_start_again_is_left_to_another_node()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let lease: Lease = serde_json::from_value(json!({
+            "task": "a", "attempt": 1, "model": "m", "input": {}, "input_format": {}, "output_format": {},
+            "lease_seconds": 30.0
+        }))?;
+        for second_start in ["exit 1", "echo hello"] {
+            let folder = tempfile::tempdir()?;
+            let script = format!(
+                r#"if [ -e started ]; then {second_start}; else touch started; echo '{{"ready": true}}'; fi"#
+            );
+            let config =
+                serde_json::from_value(json!({ "command": ["sh", "-c", script], "folder": folder.path() }))?;
+            let worker = Worker::new(&config)?;
+            worker.is_ready().await?;
+            // It has ended before the task comes.
+            while worker.running.lock().await.as_mut().is_some_and(WorkerProcess::is_idle) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            let failed = worker.run(&lease, Inputs::new()).await.err();
+            let kind = failed.as_ref().map(|failed| failed.kind);
+            assert_eq!(kind, Some(Kind::Node), "{second_start}: {failed:?}");
+        }
+        Ok(())
     }
 }
