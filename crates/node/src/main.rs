@@ -1,6 +1,7 @@
 //! `inferstore-node <file>`: runs the models that the file names. The key of the node is read from
 //! `INFERSTORE_NODE_KEY`.
 
+use std::env::VarError;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
@@ -59,7 +60,14 @@ async fn run() -> Result<(), Error> {
     }
     let mut config = Config::read(Path::new(file))?;
     prepare(&mut config, Path::new("python3")).await?;
-    let key = std::env::var(KEY).map_err(|cause| Error::new(format!("reading {KEY}"), cause))?;
+    let key = std::env::var(KEY).map_err(|cause| {
+        // `VarError` quotes a value that is not UTF-8.
+        let cause = match cause {
+            VarError::NotPresent => "it is not set; `inferstore admin node add NAME` prints a key",
+            VarError::NotUnicode(_) => "its value is not UTF-8",
+        };
+        Error::new(format!("reading {KEY}"), cause)
+    })?;
     serve(config, NodeKey::new(key), ended()).await
 }
 
