@@ -199,6 +199,9 @@ impl TryFrom<ModelEntry> for ModelConfig {
         };
         let time = entry.seconds.map(Duration::try_from_secs_f64).transpose();
         let time = time.map_err(|cause| format!("seconds: {cause}"))?;
+        if time.is_some_and(|time| time.is_zero()) {
+            return Err("seconds: a run takes longer than 0".to_owned());
+        }
         if time.is_some_and(|time| time > MAX_RUN) {
             return Err(format!("seconds: a run takes at most {}", MAX_RUN.as_secs()));
         }
@@ -385,6 +388,7 @@ mod tests {
             ("https://nodes.example", r#"{"command": ["true"], "cog": "http://localhost:5000"}"#),
             ("https://nodes.example", r#"{"cog": "http://localhost:5000", "memory_mib": 5}"#),
             ("https://nodes.example", r#"{"command": ["true"], "seconds": -1}"#),
+            ("https://nodes.example", r#"{"command": ["true"], "seconds": 0}"#),
             ("https://nodes.example", r#"{"command": ["true"], "seconds": 86401}"#),
             ("https://nodes.example", r#"{"command": ["true"], "typo": 1}"#),
             ("https://nodes.example", r#"{"worker": "none"}"#),
