@@ -106,7 +106,7 @@ pub(crate) struct Arguments {
     /// would destroy it
     #[arg(long)]
     allow_unlocked_data_dir: bool,
-    /// Keep nothing: the data are removed when the service ends
+    /// Keep nothing: the data folder is removed when the service ends; with --database only beside --objects
     #[arg(long, conflicts_with = "data_dir")]
     ephemeral: bool,
     /// How many tasks run at once in this process [default: one for each core]
@@ -331,6 +331,10 @@ fn first_key(arguments: &Arguments, session: &Session) -> Result<Option<String>>
 }
 
 fn database(arguments: &Arguments, session: &Session) -> Result<Option<DatabaseUrl>> {
+    if arguments.ephemeral && arguments.database.is_some() && arguments.objects.is_none() {
+        let message = "--database keeps the name of the folder with its files, which --ephemeral removes";
+        return Err(Failure::usage(message).with_hint("name a bucket for the files with --objects"));
+    }
     if arguments.ephemeral || arguments.database.is_some() {
         return Ok(arguments.database.clone());
     }

@@ -191,6 +191,11 @@ fn the_first_key_is_never_the_key_of_the_client_and_a_key_that_does_not_work_is_
     assert_eq!(no_url.status.code(), Some(exit::USAGE.into()), "{no_url:?}");
     let key_of_a_client = inferstore().args(["serve", "--ephemeral", "--api-key", "x"]).output();
     assert_eq!(key_of_a_client.expect("it starts").status.code(), Some(exit::USAGE.into()));
+    let no_bucket =
+        inferstore().args(["serve", "--ephemeral", "--database", "postgres://localhost/x"]).output();
+    let no_bucket = no_bucket.expect("it starts");
+    assert_eq!(no_bucket.status.code(), Some(exit::USAGE.into()), "{no_bucket:?}");
+    assert!(text(&no_bucket.stderr).contains("--objects"), "{no_bucket:?}");
 }
 
 #[test]
