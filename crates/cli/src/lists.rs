@@ -120,8 +120,8 @@ where
     Ok(listed)
 }
 
-/// The newest records that fit, the newest first, of a list that the service orders oldest first. `offset` of those that
-/// fit are left out.
+/// The newest records that fit, the newest first, of a list that the service orders oldest first. `offset` of those
+/// that fit are left out.
 pub(crate) async fn newest<T, Fetched>(
     session: &Session,
     offset: u64,

@@ -56,7 +56,10 @@ pub(crate) struct Beside<'a> {
 impl<'a> Beside<'a> {
     /// Starts a console of the first account. The key is the one that the service has just created, or a new one,
     /// because of older keys only hashes are kept.
-    pub(crate) async fn start(service: &'a Service, address: SocketAddr) -> Result<Self, Box<dyn Error>> {
+    pub(crate) async fn start(
+        service: &'a Service,
+        address: SocketAddr,
+    ) -> Result<Self, Box<dyn Error + Send + Sync>> {
         let mut added_key = None;
         let key = match service.api_key() {
             Some(key) => key.to_owned(),
@@ -83,7 +86,11 @@ impl<'a> Beside<'a> {
     }
 }
 
-async fn console_of(service: &Service, key: String, address: SocketAddr) -> Result<Console, Box<dyn Error>> {
+async fn console_of(
+    service: &Service,
+    key: String,
+    address: SocketAddr,
+) -> Result<Console, Box<dyn Error + Send + Sync>> {
     // The address may be one of the network: it leads to this process all the same.
     let client = Client::builder(local_url(service), key).allow_insecure_http(true).build()?;
     Ok(Console::start(client, address, LOCAL_POLL).await?)
@@ -97,8 +104,8 @@ async fn revoke(service: &Service, added_key: Option<String>) {
     }
 }
 
-/// The base URL of a service for this machine. One that listens at every address is called on loopback, where plain HTTP
-/// shows the key to no one.
+/// The base URL of a service for this machine. One that listens at every address is called on loopback, where plain
+/// HTTP shows the key to no one.
 pub(crate) fn local_url(service: &Service) -> String {
     let url = service.base_url();
     url.replacen("://0.0.0.0:", "://127.0.0.1:", 1).replacen("://[::]:", "://[::1]:", 1)

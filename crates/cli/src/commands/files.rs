@@ -308,8 +308,8 @@ async fn url_of(key: &str, client: &Client) -> Result<String> {
         .with_hint(format!("`inferstore files list {folder}` shows the keys")))
 }
 
-/// The failure of an upload, or of what begins with one. A file that cannot be sent is an input that was refused; object
-/// storage that cannot be reached is not.
+/// The failure of an upload, or of what begins with one. A file that cannot be sent is an input that was refused;
+/// object storage that cannot be reached is not.
 pub(crate) fn of_upload(error: Error) -> Failure {
     let is_about_input = matches!(
         &error,

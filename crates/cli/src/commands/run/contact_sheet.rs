@@ -93,8 +93,8 @@ impl Written {
         self.folder.path().join("sheet.png")
     }
 
-    /// Moves the sheet to its place, and returns how many of the pairs it shows. It is noted before that, while nothing is in
-    /// its place: after a kill at any step, the next start finds there either nothing or the sheet that was noted.
+    /// Moves the sheet to its place, and returns how many of the pairs it shows. It is noted before that, while nothing
+    /// is in its place: after a kill at any step, the next start finds there either nothing or the sheet that was noted.
     pub(super) fn put(self, note: impl FnOnce(Value) -> Result) -> Result<usize> {
         match fs::remove_file(&self.place) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(unwritable(&self.place, error)),
