@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 use crate::form::text_of;
 use crate::pages::segment;
@@ -53,7 +53,8 @@ fn rust(model: &str, inputs: &Map<String, Value>, files: &Files) -> String {
     let calls = inputs.iter().map(|(name, value)| match (files.get(name), value) {
         (Some(file), _) => format!("\n    .file({name:?}, {file:?})"),
         (None, Value::String(text)) => format!("\n    .set({name:?}, {text:?})"),
-        (None, Value::Number(_) | Value::Bool(_)) => format!("\n    .set({name:?}, {value})"),
+        (None, Value::Number(number)) => format!("\n    .set({name:?}, {})", literal(number)),
+        (None, Value::Bool(value)) => format!("\n    .set({name:?}, {value})"),
         (None, value) => format!("\n    .set({name:?}, json!({value}))"),
     });
     format!(
@@ -61,6 +62,15 @@ fn rust(model: &str, inputs: &Map<String, Value>, files: &Files) -> String {
          let outcome = client.model({model:?}).run(inputs).await?;\noutcome.save_all(\"outputs\").await?;",
         calls.collect::<String>()
     )
+}
+
+/// A number as Rust reads it: without its type, a larger one would not compile.
+fn literal(number: &Number) -> String {
+    match (number.as_i64(), number.as_u64()) {
+        (Some(integer), _) if i32::try_from(integer).is_err() => format!("{integer}_i64"),
+        (None, Some(integer)) => format!("{integer}_u64"),
+        _ => number.to_string(),
+    }
 }
 
 fn curl(model: &str, inputs: &Map<String, Value>) -> String {
@@ -80,4 +90,27 @@ fn quoted(word: &str) -> String {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::{Map, json};
+
+    use super::rust;
+
+    #[test]
+    fn a_large_number_has_its_type_in_rust() {
+        for (number, literal) in [
+            (json!(30), "30"),
+            (json!(0.5), "0.5"),
+            (json!(-3_000_000_000_i64), "-3000000000_i64"),
+            (json!(u64::MAX), "18446744073709551615_u64"),
+        ] {
+            let inputs = Map::from_iter([("seed".to_owned(), number)]);
+            let call = rust("a", &inputs, &BTreeMap::new());
+            assert!(call.contains(&format!(".set(\"seed\", {literal})")), "{call}");
+        }
+    }
 }

@@ -2,12 +2,13 @@
 
 use std::error::Error as StdError;
 use std::iter::successors;
+use std::path::Path;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use inferstore::Error;
 use inferstore::types::TaskId;
+use inferstore::{Error, FileErrorKind};
 use maud::{Markup, Render, html};
 
 use crate::pages;
@@ -33,6 +34,10 @@ impl Failure {
         Self { status, title, text: text.into(), ..Self::default() }
     }
 
+    pub(crate) fn with_hint(self, hint: &'static str) -> Self {
+        Self { hint, ..self }
+    }
+
     pub(crate) fn not_found(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, "There is nothing here", what)
     }
@@ -42,6 +47,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let status = match error.status() {
             Some(status) if (400..500).contains(&status) => StatusCode::from_u16(status).unwrap_or_default(),
+            None if is_refused_here(&error) => StatusCode::UNPROCESSABLE_ENTITY,
             _ => StatusCode::BAD_GATEWAY,
         };
         let title = match &error {
@@ -57,13 +63,42 @@ impl From<Error> for Failure {
         };
         let causes = successors(Some(&error as &dyn StdError), |&cause| cause.source());
         let text = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
-        let hint = error.hint();
+        let hint = match &error {
+            // The form has no field for the limit: it is the price that the page shows.
+            Error::CostLimitExceeded(_) => {
+                "run it again at the price that the page of the model shows now, or choose another model; \
+                 no task was created"
+            }
+            error => error.hint(),
+        };
         let candidates = match error {
             Error::OutcomeUnknown(unknown) => unknown.candidates,
             _ => Vec::new(),
         };
         Self { candidates, hint, ..Self::new(status, title, text) }
     }
+}
+
+/// Whether the client refused what it was given, so that nothing was sent.
+fn is_refused_here(error: &Error) -> bool {
+    match error {
+        Error::InvalidArgument(_) | Error::Inputs(_) | Error::CostLimitExceeded(_) => true,
+        Error::File(file) => {
+            use FileErrorKind::{Empty, InvalidMimeType, InvalidName};
+            matches!(file.kind, Empty | InvalidName | InvalidMimeType)
+        }
+        _ => false,
+    }
+}
+
+/// The error with the name of the file in place of the path of its temporary copy.
+pub(crate) fn named(mut error: Error, name: &str) -> Error {
+    if let Error::File(file) = &mut error
+        && Path::new(&file.file).is_absolute()
+    {
+        name.clone_into(&mut file.file);
+    }
+    error
 }
 
 impl From<std::io::Error> for Failure {

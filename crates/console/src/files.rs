@@ -17,7 +17,7 @@ use tempfile::TempPath;
 use tower::ServiceExt;
 use tower_http::services::ServeFile;
 
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, named};
 use crate::pages::Words;
 use crate::state::{App, random_id};
 
@@ -40,6 +40,8 @@ pub(crate) struct Kept {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) size: u64,
+    /// A hash of the content of a file that a browser sent.
+    pub(crate) digest: u64,
     pub(crate) mime: String,
     pub(crate) path: Arc<TempPath>,
     /// Until when it is shown, if it is a copy of a file of the service.
@@ -91,12 +93,13 @@ impl App {
             }
             download = download.url_filter(refuse_local);
         }
-        let download = download.to_file(self.folder.join(random_id()?)).await?;
+        let download = download.to_file(self.folder.join(random_id()?)).await;
+        let download = download.map_err(|error| named(error, name_of(&url)))?;
         let path = Arc::new(TempPath::try_from_path(download.path)?);
         let name = name_of(&url).to_owned();
         let mime = download.mime.unwrap_or_default();
         let expires = Some(Instant::now() + DOWNLOAD_TTL);
-        let kept = Kept { id: id.to_owned(), name, size: download.size, mime, path, expires };
+        let kept = Kept { id: id.to_owned(), name, size: download.size, digest: 0, mime, path, expires };
         self.store(&kept);
         Ok(kept)
     }

@@ -1,6 +1,7 @@
 //! Forms: what a browser sent, with files in temporary files of limited size, and as inputs of a run.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
 use axum::extract::multipart::{Field, MultipartError};
@@ -44,9 +45,11 @@ impl Form {
     /// URL of a file. `remove` names the input whose file is to be forgotten.
     pub(crate) async fn read(app: &App, mut request: Request) -> Result<Self> {
         DefaultBodyLimit::max(MAX_FORM).apply(&mut request);
-        let parts = Multipart::from_request(request, app).await;
-        let mut parts =
-            parts.map_err(|error| Failure::new(error.status(), "The form is broken", error.body_text()))?;
+        let mut parts = Multipart::from_request(request, app).await.map_err(|error| {
+            let text = "It was not sent as multipart/form-data.";
+            let failure = Failure::new(error.status(), "The form is broken", text);
+            failure.with_hint("open the page again, and send its form")
+        })?;
         let mut form = Self::default();
         for _ in 0..MAX_PARTS {
             match parts.next_field().await.map_err(broken)? {
@@ -100,10 +103,12 @@ impl Form {
         let (file, path) = NamedTempFile::new_in(&app.folder)?.into_parts();
         let mut file = tokio::fs::File::from_std(file);
         let mut size = 0;
+        let mut digest = app.hasher.build_hasher();
         // A file that is too large is read to its end, because a browser shows no response before that.
         while let Some(chunk) = part.chunk().await.map_err(broken)? {
             size += chunk.len() as u64;
             if size <= MAX_FILE {
+                digest.write(&chunk);
                 file.write_all(&chunk).await?;
             }
         }
@@ -112,8 +117,10 @@ impl Form {
             self.errors.insert(name, "the storage takes files of at most 100 MiB".to_owned());
         } else if !file_name.is_empty() {
             let mime = mime_guess::from_path(&file_name).first_or_octet_stream().to_string();
-            let kept =
-                Kept { id: random_id()?, name: file_name, size, mime, path: Arc::new(path), expires: None };
+            let id = random_id()?;
+            let path = Arc::new(path);
+            let digest = digest.finish();
+            let kept = Kept { id, name: file_name, size, digest, mime, path, expires: None };
             app.store(&kept);
             self.files.push((name, kept));
         }

@@ -31,7 +31,7 @@ use tokio_util::sync::DropGuard;
 
 use crate::failure::{Failure, Result};
 use crate::pages::{account, assets, catalog, model, run, storage, task};
-use crate::state::App;
+use crate::state::{App, private_folder};
 
 /// The poll interval of a console whose service is in the same process, where a read costs nothing.
 pub const LOCAL_POLL: PollInterval =
@@ -54,7 +54,7 @@ impl Console {
     pub async fn start(client: Client, address: SocketAddr, poll: PollInterval) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        let folder = tempfile::Builder::new().prefix("inferstore-console-").tempdir()?;
+        let folder = private_folder()?;
         let app = App::new(client, address.port(), poll, folder.path().to_owned())?;
         let url = format!("http://{address}/?token={}", app.guard.token);
         let end = app.ended.clone().drop_guard();
@@ -101,6 +101,9 @@ async fn route(app: &App, request: Request) -> Result<Response> {
     let path = request.uri().path().split('/').skip(1);
     let path: Vec<_> = path.map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned()).collect();
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    if let ["files", folder, ..] = &path[..] {
+        storage::check_folder(folder)?;
+    }
     match (&*method, &path[..]) {
         ("GET", [""]) => catalog::show(app, &query).await,
         ("GET", ["models", id]) => model::show(app, id, &query).await,

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use axum::response::sse::Event;
 use futures_util::stream::{self, Stream};
 use inferstore::types::{TaskId, TaskStatus};
-use inferstore::{Decimal, RunEvent, RunEvents, UploadEvent};
+use inferstore::{Decimal, Error, RunEvent, RunEvents, UploadEvent};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, named};
 use crate::files::Kept;
-use crate::pages::run as page;
+use crate::pages::{printable, run as page};
 use crate::state::lock;
 
 /// How many runs are remembered.
@@ -132,9 +132,9 @@ impl Runs {
                         None => page::row(&run, &progress),
                     };
                     let is_over = progress.end.is_some();
-                    let state = page::state(&progress).0;
-                    let data =
-                        json!({ "run": run.id, "html": html.into_string(), "state": state, "over": is_over });
+                    let state = printable(&page::state(&progress).0);
+                    let html = printable(&html.into_string());
+                    let data = json!({ "run": run.id, "html": html, "state": state, "over": is_over });
                     let event = Event::default().data(data.to_string());
                     return Some((Ok(event), (runs, changes, progress.change)));
                 }
@@ -152,8 +152,18 @@ async fn follow(run: Arc<Run>, mut events: RunEvents, changes: watch::Sender<u64
     let result = events.finish().await;
     run.change(&changes, |progress| {
         progress.elapsed = run.started.elapsed();
-        progress.end = Some(result.map(|outcome| outcome.cost).map_err(Failure::from));
+        progress.end = Some(result.map(|outcome| outcome.cost).map_err(|error| failure(&run, error)));
     });
+}
+
+/// How the run failed, with the names that its files have for the browser.
+fn failure(run: &Run, error: Error) -> Failure {
+    let field = match &error {
+        Error::File(file) => file.field.clone().unwrap_or_default(),
+        _ => String::new(),
+    };
+    let name = run.files.get(&field).map_or("a file", String::as_str);
+    named(error, name).into()
 }
 
 impl Run {

@@ -1,6 +1,6 @@
 //! Values of tasks for people: pictures, videos, sounds, colors, text and JSON, each as what it is.
 
-use inferstore::types::Descriptor;
+use inferstore::types::{Descriptor, DescriptorType};
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -37,21 +37,25 @@ pub(crate) fn media(mime: &str, address: &str, name: &str) -> Markup {
     }
 }
 
-/// The URL of a file, if the value is one.
-fn url_of(value: &Value) -> Option<&str> {
-    value.as_str().filter(|text| text.starts_with("https://") || text.starts_with("http://"))
+/// The URL of a file, if the value is one, which a declared text never is.
+fn url_of<'a>(value: &'a Value, descriptor: Option<&Descriptor>) -> Option<&'a str> {
+    let is_text = descriptor.is_some_and(|one| one.type_ == Some(DescriptorType::String));
+    value
+        .as_str()
+        .filter(|_| !is_text)
+        .filter(|text| text.starts_with("https://") || text.starts_with("http://"))
 }
 
 /// The URL of a picture, if the value is one.
 pub(crate) fn picture<'a>(value: &'a Value, descriptor: Option<&Descriptor>) -> Option<&'a str> {
-    url_of(value).filter(|url| is_picture(&mime_of(url, descriptor)))
+    url_of(value, descriptor).filter(|url| is_picture(&mime_of(url, descriptor)))
 }
 
 /// One value with its name.
 pub(crate) fn value(app: &App, name: &str, value: &Value, descriptor: Option<&Descriptor>) -> Markup {
     let pretty = || serde_json::to_string_pretty(value).unwrap_or_default();
     let text = value.as_str().map_or_else(pretty, str::to_owned);
-    let url = url_of(value);
+    let url = url_of(value, descriptor);
     html! {
         figure.value {
             figcaption { (titled(name)) @if let Some(url) = url { (save(&app.link(url), name)) } }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use inferstore::{Client, PollInterval};
+use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use crate::files::Kept;
@@ -53,6 +54,15 @@ impl App {
     }
 }
 
+/// A folder that other users of the machine cannot read, and so not the files of the account in it.
+pub(crate) fn private_folder() -> io::Result<TempDir> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("inferstore-console-");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    builder.tempdir()
+}
+
 /// 128 random bits as text.
 pub(crate) fn random_id() -> io::Result<String> {
     let mut bytes = [0_u8; 16];
@@ -94,4 +104,16 @@ impl<V: Clone> Bounded<V> {
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn the_folder_of_files_is_for_its_user_alone() -> std::io::Result<()> {
+        let folder = super::private_folder()?;
+        assert_eq!(folder.path().metadata()?.permissions().mode() & 0o077, 0);
+        Ok(())
+    }
 }

@@ -14,11 +14,11 @@ const SERVING_TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(crate) async fn show(app: &App, query: &Words) -> Result<Response> {
     let [search, sort, filter] = ["q", "sort", "filter"].map(|name| word(query, name));
-    let number = word(query, "page").parse().unwrap_or(1).max(1);
+    let number = parsed::<u64>(query, "page")?.unwrap_or(1).max(1);
     let request = ModelListRequest {
         search: (!search.is_empty()).then(|| search.to_owned()),
-        sort: sort.parse::<ModelSort>().ok(),
-        filter_by: filter.parse::<ModelFilter>().ok(),
+        sort: parsed::<ModelSort>(query, "sort")?,
+        filter_by: parsed::<ModelFilter>(query, "filter")?,
         ..page_of_models(number)
     };
     let models = within(app.client.models().page(request)).await?;
@@ -31,7 +31,7 @@ pub(crate) async fn show(app: &App, query: &Words) -> Result<Response> {
     let body = html! {
         div.heading { h1 { "Models" } }
         form.bar method="get" action="/" role="search" {
-            label.grow { span.hidden { "Search" } input type="search" name="q" value=(search) placeholder="Search models"; }
+            label.grow { span.hidden { "Search" } input type="search" name="q" value=(exact(search)) placeholder="Search models"; }
             (choice("sort", "Any order", ModelSort::ALL.iter().map(ModelSort::as_str), sort))
             (choice("filter", "All models", ModelFilter::ALL.iter().map(ModelFilter::as_str), filter))
             button type="submit" { "Search" }

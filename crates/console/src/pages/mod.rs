@@ -10,12 +10,15 @@ pub(crate) mod task;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::str::FromStr;
 
 use axum::response::{IntoResponse, Redirect, Response};
 use inferstore::types::TaskStatus;
 use inferstore::{Decimal, Timestamp};
-use maud::{DOCTYPE, Markup, html};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::failure::{Failure, Result};
 
 /// What every page uses.
 mod prelude {
@@ -26,8 +29,8 @@ mod prelude {
     pub(super) use maud::{Markup, html};
 
     pub(super) use super::{
-        Words, amount, badge, choice, go_to, page, page_that_reloads, pager, segment, size, titled, when,
-        word,
+        Words, amount, badge, choice, exact, go_to, page, page_that_reloads, pager, parsed, segment, size,
+        titled, when, word,
     };
     pub(super) use crate::failure::{Failure, Result, within};
     pub(super) use crate::state::App;
@@ -52,6 +55,35 @@ pub(crate) type Words = BTreeMap<String, String>;
 /// A word of a query, or an empty text.
 pub(crate) fn word<'a>(query: &'a Words, name: &str) -> &'a str {
     query.get(name).map_or("", |word| word.trim())
+}
+
+/// A word of a query as a value of this type, or nothing. Another word is not passed over: the page would
+/// show something else than its address says.
+pub(crate) fn parsed<T: FromStr>(query: &Words, name: &str) -> Result<Option<T>> {
+    let word = word(query, name);
+    if word.is_empty() {
+        return Ok(None);
+    }
+    let unknown = || Failure::not_found(&format!("The address has an unknown value: {name}={word}."));
+    word.parse().map(Some).map_err(|_| unknown())
+}
+
+/// Whether a character turns the direction of the text around it.
+fn is_direction(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// HTML without characters that could disguise foreign text: the command replaces the same ones. All that a
+/// browser gets as HTML comes through here.
+pub(crate) fn printable(html: &str) -> String {
+    let is_harmful = |c: char| is_direction(c) || (c.is_control() && !matches!(c, '\n' | '\r' | '\t'));
+    html.replace(is_harmful, "\u{fffd}")
+}
+
+/// A value that a form sends back exactly: marks of direction, which some languages need, are references.
+pub(crate) fn exact(text: &str) -> Markup {
+    let reference = |c: char| if is_direction(c) { format!("&#{};", u32::from(c)) } else { c.to_string() };
+    PreEscaped(html! { (text) }.into_string().chars().map(reference).collect())
 }
 
 /// A whole page, below this entry of the navigation.
@@ -87,7 +119,7 @@ pub(crate) fn page_that_reloads(title: &str, section: &str, seconds: Option<u32>
             }
         }
     };
-    page.into_response()
+    PreEscaped(printable(&page.into_string())).into_response()
 }
 
 /// Leads on to a page of this kind.
@@ -95,12 +127,19 @@ pub(crate) fn go_to(kind: &str, id: impl Display) -> Response {
     Redirect::to(&format!("/{kind}/{}", segment(&id.to_string()))).into_response()
 }
 
-/// A list to choose one word of, or none.
-pub(crate) fn choice<'a>(name: &str, any: &str, words: impl Iterator<Item = &'a str>, now: &str) -> Markup {
+/// A list to choose one word of, or none. Also shows the present word when it is another one.
+pub(crate) fn choice<'a>(
+    name: &str,
+    any: &str,
+    words: impl Iterator<Item = &'a str> + Clone,
+    now: &str,
+) -> Markup {
+    let is_other = !now.is_empty() && words.clone().all(|word| word != now);
     html! {
         select name=(name) aria-label=(titled(name)) {
             option value="" { (any) }
             @for word in words { option value=(word) selected[word == now] { (titled(word)) } }
+            @if is_other { option value=(exact(now)) selected { (titled(now)) } }
         }
     }
 }
@@ -167,7 +206,7 @@ pub(crate) fn badge(status: Option<&TaskStatus>) -> Markup {
 mod tests {
     use inferstore::Timestamp;
 
-    use super::{pager, when};
+    use super::{exact, pager, printable, when};
 
     #[test]
     fn every_page_of_a_long_list_can_be_reached() {
@@ -186,6 +225,13 @@ mod tests {
         assert!(page_51.contains("?page=51\" aria-current=\"page\">51"), "{page_51}");
         assert!(!links(1).contains("Previous") && !links(120).contains("Next"));
         assert!(links(500).contains("?page=120\">Previous"), "{}", links(500));
+    }
+
+    #[test]
+    fn foreign_text_cannot_disguise_itself_and_a_form_keeps_its_values() {
+        assert_eq!(printable("a\u{1b}[2Jb\n\tc\u{202e}d\u{9b}e"), "a\u{fffd}[2Jb\n\tc\u{fffd}d\u{fffd}e");
+        let value = exact("<\u{200f}b>\u{1b}").into_string();
+        assert_eq!(printable(&value), "&lt;&#8207;b&gt;\u{fffd}");
     }
 
     #[test]

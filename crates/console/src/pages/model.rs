@@ -163,7 +163,7 @@ fn field(app: &App, name: &str, descriptor: &Descriptor, form: &Form) -> Markup 
                 div.options {
                     @for (index, option) in samples.iter().enumerate() {
                         label {
-                            input type="radio" name=(id) id=[(index == 0).then_some(&id)] value=(option)
+                            input type="radio" name=(id) id=[(index == 0).then_some(&id)] value=(exact(option))
                                 checked[*option == given.unwrap_or(begin)] aria-describedby=(help);
                             span { (titled(option)) }
                         }
@@ -178,7 +178,7 @@ fn field(app: &App, name: &str, descriptor: &Descriptor, form: &Form) -> Markup 
                 (label)
                 textarea id=(id) name=(id) rows="3" placeholder=[samples.first()] aria-describedby=(help) {
                     // A browser drops a line break behind the tag.
-                    "\n" (given.unwrap_or_default())
+                    "\n" (exact(given.unwrap_or_default()))
                 }
             }
         }
@@ -199,7 +199,7 @@ fn number(id: &str, value: &str, descriptor: &Descriptor) -> Markup {
                     aria-label={ "Slider of " (id.trim_start_matches("in.")) } hidden;
             }
             // `type="number"` would send an empty text for what is no number, and the default would run.
-            input type="text" inputmode="decimal" id=(id) name=(id) value=(value)
+            input type="text" inputmode="decimal" id=(id) name=(id) value=(exact(value))
                 aria-describedby={ (id) ".help" };
         }
     }
@@ -234,7 +234,7 @@ fn file(app: &App, name: &str, descriptor: &Descriptor, form: &Form) -> Markup {
             }
             details open[!url.is_empty()] {
                 summary { "or give the URL of a file" }
-                input type="url" name={ "url." (name) } value=(url) placeholder="https://…"
+                input type="url" name={ "url." (name) } value=(exact(url)) placeholder="https://…"
                     aria-label={ "URL of " (titled(name)) };
             }
         }
@@ -264,8 +264,8 @@ pub(crate) async fn run(app: &App, id: &str, request: Request) -> Result<Respons
             new.files = names.collect();
             new.inputs.extend(new.files.keys().map(|name| (name.clone(), Value::from("FILE_URL"))));
             if let Some(nonce) = form.more.get("form") {
-                let sizes: Vec<_> = form.files.iter().map(|(_, kept)| kept.size).collect();
-                new.form = app.hasher.hash_one((id, nonce, &form.values, &new.files, sizes));
+                let digests: Vec<_> = form.files.iter().map(|(_, kept)| kept.digest).collect();
+                new.form = app.hasher.hash_one((id, nonce, &form.values, &new.files, digests));
             }
             let run = app.runs.start(new, form.files, || run.events());
             return Ok(go_to("runs", run.id));

@@ -6,6 +6,7 @@ use axum::response::Redirect;
 use inferstore::types::{MimeCategory, StorageFile, UploadFolder};
 use inferstore::{File, FileQuery};
 
+use crate::failure::named;
 use crate::files::name_of;
 use crate::form::Form;
 use crate::shown::{is_picture, media, save};
@@ -22,13 +23,18 @@ fn place(folder: &str, number: u64, kind: Option<MimeCategory>) -> String {
 }
 
 /// The page and the kind of files that a request names.
-fn chosen(query: &Words) -> (u64, Option<MimeCategory>) {
-    let number: u64 = word(query, "page").parse().unwrap_or(1);
-    (number.max(1), word(query, "kind").parse().ok())
+fn chosen(query: &Words) -> Result<(u64, Option<MimeCategory>)> {
+    Ok((parsed::<u64>(query, "page")?.unwrap_or(1).max(1), parsed(query, "kind")?))
+}
+
+/// Fails for a folder that the console has no page for.
+pub(crate) fn check_folder(folder: &str) -> Result<()> {
+    let known = folder.parse::<UploadFolder>();
+    known.map(drop).map_err(|_| Failure::not_found("The storage has no folder of this name."))
 }
 
 pub(crate) async fn list(app: &App, folder: &str, query: &Words) -> Result<Response> {
-    let (number, kind) = chosen(query);
+    let (number, kind) = chosen(query)?;
     let mut asked = FileQuery::default();
     (asked.category, asked.page_size) = (kind, Some(PAGE));
     let (files, statistics) = within(async {
@@ -104,7 +110,7 @@ pub(crate) async fn upload(app: &App, folder: &str, request: Request) -> Result<
         let file = File::path(&**kept.path).named(&kept.name);
         match app.client.folder(folder).upload(file).await {
             Ok(_) => stored.push(kept.name.as_str()),
-            Err(error) => failed.push((kept.name.as_str(), Failure::from(error))),
+            Err(error) => failed.push((kept.name.as_str(), Failure::from(named(error, &kept.name)))),
         }
     }
     app.forget_downloads();
@@ -125,7 +131,7 @@ pub(crate) async fn upload(app: &App, folder: &str, request: Request) -> Result<
 
 /// Asks before a file is deleted.
 pub(crate) fn confirm(app: &App, folder: &str, query: &Words) -> Result<Response> {
-    let (number, kind) = chosen(query);
+    let (number, kind) = chosen(query)?;
     let id = word(query, "file");
     let url = app.linked(id)?;
     let body = html! {
@@ -146,11 +152,11 @@ pub(crate) fn confirm(app: &App, folder: &str, query: &Words) -> Result<Response
 pub(crate) async fn delete(app: &App, folder: &str, request: Request) -> Result<Response> {
     let words = axum::Form::<Words>::from_request(request, app).await;
     let words = words.map_or_else(|_| Words::new(), |axum::Form(words)| words);
+    let (number, kind) = chosen(&words)?;
     let url = app.linked(word(&words, "file"))?;
     let deleted = within(app.client.storage().delete(url)).await;
     // Also when the response was lost.
     app.forget_downloads();
     deleted?;
-    let (number, kind) = chosen(&words);
     Ok(Redirect::to(&place(folder, number, kind)).into_response())
 }

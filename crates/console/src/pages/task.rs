@@ -47,7 +47,7 @@ pub(crate) async fn history(
 pub(crate) async fn list(app: &App, query: &Words) -> Result<Response> {
     let [model, status] = ["model", "status"].map(|name| word(query, name));
     // The history is oldest first: new tasks do not move a place in it.
-    let before = word(query, "before").parse().ok();
+    let before = parsed(query, "before")?;
     let matches = |record: &TaskRecord| {
         (status.is_empty() || record.status.as_ref().is_some_and(|own| own.as_str() == status))
             && (model.is_empty() || record.model_id.as_deref() == Some(model))
@@ -56,7 +56,7 @@ pub(crate) async fn list(app: &App, query: &Words) -> Result<Response> {
     let body = html! {
         div.heading { h1 { "Tasks" } p.muted { "The history of the account, newest first." } }
         form.bar method="get" action="/tasks" {
-            label.grow { span.hidden { "Model" } input type="search" name="model" value=(model) placeholder="Identifier of a model"; }
+            label.grow { span.hidden { "Model" } input type="search" name="model" value=(exact(model)) placeholder="Identifier of a model"; }
             (choice("status", "Any status", TaskStatus::KNOWN.iter().map(TaskStatus::as_str), status))
             button type="submit" { "Filter" }
         }
@@ -82,7 +82,7 @@ pub(crate) async fn list(app: &App, query: &Words) -> Result<Response> {
             }
         }
         @if read_to > 0 {
-            p { a.button href={ "/tasks?status=" (status) "&model=" (segment(model)) "&before=" (read_to) } { "Older tasks" } }
+            p { a.button href={ "/tasks?status=" (segment(status)) "&model=" (segment(model)) "&before=" (read_to) } { "Older tasks" } }
         }
     };
     Ok(page("Tasks", "/tasks", body))

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use inferstore::types::TaskDetail;
 use inferstore_api::operations;
-use inferstore_service::{Fault, ModelSpec, Scope, Script};
+use inferstore_service::{Fault, Operation, Script};
 use reqwest::StatusCode;
 use serde_json::json;
 
-use crate::support::{Form, Seen, Site, picture};
+use crate::support::{Form, Seen, Site, TEMPORARY, picture, publish};
 
 /// The identifier of the file that the page has kept for this input.
 fn kept(page: &Seen, name: &str) -> String {
@@ -148,14 +148,8 @@ async fn a_mistyped_number_is_refused_and_stays_in_the_form() {
 #[tokio::test]
 async fn a_text_keeps_its_lines_when_it_is_run_again() {
     let site = Site::start().await;
-    let text = json!({"text": {"type": "string", "required": true, "position": 0}});
-    let spec = json!({
-        "id": "echo", "name": "echo", "description": "", "price": "0", "visibility": "public",
-        "input_format": text, "output_format": text
-    });
-    let spec = ModelSpec::from_json(&spec.to_string()).expect("the model is well-formed");
-    site.service.add_account("ada", Scope::Personal).await.expect("the name is free");
-    site.service.publish_model("ada", spec).await.expect("the model can be published");
+    let text = json!({"type": "string", "required": true, "position": 0});
+    publish(&site, "echo", "", &text, &text).await;
     let visitor = site.open().await;
     // A browser writes every end of a line as two characters.
     visitor.run("echo", Form::new().text("in.text", "\r\none\r\ntwo")).await;
@@ -177,6 +171,34 @@ async fn a_form_that_is_sent_twice_starts_one_run() {
     assert_eq!(first, second);
     let other = visitor.run("color-extraction", form().text("form", "twice")).await;
     assert_ne!(first, other);
+    // The file was changed between two clicks, but not its name and size.
+    let mut changed = picture();
+    let end = changed.len() - 1;
+    changed[end] ^= 1;
+    let form = Form::new().text("form", "once").file("in.input", "a.png", &changed);
+    assert_ne!(visitor.run("color-extraction", form).await, first);
+}
+
+#[tokio::test]
+async fn a_file_that_fails_has_the_name_that_the_user_gave_it() {
+    let site = Site::start().await;
+    let visitor = site.open().await;
+    for (name, bytes, reason) in
+        [("empty.png", &b""[..], "it is empty"), ("notes.txt", b"text", "got a file of type text/plain")]
+    {
+        let page = visitor.post("/models/color-extraction", Form::new().file("in.input", name, bytes)).await;
+        assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY, "{name}");
+        page.says(reason).says(name);
+        assert!(!page.body.contains(TEMPORARY), "{}", page.body);
+    }
+    let controls = site.service.controls().expect("controls");
+    for upload in [Operation::PUT_OBJECT, Operation::POST_OBJECT] {
+        controls.add_fault(Fault::status(400).on(upload)).expect("a fault");
+    }
+    let run = visitor.run("color-extraction", Form::new().file("in.input", "a.png", &picture())).await;
+    let page = visitor.result(&run).await;
+    page.says("input: a.png: ");
+    assert!(!page.body.contains(TEMPORARY), "{}", page.body);
 }
 
 #[tokio::test]
@@ -186,7 +208,7 @@ async fn a_price_that_has_risen_since_it_was_shown_stops_the_run() {
     let form = Form::new().text("max_cost", "0.01").file("in.input", "a.png", &picture());
     let page = visitor.post("/models/color-extraction", form).await;
     assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
-    page.says("The price has changed").says("0.05");
+    page.says("The price has changed").says("0.05").says("run it again at the price that the page");
     assert_eq!(site.service.controls().expect("controls").seen(operations::CREATE_TASK), 0);
 }
 

@@ -10,7 +10,7 @@ use inferstore_service::{Fault, Script};
 use reqwest::StatusCode;
 use serde_json::json;
 
-use crate::support::{ANYWHERE, Form, Seen, Site, Visitor, picture};
+use crate::support::{ANYWHERE, Form, Seen, Site, TEMPORARY, Visitor, picture, publish};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_page_is_small_and_quick() {
@@ -160,11 +160,59 @@ async fn an_upload_that_fails_in_part_says_what_is_stored() {
     let visitor = site.open().await;
     let form = Form::new().file("files", "a.txt", b"text").file("files", "empty.txt", b"");
     let page = visitor.post("/files/covers", form.file("files", "c.txt", b"text")).await;
-    assert!(!page.status.is_success() && !page.status.is_redirection(), "{}", page.status);
     let (failed, stored) = page.body.split_once("<h2>Stored</h2>").expect("both lists");
-    assert!(failed.contains("<h3>empty.txt</h3>") && failed.contains("it is empty"), "{failed}");
+    assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(failed.contains("<h3>empty.txt</h3>") && failed.contains("empty.txt: it is empty"), "{failed}");
+    assert!(!page.body.contains(TEMPORARY), "{}", page.body);
     assert!(stored.contains("a.txt") && stored.contains("c.txt"), "{stored}");
     visitor.get("/files/covers").await.says("2 stored");
+}
+
+#[tokio::test]
+async fn an_address_or_a_form_that_no_page_has_is_refused_with_a_reason() {
+    let site = Site::start().await;
+    let visitor = site.open().await;
+    for path in ["/?sort=nope", "/?filter=nope", "/?page=x", "/files/nope", "/files/covers?kind=nope"] {
+        assert_eq!(visitor.get(path).await.status, StatusCode::NOT_FOUND, "{path}");
+    }
+    let form = Form::new().file("files", "a.txt", b"text");
+    assert_eq!(visitor.post("/files/nope", form).await.status, StatusCode::NOT_FOUND);
+    // A service may have statuses that the console does not know.
+    let page = visitor.get("/tasks?status=foo").await;
+    page.says("No task").says("<option value=\"foo\" selected>Foo</option>");
+    let request = visitor.request(reqwest::Method::POST, "/files/covers").header("origin", &visitor.origin);
+    let request = request.header("content-type", "application/x-www-form-urlencoded").body("files=a");
+    let page = crate::support::seen(request).await;
+    assert_eq!(page.status, StatusCode::BAD_REQUEST);
+    page.says("not sent as multipart/form-data").says("What to try: open the page again");
+}
+
+#[tokio::test]
+async fn text_of_others_cannot_disguise_itself() {
+    let site = Site::start().await;
+    let text = json!({"type": "string", "required": true, "position": 0});
+    publish(&site, "evil", "one\u{1b}[2Jtwo\u{202e}eerht", &text, &text).await;
+    let visitor = site.open().await;
+    for path in ["/", "/models/evil"] {
+        let page = visitor.get(path).await;
+        page.says("one\u{fffd}[2Jtwo\u{fffd}eerht");
+        assert!(!page.body.contains(['\u{1b}', '\u{202e}']), "{path}: {:?}", page.body);
+    }
+}
+
+#[tokio::test]
+async fn a_declared_text_that_begins_like_a_url_is_shown_as_text() {
+    let site = Site::start().await;
+    let text = json!({"type": "string", "required": true, "position": 0});
+    publish(&site, "echo", "", &text, &text).await;
+    let said = "https://files.example/a.png is where it was";
+    let controls = site.service.controls().expect("controls");
+    controls.let_model("echo", Script::succeed(json!({ "text": said }))).await.expect("a script");
+    let visitor = site.open().await;
+    let run = visitor.run("echo", Form::new().text("in.text", "where?")).await;
+    let page = visitor.result(&run).await;
+    page.says(&format!("<p class=\"text\">{said}</p>"));
+    assert!(!page.body.contains("not shown here"), "{}", page.body);
 }
 
 #[tokio::test]

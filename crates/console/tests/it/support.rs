@@ -5,11 +5,15 @@ use std::time::Duration;
 
 use inferstore::Client;
 use inferstore_console::{Console, LOCAL_POLL};
-use inferstore_service::{Config, Service};
+use inferstore_service::{Config, ModelSpec, Scope, Service};
 use reqwest::{RequestBuilder, StatusCode};
+use serde_json::{Value, json};
 
 /// Any free port of this machine.
 pub(crate) const ANYWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// In the path of every file of a console.
+pub(crate) const TEMPORARY: &str = "inferstore-console-";
 
 /// A service with a console.
 pub(crate) struct Site {
@@ -35,6 +39,17 @@ impl Site {
     pub(crate) async fn open(&self) -> Visitor {
         Visitor::open(&self.console).await
     }
+}
+
+/// Publishes a free model of another account, which takes and returns one `text` of this kind.
+pub(crate) async fn publish(site: &Site, id: &str, description: &str, input: &Value, output: &Value) {
+    let spec = json!({
+        "id": id, "name": id, "description": description, "price": "0", "visibility": "public",
+        "input_format": {"text": input}, "output_format": {"text": output}
+    });
+    let spec = ModelSpec::from_json(&spec.to_string()).expect("the model is well-formed");
+    site.service.add_account("ada", Scope::Personal).await.expect("the name is free");
+    site.service.publish_model("ada", spec).await.expect("the model can be published");
 }
 
 /// A browser that was admitted.
