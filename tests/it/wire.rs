@@ -2,6 +2,7 @@
 //! operation.
 
 use inferstore_api::{ApiKey, Client, Error, ResponseValue, types};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::document::{members, operations};
@@ -116,6 +117,18 @@ fn every_operation_of_the_document_has_its_snapshot_here() {
         .filter(|id| !source.contains(&format!("\"{id}\", async")))
         .collect();
     assert!(missing.is_empty(), "no snapshot of {missing:?}");
+}
+
+#[tokio::test]
+async fn a_request_to_any_path_stays_below_the_base_url_with_its_key() {
+    let server = Recorder::answering_json(&json!({"status": "success"})).await;
+    for outside in ["/..", "/../..", "/%2E%2e/v2/x", "/x/../../v1x", "/..\\x"] {
+        let refused = client(&server).send::<Value>(Method::GET, outside, None).await;
+        assert!(matches!(refused, Err(Error::InvalidRequest(_))), "{outside}: {refused:?}");
+    }
+    assert_eq!(server.requests(), Vec::<String>::new());
+    client(&server).send::<Value>(Method::GET, "/x/../y?z=/..", None).await.expect("it stays below");
+    assert!(server.requests()[0].starts_with("GET /api/v1/y?z=/.. HTTP/1.1\n"), "{:?}", server.requests());
 }
 
 #[tokio::test]

@@ -145,7 +145,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidRequest`] when the path does not begin with a slash, and those of every method.
+    /// [`Error::InvalidRequest`] when the path does not begin with a slash or leaves the base URL, and those
+    /// of every method.
     pub async fn send<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -156,6 +157,11 @@ impl Client {
             return Err(Error::InvalidRequest(format!("the path {path:?} does not begin with a slash")));
         }
         let mut request = self.client.request(method, format!("{}{path}", self.baseurl)).build()?;
+        // A URL resolves "..", however it is written: the API key stays below the base URL.
+        let root = Url::parse(&format!("{}/", self.baseurl)).ok();
+        if !root.is_some_and(|root| request.url().path().starts_with(root.path())) {
+            return Err(Error::InvalidRequest(format!("the path {path:?} leaves the base URL")));
+        }
         request.headers_mut().insert(header::ACCEPT, JSON);
         if let Some(body) = body {
             request.headers_mut().insert(header::CONTENT_TYPE, JSON);

@@ -42,10 +42,12 @@ impl Recorder {
         format!("http://{}", self.address)
     }
 
-    /// The requests so far, with the port, which differs from run to run, written as `PORT`.
+    /// The requests so far, with the port of the address, which differs from run to run, written as `PORT`.
     pub(crate) fn requests(&self) -> Vec<String> {
         let requests = self.requests.lock().expect("no thread panicked while it recorded");
-        requests.iter().map(|request| request.replace(&self.address.port().to_string(), "PORT")).collect()
+        let host = self.address.to_string();
+        let masked = format!("{}:PORT", self.address.ip());
+        requests.iter().map(|request| request.replace(&host, &masked)).collect()
     }
 }
 
