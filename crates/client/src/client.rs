@@ -129,7 +129,9 @@ impl Client {
     ///
     /// A run that was read back from a journal may have been sent just before the crash, so its task is created
     /// only when [`ClientBuilder::create_settle_time`] has passed since it was deserialized: until then it is
-    /// looked for. Read all runs of a journal at its start, so that this time passes for them together.
+    /// looked for. Read all runs of a journal at its start, so that this time passes for them together. Continue a
+    /// journal within the time for which the service keeps ended tasks (`--task-retention`): a task that was deleted
+    /// meanwhile is not found, and the run is created and billed again.
     ///
     /// Dropping the future may leave a task; call it again to find it.
     ///
@@ -147,7 +149,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] when the path does not begin with a slash, and those of every call.
+    /// [`Error::InvalidArgument`] when the path does not begin with a slash or leaves the base URL, and those
+    /// of every call.
     pub fn request(
         &self,
         method: Method,

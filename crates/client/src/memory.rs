@@ -448,6 +448,25 @@ mod tests {
         assert_eq!(lock(&own.tasks).creates.len(), 1, "the last one");
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_gate_that_is_in_use_is_that_of_every_later_create_of_its_key() {
+        let own = own_tasks();
+        let gate = own.gate(&key("m", 1));
+        own.start_create(key("m", 2)).settle();
+        assert!(Arc::ptr_eq(&gate, &own.gate(&key("m", 1))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_create_of_unknown_outcome_may_appear_in_the_history_for_the_settle_time() {
+        let own = own_tasks();
+        drop(own.start_create(key("m", 1)));
+        tokio::time::advance(Duration::from_secs(20)).await;
+        assert_eq!(own.doubt_left(&key("m", 1)), Duration::from_secs(40));
+        assert_eq!(own.doubt_left(&key("m", 2)), Duration::ZERO);
+        tokio::time::advance(SETTLE_TIME).await;
+        assert_eq!(own.doubt_left(&key("m", 1)), Duration::ZERO);
+    }
+
     #[test]
     fn fingerprints_have_a_key_that_no_one_knows() {
         assert_ne!(hasher().finish(), SipHasher13::new().finish());

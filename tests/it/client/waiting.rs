@@ -165,6 +165,7 @@ async fn the_outcome_of_the_cancel_is_reported_at_the_deadline() {
     for (reply, expected) in [
         (None, TaskDisposition::Canceled),
         (Some(Reply::failure(409, "it is being computed")), TaskDisposition::StillRunning),
+        (Some(Reply::failure(401, "the key was revoked")), TaskDisposition::StillRunning),
         (Some(Reply::Late(Duration::from_mins(10))), TaskDisposition::CancelUnknown),
     ] {
         let scripted = Scripted::new();

@@ -78,16 +78,17 @@ pub(crate) fn check(
             }
             continue;
         };
-        match fit(name, descriptor, input) {
-            Ok(None) => {}
-            Ok(Some(value)) => {
+        let fitted = match input {
+            // Its value is known once it is uploaded.
+            Input::File(file) => fit_file(name, descriptor, file.mime.as_deref()),
+            Input::Value(value) => fit_value(name, descriptor, value).map(|value| {
                 if let Some(warning) = step_warning(descriptor, &value) {
                     checked.warn(name, &warning);
                 }
                 checked.values.insert((*name).clone(), value);
-            }
-            Err(violation) => violations.push(violation),
-        }
+            }),
+        };
+        violations.extend(fitted.err());
     }
     let names: Vec<&str> = parameters.iter().map(|(name, _)| name.as_str()).collect();
     let is_sent = |input: &Input| declared.is_empty() || is_given(input);
@@ -123,14 +124,6 @@ fn undeclared_name(name: &str, names: &[&str]) -> Violation {
     };
     let problem = format!("the model declares no such parameter, {explanation}");
     violation(name, ViolationKind::Undeclared, &problem)
-}
-
-/// The value as it is sent. That of a file is known once it is uploaded.
-fn fit(name: &str, descriptor: &Descriptor, input: &Input) -> Result<Option<Value>, Violation> {
-    match input {
-        Input::Value(value) => fit_value(name, descriptor, value).map(Some),
-        Input::File(file) => fit_file(name, descriptor, file.mime.as_deref()).map(|()| None),
-    }
 }
 
 fn fit_file(name: &str, descriptor: &Descriptor, mime: Option<&str>) -> Result<(), Violation> {

@@ -216,21 +216,15 @@ impl Create {
     }
 
     /// The error of a create, with what it does not know: whether an attempt before the last one created a task.
-    fn ended(&self, error: Error, is_in_doubt: bool) -> Error {
-        match error {
-            Error::Unauthorized(context)
-            | Error::Api(context)
-            | Error::Transport(context)
-            | Error::Decode(context)
-                if is_in_doubt =>
-            {
-                self.unknown(*context, Vec::new(), true)
-            }
-            Error::Transport(_) if self.deadline.is_over() => {
-                self.deadline.reached(DeadlineReached { source: Some(Box::new(error)), ..Default::default() })
-            }
-            error => error,
+    fn ended(&self, mut error: Error, is_in_doubt: bool) -> Error {
+        if is_in_doubt && let Some(context) = error.context_mut() {
+            return self.unknown(std::mem::take(context), Vec::new(), true);
         }
+        if matches!(error, Error::Transport(_)) && self.deadline.is_over() {
+            let source = Some(Box::new(error));
+            return self.deadline.reached(DeadlineReached { source, ..DeadlineReached::default() });
+        }
+        error
     }
 
     /// Adopts the oldest matching task that this client does not know yet. Returns `None` once no create that was
@@ -386,7 +380,11 @@ impl Create {
                 found.is_complete &= inputs.is_some();
                 if inputs == Some(self.key.1) {
                     let is_earlier = is_before(&record, expected);
-                    if is_earlier { &mut found.earlier } else { &mut found.matches }.push(record.task_id);
+                    let found = if is_earlier { &mut found.earlier } else { &mut found.matches };
+                    // A page shows a task again when older ones were deleted since the last one was read.
+                    if !found.contains(&record.task_id) {
+                        found.push(record.task_id);
+                    }
                 }
             }
             if is_last {

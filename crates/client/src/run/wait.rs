@@ -542,9 +542,9 @@ fn ended(task: TaskDetail, core: &Arc<Core>) -> Result<Outcome> {
 /// was refused: perhaps it had ended.
 async fn cancel(task: &Task, deadline: Deadline) -> (TaskDisposition, Option<TaskDetail>) {
     let end = Deadline { at: deadline.at.and_then(|at| at.checked_add(CANCEL_GRACE)), ..deadline };
-    let mut canceled = end.timeout(task.cancel_until(end)).await;
+    let mut canceled = task.cancel_until(end).await;
     // A limit of requests says nothing about the task.
-    while let Some(Err(error)) = &canceled
+    while let Err(error) = &canceled
         && error.status() == Some(429)
     {
         let delay = error.retry_after().unwrap_or_default().max(CANCEL_BACKOFF);
@@ -552,15 +552,14 @@ async fn cancel(task: &Task, deadline: Deadline) -> (TaskDisposition, Option<Tas
             break;
         }
         tokio::time::sleep(delay).await;
-        canceled = end.timeout(task.cancel_until(end)).await;
+        canceled = task.cancel_until(end).await;
     }
     match canceled {
-        Some(Ok(())) => (TaskDisposition::Canceled, None),
-        // A gateway that gave up says nothing about the service behind it.
-        Some(Err(Error::Api(context))) if !context.is_ambiguous() => {
-            let read = end.timeout(task.get_until(end)).await;
-            (TaskDisposition::StillRunning, read.and_then(Result::ok))
+        Ok(()) => (TaskDisposition::Canceled, None),
+        Err(error) if error.is_permanent() || error.status() == Some(429) => {
+            (TaskDisposition::StillRunning, task.get_until(end).await.ok())
         }
-        _ => (TaskDisposition::CancelUnknown, None),
+        // A gateway that gave up says nothing about the service behind it.
+        Err(_) => (TaskDisposition::CancelUnknown, None),
     }
 }

@@ -306,10 +306,7 @@ impl Error {
     pub(crate) fn is_permanent(&self) -> bool {
         match self {
             Self::Unauthorized(_) => true,
-            Self::Api(context) => {
-                let is_temporary = matches!(context.status, Some(408 | 429));
-                matches!(context.status, Some(400..=499)) && !is_temporary
-            }
+            Self::Api(context) => matches!(context.status, Some(400..=407 | 409..=428 | 430..=499)),
             _ => false,
         }
     }

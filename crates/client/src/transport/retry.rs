@@ -2,11 +2,12 @@
 //! request is sent again.
 
 use std::error::Error as _;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
 
 use inferstore_api::Safety;
 use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
-use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
@@ -85,30 +86,28 @@ pub(crate) fn may_retry(safety: Safety, retry_on_rejection: bool, error: &Error)
 #[derive(Debug)]
 pub(crate) struct Retries {
     pub(crate) policy: Retry,
-    /// In permits of which a retry costs two and a success earns one.
-    budget: Semaphore,
-    full: usize,
+    /// In halves of a retry: a success earns one.
+    budget: AtomicU32,
+    full: u32,
 }
 
 const RETRY_COST: u32 = 2;
 
 impl Retries {
     pub(crate) fn new(policy: Retry) -> Self {
-        let full = policy.budget as usize;
-        let full = full.saturating_mul(RETRY_COST as usize).min(Semaphore::MAX_PERMITS);
-        Self { policy, budget: Semaphore::new(full), full }
+        let full = policy.budget.saturating_mul(RETRY_COST);
+        Self { policy, budget: AtomicU32::new(full), full }
     }
 
     /// Earns back a part of the budget.
     pub(crate) fn succeeded(&self) {
-        if self.budget.available_permits() < self.full {
-            self.budget.add_permits(1);
-        }
+        let earned = |left| (left < self.full).then_some(left + 1);
+        let _ = self.budget.fetch_update(Relaxed, Relaxed, earned);
     }
 
     /// Takes one retry from the budget, if one is left.
     pub(crate) fn take(&self) -> bool {
-        self.budget.try_acquire_many(RETRY_COST).map(SemaphorePermit::forget).is_ok()
+        self.budget.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(RETRY_COST)).is_ok()
     }
 
     /// Counts the attempts of one operation.

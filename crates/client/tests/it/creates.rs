@@ -11,7 +11,7 @@ use inferstore::middleware::{BoxFuture, Middleware, Next};
 use inferstore::reqwest::{self, Method, Request, Response, header::DATE};
 use inferstore::testing::ScriptedService;
 use inferstore::{Client, Error, File, Inputs, PreparedRun, Run, RunEvent};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::count;
 
@@ -88,6 +88,27 @@ async fn a_lost_create_that_may_be_one_of_several_tasks_is_not_sent_again() {
     let error = run(&client).retry_create_if_absent_after(5 * SECOND).start().await.unwrap_err();
     let Error::OutcomeUnknown(unknown) = &error else { panic!("{error:?}") };
     assert_eq!((unknown.candidates.len(), service.created().len()), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_task_that_two_pages_of_the_history_show_is_one_task() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let client = service.client().unwrap();
+    let task = run(&service.client().unwrap()).start().await.unwrap();
+    let of_others = |number| json!({ "task_id": format!("task-of-others-{number}"), "model_id": "other" });
+    let lost = json!({ "task_id": task.id(), "model_id": "m" });
+    let page = |records: Vec<Value>| {
+        let data = json!({ "total": 250, "records": records });
+        service.responds("listTasks", 200, json!({ "status": "success", "message": "ok", "data": data }));
+    };
+    page((0..100).map(of_others).collect());
+    page([lost.clone()].into_iter().chain((151..250).map(of_others)).collect());
+    // Meanwhile the oldest task was deleted, so that all others moved up by one.
+    page((51..150).map(of_others).chain([lost]).collect());
+    service.responds("createTask", 502, "");
+    assert_eq!(run(&client).start().await.unwrap().id(), task.id());
+    assert_eq!(count(&service.requests(), "listTasks"), 3);
 }
 
 #[tokio::test(start_paused = true)]
