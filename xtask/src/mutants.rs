@@ -15,6 +15,9 @@ use inferstore_contract::tools::{absolute, cargo, must, need_subcommand};
 const MIN_CAUGHT: f64 = 95.0;
 const OUTPUT: &str = "target/mutants";
 
+/// For the tests of the whole, also on a busy machine: a mutant that times out counts as caught.
+const WHOLE_TIMEOUT: &str = "--timeout=600";
+
 /// Files that are no product.
 const NO_PRODUCT: [&str; 4] = ["**/tests.rs", "**/*_tests.rs", "**/tests/**", "**/conformance/**"];
 
@@ -84,8 +87,16 @@ impl Job {
         // What the tests of its package miss, those of the whole may catch: they take longer.
         if !outcomes.missed.is_empty() {
             self.skip_all_but(root, &outcomes.missed)?;
-            let tests =
-                ["--iterate", "--test-package=inferstore-tests", "--", "--test=it", self.product.tests()];
+            let tests = [
+                "--iterate",
+                "--test-package=inferstore-tests",
+                // cargo-mutants tries the package alone for its baseline, and takes the timeout from there.
+                "--baseline=skip",
+                WHOLE_TIMEOUT,
+                "--",
+                "--test=it",
+                self.product.tests(),
+            ];
             let again = self.outcomes(root, tests.map(str::to_owned).into_iter())?;
             outcomes.caught += again.caught;
             outcomes.missed = again.missed;

@@ -110,8 +110,9 @@ pub fn compare<D: Clone + Into<Tree>>(old: &D, new: &D) -> Changes {
 fn unchanged_targets(old: &Tree, new: &Tree) -> BTreeSet<String> {
     let all: BTreeSet<&str> = references(old).chain(references(new)).collect();
     let same = |reference| {
-        let target = old.pointer(reference)?;
-        new.pointer(reference).filter(|other| target.is_same_in_order(other)).map(|_| (reference, target))
+        // One that leads nowhere in both has not changed.
+        let [target, other] = [old, new].map(|document| document.pointer(reference).unwrap_or(NULL));
+        target.is_same_in_order(other).then_some((reference, target))
     };
     let mut unchanged: BTreeMap<&str, &Tree> = all.into_iter().filter_map(same).collect();
     loop {
@@ -288,6 +289,14 @@ mod properties {
             json!({"$ref": "#"}),
         ];
         proptest::collection::vec((any::<Index>(), select(odd.to_vec())), 1..4)
+    }
+
+    #[test]
+    fn a_reference_that_leads_nowhere_in_both_documents_is_no_difference() {
+        let mut document = document();
+        document["components"]["parameters"] = Value::Null;
+        document["components"]["schemas"]["BlendingMethod"] = json!({"$ref": "#"});
+        assert_eq!(compare(&document, &document).list, []);
     }
 
     proptest! {
