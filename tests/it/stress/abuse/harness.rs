@@ -69,15 +69,17 @@ impl Harness {
         let begun = Instant::now();
         let rounds = async {
             for _ in 0..rounds {
-                self.honest.get("/api-key/balance").await.data();
-                self.honest.post("/api-key/model/list", &json!({"search": "color"})).await.data();
-                let url = self.store("honest.txt", CONTENT.to_vec(), &self.honest).await.download_url;
-                let content = self.honest.http().get(&url).send().await.expect("an answer");
+                // A full service closes the connections that have been idle for a while.
+                let honest = self.honest.anew();
+                honest.get("/api-key/balance").await.data();
+                honest.post("/api-key/model/list", &json!({"search": "color"})).await.data();
+                let url = self.store("honest.txt", CONTENT.to_vec(), &honest).await.download_url;
+                let content = honest.http().get(&url).send().await.expect("an answer");
                 assert_eq!(content.bytes().await.expect("it arrives whole"), CONTENT);
                 let input = json!({ "input": url });
-                let task = self.honest.post("/api-key/model/color-extraction/task", &input).await;
+                let task = honest.post("/api-key/model/color-extraction/task", &input).await;
                 let task = task.data()["data"].as_str().expect("an identifier").to_owned();
-                self.honest.get(&format!("/api-key/task/{task}/detail")).await.data();
+                honest.get(&format!("/api-key/task/{task}/detail")).await.data();
             }
         };
         tokio::time::timeout(BACKSTOP, rounds).await.expect("honest clients are served all the time");

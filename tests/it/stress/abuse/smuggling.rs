@@ -11,7 +11,7 @@ fn answers(reply: Option<&Reply>) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_inside_another_is_never_carried_out() {
-    let harness = Harness::open(&[("client_timeout", 500)]).await;
+    let harness = Harness::open(&[("client_timeout", 2_000)]).await;
     let inner = "GET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n";
     let length = inner.len();
     let chunked = format!("{length:x}\r\n{inner}\r\n0\r\n\r\n");
@@ -64,21 +64,21 @@ async fn a_request_inside_another_is_never_carried_out() {
     for host in [&harness.api, &harness.storage, &harness.nodes, &harness.operations] {
         for (what, rest, most) in &shapes {
             let bytes = format!("POST /outer HTTP/1.1\r\nhost: x\r\n{rest}");
-            let is_plain = host == &harness.api && matches!(*what, "a body" | "chunks" | "no body");
-            let mut reply = raw::exchange(host, bytes.as_bytes(), true).await;
-            // On a machine with much to do the time for a request may be over before it is read.
-            let mut tries = 1;
-            while is_plain && answers(reply.as_ref()) < *most && tries < 10 {
-                reply = raw::exchange(host, bytes.as_bytes(), true).await;
-                tries += 1;
+            if host == &harness.api && matches!(*what, "a body" | "chunks" | "no body") {
+                // Good HTTP, and each request has its answer: else the counts below would hold of a listener that never
+                // responds. A last request closes the connection; a client that closed its side would count as gone.
+                let last = "GET /last HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+                let reply = raw::exchange(host, (bytes + last).as_bytes(), false).await.expect("answers");
+                assert_eq!(answers(Some(&reply)), most + 1, "{what}: {reply:?}");
+                assert_eq!(reply.text.contains("smuggled"), *most == 2, "{what}: {reply:?}");
+                continue;
             }
+            let reply = raw::exchange(host, bytes.as_bytes(), true).await;
             let count = answers(reply.as_ref());
             // A listener that refuses a request may close the connection before the next.
             assert!(count <= *most, "{what} at {host}: {count} answers: {reply:?}");
             let reported = reply.map(|reply| reply.text).unwrap_or_default();
             assert!(*most == 2 || !reported.contains("smuggled"), "{what} at {host}: {reported}");
-            // Otherwise the counts above would hold of a listener that never responds.
-            assert!(!is_plain || count == *most, "{what} at {host}: {count} answers");
         }
     }
     harness.serve_the_honest(1).await;

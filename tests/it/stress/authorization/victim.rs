@@ -93,16 +93,16 @@ impl Victim {
 impl Belongings {
     /// The same with made-up identifiers: they that were never given out.
     pub(super) fn made_up(&self, service: &Service) -> Self {
-        let task = || {
-            let hex = |digits: usize| (0..digits).map(|_| fastrand::digit(16)).collect::<String>();
-            format!("{}-{}-4{}-a{}-{}", hex(8), hex(4), hex(3), hex(3), hex(12))
-        };
+        let hex = |digits: usize| (0..digits).map(|_| fastrand::digit(16)).collect::<String>();
+        let task = || format!("{}-{}-4{}-a{}-{}", hex(8), hex(4), hex(3), hex(3), hex(12));
+        // As long as a real one, for messages show its beginning.
+        let bucket = format!("{}/files-ofnoone123456789", service.storage_url());
         Self {
             queued: task(),
             computing: task(),
             ended: task(),
             model: "private-and-unknown".to_owned(),
-            file: format!("{}/files-ofnoone123456789/documents/nothing.bmp", service.storage_url()),
+            file: format!("{bucket}/{}/documents/private%20plans.bmp", hex(32)),
             username: "no-such-account".to_owned(),
         }
     }
