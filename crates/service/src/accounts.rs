@@ -15,6 +15,9 @@ use crate::{Error, Result};
 /// The name of the account that publishes the official models, and that storage is paid to.
 pub(crate) const OPERATOR: &str = "inferstore";
 
+/// What the buckets of accounts begin with.
+pub(crate) const BUCKET_PREFIX: &str = "files-";
+
 /// Identifies an account inside the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct AccountId(pub(crate) i64);
@@ -170,7 +173,7 @@ impl NewAccount {
             scope,
             // No currency has an address of this form, so no payment can go to it.
             wallet_address: format!("local:{username}"),
-            bucket: format!("files-{}", random.word(16)?),
+            bucket: format!("{BUCKET_PREFIX}{}", random.word(16)?),
         })
     }
 }

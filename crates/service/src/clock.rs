@@ -13,6 +13,12 @@ use serde::{Serialize, Serializer};
 pub(crate) struct Moment(pub(crate) i64);
 
 impl Moment {
+    /// The last one that has a date.
+    #[cfg(feature = "controls")]
+    pub(crate) fn last() -> Self {
+        Self(Timestamp::MAX.as_millisecond())
+    }
+
     pub(crate) fn after(self, span: Duration) -> Self {
         Self(self.0.saturating_add(milliseconds(span)))
     }

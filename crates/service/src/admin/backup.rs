@@ -30,7 +30,8 @@ impl Admin {
     /// When the folder is not empty, is inside the data folder, or cannot be written.
     pub async fn backup(&self, folder: &Path) -> Result<Backup> {
         let doing = || format!("writing a backup to {}", folder.display());
-        if is_inside(folder, self.app.folder.path()) {
+        let is_inside = is_inside(folder, self.app.folder.path());
+        if is_inside.map_err(|cause| Error::new(doing(), cause))? {
             return Err(Error::new(
                 doing(),
                 "the folder is inside the data folder; choose one outside of it",
@@ -84,9 +85,10 @@ fn sync(folder: &Path) -> std::io::Result<()> {
 }
 
 /// Whether a folder, which may not exist yet, is the other one or below it.
-fn is_inside(folder: &Path, outer: &Path) -> bool {
+fn is_inside(folder: &Path, outer: &Path) -> std::io::Result<bool> {
+    let folder = std::path::absolute(folder)?;
     let existing = folder.ancestors().find_map(|ancestor| ancestor.canonicalize().ok());
-    existing.zip(outer.canonicalize().ok()).is_some_and(|(folder, outer)| folder.starts_with(outer))
+    Ok(existing.zip(outer.canonicalize().ok()).is_some_and(|(folder, outer)| folder.starts_with(outer)))
 }
 
 /// Creates the folder for its owner alone; false when there is something in it.
@@ -128,6 +130,16 @@ mod tests {
         fs::write(&blob, "a")?;
         assert_eq!(service.backup(copy.path()).await?, Backup { objects: 1, missing: 0 });
         service.shutdown().await;
+        Ok(())
+    }
+
+    #[test]
+    fn a_relative_path_is_inside_the_folder_that_it_begins_in() -> Outcome {
+        let current = std::env::current_dir()?;
+        for folder in ["not-there", "not-there/deeper", "."] {
+            assert!(is_inside(Path::new(folder), &current)?, "{folder}");
+        }
+        assert!(!is_inside(Path::new("../not-there"), &current)?);
         Ok(())
     }
 

@@ -64,10 +64,10 @@ pub struct AdminError {
 }
 
 impl AdminError {
-    /// Whether what the call names does not exist.
+    /// Whether the service refused the call: nothing was changed.
     #[must_use]
-    pub fn is_not_found(&self) -> bool {
-        self.status == Some(StatusCode::NOT_FOUND)
+    pub fn is_refused(&self) -> bool {
+        self.status.is_some_and(|status| status.is_client_error())
     }
 
     /// Whether the response was lost, or the service does not know the outcome: what was called may have been done.

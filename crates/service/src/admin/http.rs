@@ -18,7 +18,8 @@ use super::{Admin, Backup, TaskDetail, TaskFilter};
 use crate::Error;
 use crate::accounts::{Account, Scope};
 use crate::api::{
-    ApiJson, ApiPath, ApiQuery, DetailedFailure, Failure, Success, place, unknown_path, wrong_method,
+    ApiJson, ApiPath, ApiQuery, DetailedFailure, Failure, Success, page_size, place, unknown_path,
+    wrong_method,
 };
 use crate::catalog::{ModelChange, ModelSpec};
 use crate::ledger::{Audit, Credit};
@@ -138,6 +139,10 @@ async fn found(admin: &Admin, username: &str) -> Result<Account, DetailedFailure
 
 async fn members(admin: Admin, ApiPath(username): ApiPath) -> Done {
     let organization = found(&admin, &username).await?;
+    if organization.scope != Scope::Organization {
+        let message = format!("{username:?} is a person, and organizations have members");
+        return Err(Failure::unprocessable(message).into());
+    }
     let members = admin.app.database.memberships(organization.id, Scope::Organization).await?;
     let members: Vec<Value> = members.iter().map(|member| json!({ "member": member })).collect();
     Ok(Success::data(json!({ "members": members })))
@@ -188,15 +193,14 @@ const DEFAULT_PAGE: u32 = 100;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PageQuery {
-    limit: Option<u32>,
+    limit: Option<i64>,
     #[serde(default, deserialize_with = "place")]
     offset: Option<u64>,
 }
 
 async fn models(admin: Admin, ApiQuery(page): ApiQuery<PageQuery>) -> Done {
-    let offset = page.offset.unwrap_or_default();
-    let models =
-        admin.app.database.all_models(page.limit.unwrap_or(DEFAULT_PAGE).min(MAX_PAGE), offset).await?;
+    let limit = page_size("limit", page.limit, DEFAULT_PAGE, MAX_PAGE)?;
+    let models = admin.app.database.all_models(limit, page.offset.unwrap_or_default()).await?;
     Ok(Success::data(json!({ "models": models })))
 }
 
@@ -205,7 +209,7 @@ async fn models(admin: Admin, ApiQuery(page): ApiQuery<PageQuery>) -> Done {
 struct TaskQuery {
     account: Option<String>,
     status: Option<Status>,
-    limit: Option<u32>,
+    limit: Option<i64>,
     #[serde(default, deserialize_with = "place")]
     offset: Option<u64>,
 }
@@ -215,7 +219,7 @@ async fn tasks(admin: Admin, ApiQuery(query): ApiQuery<TaskQuery>) -> Done {
         Some(username) => Some(found(&admin, username).await?.id),
         None => None,
     };
-    let limit = query.limit.unwrap_or(DEFAULT_PAGE).min(MAX_PAGE);
+    let limit = page_size("limit", query.limit, DEFAULT_PAGE, MAX_PAGE)?;
     let offset = query.offset.unwrap_or_default();
     let filter = TaskFilter { account, status: query.status, limit, offset };
     let tasks = admin.app.database.all_tasks(filter).await?;

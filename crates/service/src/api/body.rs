@@ -77,10 +77,12 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for ApiJson<T> {
 }
 
 /// What serde expects, in words of Rust, and what a caller in any language calls it.
-const EXPECTED: [(&str, &str); 4] = [
+const EXPECTED: [(&str, &str); 6] = [
+    ("u16", "a whole number from 0 to 65535"),
     ("u32", "a whole number from 0"),
     ("u64", "a whole number from 0"),
     ("i64", "a whole number"),
+    ("f64", "a number"),
     ("a map", "an object"),
 ];
 
@@ -149,6 +151,13 @@ pub(crate) fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
+}
+
+/// Returns how many records a page has: what a caller sent, or the default.
+pub(crate) fn page_size(name: &str, sent: Option<i64>, default: u32, max: u32) -> Result<u32, Failure> {
+    let size = sent.map_or(Some(default), |sent| u32::try_from(sent).ok());
+    size.filter(|size| (1..=max).contains(size))
+        .ok_or_else(|| Failure::unprocessable(format!("{name} must lie between 1 and {max}")))
 }
 
 /// Reads a place in a list, which may be left out: a whole number from 0 in 64 bits with a sign, as the

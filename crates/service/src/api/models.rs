@@ -7,7 +7,7 @@ use axum::routing::{get, post};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{ApiJson, ApiPath, Caller, Done, Failure, Page, Success, place, present};
+use super::{ApiJson, ApiPath, Caller, Done, Failure, Page, Success, page_size, place, present};
 use crate::accounts::Account;
 use crate::catalog::{Filter, Model, ModelSummary, Published, Search, Sort, Visibility};
 use crate::ledger::{Money, as_number};
@@ -42,11 +42,7 @@ async fn list(
     Caller { app, account, .. }: Caller,
     ApiJson { value: body, .. }: ApiJson<ListRequest>,
 ) -> Done<Page<ModelSummary>> {
-    let limit = body.limit.unwrap_or(10);
-    let largest = app.config.limits.models_page;
-    if !(1..=largest).contains(&limit) {
-        return Err(Failure::unprocessable(format!("limit must lie between 1 and {largest}")));
-    }
+    let limit = page_size("limit", body.limit.map(i64::from), 10, app.config.limits.models_page)?;
     let search = Search {
         caller: account.id,
         text: body.search,

@@ -18,6 +18,22 @@ const MAX_MESSAGE: usize = 2_000;
 /// The largest number of characters of a path in a message.
 const MAX_PATH: usize = 200;
 
+/// The largest number of characters of an identifier in a message.
+const MAX_IDENTIFIER: usize = 80;
+
+/// The beginning of an identifier of any length, for a message.
+pub(crate) fn beginning(id: &str) -> String {
+    cut(id.to_owned(), MAX_IDENTIFIER)
+}
+
+fn cut(mut text: String, max: usize) -> String {
+    if let Some((end, _)) = text.char_indices().nth(max) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
 /// A success: the envelope around a payload, or without one.
 #[derive(Serialize)]
 pub(crate) struct Success<T> {
@@ -91,20 +107,14 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        let mut message = message.into();
         // A message may quote what was sent, which may be of any length.
-        if let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE) {
-            message.truncate(end);
-            message.push('…');
-        }
-        Self { status, message, retry_after: None }
+        Self { status, message: cut(message.into(), MAX_MESSAGE), retry_after: None }
     }
 
     /// There is no such thing, or the caller may not know of it.
     pub(crate) fn not_found(what: &str, id: &str) -> Self {
-        // An identifier of any length may have been sent; its beginning says enough.
-        let id: String = id.chars().take(80).collect();
-        Self::new(StatusCode::NOT_FOUND, format!("there is no {what} {id:?} that you may see"))
+        let message = format!("there is no {what} {:?} that you may see", beginning(id));
+        Self::new(StatusCode::NOT_FOUND, message)
     }
 
     /// The request was understood, and asks for something that cannot be.
@@ -216,7 +226,7 @@ pub(crate) fn unknown_path(hint: &'static str) -> impl Fn(Uri) -> Ready<Failure>
 fn shown(uri: &Uri) -> String {
     match uri.path() {
         "" => "an empty path".to_owned(),
-        path => path.chars().take(MAX_PATH).collect(),
+        path => cut(path.to_owned(), MAX_PATH),
     }
 }
 

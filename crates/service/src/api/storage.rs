@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::routing::{delete, get, post};
 use serde::{Deserialize, Serialize};
 
-use super::{ApiJson, ApiPath, ApiQuery, Caller, Done, Failure, Success, place, present};
+use super::{ApiJson, ApiPath, ApiQuery, Caller, Done, Failure, Success, beginning, page_size, present};
 use crate::accounts::{Account, Scope};
 use crate::lifecycle::app::App;
 use crate::object_storage::{FOLDERS, MAX_FILE, MAX_KEY, StoredFile, Target, TargetsOf, Usage};
@@ -91,8 +91,7 @@ async fn owner(app: &App, account: Account, org_username: Option<String>) -> Res
     let (Scope::Personal, Some(name)) = (account.scope, org_username) else { return Ok(account) };
     // The same words whether there is no such organization or the caller is no member of it.
     let refused = || {
-        let shown: String = name.chars().take(80).collect();
-        let message = format!("you are not a member of an organization {shown:?}");
+        let message = format!("you are not a member of an organization {:?}", beginning(&name));
         Failure::new(StatusCode::FORBIDDEN, message)
     };
     let organization = app.database.account(&name).await?.ok_or_else(refused)?;
@@ -142,10 +141,9 @@ const CATEGORIES: [&str; 5] = ["image", "audio", "video", "application", "text"]
 
 #[derive(Deserialize)]
 struct ListQuery {
-    #[serde(default, deserialize_with = "place")]
-    page: Option<u64>,
+    page: Option<i64>,
     #[serde(rename = "pageSize", alias = "page_size")]
-    page_size: Option<u32>,
+    page_size: Option<i64>,
     #[serde(rename = "type")]
     category: Option<String>,
 }
@@ -173,20 +171,15 @@ async fn list(
     ApiPath(folder): ApiPath,
     ApiQuery(query): ApiQuery<ListQuery>,
 ) -> Done<FilePage> {
-    let (page, page_size) = (query.page.unwrap_or(1), query.page_size.unwrap_or(10));
-    let longest = app.config.limits.files_page;
-    if page == 0 {
-        return Err(Failure::unprocessable("page must be at least 1"));
-    }
-    if !(1..=longest).contains(&page_size) {
-        return Err(Failure::unprocessable(format!("pageSize must lie between 1 and {longest}")));
-    }
+    let page = u64::try_from(query.page.unwrap_or(1)).ok().filter(|page| *page > 0);
+    let page = page.ok_or_else(|| Failure::unprocessable("page must be at least 1"))?;
+    let size = page_size("pageSize", query.page_size, 10, app.config.limits.files_page)?;
     if query.category.as_deref().is_some_and(|category| !CATEGORIES.contains(&category)) {
         return Err(Failure::unprocessable(format!("type must be one of {}", CATEGORIES.join(", "))));
     }
     app.objects.settle(&app, TargetsOf::Folder(account.id, &folder)).await?;
     let (files, total) =
-        app.database.files(account.id, &folder, query.category.as_deref(), page, page_size).await?;
+        app.database.files(account.id, &folder, query.category.as_deref(), page, size).await?;
     let record = |file: StoredFile| FileRecord {
         download_url: app.objects.locations.url(&file.bucket, &file.key),
         file,
@@ -196,7 +189,7 @@ async fn list(
     Ok(Success::data(FilePage {
         files: files.into_iter().map(record).collect(),
         total,
-        total_pages: total.div_ceil(u64::from(page_size)),
+        total_pages: total.div_ceil(u64::from(size)),
     }))
 }
 

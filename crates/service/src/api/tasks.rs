@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::models::find_model;
-use super::{ApiJson, ApiPath, ApiQuery, Caller, Done, Failure, Page, Success, place, with_stored_json};
+use super::{
+    ApiJson, ApiPath, ApiQuery, Caller, Done, Failure, Page, Success, page_size, place, with_stored_json,
+};
 use crate::Error;
 use crate::catalog::{Format, Inputs, Kind, check_inputs};
 use crate::lifecycle::app::App;
@@ -85,7 +87,7 @@ const MAX_PAGE: u32 = 100;
 
 #[derive(Deserialize)]
 struct HistoryQuery {
-    limit: Option<u32>,
+    limit: Option<i64>,
     #[serde(default, deserialize_with = "place")]
     offset: Option<u64>,
 }
@@ -94,10 +96,7 @@ async fn history(
     Caller { app, account, .. }: Caller,
     ApiQuery(query): ApiQuery<HistoryQuery>,
 ) -> Done<Page<TaskSummary>> {
-    let limit = query.limit.unwrap_or(10);
-    if !(1..=MAX_PAGE).contains(&limit) {
-        return Err(Failure::unprocessable(format!("limit must lie between 1 and {MAX_PAGE}")));
-    }
+    let limit = page_size("limit", query.limit, 10, MAX_PAGE)?;
     let (tasks, total) = app.database.history(account.id, limit, query.offset.unwrap_or(0)).await?;
     Ok(Success::data(Page::new(tasks, total)))
 }

@@ -165,12 +165,18 @@ impl ModelSpec {
 /// held against, and the model's own samples pass.
 pub(crate) fn checked_formats(inputs: &str, outputs: &str) -> Result<(Format, Format), String> {
     let read = |which: &str, text: &str| -> Result<Format, String> {
-        let format: Format = serde_json::from_str(text).map_err(|cause| format!("the {which}: {cause}"))?;
+        let format = read_format(text).map_err(|why| format!("the {which}: {why}"))?;
         if format.parameters().count() > MAX_PARAMETERS {
             return Err(format!("the {which}: more than {MAX_PARAMETERS} parameters"));
         }
         for (name, descriptor) in format.parameters() {
             check_descriptor(name, descriptor).map_err(|why| format!("the {which}: {name:?} {why}"))?;
+            if let Some(sample) = descriptor.samples.iter().find(|sample| sample.text().is_none()) {
+                let raw = sample.raw();
+                let is_number = json_number(raw).is_some();
+                let hint = if is_number { format!("; write {raw} as \"{raw}\"") } else { String::new() };
+                return Err(format!("the {which}: {name:?} has a sample that is not a string{hint}"));
+            }
         }
         Ok(format)
     };
@@ -180,6 +186,19 @@ pub(crate) fn checked_formats(inputs: &str, outputs: &str) -> Result<(Format, Fo
     }
     check_samples(&inputs)?;
     Ok((inputs, outputs))
+}
+
+/// Reads a format, or says at which parameter it is wrong. The position that the parser adds is left out: it counts
+/// from where the format begins, which is somewhere within a file.
+fn read_format(text: &str) -> Result<Format, String> {
+    serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(text)).map_err(|error| {
+        let cause = error.inner().to_string();
+        let cause = cause.rsplit_once(" at line ").map_or(&*cause, |(cause, _)| cause);
+        match error.path().to_string().as_str() {
+            "." => cause.to_owned(),
+            place => format!("{place}: {cause}"),
+        }
+    })
 }
 
 fn check_descriptor(name: &str, descriptor: &Descriptor) -> Result<(), &'static str> {
@@ -193,9 +212,6 @@ fn check_descriptor(name: &str, descriptor: &Descriptor) -> Result<(), &'static 
     let is_pattern = |pattern: &String| pattern.split('/').filter(|part| !part.is_empty()).count() == 2;
     if !descriptor.mime_type.iter().flatten().all(is_pattern) {
         return Err("has a mime_type that is no pattern such as image/png or image/*");
-    }
-    if !descriptor.samples.iter().all(|sample| sample.text().is_some()) {
-        return Err("has a sample that is not a string; write 7 as \"7\"");
     }
     if descriptor.kind == Kind::Options && descriptor.samples.is_empty() {
         return Err("is an option without words: its samples are all of them");
@@ -261,8 +277,11 @@ mod tests {
     fn formats_that_inputs_cannot_be_held_against_are_refused() {
         let output = r#"{"output": {"type": "string", "position": 0}}"#;
         for (inputs, complaint) in [
-            (r#"{"a": {"type": "picture", "position": 0}}"#, "unknown variant"),
-            (r#"{"a": {"type": "int"}}"#, "position"),
+            (
+                "{\n\"a\": {\"type\": \"picture\", \"position\": 0}}",
+                "the input format: a.type: unknown variant `picture`",
+            ),
+            (r#"{"a": {"type": "int"}}"#, "the input format: a: missing field `position`"),
             (r#"{"a b": {"type": "int", "position": 0}}"#, "no name"),
             (r#"{"a": {"type": "options", "position": 0}}"#, "without words"),
             (r#"{"a": {"type": "int", "position": 0, "mime_type": ["a/b"]}}"#, "no file"),
@@ -270,7 +289,14 @@ mod tests {
             (r#"{"a": {"type": "int", "position": 0, "num_config": {"min": 5, "max": 1}}}"#, "min not above"),
             (r#"{"a": {"type": "int", "position": 0, "num_config": {"step": 0}}}"#, "step above"),
             (r#"{"a": {"type": "int", "position": 0, "samples": ["x"]}}"#, "a sample is refused"),
-            (r#"{"a": {"type": "int", "position": 0, "samples": ["6", 7]}}"#, "not a string"),
+            (
+                r#"{"a": {"type": "int", "position": 0, "samples": ["6", 4]}}"#,
+                "not a string; write 4 as \"4\"",
+            ),
+            (
+                r#"{"a": {"type": "int", "position": 0, "samples": [null]}}"#,
+                "\"a\" has a sample that is not a string",
+            ),
             (
                 r#"{"a": {"type": "int", "position": 0, "samples": ["9"], "num_config": {"max": 3}}}"#,
                 "at most 3",
@@ -278,6 +304,8 @@ mod tests {
         ] {
             let refused = checked_formats(inputs, output).map(|_| ());
             assert!(refused.as_ref().is_err_and(|why| why.contains(complaint)), "{inputs}: {refused:?}");
+            // A line would be one of the format, and not of the file that it is in.
+            assert!(refused.as_ref().is_err_and(|why| !why.contains(" line ")), "{inputs}: {refused:?}");
         }
         assert!(checked_formats("{}", "{}").is_err(), "a model without outputs");
         assert!(checked_formats("{}", output).is_ok());

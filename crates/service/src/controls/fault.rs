@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Operation;
+use super::endpoint::never_met;
 
 /// A fault that requests are to meet.
 ///
@@ -94,6 +95,15 @@ pub enum Side {
     Api,
     /// At the object store.
     Objects,
+}
+
+impl Side {
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Api => "api",
+            Self::Objects => "objects",
+        }
+    }
 }
 
 impl Fault {
@@ -231,15 +241,21 @@ impl Fault {
         }
         let is_pointer = self.field.as_ref().is_some_and(|field| field.starts_with('/'));
         let needed = [
-            ("status", is_status && !self.status.is_some_and(|status| (200..600).contains(&status))),
-            ("bytes", matches!(self.effect, Effect::CutBody) && self.bytes.is_none()),
-            ("bytes", self.effect == Effect::DripBody && self.bytes.unwrap_or(0) == 0),
-            ("pause_ms", self.effect == Effect::DripBody && self.pause_ms.is_none()),
-            ("delay_ms", self.effect == Effect::Delay && self.delay_ms.is_none()),
-            ("field", self.effect == Effect::SetField && !is_pointer),
+            (
+                "status, from 200 to 599",
+                is_status && !self.status.is_some_and(|status| (200..600).contains(&status)),
+            ),
+            ("bytes, from 0", matches!(self.effect, Effect::CutBody) && self.bytes.is_none()),
+            ("bytes, from 1", self.effect == Effect::DripBody && self.bytes.unwrap_or(0) == 0),
+            ("pause_ms, from 0", self.effect == Effect::DripBody && self.pause_ms.is_none()),
+            ("delay_ms, from 0", self.effect == Effect::Delay && self.delay_ms.is_none()),
+            ("field, a JSON pointer such as /data/status", self.effect == Effect::SetField && !is_pointer),
         ];
-        if let Some((name, _)) = needed.iter().find(|(_, is_missing)| *is_missing) {
-            return Some(format!("this effect needs {name}, in its range"));
+        if let Some((needed, _)) = needed.iter().find(|(_, is_missing)| *is_missing) {
+            return Some(format!("this effect needs {needed}"));
+        }
+        if self.times == Some(0) {
+            return Some("times must be at least 1".to_owned());
         }
         if self.probability.is_some_and(|chance| !(0.0..=1.0).contains(&chance)) {
             return Some("probability must lie between 0 and 1".to_owned());
@@ -250,7 +266,7 @@ impl Fault {
         if self.headers.iter().any(odd) {
             return Some("headers must be names and values that HTTP knows".to_owned());
         }
-        None
+        never_met(self)
     }
 
     pub(super) fn code(&self) -> StatusCode {

@@ -70,7 +70,7 @@ impl Controls {
     /// Returns its number.
     ///
     /// # Errors
-    /// When it can be no fault: a status that does not exist, a probability above 1.
+    /// When it can be no fault: a status that does not exist, a probability above 1, or a path that no request has.
     pub fn add_fault(&self, fault: Fault) -> Result<u64> {
         if let Some(mistake) = fault.mistake() {
             return Err(Error::new("adding a fault", mistake));

@@ -63,6 +63,10 @@ impl FromRequestParts<Arc<App>> for Controls {
 
 type Done<T = ()> = crate::api::Done<T, DetailedFailure>;
 
+fn not_found(message: String) -> DetailedFailure {
+    Failure::new(StatusCode::NOT_FOUND, message).into()
+}
+
 async fn overview(controls: Controls) -> Done<Value> {
     Ok(Success::data(json!({
         "time": controls.time(),
@@ -100,7 +104,7 @@ async fn clear_faults(controls: Controls) -> Success<()> {
 async fn clear_fault(controls: Controls, ApiPath(id): ApiPath) -> Done {
     match id.parse().is_ok_and(|id| controls.clear_fault(id)) {
         true => Ok(Success::done("cleared")),
-        false => Err(Failure::not_found("fault", &id).into()),
+        false => Err(not_found(format!("there is no fault {id:?}"))),
     }
 }
 
@@ -111,8 +115,12 @@ struct AdvanceBody {
 }
 
 async fn advance(controls: Controls, body: ApiJson<AdvanceBody>) -> Done<Value> {
-    let by = Duration::try_from_secs_f64(body.value.seconds)
-        .map_err(|_| Failure::unprocessable("seconds must not be below zero"))?;
+    let seconds = body.value.seconds;
+    if seconds < 0.0 {
+        return Err(Failure::unprocessable("seconds must not be below zero").into());
+    }
+    // What is no duration is too long, as the clock says.
+    let by = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
     controls.advance_clock(by).await?;
     Ok(Success::data(json!({ "time": controls.time() })))
 }
@@ -154,7 +162,7 @@ async fn script(controls: Controls, ApiPath(model): ApiPath, body: ApiJson<Scrip
 async fn unscript(controls: Controls, ApiPath(model): ApiPath) -> Done {
     match controls.clear_script(&model).await? {
         true => Ok(Success::done("the model is itself again")),
-        false => Err(Failure::not_found("script for the model", &model).into()),
+        false => Err(not_found(format!("there is no script for the model {model:?}"))),
     }
 }
 

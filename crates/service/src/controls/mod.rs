@@ -20,6 +20,7 @@
 //! of the API's. `docs/controls.md` shows each with curl.
 
 mod corrupt_body;
+mod endpoint;
 mod fault;
 mod faults;
 mod http;

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::Controls;
 use crate::admin::Admin;
+use crate::clock::Moment;
 use crate::jobs;
 use crate::ledger::{Credit, Money, Purse};
 use crate::{Error, Result};
@@ -42,8 +43,14 @@ impl Controls {
     /// upload targets expire, storage is billed.
     ///
     /// # Errors
-    /// When the database cannot be written.
+    /// When the clock cannot show that time, or the database cannot be written.
     pub async fn advance_clock(&self, by: Duration) -> Result<()> {
+        let (now, last) = (self.app.clock.now(), Moment::last());
+        if now.after(by) > last {
+            let left = (last.0 - now.0) / 1000;
+            let cause = format!("it shows no time after {last}; seconds must be at most {left}");
+            return Err(Error::new("setting the clock ahead", cause));
+        }
         self.app.clock.advance(by);
         // The node was alive all along; without this it would seem to have been silent for so long.
         self.app.node.heartbeat(&self.app).await?;

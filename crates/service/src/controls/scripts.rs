@@ -46,7 +46,7 @@ pub enum Then {
     Run,
     /// The task fails.
     Fail,
-    /// The task succeeds with a given output; neither its inputs nor the model are looked at.
+    /// The task succeeds with a given output; the model does not run.
     Succeed,
     /// The task stays in the queue.
     StayQueued,
@@ -102,6 +102,9 @@ impl Script {
     fn mistake(&self) -> Option<&'static str> {
         if self.then == Then::Succeed && self.output.is_none() {
             return Some("a success needs an output, a JSON object");
+        }
+        if self.times == Some(0) {
+            return Some("times must be at least 1");
         }
         if self.then == Then::StayQueued && (self.times.is_some() || self.after_ms.is_some()) {
             return Some("tasks stay in the queue until this is cleared: it takes no times and no after_ms");
@@ -169,14 +172,19 @@ impl Controls {
     /// What becomes of the tasks of a model from now on, in place of what was said of it before.
     ///
     /// # Errors
-    /// When the script contradicts itself, or the database cannot be written.
+    /// When there is no such model, the script contradicts itself, or the database cannot be used.
     pub async fn let_model(&self, model: &str, script: Script) -> Result<()> {
+        let doing = || format!("writing a script for {model:?}");
         if let Some(mistake) = script.mistake() {
-            return Err(Error::new(format!("writing a script for {model:?}"), mistake));
+            return Err(Error::new(doing(), mistake));
         }
-        if script.times != Some(0) {
-            self.tester.switch.scripts().insert(model.to_owned(), script);
+        if self.app.database.published(model).await?.is_none() {
+            return Err(Error::not_found(doing(), "there is no such model"));
         }
+        // A claim under way has read the scripts before: a task that is created after this must not meet it.
+        let paused = self.tester.switch.pause().await;
+        self.tester.switch.scripts().insert(model.to_owned(), script);
+        drop(paused);
         self.scripts_changed().await
     }
 

@@ -16,7 +16,7 @@ mod values;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
@@ -128,7 +128,7 @@ pub(crate) const UNSHOWN_KEY: &str = "unshown key";
 pub(crate) trait Maintenance: Settings {
     /// Makes sure of everything that a service begins with, in one transaction: of several starts at once,
     /// one credits the first account. The key is added when the database is fresh, and as long as no key of
-    /// an earlier start is known to have been shown.
+    /// an earlier start is known to have been shown. A key that was revoked was known, and stays revoked.
     async fn bootstrap(&self, begin: &Bootstrap, now: Moment) -> Result<Bootstrapped>;
     /// Notes that the key which `bootstrap` added was shown, so that no later start adds another.
     async fn first_key_shown(&self, id: &str) -> Result<()>;
@@ -143,8 +143,8 @@ pub(crate) trait Maintenance: Settings {
     /// Replaces everything but files by the contents of a backup, for testers. Tasks that were computing can be
     /// claimed. Returns the blobs of the files that were there.
     async fn replace_from(&self, backup: &Path) -> Result<Vec<String>>;
-    /// Closes the database in order; later calls fail.
-    async fn close(&self);
+    /// Closes the database in order; later calls fail. So do reads that still run at the deadline.
+    async fn close(&self, deadline: Instant);
     /// How many transactions were committed, where the engine counts them.
     #[cfg(test)]
     fn commits(&self) -> usize {

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 /// How often a listener of a full service looks for idle connections again.
 const EVICTION_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A new connection may have sent a request that was not read yet, for so long.
+/// The request of a new connection, or the next one after a response, may not have been read yet, for so long.
 const MIN_IDLE: Duration = Duration::from_millis(200);
 
 /// The interval between two warnings.
@@ -105,12 +105,8 @@ impl Connection {
     /// Since when the connection has waited for a request; None while one is worked on, or may not have been read yet.
     fn idle_since(&self) -> Option<Instant> {
         let state = self.state();
-        let is_idle = match state.phase {
-            Phase::Head => state.since.elapsed() >= MIN_IDLE,
-            Phase::Idle => true,
-            Phase::Request | Phase::Evicted => false,
-        };
-        is_idle.then_some(state.since)
+        let waits = matches!(state.phase, Phase::Head | Phase::Idle);
+        (waits && state.since.elapsed() >= MIN_IDLE).then_some(state.since)
     }
 
     /// Closes the connection unless a request has begun.
@@ -257,6 +253,9 @@ mod tests {
         let newcomer = connections.admit().await;
         connections.evict_idle();
         assert!(!newcomer.connection.closed.is_cancelled());
+        drop(newcomer.connection.begin_request());
+        connections.evict_idle();
+        assert!(!newcomer.connection.closed.is_cancelled(), "the next request may be on its way");
         tokio::time::advance(MIN_IDLE).await;
         connections.evict_idle();
         assert!(newcomer.connection.closed.is_cancelled());

@@ -16,6 +16,9 @@ use crate::lifecycle::app::App;
 use crate::object_storage::SETTLING_INTERVAL;
 use crate::queue::Abandoned;
 
+/// The shortest interval of a job whose interval is a setting.
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
+
 /// The longest interval between two looks at expired leases.
 const MAX_LEASE_INTERVAL: Duration = Duration::from_mins(1);
 
@@ -43,9 +46,10 @@ fn jobs(app: &App) -> [Job; 7] {
     let job =
         |name, interval, run| Job { name, is_due_at_start: false, needs_heartbeats: false, interval, run };
     let at_start = |name, interval, run| Job { is_due_at_start: true, ..job(name, interval, run) };
-    let leases = MAX_LEASE_INTERVAL.min(app.config.lease_grace);
+    let billing = app.config.storage_billing_interval.max(MIN_INTERVAL);
+    let leases = app.config.lease_grace.clamp(MIN_INTERVAL, MAX_LEASE_INTERVAL);
     [
-        at_start("storage billing", app.config.storage_billing_interval, |app| Box::pin(bill_storage(app))),
+        at_start("storage billing", billing, |app| Box::pin(bill_storage(app))),
         Job { needs_heartbeats: true, ..job("expired leases", leases, |app| Box::pin(fail_abandoned(app))) },
         job("hours of service", HOUR, |app| Box::pin(note_hour(&*app.database, app.clock.real_time()))),
         at_start("retention", HOUR, |app| Box::pin(delete_old(app))),
@@ -165,8 +169,8 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
-    use crate::accounts::{NewAccount, Scope};
-    use crate::ledger::Money;
+    use crate::accounts::{AccountId, NewAccount, Scope};
+    use crate::ledger::{Money, Purses};
     use crate::object_storage::Target;
     use crate::queue::{InsufficientBalance, LeaseRules, NewTask, Slot};
     use crate::{Config, Error, Service};
@@ -195,16 +199,10 @@ mod tests {
         Ok(())
     }
 
-    #[tokio::test]
-    async fn a_task_that_no_node_takes_over_gives_its_price_back_although_the_service_restarts_every_night()
-    -> Result<()> {
-        let folder = tempfile::tempdir().map_err(|cause| Error::new("creating a folder", cause))?;
-        let mut config = Config::folder(folder.path());
-        config.workers = 0;
-        let service = Service::start(config.clone()).await?;
+    /// Creates a task that a node leases and leaves; returns its account, with the purses as they were before, and
+    /// its model.
+    async fn abandon_task(service: &Service, began: Moment) -> Result<(AccountId, Purses, String)> {
         let database = &service.app.database;
-        let now = service.app.clock.now();
-        let began = now.before(HOUR * 72);
         let customer = service.admin.account("demo", "trying").await?.id;
         let before = database.purses(customer).await?;
         let models = database.all_models(1, 0).await?;
@@ -224,12 +222,25 @@ mod tests {
         database.node_seen("broken", std::slice::from_ref(&model), began).await?;
         let slot = Slot { node: "broken".to_owned(), models: [model.clone()].into(), max_running: 1 };
         let rules = LeaseRules {
-            length: config.lease,
+            length: service.app.config.lease,
             attempts: 5,
             max_running: 1,
             expired_before: Moment(i64::MAX),
         };
         database.claim(&[slot], rules, began).await?;
+        Ok((customer, before, model))
+    }
+
+    #[tokio::test]
+    async fn a_task_that_no_node_takes_over_gives_its_price_back_although_the_service_restarts_every_night()
+    -> Result<()> {
+        let folder = tempfile::tempdir().map_err(|cause| Error::new("creating a folder", cause))?;
+        let mut config = Config::folder(folder.path());
+        config.workers = 0;
+        let service = Service::start(config.clone()).await?;
+        let now = service.app.clock.now();
+        let began = now.before(HOUR * 72);
+        let (customer, before, model) = abandon_task(&service, began).await?;
         service.shutdown().await;
 
         // Days of twenty hours.
@@ -246,6 +257,29 @@ mod tests {
             assert_eq!(has_failed, fails, "after day {day}");
             service.shutdown().await;
         }
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn settings_of_zero_make_no_job_run_all_the_time_and_keep_none_from_running() -> Result<()> {
+        let folder = tempfile::tempdir().map_err(|cause| Error::new("creating a folder", cause))?;
+        let mut config = Config::folder(folder.path());
+        config.workers = 0;
+        config.lease_grace = Duration::ZERO;
+        config.storage_billing_interval = Duration::ZERO;
+        let service = Service::start(config).await?;
+        assert!(jobs(&service.app).iter().all(|job| job.interval >= MIN_INTERVAL));
+        let began = service.app.clock.now().before(HOUR);
+        let (customer, before, _) = abandon_task(&service, began).await?;
+        let is_failed = async {
+            while service.app.database.purses(customer).await? != before {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            Ok::<_, Error>(())
+        };
+        let in_time = tokio::time::timeout(Duration::from_secs(30), is_failed).await;
+        in_time.map_err(|cause| Error::new("waiting until the task is failed", cause))??;
+        service.shutdown().await;
         Ok(())
     }
 

@@ -78,7 +78,7 @@ pub struct Config {
     pub target_life: Duration,
     /// The price of storing one GiB (2^30 bytes) for one day.
     pub storage_price_per_gib_day: Money,
-    /// How often storage is billed.
+    /// How often storage is billed, once a second at most.
     pub storage_billing_interval: Duration,
     /// How many tasks run side by side in this process; 0 when only other processes run tasks.
     pub workers: usize,

@@ -126,7 +126,7 @@ impl Service {
         let blobs = match blobs.await {
             Ok(blobs) => blobs,
             Err(refusal) => {
-                database.close().await;
+                database.close(Instant::now()).await;
                 return Err(refusal);
             }
         };
@@ -270,7 +270,7 @@ impl Service {
     }
 
     /// The API key of the first account, if this start created it: only its hash is kept. A start creates
-    /// one until `api_key_shown` was called, or `shutdown` after the key was read.
+    /// one until `api_key_shown` was called, or `shutdown` after the key was read, or the key was revoked.
     pub fn api_key(&self) -> Option<&str> {
         self.is_key_read.store(true, Ordering::Relaxed);
         self.api_key.as_ref().map(|key| key.text.as_str())
@@ -315,7 +315,7 @@ impl Service {
         {
             tracing::warn!(%cause, "the next start creates another API key for the first account");
         }
-        self.app.database.close().await;
+        self.app.database.close(deadline).await;
         self.app.folder.close();
     }
 }

@@ -38,7 +38,7 @@ use dispatcher::DispatchedTask;
 const NODE: &str = "local";
 
 /// The bucket of what models produce.
-const OUTPUTS: &str = "outputs";
+pub(crate) const OUTPUTS: &str = "outputs";
 
 /// The pause before a failed write is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);

@@ -71,7 +71,8 @@ pub(crate) struct Target {
     pub(crate) mime: String,
     pub(crate) size: u64,
     pub(crate) expires_at: Moment,
-    /// Set when the file that this target had stored was deleted or replaced: it must not come back.
+    /// Set when the file that this target had stored was deleted or replaced: it must not come back. Also when the
+    /// membership ended that it was issued for, or another account had a file of its name.
     pub(crate) is_void: bool,
 }
 
@@ -241,7 +242,7 @@ pub(crate) enum Stored {
     Again,
     /// The target has stored other bytes before.
     Different,
-    /// The target does not exist or is void: its file was deleted or replaced.
+    /// The target does not exist or is void.
     Void,
     /// The file of this name belongs to another account, so that the target is void.
     Taken,

@@ -55,12 +55,17 @@ async fn presign(service: &Service, key: &str, organization: Option<&str>) -> Ou
 
 /// Puts the bytes and returns the status and S3's code.
 async fn put(target: &Value) -> Outcome<(u16, String)> {
+    let (status, text) = put_for_text(target).await?;
+    let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
+    Ok((status, code.map(|(code, _)| code.to_owned()).unwrap_or_default()))
+}
+
+/// Puts the bytes and returns the whole response.
+async fn put_for_text(target: &Value) -> Outcome<(u16, String)> {
     let request = client()?.put(target["endpoint"].as_str().unwrap_or_default());
     let request = request.header("content-type", "text/plain").body(vec![5; LARGE as usize]);
     let response = request.send().await?;
-    let (status, text) = (response.status().as_u16(), response.text().await?);
-    let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
-    Ok((status, code.map(|(code, _)| code.to_owned()).unwrap_or_default()))
+    Ok((response.status().as_u16(), response.text().await?))
 }
 
 /// Issues another target that differs from this one.
@@ -119,6 +124,25 @@ async fn members_alone_upload_into_the_storage_of_their_organization() -> Outcom
     let (status, target) = presign(&service, &organization_key, Some("unknown")).await?;
     assert_eq!((status, put(&target).await?.0), (200, 200));
     assert_eq!(total(&service, &organization_key).await?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_unused_target_of_a_membership_that_ended_is_refused_for_that_reason() -> Outcome {
+    let service = Service::start(Config::ephemeral()).await?;
+    let app = &service.app;
+    let (member, key) = account(app, "lena", Scope::Personal).await?;
+    let (organization, _) = account(app, "studio", Scope::Organization).await?;
+    app.database.add_member(organization.id, member.id).await?;
+    let (_, target) = presign(&service, &key, Some("studio")).await?;
+    assert!(service.remove_member("studio", "lena").await?);
+    let (status, refusal) = put_for_text(&target).await?;
+    assert!(status == 403 && refusal.contains("is not a member of the organization"), "{refusal}");
+
+    // A new membership does not bring the target back.
+    app.database.add_member(organization.id, member.id).await?;
+    let (status, refusal) = put_for_text(&target).await?;
+    assert!(status == 403 && refusal.contains("or the membership has ended since"), "{refusal}");
     Ok(())
 }
 

@@ -21,14 +21,15 @@ pub(super) async fn admit(app: &App, target: &str, bucket: &str) -> Result<Targe
     let no_target = || S3Error::denied("this upload has no target that still stands.");
     let target = app.database.target(target).await?.filter(|target| target.bucket == bucket);
     let target = target.ok_or_else(no_target)?;
+    // Before `is_void`: the end of a membership voids its targets, also those that have stored nothing.
+    if target.is_of_member() && !app.database.is_member(target.owner, target.payer).await? {
+        return Err(S3Error::denied("the account is not a member of the organization."));
+    }
     if target.is_void {
-        return Err(S3Error::denied(VOID));
+        return Err(void(&target));
     }
     if target.expires_at <= app.clock.now() {
         return Err(S3Error::new(Code::AccessDenied, "Request has expired"));
-    }
-    if target.is_of_member() && !app.database.is_member(target.owner, target.payer).await? {
-        return Err(S3Error::denied("the account is not a member of the organization."));
     }
     if !app.database.purses(target.payer).await?.spendable().is_positive() {
         return Err(S3Error::denied("the balance of the account is not positive."));
@@ -36,8 +37,16 @@ pub(super) async fn admit(app: &App, target: &str, bucket: &str) -> Result<Targe
     Ok(target)
 }
 
-/// Why a used target stores nothing more.
-const VOID: &str = "the file that this target stored was deleted or replaced.";
+/// Why a target stores nothing more.
+fn void(target: &Target) -> S3Error {
+    S3Error::denied(if target.is_of_member() {
+        "this target is void: its file was deleted, replaced or uploaded by another account, or the membership \
+         has ended since; ask for a new one."
+    } else {
+        "the file that this target stored was deleted or replaced."
+    })
+}
+
 const TAKEN: &str = "the organization has a file of this name that another account has uploaded.";
 
 /// Receives the bytes of an upload, which must be as many as its target says, and makes them a file. Returns
@@ -92,7 +101,7 @@ async fn store(
             let refusal = S3Error::denied("this target has stored other bytes already; ask for a new one.");
             (Some(blob.name), Err(refusal))
         }
-        Stored::Void => (Some(blob.name), Err(S3Error::denied(VOID))),
+        Stored::Void => (Some(blob.name), Err(void(target))),
         Stored::Taken => (Some(blob.name), Err(S3Error::denied(TAKEN))),
     };
     if let Some(unneeded) = unneeded {

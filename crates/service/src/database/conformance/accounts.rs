@@ -33,15 +33,18 @@ pub(crate) async fn a_key_cannot_take_the_identifier_of_another(engine: impl Eng
 
 fn begin(random: &Randomness) -> (Bootstrap, NewKey) {
     let key = NewKey::draw(random).unwrap();
+    (begin_with(&key, random), key)
+}
+
+fn begin_with(key: &NewKey, random: &Randomness) -> Bootstrap {
     let account = |name: &str| NewAccount::draw(name, Scope::Personal, random).unwrap();
-    let begin = Bootstrap {
+    Bootstrap {
         operator: account(OPERATOR),
         first: account("first"),
         balance: Money::from_smallest(7),
         free_balance: Money::from_smallest(3),
         key: key.kept.clone(),
-    };
-    (begin, key)
+    }
 }
 
 async fn is_valid(database: &dyn Database, key: &NewKey) -> bool {
@@ -87,4 +90,27 @@ pub(crate) async fn a_start_adds_a_key_until_one_was_shown(engine: impl Engine) 
     assert!(!is_valid(&*database, &key).await);
     let first = database.account("first").await.unwrap().unwrap();
     assert_eq!(database.purses(first.id).await.unwrap().balance.smallest(), 7);
+}
+
+pub(crate) async fn a_first_key_that_was_revoked_stays_revoked(engine: impl Engine) {
+    let random = Randomness::new(Some(1));
+    let database = engine.open().await;
+    // Keys of settings, which a program has no need to read from the service: none counts as shown.
+    let [first, second] =
+        ["isk_first_secretsecret", "isk_second_secretsecret"].map(|text| NewKey::chosen(text).unwrap());
+    let start = async |key: &NewKey| {
+        let bootstrapped = database.bootstrap(&begin_with(key, &random), Moment(0)).await.unwrap();
+        (bootstrapped.is_key_new, is_valid(&*database, key).await)
+    };
+    for key in [&first, &second] {
+        assert_eq!(start(key).await, (true, true));
+    }
+    assert!(database.revoke_key("first", Moment(1)).await.unwrap());
+    assert_eq!(start(&first).await, (false, false));
+    assert_eq!(start(&second).await, (true, true));
+    assert!(database.revoke_key("second", Moment(2)).await.unwrap());
+    assert_eq!(start(&second).await, (false, false));
+    let (drawn, key) = begin(&random);
+    assert!(!database.bootstrap(&drawn, Moment(3)).await.unwrap().is_key_new);
+    assert!(!is_valid(&*database, &key).await, "a key was shown: someone has revoked it");
 }

@@ -53,7 +53,8 @@ macro_rules! conformance {
         conformance! { $engine;
             accounts: a_key_cannot_take_the_identifier_of_another
                 several_starts_at_once_credit_the_first_account_once
-                a_start_adds_a_key_until_one_was_shown;
+                a_start_adds_a_key_until_one_was_shown
+                a_first_key_that_was_revoked_stays_revoked;
             admin: keys_are_listed_newest_first_and_found_by_a_beginning
                 memberships_are_listed_from_both_sides
                 a_change_of_a_model_leaves_what_it_does_not_name

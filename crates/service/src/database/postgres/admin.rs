@@ -95,9 +95,8 @@ async fn refund(tx: &Transaction<'_>, task: &str, now: Moment) -> Outcome<Refund
     if is_there(tx, refunded, &[&sequence]).await? {
         return Ok(Refund::Already);
     }
-    add_changes(tx, charged.publisher).await?;
     let owned = purses(tx, charged.account).await?;
-    let publisher = purses(tx, charged.publisher).await?;
+    let publisher = add_changes(tx, charged.publisher).await?;
     let (movements, refund) = charged.refund(&owned, &publisher)?;
     move_all(tx, movements, Some(sequence), now).await?;
     Ok(refund)

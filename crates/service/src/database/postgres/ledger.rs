@@ -97,8 +97,7 @@ async fn set_purses(
     now: Moment,
 ) -> Outcome {
     lock(tx, &[account]).await?;
-    add_changes(tx, account).await?;
-    let owned = purses(tx, account).await?;
+    let owned = add_changes(tx, account).await?;
     move_all(tx, Movement::of_setting(account, owned, amounts)?, None, now).await
 }
 

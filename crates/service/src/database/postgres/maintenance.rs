@@ -1,6 +1,7 @@
 //! Settings, beginning, checking and closing the database.
 
 use std::path::Path;
+use std::time::Instant;
 
 use async_trait::async_trait;
 use deadpool_postgres::{GenericClient, Transaction};
@@ -9,7 +10,7 @@ use super::PostgresDatabase;
 use super::accounts::{add_account, add_key};
 use super::failure::{Outcome, read, statement, transaction};
 use super::ledger::credit;
-use super::statements::{first, one, run};
+use super::statements::{first, is_there, one, run};
 use crate::clock::Moment;
 use crate::database::records::column;
 use crate::database::{Bootstrap, Bootstrapped, FIRST_ACCOUNT, Maintenance, Settings, UNSHOWN_KEY};
@@ -57,7 +58,7 @@ impl Maintenance for PostgresDatabase {
         Err(left_to_postgres("going back to a backup"))
     }
 
-    async fn close(&self) {
+    async fn close(&self, _: Instant) {
         self.changes.stop();
         self.pool.close();
     }
@@ -72,12 +73,16 @@ async fn setting(db: &impl GenericClient, name: &str) -> Outcome<Option<String>>
     first(db, "SELECT value FROM settings WHERE name = $1", &[&name], column).await
 }
 
+/// Whether a start adds its key beside one of an earlier start, which may not have been shown: neither was revoked.
+const MAY_ADD_KEY: &str = "SELECT 1 FROM settings WHERE name = $1 AND NOT EXISTS ( \
+     SELECT 1 FROM api_keys WHERE id IN (value, $2) AND revoked_at IS NOT NULL)";
+
 async fn bootstrap(tx: &Transaction<'_>, begin: &Bootstrap, now: Moment) -> Outcome<Bootstrapped> {
-    // One start at a time; settings can be read meanwhile.
-    tx.batch_execute("LOCK TABLE settings IN SHARE ROW EXCLUSIVE MODE").await?;
+    // One start at a time, and no key is revoked between the look at it and its addition. Both can be read meanwhile.
+    tx.batch_execute("LOCK TABLE settings, api_keys IN SHARE ROW EXCLUSIVE MODE").await?;
     let operator = add_account(tx, &begin.operator, now).await?;
     let earlier = setting(tx, FIRST_ACCOUNT).await?;
-    let is_key_new = earlier.is_none() || setting(tx, UNSHOWN_KEY).await?.is_some();
+    let is_key_new = earlier.is_none() || is_there(tx, MAY_ADD_KEY, &[&UNSHOWN_KEY, &begin.key.id]).await?;
     let username = earlier.as_ref().unwrap_or(&begin.first.username);
     if earlier.is_none() {
         let first = add_account(tx, &begin.first, now).await?.id;

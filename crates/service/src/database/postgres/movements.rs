@@ -68,9 +68,13 @@ pub(super) fn add_changes_where(condition: &str) -> String {
     )
 }
 
-/// Adds what is still to be added to the purses of an account, which the transaction has locked.
-pub(super) async fn add_changes(tx: &Transaction<'_>, account: AccountId) -> Outcome {
-    one::<i64>(tx, &add_changes_where("account = $1"), &[&account], column).await.map(drop)
+/// Adds what is still to be added to the purses of an account, which the transaction has locked, and returns their
+/// contents. They are read before: another transaction may commit an earning in between, and what would be counted and
+/// not added could not be moved. What the purses hold then is what was counted, or more.
+pub(super) async fn add_changes(tx: &Transaction<'_>, account: AccountId) -> Outcome<Purses> {
+    let owned = purses(tx, account).await?;
+    one::<i64>(tx, &add_changes_where("account = $1"), &[&account], column).await?;
+    Ok(owned)
 }
 
 /// Moves amounts from one purse to another, for the task with this sequence if for one, and writes the rows that prove

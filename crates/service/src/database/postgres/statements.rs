@@ -1,6 +1,6 @@
 //! Prepared statements, kept by their connection: one function for each number of rows. PostgreSQL keeps every
 //! character in a text but NUL, which callers may send: SUBSTITUTE takes its place, in what is kept and in what is
-//! looked for.
+//! looked for. JSON, such as inputs and outputs, has no NUL but as an escape, and is kept as it is.
 
 use std::error::Error as StdError;
 

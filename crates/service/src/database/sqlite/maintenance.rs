@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::path::Path;
+use std::time::Instant;
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OpenFlags};
@@ -77,8 +78,8 @@ impl Maintenance for SqliteDatabase {
         self.writer.commits.load(std::sync::atomic::Ordering::SeqCst)
     }
 
-    async fn close(&self) {
-        self.readers.close().await;
+    async fn close(&self, deadline: Instant) {
+        self.readers.close(deadline).await;
         self.writer.close().await;
     }
 }
@@ -89,10 +90,14 @@ fn setting(db: &Connection, name: &str) -> Result<Option<String>> {
     Ok(db.first(SETTING, [name], column)?)
 }
 
+/// Whether a start adds its key beside one of an earlier start, which may not have been shown: neither was revoked.
+const MAY_ADD_KEY: &str = "SELECT 1 FROM settings WHERE name = ?1 AND NOT EXISTS ( \
+     SELECT 1 FROM api_keys WHERE id IN (value, ?2) AND revoked_at IS NOT NULL)";
+
 fn bootstrap(db: &Connection, begin: &Bootstrap, now: Moment) -> Result<Bootstrapped> {
     let operator = add_account(db, &begin.operator, now)?;
     let earlier = setting(db, FIRST_ACCOUNT)?;
-    let is_key_new = earlier.is_none() || setting(db, UNSHOWN_KEY)?.is_some();
+    let is_key_new = earlier.is_none() || db.is_there(MAY_ADD_KEY, [UNSHOWN_KEY, &begin.key.id])?;
     let username = earlier.as_ref().unwrap_or(&begin.first.username);
     if earlier.is_none() {
         let first = add_account(db, &begin.first, now)?.id;

@@ -1,14 +1,20 @@
 //! Connections that read, each used by one query at a time on a thread of the runtime's blocking pool.
 
 use std::path::Path;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, InterruptHandle, OpenFlags};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout_at;
 
 use super::{SqliteDatabase, connect};
 use crate::{Error, Result};
+
+/// How often reads are interrupted after the deadline of a shutdown.
+const INTERRUPT_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The connections that read. Clones share them.
 #[derive(Clone)]
@@ -16,7 +22,8 @@ pub(super) struct Readers {
     idle: Arc<Mutex<Vec<Connection>>>,
     /// One permit for each connection.
     permits: Arc<Semaphore>,
-    count: usize,
+    /// Ends the statement that a connection runs: one handle for each connection.
+    interrupts: Arc<[InterruptHandle]>,
 }
 
 impl Readers {
@@ -25,15 +32,27 @@ impl Readers {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let count = cores.clamp(4, 16);
         let connections = (0..count).map(|_| connect(file, OpenFlags::SQLITE_OPEN_READ_ONLY));
-        let idle = connections.collect::<Result<_, _>>()?;
+        let idle = connections.collect::<Result<Vec<_>, _>>()?;
+        let interrupts = idle.iter().map(Connection::get_interrupt_handle).collect();
         let permits = Arc::new(Semaphore::new(count));
-        Ok(Self { idle: Arc::new(Mutex::new(idle)), permits, count })
+        Ok(Self { idle: Arc::new(Mutex::new(idle)), permits, interrupts })
     }
 
-    /// Closes the connections when the queries that run have ended. Later queries fail.
-    pub(super) async fn close(&self) {
-        let all = u32::try_from(self.count).unwrap_or(u32::MAX);
-        if let Ok(_permits) = self.permits.acquire_many(all).await {
+    /// Closes the connections when the queries that run have ended; at the deadline, those are interrupted. Later
+    /// queries fail.
+    pub(super) async fn close(&self, deadline: Instant) {
+        let all = u32::try_from(self.interrupts.len()).unwrap_or(u32::MAX);
+        let mut ended = pin!(self.permits.acquire_many(all));
+        let mut interrupt_at = deadline;
+        let ended = loop {
+            if let Ok(ended) = timeout_at(interrupt_at.into(), &mut ended).await {
+                break ended;
+            }
+            self.interrupts.iter().for_each(InterruptHandle::interrupt);
+            // Again: a query may have been between two statements, or have waited for a connection.
+            interrupt_at = Instant::now() + INTERRUPT_INTERVAL;
+        };
+        if let Ok(_permits) = ended {
             self.permits.close();
             self.lock().clear();
         }

@@ -76,7 +76,8 @@ async fn respond(app: &Arc<App>, request: Request) -> Result<Response<Body>, S3E
         Method::PUT | Method::POST if app.objects.direct().is_some() => Err(not_allowed("GET, HEAD")),
         Method::PUT => put::upload(app, &head, body).await,
         Method::POST if form::is_form(&head.headers) => form::upload(app, &head, body).await,
-        Method::POST | Method::DELETE => Err(S3Error::new(Code::AccessDenied, "Access Denied")),
+        Method::POST => Err(S3Error::denied("a POST is a form, whose content-type is multipart/form-data.")),
+        Method::DELETE => Err(S3Error::new(Code::AccessDenied, "Access Denied")),
         _ if app.objects.direct().is_some() => Err(not_allowed("GET, HEAD")),
         _ => Err(not_allowed("GET, HEAD, POST, PUT")),
     }

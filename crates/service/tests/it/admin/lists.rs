@@ -43,7 +43,7 @@ async fn keys_are_listed_by_identifier_and_revoked_by_a_beginning_of_it() -> Out
     assert!(short.is_err_and(|error| error.to_string().contains("four characters")));
     let wrong = format!("isk_{id}_{}", "x".repeat(26));
     let wrong = bench.admin.call("POST", &["keys", "revoke"], revoke(&wrong)).await;
-    assert!(wrong.is_err_and(|error| error.is_not_found()), "another secret is another key");
+    assert!(wrong.is_err_and(|error| error.is_refused()), "another secret is another key");
     bench.admin.call("POST", &["keys", "revoke"], revoke(&format!("isk_{}", &id[..8]))).await?;
     assert_eq!(Caller::new(&bench.service, &text)?.status("/api-key/balance").await?, 401);
     assert_eq!(bench.caller.status("/api-key/balance").await?, 200, "the other key is valid");
@@ -79,8 +79,10 @@ async fn an_account_is_shown_with_what_belongs_to_it() -> Outcome {
     bench.admin.call("DELETE", &["accounts", "studio", "members", "demo"], None).await?;
     let members = bench.admin.call("GET", &["accounts", "studio", "members"], None).await?;
     assert_eq!(members, json!({"members": []}));
+    let person = bench.admin.call("GET", &["accounts", "demo", "members"], None).await;
+    assert!(person.is_err_and(|error| error.to_string().contains("\"demo\" is a person")));
     let unknown = bench.admin.call("GET", &["accounts", "stranger"], None).await;
-    assert!(unknown.is_err_and(|error| error.is_not_found()));
+    assert!(unknown.is_err_and(|error| error.is_refused()));
     Ok(())
 }
 
@@ -152,9 +154,23 @@ async fn a_task_that_cost_nothing_is_not_refunded() -> Outcome {
     let refused = bench.admin.call("POST", &["tasks", id, "refund"], None).await;
     assert!(refused.is_err_and(|error| error.to_string().contains("cost nothing")));
     let unknown = bench.admin.call("POST", &["tasks", "nothing", "refund"], None).await;
-    assert!(unknown.is_err_and(|error| error.is_not_found()));
+    assert!(unknown.is_err_and(|error| error.is_refused()));
     let wrong = bench.admin.list("tasks", &[("status", "done".to_owned())]).await;
     assert!(wrong.is_err_and(|error| error.to_string().contains("must be one of in_queue, computing")));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_limit_that_no_page_has_is_refused_with_the_range() -> Outcome {
+    let mut bench = Bench::start().await?;
+    for list in ["models", "tasks"] {
+        for limit in ["0", "1001", "-1", "4294967296"] {
+            let refused = bench.admin.list(list, &[("limit", limit.to_owned())]).await;
+            let refused = refused.err().ok_or("it is refused")?.to_string();
+            assert!(refused.contains("limit must lie between 1 and 1000"), "{list} {limit}: {refused}");
+        }
+        bench.admin.list(list, &[("limit", "1000".to_owned())]).await?;
+    }
     Ok(())
 }
 

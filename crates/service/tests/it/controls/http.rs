@@ -91,6 +91,40 @@ async fn an_invalid_request_is_refused_in_the_shape_of_the_api() -> Outcome {
 }
 
 #[tokio::test]
+async fn what_could_never_happen_is_refused_with_what_to_write_instead() -> Outcome {
+    let bench = Bench::start().await?;
+    let fault = |body: Value| ("POST", "/faults", body, 422);
+    for ((method, path, body, status), words) in [
+        (fault(json!({"effect": "hang_up", "path": "/nope"})), "path must be one of /api-key/balance, "),
+        (fault(json!({"effect": "hang_up", "path": "/api-key/balance?x=1"})), "nor a query"),
+        (fault(json!({"effect": "hang_up", "method": "FOO"})), "method must be one of DELETE, GET, "),
+        (fault(json!({"effect": "hang_up", "operation": "getObject", "side": "api"})), "one of objects"),
+        (fault(json!({"effect": "hang_up", "times": 0})), "times must be at least 1"),
+        (fault(json!({"effect": "status", "status": 600})), "status, from 200 to 599"),
+        (fault(json!({"effect": "status", "status": 66_000})), "a whole number from 0 to 65535"),
+        (fault(json!({"effect": "delay"})), "delay_ms, from 0"),
+        (fault(json!({"effect": "drip_body", "bytes": 0, "pause_ms": 1})), "bytes, from 1"),
+        (fault(json!({"effect": "set_field", "field": "status"})), "a JSON pointer such as /data/status"),
+        (("PUT", "/models/nope", json!({"then": "stay_queued"}), 404), "there is no such model"),
+        (("PUT", "/models/face-mesh", json!({"then": "run", "times": 0}), 422), "times must be at least 1"),
+        (("POST", "/clock/advance", json!({"seconds": 1e18}), 422), "no time after 9999-12-30"),
+        (("POST", "/clock/advance", json!({"seconds": 1e30}), 422), "no time after 9999-12-30"),
+        (("POST", "/clock/advance", json!({"seconds": "1"}), 422), "expected a number"),
+        (("DELETE", "/faults/99", json!({}), 404), "there is no fault \"99\""),
+        (("DELETE", "/models/face-mesh", json!({}), 404), "there is no script for the model \"face-mesh\""),
+    ] {
+        let (actual, response) = bench.control(method, path, Some(body.clone())).await?;
+        let message = response["message"].as_str().unwrap_or_default();
+        assert!(actual == status && message.contains(words), "{method} {path} {body}: {actual} {message}");
+        assert!(!message.contains("may see"), "{message}");
+    }
+    let overview = bench.must("GET", "/", None).await?;
+    assert_eq!((&overview["faults"], &overview["models"]), (&json!(0), &json!(0)));
+    assert!(overview["time"].as_str().is_some_and(|time| !time.starts_with("9999")), "{overview}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn without_the_token_every_request_is_refused_alike_and_changes_nothing() -> Outcome {
     let mut config = Config::ephemeral().with_controls();
     if let Some(controls) = &mut config.controls {

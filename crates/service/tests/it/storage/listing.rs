@@ -1,5 +1,6 @@
 //! Listing, counting and deleting files.
 
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::support::{Bench, Outcome};
@@ -126,5 +127,33 @@ async fn a_file_is_deleted_by_its_url_once() -> Outcome {
     for foreign in ["", "/", "https://example.com/a/b", &format!("{url}?x=1"), "documents/to delete $.txt"] {
         assert_eq!(bench.delete(foreign).await?.0, 404, "{foreign}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_page_that_no_list_has_is_refused_with_the_range() -> Outcome {
+    let bench = Bench::start().await?;
+    let size = "pageSize must lie between 1 and 1000";
+    for (path, message) in [
+        ("storage/upload/samples?page=0", "page must be at least 1"),
+        ("storage/upload/samples?page=-1", "page must be at least 1"),
+        ("storage/upload/samples?pageSize=-1", size),
+        ("storage/upload/samples?pageSize=1001", size),
+        ("task/histories?limit=-1", "limit must lie between 1 and 100"),
+        ("task/histories?limit=4294967296", "limit must lie between 1 and 100"),
+    ] {
+        let (status, response) = bench.call(Method::GET, &format!("/api-key/{path}"), None).await?;
+        assert_eq!((status, &response["message"]), (422, &json!(message)), "{path}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_long_url_of_no_file_is_shown_as_cut() -> Outcome {
+    let bench = Bench::start().await?;
+    let url = format!("https://example.com/{}", "a".repeat(100));
+    let (status, response) = bench.delete(&url).await?;
+    let message = format!("there is no file \"{}…\" that you may see", &url[..80]);
+    assert_eq!((status, &response["message"]), (404, &json!(message)));
     Ok(())
 }

@@ -138,6 +138,18 @@ async fn a_form_in_disorder_is_refused() -> Outcome {
     Ok(())
 }
 
+#[tokio::test]
+async fn a_post_that_is_no_form_is_refused_with_the_type_of_one() -> Outcome {
+    let bench = Bench::start().await?;
+    let target = bench.presign("form.txt", "text/plain", 4).await?;
+    let posted = bench.http.post(&target.endpoint).header(CONTENT_TYPE, "text/plain").body("text");
+    let response = posted.send().await?;
+    assert_eq!(response.status(), 403);
+    let text = response.text().await?;
+    assert!(text.contains("<Code>AccessDenied</Code>") && text.contains("multipart/form-data"), "{text}");
+    Ok(())
+}
+
 /// The same target with a part of its URL replaced.
 fn replaced(target: &Target, from: &str, to: &str) -> Outcome<Target> {
     let endpoint = target.endpoint.replace(from, to);

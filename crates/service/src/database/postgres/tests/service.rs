@@ -8,7 +8,7 @@ use crate::clock::Moment;
 use crate::database::conformance::Fixture;
 use crate::ledger::{Credit, Money, Purse};
 use crate::lifecycle::cluster::Roles;
-use crate::{Config, Service};
+use crate::{Config, ModelSpec, Service};
 
 async fn config(empty: &Empty, folder: &std::path::Path) -> Config {
     let mut config = Config::folder(folder);
@@ -109,6 +109,59 @@ async fn a_task_that_retention_deletes_during_its_second_refund_is_not_refunded_
     };
     let ((), refund) = tokio::join!(fixture.engine.execute(&retention), refund);
     assert_eq!(refund, Refund::Unknown);
+}
+
+#[tokio::test]
+async fn what_a_publisher_earns_during_a_refund_is_not_taken_before_it_is_in_its_purse() {
+    let fixture = Fixture::new(Empty::new()).await;
+    let database = &fixture.database;
+    database.credit(fixture.customer, Credit::Paid(Money::from_smallest(8)), Moment(0)).await.unwrap();
+    let task = fixture.create_task(fixture.customer, 8, Moment(1)).await;
+    fixture.succeed(Moment(2)).await;
+    let earnings = Money::from_smallest(7);
+    database.set_purses(fixture.operator, &[(Purse::Earnings, earnings)], Moment(3)).await.unwrap();
+    // An earning after what was earned before has been added up.
+    let earn = format!(
+        "CREATE FUNCTION earn() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+           INSERT INTO purse_changes (account, purse, amount) VALUES ({}, 'earnings', 1); RETURN NULL; END $$; \
+         CREATE TRIGGER earn AFTER DELETE ON purse_changes FOR EACH STATEMENT EXECUTE FUNCTION earn()",
+        fixture.operator.0
+    );
+    fixture.engine.execute(&earn).await;
+    let refund = database.refund(&task, Moment(4)).await.unwrap();
+    assert_eq!(refund, Refund::EarningsTooSmall { earnings });
+    assert!(matches!(database.refund(&task, Moment(5)).await.unwrap(), Refund::Done { .. }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inputs_with_a_nul_are_read_as_they_were_sent() {
+    let (empty, folder) = (Empty::new(), tempfile::tempdir().unwrap());
+    let mut config = config(&empty, folder.path()).await;
+    config.workers = 0;
+    let service = Service::start(config).await.unwrap();
+    let spec = r#"{
+        "id": "say", "name": "say", "description": "Says a text.", "price": "0", "visibility": "public",
+        "input_format": {"text": {"type": "string", "required": true, "position": 0}},
+        "output_format": {"said": {"type": "string", "position": 0}}
+    }"#;
+    service.publish_model("demo", ModelSpec::from_json(spec).unwrap()).await.unwrap();
+    let client = inferstore_fetch::over_ring(reqwest::Client::builder()).no_proxy().build().unwrap();
+    let create = async |input: &'static str| {
+        let url = format!("{}/api-key/model/say/task", service.base_url());
+        let request = client.post(url).header("content-type", "application/json").body(input);
+        let sent = request.header("x-api-key", service.api_key().unwrap()).send().await.unwrap();
+        (sent.status().as_u16(), sent.text().await.unwrap())
+    };
+    let input = r#"{ "text": "a\u0000b \u001a \\u0000" }"#;
+    let (status, created) = create(input).await;
+    assert_eq!(status, 200, "{created}");
+    let created: serde_json::Value = serde_json::from_str(&created).unwrap();
+    let owner = service.account("demo", "finding an account").await.unwrap().id;
+    let id = created["data"]["data"].as_str().unwrap();
+    let task = service.app.database.task(owner, id).await.unwrap().unwrap();
+    assert_eq!(task.input, input);
+    assert_eq!(create("{\"text\": \"a\0b\"}").await.0, 400, "JSON has no such text");
+    service.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use super::{Durability, Folder, SqliteDatabase};
 use crate::clock::Moment;
 use crate::database::Maintenance as _;
-use crate::database::conformance::{File, Fixture};
+use crate::database::conformance::{Engine as _, File, Fixture};
 use crate::ledger::{Credit, Ledger as _, Money};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -38,7 +39,7 @@ async fn backups_that_are_written_while_money_moves_are_whole_and_no_write_fails
         assert_eq!(audit.faults, Vec::<String>::new());
         assert!(audit.movements >= movements);
         movements = audit.movements;
-        backup.close().await;
+        backup.close(Instant::now()).await;
     }
     is_over.store(true, Ordering::Relaxed);
     assert_eq!(u64::from(writes.await.unwrap()), fixture.database.audit().await.unwrap().movements);
@@ -54,4 +55,27 @@ async fn a_backup_can_be_read_by_its_owner_alone_and_leaves_nothing_when_it_fail
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     assert!(fixture.database.backup_to(&folder.path().join("nowhere/backup.db")).await.is_err());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[tokio::test]
+async fn a_backup_that_a_shutdown_interrupts_leaves_nothing() {
+    let (folder, data) = (tempfile::tempdir().unwrap(), Folder::new());
+    let database = data.sqlite().await;
+    // Takes a while to be copied.
+    data.execute(
+        "CREATE TABLE many (number); CREATE INDEX many_by_number ON many (number); \
+         WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 300000) \
+         INSERT INTO many SELECT random() FROM numbers",
+    )
+    .await;
+    let file = folder.path().join("backup.db");
+    let backup = tokio::spawn({
+        let (database, file) = (database.clone(), file.clone());
+        async move { database.backup_to(&file).await }
+    });
+    while !file.exists() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    database.close(Instant::now()).await;
+    assert_eq!(backup.await.unwrap().is_ok(), file.exists(), "half a backup was left");
 }

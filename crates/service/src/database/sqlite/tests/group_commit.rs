@@ -1,6 +1,7 @@
 //! Group commit: writes that share a commit do not share their failures.
 
 use std::sync::mpsc;
+use std::time::Instant;
 
 use futures_util::future::join_all;
 use rusqlite::Connection;
@@ -125,8 +126,8 @@ async fn a_database_that_was_closed_refuses_and_keeps_what_was_written() {
     let database = folder.sqlite().await;
     write(&database, "before", Then::Succeed).await.unwrap();
     database.check_writer().await.unwrap();
-    database.close().await;
-    database.close().await;
+    database.close(Instant::now()).await;
+    database.close(Instant::now()).await;
     assert!(write(&database, "after", Then::Succeed).await.is_err());
     assert!(database.check_writer().await.is_err());
     assert!(database.read(|_| Ok(())).await.is_err());

@@ -5,6 +5,7 @@
 mod backup;
 mod cache;
 mod checkpoints;
+mod closing;
 mod group_commit;
 mod locks;
 mod plans;
