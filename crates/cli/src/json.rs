@@ -10,7 +10,7 @@ use jaq_json::{Val, read};
 use serde_json::value::RawValue;
 
 use crate::failure::{Failure, Result};
-use crate::table::painted;
+use crate::table::{painted, steers};
 
 /// What begins a new line when JSON is indented.
 const INDENT: &str = "  ";
@@ -85,12 +85,11 @@ fn new_line(text: &mut String, depth: usize) {
     text.push_str(&INDENT.repeat(depth));
 }
 
-/// Control characters that JSON allows in a text (such as C1) as escapes, for a terminal.
+/// What JSON allows in a text and could steer a terminal (such as C1 and marks of direction) as escapes.
 fn visible(scalar: &str) -> String {
     let mut text = String::new();
     for c in scalar.chars() {
-        let steers = c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if steers {
+        if steers(c) {
             text.push_str(&format!("\\u{:04x}", u32::from(c)));
         } else {
             text.push(c);
@@ -184,10 +183,10 @@ mod tests {
 
     #[test]
     fn indented_json_keeps_every_digit_and_steers_no_terminal() {
-        let text = indented("{\"a\":[1.50000000000000000001,{}],\"b\":\"x\u{9b}2J\"}", false);
+        let text = indented("{\"a\":[1.50000000000000000001,{}],\"b\":\"x\u{9b}2J\u{200f}\"}", false);
         assert_eq!(
             text,
-            "{\n  \"a\": [\n    1.50000000000000000001,\n    {}\n  ],\n  \"b\": \"x\\u009b2J\"\n}"
+            "{\n  \"a\": [\n    1.50000000000000000001,\n    {}\n  ],\n  \"b\": \"x\\u009b2J\\u200f\"\n}"
         );
         assert!(indented(RECORD, true).contains("\u{1b}[1;34m\"a b\"\u{1b}[0m: \u{1b}[36m1.50"));
     }

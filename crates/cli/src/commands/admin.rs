@@ -274,8 +274,8 @@ enum Task {
         /// Of this account alone
         #[arg(long)]
         account: Option<String>,
-        /// In this status alone: in_queue, computing, success, failed or canceled
-        #[arg(long)]
+        /// In this status alone
+        #[arg(long, value_parser = ["in_queue", "computing", "success", "failed", "canceled"])]
         status: Option<String>,
         #[command(flatten)]
         page: Page,
@@ -312,7 +312,7 @@ pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Resul
 
 impl From<AdminError> for Failure {
     fn from(error: AdminError) -> Self {
-        let code = if error.is_not_found() { exit::INPUT } else { exit::FAILED };
+        let code = if error.is_refused() { exit::INPUT } else { exit::FAILED };
         let hint = if error.is_outcome_unknown() {
             "it may have been done all the same: list what it changes before you try again"
         } else {

@@ -60,6 +60,7 @@ pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Resul
     }
     let body = body.map(|body| read_body(&body, &mut session)).transpose()?;
     let has_body = body.is_some() || !fields.is_empty();
+    let is_guessed = method.is_none() && has_body;
     let method = method.unwrap_or(if has_body { Method::POST } else { Method::GET });
     let request = Request { method, path, body, fields };
     if paginate && ["offset", "page"].iter().any(|name| request.has_field(name)) {
@@ -70,10 +71,17 @@ pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Resul
     let mut page = Page::default();
     loop {
         let (path, body) = request.of_page(paginate.then_some(&page))?;
-        let response = client.request(request.method.clone(), path, body).await.inspect_err(|error| {
+        let response = client.request(request.method.clone(), path, body).await.map_err(|error| {
             // As it came, but for secrets. The failure itself is reported either way.
-            let body = error.context().and_then(|context| context.excerpt.as_deref());
+            let context = error.context();
+            let body = context.and_then(|context| context.excerpt.as_deref());
             let _ = body.map(|body| session.output.data(body));
+            let is_other_method = context.and_then(|context| context.status) == Some(405);
+            let failure = Failure::from(error);
+            if is_guessed && is_other_method {
+                return failure.with_hint("fields make it a POST; for a query: inferstore api GET PATH -f …");
+            }
+            failure
         })?;
         session.output.response(response.trim_end())?;
         if !paginate || !page.advance(&response) {

@@ -1,7 +1,7 @@
 //! `inferstore model init`.
 
-use std::fs;
 use std::path::PathBuf;
+use std::{fs, io};
 
 use clap::{Args, Subcommand};
 
@@ -50,10 +50,17 @@ pub(crate) fn execute(arguments: Arguments, session: &Session) -> Result {
         return Err(Failure::new(exit::USAGE, "a model is named by small letters, digits and hyphens"));
     }
     let folder = folder.unwrap_or(PathBuf::from(&model));
-    let failed = |error: std::io::Error| Failure::new(exit::FAILED, format!("{}: {error}", folder.display()));
-    fs::create_dir(&folder).map_err(failed)?;
+    let failed = |error: io::Error| Failure::new(exit::FAILED, format!("{}: {error}", folder.display()));
+    let place = session.environment.folder.join(&folder);
+    fs::create_dir(&place).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            Failure::new(exit::INPUT, format!("{} is there already; nothing was written", folder.display()))
+                .with_hint("remove it, or name a new folder with --folder")
+        }
+        _ => failed(error),
+    })?;
     for (name, text) in FILES {
-        fs::write(folder.join(name), text.replace("MODEL", &model)).map_err(failed)?;
+        fs::write(place.join(name), text.replace("MODEL", &model)).map_err(failed)?;
     }
     session
         .output

@@ -68,8 +68,15 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
     let file = if arguments.path.is_dir() { arguments.path.join(SETTINGS) } else { arguments.path.clone() };
     let service = arguments.service.as_deref().map(str::parse).transpose();
     let service = service.map_err(|error| Failure::usage(format!("--service is not a URL: {error}")))?;
-    let mut config =
-        Config::read_for(&file, service.as_ref()).map_err(|error| Failure::usage(error.to_string()))?;
+    let mut config = Config::read_for(&file, service.as_ref()).map_err(|error| {
+        let failure = Failure::usage(error.to_string());
+        match file.is_file() {
+            true => failure,
+            false => {
+                failure.with_hint("name a folder with a node.json: inferstore model init MODEL writes one")
+            }
+        }
+    })?;
     prepare(&mut config, &arguments.python).await.map_err(|error| failed(error.to_string()))?;
 
     // Before a key is created, which is revoked at the end.

@@ -15,8 +15,9 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use inferstore::types::{ModelVersioning, TaskDetail, TaskId, UploadFolder};
-use inferstore::{Client, Decimal, Error, Inputs, ViolationKind};
+use inferstore::{Client, Decimal, Error, Inputs, Outcome, ViolationKind};
 use serde_json::{Map, Value};
+use tokio::time::{Instant, sleep};
 
 use super::files::of_upload;
 use super::models;
@@ -115,6 +116,43 @@ Examples:
   inferstore run haze-removal street.jpg -o - | convert - street.webp
   inferstore run haze-removal -i input_image=URL --deadline 5m --max-cost 0.10
   inferstore run haze-removal --input-json inputs.json --detach -q";
+
+/// How long a run waits for a limit of the account, such as that of unfinished tasks.
+const LIMIT_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// How long one run waits for limits of its account.
+struct Limit {
+    begun: Instant,
+    deadline: Option<Duration>,
+}
+
+impl Limit {
+    fn new(deadline: Option<Duration>) -> Self {
+        Self { begun: Instant::now(), deadline }
+    }
+
+    /// What is left until the deadline of the run.
+    fn deadline(&self) -> Option<Duration> {
+        Some(self.deadline?.saturating_sub(self.begun.elapsed()))
+    }
+
+    /// After which delay the run begins again, if a limit refused it and there is time.
+    fn delay(&self, error: &Error, session: &Session) -> Option<Duration> {
+        let timeout = self.deadline.map_or(LIMIT_TIMEOUT, |deadline| deadline.min(LIMIT_TIMEOUT));
+        let delay = limit_delay(error).filter(|_| error.task_id().is_none())?;
+        if self.begun.elapsed() + delay >= timeout {
+            return None;
+        }
+        session.output.note("waiting: the service limits the account");
+        Some(delay)
+    }
+}
+
+/// When to try again what a limit of the account refused: that had no effect.
+fn limit_delay(error: &Error) -> Option<Duration> {
+    let is_limited = matches!(error, Error::Api(context) if context.status == Some(429));
+    is_limited.then(|| error.retry_after().unwrap_or(Duration::from_secs(1)))
+}
 
 fn upload_folder() -> impl TypedValueParser<Value = UploadFolder> {
     let words = UploadFolder::ALL.iter().map(UploadFolder::as_str);
@@ -294,9 +332,15 @@ impl Run {
     }
 
     async fn detached(self, session: &Session) -> Result {
-        let task = match self.run().start().await {
-            Ok(task) => task,
-            Err(error) => return Err(self.explained(error, session).await),
+        let limit = Limit::new(self.options.wait.deadline);
+        let task = loop {
+            match self.run().deadline(limit.deadline()).start().await {
+                Ok(task) => break task,
+                Err(error) => match limit.delay(&error, session) {
+                    Some(delay) => sleep(delay).await,
+                    None => return Err(self.explained(error, session).await),
+                },
+            }
         };
         let id = task.id().as_str();
         let json = serde_json::json!({"task_id": id});
@@ -306,36 +350,22 @@ impl Run {
     }
 
     async fn followed(self, session: &Session) -> Result {
-        let mut events = self.run().events();
-        let mut progress = Progress::new(&session.output);
         let mut interrupts = Interrupts::new(self.options.cancel_on_interrupt);
-        loop {
-            let event = tokio::select! {
-                biased;
-                () = interrupts.next() => {
-                    progress.end();
-                    let handled = interrupts.handle(&self.client, session).await;
-                    self.cleaned_up(handled, &mut interrupts, session).await?;
-                    continue;
-                }
-                event = events.next() => event,
+        let limit = Limit::new(self.options.wait.deadline);
+        let outcome = loop {
+            let error = match self.finished(&limit, &mut interrupts, session).await? {
+                Ok(outcome) => break outcome,
+                Err(error) => error,
             };
-            let Some(event) = event else { break };
-            interrupts.see(&event);
-            progress.run(&event);
-            if interrupts.is_detaching() {
-                progress.end();
-                let detached = interrupts.detach(&self.client, session).await;
-                self.cleaned_up(detached, &mut interrupts, session).await?;
-            }
-        }
-        progress.end();
-        let outcome = match events.finish().await {
-            Ok(outcome) => outcome,
-            Err(error) => {
+            let Some(delay) = limit.delay(&error, session).filter(|_| interrupts.refused()) else {
                 let task = ended_task(&error, session);
                 let failure = self.explained(error, session).await;
                 return Err(failure.with_json(task));
+            };
+            tokio::select! {
+                biased;
+                () = interrupts.next() => interrupts.handle(&self.client, session).await?,
+                () = sleep(delay) => {}
             }
         };
         let mut report = outcome_report(&outcome, session.payload());
@@ -365,6 +395,39 @@ impl Run {
                 .with_code(code)
                 .with_hint(format!("the run is paid; its outputs: inferstore task show {task} -o PATH"))
         })
+    }
+
+    /// The end of the run, unless an interrupt comes before.
+    async fn finished(
+        &self,
+        limit: &Limit,
+        interrupts: &mut Interrupts,
+        session: &Session,
+    ) -> Result<std::result::Result<Outcome, Error>> {
+        let mut events = self.run().deadline(limit.deadline()).events();
+        let mut progress = Progress::new(&session.output);
+        loop {
+            let event = tokio::select! {
+                biased;
+                () = interrupts.next() => {
+                    progress.end();
+                    let handled = interrupts.handle(&self.client, session).await;
+                    self.cleaned_up(handled, interrupts, session).await?;
+                    continue;
+                }
+                event = events.next() => event,
+            };
+            let Some(event) = event else { break };
+            interrupts.see(&event);
+            progress.run(&event);
+            if interrupts.is_detaching() {
+                progress.end();
+                let detached = interrupts.detach(&self.client, session).await;
+                self.cleaned_up(detached, interrupts, session).await?;
+            }
+        }
+        progress.end();
+        Ok(events.finish().await)
     }
 
     /// What became of an interrupt. If it ended the run, the uploaded inputs of a task that it canceled are deleted, and a

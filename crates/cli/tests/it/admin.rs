@@ -102,7 +102,7 @@ fn the_key_of_a_node_is_shown_once_and_can_be_revoked() {
     let cli = with_folder();
     let drawn = cli.call("admin node add studio --data-dir data --format json");
     assert!(drawn.stdout.contains("node_key") && drawn.stderr.contains("the one time"), "{drawn}");
-    assert_eq!(cli.call("admin node add studio --data-dir data").code, exit::FAILED, "the name is taken");
+    assert_eq!(cli.call("admin node add studio --data-dir data").code, exit::INPUT, "the name is taken");
     assert_eq!(cli.call("admin node revoke studio --data-dir data").code, exit::DONE);
     assert_eq!(
         cli.call("admin node revoke studio --data-dir data").code,
@@ -167,7 +167,7 @@ fn a_backup_is_not_written_into_the_data_that_it_copies() {
     let cli = with_folder();
     for folder in ["data/copy", "data", "./data/deep/er"] {
         let ended = cli.call(&format!("admin backup {folder} --data-dir data"));
-        assert!(ended.code == exit::FAILED && ended.stderr.contains("inside the data folder"), "{ended}");
+        assert!(ended.code == exit::INPUT && ended.stderr.contains("inside the data folder"), "{ended}");
     }
     assert!(!cli.folder.path().join("data/copy").exists());
 }

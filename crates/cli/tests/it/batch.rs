@@ -34,6 +34,21 @@ fn a_batch_waits_while_the_service_limits_its_requests() {
 }
 
 #[test]
+fn a_batch_that_ran_some_of_its_files_does_not_say_that_nothing_was_sent() {
+    let local = Local::start();
+    pictures(local.cli.folder.path(), 1);
+    std::fs::write(local.cli.path("text.txt"), "no picture").expect("it can be written");
+    for bad in ["text.txt", "missing.png"] {
+        let ended = local.cli.call(&format!("run haze-removal p000.png {bad} -o {bad}-out/"));
+        assert_eq!(ended.code, exit::FAILED, "{ended}");
+        assert!(ended.stdout.contains("1 of 2 succeeded; cost 0.01"), "{ended}");
+        assert!(!ended.stderr.contains("nothing was sent"), "{ended}");
+    }
+    let ended = local.cli.call("run haze-removal text.txt missing.png -o none");
+    assert_eq!(ended.code, exit::INPUT, "nothing was created: {ended}");
+}
+
+#[test]
 fn several_files_are_a_batch_with_a_summary() {
     let _filters = filters();
     let local = Local::start();

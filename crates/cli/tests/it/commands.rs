@@ -212,6 +212,8 @@ fn any_request_can_be_sent() {
             "api get /api-key/nothing",
             "api POST /api-key/model/list --body {",
             "api GET api-key/balance",
+            "api /api-key/model/haze-removal/task/cost -f limit=1",
+            "api /../../admin",
             "api STEAL /api-key/balance",
         ])
     );

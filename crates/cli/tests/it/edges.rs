@@ -282,6 +282,29 @@ fn a_task_that_cannot_be_read_after_its_create_is_named_with_the_command_that_wa
 }
 
 #[test]
+fn a_run_waits_while_the_service_limits_the_account() {
+    let local = Local::with_controls();
+    let limit = || {
+        local.fault(serde_json::json!({
+            "effect": "status", "status": 429, "retry_after": 1, "operation": "createTask", "times": 1
+        }));
+    };
+    for command in ["run haze-removal hazy.png", "run haze-removal hazy.png --delete-inputs -q"] {
+        limit();
+        let ended = local.cli.call(command);
+        assert_eq!(ended.code, exit::DONE, "{ended}");
+        assert!(ended.stderr.contains("waiting: the service limits the account"), "{ended}");
+    }
+    limit();
+    let ended = local.cli.call("run haze-removal hazy.png --detach -q");
+    assert_eq!(ended.code, exit::DONE, "{ended}");
+    limit();
+    let ended = local.cli.call("run haze-removal hazy.png --deadline 500ms");
+    assert_eq!(ended.code, exit::REFUSED, "the deadline is before the next attempt: {ended}");
+    assert_eq!(local.cli.call("task list --all -q").stdout.lines().count(), 3);
+}
+
+#[test]
 fn help_has_topics_and_knows_every_command() {
     let cli = Cli::new();
     for (words, text) in [
@@ -328,6 +351,16 @@ fn an_output_goes_into_a_pipe_that_the_shell_has_opened() {
     assert_eq!(ended.code, exit::DONE, "{ended}");
     let read = reading.join().expect("it does not panic").expect("it can be read");
     assert!(read.starts_with(b"\x89PNG"));
+}
+
+#[test]
+fn the_folder_of_a_new_model_is_named_where_it_is_taken_or_missing() {
+    let cli = Cli::new();
+    assert_eq!(cli.call("model init soft-focus").code, exit::DONE);
+    let again = cli.call("model init soft-focus");
+    assert!(again.code == exit::INPUT && again.stderr.contains("soft-focus is there already"), "{again}");
+    let missing = cli.call("node run nothing");
+    assert!(missing.code == exit::USAGE && missing.stderr.contains("a folder with a node.json"), "{missing}");
 }
 
 #[test]

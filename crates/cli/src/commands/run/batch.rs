@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -20,7 +19,7 @@ use super::interrupt::CtrlC;
 use super::journal::{Earlier, Journal, Step, identity, key};
 use super::names::unique_names;
 use super::summary::{self, Ended, Status};
-use super::{RunOptions, configured, contact_sheet, warn_if_offline};
+use super::{LIMIT_TIMEOUT, RunOptions, configured, contact_sheet, limit_delay, warn_if_offline};
 use crate::commands::files::of_upload;
 use crate::commands::outputs::{Delivery, Names, exists, expanded, shown};
 use crate::exit;
@@ -29,9 +28,6 @@ use crate::output::Report;
 use crate::progress::{Progress, watch};
 use crate::settings::Session;
 use crate::table::Table;
-
-/// How long a file waits for a limit of the account, such as that of unfinished tasks.
-const LIMIT_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// What is run on each file, and how.
 pub(super) struct Plan {
@@ -558,12 +554,6 @@ fn is_refused(error: &Error) -> bool {
         }
         _ => false,
     }
-}
-
-/// When to try again what a limit of the account refused.
-fn limit_delay(error: &Error) -> Option<Duration> {
-    let is_limited = matches!(error, Error::Api(context) if context.status == Some(429));
-    is_limited.then(|| error.retry_after().unwrap_or(Duration::from_secs(1)))
 }
 
 /// Whether the service has the task no more.

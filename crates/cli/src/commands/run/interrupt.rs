@@ -75,6 +75,12 @@ impl Interrupts {
         }
     }
 
+    /// Notes that no task was created. Returns whether the run may begin again: no one has interrupted it.
+    pub(super) fn refused(&mut self) -> bool {
+        self.is_creating = false;
+        !self.is_pending
+    }
+
     /// The task, as soon as it is known.
     pub(super) fn task(&self) -> Option<TaskId> {
         self.task.clone()

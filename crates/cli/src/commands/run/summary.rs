@@ -171,8 +171,12 @@ pub(super) fn result(ended: &[Ended], format: Format) -> Result {
     // Those that were not started have no cause of their own.
     let mut causes = failures.iter().filter(|(_, status)| *status != Status::NotStarted);
     let Some((first, _)) = causes.next().or(failures.first()) else { return Ok(()) };
-    let code = if causes.all(|(failure, _)| failure.code == first.code) { first.code } else { exit::FAILED };
-    let hint = first.hint.as_ref().map(|hint| format!("{hint}; then ")).unwrap_or_default();
+    let is_the_same = causes.all(|(failure, _)| failure.code == first.code);
+    // What says that nothing was created, or sent, is about that file.
+    let is_untrue = first.code == exit::INPUT && ended.iter().any(|ended| ended.task.is_some());
+    let code = if is_the_same && !is_untrue { first.code } else { exit::FAILED };
+    let hint = first.hint.as_deref().map(|hint| hint.trim_end_matches("; nothing was sent"));
+    let hint = hint.map(|hint| format!("{hint}; then ")).unwrap_or_default();
     let hint =
         format!("{hint}run the same command again: it continues where {NAME} in the folder of -o ends");
     let open =
