@@ -12,6 +12,7 @@ use inferstore::reqwest::{self, Method, Request, Response, header::DATE};
 use inferstore::testing::ScriptedService;
 use inferstore::{Client, Error, File, Inputs, PreparedRun, Run, RunEvent};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::count;
 
@@ -112,6 +113,57 @@ async fn a_lost_task_that_two_pages_of_the_history_show_is_one_task() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lost_task_is_found_in_a_history_that_shows_no_total_and_only_after_a_while() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let client = service.client().unwrap();
+    let task = run(&service.client().unwrap()).start().await.unwrap();
+    let page = |records: Value| {
+        let data = json!({ "records": records });
+        service.responds("listTasks", 200, json!({ "status": "success", "message": "ok", "data": data }));
+    };
+    page(json!([]));
+    page(json!([]));
+    page(json!([{ "task_id": task.id(), "model_id": "m" }]));
+    service.responds("createTask", 502, "");
+    let lost_at = Instant::now();
+    assert_eq!(run(&client).start().await.unwrap().id(), task.id());
+    let backoff = inferstore::Retry::default().initial_backoff;
+    assert!(lost_at.elapsed() >= 3 * backoff, "each pause is longer: {:?}", lost_at.elapsed());
+}
+
+/// Passes the creates after the first one on only after this time.
+struct SlowAfterFirst {
+    delay: Duration,
+    has_created: AtomicBool,
+}
+
+impl Middleware for SlowAfterFirst {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        Box::pin(async move {
+            let is_create = request.method() == Method::POST && request.url().path().ends_with("/task");
+            if is_create && self.has_created.swap(true, Ordering::Relaxed) {
+                tokio::time::sleep(self.delay).await;
+            }
+            next.run(request).await
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_task_is_found_once_the_other_create_of_the_same_inputs_has_its_own() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let slow = SlowAfterFirst { delay: Duration::from_millis(300), has_created: false.into() };
+    let client = service.client_builder().middleware(slow).build().unwrap();
+    service.loses_response("createTask");
+    let (lost, other) = tokio::join!(run(&client).start(), run(&client).start());
+    let mut found = [lost, other].map(|task| task.unwrap().id().to_string());
+    found.sort();
+    assert_eq!(found, ["task-1", "task-2"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_prepared_run_whose_create_was_lost_is_created_again_only_after_the_settle_time() {
     let service = ScriptedService::new();
     let _ = service.model("m").succeeds(json!("done"));
@@ -121,7 +173,7 @@ async fn a_prepared_run_whose_create_was_lost_is_created_again_only_after_the_se
     service.responds("createTask", 502, "");
     let error = client.adopt_or_start(prepared.clone()).await.unwrap_err();
     assert!(matches!(error, Error::OutcomeUnknown(_)), "{error:?}");
-    let lost_at = tokio::time::Instant::now();
+    let lost_at = Instant::now();
     client.adopt_or_start(prepared).await.unwrap();
     assert!(lost_at.elapsed() > 290 * SECOND, "after {:?}", lost_at.elapsed());
     assert_eq!(count(&service.requests(), "createTask"), 2);
@@ -311,7 +363,7 @@ async fn a_prepared_run_keeps_its_limits_until_its_create() {
     let error = client.adopt_or_start(prepared.clone()).await.unwrap_err();
     assert!(matches!(error, Error::CostLimitExceeded(_)), "{error:?}");
     prepared.max_cost = None;
-    let started = tokio::time::Instant::now();
+    let started = Instant::now();
     client.adopt_or_start(prepared).await.unwrap();
     assert_eq!(started.elapsed(), Duration::ZERO, "no create was sent that could still appear");
 }
@@ -325,7 +377,7 @@ async fn a_prepared_run_whose_create_was_rejected_is_created_at_once_when_it_is_
     service.responds("createTask", 402, "");
     let error = client.adopt_or_start(prepared.clone()).await.unwrap_err();
     assert!(error.is_insufficient_balance(), "{error:?}");
-    let started = tokio::time::Instant::now();
+    let started = Instant::now();
     client.adopt_or_start(prepared).await.unwrap();
     assert_eq!((started.elapsed(), service.created().len()), (Duration::ZERO, 1));
 }
@@ -430,7 +482,7 @@ async fn a_prepared_run_without_a_trace_is_created_when_no_earlier_create_can_ap
         let journal = serde_json::to_string(&prepared).unwrap();
         read.push(serde_json::from_str(&journal).unwrap());
     }
-    let started = tokio::time::Instant::now();
+    let started = Instant::now();
     for prepared in read {
         client.adopt_or_start(prepared).await.unwrap();
         assert_eq!(started.elapsed().as_secs(), 10, "since they were read");

@@ -423,6 +423,8 @@ async fn a_create_that_waits_for_a_permit_until_its_deadline_is_an_error_of_the_
     let run = client.model("m").run(Inputs::new()).skip_validation(true).deadline(10 * SECOND);
     let error = run.await.unwrap_err();
     assert!(error.is_timeout() && error.task_id().is_none(), "{error:?}");
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert_eq!(cause, "createTask got no response");
     balance.await.unwrap().unwrap();
 }
 

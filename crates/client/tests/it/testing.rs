@@ -241,6 +241,20 @@ async fn outputs_are_saved_into_a_folder_that_does_not_exist_yet() -> Result<(),
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_saved_output_takes_no_extension_from_its_url_that_is_long_or_has_marks()
+-> Result<(), Box<dyn std::error::Error>> {
+    let (service, client) = service()?;
+    for (name, saved) in [("o.xyz", "o.xyz"), ("o.interminable", "o"), ("o.x-y", "o")] {
+        let url = service.stores(name, "application/octet-stream", b"bytes".to_vec());
+        service.model("m").succeeds(json!({ "o": url }));
+        let folder = tempfile::tempdir()?;
+        let outcome = client.model("m").run(Inputs::new()).await?;
+        assert_eq!(outcome.save_all(folder.path()).await?, [folder.path().join(saved)]);
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn lists_the_balance_and_records_are_answered_and_the_unknown_is_a_404() -> Result<()> {
     let (service, client) = service()?;
     service.model("m").succeeds(json!(1));
