@@ -240,7 +240,8 @@ pub(super) async fn run(app: Arc<App>, stop: CancellationToken) {
     let mut expired = ExpiredLeases::new(app.clock.real_time());
     while !stop.is_cancelled() {
         let now = app.clock.now();
-        if touched <= now.before(app.config.lease / 3) {
+        // Later than now when the clock was set back.
+        if touched <= now.before(app.config.lease / 3) || touched > now {
             touched = now;
             touch_waiting_nodes(&app).await;
         }
@@ -308,7 +309,8 @@ impl ExpiredLeases {
             self.outage = Some((self.last_claim, now.after(lease / 3)));
         }
         match self.outage {
-            Some((began, until)) if now < until => began,
+            // An end that is further away is of a clock that was ahead.
+            Some((began, until)) if now < until && until <= now.after(lease / 3) => began,
             _ => now,
         }
     }
@@ -434,6 +436,19 @@ mod tests {
         expired.claimed(back.after(second * 9));
         let after = back.after(second * 10);
         assert_eq!(expired.before(after, lease), after);
+    }
+
+    #[test]
+    fn leases_that_expire_after_the_clock_was_set_back_are_claimed_again() {
+        let second = Duration::from_secs(1);
+        let lease = second * 30;
+        let begin = Moment(1_000_000);
+        let mut expired = ExpiredLeases::new(begin);
+        let ahead = begin.after(second * 86_400);
+        expired.before(ahead, lease);
+        expired.claimed(ahead);
+        let back = begin.after(second * 60);
+        assert_eq!(expired.before(back, lease), back);
     }
 
     #[test]

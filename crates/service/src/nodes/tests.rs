@@ -145,6 +145,43 @@ async fn waiting_nodes_cause_no_queries_and_a_task_causes_one_claim() -> Result<
 }
 
 #[tokio::test]
+async fn a_node_that_waits_is_alive_also_after_the_clock_was_set_back() -> Result<(), Error> {
+    let mut config = Config::ephemeral();
+    config.workers = 0;
+    config.lease = Duration::from_millis(300);
+    let service = Service::start(config).await?;
+    let app = &service.app;
+    service.add_node_key("lab").await?;
+    app.database.add_node("node", "lab", &[MODEL.to_owned()], app.clock.now()).await?;
+    let slot = Slot { node: "node".to_owned(), models: [MODEL.to_owned()].into(), max_running: u32::MAX };
+    let waiting = app.dispatcher.remote_task(slot, true);
+    let seen_at = async || {
+        let known = app.database.known_node("node", "lab").await?;
+        Ok::<_, Error>(known.ok_or_else(|| Error::new("reading a node", "it is not there"))?.seen_at)
+    };
+    let is_seen = async {
+        app.clock.advance(Duration::from_hours(1));
+        while seen_at().await? < app.clock.now().before(app.config.lease) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        app.clock.set_ahead(0);
+        let back = app.clock.now().after(app.config.lease);
+        while app.clock.now() < back || seen_at().await? > app.clock.now() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Ok::<_, Error>(())
+    };
+    tokio::select! {
+        _ = waiting => return Err(Error::new("waiting for a task", "there is none")),
+        seen = tokio::time::timeout(Duration::from_secs(10), is_seen) => {
+            seen.map_err(|cause| Error::new("waiting until the node is seen", cause))??;
+        }
+    }
+    service.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_slot_that_stops_waiting_gives_its_task_back() -> Result<(), Error> {
     let mut config = Config::ephemeral();
     config.workers = 0;
