@@ -66,7 +66,9 @@ impl Objects {
             (&self.settled.late, now.before(LATE_UPLOADS)),
         ];
         for (settled, until) in windows {
-            let after = settled.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or(Moment(0));
+            let settled_until = *settled.lock().unwrap_or_else(PoisonError::into_inner);
+            // All of them again after the clock was set back.
+            let after = settled_until.filter(|after| *after <= until).unwrap_or(Moment(0));
             // All at once: of two under one name the later one has to win.
             let targets =
                 self.database.pending_targets(TargetsOf::Everyone, (after, until), u32::MAX).await?;

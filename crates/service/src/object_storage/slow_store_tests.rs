@@ -64,6 +64,8 @@ impl Bench {
         let mut config = Config::ephemeral();
         config.objects = Some(S3Config::new(&url, "key", "secret")?);
         config.limits.max_connections = max_connections;
+        // They look for uploads too.
+        config.roles.jobs = false;
         let client = inferstore_fetch::over_ring(reqwest::Client::builder()).no_proxy();
         let client = client.redirect(reqwest::redirect::Policy::none()).build()?;
         Ok(Self { store, service: Service::start(config).await?, client })
@@ -152,5 +154,21 @@ async fn requests_that_wait_for_the_store_leave_most_connections_to_others() -> 
     for status in waiting.join_all().await {
         assert_eq!(status?, 404);
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_upload_that_no_one_looks_at_is_a_file_also_after_the_clock_was_set_back() -> Outcome {
+    let bench = Bench::start(1_000).await?;
+    bench.store.has_objects.store(true, Ordering::SeqCst);
+    bench.store.responds.send_replace(true);
+    let app = &bench.service.app;
+    app.clock.advance(Duration::from_hours(24));
+    app.objects.settle_expiring(app).await?;
+    app.clock.set_ahead(0);
+    let (target, _) = target(app, "unseen").await?;
+    app.clock.advance(Duration::from_secs(15 * 60 - 20));
+    app.objects.settle_expiring(app).await?;
+    assert_eq!(app.database.usage(target.owner).await?.files, 1);
     Ok(())
 }
