@@ -54,9 +54,12 @@ impl Controls {
     /// When the database cannot be copied.
     pub async fn set_baseline(&self) -> Result<()> {
         let mut baseline = self.tester.baseline.lock().await;
+        let failed = |cause| Error::new("setting the baseline", cause);
         let copy = self.baseline_copy();
-        if_present(std::fs::remove_file(&copy)).map_err(|cause| Error::new("setting the baseline", cause))?;
-        self.app.database.backup_to(&copy).await?;
+        let partial = copy.with_extension("partial");
+        if_present(std::fs::remove_file(&partial)).map_err(failed)?;
+        self.app.database.backup_to(&partial).await?;
+        std::fs::rename(&partial, &copy).map_err(failed)?;
         baseline.clock_ahead = self.app.clock.ahead();
         baseline.random_position = self.app.random.position();
         Ok(())
@@ -64,5 +67,30 @@ impl Controls {
 
     fn baseline_copy(&self) -> PathBuf {
         self.app.folder.path().join("baseline.db")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use crate::{Config, Credit, Money, Service};
+
+    type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+    #[tokio::test]
+    async fn a_baseline_that_cannot_be_set_leaves_the_one_before() -> Outcome {
+        let service = Service::start(Config::ephemeral().with_controls()).await?;
+        let controls = service.controls()?;
+        let before = service.accounts().await?;
+        service.credit("demo", Credit::Paid(Money::from_smallest(1))).await?;
+        let database = Connection::open(service.data_folder().join(crate::database::FILE))?;
+        database.execute_batch("ALTER TABLE objects RENAME TO hidden")?;
+        assert!(controls.set_baseline().await.is_err());
+        database.execute_batch("ALTER TABLE hidden RENAME TO objects")?;
+        controls.reset().await?;
+        assert_eq!(service.accounts().await?, before);
+        service.shutdown().await;
+        Ok(())
     }
 }

@@ -17,10 +17,15 @@ pub(super) fn replace(db: &Connection, copy: &str) -> Result<Vec<String>> {
     // Neither of these can be done inside a transaction. Without foreign keys, emptying a table is one step
     // however many rows it has.
     db.pragma_update(None, "foreign_keys", false)?;
+    let replaced = replace_unchecked(db, copy);
+    db.pragma_update(None, "foreign_keys", true)?;
+    replaced
+}
+
+fn replace_unchecked(db: &Connection, copy: &str) -> Result<Vec<String>> {
     db.run("ATTACH DATABASE ? AS copy", [copy])?;
     let replaced = exchange(db);
     db.execute_batch("DETACH DATABASE copy")?;
-    db.pragma_update(None, "foreign_keys", true)?;
     replaced
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{Durability, Folder, SqliteDatabase};
+use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::Maintenance as _;
 use crate::database::conformance::{Engine as _, File, Fixture};
@@ -78,4 +79,12 @@ async fn a_backup_that_a_shutdown_interrupts_leaves_nothing() {
     }
     database.close(Instant::now()).await;
     assert_eq!(backup.await.unwrap().is_ok(), file.exists(), "half a backup was left");
+}
+
+#[tokio::test]
+async fn a_copy_that_cannot_be_opened_leaves_the_checks_of_the_database_on() {
+    let (folder, fixture) = (tempfile::tempdir().unwrap(), Fixture::new(Folder::new()).await);
+    assert!(fixture.database.replace_from(folder.path()).await.is_err());
+    let nobody = AccountId(99);
+    assert!(fixture.database.add_member(fixture.customer, nobody).await.is_err(), "there is no such account");
 }
