@@ -80,7 +80,9 @@ async fn fail_abandoned(app: &App) -> Result<()> {
         Some(first) => Moment(hours[first].saturating_add(app.clock.ahead())).before(app.config.lease_grace),
         None => Moment(i64::MIN),
     };
-    let which = Abandoned { expired_before, live_since, unclaimed_before };
+    // Other processes may have longer leases, but none that much.
+    let latest = now.after(app.config.lease).after(HOUR);
+    let which = Abandoned { expired_before, live_since, unclaimed_before, latest };
     let failed = app.database.fail_abandoned(which, now).await?;
     if failed > 0 {
         tracing::warn!(failed, "tasks fail because no node took them over");

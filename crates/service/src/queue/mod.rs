@@ -193,6 +193,8 @@ pub(crate) struct Abandoned {
     /// What expired before that was taken over by none: a node may be alive and serve other models while what runs this
     /// one is broken.
     pub(crate) unclaimed_before: Moment,
+    /// No lease begins or ends later, unless the clock was ahead and was set back: then that is at this moment.
+    pub(crate) latest: Moment,
 }
 
 /// How claims behave.
@@ -293,7 +295,7 @@ pub(crate) trait Queue: Send + Sync {
     /// count as an attempt.
     async fn release(&self, node: &str, task: &str, attempt: i64, now: Moment) -> Result<()>;
     /// Fails the tasks that are abandoned, and gives their prices back. Returns how many. One that cannot be failed is
-    /// left for later, here as in a claim.
+    /// left for later, here as in a claim. Nodes that were seen later than now, while the clock was ahead, were seen now.
     async fn fail_abandoned(&self, which: Abandoned, now: Moment) -> Result<usize>;
     /// Prolongs a lease; false when it is no longer the node's, or began before the oldest that is prolonged.
     async fn heartbeat(

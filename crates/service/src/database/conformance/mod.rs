@@ -87,6 +87,8 @@ macro_rules! conformance {
                 a_task_that_no_live_node_serves_fails_and_its_money_is_released
                 a_task_that_no_node_takes_over_for_long_fails_although_a_node_says_that_it_serves_the_model
                 a_lease_that_expired_in_an_outage_is_left_to_its_node
+                a_lease_and_a_node_of_a_clock_that_was_ahead_end_as_others_do
+                a_stuck_node_does_not_keep_a_task_that_it_leased_while_the_clock_was_ahead
                 retention_deletes_the_oldest_tasks_and_every_balance_still_adds_up
                 retention_adds_up_sums_beyond_the_largest_amount
                 a_lease_has_no_more_outputs_than_its_limit_though_they_come_at_once

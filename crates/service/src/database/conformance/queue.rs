@@ -16,6 +16,14 @@ use crate::queue::{
 
 const NOW: Moment = Moment(1_000_000);
 
+/// No task.
+const NONE: Abandoned = Abandoned {
+    expired_before: Moment(0),
+    live_since: Moment(0),
+    unclaimed_before: Moment(0),
+    latest: Moment(i64::MAX),
+};
+
 impl<E: Engine> Fixture<E> {
     pub(crate) async fn create(&self, account: AccountId, max: u32) -> Created {
         let task = NewTask { account, ..self.task(Money::ZERO) };
@@ -205,7 +213,7 @@ pub(crate) async fn a_task_that_cannot_be_failed_keeps_no_other_task_from_being_
         async |task: &str| fixture.database.task(fixture.customer, task).await.unwrap().unwrap().status;
 
     let later = NOW.after(RULES.length * 2);
-    let all = Abandoned { expired_before: later, live_since: later, unclaimed_before: later };
+    let all = Abandoned { expired_before: later, live_since: later, unclaimed_before: later, ..NONE };
     assert_eq!(fixture.database.fail_abandoned(all, later).await.unwrap(), 1);
     assert_eq!((status(&damaged).await, status(&abandoned).await), (Status::Computing, Status::Failed));
 
@@ -232,7 +240,7 @@ pub(crate) async fn a_task_that_no_live_node_serves_fails_and_its_money_is_relea
 
     // The model is served, so the next claim takes the task.
     let fail = async |expired_before, live_since| {
-        let which = Abandoned { expired_before, live_since, unclaimed_before: Moment(0) };
+        let which = Abandoned { expired_before, live_since, ..NONE };
         fixture.database.fail_abandoned(which, later).await.unwrap()
     };
     assert_eq!(fail(later, NOW).await, 0);
@@ -258,7 +266,7 @@ pub(crate) async fn a_task_that_no_node_takes_over_for_long_fails_although_a_nod
     let later = NOW.after(RULES.length * 100);
     // The node is alive all the time.
     let fail_abandoned = async |unclaimed_before| {
-        let which = Abandoned { expired_before: later, live_since: NOW, unclaimed_before };
+        let which = Abandoned { expired_before: later, live_since: NOW, unclaimed_before, ..NONE };
         fixture.database.fail_abandoned(which, later).await.unwrap()
     };
     assert_eq!(fail_abandoned(NOW.after(RULES.length)).await, 0);
@@ -276,6 +284,44 @@ pub(crate) async fn a_lease_that_expired_in_an_outage_is_left_to_its_node(engine
     assert!(matches!(fixture.claim(left, &slots, later).await[..], [None]));
     let again = fixture.claim(RULES, &slots, later).await;
     assert_eq!(again[0].as_ref().map(|lease| lease.task.as_str()), Some(lease.task.as_str()));
+}
+
+pub(crate) async fn a_lease_and_a_node_of_a_clock_that_was_ahead_end_as_others_do(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    fixture.database.credit(fixture.customer, Credit::Paid(Money::from_smallest(10)), NOW).await.unwrap();
+    let task = fixture.create_task(fixture.customer, 4, NOW).await;
+    // The node dies before the clock is set back.
+    fixture.claim_one(NOW.after(Duration::from_hours(24 * 365))).await.unwrap();
+    let latest = NOW.after(RULES.length * 3);
+    assert_eq!(fixture.database.fail_abandoned(Abandoned { latest, ..NONE }, NOW).await.unwrap(), 0);
+    let is_served = async |since| fixture.database.serving(MODEL, since).await.unwrap().serving;
+    assert!(is_served(NOW).await);
+    assert!(!is_served(NOW.after(RULES.length)).await);
+    let which = Abandoned { expired_before: latest, live_since: latest, ..NONE };
+    assert_eq!(fixture.database.fail_abandoned(which, latest).await.unwrap(), 0, "it ends only now");
+    let later = latest.after(RULES.length);
+    let which = Abandoned { expired_before: later, live_since: later, ..NONE };
+    assert_eq!(fixture.database.fail_abandoned(which, later).await.unwrap(), 1);
+    let task = fixture.database.task(fixture.customer, &task).await.unwrap().unwrap();
+    assert_eq!(task.status, Status::Failed);
+    assert_eq!(fixture.database.purses(fixture.customer).await.unwrap().balance.smallest(), 10);
+}
+
+pub(crate) async fn a_stuck_node_does_not_keep_a_task_that_it_leased_while_the_clock_was_ahead(
+    engine: impl Engine,
+) {
+    let fixture = Fixture::new(engine).await;
+    fixture.create_task(fixture.customer, 0, NOW).await;
+    let lease = fixture.claim_one(NOW.after(Duration::from_hours(24 * 365))).await.unwrap();
+    let latest = NOW.after(RULES.length);
+    let prolong = async |oldest| {
+        let until = NOW.after(RULES.length);
+        fixture.database.heartbeat("node", &lease.task, 1, until, Some(oldest)).await.unwrap()
+    };
+    assert!(prolong(NOW).await);
+    fixture.database.fail_abandoned(Abandoned { latest, ..NONE }, NOW).await.unwrap();
+    assert!(prolong(latest).await);
+    assert!(!prolong(latest.after(RULES.length)).await);
 }
 
 pub(crate) async fn retention_deletes_the_oldest_tasks_and_every_balance_still_adds_up(engine: impl Engine) {

@@ -124,7 +124,12 @@ impl Queue for PostgresDatabase {
     }
 
     async fn fail_abandoned(&self, which: Abandoned, now: Moment) -> Result<usize> {
-        let Abandoned { expired_before, live_since, unclaimed_before } = which;
+        let Abandoned { expired_before, live_since, unclaimed_before, latest } = which;
+        let later = "UPDATE tasks SET lease_until = least(lease_until, $1), leased_at = least(leased_at, $1) \
+             WHERE status = 'computing' AND (lease_until > $1 OR leased_at > $1)";
+        statement!(self, |db| run(db, later, &[&latest]))?;
+        let seen = "UPDATE nodes SET seen_at = $1 WHERE seen_at > $1";
+        statement!(self, |db| run(db, seen, &[&now]))?;
         let abandoned: Vec<end::Expired> = read!(self, |db| all(
             db,
             "SELECT id, node, attempt FROM tasks \

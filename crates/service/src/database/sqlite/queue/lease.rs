@@ -109,7 +109,11 @@ fn claim_one(db: &Connection, slot: &Slot, rules: LeaseRules, now: Moment) -> Re
 
 /// Fails the tasks that are abandoned.
 pub(super) fn fail_abandoned(db: &Connection, which: Abandoned, now: Moment) -> Result<usize> {
-    let Abandoned { expired_before, live_since, unclaimed_before } = which;
+    let Abandoned { expired_before, live_since, unclaimed_before, latest } = which;
+    let later = "UPDATE tasks SET lease_until = min(lease_until, ?1), leased_at = min(leased_at, ?1) \
+         WHERE status = 'computing' AND (lease_until > ?1 OR leased_at > ?1)";
+    db.run(later, [latest])?;
+    db.run("UPDATE nodes SET seen_at = ?1 WHERE seen_at > ?1", [now])?;
     let abandoned: Vec<String> = db.all(
         "SELECT id FROM tasks WHERE status = 'computing' AND lease_until < ?1 AND (lease_until < ?3 OR NOT EXISTS \
          (SELECT 1 FROM node_models JOIN nodes ON nodes.id = node_models.node \
