@@ -187,8 +187,7 @@ pub(crate) trait Files: Send + Sync {
         lease: &str,
         named: &[String],
     ) -> Result<Vec<String>>;
-    /// Deletes the outputs of attempts that have failed, and up to 1,000 outputs that were stored before then.
-    /// Returns their blobs.
+    /// Deletes up to 1,000 outputs of attempts that have failed, or that were stored before then. Returns their blobs.
     async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>>;
     async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>>;
     /// A page (from 1) of a folder, oldest first, and how many files there are in all. `category` is
@@ -211,7 +210,7 @@ pub(crate) trait Files: Send + Sync {
         key: &str,
         now: Moment,
     ) -> Result<Option<String>>;
-    /// Forgets targets that expired before then, and says how many.
+    /// Forgets up to 1,000 targets that expired before then, and says how many.
     async fn forget_targets(&self, before: Moment) -> Result<u64>;
     /// Returns those of the blobs that an object refers to, or a target that has stored nothing yet and is not
     /// void: an upload that goes straight to a remote object store is a blob with the identifier of its target.

@@ -54,10 +54,14 @@ impl Objects {
         }
         // Uploads that no job has looked for are files before their targets are forgotten.
         let settled = self.settle_expiring(app).await;
-        let targets = match &settled {
-            Ok(()) => self.database.forget_targets(now.before(TARGET_RETENTION)).await?,
-            Err(_) => 0,
-        };
+        let mut targets = 0;
+        while settled.is_ok() {
+            let forgotten = self.database.forget_targets(now.before(TARGET_RETENTION)).await?;
+            targets += forgotten;
+            if forgotten == 0 {
+                break;
+            }
+        }
         self.sweep_orphans(app).await?;
         let orphans = self.set_orphans_aside(app, then).await?;
         tracing::debug!(orphans, targets, "object storage is swept");

@@ -93,9 +93,11 @@ macro_rules! conformance {
                 retention_adds_up_sums_beyond_the_largest_amount
                 a_lease_has_no_more_outputs_than_its_limit_though_they_come_at_once
                 outputs_that_a_result_does_not_name_are_removed
+                no_write_that_removes_outputs_is_long
                 outputs_of_a_success_stay_until_they_are_old_though_its_task_was_deleted;
             targets: a_target_is_pending_until_it_has_stored_its_file_or_is_void
-                pending_targets_are_those_of_a_folder_an_owner_or_an_object_within_bounds;
+                pending_targets_are_those_of_a_folder_an_owner_or_an_object_within_bounds
+                no_write_that_forgets_targets_is_long;
         }
 
         #[test]

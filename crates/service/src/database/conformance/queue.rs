@@ -416,6 +416,21 @@ pub(crate) async fn outputs_that_a_result_does_not_name_are_removed(engine: impl
     assert!(fixture.database.object("outputs", &named[0]).await.unwrap().is_some());
 }
 
+pub(crate) async fn no_write_that_removes_outputs_is_long(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    fixture.create(fixture.customer, 10).await;
+    let lease = fixture.claim_one(NOW).await.unwrap();
+    let limits = OutputLimits { count: u64::MAX, bytes: u64::MAX };
+    for number in 0..1_001 {
+        let name = number.to_string();
+        fixture.database.store_output(&name, &output(&lease, &name), limits).await.unwrap();
+    }
+    let ending = Ending::Error { message: "no".to_owned(), detail: "{}".to_owned() };
+    fixture.end(&lease, &ending, NOW).await;
+    let removed = async || fixture.database.remove_outputs(NOW).await.unwrap().len();
+    assert_eq!((removed().await, removed().await, removed().await), (1_000, 1, 0));
+}
+
 pub(crate) async fn outputs_of_a_success_stay_until_they_are_old_though_its_task_was_deleted(
     engine: impl Engine,
 ) {

@@ -81,3 +81,13 @@ pub(crate) async fn pending_targets_are_those_of_a_folder_an_owner_or_an_object_
     let one = fixture.database.pending_targets(folder, (Moment(0), Moment(30)), 1).await.unwrap();
     assert_eq!(ids(&one.iter().collect::<Vec<_>>()), ids(&[&late]));
 }
+
+pub(crate) async fn no_write_that_forgets_targets_is_long(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    for expires_at in 0..1_003 {
+        fixture.add_target(fixture.customer, fixture.customer, &File::of_size(1), Moment(expires_at)).await;
+    }
+    let forget = async || fixture.database.forget_targets(Moment(1_001)).await.unwrap();
+    assert_eq!((forget().await, forget().await, forget().await), (1_000, 1, 0));
+    assert_eq!(pending(&fixture, TargetsOf::Everyone, (-1, 2_000)).await.len(), 2);
+}

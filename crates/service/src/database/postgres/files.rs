@@ -143,11 +143,20 @@ impl Files for PostgresDatabase {
     }
 
     async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>> {
-        transaction!(self, |tx| remove_outputs(tx, before))
+        // Outputs of a success have a lease when a process of an earlier version ended its task.
+        let unneeded = "DELETE FROM objects WHERE sequence IN ( \
+               SELECT sequence FROM objects WHERE lease IS NOT NULL AND NOT EXISTS ( \
+                 SELECT 1 FROM tasks WHERE id = split_part(lease, '/', 1) \
+                 AND lease = id || '/' || attempt AND status IN ('computing', 'success')) \
+               UNION ALL SELECT sequence FROM objects WHERE owner IS NULL AND created_at < $1 LIMIT 1000) \
+             RETURNING blob";
+        statement!(self, |db| all(db, unneeded, &[&before], column))
     }
 
     async fn forget_targets(&self, before: Moment) -> Result<u64> {
-        statement!(self, |db| run(db, "DELETE FROM upload_targets WHERE expires_at < $1", &[&before]))
+        let forget = "DELETE FROM upload_targets WHERE id IN ( \
+                      SELECT id FROM upload_targets WHERE expires_at < $1 LIMIT 1000)";
+        statement!(self, |db| run(db, forget, &[&before]))
     }
 
     async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>> {
@@ -234,18 +243,6 @@ async fn store_output(
     let replaced = remove(tx, &object.bucket, &object.key, None, object.created_at).await?;
     insert(tx, id, object, None).await?;
     Ok(OutputStored::Kept { replaced })
-}
-
-async fn remove_outputs(tx: &Transaction<'_>, before: Moment) -> Outcome<Vec<String>> {
-    // Outputs of a success have a lease when a process of an earlier version ended its task.
-    let failed = "DELETE FROM objects WHERE lease IS NOT NULL AND NOT EXISTS ( \
-                  SELECT 1 FROM tasks WHERE id = split_part(lease, '/', 1) \
-                  AND lease = id || '/' || attempt AND status IN ('computing', 'success')) RETURNING blob";
-    let mut blobs: Vec<String> = all(tx, failed, &[], column).await?;
-    let old = "DELETE FROM objects WHERE sequence IN ( \
-               SELECT sequence FROM objects WHERE owner IS NULL AND created_at < $1 LIMIT 1000) RETURNING blob";
-    blobs.extend(all(tx, old, &[&before], column).await?);
-    Ok(blobs)
 }
 
 async fn delete_file(

@@ -131,11 +131,20 @@ impl Files for SqliteDatabase {
     }
 
     async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>> {
-        self.write(move |db| remove_outputs(db, before)).await
+        // Outputs of a success have a lease when an earlier version ended its task.
+        let unneeded = "DELETE FROM objects WHERE sequence IN ( \
+               SELECT sequence FROM objects WHERE lease IS NOT NULL AND NOT EXISTS ( \
+                 SELECT 1 FROM tasks WHERE id = substr(lease, 1, instr(lease, '/') - 1) \
+                 AND lease = id || '/' || attempt AND status IN ('computing', 'success')) \
+               UNION ALL SELECT sequence FROM objects WHERE owner IS NULL AND created_at < ? LIMIT 1000) \
+             RETURNING blob";
+        self.write(move |db| Ok(db.all(unneeded, [before], column)?)).await
     }
 
     async fn forget_targets(&self, before: Moment) -> Result<u64> {
-        Ok(self.run("DELETE FROM upload_targets WHERE expires_at < ?", [before]).await? as u64)
+        let forget = "DELETE FROM upload_targets WHERE id IN ( \
+                      SELECT id FROM upload_targets WHERE expires_at < ? LIMIT 1000)";
+        Ok(self.run(forget, [before]).await? as u64)
     }
 
     async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>> {
@@ -229,18 +238,6 @@ fn store_output(db: &Connection, id: &str, object: &Object, limits: OutputLimits
         "UPDATE objects SET lease = ?2, output_of = (SELECT account FROM tasks WHERE id = ?3) WHERE id = ?1";
     db.run(own, [id, lease, task])?;
     Ok(OutputStored::Kept { replaced })
-}
-
-fn remove_outputs(db: &Connection, before: Moment) -> Result<Vec<String>> {
-    // Outputs of a success have a lease when an earlier version ended its task.
-    let failed = "DELETE FROM objects WHERE lease IS NOT NULL AND NOT EXISTS ( \
-                  SELECT 1 FROM tasks WHERE id = substr(lease, 1, instr(lease, '/') - 1) \
-                  AND lease = id || '/' || attempt AND status IN ('computing', 'success')) RETURNING blob";
-    let mut blobs = db.all(failed, [], column)?;
-    let old = "DELETE FROM objects WHERE sequence IN ( \
-               SELECT sequence FROM objects WHERE owner IS NULL AND created_at < ? LIMIT 1000) RETURNING blob";
-    blobs.extend(db.all(old, [before], column)?);
-    Ok(blobs)
 }
 
 fn delete_file(
