@@ -132,6 +132,9 @@ impl Admin {
             return self.app.database.revoke_key(&id, self.app.clock.now()).await;
         }
         let beginning = key.strip_prefix("isk_").unwrap_or(key);
+        if self.app.database.revoke_key(beginning, self.app.clock.now()).await? {
+            return Ok(true);
+        }
         if beginning.len() < 4 {
             return Err(Error::not_found(doing, "a beginning of a key has at least four characters"));
         }
@@ -262,6 +265,22 @@ mod tests {
         assert!(ambiguous.is_err_and(|error| error.to_string().contains("several keys")));
         assert!(service.revoke_key("twins2").await?);
         assert!(database.key("twins1").await?.is_some() && database.key("twins2").await?.is_none());
+        service.shutdown().await;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn an_identifier_revokes_its_key_however_short_it_is_and_whatever_others_begin_with()
+    -> Result<(), Error> {
+        let service = Service::start(Config::ephemeral()).await?;
+        let (database, now) = (&service.app.database, service.app.clock.now());
+        let owner = service.account("demo", "finding an account").await?.id;
+        for key in ["isk_me_aaaaaaaaaa", "isk_twins_aaaaaaaa", "isk_twins2_bbbbbbbb"] {
+            database.add_key(owner, &NewKey::chosen(key)?.kept, now).await?;
+        }
+        assert!(service.revoke_key("isk_me").await? && service.revoke_key("twins").await?);
+        assert!(database.key("me").await?.is_none() && database.key("twins").await?.is_none());
+        assert!(database.key("twins2").await?.is_some());
         service.shutdown().await;
         Ok(())
     }
