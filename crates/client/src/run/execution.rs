@@ -384,7 +384,9 @@ async fn cancel_dropped(task: &Task) -> Result<()> {
         let Err(error) = task.cancel_until(deadline).await else { return Ok(()) };
         delay = (delay * 2).max(error.retry_after().unwrap_or_default());
         if error.is_permanent() || !deadline.allows(delay) {
-            return Err(error);
+            // An earlier cancel may have had its effect, and only its response was lost.
+            let status = task.get_until(deadline).await.ok().and_then(|task| task.status);
+            return if status == Some(TaskStatus::Canceled) { Ok(()) } else { Err(error) };
         }
         sleep(delay).await;
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{BoxFuture, FutureExt};
 use inferstore_api::types::{TaskDetail, TaskId};
 use inferstore_api::{Decimal, Timestamp};
 use serde::de::DeserializeOwned;
@@ -130,14 +131,17 @@ impl Outcome {
     /// # Errors
     ///
     /// [`Error::File`](crate::Error::File) when a URL cannot be read, or a file cannot be written.
-    pub async fn save_all(&self, folder: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
-        let core = self.core()?;
-        let mut paths = Vec::new();
-        for (name, url) in self.urls() {
-            let file = Download::new(Arc::clone(core), url).to_dir(folder.as_ref(), name).await?;
-            paths.push(file.path);
+    pub fn save_all(&self, folder: impl AsRef<Path>) -> BoxFuture<'static, Result<Vec<PathBuf>>> {
+        let outcome = self.clone();
+        let folder = folder.as_ref().to_owned();
+        async move {
+            let mut paths = Vec::new();
+            for (name, _) in outcome.urls() {
+                paths.push(outcome.download(name)?.to_dir(&folder, name).await?.path);
+            }
+            Ok(paths)
         }
-        Ok(paths)
+        .boxed()
     }
 
     fn core(&self) -> Result<&Arc<Core>> {
