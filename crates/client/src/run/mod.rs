@@ -308,7 +308,8 @@ impl<T> Run<T> {
     }
 
     /// Checks the inputs and uploads the files, so that the task can be created once, even across a
-    /// crash: see [`PreparedRun`]. A failure deletes what was uploaded.
+    /// crash: see [`PreparedRun`]. A failure deletes what was uploaded, which takes up to 10 seconds, also after the
+    /// deadline.
     ///
     /// # Errors
     ///

@@ -99,6 +99,56 @@ async fn outcomes_come_although_the_read_of_another_task_hangs() {
     assert!(task == *late.id() && outcome.is_ok(), "{task}: {outcome:?}");
 }
 
+/// Never shows the first twelve tasks.
+struct HidesTwelve;
+
+impl Middleware for HidesTwelve {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        let shown = request.url().path().split('/').find_map(|segment| segment.strip_prefix("task-"));
+        match shown.and_then(|number| number.parse().ok()) {
+            Some(1..=12) => std::future::pending().boxed(),
+            _ => next.run(request),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn outcomes_come_although_the_reads_of_many_other_tasks_hang() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let builder = service.client_builder().middleware(HidesTwelve);
+    let client = builder.middleware(To("/detail", Effect::Delays)).build().unwrap();
+    let mut tasks = Vec::new();
+    for _ in 0..20 {
+        tasks.push(run(&client).start().await.unwrap().id().clone());
+    }
+    let mut all = client.tasks().wait_all(tasks);
+    let shown = async {
+        for _ in 0..8 {
+            all.next().await.unwrap().1.unwrap();
+        }
+    };
+    timeout(300 * SECOND, shown).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_of_the_history_that_failed_once_saves_reads_again_later() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let client = service.client().unwrap();
+    let mut tasks = Vec::new();
+    for _ in 0..20 {
+        tasks.push(run(&client).start().await.unwrap().id().clone());
+    }
+    let mut all = client.tasks().wait_all(tasks).poll(PollInterval::every(10 * SECOND));
+    service.responds("listTasks", 200, r#"{"status": "success", "data": {"total": 20}}"#);
+    for failures in 1..=2 {
+        service.responds("listTasks", 500, "");
+        assert!(timeout(200 * SECOND, all.next()).await.is_err());
+        assert_eq!(count(&service.requests(), "getTask"), 20 * failures, "once each, when the page failed");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn tasks_that_have_ended_do_not_wait_for_a_history_that_is_limited() {
     let service = ScriptedService::new();
