@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use futures_util::{FutureExt, StreamExt};
+use futures_util::{FutureExt, StreamExt, stream};
 use inferstore::middleware::{BoxFuture, Middleware, Next};
 use inferstore::reqwest::{self, Method, Request, Response};
 use inferstore::testing::ScriptedService;
 use inferstore::types::TaskStatus;
-use inferstore::{Client, Error, File, Inputs, PollInterval, Run, RunEvent, TaskDisposition};
+use inferstore::{Client, Error, File, Inputs, PollInterval, Retry, Run, RunEvent, TaskDisposition};
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -97,6 +97,36 @@ async fn outcomes_come_although_the_read_of_another_task_hangs() {
     all.add(late.id());
     let (task, outcome) = timeout(90 * SECOND, all.next()).await.unwrap().unwrap();
     assert!(task == *late.id() && outcome.is_ok(), "{task}: {outcome:?}");
+}
+
+/// Sends the bytes of each response one by one, so slowly that the gaps between them are no timeout.
+struct Drips;
+
+impl Middleware for Drips {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        Box::pin(async move {
+            let bytes = next.run(request).await?.bytes().await?;
+            let slow = stream::iter(bytes).then(|byte| async move {
+                sleep(59 * SECOND).await;
+                Ok::<_, std::io::Error>(vec![byte])
+            });
+            Ok(axum::http::Response::new(reqwest::Body::wrap_stream(slow)).into())
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_that_comes_byte_by_byte_holds_a_call_for_ten_read_timeouts() {
+    let service = ScriptedService::new();
+    let mut retry = Retry::none();
+    retry.max_attempts = 2;
+    let client = service.client_builder().middleware(Drips).retry(retry).build().unwrap();
+    let started = Instant::now();
+    let error = client.account().balance().await.unwrap_err();
+    assert!(matches!(error, Error::Transport(_)) && error.is_retryable(), "{error:?}");
+    assert!(format!("{error:?}").contains("600.0 s"), "{error:?}");
+    let elapsed = started.elapsed();
+    assert!((1_200 * SECOND..1_230 * SECOND).contains(&elapsed), "after {elapsed:?}");
 }
 
 /// Never shows the first twelve tasks.
