@@ -73,7 +73,8 @@ impl ClientBuilder {
         }
     }
 
-    /// Limits the gap between two reads of a response. Default: 60 s.
+    /// Limits the gap between two reads of a response of the API. A whole response may take ten times as long.
+    /// Default: 60 s.
     pub fn read_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts.read = timeout;
         self

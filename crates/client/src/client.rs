@@ -145,7 +145,8 @@ impl Client {
     /// Sends any other request to a path below the base URL, with a JSON body or none, and returns the whole
     /// response as the service wrote it, envelope included.
     ///
-    /// A `GET` is retried like every read. Anything else is sent once, because its effect is unknown.
+    /// A `GET` is retried like every read, but not after a success without JSON: that is a page of another path.
+    /// Anything else is sent once, because its effect is unknown.
     ///
     /// # Errors
     ///

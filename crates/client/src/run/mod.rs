@@ -111,7 +111,6 @@ pub(crate) struct RunOptions {
     pub(crate) org_username: Option<String>,
     pub(crate) delete_inputs_after: bool,
     pub(crate) cancel_on_drop: bool,
-    pub(crate) learn_from_history: bool,
 }
 
 impl Model {
@@ -268,13 +267,6 @@ impl<T> Run<T> {
         self
     }
 
-    /// Learns from the task history how long the model takes, if this client has not run it yet: one or
-    /// two requests more, so that the task is read when it is likely to end. Default: `false`.
-    pub fn learn_from_history(mut self, learn: bool) -> Self {
-        self.options.learn_from_history = learn;
-        self
-    }
-
     /// Sends the create again after a 429 or 503. Only for a service that promises that such a rejection
     /// created nothing. Default: `false`.
     pub fn retry_create_on_rejection(mut self, retry: bool) -> Self {
@@ -316,7 +308,8 @@ impl<T> Run<T> {
     }
 
     /// Checks the inputs and uploads the files, so that the task can be created once, even across a
-    /// crash: see [`PreparedRun`]. A failure deletes what was uploaded.
+    /// crash: see [`PreparedRun`]. A failure deletes what was uploaded, which takes up to 10 seconds, also after the
+    /// deadline.
     ///
     /// # Errors
     ///

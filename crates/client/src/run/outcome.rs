@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{BoxFuture, FutureExt};
 use inferstore_api::types::{TaskDetail, TaskId};
 use inferstore_api::{Decimal, Timestamp};
 use serde::de::DeserializeOwned;
@@ -56,7 +57,9 @@ impl<T: PartialEq> PartialEq for Outcome<T> {
 impl Outcome {
     /// The outcome of a task that succeeded.
     pub(crate) fn of(task: TaskDetail, core: &Arc<Core>) -> Self {
-        let duration = between(task.created_at.as_ref(), task.updated_at.as_ref());
+        let time = |stamp: &Option<Timestamp>| stamp.as_ref()?.to_system_time();
+        let created = time(&task.created_at);
+        let duration = created.and_then(|created| time(&task.updated_at)?.duration_since(created).ok());
         let output = task.result.and_then(|result| result.result).unwrap_or(Value::Null);
         let core = Some(Arc::clone(core));
         Self { task: task.task_id, output, cost: task.cost, duration, stored_inputs: Vec::new(), core }
@@ -130,14 +133,17 @@ impl Outcome {
     /// # Errors
     ///
     /// [`Error::File`](crate::Error::File) when a URL cannot be read, or a file cannot be written.
-    pub async fn save_all(&self, folder: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
-        let core = self.core()?;
-        let mut paths = Vec::new();
-        for (name, url) in self.urls() {
-            let file = Download::new(Arc::clone(core), url).to_dir(folder.as_ref(), name).await?;
-            paths.push(file.path);
+    pub fn save_all(&self, folder: impl AsRef<Path>) -> BoxFuture<'static, Result<Vec<PathBuf>>> {
+        let outcome = self.clone();
+        let folder = folder.as_ref().to_owned();
+        async move {
+            let mut paths = Vec::new();
+            for (name, _) in outcome.urls() {
+                paths.push(outcome.download(name)?.to_dir(&folder, name).await?.path);
+            }
+            Ok(paths)
         }
-        Ok(paths)
+        .boxed()
     }
 
     fn core(&self) -> Result<&Arc<Core>> {
@@ -145,10 +151,4 @@ impl Outcome {
             Error::InvalidArgument("only an outcome that a client returned can be downloaded".to_owned())
         })
     }
-}
-
-/// From the creation of a task to its last change of status.
-pub(super) fn between(created: Option<&Timestamp>, ended: Option<&Timestamp>) -> Option<Duration> {
-    let created = created?.to_system_time()?;
-    ended?.to_system_time()?.duration_since(created).ok()
 }

@@ -305,16 +305,17 @@ impl Waiter {
         // The history only saves reads: one that hangs leaves the time of the reads to them.
         let of_history = end.or_earlier(Deadline::after(longest.map(|longest| longest / HISTORY_SHARE)));
         self.read_history(of_history).await;
-        let reads = self.start_reads(end.or_earlier(Deadline::after(longest)), end);
+        let reads = self.start_reads(longest, end);
         self.finish_reads(reads).await;
     }
 
     /// Starts to read the tasks that have ended, and those that no page of the history shows.
-    fn start_reads(&self, of_reads: Deadline, end: Deadline) -> Reads {
+    fn start_reads(&self, longest: Option<Duration>, end: Deadline) -> Reads {
         let due = self.pending.iter().filter(|(_, task)| task.has_ended() || task.position.is_none());
         let due: Vec<Task> = due.map(|(id, _)| self.handle(id)).collect();
         let reads = stream::iter(due).map(move |task| async move {
-            let read = task.get_until(of_reads).await;
+            // From its own start: those before it may have hung.
+            let read = task.get_until(end.or_earlier(Deadline::after(longest))).await;
             (task.id, read)
         });
         let results = reads.buffer_unordered(MAX_CONCURRENT_READS).boxed();

@@ -131,6 +131,7 @@ impl Waiter {
     pub(super) async fn read_history(&mut self, deadline: Deadline) {
         let positions = self.pending.values_mut().filter_map(|task| task.position.take());
         let mut pages: Vec<u64> = positions.collect();
+        let searches = self.is_search_due && self.pending.len() > 1;
         let count = pages.len();
         pages.sort_unstable();
         pages.dedup_by(|position, start| *position < *start + u64::from(MAX_RECORDS));
@@ -138,8 +139,11 @@ impl Waiter {
             for start in pages {
                 self.read_page(start, deadline).await;
             }
+            // Those that moved, or whose page could not be read, are looked for in the next round.
+            let shown = self.pending.values().filter(|task| task.position.is_some()).count();
+            self.is_search_due |= shown < count;
         }
-        if self.is_search_due && self.pending.len() > 1 {
+        if searches {
             self.search(deadline).await;
         }
     }
@@ -157,16 +161,21 @@ impl Waiter {
                 break;
             }
             end = end.saturating_sub(u64::from(MAX_RECORDS));
-            self.read_page(end, deadline).await;
+            if !self.read_page(end, deadline).await {
+                return;
+            }
         }
         self.is_search_due = false;
     }
 
-    async fn read_page(&mut self, start: u64, deadline: Deadline) {
+    /// Notes what a page shows, if it can be read. What it does not show is read by itself.
+    async fn read_page(&mut self, start: u64, deadline: Deadline) -> bool {
         let page = match self.tasks.page_until(MAX_RECORDS, start, deadline).await {
             Ok(page) => page,
-            // What the page does not show is read by itself.
-            Err(error) => return self.note_retry_after(&error),
+            Err(error) => {
+                self.note_retry_after(&error);
+                return false;
+            }
         };
         for (position, record) in (start..).zip(page.records) {
             // A record without a status shows nothing of its task.
@@ -178,6 +187,7 @@ impl Waiter {
                 task.last_error = None;
             }
         }
+        true
     }
 }
 

@@ -16,7 +16,7 @@ use tracing::{Instrument, Span, debug, debug_span, field};
 use crate::memory::lock;
 use crate::transport::Core;
 use crate::transport::deadline::Deadline;
-use crate::transport::error::{CallContext, Error, Result, is_too_large};
+use crate::transport::error::{CallContext, Error, OTHER_REQUEST, Result, is_too_large};
 use crate::transport::redact::{MAX_INPUT, MAX_MESSAGE, Redactor};
 use crate::transport::retry;
 
@@ -28,6 +28,9 @@ const MAX_ERROR_BODY: usize = MAX_INPUT;
 
 /// How long reading the body of a failure may take; the failure is known without it.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// One attempt may take this many read timeouts: a response that comes byte by byte never reaches one.
+const ATTEMPT_SHARE: u32 = 10;
 
 /// Headers in which services and proxies name a request.
 const REQUEST_ID_HEADERS: [&str; 4] = ["x-request-id", "request-id", "x-correlation-id", "cf-ray"];
@@ -108,7 +111,9 @@ impl<'a> Call<'a> {
                 }
                 Err(error) => error,
             };
-            let may_retry = retry::may_retry(self.safety, self.retry_on_rejection, &error);
+            // A path that no operation has may lead to a page, which will not become JSON.
+            let is_page = self.operation == OTHER_REQUEST && matches!(error, Error::Decode(_));
+            let may_retry = !is_page && retry::may_retry(self.safety, self.retry_on_rejection, &error);
             // An argument that cannot be sent has none.
             let Some(context) = error.context_mut() else { return Err(error) };
             span.record("attempts", attempts.count).record("status", context.status);
@@ -135,7 +140,8 @@ impl<'a> Call<'a> {
             let context = because("the deadline passed before a request was permitted");
             return Err(Error::Transport(Box::new(CallContext { is_unsent: true, ..context })));
         };
-        match self.deadline.timeout(sent).await {
+        let longest = self.core.timeouts.read.saturating_mul(ATTEMPT_SHARE);
+        match self.deadline.or_earlier(Deadline::after(Some(longest))).timeout(sent).await {
             Some(Ok(response)) => {
                 if let Some(date) = retry::date(response.headers()) {
                     *lock(&self.core.clock) = Some((date, Instant::now()));
@@ -144,7 +150,13 @@ impl<'a> Call<'a> {
             }
             // Boxed, because it is rare, and the future of every call would hold it.
             Some(Err(error)) => Err(Box::pin(failure(error, &self.core.redactor, self.deadline)).await),
-            None => Err(Error::Transport(Box::new(because("the deadline passed")))),
+            None if self.deadline.is_over() => {
+                Err(Error::Transport(Box::new(because("the deadline passed"))))
+            }
+            None => {
+                let problem = format!("it was not complete after {:.1} s", longest.as_secs_f64());
+                Err(Error::Transport(Box::new(because(problem))))
+            }
         }
     }
 }

@@ -341,6 +341,7 @@ impl Error {
             Self::Decode(_) if self.source().is_some_and(is_too_large) => {
                 "raise max_response_size of the client builder"
             }
+            Self::Decode(context) if context.operation == OTHER_REQUEST => "check the path",
             Self::Decode(_) => "check that the base URL leads to the service and ends in its versioned root",
             Self::OutcomeUnknown(unknown) if unknown.shows_nothing() => {
                 "read the task history once more in a moment, then create it again"

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use futures_util::{FutureExt, StreamExt};
+use futures_util::{FutureExt, StreamExt, stream};
 use inferstore::middleware::{BoxFuture, Middleware, Next};
 use inferstore::reqwest::{self, Method, Request, Response};
 use inferstore::testing::ScriptedService;
 use inferstore::types::TaskStatus;
-use inferstore::{Client, Error, File, Inputs, PollInterval, Run, RunEvent, TaskDisposition};
+use inferstore::{Client, Error, File, Inputs, PollInterval, Retry, Run, RunEvent, TaskDisposition};
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -99,6 +99,86 @@ async fn outcomes_come_although_the_read_of_another_task_hangs() {
     assert!(task == *late.id() && outcome.is_ok(), "{task}: {outcome:?}");
 }
 
+/// Sends the bytes of each response one by one, so slowly that the gaps between them are no timeout.
+struct Drips;
+
+impl Middleware for Drips {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        Box::pin(async move {
+            let bytes = next.run(request).await?.bytes().await?;
+            let slow = stream::iter(bytes).then(|byte| async move {
+                sleep(59 * SECOND).await;
+                Ok::<_, std::io::Error>(vec![byte])
+            });
+            Ok(axum::http::Response::new(reqwest::Body::wrap_stream(slow)).into())
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_response_that_comes_byte_by_byte_holds_a_call_for_ten_read_timeouts() {
+    let service = ScriptedService::new();
+    let mut retry = Retry::none();
+    retry.max_attempts = 2;
+    let client = service.client_builder().middleware(Drips).retry(retry).build().unwrap();
+    let started = Instant::now();
+    let error = client.account().balance().await.unwrap_err();
+    assert!(matches!(error, Error::Transport(_)) && error.is_retryable(), "{error:?}");
+    assert!(format!("{error:?}").contains("600.0 s"), "{error:?}");
+    let elapsed = started.elapsed();
+    assert!((1_200 * SECOND..1_230 * SECOND).contains(&elapsed), "after {elapsed:?}");
+}
+
+/// Never shows the first twelve tasks.
+struct HidesTwelve;
+
+impl Middleware for HidesTwelve {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        let shown = request.url().path().split('/').find_map(|segment| segment.strip_prefix("task-"));
+        match shown.and_then(|number| number.parse().ok()) {
+            Some(1..=12) => std::future::pending().boxed(),
+            _ => next.run(request),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn outcomes_come_although_the_reads_of_many_other_tasks_hang() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let builder = service.client_builder().middleware(HidesTwelve);
+    let client = builder.middleware(To("/detail", Effect::Delays)).build().unwrap();
+    let mut tasks = Vec::new();
+    for _ in 0..20 {
+        tasks.push(run(&client).start().await.unwrap().id().clone());
+    }
+    let mut all = client.tasks().wait_all(tasks);
+    let shown = async {
+        for _ in 0..8 {
+            all.next().await.unwrap().1.unwrap();
+        }
+    };
+    timeout(300 * SECOND, shown).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_of_the_history_that_failed_once_saves_reads_again_later() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let client = service.client().unwrap();
+    let mut tasks = Vec::new();
+    for _ in 0..20 {
+        tasks.push(run(&client).start().await.unwrap().id().clone());
+    }
+    let mut all = client.tasks().wait_all(tasks).poll(PollInterval::every(10 * SECOND));
+    service.responds("listTasks", 200, r#"{"status": "success", "data": {"total": 20}}"#);
+    for failures in 1..=2 {
+        service.responds("listTasks", 500, "");
+        assert!(timeout(200 * SECOND, all.next()).await.is_err());
+        assert_eq!(count(&service.requests(), "getTask"), 20 * failures, "once each, when the page failed");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn tasks_that_have_ended_do_not_wait_for_a_history_that_is_limited() {
     let service = ScriptedService::new();
@@ -122,16 +202,6 @@ async fn outcomes_come_although_the_history_hangs() {
     let all = client.tasks().wait_all(tasks.iter().map(|task| task.id()));
     let ended = timeout(60 * SECOND, all.collect::<Vec<_>>()).await.unwrap();
     assert!(ended.iter().all(|(_, outcome)| outcome.is_ok()), "{ended:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn learning_from_a_history_that_is_limited_delays_no_create() {
-    let service = ScriptedService::new();
-    let _ = service.model("m").succeeds(json!("done"));
-    let client = service.client_builder().middleware(To(HISTORY, Effect::Refuses)).build().unwrap();
-    let started = Instant::now();
-    run(&client).learn_from_history(true).await.unwrap();
-    assert!(started.elapsed() < 20 * SECOND, "{:?}", started.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,7 +235,7 @@ async fn only_successes_of_the_same_model_say_how_long_it_takes() {
     }
     let _ = failing.succeeds(json!("done")).takes(SECOND);
     let started = Instant::now();
-    run(&service.client().unwrap()).learn_from_history(true).await.unwrap();
+    run(&first).await.unwrap();
     assert!(started.elapsed() < 5 * SECOND, "after {:?}", started.elapsed());
 }
 

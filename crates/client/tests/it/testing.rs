@@ -129,6 +129,18 @@ async fn passing_failures_are_retried() -> Result<()> {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_page_at_a_path_of_no_operation_is_read_once() -> Result<()> {
+    let (service, client) = service()?;
+    service.responds("unknown", 200, "<html>the web site</html>");
+    let error = client.request(reqwest::Method::GET, "/docs", None).await.err();
+    assert!(matches!(&error, Some(Error::Decode(context)) if context.attempts == 1), "{error:?}");
+    let hint = error.as_ref().map(Error::hint);
+    assert!(error.is_some_and(|error| !error.is_retryable()));
+    assert_eq!((service.requests(), hint), (vec!["unknown"], Some("check the path")));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_create_whose_response_was_lost_is_adopted() -> Result<()> {
     let (service, client) = service()?;
     service.model("m").succeeds(json!(1));
@@ -234,7 +246,8 @@ async fn outputs_are_saved_into_a_folder_that_does_not_exist_yet() -> Result<(),
     service.model("m").succeeds(json!({ "output_image": url }));
     let folder = tempfile::tempdir()?;
     let outcome = client.model("m").run(Inputs::new()).await?;
-    let paths = outcome.save_all(folder.path().join("new/outputs")).await?;
+    // The future owns its data.
+    let paths = tokio::spawn(outcome.save_all(folder.path().join("new/outputs"))).await??;
     assert_eq!(paths, [folder.path().join("new/outputs/output_image.png")]);
     assert_eq!(std::fs::read(&paths[0])?, b"pixels");
     Ok(())

@@ -7,6 +7,7 @@ use std::time::Duration;
 use inferstore::testing::ScriptedService;
 use inferstore::{File, Inputs, Result};
 use serde_json::json;
+use tokio::time::{sleep, timeout};
 use tracing_subscriber::fmt::format::FmtSpan;
 
 thread_local! {
@@ -48,6 +49,13 @@ async fn spans_name_the_operation_the_attempts_and_the_status_and_no_secret() ->
     let _ = service.model("slow").stays_queued();
     let slow = service.client()?.model("slow").run(inputs).delete_inputs_after(true);
     assert!(slow.deadline(Duration::from_secs(9)).await.is_err());
+    // The cancel of a dropped run takes effect, and its response is lost.
+    let _ = service.model("queued").stays_queued();
+    service.loses_response("cancelTask");
+    let dropped = service.client()?.model("queued").run(Inputs::new()).cancel_on_drop(true);
+    assert!(timeout(Duration::from_secs(5), dropped).await.is_err());
+    sleep(Duration::from_secs(60)).await;
+    assert_eq!(crate::count(&service.requests(), "cancelTask"), 2);
     let text = LOG.with_borrow(|log| String::from_utf8_lossy(log).into_owned());
     for expected in [
         r#"inferstore{operation="createTask" attempts=1 status=200}"#,
@@ -59,6 +67,7 @@ async fn spans_name_the_operation_the_attempts_and_the_status_and_no_secret() ->
     ] {
         assert!(text.contains(expected), "no {expected} in {text}");
     }
+    assert!(!text.contains("could not be canceled"), "{text}");
     assert_eq!(text.matches("uploaded inputs are still stored").count(), 2, "{text}");
     for secret in ["isk_test", "X-Amz", "secret content", "http://storage.localhost/"] {
         assert!(!text.contains(secret), "{secret} in {text}");
