@@ -2,7 +2,7 @@
 //! strangers' files. None of them is ever served as HTML.
 
 use std::hash::{BuildHasher, Hash};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use axum::extract::Request;
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, RANGE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use inferstore::FileQuery;
 use inferstore::reqwest::Url;
 use inferstore::types::StorageFile;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -17,9 +18,9 @@ use tempfile::TempPath;
 use tower::ServiceExt;
 use tower_http::services::ServeFile;
 
-use crate::failure::{Failure, Result, named};
+use crate::failure::{Failure, Result, named, within};
 use crate::pages::Words;
-use crate::state::{App, random_id};
+use crate::state::{App, lock, random_id};
 
 /// The largest file that the storage takes, and the largest output that is shown.
 pub(crate) const MAX_FILE: u64 = 100 * 1024 * 1024;
@@ -72,6 +73,27 @@ impl App {
         self.links.get(id).ok_or_else(|| Failure::not_found("This link is too old. Open its page again."))
     }
 
+    /// Whether the file is one of the service. Pages fetch no other by themselves: its host, which a model can name, would
+    /// learn who opens the page, and when.
+    pub(crate) fn is_own(&self, url: &str) -> bool {
+        let Ok(url) = Url::parse(url) else { return false };
+        let service = Url::parse(self.client.base_url());
+        service.is_ok_and(|service| service.host() == url.host())
+            || lock(&self.origins).contains(&origin(&url))
+    }
+
+    /// Learns the origin of the storage, which may be another than that of the API, from a file of the account.
+    pub(crate) async fn learn_origin(&self) {
+        if !lock(&self.origins).is_empty() {
+            return;
+        }
+        let mut one = FileQuery::default();
+        one.page_size = Some(1);
+        let Ok(page) = within(self.client.folder("samples").page(one, 1)).await else { return };
+        let urls = page.records.iter().filter_map(|file| file.download_url.as_deref());
+        lock(&self.origins).extend(urls.filter_map(|url| Url::parse(url).ok().map(|url| origin(&url))));
+    }
+
     /// Keeps a file, so that pages can show it.
     pub(crate) fn store(&self, kept: &Kept) {
         self.kept.insert(kept.id.clone(), kept.clone(), kept.size);
@@ -105,6 +127,10 @@ impl App {
     }
 }
 
+fn origin(url: &Url) -> String {
+    url.origin().ascii_serialization()
+}
+
 /// Refuses local addresses.
 fn refuse_local(url: &Url) -> std::result::Result<(), &'static str> {
     if is_local(url.as_str()) == Some(false) {
@@ -117,17 +143,33 @@ fn refuse_local(url: &Url) -> std::result::Result<(), &'static str> {
 fn is_local(url: &str) -> Option<bool> {
     let url = Url::parse(url).ok()?;
     let host = url.host_str()?.trim_start_matches('[').trim_end_matches([']', '.']).to_owned();
-    Some(match host.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
-        // The system takes it for the loopback.
-        Ok(ip) if ip.is_unspecified() => true,
-        Ok(IpAddr::V4(ip)) => {
-            // 100.64.0.0/10 is shared by the customers of a provider.
-            let is_shared = ip.octets()[0] == 100 && ip.octets()[1] & 0xc0 == 64;
-            ip.is_loopback() || ip.is_private() || ip.is_link_local() || is_shared
-        }
-        Ok(IpAddr::V6(ip)) => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
+    Some(match host.parse::<IpAddr>() {
+        Ok(IpAddr::V4(ip)) => is_local_v4(ip),
+        Ok(IpAddr::V6(ip)) => is_local_v6(ip),
         Err(_) => matches!(host.rsplit('.').next(), Some("localhost" | "local")),
     })
+}
+
+fn is_local_v4(ip: Ipv4Addr) -> bool {
+    // 100.64.0.0/10 is shared by the customers of a provider.
+    let is_shared = ip.octets()[0] == 100 && ip.octets()[1] & 0xc0 == 64;
+    // The system takes 0.0.0.0 for the loopback.
+    ip.is_loopback() || ip.is_unspecified() || ip.is_private() || ip.is_link_local() || is_shared
+}
+
+fn is_local_v6(ip: Ipv6Addr) -> bool {
+    let v4 = |high: u16, low: u16| is_local_v4(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));
+    match ip.segments() {
+        // Compatible with IPv4, which has the loopback and `::` too, mapped, and NAT64.
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+            v4(high, low) || ip.is_loopback()
+        }
+        // NAT64 within a network.
+        [0x64, 0xff9b, 1, ..] => true,
+        // 6to4.
+        [0x2002, high, low, ..] => v4(high, low),
+        _ => ip.is_unique_local() || ip.is_unicast_link_local(),
+    }
 }
 
 /// The last segment of the path of a URL.

@@ -21,6 +21,9 @@ use crate::state::{App, random_id};
 const MAX_FORM: usize = 1024 * 1024 * 1024;
 const MAX_PARTS: usize = 500;
 
+/// The limit of all texts of a form together: unlike files, they are kept in memory.
+const MAX_TEXTS: usize = 1024 * 1024;
+
 /// What was filled in, and what is wrong with it.
 #[derive(Default)]
 pub(crate) struct Form {
@@ -32,6 +35,8 @@ pub(crate) struct Form {
     pub(crate) files: Vec<(String, Kept)>,
     /// Files that were sent before, with the names of their inputs.
     kept: Vec<(String, Kept)>,
+    /// The bytes of all texts, those that were not kept included.
+    text_bytes: usize,
     pub(crate) errors: BTreeMap<String, String>,
     pub(crate) failure: Option<Failure>,
 }
@@ -89,8 +94,20 @@ impl Form {
         // Some browsers send folders, too.
         let file_name = part.file_name().and_then(|name| name.rsplit(['/', '\\']).next()).map(str::to_owned);
         let Some(file_name) = file_name else {
+            let mut text = Vec::new();
+            // Read to its end, as a file is.
+            while let Some(chunk) = part.chunk().await.map_err(broken)? {
+                self.text_bytes += chunk.len();
+                if self.text_bytes <= MAX_TEXTS {
+                    text.extend(chunk);
+                }
+            }
+            if self.text_bytes > MAX_TEXTS {
+                self.errors.insert(name, "the texts of a form have at most 1 MiB together".to_owned());
+                return Ok(());
+            }
             // A browser writes the end of a line as two characters, whatever stood in the field.
-            let text = part.text().await.map_err(broken)?.replace("\r\n", "\n");
+            let text = String::from_utf8_lossy(&text).replace("\r\n", "\n");
             if kind.is_empty() {
                 self.more.insert(name, text);
             } else if let Some(kept) = app.kept.get(&text).filter(|_| kind == "kept") {

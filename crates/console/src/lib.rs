@@ -13,16 +13,22 @@ mod runs;
 mod shown;
 mod state;
 
+use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::{Query, Request, State};
+use axum::body::Body;
+use axum::extract::{Query, Request};
+use axum::http::Method;
 use axum::response::{IntoResponse, Redirect, Response};
-use futures_util::TryFutureExt;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
 use inferstore::{Client, PollInterval};
 use percent_encoding::percent_decode_str;
 use tempfile::TempDir;
@@ -36,6 +42,12 @@ use crate::state::{App, private_folder};
 /// The poll interval of a console whose service is in the same process, where a read costs nothing.
 pub const LOCAL_POLL: PollInterval =
     PollInterval::Between { first: Duration::from_millis(50), longest: Duration::from_secs(1) };
+
+/// How long a browser may take for the head of a request, and to begin the next one.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The pause after a connection that could not be accepted.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 
 /// A console that is being served. It ends when it is dropped.
 pub struct Console {
@@ -79,17 +91,37 @@ impl fmt::Debug for Console {
 
 /// Not async: the body of an async function is compiled by every crate that awaits it.
 fn serve(listener: TcpListener, app: Arc<App>) {
-    let ended = app.ended.clone().cancelled_owned();
-    let router = Router::new().fallback(respond).with_state(app);
-    let serve = axum::serve(listener, router).with_graceful_shutdown(ended).into_future();
-    tokio::spawn(serve.inspect_err(|error| tracing::error!(%error, "the console ends")));
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    tokio::spawn(async move {
+        let graceful = GracefulShutdown::new();
+        while let Some(accepted) = app.ended.run_until_cancelled(listener.accept()).await {
+            let stream = match accepted {
+                Ok((stream, _)) => TokioIo::new(stream),
+                // Out of files, or a client that has gone: neither ends the console.
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(ACCEPT_BACKOFF).await;
+                    continue;
+                }
+            };
+            let app = Arc::clone(&app);
+            let service = service_fn(move |request: Request<Incoming>| {
+                let app = Arc::clone(&app);
+                async move { Ok::<_, Infallible>(respond(&app, request.map(Body::new)).await) }
+            });
+            tokio::spawn(graceful.watch(http.serve_connection(stream, service)));
+        }
+        drop(listener);
+        graceful.shutdown().await;
+    });
 }
 
 /// Every request comes here.
-async fn respond(State(app): State<Arc<App>>, request: Request) -> Response {
+async fn respond(app: &App, request: Request) -> Response {
     let mut response = match app.guard.refuse(&request) {
         Some(response) => response,
-        None => route(&app, request).await.into_response(),
+        None => route(app, request).await.into_response(),
     };
     guard::protect(response.headers_mut());
     response
@@ -97,14 +129,16 @@ async fn respond(State(app): State<Arc<App>>, request: Request) -> Response {
 
 async fn route(app: &App, request: Request) -> Result<Response> {
     let Query(query) = Query::try_from_uri(request.uri()).unwrap_or_default();
-    let method = request.method().as_str().to_owned();
+    // hyper sends no body in response to a HEAD.
+    let is_head = request.method() == Method::HEAD;
+    let method = if is_head { Method::GET } else { request.method().clone() };
     let path = request.uri().path().split('/').skip(1);
     let path: Vec<_> = path.map(|part| percent_decode_str(part).decode_utf8_lossy().into_owned()).collect();
     let path: Vec<&str> = path.iter().map(String::as_str).collect();
     if let ["files", folder, ..] = &path[..] {
         storage::check_folder(folder)?;
     }
-    match (&*method, &path[..]) {
+    match (method.as_str(), &path[..]) {
         ("GET", [""]) => catalog::show(app, &query).await,
         ("GET", ["models", id]) => model::show(app, id, &query).await,
         ("POST", ["models", id]) => model::run(app, id, request).await,

@@ -37,6 +37,24 @@ pub(crate) fn media(mime: &str, address: &str, name: &str) -> Markup {
     }
 }
 
+/// A file with a URL. That of another host than the service's is a link.
+pub(crate) fn file(app: &App, url: &str, descriptor: Option<&Descriptor>, name: &str) -> Markup {
+    let address = app.link(url);
+    html! {
+        @if app.is_own(url) {
+            (media(&mime_of(url, descriptor), &address, name))
+        } @else {
+            p { a href=(address) { "Show the file from " (host_of(url)) } }
+        }
+    }
+}
+
+/// The host of a URL with http or https.
+fn host_of(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split(['/', '?', '#']).next().unwrap_or_default()
+}
+
 /// The URL of a file, if the value is one, which a declared text never is.
 fn url_of<'a>(value: &'a Value, descriptor: Option<&Descriptor>) -> Option<&'a str> {
     let is_text = descriptor.is_some_and(|one| one.type_ == Some(DescriptorType::String));
@@ -46,9 +64,9 @@ fn url_of<'a>(value: &'a Value, descriptor: Option<&Descriptor>) -> Option<&'a s
         .filter(|text| text.starts_with("https://") || text.starts_with("http://"))
 }
 
-/// The URL of a picture, if the value is one.
-pub(crate) fn picture<'a>(value: &'a Value, descriptor: Option<&Descriptor>) -> Option<&'a str> {
-    url_of(value, descriptor).filter(|url| is_picture(&mime_of(url, descriptor)))
+/// The URL of a picture of the service, if the value is one.
+pub(crate) fn picture<'a>(app: &App, value: &'a Value, descriptor: Option<&Descriptor>) -> Option<&'a str> {
+    url_of(value, descriptor).filter(|url| is_picture(&mime_of(url, descriptor)) && app.is_own(url))
 }
 
 /// One value with its name.
@@ -60,7 +78,7 @@ pub(crate) fn value(app: &App, name: &str, value: &Value, descriptor: Option<&De
         figure.value {
             figcaption { (titled(name)) @if let Some(url) = url { (save(&app.link(url), name)) } }
             @if let Some(url) = url {
-                (media(&mime_of(url, descriptor), &app.link(url), &titled(name)))
+                (file(app, url, descriptor, &titled(name)))
             } @else if let Some(colors) = colors(&text) {
                 ul.swatches {
                     @for color in colors {

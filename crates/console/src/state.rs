@@ -1,6 +1,6 @@
 //! State of a console: the client, the guard, files on their way, and runs.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::hash::RandomState;
 use std::io;
 use std::path::PathBuf;
@@ -31,6 +31,8 @@ pub(crate) struct App {
     pub(crate) kept: Bounded<Kept>,
     /// URLs of files of the service that pages link to.
     pub(crate) links: Bounded<String>,
+    /// Origins of files of the service, beside that of the API.
+    pub(crate) origins: Mutex<BTreeSet<String>>,
     pub(crate) hasher: RandomState,
     /// Canceled when the console ends: streams of events end, too.
     pub(crate) ended: CancellationToken,
@@ -47,6 +49,7 @@ impl App {
             runs: Arc::default(),
             kept: Bounded::new(MAX_KEPT),
             links: Bounded::new(MAX_LINKS),
+            origins: Mutex::default(),
             hasher: RandomState::new(),
             ended: CancellationToken::new(),
             folder,

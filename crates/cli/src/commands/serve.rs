@@ -116,8 +116,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "MODEL")]
     exclude_model: Vec<String>,
     /// How many requests an account may send per second [default: no limit]
-    #[arg(long, value_name = "N")]
-    max_requests_per_second: Option<NonZeroU32>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_requests_per_second: Option<u32>,
     /// How many seconds requests in progress and running tasks may take when the service ends
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     shutdown_timeout: u64,
@@ -383,7 +383,7 @@ fn config(arguments: Arguments, first_key: Option<String>, session: &Session) ->
         config.storage_origins = arguments.storage_cors_origin;
     }
     config.allow_unlocked_folder = arguments.allow_unlocked_data_dir;
-    config.request_rate = arguments.max_requests_per_second;
+    config.request_rate = arguments.max_requests_per_second.and_then(NonZeroU32::new);
     config.shutdown_timeout = Duration::from_secs(arguments.shutdown_timeout);
     config.output_retention = days(arguments.output_retention);
     config.task_retention = arguments.task_retention.map(days);

@@ -38,6 +38,7 @@ fn accounts_keys_credits_and_prices_are_looked_after() {
             "admin credit lena 2.5 --data-dir data",
             "admin credit unknown 2.5 --data-dir data",
             "admin credit lena 1e9 --data-dir data",
+            "admin credit lena 9999999999 --data-dir data",
             "admin account list --data-dir data",
             "admin account list --data-dir data --format json",
             "admin account list --data-dir data --format quiet",

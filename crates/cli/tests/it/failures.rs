@@ -17,6 +17,7 @@ fn what_is_wrong_with_the_command_line_is_told() {
             "models list --sort upside_down",
             "run haze-removal -i input_image",
             "run haze-removal -i a=b --deadline soon",
+            "serve --max-requests-per-second 0",
             "run haze-removal --detach --dry-run",
             "balance",
             "balance --base-url https://host.example",

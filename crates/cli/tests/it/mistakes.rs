@@ -61,6 +61,18 @@ fn a_balance_that_is_used_up() {
     insta::assert_snapshot!("mistake_balance", local.cli.transcript(&[&run]));
 }
 
+#[test]
+fn a_task_that_failed_for_the_balance_leads_to_the_balance() {
+    let local = Local::with(|config| {
+        config.first_account.balance = inferstore_service::Money::ZERO;
+        config.first_account.free_balance = "0.001".parse().expect("it is an amount");
+        config.insufficient_balance = inferstore_service::InsufficientBalance::FailTask;
+    });
+    let ended = local.cli.call("run haze-removal hazy.png");
+    assert_eq!(ended.code, inferstore_cli::exit::TASK_FAILED, "{ended}");
+    assert!(ended.stderr.contains("hint: fix the inputs or the balance"), "{ended}");
+}
+
 /// A base URL at which nothing listens.
 fn closed() -> String {
     let free = TcpListener::bind("127.0.0.1:0").expect("there is a free port");

@@ -353,7 +353,7 @@ impl Error {
             }
             Self::ModelOffline(_) => "cancel the task, or wait for it until a node serves the model",
             Self::TaskFailed(_) => {
-                "fix the inputs if the detail names them, else run it again; it was not billed"
+                "fix the inputs or the balance if the detail names them, else run it again; it was not billed"
             }
             Self::TaskCanceled(_) => "run it again if that was not intended; it was not billed",
             Self::DeadlineReached(reached) => match reached.disposition {

@@ -44,6 +44,13 @@ async fn files_of_local_addresses_are_refused_when_the_service_is_elsewhere() {
         "[::ffff:127.0.0.1]",
         "[fd00::1]",
         "[fe80::1]",
+        // IPv4 addresses in other forms: NAT64, that of a network alone, 6to4, and one that is no longer used.
+        "[64:ff9b::10.0.0.1]",
+        "[64:ff9b::127.0.0.1]",
+        "[64:ff9b:1::8.8.8.8]",
+        "[2002:c0a8:1::1]",
+        "[2002:7f00:1::]",
+        "[::10.0.0.1]",
         "10.0.0.1",
         "100.64.0.1",
         "100.127.255.255",
@@ -59,6 +66,29 @@ async fn files_of_local_addresses_are_refused_when_the_service_is_elsewhere() {
     }
     listener.set_nonblocking(true).expect("it can be set");
     assert_eq!(listener.accept().expect_err("no one has called").kind(), ErrorKind::WouldBlock);
+}
+
+#[tokio::test]
+async fn files_of_public_addresses_are_fetched() {
+    for host in ["8.8.8.8", "[2606:4700::1111]", "[64:ff9b::8.8.8.8]", "[2002:808:808::1]", "files.example"] {
+        let elsewhere = Client::builder("https://api.example/api/v1", "a key").middleware(Unreachable);
+        let text = refusal(&console(elsewhere), &format!("http://{host}/a.png")).await;
+        assert!(!text.contains("in the local network"), "{host}: {text}");
+    }
+}
+
+/// A network where nothing is found.
+struct Unreachable;
+
+impl Middleware for Unreachable {
+    fn handle<'a>(
+        &'a self,
+        _: reqwest::Request,
+        _: Next<'a>,
+    ) -> BoxFuture<'a, reqwest::Result<reqwest::Response>> {
+        let response = axum::http::Response::builder().status(404).body("");
+        Box::pin(async { Ok(response.expect("a response").into()) })
+    }
 }
 
 /// A network where every file is elsewhere.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::catalog::served;
 use crate::form::Form;
 use crate::runs::Run;
-use crate::shown::{media, mime_of};
+use crate::shown::{self, media, mime_of};
 use crate::state::random_id;
 
 pub(crate) async fn show(app: &App, id: &str, query: &Words) -> Result<Response> {
@@ -19,6 +19,7 @@ pub(crate) async fn show(app: &App, id: &str, query: &Words) -> Result<Response>
     if let Some(task) = query.get("from") {
         let task = within(app.client.task(task.as_str()).get()).await?;
         form = Form::from_task(&task.input_data.unwrap_or_default());
+        app.learn_origin().await;
     }
     show_with(app, id, &form).await
 }
@@ -209,14 +210,13 @@ fn file(app: &App, name: &str, descriptor: &Descriptor, form: &Form) -> Markup {
     let types = descriptor.mime_type.as_ref().map(|types| types.join(","));
     let kept = form.file(name);
     let url = form.values.get(name).map_or("", String::as_str);
-    let mime = mime_of(kept.map_or(url, |file| &file.name), Some(descriptor));
     html! {
         div.drop {
             div.preview {
                 @if let Some(file) = kept {
-                    (media(&mime, &format!("/uploads/{}", file.id), &file.name))
+                    (media(&mime_of(&file.name, Some(descriptor)), &format!("/uploads/{}", file.id), &file.name))
                 } @else if !url.is_empty() && !form.errors.contains_key(name) {
-                    (media(&mime, &app.link(url), name))
+                    (shown::file(app, url, Some(descriptor), name))
                 }
             }
             p {

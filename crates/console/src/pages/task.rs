@@ -103,6 +103,7 @@ pub(crate) async fn show(app: &App, id: &str, query: &Words) -> Result<Response>
         });
         return Ok(go_to("runs", run.id));
     }
+    app.learn_origin().await;
     let files = run.map(|run| run.files.clone()).unwrap_or_default();
     let name = model.as_deref().map_or_else(|| "Task".to_owned(), titled);
     let inputs = task.input_data.clone().unwrap_or_default();
@@ -164,8 +165,8 @@ fn result(app: &App, task: &TaskDetail, inputs: &Map<String, Value>) -> Markup {
     };
     let inputs = ordered(inputs, task.input_format.as_ref());
     let outputs = ordered(&output, task.output_format.as_ref());
-    let before = inputs.iter().find_map(|(_, value, descriptor)| picture(value, *descriptor));
-    let after = outputs.iter().find_map(|(_, value, descriptor)| picture(value, *descriptor));
+    let before = inputs.iter().find_map(|(_, value, descriptor)| picture(app, value, *descriptor));
+    let after = outputs.iter().find_map(|(_, value, descriptor)| picture(app, value, *descriptor));
     html! {
         section.card.result {
             h2 { "Result" }

@@ -225,6 +225,21 @@ async fn a_file_above_the_limit_is_refused_and_not_kept() {
 }
 
 #[tokio::test]
+async fn texts_of_a_form_have_a_limit_together() {
+    let site = Site::start().await;
+    let text = json!({"type": "string", "required": true, "position": 0});
+    publish(&site, "echo", "", &text, &text).await;
+    let visitor = site.open().await;
+    let half = "a".repeat(600 * 1024);
+    let form = Form::new().text("in.other", &half).text("in.text", &half);
+    let page = visitor.post("/models/echo", form).await;
+    assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
+    page.says("the texts of a form have at most 1 MiB together");
+    assert!(page.body.len() < 100 * 1024, "{} bytes", page.body.len());
+    assert_eq!(site.service.controls().expect("controls").seen(operations::CREATE_TASK), 0);
+}
+
+#[tokio::test]
 async fn a_task_is_run_again_with_its_inputs() {
     let site = Site::start().await;
     let visitor = site.open().await;

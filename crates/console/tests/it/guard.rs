@@ -1,8 +1,15 @@
 //! Who is let in, and what a page may do.
 
-use reqwest::{Method, StatusCode};
+use std::time::Duration;
 
-use crate::support::{Form, Site, picture, seen};
+use inferstore::{Client, PollInterval};
+use inferstore_console::Console;
+use reqwest::{Method, StatusCode};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::support::{ANYWHERE, Form, Site, picture, seen};
 
 #[tokio::test]
 async fn only_a_browser_with_the_token_is_let_in() {
@@ -192,5 +199,49 @@ async fn text_of_others_stays_text() {
     let search = visitor.get("/?q=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E%22").await;
     for page in [failed, search] {
         assert!(!page.body.contains("<img src=x"), "{}", page.body);
+    }
+}
+
+#[tokio::test]
+async fn head_says_what_get_would() {
+    let site = Site::start().await;
+    let visitor = site.open().await;
+    let form = Form::new().file("files", "a.txt", b"text");
+    assert_eq!(visitor.post("/files/covers", form).await.status, StatusCode::SEE_OTHER);
+    let page = visitor.get("/files/covers").await;
+    let link =
+        page.body.split("href=\"/view/").nth(1).and_then(|rest| rest.split('"').next()).expect("a link");
+    for path in [
+        "/",
+        "/models/haze-removal",
+        "/runs",
+        "/files",
+        "/assets/app.js",
+        "/nowhere",
+        &format!("/view/{link}"),
+    ] {
+        let get = visitor.get(path).await;
+        let head = seen(visitor.request(Method::HEAD, path)).await;
+        assert_eq!(head.status, get.status, "{path}");
+        for header in ["content-type", "content-security-policy", "location"] {
+            assert_eq!(head.header(header), get.header(header), "{path}: {header}");
+        }
+        assert!(head.body.is_empty(), "{path}");
+    }
+    let events = seen(visitor.request(Method::HEAD, "/runs/events")).await;
+    assert_eq!(events.header("content-type"), "text/event-stream");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_finish_its_request_is_disconnected() {
+    let client = Client::new("http://127.0.0.1:1/api/v1", "a key").expect("a client");
+    let console = Console::start(client, ANYWHERE, PollInterval::Adaptive).await.expect("a console");
+    let address = console.url().trim_start_matches("http://").split('/').next().expect("an address");
+    for begun in ["", "GET / HTTP/1.1\r\nhost: a"] {
+        let mut stream = TcpStream::connect(address).await.expect("a connection");
+        stream.write_all(begun.as_bytes()).await.expect("it is sent");
+        let mut response = Vec::new();
+        let ended = timeout(Duration::from_secs(300), stream.read_to_end(&mut response)).await;
+        assert!(ended.is_ok(), "{begun:?}");
     }
 }

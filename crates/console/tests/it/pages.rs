@@ -6,7 +6,7 @@ use inferstore::middleware::{BoxFuture, Middleware, Next};
 use inferstore::{Client, PollInterval};
 use inferstore_api::operations;
 use inferstore_console::Console;
-use inferstore_service::{Fault, Script};
+use inferstore_service::{Config, Fault, Script};
 use reqwest::StatusCode;
 use serde_json::json;
 
@@ -213,6 +213,34 @@ async fn a_declared_text_that_begins_like_a_url_is_shown_as_text() {
     let page = visitor.result(&run).await;
     page.says(&format!("<p class=\"text\">{said}</p>"));
     assert!(!page.body.contains("not shown here"), "{}", page.body);
+}
+
+#[tokio::test]
+async fn a_picture_of_another_host_is_fetched_by_a_click_alone() {
+    // The storage has another name than the API, as a bucket has.
+    let port =
+        std::net::TcpListener::bind(ANYWHERE).expect("a port").local_addr().expect("an address").port();
+    let mut config = Config::ephemeral().with_controls();
+    config.storage.set_port(port);
+    config.storage_url = Some(format!("http://localhost:{port}"));
+    let site = Site::start_with(config).await;
+    let controls = site.service.controls().expect("controls");
+    let output = json!({"output": "https://tracker.example/b.png"});
+    controls.let_model("background-removal", Script::succeed(output)).await.expect("a script");
+    let visitor = site.open().await;
+    let run = visitor.run("background-removal", Form::new().file("in.input", "a.png", &picture())).await;
+    let page = visitor.result(&run).await;
+    page.says("Success").says("Show the file from tracker.example");
+    assert_eq!(page.body.matches("<img src=\"/view/").count(), 1, "{}", page.body);
+
+    let run = Form::new().text("url.input", "https://tracker.example/a.png");
+    let run = visitor.run("background-removal", run).await;
+    let page = visitor.result(&run).await;
+    assert!(!page.body.contains("<img src=\"/view/"), "{}", page.body);
+    let again = page.body.split("href=\"").find(|link| link.contains("?from=")).expect("a link");
+    let page = visitor.get(again.split('"').next().unwrap_or_default()).await;
+    page.says("Show the file from tracker.example");
+    assert!(!page.body.contains("<img src=\"/view/"), "{}", page.body);
 }
 
 #[tokio::test]

@@ -93,13 +93,18 @@ impl FromStr for Money {
     }
 }
 
-/// A text that is no amount: digits with at most nine of them behind the point.
+/// A text that is no amount: digits with at most nine of them behind the point, or an amount out of range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotMoney(String);
 
 impl fmt::Display for NotMoney {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no amount; write digits with at most {DECIMALS} behind the point", self.0)
+        let most = Money(i64::MAX);
+        write!(
+            f,
+            "{:?} is no amount; write one up to {most} in digits, at most {DECIMALS} of them behind the point",
+            self.0
+        )
     }
 }
 
