@@ -43,6 +43,7 @@ mod super_resolution;
 mod super_resolution_alt;
 mod template;
 mod video_edge_map;
+mod webp;
 
 use std::sync::Arc;
 

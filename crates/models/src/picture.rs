@@ -7,7 +7,7 @@ use image::codecs::png::{CompressionType, FilterType, PngEncoder};
 use image::{DynamicImage, ExtendedColorType, ImageDecoder, ImageEncoder, ImageError, ImageReader};
 
 use crate::plane::Plane;
-use crate::{Error, Inputs, Limits, Model, Output};
+use crate::{Error, Inputs, Limits, Model, Output, webp};
 
 /// A picture in sRGB: its colors, and how opaque it is unless it is so everywhere.
 #[derive(Debug, Clone)]
@@ -134,22 +134,27 @@ pub fn memory_of(model: &dyn Model, inputs: &Inputs, limits: &Limits) -> u64 {
 
 /// How many bytes a run takes whose largest picture is `file`: every input, the copies of the file that its
 /// decoder makes (its chunks without metadata, and the whole of a JPEG), and the work on its pixels.
-fn needed(inputs: &Inputs, file: &[u8], pixels: u64, need: u64) -> u64 {
+pub(crate) fn needed(inputs: &Inputs, file: &[u8], pixels: u64, need: u64) -> u64 {
     let held: u64 = inputs.files().map(|file| file.len() as u64).sum();
     pixels.saturating_mul(need).saturating_add(held + 2 * file.len() as u64)
 }
 
-fn pixels(decoder: &impl ImageDecoder) -> u64 {
+pub(crate) fn pixels(decoder: &impl ImageDecoder) -> u64 {
     let (width, height) = decoder.dimensions();
     u64::from(width) * u64::from(height)
+}
+
+/// What a decoder may allocate, in bytes.
+pub(crate) fn allocations(bytes: u64) -> image::Limits {
+    let mut limits = image::Limits::no_limits();
+    limits.max_alloc = Some(bytes);
+    limits
 }
 
 /// A decoder that has read the header of a file.
 fn decoder<'a>(file: &'a [u8], limits: &Limits) -> Result<impl ImageDecoder + 'a, ImageError> {
     let mut reader = ImageReader::new(Cursor::new(without_metadata(file))).with_guessed_format()?;
-    let mut allocations = image::Limits::no_limits();
-    allocations.max_alloc = Some(limits.memory);
-    reader.limits(allocations);
+    reader.limits(allocations(limits.memory));
     reader.into_decoder()
 }
 
@@ -177,10 +182,11 @@ fn without_metadata(file: &[u8]) -> Cow<'_, [u8]> {
 pub(crate) fn decode(inputs: &Inputs, name: &str, need: u64, limits: &Limits) -> Result<DynamicImage, Error> {
     limits.check_time()?;
     let file = inputs.file(name)?;
-    let unreadable = |error: ImageError| match error {
-        ImageError::Limits(error) => too_large(name, error.to_string()),
-        error => Error::NotAPicture { input: name.to_owned(), reason: error.to_string() },
-    };
+    if !webp::is_consistent(file) {
+        let reason = "the size of a part of it is not the one that it says".to_owned();
+        return Err(Error::NotAPicture { input: name.to_owned(), reason });
+    }
+    let unreadable = |error| unreadable(name, error);
     let mut decoder = decoder(file, limits).map_err(unreadable)?;
     let (width, height) = decoder.dimensions();
     let pixels = pixels(&decoder);
@@ -200,6 +206,8 @@ pub(crate) fn decode(inputs: &Inputs, name: &str, need: u64, limits: &Limits) ->
             format!("{width} x {height} pixels need {needed} bytes here, and {} are allowed", limits.memory),
         ));
     }
+    // A frame of a GIF may be larger than its picture.
+    decoder.set_limits(allocations(needed)).map_err(unreadable)?;
     // A picture whose orientation cannot be read is shown as it is.
     let orientation = decoder.orientation().unwrap_or(image::metadata::Orientation::NoTransforms);
     let mut image = DynamicImage::from_decoder(decoder).map_err(unreadable)?;
@@ -219,6 +227,14 @@ pub(crate) fn check_sides(inputs: &Inputs, name: &str, max: u32, limits: &Limits
         return Err(too_large(name, reason));
     }
     Ok(())
+}
+
+/// Why a decoder has refused the file `name`.
+pub(crate) fn unreadable(name: &str, error: ImageError) -> Error {
+    match error {
+        ImageError::Limits(error) => too_large(name, error.to_string()),
+        error => Error::NotAPicture { input: name.to_owned(), reason: error.to_string() },
+    }
 }
 
 fn too_large(input: &str, reason: String) -> Error {

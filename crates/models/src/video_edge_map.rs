@@ -44,7 +44,7 @@ impl Model for VideoEdgeMap {
         picture::check_sides(inputs, INPUT, MAX_SIDE, limits)?;
         let still = || picture::decode(inputs, INPUT, NEED, limits).map(|image| vec![Ok(still_frame(image))]);
         let mut bytes_out = Vec::new();
-        match frames(bytes, limits) {
+        match frames(inputs, bytes) {
             Some(frames) => {
                 // Its first picture is checked like any other before the animation is read.
                 picture::decode(inputs, INPUT, NEED, limits)?;
@@ -56,19 +56,16 @@ impl Model for VideoEdgeMap {
     }
 }
 
-/// The pictures of an animation; `None` for a file of another kind.
-fn frames<'a>(bytes: &'a [u8], limits: &Limits) -> Option<ImageResult<Frames<'a>>> {
-    let mut allowed = image::Limits::no_limits();
-    allowed.max_alloc = Some(limits.memory);
+/// The pictures of an animation, each in the memory of one picture; `None` for a file of another kind.
+fn frames<'a>(inputs: &Inputs, bytes: &'a [u8]) -> Option<ImageResult<Frames<'a>>> {
     match image::guess_format(bytes).ok()? {
         ImageFormat::Gif => Some(GifDecoder::new(Cursor::new(bytes)).and_then(|mut decoder| {
-            decoder.set_limits(allowed)?;
+            let needed = picture::needed(inputs, bytes, picture::pixels(&decoder), NEED);
+            decoder.set_limits(picture::allocations(needed))?;
             Ok(decoder.into_frames())
         })),
         ImageFormat::WebP => match WebPDecoder::new(Cursor::new(bytes)) {
-            Ok(mut decoder) => {
-                decoder.has_animation().then(|| decoder.set_limits(allowed).map(|()| decoder.into_frames()))
-            }
+            Ok(decoder) => decoder.has_animation().then(|| Ok(decoder.into_frames())),
             Err(error) => Some(Err(error)),
         },
         _ => None,
@@ -80,7 +77,7 @@ fn still_frame(image: DynamicImage) -> Frame {
 }
 
 fn unreadable(error: image::ImageError) -> Error {
-    Error::NotAPicture { input: INPUT.to_owned(), reason: error.to_string() }
+    picture::unreadable(INPUT, error)
 }
 
 fn encode(

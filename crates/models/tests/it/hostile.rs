@@ -8,7 +8,7 @@ use inferstore_models::{Error, Inputs, Limits, built_in};
 use proptest::prelude::*;
 
 use crate::scenes;
-use crate::support::{chunk, crc32, encoded, model, png, run_file};
+use crate::support::{chunk, crc32, encoded, model, png, riff, run_file, vp8, webp};
 
 fn kinds() -> impl Iterator<Item = &'static str> {
     built_in().into_iter().map(|model| model.kind())
@@ -108,6 +108,26 @@ fn a_picture_with_a_longer_side_than_a_gif_has_is_refused_by_its_header() {
         let error = run_file("video-edge-map", bytes, &Limits::default()).expect_err("no GIF is as long");
         assert!(matches!(&error, Error::TooLarge { .. }), "{error}");
         assert!(error.to_string().contains("65535"), "{error}");
+    }
+}
+
+#[test]
+fn a_webp_whose_parts_have_other_sizes_than_it_says_is_refused() {
+    let alpha = riff((b"ALPH", &[0; 65]));
+    for (width, height, is_read) in [(8, 8, true), (16, 32, false), (4, 8, false)] {
+        let lossy = riff((b"VP8 ", &vp8(width, height)));
+        for first in [&b""[..], &alpha] {
+            let frame = [&[0; 6][..], &[7, 0, 0, 7, 0, 0, 0, 0, 0, 0], first, &lossy].concat();
+            for bytes in [
+                webp(2, &[(b"ANIM", &[0; 6]), (b"ANMF", &frame)]),
+                webp(16, &[(b"ALPH", &[0; 65]), (b"VP8 ", &vp8(width, height))]),
+            ] {
+                for kind in ["haze-removal", "video-edge-map"] {
+                    let read = run_file(kind, bytes.clone(), &Limits::default());
+                    assert_eq!(read.is_ok(), is_read, "{kind}: {width} x {height}: {read:?}");
+                }
+            }
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
-use image::{DynamicImage, ImageFormat};
+use image::{DynamicImage, ImageFormat, RgbImage};
 use inferstore_models::{Inputs, Limits, Model, built_in};
 use peak_alloc::PeakAlloc;
 
@@ -20,11 +20,12 @@ const PART: &str = "INFERSTORE_TEST_MEMORY";
 #[test]
 fn runs_keep_within_their_memory() {
     let Ok(part) = std::env::var(PART) else {
-        return in_processes_of_their_own(&["0", "1", "2", "metadata", "shapes"]);
+        return in_processes_of_their_own(&["0", "1", "2", "metadata", "shapes", "frames"]);
     };
     match part.parse() {
         Ok(third) => models_keep_within_the_memory_that_they_ask_for(third),
         Err(_) if part == "shapes" => pictures_of_opposite_shape_take_no_more_than_is_reserved(),
+        Err(_) if part == "frames" => frames_that_exceed_their_picture_take_no_more_than_is_reserved(),
         Err(_) => metadata_that_unpack_to_far_more_cost_nothing(),
     }
 }
@@ -71,6 +72,24 @@ fn pictures_of_opposite_shape_take_no_more_than_is_reserved() {
     for model in built_in() {
         for files in [[&wide[..], &high[..]], [&high[..], &wide[..]]] {
             let inputs = support::inputs_of_each(model.kind(), &files);
+            keeps_within_what_is_reserved(&*model, &inputs, &Limits::default());
+        }
+    }
+}
+
+fn frames_that_exceed_their_picture_take_no_more_than_is_reserved() {
+    let mut gif = support::encoded(&RgbImage::new(3_000, 3_000).into(), ImageFormat::Gif);
+    // The size of the picture stands behind the signature, and that of its frame further behind.
+    for side in [6..8, 8..10] {
+        gif[side].copy_from_slice(&8_u16.to_le_bytes());
+    }
+    let lossy = support::vp8(4_000, 4_000);
+    let webp = support::webp(0, &[(b"VP8 ", &lossy)]);
+    let frame = [&[0; 6][..], &[7, 0, 0, 7, 0, 0, 0, 0, 0, 0], &support::riff((b"VP8 ", &lossy))].concat();
+    let animated = support::webp(2, &[(b"ANIM", &[0; 6]), (b"ANMF", &frame)]);
+    for model in built_in() {
+        for file in [&gif, &webp, &animated] {
+            let inputs = support::inputs_of(model.kind(), file);
             keeps_within_what_is_reserved(&*model, &inputs, &Limits::default());
         }
     }

@@ -95,6 +95,29 @@ pub(crate) fn chunk(kind: [u8; 4], data: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes(), &*body, &crc32(&body).to_be_bytes()].concat()
 }
 
+/// A WebP file of 8 by 8 pixels with these chunks.
+pub(crate) fn webp(flags: u8, chunks: &[(&[u8; 4], &[u8])]) -> Vec<u8> {
+    let header = [flags, 0, 0, 0, 7, 0, 0, 7, 0, 0];
+    let chunks: Vec<u8> =
+        [(b"VP8X", &header[..])].iter().chain(chunks).flat_map(|part| riff(*part)).collect();
+    riff((b"RIFF", &[b"WEBP", &*chunks].concat()))
+}
+
+/// A chunk of a WebP file, padded to an even length.
+pub(crate) fn riff((kind, data): (&[u8; 4], &[u8])) -> Vec<u8> {
+    let length = u32::try_from(data.len()).expect("a chunk is small");
+    let padding = vec![0; data.len() % 2];
+    [kind, &length.to_le_bytes(), data, &*padding].concat()
+}
+
+/// A lossy picture as WebP files contain it: gray, and cut off where it is large.
+pub(crate) fn vp8(width: u16, height: u16) -> Vec<u8> {
+    let parts = vec![0; 1_000];
+    // A key frame that is shown, and the length of its first part.
+    let tag = [0x10 | (500_u16 << 5) as u8, (500_u16 >> 3) as u8, 0];
+    [&tag, &b"\x9d\x01\x2a"[..], &width.to_le_bytes(), &height.to_le_bytes(), &parts].concat()
+}
+
 pub(crate) fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |state, byte| {
         (0..8).fold(state ^ u32::from(*byte), |state, _| {

@@ -15,6 +15,10 @@ impl Fault {
     /// The same response with another body.
     pub(super) async fn corrupt_body(&self, response: Response<Body>) -> Response<Body> {
         let (mut parts, body) = response.into_parts();
+        // The response to a HEAD announces the length of a body that it does not have.
+        if body.is_end_stream() {
+            return Response::from_parts(parts, body);
+        }
         let bytes = self.bytes.unwrap_or(1);
         // A body that is made anew has no length of its own: the response announces the one that it had.
         let length = body.size_hint().exact();

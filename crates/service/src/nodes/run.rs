@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::inputs::TaskInputs;
 use super::local_node::{ClaimedTask, LocalNode, run_timeout};
 use super::{OUTPUTS, RETRY_INTERVAL};
-use crate::catalog::Format;
+use crate::catalog::{Format, Kind, check_output};
 #[cfg(feature = "controls")]
 use crate::controls::Replacement;
 use crate::lifecycle::app::App;
@@ -233,7 +233,7 @@ async fn output(app: &App, lease: &Lease, slots: &mut Slots) -> Result<Map<Strin
         };
         by_name.insert(name, Value::String(value));
     }
-    complete(lease, &by_name)?;
+    check(lease, &by_name)?;
     Ok(by_name)
 }
 
@@ -255,13 +255,19 @@ async fn produce(
     compute(app, Arc::clone(&runner.model), inputs.load(app).await?).await
 }
 
-/// Refuses the outputs of a model that leaves out what it declares.
-fn complete(lease: &Lease, output: &Map<String, Value>) -> Result<(), Failed> {
+/// Refuses the outputs of a model that leaves out what it declares, or whose values are not what it declares. Files
+/// are stored by now.
+fn check(lease: &Lease, output: &Map<String, Value>) -> Result<(), Failed> {
     let declared = Format::kept(&lease.output_format)?;
-    match declared.parameters().find(|(name, _)| !output.contains_key(*name)) {
-        Some((missing, _)) => Err(Failed::model(format!("the model did not produce its output {missing}"))),
-        None => Ok(()),
+    for (name, descriptor) in declared.parameters() {
+        let missing = || Failed::model(format!("the model did not produce its output {name}"));
+        let value = output.get(name).ok_or_else(missing)?;
+        if descriptor.kind != Kind::File {
+            check_output(descriptor, &value.to_string())
+                .map_err(|complaint| Failed::model(format!("the output {name} {complaint}")))?;
+        }
     }
+    Ok(())
 }
 
 /// Runs the model on a thread of its own, within the memory that is left of all runs. It watches its deadline

@@ -14,6 +14,7 @@ use url::form_urlencoded;
 
 use super::{Code, S3Error, conditions};
 use crate::Error;
+use crate::api::is_mime;
 use crate::lifecycle::app::App;
 use crate::object_storage::location;
 
@@ -109,7 +110,11 @@ fn check_query(query: &str) -> Result<(), S3Error> {
 
 /// Whether a browser may show a file of this type: it is one that runs no script. Everything else is saved.
 fn is_inert(mime: &str) -> bool {
-    let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    // An earlier version stored what a browser reads as another type.
+    if !is_mime(mime) {
+        return false;
+    }
+    let essence = mime.split(';').next().unwrap_or_default().to_ascii_lowercase();
     match essence.split_once('/') {
         Some(("image", subtype)) => subtype != "svg+xml",
         Some(("audio" | "video", _)) => true,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use inferstore_api::operations;
 use inferstore_service::{Config, Fault, Operation, Side};
 use reqwest::Method;
-use reqwest::header::HeaderMap;
+use reqwest::header::{CONTENT_LENGTH, HeaderMap};
 
 use super::support::{Bench, Outcome};
 
@@ -176,6 +176,21 @@ async fn the_object_store_has_faults_of_its_own_kind() -> Outcome {
     assert_eq!(bench.read(url).await?.0, 200);
     // Signatures are credentials, and stay out of the journal.
     assert!(bench.controls.journal().iter().all(|entry| !entry.path.contains('?')));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_head_of_an_object_announces_its_whole_length_whatever_becomes_of_bodies() -> Outcome {
+    let bench = Bench::start().await?;
+    let target = bench.presign("note.txt", "text/plain", 6).await?;
+    assert_eq!(bench.send_form(&target, &target.form(b"a note"), HeaderMap::new()).await?.status(), 204);
+    for fault in
+        [Fault::cut_body(2), Fault::drip_body(1, Duration::from_millis(1)), Fault::set_field("/data", 1)]
+    {
+        bench.controls.add_fault(fault.clone().on(Operation::HEAD_OBJECT).once())?;
+        let head = bench.http.head(&target.download_url).send().await?;
+        assert_eq!(head.headers()[CONTENT_LENGTH], "6", "{fault:?}");
+    }
     Ok(())
 }
 

@@ -69,6 +69,25 @@ async fn an_optional_input_that_is_null_is_not_given_to_a_model() -> Outcome {
 }
 
 #[tokio::test]
+async fn an_output_that_is_not_what_the_model_declares_fails_the_task_unbilled() -> Outcome {
+    let service = Service::start_with_models(Config::ephemeral(), vec![Arc::new(Echo)]).await?;
+    let bench = Bench::around(service).await?;
+    let spec = json!({
+        "id": "echo", "name": "echo", "description": "For a test.", "price": "1", "visibility": "public",
+        "input_format": { "say": { "type": "string", "required": true, "position": 0 } },
+        "output_format": { "said": { "type": "int", "position": 0, "num_config": { "max": 5 } } }
+    });
+    bench.service.publish_model(PUBLISHER, ModelSpec::from_json(&spec.to_string())?).await?;
+    for (said, status) in [("5", "success"), ("6", "failed"), ("five", "failed")] {
+        let task = bench.create("echo", json!({ "say": said })).await?;
+        let ended = bench.ended(&task).await?;
+        assert_eq!(ended["status"], status, "{ended}");
+    }
+    assert_eq!(bench.publisher.get("/api-key/balance").await?["earnings"], "1");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_task_says_which_side_computed_it() -> Outcome {
     let mut config = Config::ephemeral();
     config.nodes = Some(([127, 0, 0, 1], 0).into());
