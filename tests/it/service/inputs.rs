@@ -84,6 +84,14 @@ async fn an_input_that_is_given_twice_is_refused() {
 }
 
 #[tokio::test]
+async fn a_picture_inside_the_inputs_is_refused_with_the_hint_to_send_files_by_url() {
+    let (_service, caller) = start().await;
+    let picture = format!("data:image/png;base64,{}", "A".repeat(256 << 10));
+    let answer = caller.post("/api-key/model/color-extraction/task", &json!({ "input": picture })).await;
+    assert_eq!(answer.refusal(413), "the inputs of a task have at most 262144 bytes; send files by URL");
+}
+
+#[tokio::test]
 async fn what_was_refused_leaves_no_trace() {
     let (service, caller) = start().await;
     let before = caller.get("/api-key/balance").await.data().clone();

@@ -67,18 +67,16 @@ async fn an_optional_field_is_left_out_and_null_is_refused() {
 async fn a_value_of_another_type_is_refused_in_the_words_of_json() {
     let (_service, caller) = start().await;
     for (body, message) in [
-        (json!({ "limit": -1 }), "limit: invalid value: integer `-1`, expected a whole number from 0"),
-        (
-            json!({ "limit": 1.5 }),
-            "limit: invalid type: floating point `1.5`, expected a whole number from 0",
-        ),
+        (json!({ "limit": -1 }), "limit must lie between 1 and 100"),
+        (json!({ "limit": 4_294_967_296_u64 }), "limit must lie between 1 and 100"),
+        (json!({ "limit": 1.5 }), "limit: invalid type: floating point `1.5`, expected a whole number"),
         (json!({ "sort": 1 }), "sort: expected a string"),
         (json!({ "search": 5 }), "search: invalid type: integer `5`, expected a string"),
     ] {
         assert_eq!(caller.post(LIST, &body).await.refusal(422), message, "{body}");
     }
-    let text = json!({ "limit": "expected u32 at line 5" });
-    let message = "limit: invalid type: string \"expected u32 at line 5\", expected a whole number from 0";
+    let text = json!({ "limit": "expected i64 at line 5" });
+    let message = "limit: invalid type: string \"expected i64 at line 5\", expected a whole number";
     assert_eq!(caller.post(LIST, &text).await.refusal(422), message, "what the caller sent stays as it is");
     for (limit, message) in [
         ("ten", "the query: limit: expected a whole number"),
@@ -152,7 +150,7 @@ async fn json_that_is_nested_deeply_is_refused() {
                 (&create(), format!("{{\"input\": {deep}}}")),
             ] {
                 let answer = caller.post_text(path, body).await;
-                assert!(matches!(answer.status, 400 | 422), "{path} {depth}: {answer:?}");
+                assert!(matches!(answer.status, 400 | 413 | 422), "{path} {depth}: {answer:?}");
                 assert!(answer.refusal(answer.status).len() < 500);
             }
             // What is not known is passed over, however deep it is.

@@ -27,7 +27,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
 #[derive(Deserialize)]
 struct ListRequest {
     #[serde(default, deserialize_with = "present")]
-    limit: Option<u32>,
+    limit: Option<i64>,
     #[serde(default, deserialize_with = "place")]
     offset: Option<u64>,
     #[serde(default, deserialize_with = "present")]
@@ -42,7 +42,7 @@ async fn list(
     Caller { app, account, .. }: Caller,
     ApiJson { value: body, .. }: ApiJson<ListRequest>,
 ) -> Done<Page<ModelSummary>> {
-    let limit = page_size("limit", body.limit.map(i64::from), 10, app.config.limits.models_page)?;
+    let limit = page_size("limit", body.limit, 10, app.config.limits.models_page)?;
     let search = Search {
         caller: account.id,
         text: body.search,

@@ -46,13 +46,13 @@ async fn create(
     input: ApiJson<Inputs>,
 ) -> Done<CreatedTask> {
     let found = find_model(&app, &account, &model).await?;
-    check_inputs(&found.inputs, &input.value)
-        .map_err(|violations| Failure::unprocessable(violations.join("; ")))?;
     let limits = &app.config.limits;
     if input.text.len() > limits.input {
         let message = format!("the inputs of a task have at most {} bytes; send files by URL", limits.input);
         return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, message));
     }
+    check_inputs(&found.inputs, &input.value)
+        .map_err(|violations| Failure::unprocessable(violations.join("; ")))?;
     let task = NewTask {
         id: app.random.uuid()?,
         account: account.id,
