@@ -120,14 +120,13 @@ pub(crate) fn is_mime(text: &str) -> bool {
         let special = |byte: u8| b"!#$%&'*+-.^_`|~".contains(&byte);
         !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || special(byte))
     };
-    let quoted = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'\\');
     let (essence, mut parameters) = text.split_at(text.find(';').unwrap_or(text.len()));
     let is_type = essence.split_once('/').is_some_and(|(kind, subtype)| token(kind) && token(subtype));
     while let Some(parameter) = parameters.strip_prefix(';') {
         let parameter = parameter.strip_prefix(' ').unwrap_or(parameter);
         let Some((name, value)) = parameter.split_once('=') else { return false };
-        let (is_value, rest) = match value.strip_prefix('"').and_then(|value| value.split_once('"')) {
-            Some((value, rest)) => (quoted(value), rest),
+        let (is_value, rest) = match quoted_length(value) {
+            Some(length) => (true, &value[length..]),
             None => {
                 let (value, rest) = value.split_at(value.find(';').unwrap_or(value.len()));
                 (token(value), rest)
@@ -140,6 +139,18 @@ pub(crate) fn is_mime(text: &str) -> bool {
     }
     // White space is folded where a header is signed, so only a single space is allowed.
     text.len() <= 255 && is_type && parameters.is_empty() && !text.contains("  ")
+}
+
+/// The length of the quoted string of printable ASCII that a text begins with, if it does.
+fn quoted_length(text: &str) -> Option<usize> {
+    let mut is_escaped = false;
+    let end = text.strip_prefix('"')?.find(|letter: char| {
+        let is_end = !is_escaped && letter == '"' || !(' '..='~').contains(&letter);
+        is_escaped = !is_escaped && letter == '\\';
+        is_end
+    })?;
+    // The quote before, and the one found.
+    text[1 + end..].starts_with('"').then_some(end + 2)
 }
 
 /// The categories of MIME types that a listing can be narrowed to.
@@ -232,6 +243,7 @@ mod tests {
             "a/b;c=\"d e\"",
             "video/mp4; codecs=\"avc1.42E01E, mp4a.40.2\"; x=y",
             "a/b;c=\"d;e\"",
+            "image/png; a=\"b\\\"c\"",
         ] {
             assert!(is_mime(mime), "{mime}");
         }
@@ -257,6 +269,7 @@ mod tests {
             "image/png;a=b,text/html",
             "image/png;a=\"b\", text/html",
             "image/png;a=\"b\\\", text/html",
+            "image/png;a=\"b\\\\\", text/html",
         ] {
             assert!(!is_mime(text), "{text}");
         }
