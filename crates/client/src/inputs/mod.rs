@@ -82,17 +82,21 @@ impl Inputs {
     ///
     /// A value that cannot be written as JSON is reported when the inputs are used.
     #[must_use]
-    pub fn set(mut self, name: impl Into<String>, value: impl Serialize) -> Self {
+    pub fn set(self, name: impl Into<String>, value: impl Serialize) -> Self {
         let value = as_json(&value).map(Input::Value).map_err(|error| error.to_string());
-        self.fields.insert(name.into(), value);
-        self
+        self.with(name.into(), value)
     }
 
     /// Sets a parameter to a file: a path, a URL that starts with `http://` or `https://`, or a
     /// [`File`]. A path and a `File` are uploaded and replaced by their URL.
     #[must_use]
-    pub fn file(mut self, name: impl Into<String>, file: impl Into<Input>) -> Self {
-        self.fields.insert(name.into(), Ok(file.into()));
+    pub fn file(self, name: impl Into<String>, file: impl Into<Input>) -> Self {
+        self.with(name.into(), Ok(file.into()))
+    }
+
+    // Not generic, so that the map is compiled here, and not in each program that sets an input.
+    fn with(mut self, name: String, input: Result<Input, String>) -> Self {
+        self.fields.insert(name, input);
         self
     }
 
