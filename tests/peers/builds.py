@@ -101,7 +101,7 @@ OURS = [
         "inferstore",
         "a program that runs a model",
         'inferstore = { path = "../source/crates/client" }',
-        ("crates/client/src/run/execution.rs", "could not be deleted in time"),
+        ("crates/client/src/run/execution.rs", "an uploaded input could not be deleted"),
     ),
     Program(
         "inferstore_api",
