@@ -16,10 +16,10 @@ use crate::files::source::Prepared;
 use crate::files::upload::upload;
 use crate::inputs::{Input, check};
 use crate::memory::{DeclaredInputs, RunState, UPLOAD_TTL, UploadKey, lock};
-use crate::resources::{Model, Storage, Task, Tasks};
+use crate::resources::{MAX_RECORDS, Model, Storage, Task, Tasks};
 use crate::run::create::{Create, SentBefore};
 use crate::run::wait::Waiter;
-use crate::run::{Outcome, PreparedRun, RunEvent, RunOptions};
+use crate::run::{Outcome, PreparedRun, RunEvent, RunOptions, outcome};
 use crate::transport::redact::MAX_MESSAGE;
 use crate::transport::{
     CallContext, CostLimit, Deadline, Error, ModelOffline, Result, Sink, TaskDisposition, UnknownOutcome,
@@ -30,6 +30,9 @@ const DELETE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// For how long the task of a dropped run is canceled again when that fails.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long the history may take to show how long a model took.
+const LEARN_TIMEOUT: Duration = Duration::from_secs(5);
 
 type Fields = BTreeMap<String, Input>;
 
@@ -64,6 +67,9 @@ impl Execution {
     pub(crate) async fn finish(self) -> Result<Outcome> {
         let deletes = self.options.delete_inputs_after;
         let input = self.ready(!deletes).await?;
+        if self.options.learn_from_history {
+            self.learn().await;
+        }
         let created = Box::pin(self.create(input)).await;
         if deletes && let Err(error) = &created {
             self.clean_up(!matches!(error, Error::OutcomeUnknown(_))).await;
@@ -284,6 +290,28 @@ impl Execution {
             let names: Vec<_> = stored.iter().filter_map(|url| url.rsplit('/').next()).collect();
             let names = self.model.core.redactor.foreign(&names.join(" "), MAX_MESSAGE);
             warn!(count = stored.len(), names, "uploaded inputs are still stored");
+        }
+    }
+
+    /// Learns the durations of the model from the end of the task history. A failure costs only that.
+    async fn learn(&self) {
+        let durations = &self.model.core.memory.durations;
+        let tasks = Tasks { core: Arc::clone(&self.model.core) };
+        let Ok(model) = self.model.checked_id() else { return };
+        if !durations.of(&model).is_empty() {
+            return;
+        }
+        let deadline = self.deadline.or_earlier(Deadline::after(Some(LEARN_TIMEOUT)));
+        let Ok(first) = tasks.page_until(1, 0, deadline).await else { return };
+        let offset = first.total.unwrap_or_default().saturating_sub(u64::from(MAX_RECORDS));
+        let Ok(page) = tasks.page_until(MAX_RECORDS, offset, deadline).await else { return };
+        for record in page.records {
+            let is_success = record.status == Some(TaskStatus::Success);
+            let is_of_model = record.model_id.as_deref() == Some(model.as_str());
+            let duration = outcome::between(record.created_at.as_ref(), record.updated_at.as_ref());
+            if let Some(duration) = duration.filter(|_| is_success && is_of_model) {
+                durations.add(&model, duration);
+            }
         }
     }
 }

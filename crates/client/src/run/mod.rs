@@ -111,6 +111,7 @@ pub(crate) struct RunOptions {
     pub(crate) org_username: Option<String>,
     pub(crate) delete_inputs_after: bool,
     pub(crate) cancel_on_drop: bool,
+    pub(crate) learn_from_history: bool,
 }
 
 impl Model {
@@ -264,6 +265,13 @@ impl<T> Run<T> {
     /// The organization that the files are uploaded for, with a key of personal scope. Default: none.
     pub fn org_username(mut self, org_username: impl Into<Option<String>>) -> Self {
         self.options.org_username = org_username.into();
+        self
+    }
+
+    /// Learns from the task history how long the model takes, if this client has not run it yet: one or
+    /// two requests more, so that the task is read when it is likely to end. Default: `false`.
+    pub fn learn_from_history(mut self, learn: bool) -> Self {
+        self.options.learn_from_history = learn;
         self
     }
 

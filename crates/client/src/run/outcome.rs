@@ -57,9 +57,7 @@ impl<T: PartialEq> PartialEq for Outcome<T> {
 impl Outcome {
     /// The outcome of a task that succeeded.
     pub(crate) fn of(task: TaskDetail, core: &Arc<Core>) -> Self {
-        let time = |stamp: &Option<Timestamp>| stamp.as_ref()?.to_system_time();
-        let created = time(&task.created_at);
-        let duration = created.and_then(|created| time(&task.updated_at)?.duration_since(created).ok());
+        let duration = between(task.created_at.as_ref(), task.updated_at.as_ref());
         let output = task.result.and_then(|result| result.result).unwrap_or(Value::Null);
         let core = Some(Arc::clone(core));
         Self { task: task.task_id, output, cost: task.cost, duration, stored_inputs: Vec::new(), core }
@@ -151,4 +149,10 @@ impl Outcome {
             Error::InvalidArgument("only an outcome that a client returned can be downloaded".to_owned())
         })
     }
+}
+
+/// From the creation of a task to its last change of status.
+pub(super) fn between(created: Option<&Timestamp>, ended: Option<&Timestamp>) -> Option<Duration> {
+    let created = created?.to_system_time()?;
+    ended?.to_system_time()?.duration_since(created).ok()
 }

@@ -205,6 +205,16 @@ async fn outcomes_come_although_the_history_hangs() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn learning_from_a_history_that_is_limited_delays_no_create() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let client = service.client_builder().middleware(To(HISTORY, Effect::Refuses)).build().unwrap();
+    let started = Instant::now();
+    run(&client).learn_from_history(true).await.unwrap();
+    assert!(started.elapsed() < 20 * SECOND, "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_history_is_left_alone_for_as_long_as_the_service_asks() {
     let service = ScriptedService::new();
     let _ = service.model("m").succeeds(json!("done")).takes(45 * SECOND);
@@ -235,7 +245,7 @@ async fn only_successes_of_the_same_model_say_how_long_it_takes() {
     }
     let _ = failing.succeeds(json!("done")).takes(SECOND);
     let started = Instant::now();
-    run(&first).await.unwrap();
+    run(&service.client().unwrap()).learn_from_history(true).await.unwrap();
     assert!(started.elapsed() < 5 * SECOND, "after {:?}", started.elapsed());
 }
 

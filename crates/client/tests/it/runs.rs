@@ -31,6 +31,30 @@ async fn a_check_shows_the_inputs_as_they_would_be_sent_and_creates_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_client_that_is_new_learns_how_long_a_model_takes_from_the_history() {
+    let service = ScriptedService::new();
+    let mut model = service.model("m").takes(20 * SECOND);
+    for _ in 0..6 {
+        model = model.succeeds(json!("done"));
+    }
+    let first = service.client().unwrap();
+    for _ in 0..4 {
+        first.model("m").run(Inputs::new()).await.unwrap();
+    }
+    let reads = async |learn| {
+        let before = service.requests().len();
+        let client = service.client().unwrap();
+        client.model("m").run(Inputs::new()).learn_from_history(learn).await.unwrap();
+        let requests = &service.requests()[before..];
+        (count(requests, "listTasks"), count(requests, "getTask"))
+    };
+    let (pages, ignorant) = reads(false).await;
+    let (pages_read, informed) = reads(true).await;
+    assert_eq!((pages, pages_read), (0, 2));
+    assert!(informed < ignorant, "{informed} reads, and {ignorant} without the history");
+}
+
+#[tokio::test(start_paused = true)]
 async fn tasks_in_a_long_history_are_looked_for_on_no_more_pages_than_there_are_tasks() {
     let service = ScriptedService::new();
     let mut model = service.model("m").takes(60 * SECOND);
