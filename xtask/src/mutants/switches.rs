@@ -1,0 +1,418 @@
+//! Mutants as branches of one program: each changed place asks at runtime whether its mutant is on, so that all are
+//! built at once.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use anyhow::{Context, Result};
+use proc_macro2::LineColumn;
+use serde::Deserialize;
+use syn::spanned::Spanned as _;
+use syn::visit::{self, Visit};
+
+/// The function that the branches call. It is appended to the root of the crate.
+pub(super) const SWITCH: &str = r#"
+pub(crate) fn __mutant(number: usize) -> bool {
+    static ON: std::sync::OnceLock<Option<usize>> = std::sync::OnceLock::new();
+    *ON.get_or_init(|| std::env::var("MUTANT").ok()?.parse().ok()) == Some(number)
+}
+"#;
+
+/// The variable that turns one mutant on.
+pub(super) const VARIABLE: &str = "MUTANT";
+
+/// A change, as cargo-mutants lists it.
+#[derive(Clone, Deserialize)]
+pub(super) struct Mutant {
+    pub(super) name: String,
+    pub(super) file: String,
+    genre: Genre,
+    replacement: String,
+    span: Place,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+enum Genre {
+    FnValue,
+    BinaryOperator,
+    UnaryOperator,
+    MatchArm,
+    MatchArmGuard,
+    StructField,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+struct Place {
+    start: Position,
+}
+
+/// Counted from 1.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+struct Position {
+    line: usize,
+    column: usize,
+}
+
+/// A source with its branches.
+pub(super) struct Switched {
+    pub(super) source: String,
+    branches: Vec<Branch>,
+}
+
+/// Where in the new source a mutant is: the inserted text, and all that the branch is about.
+struct Branch {
+    number: usize,
+    inserted: Range<usize>,
+    whole: Range<usize>,
+}
+
+impl Switched {
+    /// Adds a branch for each of these mutants, which are all in this source.
+    pub(super) fn new(source: &str, mutants: &[(usize, &Mutant)]) -> Result<Self> {
+        let file = syn::parse_file(source).context("this is no Rust")?;
+        let mut places: HashMap<_, Vec<_>> = HashMap::new();
+        for &(number, mutant) in mutants {
+            let place = (mutant.genre, mutant.span.start);
+            places.entry(place).or_default().push((number, mutant.replacement.as_str()));
+        }
+        let mut branches = Branches { source, lines: line_starts(source), places, edits: Vec::new() };
+        branches.visit_file(&file);
+        Ok(branches.apply())
+    }
+
+    /// The mutants that have a branch.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = usize> {
+        self.branches.iter().map(|branch| branch.number)
+    }
+
+    /// The mutants that an error of the compiler at these places is about: those whose text is there, or else those of
+    /// the smallest branch around a place.
+    pub(super) fn blamed(&self, places: &[Range<usize>]) -> Vec<usize> {
+        let contains = |range: &Range<usize>, place: &Range<usize>| {
+            range.start <= place.start && place.end <= range.end && !range.is_empty()
+        };
+        let branches_at = |range: fn(&Branch) -> &Range<usize>| {
+            self.branches
+                .iter()
+                .filter(move |branch| places.iter().any(|place| contains(range(branch), place)))
+        };
+        let inserted: Vec<_> = branches_at(|branch| &branch.inserted).map(|branch| branch.number).collect();
+        if !inserted.is_empty() {
+            return inserted;
+        }
+        let smallest = branches_at(|branch| &branch.whole).map(|branch| branch.whole.len()).min();
+        let around =
+            branches_at(|branch| &branch.whole).filter(|branch| Some(branch.whole.len()) == smallest);
+        around.map(|branch| branch.number).collect()
+    }
+}
+
+/// Finds the places of the mutants in a source.
+struct Branches<'a> {
+    source: &'a str,
+    /// Where each line starts.
+    lines: Vec<usize>,
+    places: HashMap<(Genre, Position), Vec<(usize, &'a str)>>,
+    edits: Vec<Edit>,
+}
+
+/// A text that is inserted. Where texts meet, what ends comes first, and then in the order in which they were found.
+struct Edit {
+    at: usize,
+    starts: bool,
+    /// The mutants, each with the length of its text.
+    parts: Vec<(Option<usize>, String)>,
+    /// What the branch is about.
+    whole: Range<usize>,
+}
+
+impl<'a> Branches<'a> {
+    /// The mutants of this genre at a place.
+    fn at(&mut self, genre: Genre, span: impl Into<Option<LineColumn>>) -> Vec<(usize, &'a str)> {
+        let Some(LineColumn { line, column }) = span.into() else { return Vec::new() };
+        self.places.remove(&(genre, Position { line, column: column + 1 })).unwrap_or_default()
+    }
+
+    fn offset(&self, LineColumn { line, column }: LineColumn) -> usize {
+        let start = self.lines[line - 1];
+        self.source[start..].char_indices().nth(column).map_or(self.source.len(), |(index, _)| start + index)
+    }
+
+    fn range(&self, of: &impl syn::spanned::Spanned) -> Range<usize> {
+        let span = of.span();
+        self.offset(span.start())..self.offset(span.end())
+    }
+
+    /// `(if on { other } else { what is there })` around a range.
+    fn either(&mut self, range: Range<usize>, name: &str, others: Vec<(usize, String)>) {
+        if others.is_empty() {
+            return;
+        }
+        let mut parts = vec![(None, format!("{name}("))];
+        for (number, other) in others {
+            parts.push((Some(number), format!("if crate::__mutant({number}) {{ {other} }} else ")));
+        }
+        parts.push((None, "{ ".to_owned()));
+        self.edits.push(Edit { at: range.start, starts: true, parts, whole: range.clone() });
+        self.edits.push(Edit {
+            at: range.end,
+            starts: false,
+            parts: vec![(None, " })".to_owned())],
+            whole: range,
+        });
+    }
+
+    fn insert(&mut self, at: usize, starts: bool, parts: Vec<(Option<usize>, String)>, whole: &Range<usize>) {
+        self.edits.push(Edit { at, starts, parts, whole: whole.clone() });
+    }
+
+    fn binary(&mut self, binary: &syn::ExprBinary) {
+        let mutants = self.at(Genre::BinaryOperator, binary.op.span().start());
+        // A pattern in a condition cannot stand in parentheses.
+        if mutants.is_empty() || has_pattern(&binary.left) || has_pattern(&binary.right) {
+            return;
+        }
+        let (whole, operator) = (self.range(binary), self.range(&binary.op));
+        let (left, right) = (
+            self.source[whole.start..operator.start].to_owned(),
+            self.source[operator.end..whole.end].to_owned(),
+        );
+        let others =
+            mutants.iter().map(|(number, other)| (*number, format!("{left}{other}{right}"))).collect();
+        self.either(whole, "", others);
+    }
+
+    fn unary(&mut self, unary: &syn::ExprUnary) {
+        let mutants = self.at(Genre::UnaryOperator, unary.op.span().start());
+        let operand = self.source[self.range(&*unary.expr)].to_owned();
+        let others = mutants.iter().map(|(number, _)| (*number, operand.clone())).collect();
+        self.either(self.range(unary), "", others);
+    }
+
+    /// A deleted arm is one that never matches; the last arm takes what it would have.
+    fn arm(&mut self, arm: &syn::Arm) {
+        let deleted = self.at(Genre::MatchArm, arm.span().start());
+        let guard = arm.guard.as_ref().map(|(_, guard)| guard);
+        let replaced =
+            guard.map(|guard| self.at(Genre::MatchArmGuard, guard.span().start())).unwrap_or_default();
+        if (deleted.is_empty() && replaced.is_empty()) || guard.is_some_and(|guard| has_pattern(guard)) {
+            return;
+        }
+        let whole = self.range(arm);
+        let never = deleted.iter().map(|(number, _)| number);
+        let never =
+            never.chain(replaced.iter().filter(|(_, other)| *other == "false").map(|(number, _)| number));
+        let mut parts: Vec<_> =
+            never.map(|number| (Some(*number), format!("!crate::__mutant({number}) && "))).collect();
+        match guard {
+            None => {
+                parts.insert(0, (None, " if ".to_owned()));
+                parts.push((None, "true".to_owned()));
+                let end = self.range(&arm.pat).end;
+                self.insert(end, false, parts, &whole);
+            }
+            Some(guard) => {
+                parts.push((None, "(".to_owned()));
+                for (number, _) in replaced.iter().filter(|(_, other)| *other == "true") {
+                    parts.push((Some(*number), format!("crate::__mutant({number}) || ")));
+                }
+                parts.push((None, "(".to_owned()));
+                let range = self.range(guard);
+                self.insert(range.start, true, parts, &whole);
+                self.insert(range.end, false, vec![(None, "))".to_owned())], &whole);
+            }
+        }
+    }
+
+    /// A deleted field has the value of the base.
+    fn fields(&mut self, literal: &syn::ExprStruct) {
+        let Some(base) = &literal.rest else { return };
+        let base_text = self.source[self.range(&**base)].to_owned();
+        let path = self.source[self.range(&literal.path)].to_owned();
+        for field in &literal.fields {
+            let mutants = self.at(Genre::StructField, field.span().start());
+            let member = self.source[self.range(&field.member)].to_owned();
+            let other = match &**base {
+                syn::Expr::Path(_) => format!("{base_text}.{member}"),
+                // The type of a call such as `Default::default()` is known from the literal alone.
+                _ => format!("{{ let base: {path} = {base_text}; base.{member} }}"),
+            };
+            let others = mutants.iter().map(|(number, _)| (*number, other.clone())).collect();
+            let name = if field.colon_token.is_none() { format!("{member}: ") } else { String::new() };
+            self.either(self.range(&field.expr), &name, others);
+        }
+    }
+
+    /// Takes what ends from the edits after the first `count`: it comes after the ends of what is inside.
+    fn ends(&mut self, count: usize) -> Vec<Edit> {
+        let (starts, ends) = self.edits.split_off(count).into_iter().partition(|edit| edit.starts);
+        self.edits.extend::<Vec<_>>(starts);
+        ends
+    }
+
+    fn apply(mut self) -> Switched {
+        self.edits.sort_by_key(|edit| (edit.at, edit.starts));
+        let (mut source, mut branches, mut from) = (String::new(), Vec::new(), 0);
+        // Where each place of the old source is in the new one.
+        let mut moved: Vec<(usize, usize)> = Vec::new();
+        for edit in &self.edits {
+            source.push_str(&self.source[from..edit.at]);
+            from = edit.at;
+            for (number, text) in &edit.parts {
+                let start = source.len();
+                source.push_str(text);
+                let whole = edit.whole.clone();
+                branches.extend(number.map(|number| Branch { number, inserted: start..source.len(), whole }));
+            }
+            moved.push((edit.at, source.len() - edit.at));
+        }
+        source.push_str(&self.source[from..]);
+        let new = |old: usize| {
+            let shifts = moved.partition_point(|(at, _)| *at <= old);
+            old + shifts.checked_sub(1).map_or(0, |index| moved[index].1)
+        };
+        for branch in &mut branches {
+            // From the text that is inserted first to the text that is inserted last.
+            branch.whole = branch.inserted.start.min(new(branch.whole.start))..new(branch.whole.end);
+        }
+        Switched { source, branches }
+    }
+}
+
+impl<'ast> Visit<'ast> for Branches<'_> {
+    fn visit_block(&mut self, block: &'ast syn::Block) {
+        if let Some(first) = block.stmts.first() {
+            let start = first.span().start();
+            let parts: Vec<_> = self
+                .at(Genre::FnValue, start)
+                .into_iter()
+                .map(|(number, value)| {
+                    (Some(number), format!("if crate::__mutant({number}) {{ return {value}; }} "))
+                })
+                .collect();
+            if !parts.is_empty() {
+                let (at, whole) = (self.offset(start), self.range(block));
+                self.insert(at, true, parts, &whole);
+            }
+        }
+        visit::visit_block(self, block);
+    }
+
+    fn visit_arm(&mut self, arm: &'ast syn::Arm) {
+        let found = self.edits.len();
+        self.arm(arm);
+        let ends = self.ends(found);
+        visit::visit_arm(self, arm);
+        self.edits.extend(ends);
+    }
+
+    fn visit_expr(&mut self, expr: &'ast syn::Expr) {
+        let found = self.edits.len();
+        match expr {
+            syn::Expr::Binary(binary) => self.binary(binary),
+            syn::Expr::Unary(unary) => self.unary(unary),
+            syn::Expr::Struct(literal) => self.fields(literal),
+            _ => {}
+        }
+        let ends = self.ends(found);
+        visit::visit_expr(self, expr);
+        self.edits.extend(ends);
+    }
+}
+
+/// Whether a condition has `let` in it, outside of parentheses and blocks.
+fn has_pattern(expr: &syn::Expr) -> bool {
+    match expr {
+        syn::Expr::Let(_) => true,
+        syn::Expr::Binary(binary) => has_pattern(&binary.left) || has_pattern(&binary.right),
+        _ => false,
+    }
+}
+
+fn line_starts(source: &str) -> Vec<usize> {
+    let after_line = source.match_indices('\n').map(|(index, _)| index + 1);
+    std::iter::once(0).chain(after_line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn mutant(genre: &str, line: usize, column: usize, replacement: &str) -> Mutant {
+        let span = json!({"start": {"line": line, "column": column}});
+        let mutant =
+            json!({"name": "a", "file": "b", "genre": genre, "replacement": replacement, "span": span});
+        serde_json::from_value(mutant).unwrap()
+    }
+
+    /// The source with the mutants, numbered from 0.
+    fn switched(source: &str, mutants: &[Mutant]) -> Switched {
+        Switched::new(source, &mutants.iter().enumerate().collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn a_replaced_body_and_operators_that_start_at_the_same_place_are_branches_in_one_another() {
+        let mutants = [
+            mutant("FnValue", 1, 26, "0"),
+            mutant("BinaryOperator", 1, 28, "-"),
+            mutant("BinaryOperator", 1, 28, "*"),
+            mutant("BinaryOperator", 1, 32, "-"),
+        ];
+        assert_eq!(
+            switched("fn f(a: u8, b: u8) -> u8 {a + b + 1}", &mutants).source,
+            "fn f(a: u8, b: u8) -> u8 {if crate::__mutant(0) { return 0; } \
+             (if crate::__mutant(3) { a + b - 1 } else { \
+             (if crate::__mutant(1) { a - b } else if crate::__mutant(2) { a * b } else { a + b }) + 1 })}"
+        );
+    }
+
+    #[test]
+    fn an_arm_that_is_deleted_and_its_guard_are_one_guard() {
+        let mutants = [
+            mutant("MatchArm", 1, 19, ""),
+            mutant("MatchArmGuard", 1, 24, "true"),
+            mutant("MatchArmGuard", 1, 24, "false"),
+            mutant("BinaryOperator", 1, 26, "<"),
+            mutant("MatchArm", 1, 39, ""),
+        ];
+        assert_eq!(
+            switched("fn f() { match a { 1 if b > c => (), 2 => (), _ => () } }", &mutants).numbers().count(),
+            4,
+            "nothing is at column 39"
+        );
+        assert_eq!(
+            switched("fn f() { match a { 1 if b > c => (), 2 => (), _ => () } }", &mutants).source,
+            "fn f() { match a { 1 if !crate::__mutant(0) && !crate::__mutant(2) && (crate::__mutant(1) || (\
+             (if crate::__mutant(3) { b < c } else { b > c }))) => (), 2 => (), _ => () } }"
+        );
+    }
+
+    #[test]
+    fn a_deleted_field_has_the_value_of_the_base_and_a_deleted_operator_leaves_its_operand() {
+        let mutants = [mutant("StructField", 1, 21, ""), mutant("UnaryOperator", 1, 24, "")];
+        assert_eq!(
+            switched("fn f() { let b = A {a: !c, ..d}; let e = A {a, ..F::new()}; }", &mutants).source,
+            "fn f() { let b = A {a: (if crate::__mutant(0) { d.a } else { \
+             (if crate::__mutant(1) { c } else { !c }) }), ..d}; let e = A {a, ..F::new()}; }"
+        );
+        let mutants = [mutant("StructField", 1, 45, "")];
+        assert_eq!(
+            switched("fn f() { let b = A {a: !c, ..d}; let e = A {a, ..F::new()}; }", &mutants).source,
+            "fn f() { let b = A {a: !c, ..d}; let e = A {\
+             a: (if crate::__mutant(0) { { let base: A = F::new(); base.a } } else { a }), ..F::new()}; }"
+        );
+    }
+
+    #[test]
+    fn an_error_is_about_the_branch_whose_text_is_there_or_else_about_the_smallest_around_it() {
+        let mutants = [mutant("FnValue", 1, 9, "x"), mutant("BinaryOperator", 1, 11, "-")];
+        let switched = switched("fn f() {a + b; c}", &mutants);
+        let at = |text| switched.source.find(text).map(|start| start..start + 1).unwrap();
+        assert_eq!(switched.blamed(&[at("c}")]), [0]);
+        assert_eq!(switched.blamed(&[at("x;")]), [0]);
+        assert_eq!(switched.blamed(&[at("- b")]), [1]);
+        assert_eq!(switched.blamed(&[at("+ b")]), [1]);
+    }
+}
