@@ -234,7 +234,7 @@ impl Admin {
 }
 
 /// A name is a line of lists, and a segment of paths.
-fn check_name(name: &str) -> Result<(), &'static str> {
+pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
     let is_refused =
         |letter: char| letter == '/' || (letter != ' ' && (letter.is_control() || letter.is_whitespace()));
     if name.is_empty() {
