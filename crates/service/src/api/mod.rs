@@ -18,7 +18,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use tower::util::option_layer;
 
-pub(crate) use body::{ApiJson, ApiPath, ApiQuery, page_size, place, present};
+pub(crate) use body::{ApiJson, ApiPath, ApiQuery, Whole, page_size, place, present, whole};
 pub(crate) use caller::{Caller, sent_key};
 pub(crate) use edge::{RequestId, cors_of, observe};
 pub(crate) use response::{

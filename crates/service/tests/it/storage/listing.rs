@@ -135,8 +135,8 @@ async fn a_page_that_no_list_has_is_refused_with_the_range() -> Outcome {
     let bench = Bench::start().await?;
     let size = "pageSize must lie between 1 and 1000";
     for (path, message) in [
-        ("storage/upload/samples?page=0", "page must be at least 1"),
-        ("storage/upload/samples?page=-1", "page must be at least 1"),
+        ("storage/upload/samples?page=0", "page must lie between 1 and 9223372036854775807"),
+        ("storage/upload/samples?page=-1", "page must lie between 1 and 9223372036854775807"),
         ("storage/upload/samples?pageSize=-1", size),
         ("storage/upload/samples?pageSize=1001", size),
         ("task/histories?limit=-1", "limit must lie between 1 and 100"),
