@@ -20,7 +20,7 @@ use tower::util::option_layer;
 
 pub(crate) use body::{ApiJson, ApiPath, ApiQuery, Whole, page_size, place, present, whole};
 pub(crate) use caller::{Caller, sent_key};
-pub(crate) use edge::{RequestId, cors_of, observe};
+pub(crate) use edge::{RequestId, cors_of, observe, set_date};
 pub(crate) use response::{
     DetailedFailure, Done, Failure, Page, Success, beginning, unknown_path, with_stored_json, wrong_method,
 };
