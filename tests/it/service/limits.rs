@@ -13,7 +13,7 @@ use crate::support::caller::Caller;
 const LIST: &str = "/api-key/model/list";
 
 /// A request of the key that was admitted and whose body does not arrive. It lasts until it is dropped.
-async fn unfinished_request(service: &Service, key: &str) -> TcpStream {
+pub(super) async fn unfinished_request(service: &Service, key: &str) -> TcpStream {
     let base = service.base_url().trim_start_matches("http://");
     let (host, path) = base.split_once('/').expect("the API has a path");
     let mut connection = TcpStream::connect(host).await.expect("the service listens");

@@ -2,6 +2,7 @@
 
 mod catalog;
 mod edge;
+mod examples;
 mod inputs;
 mod kinds;
 mod limits;

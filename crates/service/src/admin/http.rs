@@ -18,8 +18,8 @@ use super::{Admin, Backup, TaskDetail, TaskFilter};
 use crate::Error;
 use crate::accounts::{Account, Scope};
 use crate::api::{
-    ApiJson, ApiPath, ApiQuery, DetailedFailure, Failure, Success, page_size, place, unknown_path,
-    wrong_method,
+    ApiJson, ApiPath, ApiQuery, DetailedFailure, Failure, Success, Whole, page_size, place, unknown_path,
+    whole, wrong_method,
 };
 use crate::catalog::{ModelChange, ModelSpec};
 use crate::ledger::{Audit, Credit};
@@ -193,14 +193,16 @@ const DEFAULT_PAGE: u32 = 100;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PageQuery {
-    limit: Option<i64>,
-    #[serde(default, deserialize_with = "place")]
-    offset: Option<u64>,
+    #[serde(default, deserialize_with = "whole")]
+    limit: Option<Whole>,
+    #[serde(default, deserialize_with = "whole")]
+    offset: Option<Whole>,
 }
 
 async fn models(admin: Admin, ApiQuery(page): ApiQuery<PageQuery>) -> Done {
     let limit = page_size("limit", page.limit, DEFAULT_PAGE, MAX_PAGE)?;
-    let models = admin.app.database.all_models(limit, page.offset.unwrap_or_default()).await?;
+    let offset = place("offset", page.offset, 0)?;
+    let models = admin.app.database.all_models(limit, offset).await?;
     Ok(Success::data(json!({ "models": models })))
 }
 
@@ -209,9 +211,10 @@ async fn models(admin: Admin, ApiQuery(page): ApiQuery<PageQuery>) -> Done {
 struct TaskQuery {
     account: Option<String>,
     status: Option<Status>,
-    limit: Option<i64>,
-    #[serde(default, deserialize_with = "place")]
-    offset: Option<u64>,
+    #[serde(default, deserialize_with = "whole")]
+    limit: Option<Whole>,
+    #[serde(default, deserialize_with = "whole")]
+    offset: Option<Whole>,
 }
 
 async fn tasks(admin: Admin, ApiQuery(query): ApiQuery<TaskQuery>) -> Done {
@@ -220,7 +223,7 @@ async fn tasks(admin: Admin, ApiQuery(query): ApiQuery<TaskQuery>) -> Done {
         None => None,
     };
     let limit = page_size("limit", query.limit, DEFAULT_PAGE, MAX_PAGE)?;
-    let offset = query.offset.unwrap_or_default();
+    let offset = place("offset", query.offset, 0)?;
     let filter = TaskFilter { account, status: query.status, limit, offset };
     let tasks = admin.app.database.all_tasks(filter).await?;
     Ok(Success::data(json!({ "tasks": tasks })))

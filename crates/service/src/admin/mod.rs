@@ -132,17 +132,17 @@ impl Admin {
             return self.app.database.revoke_key(&id, self.app.clock.now()).await;
         }
         let beginning = key.strip_prefix("isk_").unwrap_or(key);
-        if self.app.database.revoke_key(beginning, self.app.clock.now()).await? {
-            return Ok(true);
-        }
-        if beginning.len() < 4 {
-            return Err(Error::not_found(doing, "a beginning of a key has at least four characters"));
-        }
-        match &self.app.database.keys_like(beginning).await?[..] {
-            [] => Ok(false),
-            [id] => self.app.database.revoke_key(id, self.app.clock.now()).await,
-            _ => Err(Error::new(doing, "several keys begin like this; name more of the one")),
-        }
+        let keys = self.app.database.keys_like(beginning).await?;
+        let id = match &keys[..] {
+            [id, ..] if id == beginning => id,
+            _ if beginning.len() < 4 => {
+                return Err(Error::not_found(doing, "a beginning of a key has at least four characters"));
+            }
+            [] => return Ok(false),
+            [id] => id,
+            _ => return Err(Error::new(doing, "several keys begin like this; name more of the one")),
+        };
+        self.app.database.revoke_key(id, self.app.clock.now()).await
     }
 
     /// Returns the charge of a successful task from the earnings of its publisher, once: to which account, and
@@ -234,7 +234,7 @@ impl Admin {
 }
 
 /// A name is a line of lists, and a segment of paths.
-fn check_name(name: &str) -> Result<(), &'static str> {
+pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
     let is_refused =
         |letter: char| letter == '/' || (letter != ' ' && (letter.is_control() || letter.is_whitespace()));
     if name.is_empty() {

@@ -107,7 +107,7 @@ pub(crate) enum Refund {
 pub(crate) trait AdminDatabase: Send + Sync {
     /// The keys of an account, the newest first.
     async fn keys(&self, account: AccountId) -> Result<Vec<KeyOverview>>;
-    /// The valid keys whose identifiers begin like this, two at most.
+    /// The valid keys whose identifiers begin like this, two at most; first the one whose identifier this is.
     async fn keys_like(&self, beginning: &str) -> Result<Vec<String>>;
     /// The members of an organization, or the organizations that a person is a member of.
     async fn memberships(&self, account: AccountId, scope: Scope) -> Result<Vec<String>>;

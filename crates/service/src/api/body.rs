@@ -1,5 +1,7 @@
 //! What is read from a request: paths, queries and JSON bodies, with refusals in the shape of the API.
 
+use std::fmt;
+use std::num::IntErrorKind;
 use std::sync::Arc;
 
 use axum::body::Bytes;
@@ -9,7 +11,7 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::request::Parts;
-use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
+use serde::de::{self, DeserializeOwned, Error as _, IgnoredAny, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 
@@ -87,9 +89,8 @@ const EXPECTED: [(&str, &str); 6] = [
 ];
 
 /// How numbers of a query fail to parse.
-const UNPARSED: [(&str, &str); 4] = [
+const UNPARSED: [(&str, &str); 3] = [
     ("invalid digit found in string", "expected a whole number"),
-    ("invalid float literal", "expected a number"),
     ("cannot parse integer from empty string", "expected a whole number"),
     ("number too large to fit in target type", "the number is too large"),
 ];
@@ -153,18 +154,68 @@ pub(crate) fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     T::deserialize(deserializer).map(Some)
 }
 
+/// A whole number of any size, so that what is out of range is refused with the range. More than 128 bits are as good as
+/// the largest one.
+#[derive(Clone, Copy)]
+pub(crate) struct Whole(pub(crate) i128);
+
+impl<'de> Deserialize<'de> for Whole {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_i64(WholeVisitor)
+    }
+}
+
+struct WholeVisitor;
+
+impl Visitor<'_> for WholeVisitor {
+    type Value = Whole;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a whole number")
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Whole, E> {
+        Ok(Whole(number.into()))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Whole, E> {
+        Ok(Whole(number.into()))
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Whole, E> {
+        // How readers of JSON read a whole number of more than 64 bits.
+        match number {
+            ..=-1e18 => Ok(Whole(i128::MIN)),
+            1e18.. => Ok(Whole(i128::MAX)),
+            _ => Err(E::invalid_type(Unexpected::Float(number), &self)),
+        }
+    }
+}
+
+/// Reads a whole number of a query.
+pub(crate) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Whole>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    match text.parse::<i128>().map_err(|cause| *cause.kind()) {
+        Ok(number) => Ok(Some(Whole(number))),
+        Err(IntErrorKind::PosOverflow) => Ok(Some(Whole(i128::MAX))),
+        Err(IntErrorKind::NegOverflow) => Ok(Some(Whole(i128::MIN))),
+        Err(_) => Err(D::Error::custom("expected a whole number")),
+    }
+}
+
 /// Returns how many records a page has: what a caller sent, or the default.
-pub(crate) fn page_size(name: &str, sent: Option<i64>, default: u32, max: u32) -> Result<u32, Failure> {
-    let size = sent.map_or(Some(default), |sent| u32::try_from(sent).ok());
+pub(crate) fn page_size(name: &str, sent: Option<Whole>, default: u32, max: u32) -> Result<u32, Failure> {
+    let size = sent.map_or(Some(default), |Whole(sent)| u32::try_from(sent).ok());
     size.filter(|size| (1..=max).contains(size))
         .ok_or_else(|| Failure::unprocessable(format!("{name} must lie between 1 and {max}")))
 }
 
-/// Reads a place in a list, which may be left out: a whole number from 0 in 64 bits with a sign, as the
-/// document has it.
-pub(crate) fn place<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    let number = i64::deserialize(deserializer)?;
-    u64::try_from(number).map(Some).map_err(|_| D::Error::custom("it must be at least 0"))
+/// Returns a place in a list, from `first`, which is the default: in 64 bits with a sign, as the document has it.
+pub(crate) fn place(name: &str, sent: Option<Whole>, first: u64) -> Result<u64, Failure> {
+    let place = sent.map_or(Some(first), |Whole(sent)| u64::try_from(sent).ok());
+    place
+        .filter(|place| (first..=i64::MAX.unsigned_abs()).contains(place))
+        .ok_or_else(|| Failure::unprocessable(format!("{name} must lie between {first} and {}", i64::MAX)))
 }
 
 /// The parameters of a path: one, or a tuple.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, DATE, RETRY_AFTER};
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tower_http::cors::{AllowOrigin, CorsLayer};
@@ -59,12 +59,16 @@ pub(crate) async fn observe(State(app): State<Arc<App>>, mut request: Request, n
     }
     // What an account has, and URLs of its files, are for nobody else.
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // By the clock of the tasks, which clients compare it with; that of the machine may be wrong.
+    set_date(&app, response.headers_mut());
+    response
+}
+
+/// Dates a response by the clock of tasks and files, which clients compare it with; that of the machine may be wrong.
+pub(crate) fn set_date(app: &App, headers: &mut HeaderMap) {
     let date = httpdate::fmt_http_date(app.clock.now().timestamp().into());
     if let Ok(value) = HeaderValue::from_str(&date) {
-        response.headers_mut().insert(DATE, value);
+        headers.insert(DATE, value);
     }
-    response
 }
 
 /// Responds with 503 when too many requests are in progress.

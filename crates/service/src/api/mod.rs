@@ -18,9 +18,9 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use tower::util::option_layer;
 
-pub(crate) use body::{ApiJson, ApiPath, ApiQuery, page_size, place, present};
+pub(crate) use body::{ApiJson, ApiPath, ApiQuery, Whole, page_size, place, present, whole};
 pub(crate) use caller::{Caller, sent_key};
-pub(crate) use edge::{RequestId, cors_of, observe};
+pub(crate) use edge::{RequestId, cors_of, observe, set_date};
 pub(crate) use response::{
     DetailedFailure, Done, Failure, Page, Success, beginning, unknown_path, with_stored_json, wrong_method,
 };

@@ -7,7 +7,7 @@ use axum::routing::{get, post};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{ApiJson, ApiPath, Caller, Done, Failure, Page, Success, page_size, place, present};
+use super::{ApiJson, ApiPath, Caller, Done, Failure, Page, Success, Whole, page_size, place, present};
 use crate::accounts::Account;
 use crate::catalog::{Filter, Model, ModelSummary, Published, Search, Sort, Visibility};
 use crate::ledger::{Money, as_number};
@@ -27,9 +27,9 @@ pub(crate) fn routes() -> Router<Arc<App>> {
 #[derive(Deserialize)]
 struct ListRequest {
     #[serde(default, deserialize_with = "present")]
-    limit: Option<i64>,
-    #[serde(default, deserialize_with = "place")]
-    offset: Option<u64>,
+    limit: Option<Whole>,
+    #[serde(default, deserialize_with = "present")]
+    offset: Option<Whole>,
     #[serde(default, deserialize_with = "present")]
     search: Option<String>,
     #[serde(default, deserialize_with = "present")]
@@ -49,7 +49,7 @@ async fn list(
         sort: body.sort.unwrap_or(Sort::CreatedOldest),
         filter: body.filter_by,
         limit,
-        offset: body.offset.unwrap_or(0),
+        offset: place("offset", body.offset, 0)?,
         now: app.clock.now(),
     };
     let (models, total) = app.database.models(&search).await?;

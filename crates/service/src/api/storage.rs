@@ -10,7 +10,10 @@ use axum::http::StatusCode;
 use axum::routing::{delete, get, post};
 use serde::{Deserialize, Serialize};
 
-use super::{ApiJson, ApiPath, ApiQuery, Caller, Done, Failure, Success, beginning, page_size, present};
+use super::{
+    ApiJson, ApiPath, ApiQuery, Caller, Done, Failure, Success, Whole, beginning, page_size, place, present,
+    whole,
+};
 use crate::accounts::{Account, Scope};
 use crate::lifecycle::app::App;
 use crate::object_storage::{FOLDERS, MAX_FILE, MAX_KEY, StoredFile, Target, TargetsOf, Usage};
@@ -28,7 +31,7 @@ struct PresignBody {
     folder: String,
     mime: String,
     name: String,
-    size: i64,
+    size: Whole,
     #[serde(default, deserialize_with = "present")]
     org_username: Option<String>,
 }
@@ -45,7 +48,7 @@ async fn presign(Caller { app, account, .. }: Caller, body: ApiJson<PresignBody>
     if !FOLDERS.contains(&folder.as_str()) {
         return Err(Failure::unprocessable(format!("folder must be one of {}", FOLDERS.join(", "))));
     }
-    let size = u64::try_from(size)
+    let size = u64::try_from(size.0)
         .ok()
         .filter(|size| (1..=MAX_FILE).contains(size))
         .ok_or_else(|| Failure::unprocessable(format!("size must lie between 1 and {MAX_FILE} bytes")))?;
@@ -158,9 +161,10 @@ const CATEGORIES: [&str; 5] = ["image", "audio", "video", "application", "text"]
 
 #[derive(Deserialize)]
 struct ListQuery {
-    page: Option<i64>,
-    #[serde(rename = "pageSize", alias = "page_size")]
-    page_size: Option<i64>,
+    #[serde(default, deserialize_with = "whole")]
+    page: Option<Whole>,
+    #[serde(default, deserialize_with = "whole", rename = "pageSize", alias = "page_size")]
+    page_size: Option<Whole>,
     #[serde(rename = "type")]
     category: Option<String>,
 }
@@ -188,8 +192,7 @@ async fn list(
     ApiPath(folder): ApiPath,
     ApiQuery(query): ApiQuery<ListQuery>,
 ) -> Done<FilePage> {
-    let page = u64::try_from(query.page.unwrap_or(1)).ok().filter(|page| *page > 0);
-    let page = page.ok_or_else(|| Failure::unprocessable("page must be at least 1"))?;
+    let page = place("page", query.page, 1)?;
     let size = page_size("pageSize", query.page_size, 10, app.config.limits.files_page)?;
     if query.category.as_deref().is_some_and(|category| !CATEGORIES.contains(&category)) {
         return Err(Failure::unprocessable(format!("type must be one of {}", CATEGORIES.join(", "))));

@@ -13,7 +13,8 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::models::find_model;
 use super::{
-    ApiJson, ApiPath, ApiQuery, Caller, Done, Failure, Page, Success, page_size, place, with_stored_json,
+    ApiJson, ApiPath, ApiQuery, Caller, Done, Failure, Page, Success, Whole, page_size, place, whole,
+    with_stored_json,
 };
 use crate::Error;
 use crate::catalog::{Format, Inputs, Kind, check_inputs};
@@ -87,9 +88,10 @@ const MAX_PAGE: u32 = 100;
 
 #[derive(Deserialize)]
 struct HistoryQuery {
-    limit: Option<i64>,
-    #[serde(default, deserialize_with = "place")]
-    offset: Option<u64>,
+    #[serde(default, deserialize_with = "whole")]
+    limit: Option<Whole>,
+    #[serde(default, deserialize_with = "whole")]
+    offset: Option<Whole>,
 }
 
 async fn history(
@@ -97,7 +99,8 @@ async fn history(
     ApiQuery(query): ApiQuery<HistoryQuery>,
 ) -> Done<Page<TaskSummary>> {
     let limit = page_size("limit", query.limit, 10, MAX_PAGE)?;
-    let (tasks, total) = app.database.history(account.id, limit, query.offset.unwrap_or(0)).await?;
+    let offset = place("offset", query.offset, 0)?;
+    let (tasks, total) = app.database.history(account.id, limit, offset).await?;
     Ok(Success::data(Page::new(tasks, total)))
 }
 

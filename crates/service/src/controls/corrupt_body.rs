@@ -1,12 +1,13 @@
 //! Faults that let a response arrive, but not as it was: cut off, bit by bit, or with another value in it.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody, to_bytes};
 use axum::http::Response;
 use axum::http::header::CONTENT_LENGTH;
 use futures_util::{StreamExt, stream};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::{Effect, Fault};
 use crate::http::listener::HangUp;
@@ -42,15 +43,28 @@ impl Fault {
     /// The body with another value in the field; as it is, when it has no such field.
     async fn with_field(&self, body: Body) -> Bytes {
         let bytes = to_bytes(body, usize::MAX).await.unwrap_or_default();
-        let Ok(mut json) = serde_json::from_slice::<Value>(&bytes) else { return bytes };
-        match json.pointer_mut(self.field.as_deref().unwrap_or_default()) {
-            Some(field) => {
-                *field = self.value.clone().unwrap_or_default();
-                json.to_string().into()
-            }
-            None => bytes,
-        }
+        let Ok(text) = std::str::from_utf8(&bytes) else { return bytes };
+        let Some(field) = field_at(text, self.field.as_deref().unwrap_or_default()) else { return bytes };
+        // Everything else stays as it was written, so that no number loses a digit.
+        let start = field.as_ptr().addr() - text.as_ptr().addr();
+        let value = self.value.clone().unwrap_or_default();
+        let rest = &text[start + field.len()..];
+        format!("{}{value}{rest}", &text[..start]).into()
     }
+}
+
+/// The part of a JSON text that a JSON pointer names.
+fn field_at<'a>(mut text: &'a str, pointer: &str) -> Option<&'a str> {
+    for name in pointer.split('/').skip(1) {
+        let name = name.replace("~1", "/").replace("~0", "~");
+        let field = if text.starts_with('[') {
+            serde_json::from_str::<Vec<&RawValue>>(text).ok()?.get(name.parse::<usize>().ok()?).copied()
+        } else {
+            serde_json::from_str::<HashMap<String, &RawValue>>(text).ok()?.get(&name).copied()
+        };
+        text = field?.get();
+    }
+    Some(text)
 }
 
 fn cut(body: Body, after: u64) -> Body {

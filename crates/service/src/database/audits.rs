@@ -16,15 +16,25 @@ pub(super) fn fault((what, kept, computed): &(String, String, String), sentence:
     format!("{what}: {sentence}; {kept} is kept, {computed} was computed")
 }
 
+/// The sum of a column, also where damage makes it more than an integer: `sum` of SQLite fails then, and this one is only
+/// not exact.
+fn sum(column: &str) -> String {
+    format!("(sum({column} >> 32) * 4294967296 + sum({column} & 4294967295))")
+}
+
 /// Queries that return a row (what, kept, computed), all of them texts, for everything that does not add up, with the
 /// sentence that says so.
 pub(super) fn audits(names: &Names) -> [(String, &'static str); 7] {
     let Names { accounts, account, task, held } = names;
+    let held_free = sum("held_free");
+    let held_balance = sum("held_balance");
+    let amount = sum("amount");
+    let size = sum("size");
     [
         (
             format!(
                 "WITH holds AS ( \
-                   SELECT account, sum(held_free + held_balance) AS amount FROM tasks \
+                   SELECT account, {held_free} + {held_balance} AS amount FROM tasks \
                    WHERE status IN ('in_queue', 'computing') GROUP BY account) \
                  SELECT format('account %s', coalesce(p.account, h.account)), \
                         CAST(coalesce(p.amount, 0) AS TEXT), CAST(coalesce(h.amount, 0) AS TEXT) \
@@ -48,7 +58,7 @@ pub(super) fn audits(names: &Names) -> [(String, &'static str); 7] {
         (
             format!(
                 "WITH charges AS ( \
-                   SELECT task, sum(amount) AS amount, count(*) AS times FROM movements \
+                   SELECT task, {amount} AS amount, count(*) AS times FROM movements \
                    WHERE reason = 'charge' GROUP BY task) \
                  SELECT format('task %s', coalesce(t.{task}, c.task)), CAST(coalesce(t.price, 0) AS TEXT), \
                         CAST(coalesce(c.amount, 0) AS TEXT) \
@@ -61,7 +71,7 @@ pub(super) fn audits(names: &Names) -> [(String, &'static str); 7] {
         (
             format!(
                 "WITH refunds AS ( \
-                   SELECT task, sum(amount) AS amount FROM movements WHERE reason = 'refund' GROUP BY task) \
+                   SELECT task, {amount} AS amount FROM movements WHERE reason = 'refund' GROUP BY task) \
                  SELECT format('task %s', r.task), CAST(coalesce(t.price, 0) AS TEXT), CAST(r.amount AS TEXT) \
                  FROM refunds r LEFT JOIN tasks t ON t.{task} = r.task AND t.status = 'success' \
                  WHERE coalesce(t.price, 0) <> r.amount"
@@ -71,7 +81,7 @@ pub(super) fn audits(names: &Names) -> [(String, &'static str); 7] {
         (
             format!(
                 "WITH stored AS ( \
-                   SELECT payer, sum(size) AS bytes FROM objects WHERE payer IS NOT NULL GROUP BY payer) \
+                   SELECT payer, {size} AS bytes FROM objects WHERE payer IS NOT NULL GROUP BY payer) \
                  SELECT format('bytes of account %s', a.{account}), CAST(a.stored_bytes AS TEXT), \
                         CAST(coalesce(s.bytes, 0) AS TEXT) \
                  FROM {accounts} a LEFT JOIN stored s ON s.payer = a.{account} \
@@ -80,14 +90,16 @@ pub(super) fn audits(names: &Names) -> [(String, &'static str); 7] {
             "the metered bytes are not those of the files that it pays for",
         ),
         (
-            "WITH listed AS ( \
-               SELECT owner, folder, category, count(*) AS files, sum(size) AS bytes FROM objects \
-               WHERE owner IS NOT NULL GROUP BY owner, folder, category) \
-             SELECT format('%s/%s of account %s', folder, category, owner), \
-                    CAST(coalesce(u.bytes, 0) AS TEXT), CAST(coalesce(l.bytes, 0) AS TEXT) \
-             FROM folder_usage u FULL JOIN listed l USING (owner, folder, category) \
-             WHERE coalesce(u.bytes, 0) <> coalesce(l.bytes, 0) OR coalesce(u.files, 0) <> coalesce(l.files, 0)"
-                .to_owned(),
+            format!(
+                "WITH listed AS ( \
+                   SELECT owner, folder, category, count(*) AS files, {size} AS bytes FROM objects \
+                   WHERE owner IS NOT NULL GROUP BY owner, folder, category) \
+                 SELECT format('%s/%s of account %s', folder, category, owner), \
+                        CAST(coalesce(u.bytes, 0) AS TEXT), CAST(coalesce(l.bytes, 0) AS TEXT) \
+                 FROM folder_usage u FULL JOIN listed l USING (owner, folder, category) \
+                 WHERE coalesce(u.bytes, 0) <> coalesce(l.bytes, 0) \
+                    OR coalesce(u.files, 0) <> coalesce(l.files, 0)"
+            ),
             "the usage of a folder is not that of its files",
         ),
         (

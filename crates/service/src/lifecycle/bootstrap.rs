@@ -67,6 +67,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_name_that_no_account_may_have_is_a_wrong_setting() {
+        for name in ["", " ", "a/b", "a\nb", "inferstore"] {
+            let mut config = Config::ephemeral();
+            name.clone_into(&mut config.first_account.username);
+            let refused = Service::start(config).await.err();
+            let is_named = |refused: &Error| refused.is_setting() && refused.to_string().contains("name");
+            assert!(refused.as_ref().is_some_and(is_named), "{name:?}: {refused:?}");
+        }
+    }
+
+    #[tokio::test]
     async fn a_service_has_a_key_for_its_first_account_until_one_was_read() -> Result<(), Error> {
         let folder = tempfile::tempdir().map_err(|cause| Error::new("creating a folder", cause))?;
         let start = || Service::start(Config::folder(folder.path().join("data")));

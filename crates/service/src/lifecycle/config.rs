@@ -11,6 +11,8 @@ use std::time::Duration;
 use axum::http::HeaderValue;
 use url::Url;
 
+use crate::accounts::OPERATOR;
+use crate::admin::check_name;
 #[cfg(feature = "controls")]
 use crate::controls::ControlsConfig;
 use crate::ledger::{Money, Purses};
@@ -165,9 +167,17 @@ pub struct FirstAccount {
 }
 
 impl FirstAccount {
-    /// Fails when it cannot begin with its balances.
+    /// Fails when it cannot have its name or begin with its balances.
     pub(crate) fn check(&self) -> Result<()> {
         let Self { balance, free_balance, .. } = *self;
+        let name = match &*self.username {
+            OPERATOR => Err("the name is that of the operator"),
+            username => check_name(username),
+        };
+        name.map_err(|why| {
+            let cause = format!("the first account cannot be called {:?}: {why}", self.username);
+            Error::setting("reading the settings", cause)
+        })?;
         let begins = Purses { balance, free: free_balance, ..Purses::default() };
         if balance < Money::ZERO || free_balance < Money::ZERO || begins.check_room_for(Money::ZERO).is_err()
         {
@@ -245,6 +255,9 @@ pub struct Limits {
     pub account_running: u32,
 }
 
+/// The longest timeout: an instant after any duration is no instant of every clock.
+const MAX_TIMEOUT: Duration = Duration::from_hours(24 * 365);
+
 /// Where `ephemeral` and `folder` listen by default: a free port of this machine.
 pub(crate) const FREE_PORT: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
@@ -319,6 +332,26 @@ impl Config {
     /// A service on free ports of this machine that keeps its data in a folder.
     pub fn folder(folder: impl Into<PathBuf>) -> Self {
         Self { data: Data::Folder(folder.into()), ..Self::ephemeral() }
+    }
+
+    /// The same settings with no timeout and no interval above a year, which means never.
+    pub(crate) fn with_bounded_timeouts(mut self) -> Self {
+        let limits = &mut self.limits;
+        for timeout in [
+            &mut self.lease,
+            &mut self.shutdown_timeout,
+            &mut self.storage_billing_interval,
+            &mut limits.head_timeout,
+            &mut limits.keep_alive,
+            &mut limits.body_time,
+            &mut limits.upload_idle,
+            &mut limits.response_timeout,
+            &mut limits.health_timeout,
+            &mut limits.run,
+        ] {
+            *timeout = MAX_TIMEOUT.min(*timeout);
+        }
+        self
     }
 
     /// The same service with controls for testers, on a free port and with a token that is drawn.

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::inputs::TaskInputs;
 use super::local_node::{ClaimedTask, LocalNode, run_timeout};
+use super::node_api::check_file;
 use super::{OUTPUTS, RETRY_INTERVAL};
 use crate::catalog::{Format, Kind, check_output};
 #[cfg(feature = "controls")]
@@ -221,6 +222,7 @@ async fn output(app: &App, lease: &Lease, slots: &mut Slots) -> Result<Map<Strin
     }
     slots.fetch = None;
     let outputs = produce(app, lease, runner, inputs).await?;
+    check(lease, &outputs)?;
     let mut by_name = Map::new();
     for (name, output) in outputs {
         let value = match output {
@@ -233,7 +235,6 @@ async fn output(app: &App, lease: &Lease, slots: &mut Slots) -> Result<Map<Strin
         };
         by_name.insert(name, Value::String(value));
     }
-    check(lease, &by_name)?;
     Ok(by_name)
 }
 
@@ -255,17 +256,29 @@ async fn produce(
     compute(app, Arc::clone(&runner.model), inputs.load(app).await?).await
 }
 
-/// Refuses the outputs of a model that leaves out what it declares, or whose values are not what it declares. Files
-/// are stored by now.
-fn check(lease: &Lease, output: &Map<String, Value>) -> Result<(), Failed> {
+/// Refuses outputs that are not what the version of the model declares, as those of nodes outside the process: each of
+/// them and no other.
+fn check(lease: &Lease, outputs: &[(String, Output)]) -> Result<(), Failed> {
     let declared = Format::kept(&lease.output_format)?;
-    for (name, descriptor) in declared.parameters() {
-        let missing = || Failed::model(format!("the model did not produce its output {name}"));
-        let value = output.get(name).ok_or_else(missing)?;
-        if descriptor.kind != Kind::File {
-            check_output(descriptor, &value.to_string())
-                .map_err(|complaint| Failed::model(format!("the output {name} {complaint}")))?;
-        }
+    let mut names = declared.parameters().map(|(name, _)| name);
+    if let Some(missing) = names.find(|name| outputs.iter().all(|(given, _)| given != name)) {
+        return Err(Failed::model(format!("the model did not produce its output {missing}")));
+    }
+    for (name, output) in outputs {
+        let Some(descriptor) = declared.get(name) else {
+            return Err(Failed::model(format!("the model produced {name}, which it does not declare")));
+        };
+        let checked = match output {
+            Output::File { mime, extension, .. } => {
+                check_file(&declared, &format!("{name}.{extension}"), mime)
+            }
+            Output::Text(_) if descriptor.kind == Kind::File => {
+                Err(format!("the output {name} must be a file"))
+            }
+            Output::Text(text) => check_output(descriptor, &Value::from(text.as_str()).to_string())
+                .map_err(|complaint| format!("the output {name} {complaint}")),
+        };
+        checked.map_err(Failed::model)?;
     }
     Ok(())
 }

@@ -76,8 +76,10 @@ impl Locations {
     /// Returns the bucket and the key behind a URL of this object store; both are empty, and belong to no object,
     /// when it is no download URL. None for URLs of others.
     pub(crate) fn locate(&self, url: &str) -> Option<(String, String)> {
+        // A download ignores them, too.
+        let url = url.split(['?', '#']).next().unwrap_or_default();
         let rest = |address: &String| url.strip_prefix(address.as_str());
-        let is_path = |rest: &&str| rest.is_empty() || rest.starts_with(['/', '?', '#']);
+        let is_path = |rest: &&str| rest.is_empty() || rest.starts_with('/');
         let mut paths = self.addresses.iter().filter_map(rest).filter(is_path).peekable();
         // One address may be the beginning of another.
         paths.peek()?;
@@ -176,7 +178,7 @@ mod tests {
             assert_eq!(it.locate(&url.replace("http://current/x", "http://former")), object);
             assert_eq!(it.locate(&url.replace("http://current/x", "http://other")), None);
             let no_object = Some((String::new(), String::new()));
-            assert_eq!(it.locate(&format!("{url}?x=1")), no_object);
+            assert_eq!(it.locate(&format!("{url}?x=1&y#z")), object);
             assert_eq!(it.object_at(&format!("/{}", it.path("files-x", key))), None);
             assert_eq!(locations("another").locate(&url), no_object);
         }

@@ -58,7 +58,8 @@ async fn metrics(State(app): State<Arc<App>>) -> Result<Response, StatusCode> {
     for (status, tasks) in depths {
         app.metrics.set_tasks(status.word(), tasks);
     }
-    app.metrics.queue_age.set(oldest.map_or(0, |oldest| now.saturating_sub(oldest.0)) / 1_000);
+    // A task of a clock that was ahead and was set back has not waited yet.
+    app.metrics.queue_age.set(oldest.map_or(0, |oldest| now.saturating_sub(oldest.0).max(0)) / 1_000);
     let in_progress = app.config.limits.max_requests.saturating_sub(app.requests.available_permits());
     app.metrics.requests_in_progress.set(number(in_progress));
     app.metrics.open_connections.set(number(app.connections.count()));

@@ -56,7 +56,9 @@ pub(crate) async fn keys_are_listed_newest_first_and_found_by_a_beginning(engine
     assert!(database.keys_like("aaa_").await.unwrap().is_empty(), "a beginning has no wildcards");
     let more = NewKey::chosen("isk_aaaa3_secretsecret").unwrap().kept;
     database.add_key(fixture.operator, &more, Moment(4)).await.unwrap();
-    assert_eq!(database.keys_like("aaaa").await.unwrap().len(), 2);
+    let exact = NewKey::chosen("isk_aaaa_secretsecret").unwrap().kept;
+    database.add_key(fixture.operator, &exact, Moment(5)).await.unwrap();
+    assert_eq!(database.keys_like("aaaa").await.unwrap(), ["aaaa", "aaaa1"], "an identifier comes first");
 }
 
 pub(crate) async fn memberships_are_listed_from_both_sides(engine: impl Engine) {

@@ -75,7 +75,8 @@ macro_rules! conformance {
                 a_credit_beyond_the_largest_amount_is_refused_in_plain_words
                 what_a_task_holds_can_always_come_back
                 earnings_and_revenue_stop_at_the_largest_amount_and_nobody_else_notices
-                sums_beyond_the_largest_amount_are_audited;
+                sums_beyond_the_largest_amount_are_audited
+                damage_that_makes_a_sum_more_than_an_integer_is_reported;
             queue: accounts_take_turns_however_many_tasks_each_has
                 a_claim_for_many_slots_gives_each_a_task_of_its_own
                 an_account_has_so_many_unfinished_and_so_many_running_tasks

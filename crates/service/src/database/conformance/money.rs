@@ -215,3 +215,16 @@ pub(crate) async fn sums_beyond_the_largest_amount_are_audited(engine: impl Engi
     }
     fixture.assert_books_are_right().await;
 }
+
+pub(crate) async fn damage_that_makes_a_sum_more_than_an_integer_is_reported(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    for _ in 0..2 {
+        fixture.create_task(fixture.customer, 0, Moment(0)).await;
+    }
+    for (free, balance) in [(0, i64::MAX), (i64::MAX, i64::MAX)] {
+        let damage = format!("UPDATE tasks SET held_free = {free}, held_balance = {balance}");
+        fixture.engine.execute(&damage).await;
+        let faults = fixture.database.audit().await.unwrap().faults;
+        assert!(faults.iter().any(|fault| fault.contains("what is held is not the price")), "{faults:?}");
+    }
+}

@@ -29,7 +29,8 @@ impl AdminDatabase for PostgresDatabase {
     }
 
     async fn keys_like(&self, beginning: &str) -> Result<Vec<String>> {
-        let select = "SELECT id FROM api_keys WHERE revoked_at IS NULL AND starts_with(id, $1) LIMIT 2";
+        let select = "SELECT id FROM api_keys WHERE revoked_at IS NULL AND starts_with(id, $1) \
+                      ORDER BY id COLLATE \"C\" LIMIT 2";
         read!(self, |db| all(db, select, &[&beginning], column))
     }
 

@@ -32,7 +32,7 @@ impl AdminDatabase for SqliteDatabase {
 
     async fn keys_like(&self, beginning: &str) -> Result<Vec<String>> {
         let select = "SELECT id FROM api_keys WHERE revoked_at IS NULL \
-                      AND substr(id, 1, length(?1)) = ?1 LIMIT 2";
+                      AND substr(id, 1, length(?1)) = ?1 ORDER BY id LIMIT 2";
         self.all(select, [beginning.to_owned()], column).await
     }
 

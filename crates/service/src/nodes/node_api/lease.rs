@@ -87,7 +87,11 @@ pub(super) async fn lease(
 #[derive(Deserialize)]
 pub(super) struct HeartbeatQuery {
     /// How long the node lets the run take; at most a day, and by default as long as a run of this service.
-    run_seconds: Option<f64>,
+    run_seconds: Option<String>,
+}
+
+fn seconds(text: &str) -> Option<Duration> {
+    Duration::try_from_secs_f64(text.parse().ok()?).ok()
 }
 
 /// Prolongs a lease, up to twice the time that the run may take.
@@ -97,9 +101,9 @@ pub(super) async fn heartbeat(
     ApiPath((node, task, attempt)): ApiPath<(String, String, i64)>,
     ApiQuery(query): ApiQuery<HeartbeatQuery>,
 ) -> Done {
-    let stated = query.run_seconds.map_or(Ok(Duration::ZERO), Duration::try_from_secs_f64);
+    let stated = query.run_seconds.as_deref().map_or(Some(Duration::ZERO), seconds);
     let stated = stated
-        .map_err(|_| Failure::unprocessable("run_seconds must be a number of seconds, at most 86400"))?;
+        .ok_or_else(|| Failure::unprocessable("run_seconds must be a number of seconds, at most 86400"))?;
     known(&app, &key, &node).await?;
     let now = app.clock.now();
     let until = now.after(app.config.lease);

@@ -8,6 +8,8 @@ mod output;
 
 use std::sync::Arc;
 
+pub(super) use output::check_file;
+
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;

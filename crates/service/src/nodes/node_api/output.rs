@@ -15,7 +15,7 @@ pub(super) type Outputs = BTreeMap<String, Box<RawValue>>;
 
 /// Whether a file belongs to a declared output: its name up to the first point is that of the output,
 /// and its type one of those that the output may have.
-pub(super) fn check_file(declared: &Format, file: &str, mime: &str) -> Result<(), String> {
+pub(in crate::nodes) fn check_file(declared: &Format, file: &str, mime: &str) -> Result<(), String> {
     let name = file.split('.').next().unwrap_or_default();
     let Some(descriptor) = declared.get(name).filter(|descriptor| descriptor.kind == Kind::File) else {
         return Err(format!(

@@ -23,7 +23,7 @@ use tower_http::cors::AllowHeaders;
 pub(crate) use error::{Code, S3Error};
 pub(crate) use sign::{Presigned, Signer, Upload};
 
-use crate::api::cors_of;
+use crate::api::{cors_of, set_date};
 use crate::lifecycle::app::App;
 use crate::operations::metrics::label;
 
@@ -59,6 +59,7 @@ async fn serve(State(app): State<Arc<App>>, request: Request) -> Response<Body> 
     if let Ok(id) = HeaderValue::from_str(&id) {
         headers.insert(HeaderName::from_static("x-amz-request-id"), id);
     }
+    set_date(&app, headers);
     // Another object of the same name has the same URL.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
     // Objects are whatever accounts upload: a browser must not guess that one is a page, and what is a page

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use inferstore_api::operations;
-use inferstore_service::{Config, Fault, Operation, Side};
+use inferstore_service::{Config, Fault, ModelChange, Operation, Side};
 use reqwest::Method;
 use reqwest::header::{CONTENT_LENGTH, HeaderMap};
 
-use super::support::{Bench, Outcome};
+use super::support::{Bench, MODEL, Outcome};
 
 #[tokio::test]
 async fn a_status_comes_in_the_shape_of_the_api_and_nothing_was_done() -> Outcome {
@@ -128,6 +128,15 @@ async fn a_fault_changes_one_field_of_a_response_and_nothing_else() -> Outcome {
 
     bench.controls.add_fault(Fault::set_field("/data/no/such/field", 1).on(operations::GET_TASK).once())?;
     assert_eq!(bench.task(&id).await?, task, "there is no such field");
+
+    // Neither does any other number lose a digit.
+    let change = ModelChange { price: Some("9223372036.854775807".parse()?), ..ModelChange::default() };
+    bench.service.change_model(MODEL, change).await?;
+    let path = format!("/api-key/model/{MODEL}/task/cost");
+    let cost = bench.send(Method::GET, &path, None).await?.text().await?;
+    bench.controls.add_fault(Fault::set_field("/data/unit", "EUR").once())?;
+    let changed = bench.send(Method::GET, &path, None).await?.text().await?;
+    assert!(cost.contains("9223372036.854775807") && changed == cost.replace("USD", "EUR"), "{changed}");
     Ok(())
 }
 

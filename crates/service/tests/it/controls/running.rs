@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use inferstore_api::operations;
 use inferstore_service::{Config, Fault, Script, Then};
+use reqwest::Method;
 use reqwest::header::HeaderMap;
 use serde_json::json;
 
@@ -119,12 +120,14 @@ async fn the_header_date_and_the_times_of_tasks_are_by_one_clock() -> Outcome {
     let task = bench.create().await?;
     let created_at: jiff::Timestamp =
         bench.task(&task).await?["created_at"].as_str().unwrap_or_default().parse()?;
-    let url = format!("{}/api-key/balance", bench.service.base_url());
-    let response = bench.http.get(url).header("x-api-key", &bench.key).send().await?;
-    let date = response.headers().get("date").ok_or("a response has a date")?.to_str()?;
-    let date: jiff::Timestamp = httpdate::parse_http_date(date)?.try_into()?;
-    let difference = date.duration_since(created_at).abs();
-    assert!(difference < jiff::SignedDuration::from_mins(1), "{difference:?}");
+    let balance = bench.send(Method::GET, "/api-key/balance", None).await?;
+    let object = bench.http.get(bench.store("a.txt", "text/plain", b"a").await?).send().await?;
+    for response in [balance, object] {
+        let date = response.headers().get("date").ok_or("a response has a date")?.to_str()?;
+        let date: jiff::Timestamp = httpdate::parse_http_date(date)?.try_into()?;
+        let difference = date.duration_since(created_at).abs();
+        assert!(difference < jiff::SignedDuration::from_mins(1), "{difference:?}");
+    }
     Ok(())
 }
 

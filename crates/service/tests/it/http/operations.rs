@@ -107,6 +107,11 @@ async fn the_age_of_the_queue_is_that_of_the_task_that_waits_longest() -> Outcom
     let age = text.lines().find_map(|line| line.strip_prefix("inferstore_queue_age_seconds "));
     let age: i64 = age.ok_or("no age")?.parse()?;
     assert!((200..230).contains(&age), "{age}");
+
+    // The clock was ahead when they were created, and is set back.
+    let database = rusqlite::Connection::open(service.data_folder().join("inferstore.db"))?;
+    database.execute("UPDATE tasks SET created_at = created_at + 1000000", [])?;
+    assert!(metrics(&service).await?.contains("\ninferstore_queue_age_seconds 0\n"));
     Ok(())
 }
 

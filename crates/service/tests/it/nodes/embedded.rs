@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use inferstore_service::model::{Error, Inputs, Limits, Model, Output};
 use inferstore_service::{Config, ModelSpec, Service};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::support::{Bench, Outcome, PUBLISHER, echo};
 
@@ -69,15 +69,85 @@ async fn an_optional_input_that_is_null_is_not_given_to_a_model() -> Outcome {
 }
 
 #[tokio::test]
-async fn an_output_that_is_not_what_the_model_declares_fails_the_task_unbilled() -> Outcome {
-    let service = Service::start_with_models(Config::ephemeral(), vec![Arc::new(Echo)]).await?;
+async fn every_timeout_may_be_as_long_as_a_duration_can_be() -> Outcome {
+    let mut config = Config::ephemeral();
+    config.nodes = Some(([127, 0, 0, 1], 0).into());
+    let limits = &mut config.limits;
+    for timeout in [
+        &mut config.lease,
+        &mut config.lease_grace,
+        &mut config.shutdown_timeout,
+        &mut config.storage_billing_interval,
+        &mut config.orphan_retention,
+        &mut config.output_retention,
+        &mut config.target_life,
+        &mut limits.head_timeout,
+        &mut limits.keep_alive,
+        &mut limits.body_time,
+        &mut limits.upload_idle,
+        &mut limits.response_timeout,
+        &mut limits.health_timeout,
+        &mut limits.run,
+    ] {
+        *timeout = Duration::MAX;
+    }
+    let service = Service::start_with_models(config, vec![Arc::new(Echo)]).await?;
     let bench = Bench::around(service).await?;
+    bench.service.publish_model(PUBLISHER, echo("echo")?).await?;
+    let url = bench.store("a.txt", "text/plain", b"a").await?;
+    assert_eq!(bench.read(&url).await?, (200, "a".to_owned()));
+    let task = bench.create("echo", json!({ "say": "hello" })).await?;
+    assert_eq!(bench.ended(&task).await?["status"], "success");
+    let node = bench.register(&["echo"]).await?;
+    bench.create("echo", json!({ "say": "hello" })).await?;
+    let held = node.lease(20.0).await?.ok_or("the node gets the task")?;
+    assert_eq!(node.of_lease(&held, "/heartbeat", &json!({})).await?.0, 200);
+    bench.service.shutdown().await;
+    Ok(())
+}
+
+/// A model that costs 1 and declares these outputs.
+fn echo_of(outputs: &Value) -> Outcome<ModelSpec> {
     let spec = json!({
         "id": "echo", "name": "echo", "description": "For a test.", "price": "1", "visibility": "public",
         "input_format": { "say": { "type": "string", "required": true, "position": 0 } },
-        "output_format": { "said": { "type": "int", "position": 0, "num_config": { "max": 5 } } }
+        "output_format": outputs
     });
-    bench.service.publish_model(PUBLISHER, ModelSpec::from_json(&spec.to_string())?).await?;
+    Ok(ModelSpec::from_json(&spec.to_string())?)
+}
+
+#[tokio::test]
+async fn outputs_that_the_model_does_not_declare_fail_the_task_and_are_not_kept() -> Outcome {
+    let text = json!({ "type": "string", "position": 0 });
+    let file = |mime: &str| json!({ "type": "file", "mime_type": [mime], "position": 1 });
+    for (outputs, reason) in [
+        (json!({ "said": text }), "picture, which it does not declare"),
+        (json!({ "said": file("image/*"), "picture": file("image/*") }), "said must be a file"),
+        (json!({ "said": text, "picture": file("image/gif") }), "picture is declared as image/gif"),
+        (json!({ "said": text, "picture": text }), "\"picture\" is none"),
+        (json!({ "said": text, "picture": file("image/*"), "sound": text }), "its output sound"),
+    ] {
+        let service = Service::start_with_models(Config::ephemeral(), vec![Arc::new(Echo)]).await?;
+        let bench = Bench::around(service).await?;
+        bench.service.publish_model(PUBLISHER, echo_of(&outputs)?).await?;
+        let ended = bench.ended(&bench.create("echo", json!({ "say": "hello" })).await?).await?;
+        assert_eq!(ended["status"], "failed", "{ended}");
+        assert!(ended["message"].as_str().is_some_and(|message| message.contains(reason)), "{ended}");
+        let blobs = std::fs::read_dir(bench.service.data_folder().join("objects/blobs"))?.count();
+        assert_eq!(blobs, 0, "{outputs}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_output_that_is_not_what_the_model_declares_fails_the_task_unbilled() -> Outcome {
+    let service = Service::start_with_models(Config::ephemeral(), vec![Arc::new(Echo)]).await?;
+    let bench = Bench::around(service).await?;
+    let outputs = json!({
+        "said": { "type": "int", "position": 0, "num_config": { "max": 5 } },
+        "picture": { "type": "file", "position": 1 }
+    });
+    bench.service.publish_model(PUBLISHER, echo_of(&outputs)?).await?;
     for (said, status) in [("5", "success"), ("6", "failed"), ("five", "failed")] {
         let task = bench.create("echo", json!({ "say": said })).await?;
         let ended = bench.ended(&task).await?;

@@ -379,10 +379,13 @@ async fn everything_else_is_refused_in_the_shape_of_the_api() -> Outcome {
         ("/tasks/none/1/heartbeat", json!({}), 409),
         ("/tasks/none/1/heartbeat?run_seconds=-1", json!({}), 422),
         ("/tasks/none/1/heartbeat?run_seconds=long", json!({}), 422),
+        ("/tasks/none/1/heartbeat?run_seconds=", json!({}), 422),
     ] {
         let (status, response) = node.call(path, &body).await?;
         assert_eq!((status, &response["status"]), (expected, &json!("fail")), "{path} {body}: {response}");
-        assert!(response["message"].as_str().is_some_and(|message| !message.is_empty()));
+        let message = response["message"].as_str().unwrap_or_default();
+        let range = "run_seconds must be a number of seconds, at most 86400";
+        assert!(!message.is_empty() && (message == range || !path.contains("run_seconds")), "{message}");
     }
     // The paths of the service know nothing of nodes, and the other way round.
     let elsewhere = format!("{}/nodes/v1/register", bench.service.base_url());
