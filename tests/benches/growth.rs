@@ -94,7 +94,6 @@ fn row(what: &str, rounds: [[f64; 3]; ROUNDS]) -> Row {
     let of = |which: usize| rounds.map(|round| round[which]);
     let shown = [0, 1, 2].map(|which| figure(median(&of(which))));
     let reason = match what {
-        "catalog, page in the middle" => "; the models before a numbered offset are counted one by one",
         "catalog search by trend" => {
             "; a search reads the name and description of each model, and orders what it finds by a count"
         }

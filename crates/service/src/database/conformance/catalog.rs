@@ -8,6 +8,7 @@ use super::{Engine, Fixture, model};
 use crate::accounts::AccountId;
 use crate::catalog::{Existing, Filter, ModelChange, NewModel, NewVersion, Search, Sort, Visibility, folded};
 use crate::clock::Moment;
+use crate::database::Database;
 use crate::ledger::Money;
 use crate::queue::{InsufficientBalance, NewTask};
 
@@ -50,11 +51,11 @@ pub(crate) async fn every_list_is_what_sorting_all_models_would_give(engine: imp
     let owners = [fixture.operator, caller, organization, fixture.account("other").await.id];
     let mut random = fastrand::Rng::with_seed(1);
     let mut models = vec![model(super::MODEL, fixture.operator)];
-    for number in 0..60 {
+    for number in 0..1_500 {
         models.push(NewModel {
             description: ["Ein Hund", "Une ÉCOLE", "A cat"][random.usize(..3)].to_owned(),
             is_official: random.bool(),
-            is_public: random.bool(),
+            is_public: random.u8(..4) > 0,
             is_playground: random.bool(),
             likes: random.i64(..4),
             downloads: random.i64(..4),
@@ -80,7 +81,7 @@ pub(crate) async fn every_list_is_what_sorting_all_models_would_give(engine: imp
                 };
                 let mut expected: Vec<&NewModel> = models.iter().filter(fits).collect();
                 sort(&mut expected, order, tasks);
-                for offset in [0, 7, 100] {
+                for offset in [0, 7, 100, 600, 1_000, 1_215, 5_000] {
                     let search = Search {
                         caller,
                         text: text.map(str::to_owned),
@@ -99,6 +100,38 @@ pub(crate) async fn every_list_is_what_sorting_all_models_would_give(engine: imp
             }
         }
     }
+}
+
+pub(crate) async fn a_page_far_into_a_list_shows_what_the_caller_may_see_now(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let (caller, operator, now) = (fixture.customer, fixture.operator, Moment(0));
+    let page = async |database: &dyn Database, offset| {
+        let sort = Sort::CreatedOldest;
+        let search = Search { caller, text: None, sort, filter: None, limit: 2, offset, now };
+        let (page, total) = database.models(&search).await.unwrap();
+        (page.into_iter().map(|model| model.id).collect::<Vec<_>>(), total)
+    };
+    let named = |ids: [&str; 2], total| (ids.map(str::to_owned).to_vec(), total);
+    let numbered =
+        |number: i64| NewModel { created_at: Moment(number), ..model(&format!("m{number}"), operator) };
+    let models: Vec<NewModel> = (1..=900).map(numbered).collect();
+    fixture.database.publish(&models, Existing::Keep).await.unwrap();
+    let here = &*fixture.database;
+    assert_eq!(page(here, 600).await, named(["m600", "m601"], 901));
+
+    let own = NewModel { is_public: false, created_at: Moment(5), ..model("own", caller) };
+    here.publish(&[own], Existing::Keep).await.unwrap();
+    assert_eq!(page(here, 600).await, named(["m599", "m600"], 902));
+    let hide = ModelChange { visibility: Some(Visibility::Private), ..ModelChange::default() };
+    assert!(here.change_model("m7", hide, now).await.unwrap());
+    assert_eq!(page(here, 600).await, named(["m600", "m601"], 901));
+
+    // A process that has not heard of a change yet.
+    let elsewhere = fixture.engine.open().await;
+    assert_eq!(page(&*elsewhere, 600).await, named(["m600", "m601"], 901));
+    let hide = ModelChange { visibility: Some(Visibility::Private), ..ModelChange::default() };
+    assert!(here.change_model("m601", hide, now).await.unwrap());
+    assert_eq!(page(&*elsewhere, 600).await, named(["m600", "m602"], 900));
 }
 
 pub(crate) async fn the_next_page_after_a_change_of_the_catalog_shows_it(engine: impl Engine) {

@@ -10,14 +10,14 @@ use super::statements::Statements as _;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::catalog::{
-    Catalog, Existing, Filter, ModelChange, ModelPage, NewModel, NewVersion, Published, Search, Sort,
-    Visibility, folded, trending_since,
+    Catalog, Existing, Filter, ModelChange, ModelPage, ModelSummary, NewModel, NewVersion, Published, Search,
+    Sort, Visibility, folded, trending_since,
 };
 use crate::clock::Moment;
-use crate::database::lists::{PUBLIC, order, parts};
-use crate::database::records::{column, model_summary, published};
-
-const SUMMARY: &str = "models.id, name, username, description, is_official, is_verified, is_public, price";
+use crate::database::cache::Caches;
+use crate::database::far_pages::{self, Key, Lists};
+use crate::database::lists::{PUBLIC, SUMMARY, models_by_number, order, parts};
+use crate::database::records::{column, model_summary, pair, published};
 
 const MATCHING: &str = "AND (instr(folded_name, $2) > 0 OR instr(folded_description, $2) > 0)";
 
@@ -41,8 +41,7 @@ fn places(place: Option<&str>, condition: &str) -> String {
 #[async_trait]
 impl Catalog for SqliteDatabase {
     async fn models(&self, search: &Search) -> Result<ModelPage> {
-        let by = search.clone();
-        self.caches.page(search, || self.read(move |db| models(db, &by))).await
+        far_pages::page(self, search).await
     }
 
     async fn published(&self, id: &str) -> Result<Option<Arc<Published>>> {
@@ -98,6 +97,34 @@ impl Catalog for SqliteDatabase {
         let values = (price, is_public, is_verified, is_playground, now, model.to_owned());
         self.write_guarded(invalidation, move |db| Ok(db.run(update, values)? > 0)).await
     }
+}
+
+#[async_trait]
+impl Lists for SqliteDatabase {
+    fn caches(&self) -> &Caches {
+        &self.caches
+    }
+
+    async fn page_by_offset(&self, search: &Search) -> Result<ModelPage> {
+        let search = search.clone();
+        self.read(move |db| models(db, &search)).await
+    }
+
+    async fn keys(&self, caller: AccountId, sql: String) -> Result<Vec<Key>> {
+        self.all(sql.replace('$', "?"), [caller], pair).await
+    }
+
+    async fn models_by_number(&self, search: &Search, numbers: &[i64]) -> Result<Vec<ModelSummary>> {
+        let select = by_number(search.filter);
+        let numbers = serde_json::json!(numbers).to_string();
+        self.all(select, (search.caller, numbers), model_summary).await
+    }
+}
+
+pub(super) fn by_number(filter: Option<Filter>) -> String {
+    // A cross join is done in the order in which it is written.
+    let page = "(SELECT key AS place, value AS number FROM json_each($2)) AS page CROSS";
+    models_by_number(filter, page).replace('$', "?")
 }
 
 fn models(db: &Connection, search: &Search) -> Result<ModelPage> {
