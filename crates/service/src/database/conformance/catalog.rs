@@ -1,6 +1,7 @@
 //! Lists of models: every order, filter and page is what sorting all models would give.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::slice;
 use std::time::Duration;
 
@@ -101,6 +102,85 @@ pub(crate) async fn every_list_is_what_sorting_all_models_would_give(engine: imp
         }
     }
 }
+
+pub(crate) async fn a_search_finds_the_models_that_contain_its_text_whatever_that_is(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let mut models = Vec::new();
+    for (number, text) in AWKWARD.iter().enumerate() {
+        let description = AWKWARD[(number * 7 + 3) % AWKWARD.len()].to_owned();
+        let name = (*text).to_owned();
+        models.push(NewModel { name, description, ..model(&format!("m{number}"), fixture.operator) });
+    }
+    fixture.database.publish(&models, Existing::Keep).await.unwrap();
+    let found = async |text: &str, sort| {
+        let (caller, text) = (fixture.customer, Some(text.to_owned()));
+        let search = Search { caller, text, sort, filter: None, limit: 100, offset: 0, now: Moment(0) };
+        let (page, total) = fixture.database.models(&search).await.unwrap();
+        assert_eq!(page.len() as u64, total);
+        page.into_iter().map(|model| model.id).filter(|id| id != super::MODEL).collect::<Vec<_>>()
+    };
+    let mut texts = BTreeSet::from(AWKWARD.map(str::to_owned));
+    for text in AWKWARD {
+        let characters: Vec<char> = text.chars().collect();
+        texts.extend([1, 3, 4].iter().flat_map(|length| characters.windows(*length)).map(String::from_iter));
+    }
+    for text in texts {
+        let contains = |model: &&NewModel| {
+            [&model.name, &model.description].iter().any(|whole| folded(whole).contains(&folded(&text)))
+        };
+        let expected: Vec<&str> = models.iter().filter(contains).map(|model| &*model.id).collect();
+        assert_eq!(found(&text, Sort::CreatedOldest).await, expected, "{text:?}");
+        assert_eq!(found(&text, Sort::Trending).await, expected, "{text:?} by trend");
+    }
+    let renamed = NewModel { name: "renamed".to_owned(), ..models.swap_remove(4) };
+    fixture.database.publish(&[renamed], Existing::Refresh).await.unwrap();
+    assert_eq!(found("enam", Sort::Created).await, ["m4"]);
+    assert!(found("abcd", Sort::Created).await.iter().all(|id| id != "m4"));
+}
+
+/// Texts that an index, a pattern or a query could take for something else.
+const AWKWARD: [&str; 40] = [
+    "",
+    "a",
+    "ab",
+    "abc",
+    "abcd",
+    "ab cd",
+    "  ",
+    "   ",
+    "say \"hi\" to me",
+    "\"\"\"",
+    "it's",
+    "100% of_all*",
+    "a*b",
+    "%%%",
+    "___",
+    "NEAR(a b)",
+    "a AND b OR NOT c",
+    "folded_name:abc",
+    "-abc",
+    "^abc",
+    "(abc",
+    "e\u{301}te\u{301}",
+    "été",
+    "ÉTÉ",
+    "ete",
+    "straße",
+    "ΟΔΥΣΣΕΥΣ",
+    "👩\u{200d}👩\u{200d}👧",
+    "👩👩👧",
+    "日本語",
+    "日本語の画像",
+    "a\0b\0c",
+    "abc\0def",
+    "\u{fffe}\u{ffff}\u{fffd}",
+    "\u{fffd}\u{fffd}\u{fffd}",
+    "\n\t\r",
+    "a\nb",
+    "\\a\\b",
+    "abcabcabcabcabcabcabcabcabcabcabcabcd",
+    "bcabcabcabcabcabcabcabcabcabcabcabcab",
+];
 
 pub(crate) async fn a_page_far_into_a_list_shows_what_the_caller_may_see_now(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
