@@ -93,13 +93,6 @@ fn row(what: &str, rounds: [[f64; 3]; ROUNDS]) -> Row {
     let growth = logarithms[2] / logarithms[0];
     let of = |which: usize| rounds.map(|round| round[which]);
     let shown = [0, 1, 2].map(|which| figure(median(&of(which))));
-    let reason = match what {
-        "catalog, page in the middle" => "; the models before a numbered offset are counted one by one",
-        "catalog search by trend" => {
-            "; a search reads the name and description of each model, and orders what it finds by a count"
-        }
-        _ => "",
-    };
     Row {
         group: "service".to_owned(),
         what: format!("{what}, of 10^6"),
@@ -109,7 +102,7 @@ fn row(what: &str, rounds: [[f64; 3]; ROUNDS]) -> Row {
         ours: of(2).to_vec(),
         theirs: of(0).map(|time| time * growth).to_vec(),
         bar: None,
-        note: Some(format!("over HTTP with 10^2, 10^4 and 10^6: {} µs{reason}", shown.join(", "))),
+        note: Some(format!("over HTTP with 10^2, 10^4 and 10^6: {} µs", shown.join(", "))),
         command: "cargo bench --bench growth".to_owned(),
     }
 }

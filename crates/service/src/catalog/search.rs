@@ -77,8 +77,10 @@ impl Search {
 }
 
 /// A text in a form in which it equals itself in any case, in every language: the database knows the
-/// cases of ASCII alone. Upper case first, since some letters have two lower ones ("ς" and "σ").
+/// cases of ASCII alone. Upper case first, since some letters have two lower ones ("ς" and "σ"). SUBSTITUTE takes the
+/// place of NUL, which ends a text for the index of a database.
 pub(crate) fn folded(text: &str) -> String {
+    let text = text.replace('\0', "\u{1a}");
     text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
 }
 

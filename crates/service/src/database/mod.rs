@@ -6,6 +6,7 @@ mod audits;
 mod cache;
 #[cfg(test)]
 pub(crate) mod conformance;
+mod far_pages;
 mod lists;
 #[cfg(feature = "postgres")]
 mod postgres;

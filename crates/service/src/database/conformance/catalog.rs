@@ -1,6 +1,7 @@
 //! Lists of models: every order, filter and page is what sorting all models would give.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::slice;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use super::{Engine, Fixture, model};
 use crate::accounts::AccountId;
 use crate::catalog::{Existing, Filter, ModelChange, NewModel, NewVersion, Search, Sort, Visibility, folded};
 use crate::clock::Moment;
+use crate::database::Database;
 use crate::ledger::Money;
 use crate::queue::{InsufficientBalance, NewTask};
 
@@ -50,11 +52,11 @@ pub(crate) async fn every_list_is_what_sorting_all_models_would_give(engine: imp
     let owners = [fixture.operator, caller, organization, fixture.account("other").await.id];
     let mut random = fastrand::Rng::with_seed(1);
     let mut models = vec![model(super::MODEL, fixture.operator)];
-    for number in 0..60 {
+    for number in 0..1_500 {
         models.push(NewModel {
             description: ["Ein Hund", "Une ÉCOLE", "A cat"][random.usize(..3)].to_owned(),
             is_official: random.bool(),
-            is_public: random.bool(),
+            is_public: random.u8(..4) > 0,
             is_playground: random.bool(),
             likes: random.i64(..4),
             downloads: random.i64(..4),
@@ -80,7 +82,7 @@ pub(crate) async fn every_list_is_what_sorting_all_models_would_give(engine: imp
                 };
                 let mut expected: Vec<&NewModel> = models.iter().filter(fits).collect();
                 sort(&mut expected, order, tasks);
-                for offset in [0, 7, 100] {
+                for offset in [0, 7, 100, 600, 1_000, 1_215, 5_000] {
                     let search = Search {
                         caller,
                         text: text.map(str::to_owned),
@@ -99,6 +101,117 @@ pub(crate) async fn every_list_is_what_sorting_all_models_would_give(engine: imp
             }
         }
     }
+}
+
+pub(crate) async fn a_search_finds_the_models_that_contain_its_text_whatever_that_is(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let mut models = Vec::new();
+    for (number, text) in AWKWARD.iter().enumerate() {
+        let description = AWKWARD[(number * 7 + 3) % AWKWARD.len()].to_owned();
+        let name = (*text).to_owned();
+        models.push(NewModel { name, description, ..model(&format!("m{number}"), fixture.operator) });
+    }
+    fixture.database.publish(&models, Existing::Keep).await.unwrap();
+    let found = async |text: &str, sort| {
+        let (caller, text) = (fixture.customer, Some(text.to_owned()));
+        let search = Search { caller, text, sort, filter: None, limit: 100, offset: 0, now: Moment(0) };
+        let (page, total) = fixture.database.models(&search).await.unwrap();
+        assert_eq!(page.len() as u64, total);
+        page.into_iter().map(|model| model.id).filter(|id| id != super::MODEL).collect::<Vec<_>>()
+    };
+    let mut texts = BTreeSet::from(AWKWARD.map(str::to_owned));
+    for text in AWKWARD {
+        let characters: Vec<char> = text.chars().collect();
+        texts.extend([1, 3, 4].iter().flat_map(|length| characters.windows(*length)).map(String::from_iter));
+    }
+    for text in texts {
+        let contains = |model: &&NewModel| {
+            [&model.name, &model.description].iter().any(|whole| folded(whole).contains(&folded(&text)))
+        };
+        let expected: Vec<&str> = models.iter().filter(contains).map(|model| &*model.id).collect();
+        assert_eq!(found(&text, Sort::CreatedOldest).await, expected, "{text:?}");
+        assert_eq!(found(&text, Sort::Trending).await, expected, "{text:?} by trend");
+    }
+    let renamed = NewModel { name: "renamed".to_owned(), ..models.swap_remove(4) };
+    fixture.database.publish(&[renamed], Existing::Refresh).await.unwrap();
+    assert_eq!(found("enam", Sort::Created).await, ["m4"]);
+    assert!(found("abcd", Sort::Created).await.iter().all(|id| id != "m4"));
+}
+
+/// Texts that an index, a pattern or a query could take for something else.
+const AWKWARD: [&str; 40] = [
+    "",
+    "a",
+    "ab",
+    "abc",
+    "abcd",
+    "ab cd",
+    "  ",
+    "   ",
+    "say \"hi\" to me",
+    "\"\"\"",
+    "it's",
+    "100% of_all*",
+    "a*b",
+    "%%%",
+    "___",
+    "NEAR(a b)",
+    "a AND b OR NOT c",
+    "folded_name:abc",
+    "-abc",
+    "^abc",
+    "(abc",
+    "e\u{301}te\u{301}",
+    "été",
+    "ÉTÉ",
+    "ete",
+    "straße",
+    "ΟΔΥΣΣΕΥΣ",
+    "👩\u{200d}👩\u{200d}👧",
+    "👩👩👧",
+    "日本語",
+    "日本語の画像",
+    "a\0b\0c",
+    "abc\0def",
+    "\u{fffe}\u{ffff}\u{fffd}",
+    "\u{fffd}\u{fffd}\u{fffd}",
+    "\n\t\r",
+    "a\nb",
+    "\\a\\b",
+    "abcabcabcabcabcabcabcabcabcabcabcabcd",
+    "bcabcabcabcabcabcabcabcabcabcabcabcab",
+];
+
+pub(crate) async fn a_page_far_into_a_list_shows_what_the_caller_may_see_now(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let (caller, operator, now) = (fixture.customer, fixture.operator, Moment(0));
+    let page = async |database: &dyn Database, offset| {
+        let sort = Sort::CreatedOldest;
+        let search = Search { caller, text: None, sort, filter: None, limit: 2, offset, now };
+        let (page, total) = database.models(&search).await.unwrap();
+        (page.into_iter().map(|model| model.id).collect::<Vec<_>>(), total)
+    };
+    let named = |ids: [&str; 2], total| (ids.map(str::to_owned).to_vec(), total);
+    let numbered =
+        |number: i64| NewModel { created_at: Moment(number), ..model(&format!("m{number}"), operator) };
+    let models: Vec<NewModel> = (1..=900).map(numbered).collect();
+    fixture.database.publish(&models, Existing::Keep).await.unwrap();
+    let here = &*fixture.database;
+    assert_eq!(page(here, 600).await, named(["m600", "m601"], 901));
+
+    let own = NewModel { is_public: false, created_at: Moment(5), ..model("own", caller) };
+    here.publish(&[own], Existing::Keep).await.unwrap();
+    assert_eq!(page(here, 600).await, named(["m599", "m600"], 902));
+    let hide = ModelChange { visibility: Some(Visibility::Private), ..ModelChange::default() };
+    assert!(here.change_model("m7", hide, now).await.unwrap());
+    assert_eq!(page(here, 600).await, named(["m600", "m601"], 901));
+
+    // A process that has not heard of a change yet.
+    let elsewhere = fixture.engine.open().await;
+    assert_eq!(page(&*elsewhere, 600).await, named(["m600", "m601"], 901));
+    let hide = ModelChange { visibility: Some(Visibility::Private), ..ModelChange::default() };
+    assert!(here.change_model("m601", hide, now).await.unwrap());
+    assert_eq!(page(&*elsewhere, 600).await, named(["m600", "m602"], 900));
 }
 
 pub(crate) async fn the_next_page_after_a_change_of_the_catalog_shows_it(engine: impl Engine) {

@@ -63,6 +63,8 @@ macro_rules! conformance {
                 a_charge_is_refunded_once_to_the_purses_that_it_came_from
                 old_movements_are_added_up_and_every_balance_stays;
             catalog: every_list_is_what_sorting_all_models_would_give
+                a_search_finds_the_models_that_contain_its_text_whatever_that_is
+                a_page_far_into_a_list_shows_what_the_caller_may_see_now
                 the_next_page_after_a_change_of_the_catalog_shows_it
                 what_an_operator_decided_of_a_built_in_model_survives_a_restart;
             folders: every_page_of_a_folder_is_the_right_one_whatever_was_stored_and_deleted_between;
@@ -238,7 +240,7 @@ async fn account(database: &dyn Database, random: &Randomness, username: &str) -
     database.add_account(&account, Moment(0)).await.unwrap()
 }
 
-fn model(id: &str, owner: AccountId) -> NewModel {
+pub(crate) fn model(id: &str, owner: AccountId) -> NewModel {
     NewModel {
         id: id.to_owned(),
         name: id.to_owned(),

@@ -9,17 +9,19 @@ use tokio_postgres::types::ToSql;
 use super::PostgresDatabase;
 use super::changes::Change;
 use super::failure::{Outcome, read, statement, transaction};
-use super::statements::{Params, first, is_there, page, run};
+use super::statements::{Params, all, first, is_there, page, run};
 use super::values::signed;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::catalog::{
-    Catalog, Existing, Filter, ModelChange, ModelPage, NewModel, NewVersion, Published, Search, Sort,
-    Visibility, folded, trending_since,
+    Catalog, Existing, Filter, ModelChange, ModelPage, ModelSummary, NewModel, NewVersion, Published, Search,
+    Sort, Visibility, folded, trending_since,
 };
 use crate::clock::Moment;
-use crate::database::lists::{order, parts};
-use crate::database::records::{model_summary, published};
+use crate::database::cache::Caches;
+use crate::database::far_pages::{self, Key, Lists};
+use crate::database::lists::{SUMMARY, models_by_number, order, parts};
+use crate::database::records::{model_summary, pair, published};
 
 const MATCHING: &str = "AND (strpos(folded_name, $2) > 0 OR strpos(folded_description, $2) > 0)";
 
@@ -30,15 +32,17 @@ const TRENDING: &str = "coalesce((SELECT sum(tasks) FROM model_days WHERE model 
 #[async_trait]
 impl Catalog for PostgresDatabase {
     async fn models(&self, search: &Search) -> Result<ModelPage> {
-        self.caches.page(search, || async { read!(self, |db| models(db, search)) }).await
+        far_pages::page(self, search).await
     }
 
     async fn published(&self, id: &str) -> Result<Option<Arc<Published>>> {
-        let select = "SELECT models.id, name, username, description, is_official, is_verified, is_public, price, owner, \
-             metadata, models.created_at, updated_at, versions.id, commit_hash, input_format, output_format \
+        let select = format!(
+            "SELECT {SUMMARY}, owner, metadata, models.created_at, updated_at, \
+             versions.id, commit_hash, input_format, output_format \
              FROM models JOIN accounts ON accounts.id = models.owner \
-             JOIN versions ON versions.model = models.id AND versions.is_active WHERE models.id = $1";
-        let read = || async { read!(self, |db| first(db, select, &[&id], published)) };
+             JOIN versions ON versions.model = models.id AND versions.is_active WHERE models.id = $1"
+        );
+        let read = || async { read!(self, |db| first(db, &select, &[&id], published)) };
         self.caches.models.get_or_read(id, read).await
     }
 
@@ -103,11 +107,32 @@ fn list(filter: Option<Filter>, sort: Sort, has_text: bool) -> String {
     format!(
         "SELECT total, id, name, username, description, is_official, is_verified, is_public, price \
          FROM (SELECT ({count}) AS total, $1::bigint, $2::text, $3::bigint) AS counted LEFT JOIN ( \
-           SELECT page.*, models.id, name, username, description, is_official, is_verified, is_public, price \
+           SELECT page.*, {SUMMARY} \
            FROM (SELECT * FROM ({keys}) AS keys ORDER BY {order} LIMIT $4 OFFSET $5) AS page \
            JOIN models ON models.sequence = page.number JOIN accounts ON accounts.id = models.owner \
          ) AS listed ON true ORDER BY {order}"
     )
+}
+
+#[async_trait]
+impl Lists for PostgresDatabase {
+    fn caches(&self) -> &Caches {
+        &self.caches
+    }
+
+    async fn page_by_offset(&self, search: &Search) -> Result<ModelPage> {
+        read!(self, |db| models(db, search))
+    }
+
+    async fn keys(&self, caller: AccountId, sql: String) -> Result<Vec<Key>> {
+        read!(self, |db| all(db, &sql, &[&caller], pair))
+    }
+
+    async fn models_by_number(&self, search: &Search, numbers: &[i64]) -> Result<Vec<ModelSummary>> {
+        let page = "unnest($2::bigint[]) WITH ORDINALITY AS page (number, place)";
+        let select = models_by_number(search.filter, page);
+        read!(self, |db| all(db, &select, &[&search.caller, &numbers], model_summary))
+    }
 }
 
 async fn models(db: &impl GenericClient, search: &Search) -> Outcome<ModelPage> {

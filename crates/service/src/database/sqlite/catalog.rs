@@ -10,39 +10,76 @@ use super::statements::Statements as _;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::catalog::{
-    Catalog, Existing, Filter, ModelChange, ModelPage, NewModel, NewVersion, Published, Search, Sort,
-    Visibility, folded, trending_since,
+    Catalog, Existing, Filter, ModelChange, ModelPage, ModelSummary, NewModel, NewVersion, Published, Search,
+    Sort, Visibility, folded, trending_since,
 };
 use crate::clock::Moment;
-use crate::database::lists::{PUBLIC, order, parts};
-use crate::database::records::{column, model_summary, published};
-
-const SUMMARY: &str = "models.id, name, username, description, is_official, is_verified, is_public, price";
+use crate::database::cache::Caches;
+use crate::database::far_pages::{self, Key, Lists};
+use crate::database::lists::{PUBLIC, SUMMARY, models_by_number, order, parts};
+use crate::database::records::{column, model_summary, pair, published};
 
 const MATCHING: &str = "AND (instr(folded_name, $2) > 0 OR instr(folded_description, $2) > 0)";
 
+/// The largest number of candidates. Of a more frequent text, the first models of a list are found soon without them.
+const MAX_CANDIDATES: usize = 1_000;
+
+/// How many characters the shortest text has that the index knows.
+const MIN_INDEXED: usize = 3;
+/// How many characters of a text are looked up.
+const MAX_INDEXED: usize = 32;
+
+/// How the models of a list are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum By {
+    Order,
+    /// By a look at every text.
+    Text,
+    /// By a look at the texts of the candidates, whose numbers are in $3.
+    Candidates,
+}
+
+impl By {
+    const fn models(self) -> &'static str {
+        match self {
+            Self::Order | Self::Text => "models",
+            Self::Candidates => {
+                "(SELECT value AS candidate FROM json_each($3)) CROSS JOIN models ON sequence = candidate"
+            }
+        }
+    }
+}
+
+/// What trends, for a few models.
+const TREND: &str = "coalesce((SELECT sum(tasks) FROM model_days WHERE model = models.id AND day > $4), 0)";
+
 /// The places of the models for which a condition holds, up to the end of the page. What trends is computed for models
 /// that were used, and the others are in the order of their likes.
-fn places(place: Option<&str>, condition: &str) -> String {
+fn places(place: Option<&str>, by: By, condition: &str) -> String {
+    let models = by.models();
     if let Some(place) = place {
-        return format!("SELECT {place} AS place, sequence AS number FROM models WHERE {condition}");
+        return format!("SELECT {place} AS place, sequence AS number FROM {models} WHERE {condition}");
+    }
+    if by == By::Candidates {
+        return format!(
+            "SELECT {TREND} AS place, likes AS next, sequence AS number FROM {models} WHERE {condition}"
+        );
     }
     format!(
         "SELECT place, likes AS next, sequence AS number FROM (SELECT model, sum(tasks) AS place \
-         FROM model_days INDEXED BY model_days_by_day WHERE day > $3 GROUP BY model) AS used \
+         FROM model_days INDEXED BY model_days_by_day WHERE day > $4 GROUP BY model) AS used \
          CROSS JOIN models ON models.id = used.model WHERE {condition} \
          UNION ALL SELECT * FROM ( \
            SELECT 0 AS place, likes AS next, sequence AS number FROM models WHERE {condition} \
-           AND NOT EXISTS (SELECT 1 FROM model_days WHERE model = models.id AND day > $3) \
-           ORDER BY next DESC, number LIMIT $4 + $5)"
+           AND NOT EXISTS (SELECT 1 FROM model_days WHERE model = models.id AND day > $4) \
+           ORDER BY next DESC, number LIMIT $5 + $6)"
     )
 }
 
 #[async_trait]
 impl Catalog for SqliteDatabase {
     async fn models(&self, search: &Search) -> Result<ModelPage> {
-        let by = search.clone();
-        self.caches.page(search, || self.read(move |db| models(db, &by))).await
+        far_pages::page(self, search).await
     }
 
     async fn published(&self, id: &str) -> Result<Option<Arc<Published>>> {
@@ -100,43 +137,101 @@ impl Catalog for SqliteDatabase {
     }
 }
 
+#[async_trait]
+impl Lists for SqliteDatabase {
+    fn caches(&self) -> &Caches {
+        &self.caches
+    }
+
+    async fn page_by_offset(&self, search: &Search) -> Result<ModelPage> {
+        let search = search.clone();
+        let scans = Arc::clone(&self.readers.scans);
+        let scan = if search.text.is_some() { scans.acquire_owned().await.ok() } else { None };
+        self.read(move |db| {
+            let _scan = scan;
+            models(db, &search)
+        })
+        .await
+    }
+
+    async fn keys(&self, caller: AccountId, sql: String) -> Result<Vec<Key>> {
+        self.all(sql.replace('$', "?"), [caller], pair).await
+    }
+
+    async fn models_by_number(&self, search: &Search, numbers: &[i64]) -> Result<Vec<ModelSummary>> {
+        let select = by_number(search.filter);
+        let numbers = serde_json::json!(numbers).to_string();
+        self.all(select, (search.caller, numbers), model_summary).await
+    }
+}
+
+pub(super) fn by_number(filter: Option<Filter>) -> String {
+    // A cross join is done in the order in which it is written.
+    let page = "(SELECT key AS place, value AS number FROM json_each($2)) AS page CROSS";
+    models_by_number(filter, page).replace('$', "?")
+}
+
 fn models(db: &Connection, search: &Search) -> Result<ModelPage> {
     let (text, since) = (search.folded_text(), trending_since(search.now));
-    let statement = List::new(search.filter, search.sort, text.is_some());
     // One transaction, so that the count belongs to the page.
     let snapshot = db.unchecked_transaction()?;
-    let total = snapshot.one(&statement.count, params![search.caller, text], column)?;
+    let candidates = text.as_deref().map(|text| candidates(&snapshot, text)).transpose()?.flatten();
+    let by = match (&text, &candidates) {
+        (None, _) => By::Order,
+        (_, None) => By::Text,
+        (_, Some(_)) => By::Candidates,
+    };
+    let statement = List::new(search.filter, search.sort, by);
+    let total = snapshot.one(&statement.count, params![search.caller, text, candidates], column)?;
     // There are not more models, and a sum with the limit stays an integer.
     let offset = search.offset.min(u32::MAX.into());
-    let params = params![search.caller, text, since, search.limit, offset];
+    let params = params![search.caller, text, candidates, since, search.limit, offset];
     Ok((snapshot.all(&statement.page, params, model_summary)?, total))
 }
 
-/// The statements of a list: for the account $1, the text $2, trends since $3, limit $4 and offset $5.
+/// The numbers of all models that may contain a text; None when they are many, or when the index does not know.
+fn candidates(db: &Connection, text: &str) -> Result<Option<String>> {
+    let looked_up: Vec<char> = text.chars().take(MAX_INDEXED).collect();
+    if looked_up.len() < MIN_INDEXED {
+        return Ok(None);
+    }
+    let phrase = format!("\"{}\"", String::from_iter(looked_up).replace('"', "\"\""));
+    let select = "SELECT rowid FROM model_texts WHERE model_texts MATCH ? LIMIT ?";
+    let numbers: Vec<i64> = db.all(select, params![phrase, MAX_CANDIDATES + 1], column)?;
+    Ok((numbers.len() <= MAX_CANDIDATES).then(|| serde_json::json!(numbers).to_string()))
+}
+
+/// The statements of a list: for the account $1, the text $2, candidates $3, trends since $4, limit $5 and offset $6.
 pub(super) struct List {
     pub(super) count: String,
     pub(super) page: String,
 }
 
 impl List {
-    pub(super) fn new(filter: Option<Filter>, sort: Sort, has_text: bool) -> Self {
+    pub(super) fn new(filter: Option<Filter>, sort: Sort, by: By) -> Self {
         let (parts, more) = parts(filter);
-        let matching = if has_text { MATCHING } else { "" };
+        let matching = if by == By::Order { "" } else { MATCHING };
         let (place, order) = order(sort);
         let each = |select: &dyn Fn(&str) -> String, between: &str| {
             parts.iter().map(|part| select(part)).collect::<Vec<_>>().join(between)
         };
-        let count = |part: &str| match part {
-            part if has_text => format!("SELECT count(*) FROM models WHERE {part} {more} {matching}"),
-            PUBLIC => format!("SELECT sum(models) FROM model_counts WHERE {PUBLIC} AND owner = 0 {more}"),
-            part => format!("SELECT sum(models) FROM model_counts WHERE {part} {more}"),
+        let count = |part: &str| match (by, part) {
+            (By::Order, PUBLIC) => {
+                format!("SELECT sum(models) FROM model_counts WHERE {PUBLIC} AND owner = 0 {more}")
+            }
+            (By::Order, part) => format!("SELECT sum(models) FROM model_counts WHERE {part} {more}"),
+            // By an index, almost all models would be read too, each on its own.
+            (By::Text, PUBLIC) => {
+                format!("SELECT count(*) FROM models NOT INDEXED WHERE {PUBLIC} {more} {matching}")
+            }
+            _ => format!("SELECT count(*) FROM {} WHERE {part} {more} {matching}", by.models()),
         };
         let counts = each(&|part| format!("coalesce(({}), 0)", count(part)), " + ");
-        // Both parameters are named, whether the parts name them or not.
-        let count = format!("SELECT {counts}, $1, $2");
-        let keys = each(&|part| places(place, &format!("{part} {more} {matching}")), " UNION ALL ");
+        // All parameters are named, whether the parts name them or not.
+        let count = format!("SELECT {counts}, $1, $2, $3");
+        let keys = each(&|part| places(place, by, &format!("{part} {more} {matching}")), " UNION ALL ");
         let page = format!(
-            "SELECT {SUMMARY} FROM ({keys} ORDER BY {order} LIMIT $4 OFFSET $5) AS page \
+            "SELECT {SUMMARY} FROM ({keys} ORDER BY {order} LIMIT $5 OFFSET $6) AS page \
              CROSS JOIN models ON models.sequence = page.number \
              JOIN accounts ON accounts.id = models.owner ORDER BY {order}"
         );

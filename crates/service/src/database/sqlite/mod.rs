@@ -43,6 +43,7 @@ const SCHEMA: &[&str] = &[
     include_str!("schema_7.sql"),
     include_str!("schema_8.sql"),
     include_str!("schema_9.sql"),
+    include_str!("schema_10.sql"),
 ];
 
 /// How long SQLite waits for a lock of another connection.

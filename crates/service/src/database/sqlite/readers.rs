@@ -22,6 +22,8 @@ pub(super) struct Readers {
     idle: Arc<Mutex<Vec<Connection>>>,
     /// One permit for each connection.
     permits: Arc<Semaphore>,
+    /// Permits of reads that may look at every row of a table: half of the connections are left to others.
+    pub(super) scans: Arc<Semaphore>,
     /// Ends the statement that a connection runs: one handle for each connection.
     interrupts: Arc<[InterruptHandle]>,
 }
@@ -35,7 +37,8 @@ impl Readers {
         let idle = connections.collect::<Result<Vec<_>, _>>()?;
         let interrupts = idle.iter().map(Connection::get_interrupt_handle).collect();
         let permits = Arc::new(Semaphore::new(count));
-        Ok(Self { idle: Arc::new(Mutex::new(idle)), permits, interrupts })
+        let scans = Arc::new(Semaphore::new(count / 2));
+        Ok(Self { idle: Arc::new(Mutex::new(idle)), permits, scans, interrupts })
     }
 
     /// Closes the connections when the queries that run have ended; at the deadline, those are interrupted. Later

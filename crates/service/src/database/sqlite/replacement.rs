@@ -38,8 +38,8 @@ fn exchange(db: &Connection) -> Result<Vec<String>> {
     for (name, _) in &triggers {
         tx.execute_batch(&format!("DROP TRIGGER main.\"{name}\""))?;
     }
-    let tables = "SELECT name FROM main.sqlite_schema \
-                  WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
+    let tables = "SELECT name FROM main.sqlite_schema WHERE type = 'table' \
+                  AND name NOT GLOB 'sqlite_*' AND name NOT GLOB 'model_texts*'";
     let tables: Vec<String> = tx.all(tables, [], column)?;
     for table in tables.iter().map(String::as_str).filter(|table| !OF_THE_PRESENT.contains(table)) {
         tx.execute_batch(&format!("DELETE FROM main.\"{table}\""))?;
@@ -47,6 +47,7 @@ fn exchange(db: &Connection) -> Result<Vec<String>> {
             tx.execute_batch(&format!("INSERT INTO main.\"{table}\" SELECT * FROM copy.\"{table}\""))?;
         }
     }
+    tx.execute_batch("INSERT INTO main.model_texts (model_texts) VALUES ('rebuild')")?;
     tx.execute_batch("UPDATE main.accounts SET stored_bytes = 0, byte_seconds = 0, gib_seconds = 0")?;
     tx.execute_batch("UPDATE main.tasks SET lease_until = 0 WHERE status = 'computing'")?;
     for (_, sql) in &triggers {

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::{Durability, Folder, SqliteDatabase};
 use crate::accounts::AccountId;
+use crate::catalog::{Existing, NewModel, Search, Sort};
 use crate::clock::Moment;
 use crate::database::Maintenance as _;
-use crate::database::conformance::{Engine as _, File, Fixture};
+use crate::database::conformance::{Engine as _, File, Fixture, MODEL, model};
 use crate::ledger::{Credit, Ledger as _, Money};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -79,6 +80,28 @@ async fn a_backup_that_a_shutdown_interrupts_leaves_nothing() {
     }
     database.close(Instant::now()).await;
     assert_eq!(backup.await.unwrap().is_ok(), file.exists(), "half a backup was left");
+}
+
+#[tokio::test]
+async fn a_search_after_going_back_to_a_backup_finds_what_was_in_it() {
+    let (folder, fixture) = (tempfile::tempdir().unwrap(), Fixture::new(Folder::new()).await);
+    let backup = folder.path().join("backup.db");
+    let publish = async |description: &str| {
+        let described = NewModel { description: description.to_owned(), ..model(MODEL, fixture.operator) };
+        fixture.database.publish(&[described], Existing::Refresh).await.unwrap();
+    };
+    let found = async |text: &str| {
+        let (caller, text) = (fixture.customer, Some(text.to_owned()));
+        let (sort, now) = (Sort::Likes, Moment(0));
+        let search = Search { caller, text, sort, filter: None, limit: 10, offset: 0, now };
+        fixture.database.models(&search).await.unwrap().1
+    };
+    publish("as it was before").await;
+    fixture.database.backup_to(&backup).await.unwrap();
+    publish("as it is now").await;
+    assert_eq!((found("before").await, found("now").await), (0, 1));
+    fixture.database.replace_from(&backup).await.unwrap();
+    assert_eq!((found("before").await, found("now").await), (1, 0));
 }
 
 #[tokio::test]

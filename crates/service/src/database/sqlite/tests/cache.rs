@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Folder;
 use super::group_commit::occupy;
 use crate::accounts::{Accounts as _, NewKey};
-use crate::catalog::{ModelChange, Visibility};
+use crate::catalog::{Catalog as _, ModelChange, Search, Sort, Visibility};
 use crate::clock::Moment;
 use crate::database::conformance::{Engine, Fixture, MODEL};
 use crate::database::{Database, Maintenance as _};
@@ -48,6 +48,25 @@ async fn a_revoked_key_ends_at_once_although_who_revoked_it_did_not_wait() {
     let (written, ()) = tokio::join!(database.check_writer(), async { drop(busy) });
     written.unwrap();
     assert!(database.key(&key.id).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn searches_leave_half_of_the_connections_to_other_reads() {
+    let fixture = Fixture::new(Folder::new()).await;
+    let database = fixture.engine.sqlite().await;
+    let scans = &database.readers.scans;
+    let all = u32::try_from(scans.available_permits()).unwrap();
+    let searches = scans.acquire_many(all).await.unwrap();
+    let (caller, sort, now) = (fixture.customer, Sort::Likes, Moment(0));
+    let list = Search { caller, text: None, sort, filter: None, limit: 10, offset: 0, now };
+    let search = Search { text: Some("echo".to_owned()), ..list.clone() };
+    let mut found = std::pin::pin!(database.models(&search));
+    for _ in 0..10 {
+        assert!(futures_util::poll!(&mut found).is_pending());
+        assert_eq!(database.models(&list).await.unwrap().1, 1);
+    }
+    drop(searches);
+    assert_eq!(found.await.unwrap().1, 1);
 }
 
 #[tokio::test(start_paused = true)]

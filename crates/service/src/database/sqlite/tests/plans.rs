@@ -3,7 +3,7 @@
 use rusqlite::{StatementStatus, ToSql, params};
 
 use super::super::admin::page_of_tasks;
-use super::super::catalog::List;
+use super::super::catalog::{By, List, by_number};
 use super::super::queue::lease::{EXPIRED, FIRST_OF_ACCOUNT, NEXT_TURN};
 use super::Folder;
 use crate::admin::TaskFilter;
@@ -30,11 +30,17 @@ async fn a_page_of_a_list_costs_the_same_however_many_models_there_are() {
         let mut steps = Vec::new();
         for sort in Sort::ALL {
             for filter in [None, Some(Filter::Official), Some(Filter::Public), Some(Filter::Author)] {
-                let mut page = db.prepare(&List::new(filter, sort, false).page)?;
-                let rows = page.query_map(params![customer, "", 0, 10, 50], |row| row.get::<_, String>(0))?;
+                let mut page = db.prepare(&List::new(filter, sort, By::Order).page)?;
+                let params = params![customer, "", "", 0, 10, 50];
+                let rows = page.query_map(params, |row| row.get::<_, String>(0))?;
                 assert_eq!(rows.count(), 10);
                 steps.push((sort, filter, page.get_status(StatementStatus::VmStep)));
             }
+        }
+        for filter in Filter::ALL {
+            let mut page = db.prepare(&by_number(Some(filter)))?;
+            page.query_map(params![customer, "[11, 10007, 13]"], |_| Ok(()))?.for_each(drop);
+            steps.push((Sort::Likes, Some(filter), page.get_status(StatementStatus::VmStep)));
         }
         Ok(steps)
     });
