@@ -306,7 +306,7 @@ impl Batch {
                 if self.stopped.load(Ordering::Relaxed) {
                     return Err(Failure::new(exit::FAILED, format!("{file}: not started")));
                 }
-                self.progress().state(&file, "uploading");
+                self.progress().state(&file, "preparing");
                 ended.status = Status::Failed;
                 let prepare = || self.plan.run(&file, session).prepare();
                 let prepared = self.within_limits(&file, prepare).await.map_err(|error| {
