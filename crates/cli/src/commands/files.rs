@@ -16,7 +16,7 @@ use crate::lists;
 use crate::output::Report;
 use crate::progress::{Progress, watch};
 use crate::settings::Session;
-use crate::table::{Cell, Fit, Table, printable};
+use crate::table::{Cell, Fit, Table};
 use crate::time;
 use crate::values::size;
 
@@ -164,7 +164,7 @@ async fn upload(arguments: UploadArguments, client: &Client, session: &Session) 
             Ok(uploaded) => uploaded,
             Err(error) => {
                 // The other files are uploaded nevertheless.
-                failures.push(of_upload(error).about(&printable(&label)));
+                failures.push(of_upload(error).about(&label));
                 continue;
             }
         };

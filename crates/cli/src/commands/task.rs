@@ -16,7 +16,7 @@ use crate::complete;
 use crate::failure::{Failure, Result};
 use crate::fields;
 use crate::lists::{self, Listed};
-use crate::output::{Format, Report};
+use crate::output::{Format, Report, closed};
 use crate::progress::{Progress, watch};
 use crate::settings::Session;
 use crate::table::{Cell, Fit, Table};
@@ -328,7 +328,10 @@ async fn watch_list(arguments: &ListArguments, client: &Client, session: &Sessio
         if session.output.is_closed() {
             return Ok(());
         }
-        tokio::time::sleep(WATCH_INTERVAL).await;
+        tokio::select! {
+            () = closed() => return Ok(()),
+            () = tokio::time::sleep(WATCH_INTERVAL) => {}
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::output::{Format, Report};
 use crate::settings::Session;
-use crate::table::{Cell, Fit, Table, printable};
+use crate::table::{Cell, Fit, Table};
 
 /// The fields of the record of a file.
 pub(super) const FIELDS: [&str; 8] =
@@ -123,7 +123,7 @@ pub(super) fn report(ended: &[Ended], total: usize, session: &Session) -> Result
     };
     for ended in ended {
         if let Some(failure) = &ended.failure {
-            session.output.note(printable(&failure.headline));
+            session.output.note(&failure.headline);
         }
         table.add([
             Cell::from(ended.file.as_str()),
@@ -143,7 +143,7 @@ pub(super) fn report(ended: &[Ended], total: usize, session: &Session) -> Result
     ];
     let others = others.iter().filter(|(count, _)| *count > 0);
     let others: String = others.map(|(count, what)| format!(", {count} {what}")).collect();
-    let below = Some(format!("{succeeded} of {total} succeeded{others}; cost {cost}"));
+    let below = vec![format!("{succeeded} of {total} succeeded{others}; cost {cost}")];
     let records: Vec<String> = ended.iter().map(|ended| ended.record().to_string()).collect();
     let quiet = ended.iter().flat_map(Ended::shown).collect();
     session.output.report_done(&Report { below, fields: &FIELDS, ..Report::of_list(table, records, quiet) })
