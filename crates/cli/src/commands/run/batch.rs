@@ -176,15 +176,9 @@ impl Batch {
         if is_interrupted {
             let headline = format!("interrupted; {tasks}");
             let hint = "the same command continues, and pays nothing twice".to_owned();
-            return Err(summary::failure_of(
-                &ended,
-                exit::DETACHED,
-                headline,
-                hint,
-                session.output.options.format,
-            ));
+            return Err(summary::failure_of(&ended, exit::DETACHED, headline, hint));
         }
-        summary::result(&ended, session.output.options.format)?;
+        summary::result(&ended)?;
         // What the files cost matters more than the sheet.
         reported.and(sheet)
     }
