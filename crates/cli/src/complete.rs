@@ -20,6 +20,7 @@ use crate::output::{Output, OutputOptions};
 use crate::profiles::{self, Profiles};
 use crate::schema::ordered;
 use crate::settings::Session;
+use crate::table::{printable, steers};
 
 /// How long a completion may take.
 const TIMEOUT: Duration = Duration::from_millis(800);
@@ -114,8 +115,11 @@ fn files(current: &OsStr) -> Vec<CompletionCandidate> {
 
 fn candidates(words: Vec<Word>, current: &OsStr) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy();
-    let words = words.into_iter().filter(|(word, _)| word.starts_with(&*current));
-    words.map(|(word, help)| CompletionCandidate::new(word).help(help.map(Into::into))).collect()
+    // A shell takes a line for a word of its own.
+    let is_plain = |word: &str| !word.contains(steers);
+    let words = words.into_iter().filter(|(word, _)| word.starts_with(&*current) && is_plain(word));
+    let help = |help: Option<String>| help.map(|help| printable(&help).into());
+    words.map(|(word, about)| CompletionCandidate::new(word).help(help(about))).collect()
 }
 
 /// The words that the service has for this place. Settings come from the words so far.

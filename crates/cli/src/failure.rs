@@ -10,6 +10,7 @@ use inferstore::{CallContext, Error, FileErrorKind, TaskDisposition, ViolationKi
 use serde_json::json;
 
 use crate::exit;
+use crate::table::printable;
 
 /// A result of a command.
 pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;
@@ -18,7 +19,7 @@ pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Failure {
     pub(crate) code: u8,
-    /// What failed, in one line, or one line for each input.
+    /// What failed, in one line, or one line for each input, without control characters.
     pub(crate) headline: String,
     /// What to try.
     pub(crate) hint: Option<String>,
@@ -32,7 +33,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(code: u8, headline: impl Into<String>) -> Self {
-        Self { code, headline: headline.into(), ..Self::default() }
+        Self { code, headline: printable(&headline.into()), ..Self::default() }
     }
 
     /// Of the command line or a setting.
@@ -62,6 +63,7 @@ impl Failure {
     /// The failure with the file that it is about.
     pub(crate) fn about(self, file: &str) -> Self {
         let headline = &self.headline;
+        let file = printable(file);
         let is_whole = |before: &str| before.is_empty() || before.ends_with(": ") || before.ends_with('/');
         if headline.match_indices(&format!("{file}: ")).any(|(at, _)| is_whole(&headline[..at])) {
             return self;
@@ -83,20 +85,20 @@ impl From<Error> for Failure {
     }
 }
 
-/// The failure and its causes in one line, or a line for each input that does not fit.
+/// What failed in one line, or a line for each input that does not fit.
 fn headline(error: &Error) -> String {
     if let Error::Inputs(invalid) = error {
         let mut lines: Vec<_> =
-            invalid.violations.iter().map(|violation| violation.message.as_str()).collect();
-        let parameters = format!("the model takes: {}", invalid.parameters.join(", "));
+            invalid.violations.iter().map(|violation| printable(&violation.message)).collect();
         if invalid.has(ViolationKind::Undeclared) {
-            lines.push(&parameters);
+            lines.push(printable(&format!("the model takes: {}", invalid.parameters.join(", "))));
         }
         return lines.join("\n");
     }
-    if let Some(message) = refusal(error) {
-        return message;
-    }
+    printable(&refusal(error).unwrap_or_else(|| with_causes(error)))
+}
+
+fn with_causes(error: &Error) -> String {
     let mut headline = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

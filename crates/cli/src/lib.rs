@@ -115,18 +115,16 @@ fn nearest_command(error: &clap::Error) -> Option<String> {
 
 /// Prints the help, the version, or what is wrong with the arguments.
 fn usage_error(error: &clap::Error, output: &Output) -> u8 {
-    let text = if output.has_color(error.use_stderr()) {
-        error.render().ansi().to_string()
-    } else {
-        error.render().to_string()
-    };
-    if error.use_stderr() {
-        output.note(text.trim_end());
-        if let Some(nearest) = nearest_command(error) {
-            output.note(format!("\nhint: did you mean `inferstore {nearest}`?"));
-        }
-        exit::USAGE
-    } else {
-        output.end(output.bytes(text.as_bytes()))
+    if !error.use_stderr() {
+        return output.end(output.help(&error.render()));
     }
+    // Without color: what was typed is masked, and so would colors be.
+    for line in error.render().to_string().trim_end().lines() {
+        output.note(line);
+    }
+    if let Some(nearest) = nearest_command(error) {
+        output.note("");
+        output.note(format!("hint: did you mean `inferstore {nearest}`?"));
+    }
+    exit::USAGE
 }

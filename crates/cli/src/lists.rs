@@ -186,7 +186,7 @@ impl<T: DeserializeOwned> Listed<T> {
             None => format!("{shown} shown"),
         };
         let table = if shown == 0 { Table::default() } else { table };
-        let below = Some(below);
-        Report { table, below, json, records: Some(texts), quiet, ..Report::default() }.of_type::<T>()
+        Report { table, below: vec![below], json, records: Some(texts), quiet, ..Report::default() }
+            .of_type::<T>()
     }
 }

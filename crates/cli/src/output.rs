@@ -2,14 +2,21 @@
 //! to standard error.
 
 use std::io::{self, ErrorKind, Write};
+#[cfg(unix)]
+use std::os::fd::AsFd;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
+use clap::builder::StyledStr;
 use clap::{ColorChoice, ValueEnum};
 use inferstore::types::TaskDetail;
 use serde::de::DeserializeOwned;
+#[cfg(unix)]
+use tokio::io::Interest;
+#[cfg(unix)]
+use tokio::net::unix::pipe::Sender;
 
 use crate::environment::Environment;
 use crate::exit;
@@ -37,8 +44,8 @@ pub(crate) enum Format {
 pub(crate) struct Report {
     /// For people.
     pub(crate) table: Table,
-    /// What stands below the table, for people.
-    pub(crate) below: Option<String>,
+    /// The lines below the table, for people.
+    pub(crate) below: Vec<String>,
     /// The payload as the service wrote it.
     pub(crate) json: String,
     /// The records, if it is a list.
@@ -146,9 +153,9 @@ impl Output {
         self.bytes(format!("{}\n", line.as_ref()).as_bytes())
     }
 
-    /// Lines beside the data, without control characters: they may hold foreign text.
-    pub(crate) fn note(&self, lines: impl AsRef<str>) {
-        self.to_stderr(&(printable_lines(lines.as_ref()) + "\n"));
+    /// A line beside the data, without control characters: it may hold foreign text.
+    pub(crate) fn note(&self, line: impl AsRef<str>) {
+        self.to_stderr(&(printable(line.as_ref()) + "\n"));
     }
 
     /// A table beside the data.
@@ -177,11 +184,10 @@ impl Output {
     pub(crate) fn report(&self, report: &Report) -> Result {
         match self.options.format {
             Format::Table => {
-                let below = report.below.as_deref().map(printable_lines);
-                for part in [Some(self.drawn(&report.table)), below].into_iter().flatten() {
-                    if !part.is_empty() {
-                        self.data(part)?;
-                    }
+                let table = self.drawn(&report.table);
+                let below = report.below.iter().map(|line| printable(line));
+                for part in Some(table).filter(|table| !table.is_empty()).into_iter().chain(below) {
+                    self.data(part)?;
                 }
             }
             Format::Json => {
@@ -197,7 +203,7 @@ impl Output {
                 self.lines_or(lines, &(self.indented(&report.json) + "\n"))?;
             }
             Format::Jsonl => {
-                let line = |record: &String| json::on_one_line(record) + "\n";
+                let line = |record: &String| self.line(json::on_one_line(record));
                 let lines = self.selected(report).and_then(|records| match self.options.jq {
                     Some(_) => records.iter().map(|record| self.filtered(record)).collect(),
                     None => Ok(records.iter().map(line).collect()),
@@ -235,8 +241,12 @@ impl Output {
     /// The lines of the JSON, or of what the jq expression makes of it.
     fn filtered(&self, json: &str) -> Result<String> {
         let Some(expression) = &self.options.jq else { return Ok(self.indented(json) + "\n") };
-        let line = |value: String| if self.is_terminal() { printable(&value) } else { value } + "\n";
-        Ok(json::filtered(json, expression)?.into_iter().map(line).collect())
+        Ok(json::filtered(json, expression)?.into_iter().map(|value| self.line(value)).collect())
+    }
+
+    /// A line of data that are not changed unless a terminal shows them.
+    fn line(&self, text: String) -> String {
+        if self.is_terminal() { printable(&text) + "\n" } else { text + "\n" }
     }
 
     fn indented(&self, json: &str) -> String {
@@ -266,9 +276,10 @@ impl Output {
         }
     }
 
-    /// Whether standard output, or standard error, has color.
-    pub(crate) fn has_color(&self, is_stderr: bool) -> bool {
-        if is_stderr { self.stderr_has_color } else { self.stdout_look.has_color }
+    /// A help of the command.
+    pub(crate) fn help(&self, help: &StyledStr) -> Result {
+        let text = if self.stdout_look.has_color { help.ansi().to_string() } else { help.to_string() };
+        self.bytes(text.as_bytes())
     }
 
     /// Whether standard output is a terminal.
@@ -289,8 +300,8 @@ impl Output {
     /// What failed, what to try, and on demand what is known besides.
     pub(crate) fn failure(&self, failure: &Failure) {
         let label = |text: &str, style: &str| painted(text, style, self.stderr_has_color);
-        let headline: Vec<String> = failure.headline.lines().map(printable).collect();
-        self.to_stderr(&format!("{} {}\n", label("error:", "1;31"), headline.join("\n  ")));
+        let headline = failure.headline.replace('\n', "\n  ");
+        self.to_stderr(&format!("{} {headline}\n", label("error:", "1;31")));
         if let Some(hint) = &failure.hint {
             self.to_stderr(&format!("{} {}\n", label("hint:", "1;36"), printable(hint)));
         }
@@ -329,9 +340,19 @@ fn records(report: &Report) -> Vec<String> {
     report.records.clone().unwrap_or_else(|| whole.into_iter().collect())
 }
 
-/// Foreign text without control characters, on the lines that it has.
-fn printable_lines(text: &str) -> String {
-    text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
+/// Ends when the reader of the standard output of this process has gone. Without it, only a write shows that.
+pub(crate) async fn closed() {
+    #[cfg(unix)]
+    {
+        let stdout = io::stdout().as_fd().try_clone_to_owned().and_then(Sender::from_owned_fd_unchecked);
+        if let Ok(stdout) = stdout
+            && stdout.ready(Interest::ERROR).await.is_ok()
+        {
+            return;
+        }
+    }
+    // A file has no reader, and other systems do not tell.
+    std::future::pending::<()>().await;
 }
 
 /// What a download goes into.

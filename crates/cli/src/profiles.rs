@@ -146,6 +146,17 @@ impl Profiles {
         names.find(|name| !self.profiles.contains_key(*name)).unwrap_or(base_url).to_owned()
     }
 
+    /// What to type when no profile is in use.
+    pub(crate) fn next_step(&self) -> String {
+        match self.profiles.keys().map(String::as_str).collect::<Vec<_>>() {
+            known if known.is_empty() => {
+                "`inferstore serve` runs a service here and stores it; `inferstore login URL` stores another one"
+                    .to_owned()
+            }
+            known => format!("`inferstore profile use NAME` chooses one; there are: {}", known.join(", ")),
+        }
+    }
+
     pub(crate) fn unknown(&self, name: &str) -> Failure {
         let known: Vec<&str> = self.profiles.keys().map(String::as_str).collect();
         let hint = if known.is_empty() {

@@ -78,7 +78,7 @@ impl Progress {
     /// What happens in a run.
     pub(crate) fn run(&mut self, event: &RunEvent) {
         match event {
-            RunEvent::Warning(warning) => self.note(&printable(&format!("warning: {warning}"))),
+            RunEvent::Warning(warning) => self.note(&format!("warning: {warning}")),
             RunEvent::Upload { field, event, .. } => self.upload(field, event),
             RunEvent::Created(task) => self.state("task", &format!("{task} created")),
             RunEvent::Status(status) => self.state("task", status.as_str()),
@@ -95,9 +95,7 @@ impl Progress {
             UploadEvent::Progress { sent, size: total, .. } => {
                 self.advance(name, *sent, Some(*total), "uploaded");
             }
-            UploadEvent::Retrying { problem, .. } => {
-                self.note(&printable(&format!("{name} is sent again: {problem}")));
-            }
+            UploadEvent::Retrying { problem, .. } => self.note(&format!("{name} is sent again: {problem}")),
             _ => {}
         }
     }
@@ -147,7 +145,7 @@ impl Progress {
 
     fn begin(&mut self, name: &str, total: u64, verb: &str) {
         let Some(bars) = &self.bars else {
-            self.output.note(printable(&format!("{verb} {name} ({})", size(total))));
+            self.output.note(format!("{verb} {name} ({})", size(total)));
             return;
         };
         let bar = bars.add(ProgressBar::new(total).with_style(style(BAR)));
@@ -162,7 +160,7 @@ impl Progress {
             }
             bar.set_position(done);
         } else if self.bars.is_none() && total == Some(done) {
-            self.output.note(printable(&format!("{verb} {name}")));
+            self.output.note(format!("{verb} {name}"));
         }
     }
 }

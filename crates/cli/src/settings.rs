@@ -169,9 +169,9 @@ impl Session {
             Some(Setting { value: profile.base_url.clone(), source: format!("the profile {name}") })
         };
         let Some(base_url) = given_url.or_else(of_profile) else {
-            return Err(Failure::usage("no service is chosen").with_hint(
-                "`inferstore serve` runs one here and stores it; `inferstore login URL` stores another one",
-            ));
+            let path = profiles::path(&self.environment);
+            let profiles = path.and_then(|path| Profiles::read(&path)).unwrap_or_default();
+            return Err(Failure::usage("no service is chosen").with_hint(profiles.next_step()));
         };
         // The key of a profile goes to the service of the profile and nowhere else.
         let stored = profile.filter(|(_, profile)| profile.base_url == base_url.value.trim_end_matches('/'));

@@ -11,16 +11,18 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_PO
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use inferstore::FileQuery;
-use inferstore::reqwest::Url;
-use inferstore::types::StorageFile;
+use inferstore::reqwest::{Method, Url};
+use inferstore::types::{PresignRequest, StorageFile, UploadFolder};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+use serde_json::value::to_raw_value;
 use tempfile::TempPath;
 use tower::ServiceExt;
 use tower_http::services::ServeFile;
 
 use crate::failure::{Failure, Result, named, within};
 use crate::pages::Words;
-use crate::state::{App, lock, random_id};
+use crate::state::{App, random_id};
 
 /// The largest file that the storage takes, and the largest output that is shown.
 pub(crate) const MAX_FILE: u64 = 100 * 1024 * 1024;
@@ -78,20 +80,35 @@ impl App {
     pub(crate) fn is_own(&self, url: &str) -> bool {
         let Ok(url) = Url::parse(url) else { return false };
         let service = Url::parse(self.client.base_url());
-        service.is_ok_and(|service| service.host() == url.host())
-            || lock(&self.origins).contains(&origin(&url))
+        service.is_ok_and(|service| service.host() == url.host()) || self.storage.get() == Some(&origin(&url))
     }
 
-    /// Learns the origin of the storage, which may be another than that of the API, from a file of the account.
+    /// Learns the origin of the storage, which may be another than that of the API: from a file of the account, else from
+    /// an upload target that nothing is sent to. What a model returns says nothing of it.
     pub(crate) async fn learn_origin(&self) {
-        if !lock(&self.origins).is_empty() {
+        if self.storage.get().is_some() {
             return;
         }
         let mut one = FileQuery::default();
         one.page_size = Some(1);
-        let Ok(page) = within(self.client.folder("samples").page(one, 1)).await else { return };
-        let urls = page.records.iter().filter_map(|file| file.download_url.as_deref());
-        lock(&self.origins).extend(urls.filter_map(|url| Url::parse(url).ok().map(|url| origin(&url))));
+        let page = within(self.client.folder("samples").page(one, 1)).await;
+        let url = match page.ok().and_then(|page| page.records.into_iter().find_map(|file| file.download_url))
+        {
+            Some(url) => Some(url),
+            None => self.url_of_target().await,
+        };
+        if let Some(url) = url.and_then(|url| Url::parse(&url).ok()) {
+            self.storage.get_or_init(|| origin(&url));
+        }
+    }
+
+    /// The URL that a file would have, if it were sent to the target.
+    async fn url_of_target(&self) -> Option<String> {
+        let file = PresignRequest::new(UploadFolder::Samples, "text/plain", "inferstore-console.txt", 1);
+        let path = "/api-key/storage/upload/create-presigned-url";
+        let request = self.client.request(Method::POST, path, Some(to_raw_value(&file).ok()?));
+        let target: Value = serde_json::from_str(&within(request).await.ok()?).ok()?;
+        target["data"]["download_url"].as_str().map(str::to_owned)
     }
 
     /// Keeps a file, so that pages can show it.

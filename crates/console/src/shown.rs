@@ -1,5 +1,6 @@
 //! Values of tasks for people: pictures, videos, sounds, colors, text and JSON, each as what it is.
 
+use inferstore::reqwest::Url;
 use inferstore::types::{Descriptor, DescriptorType};
 use maud::{Markup, html};
 use serde_json::Value;
@@ -44,15 +45,16 @@ pub(crate) fn file(app: &App, url: &str, descriptor: Option<&Descriptor>, name: 
         @if app.is_own(url) {
             (media(&mime_of(url, descriptor), &address, name))
         } @else {
-            p { a href=(address) { "Show the file from " (host_of(url)) } }
+            p { a href=(address) { "Show the file from " (host_of(url).unwrap_or_default()) } }
         }
     }
 }
 
-/// The host of a URL with http or https.
-fn host_of(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    rest.split(['/', '?', '#']).next().unwrap_or_default()
+/// The host and the port to which a request for the URL goes.
+fn host_of(url: &str) -> Option<String> {
+    let url = Url::parse(url).ok()?;
+    let host = url.host_str()?;
+    Some(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
 }
 
 /// The URL of a file, if the value is one, which a declared text never is.
@@ -124,6 +126,24 @@ pub(crate) fn compare(before: &str, after: &str) -> Markup {
             figure { figcaption { "Input" } img src=(before) alt="Input"; }
             figure { figcaption { "Output" } img src=(after) alt="Output"; }
             input type="range" min="0" max="100" value="50" aria-label="How much of the input is shown" hidden;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::host_of;
+
+    #[test]
+    fn a_file_is_said_to_be_where_its_request_goes() {
+        for (url, host) in [
+            ("https://files.example/a.png", Some("files.example")),
+            ("https://files.example@tracker.example:8443/a.png", Some("tracker.example:8443")),
+            ("https://tracker.example\\@files.example/a.png", Some("tracker.example")),
+            ("http://[::1]?a", Some("[::1]")),
+            ("https://", None),
+        ] {
+            assert_eq!(host_of(url).as_deref(), host, "{url}");
         }
     }
 }

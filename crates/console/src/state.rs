@@ -1,10 +1,10 @@
 //! State of a console: the client, the guard, files on their way, and runs.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::hash::RandomState;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use inferstore::{Client, PollInterval};
 use tempfile::TempDir;
@@ -31,8 +31,8 @@ pub(crate) struct App {
     pub(crate) kept: Bounded<Kept>,
     /// URLs of files of the service that pages link to.
     pub(crate) links: Bounded<String>,
-    /// Origins of files of the service, beside that of the API.
-    pub(crate) origins: Mutex<BTreeSet<String>>,
+    /// The origin of the storage, once it is known.
+    pub(crate) storage: OnceLock<String>,
     pub(crate) hasher: RandomState,
     /// Canceled when the console ends: streams of events end, too.
     pub(crate) ended: CancellationToken,
@@ -49,7 +49,7 @@ impl App {
             runs: Arc::default(),
             kept: Bounded::new(MAX_KEPT),
             links: Bounded::new(MAX_LINKS),
-            origins: Mutex::default(),
+            storage: OnceLock::new(),
             hasher: RandomState::new(),
             ended: CancellationToken::new(),
             folder,

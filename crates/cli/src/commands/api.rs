@@ -183,7 +183,12 @@ pub(crate) fn text_of(path: &str, session: &mut Session) -> Result<String> {
         }
         path => std::fs::read_to_string(session.environment.folder.join(path)),
     };
-    read.map_err(|error| not_read(format!("{path} cannot be read: {error}")))
+    read.map_err(|error| not_read(format!("{} cannot be read: {error}", place_of(path))))
+}
+
+/// A path as failures name it.
+pub(crate) fn place_of(path: &str) -> &str {
+    if path == "-" { "standard input" } else { path }
 }
 
 /// The failure of something that was to be sent.

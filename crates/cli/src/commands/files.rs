@@ -10,13 +10,14 @@ use inferstore::{Client, Error, File, FileErrorKind, FileQuery, UploadedFile};
 use serde_json::json;
 
 use super::outputs::{exists, is_special, make_folder, save_to};
+use super::signals::interruptible;
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::lists;
 use crate::output::Report;
 use crate::progress::{Progress, watch};
 use crate::settings::Session;
-use crate::table::{Cell, Fit, Table, printable};
+use crate::table::{Cell, Fit, Table};
 use crate::time;
 use crate::values::size;
 
@@ -164,7 +165,7 @@ async fn upload(arguments: UploadArguments, client: &Client, session: &Session) 
             Ok(uploaded) => uploaded,
             Err(error) => {
                 // The other files are uploaded nevertheless.
-                failures.push(of_upload(error).about(&printable(&label)));
+                failures.push(of_upload(error).about(&label));
                 continue;
             }
         };
@@ -392,7 +393,9 @@ async fn download(arguments: DownloadArguments, client: &Client, session: &Sessi
     if !is_special(&folder.join(&path)) {
         make_folder(folder.join(&path).parent().unwrap_or(Path::new("")))?;
     }
-    let downloaded = save_to(download, &folder.join(&path), |event| progress.download(&name, event)).await?;
+    let path_here = folder.join(&path);
+    let downloaded =
+        interruptible(save_to(download, &path_here, |event| progress.download(&name, event))).await?;
     progress.end();
     let shown = path.display().to_string();
     let record = json!({"path": shown, "mime": downloaded.mime, "size": downloaded.size});

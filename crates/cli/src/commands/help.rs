@@ -38,9 +38,7 @@ pub(crate) fn execute(arguments: &Arguments, session: &Session) -> Result {
                 .with_hint(format!("{suggestion}`inferstore help` lists the commands"))
         })?;
     }
-    let help = command.render_long_help();
-    let help = if session.output.has_color(false) { help.ansi().to_string() } else { help.to_string() };
-    session.output.bytes(help.as_bytes())
+    session.output.help(&command.render_long_help())
 }
 
 const ENVIRONMENT: &str = "\

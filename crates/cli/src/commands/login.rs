@@ -16,6 +16,9 @@ const DEFAULT_URL: &str = "http://127.0.0.1:8787/api/v1";
 /// The root of the API below an address without a path.
 const ROOT: &str = "/api/v1";
 
+const KEY_HINT: &str = "log in again with the whole key, as it was shown when it was created; nothing was stored. \
+    `inferstore admin key add ACCOUNT` creates one on a service of your own";
+
 /// Arguments of `login`; `Command::Login` describes it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -69,13 +72,14 @@ pub(crate) async fn execute(arguments: LoginArguments, mut session: Session) -> 
         None => session.read_secret(&format!("API key for {} (it is not shown): ", shown(&base_url)))?,
     };
     if key.is_empty() {
-        return Err(Failure::new(exit::KEY, "no key was given").with_hint(
-            "paste the key and press Enter; `inferstore admin key add ACCOUNT` creates one on a service of your own",
-        ));
+        return Err(Failure::new(exit::KEY, "no key was given").with_hint(KEY_HINT));
     }
     let client = session.client_of(&base_url, &key)?;
     if !arguments.no_check {
-        client.account().balance().await?;
+        client.account().balance().await.map_err(|error| match error {
+            Error::Unauthorized(_) => Failure::from(error).with_hint(KEY_HINT),
+            error => error.into(),
+        })?;
     }
     let base_url = client.base_url().to_owned();
     // Other commands may have changed the profiles while the key was typed.
@@ -185,7 +189,7 @@ pub(crate) fn remove(name: Option<String>, session: &Session) -> Result {
     let mut profiles = Profiles::read(&path)?;
     let named = name.or_else(|| session.profile_name());
     let Some(name) = named.or_else(|| profiles.current.clone()) else {
-        return Err(Failure::usage("no profile is in use").with_hint("`inferstore profile list` shows them"));
+        return Err(Failure::usage("no profile is in use").with_hint(profiles.next_step()));
     };
     let Some(profile) = profiles.profiles.remove(&name) else { return Err(profiles.unknown(&name)) };
     profiles.current = profiles.current.filter(|current| *current != name);
@@ -193,6 +197,9 @@ pub(crate) fn remove(name: Option<String>, session: &Session) -> Result {
     session.output.note(format!("the profile {name} is removed"));
     forget_key(&profile, &name)?;
     session.output.note("its key is removed");
+    if profiles.current.is_none() {
+        session.output.note(format!("no profile is in use: {}", profiles.next_step()));
+    }
     session.output.report(&Report { quiet: vec![name], ..Report::default() })
 }
 

@@ -47,7 +47,8 @@ pub(crate) fn execute(arguments: Arguments, session: &Session) -> Result {
     let Arguments { model, folder } = arguments;
     let is_plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
     if model.is_empty() || !model.chars().all(is_plain) {
-        return Err(Failure::new(exit::USAGE, "a model is named by small letters, digits and hyphens"));
+        return Err(Failure::usage("a model is named by small letters, digits and hyphens")
+            .with_hint("for example: inferstore model init soft-focus"));
     }
     let folder = folder.unwrap_or(PathBuf::from(&model));
     let failed = |error: io::Error| Failure::new(exit::FAILED, format!("{}: {error}", folder.display()));

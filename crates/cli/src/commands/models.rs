@@ -224,7 +224,7 @@ async fn declared(id: &str, client: &Client, session: &Session) -> Result<Report
     let version = client.model(id).versioning().await?;
     let report = Report {
         table: schema::table(&version),
-        below: Some(format!("\n{}", schema::example(id, &version))),
+        below: vec![String::new(), schema::example(id, &version)],
         json: session.payload(),
         quiet: version.commit_hash.into_iter().collect(),
         ..Report::default()

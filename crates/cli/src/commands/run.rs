@@ -271,7 +271,9 @@ impl Run {
     async fn show_wants(&self, session: &Session) -> Result {
         let version = self.client.model(&self.model).versioning().await?;
         session.output.note_table(&schema::table(&version));
-        session.output.note(format!("\n{}\n", schema::example(&self.model, &version)));
+        for line in ["", &schema::example(&self.model, &version), ""] {
+            session.output.note(line);
+        }
         Ok(())
     }
 

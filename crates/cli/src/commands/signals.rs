@@ -8,9 +8,8 @@ use futures_util::future::select_all;
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-#[cfg(unix)]
-use crate::failure::Failure;
-use crate::failure::Result;
+use crate::exit;
+use crate::failure::{Failure, Result};
 
 /// The signals that end a command which runs until it is told to end.
 ///
@@ -40,6 +39,19 @@ impl Signals {
     #[cfg(not(unix))]
     pub(crate) async fn next(&mut self) {
         let _ = tokio::signal::ctrl_c().await;
+    }
+}
+
+/// The result of a download, which removes the part of a file that it has when a signal ends it.
+pub(crate) async fn interruptible<T>(download: impl Future<Output = Result<T>>) -> Result<T> {
+    let mut signals = Signals::new()?;
+    tokio::select! {
+        biased;
+        () = signals.next() => {
+            let headline = "interrupted; what was downloaded in part is removed";
+            Err(Failure::new(exit::FAILED, headline).with_hint("the same command starts it again"))
+        }
+        done = download => done,
     }
 }
 

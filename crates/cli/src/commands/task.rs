@@ -12,11 +12,12 @@ use inferstore::{Client, Decimal, Error, PollInterval};
 use super::models;
 use super::outputs::{Names, OutputArguments, make_folder};
 use super::run::{self, RunOptions};
+use super::signals::interruptible;
 use crate::complete;
 use crate::failure::{Failure, Result};
 use crate::fields;
 use crate::lists::{self, Listed};
-use crate::output::{Format, Report};
+use crate::output::{Format, Report, closed};
 use crate::progress::{Progress, watch};
 use crate::settings::Session;
 use crate::table::{Cell, Fit, Table};
@@ -184,7 +185,7 @@ async fn show(arguments: ShowArguments, client: &Client, session: &Session) -> R
     if arguments.outputs.is_used() && task.status == Some(TaskStatus::Success) {
         let outcome = client.task(task.task_id.as_str()).wait().await?;
         let names = names_of(&task, client).await?;
-        let saved = delivery.deliver(&outcome, &names, session).await?;
+        let saved = interruptible(delivery.deliver(&outcome, &names, session)).await?;
         run::with_paths(&mut report, &saved, session.output.options.format);
         is_written = delivery.is_stdout();
     } else if arguments.outputs.is_used() {
@@ -226,7 +227,7 @@ async fn wait(arguments: WaitArguments, client: &Client, session: &Session) -> R
     } else {
         Names::default()
     };
-    let saved = delivery.deliver(&outcome, &names, session).await;
+    let saved = interruptible(delivery.deliver(&outcome, &names, session)).await;
     if !delivery.is_stdout() {
         run::with_paths(&mut report, saved.as_deref().unwrap_or_default(), session.output.options.format);
         session.output.report(&report)?;
@@ -328,7 +329,10 @@ async fn watch_list(arguments: &ListArguments, client: &Client, session: &Sessio
         if session.output.is_closed() {
             return Ok(());
         }
-        tokio::time::sleep(WATCH_INTERVAL).await;
+        tokio::select! {
+            () = closed() => return Ok(()),
+            () = tokio::time::sleep(WATCH_INTERVAL) => {}
+        }
     }
 }
 

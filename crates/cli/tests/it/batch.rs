@@ -25,6 +25,16 @@ fn a_batch_stops_when_tasks_fail_because_the_balance_is_used_up() {
 }
 
 #[test]
+fn a_batch_that_costs_too_much_says_nothing_of_uploads() {
+    let local = Local::start();
+    pictures(local.cli.folder.path(), 2);
+    let ended = local.cli.call("run haze-removal p000.png p001.png -o out --max-cost 0.001");
+    assert_eq!(ended.code, exit::INPUT, "{ended}");
+    assert!(!ended.to_string().contains("upload"), "{ended}");
+    assert_eq!(local.cli.call("files stats -q").stdout, "0\n");
+}
+
+#[test]
 fn a_batch_waits_while_the_service_limits_its_requests() {
     let local = Local::with(|config| config.request_rate = NonZeroU32::new(4));
     let names = pictures(local.cli.folder.path(), 8);

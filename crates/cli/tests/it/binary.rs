@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use inferstore_cli::exit;
 
-use crate::support::{Cli, send};
+use crate::support::{Cli, Local, names_in, send};
 
 fn inferstore() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_inferstore"));
@@ -376,6 +376,30 @@ fn a_reader_that_has_read_enough_is_no_failure() {
     drop(list.stdout.take());
     assert!(list.wait().expect("it ends").success());
     served.end("TERM");
+}
+
+#[test]
+fn a_download_that_is_interrupted_leaves_nothing() {
+    let server = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/a.bin", server.local_addr().expect("it has an address"));
+    let (local, cli) = (Local::start(), Cli::new());
+    for signal in ["INT", "TERM"] {
+        let words = format!("files download {url} {signal}.bin");
+        let download = local.command(&words).current_dir(cli.folder.path()).spawn().expect("it starts");
+        let (mut connection, _) = server.accept().expect("it connects");
+        // The rest never comes.
+        connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\npart").expect("it is sent");
+        let has_part = || names_in(cli.folder.path()).iter().any(|name| name.ends_with(".part"));
+        let begun = Instant::now();
+        while !has_part() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "nothing is written");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        send(signal, download.id());
+        let ended = download.wait_with_output().expect("it ends");
+        assert_eq!(ended.status.code(), Some(exit::FAILED.into()), "{ended:?}");
+        assert_eq!(names_in(cli.folder.path()), ["hazy.png"], "{ended:?}");
+    }
 }
 
 /// Starts a service that says what to type next.

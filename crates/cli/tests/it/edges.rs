@@ -105,6 +105,47 @@ fn a_file_comes_from_standard_input() {
 }
 
 #[test]
+fn a_line_break_in_a_name_begins_no_line() {
+    let local = Local::start();
+    let cli = &local.cli;
+    let (there, missing) = ("a\nforged.png", "b\nforged.png");
+    std::fs::copy(cli.path("hazy.png"), cli.path(there)).expect("it can be copied");
+    std::fs::create_dir(cli.path("c\nforged")).expect("it can be made");
+    let named = format!("input_image={there}");
+    let at = format!("input_image=@{missing}");
+    for words in [
+        &["files", "upload", "samples", there, missing][..],
+        &["files", "upload", "samples", "c\nforged"],
+        &["files", "delete", missing],
+        &["files", "download", "http://127.0.0.1:1/a\nforged", "out.png"],
+        &["run", "haze-removal", there, "hazy.png", "-o", "out"],
+        &["run", "haze-removal", there, missing, "-o", "out"],
+        &["run", "haze-removal", missing, "-o", "d\nforged.png"],
+        &["run", "haze-removal", there, missing, "-o", "out", "--before-after", "d\nforged.txt"],
+        &["run", "haze-removal", "c\nforged"],
+        &["run", "haze-removal", &named],
+        &["run", "haze-removal", &at],
+        &["run", "haze-removal", "nothing=1", "--input-json", missing],
+        &["run", missing, "hazy.png"],
+        &["task", "show", missing],
+        &["profile", "use", missing],
+    ] {
+        let ended = cli.call_with(words);
+        let text = format!("{}{}", ended.stdout, ended.stderr);
+        assert!(!text.lines().any(|line| line.trim_start().starts_with("forged")), "{words:?}: {text}");
+    }
+}
+
+#[test]
+fn inputs_that_cannot_be_read_from_standard_input_are_named() {
+    let mut local = Local::start();
+    local.cli.stdin("no JSON");
+    let ended = local.cli.call("run haze-removal --input-json -");
+    assert_eq!(ended.code, exit::INPUT, "{ended}");
+    assert!(ended.stderr.contains("error: standard input is no JSON object"), "{ended}");
+}
+
+#[test]
 fn every_upload_is_printed_every_failure_is_named_and_the_rest_goes_on() {
     let local = Local::start();
     let cli = &local.cli;

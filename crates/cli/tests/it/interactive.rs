@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::console::catalog;
 use crate::support::{Cli, Local};
@@ -90,6 +91,28 @@ fn a_list_that_is_watched_shows_every_new_task() {
     let shown = terminal.until("canceled");
     assert!(shown.matches(CLEAR).count() >= 3, "{shown}");
     assert_eq!(terminal.interrupt().code(), Some(130));
+}
+
+#[test]
+fn a_list_that_is_watched_ends_with_its_reader() {
+    let local = Local::start();
+    let mut watch = local.command("task list --watch").spawn().expect("it starts");
+    let mut stdout = watch.stdout.take().expect("it is piped");
+    stdout.read_exact(&mut [0; b"0 of 0\n".len()]).expect("a list");
+    drop(stdout);
+    let begun = Instant::now();
+    while watch.try_wait().expect("it was started").is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it goes on without its reader");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(watch.wait().expect("it has ended").success());
+}
+
+#[test]
+fn a_mistake_is_readable_in_a_terminal() {
+    let cli = Cli::new();
+    let shown = Terminal::new("models lst", cli.folder.path(), &[]).until("try '--help'");
+    assert!(shown.contains("error: ") && !shown.contains('\u{fffd}'), "{shown:?}");
 }
 
 #[test]

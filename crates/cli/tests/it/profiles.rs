@@ -57,7 +57,9 @@ fn only_its_owner_can_read_the_file_of_profiles() {
 fn a_wrong_key_is_not_stored() {
     let (mut local, base_url) = logged_out();
     local.cli.stdin("wrong");
-    assert_eq!(local.cli.call(&format!("login --base-url {base_url}")).code, exit::KEY);
+    let ended = local.cli.call(&format!("login --base-url {base_url}"));
+    assert_eq!(ended.code, exit::KEY);
+    assert!(ended.stderr.contains("hint: log in again with the whole key"), "{ended}");
     assert_eq!(local.cli.call("profile list --format json").stdout, "[]\n");
     local.cli.stdin("");
     assert_eq!(local.cli.call(&format!("login --base-url {base_url}")).code, exit::KEY, "an empty one");
@@ -101,6 +103,10 @@ fn profiles_are_listed_and_chosen() {
             "profile list --format jsonl",
             "profile list --format quiet",
             "profile use third",
+            "profile remove first",
+            "balance",
+            "profile remove second",
+            "logout",
         ])
     );
 }

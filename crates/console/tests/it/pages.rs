@@ -215,15 +215,35 @@ async fn a_declared_text_that_begins_like_a_url_is_shown_as_text() {
     assert!(!page.body.contains("not shown here"), "{}", page.body);
 }
 
-#[tokio::test]
-async fn a_picture_of_another_host_is_fetched_by_a_click_alone() {
-    // The storage has another name than the API, as a bucket has.
+/// A site whose storage has another name than the API, as a bucket has.
+async fn with_storage_elsewhere() -> Site {
     let port =
         std::net::TcpListener::bind(ANYWHERE).expect("a port").local_addr().expect("an address").port();
     let mut config = Config::ephemeral().with_controls();
     config.storage.set_port(port);
     config.storage_url = Some(format!("http://localhost:{port}"));
-    let site = Site::start_with(config).await;
+    Site::start_with(config).await
+}
+
+#[tokio::test]
+async fn an_output_in_a_storage_elsewhere_is_shown_before_any_file_is_stored() {
+    let site = with_storage_elsewhere().await;
+    let controls = site.service.controls().expect("controls");
+    let output = json!({"output": format!("{}/outputs/b.png", site.service.storage_url())});
+    controls.let_model("background-removal", Script::succeed(output)).await.expect("a script");
+    let visitor = site.open().await;
+    let run =
+        visitor.run("background-removal", Form::new().text("url.input", "https://tracker.example/a.png"));
+    let page = visitor.result(&run.await).await;
+    page.says("Show the file from tracker.example");
+    assert_eq!(page.body.matches("<img src=\"/view/").count(), 1, "{}", page.body);
+    let stored = site.client.storage().statistics().await.expect("they are read");
+    assert_eq!(stored.total_files, Some(0), "nothing was uploaded");
+}
+
+#[tokio::test]
+async fn a_picture_of_another_host_is_fetched_by_a_click_alone() {
+    let site = with_storage_elsewhere().await;
     let controls = site.service.controls().expect("controls");
     let output = json!({"output": "https://tracker.example/b.png"});
     controls.let_model("background-removal", Script::succeed(output)).await.expect("a script");

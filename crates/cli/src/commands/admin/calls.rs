@@ -254,7 +254,7 @@ fn audit(data: &Value, session: &Session) -> Result {
     session.output.report(&Report::of_one(table, data, count))?;
     match &faults[..] {
         [] => Ok(()),
-        faults => Err(Failure::new(exit::FAILED, format!("the books are wrong\n{}", faults.join("\n")))
+        faults => Err(Failure::new(exit::FAILED, format!("the books are wrong: {}", faults.join("; ")))
             .with_hint("keep a copy of the data folder, and report this to the maintainers of the service")),
     }
 }

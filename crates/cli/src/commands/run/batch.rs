@@ -176,15 +176,9 @@ impl Batch {
         if is_interrupted {
             let headline = format!("interrupted; {tasks}");
             let hint = "the same command continues, and pays nothing twice".to_owned();
-            return Err(summary::failure_of(
-                &ended,
-                exit::DETACHED,
-                headline,
-                hint,
-                session.output.options.format,
-            ));
+            return Err(summary::failure_of(&ended, exit::DETACHED, headline, hint));
         }
-        summary::result(&ended, session.output.options.format)?;
+        summary::result(&ended)?;
         // What the files cost matters more than the sheet.
         reported.and(sheet)
     }
@@ -306,7 +300,7 @@ impl Batch {
                 if self.stopped.load(Ordering::Relaxed) {
                     return Err(Failure::new(exit::FAILED, format!("{file}: not started")));
                 }
-                self.progress().state(&file, "uploading");
+                self.progress().state(&file, "preparing");
                 ended.status = Status::Failed;
                 let prepare = || self.plan.run(&file, session).prepare();
                 let prepared = self.within_limits(&file, prepare).await.map_err(|error| {

@@ -11,7 +11,7 @@ use serde_json::{Map, json};
 
 use super::RunOptions;
 use super::journal::identity;
-use crate::commands::api::{not_read, text_of};
+use crate::commands::api::{not_read, place_of, text_of};
 use crate::commands::models;
 use crate::commands::outputs::expanded;
 use crate::exit;
@@ -56,7 +56,7 @@ pub(super) fn collect(
     if let Some(path) = &options.input_json {
         let text = text_of(path, session)?;
         let fields: BTreeMap<String, Box<RawValue>> = serde_json::from_str(&text)
-            .map_err(|error| not_read(format!("{path} is no JSON object: {error}")))?;
+            .map_err(|error| not_read(format!("{} is no JSON object: {error}", place_of(path))))?;
         for (name, value) in fields {
             collected.given.insert(name.clone());
             collected.identity.insert(name.clone(), json(&value));

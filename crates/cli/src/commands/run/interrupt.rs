@@ -11,6 +11,7 @@ use crate::exit;
 use crate::failure::{Failure, Result, task_record};
 use crate::output::Format;
 use crate::settings::Session;
+use crate::table::printable;
 
 /// How long a second Ctrl-C is waited for.
 const SECOND_INTERRUPT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -118,7 +119,7 @@ impl Interrupts {
         let Some(task) = self.task.clone() else { return Ok(()) };
         // JSON has it in the failure.
         if matches!(session.output.options.format, Format::Table | Format::Quiet) {
-            session.output.data(task.as_str())?;
+            session.output.data(printable(task.as_str()))?;
         }
         let canceled = self.cancel(&task, client, session).await;
         let status = canceled.as_ref().map_or(self.status.as_ref(), |()| Some(&TaskStatus::Canceled));

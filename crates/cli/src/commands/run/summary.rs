@@ -10,9 +10,9 @@ use super::journal::NAME;
 use crate::commands::task;
 use crate::exit;
 use crate::failure::{Failure, Result};
-use crate::output::{Format, Report};
+use crate::output::Report;
 use crate::settings::Session;
-use crate::table::{Cell, Fit, Table, printable};
+use crate::table::{Cell, Fit, Table};
 
 /// The fields of the record of a file.
 pub(super) const FIELDS: [&str; 8] =
@@ -123,7 +123,7 @@ pub(super) fn report(ended: &[Ended], total: usize, session: &Session) -> Result
     };
     for ended in ended {
         if let Some(failure) = &ended.failure {
-            session.output.note(printable(&failure.headline));
+            session.output.note(&failure.headline);
         }
         table.add([
             Cell::from(ended.file.as_str()),
@@ -143,29 +143,20 @@ pub(super) fn report(ended: &[Ended], total: usize, session: &Session) -> Result
     ];
     let others = others.iter().filter(|(count, _)| *count > 0);
     let others: String = others.map(|(count, what)| format!(", {count} {what}")).collect();
-    let below = Some(format!("{succeeded} of {total} succeeded{others}; cost {cost}"));
+    let below = vec![format!("{succeeded} of {total} succeeded{others}; cost {cost}")];
     let records: Vec<String> = ended.iter().map(|ended| ended.record().to_string()).collect();
     let quiet = ended.iter().flat_map(Ended::shown).collect();
     session.output.report_done(&Report { below, fields: &FIELDS, ..Report::of_list(table, records, quiet) })
 }
 
 /// The failure of the batch, with the tasks that may go on: JSON has them in its records.
-pub(super) fn failure_of(
-    ended: &[Ended],
-    code: u8,
-    headline: String,
-    hint: String,
-    format: Format,
-) -> Failure {
-    let mut failure = Failure::new(code, headline).with_hint(hint);
-    if matches!(format, Format::Table | Format::Quiet) {
-        failure.data = ended.iter().flat_map(Ended::tasks).collect();
-    }
-    failure
+pub(super) fn failure_of(ended: &[Ended], code: u8, headline: String, hint: String) -> Failure {
+    let data = ended.iter().flat_map(Ended::tasks).collect();
+    Failure { data, ..Failure::new(code, headline).with_hint(hint) }
 }
 
 /// The result of a batch that was not interrupted: with the exit code of its files if they have the same.
-pub(super) fn result(ended: &[Ended], format: Format) -> Result {
+pub(super) fn result(ended: &[Ended]) -> Result {
     let failures: Vec<(&Failure, Status)> =
         ended.iter().filter_map(|ended| Some((ended.failure.as_ref()?, ended.status))).collect();
     // Those that were not started have no cause of their own.
@@ -186,5 +177,5 @@ pub(super) fn result(ended: &[Ended], format: Format) -> Result {
         (0, open) => format!("{open} of {} files are unfinished", ended.len()),
         (failed, open) => format!("{failed} of {} files failed, and {open} are unfinished", ended.len()),
     };
-    Err(failure_of(ended, code, headline, hint, format))
+    Err(failure_of(ended, code, headline, hint))
 }
