@@ -355,10 +355,10 @@ mod tests {
     #[test]
     fn a_replaced_body_and_operators_that_start_at_the_same_place_are_branches_in_one_another() {
         let mutants = [
-            mutant("FnValue", 1, 26, "0"),
-            mutant("BinaryOperator", 1, 28, "-"),
-            mutant("BinaryOperator", 1, 28, "*"),
-            mutant("BinaryOperator", 1, 32, "-"),
+            mutant("FnValue", 1, 27, "0"),
+            mutant("BinaryOperator", 1, 29, "-"),
+            mutant("BinaryOperator", 1, 29, "*"),
+            mutant("BinaryOperator", 1, 33, "-"),
         ];
         assert_eq!(
             switched("fn f(a: u8, b: u8) -> u8 {a + b + 1}", &mutants).source,
@@ -371,10 +371,10 @@ mod tests {
     #[test]
     fn an_arm_that_is_deleted_and_its_guard_are_one_guard() {
         let mutants = [
-            mutant("MatchArm", 1, 19, ""),
-            mutant("MatchArmGuard", 1, 24, "true"),
-            mutant("MatchArmGuard", 1, 24, "false"),
-            mutant("BinaryOperator", 1, 26, "<"),
+            mutant("MatchArm", 1, 20, ""),
+            mutant("MatchArmGuard", 1, 25, "true"),
+            mutant("MatchArmGuard", 1, 25, "false"),
+            mutant("BinaryOperator", 1, 27, "<"),
             mutant("MatchArm", 1, 39, ""),
         ];
         assert_eq!(
