@@ -106,3 +106,8 @@ fn root() -> Result<PathBuf> {
     let root = Path::new(&manifest).parent().context("xtask is in no workspace")?;
     Ok(if env::current_dir().is_ok_and(|current| current == root) { PathBuf::new() } else { root.to_owned() })
 }
+
+/// A line about a task that takes minutes.
+fn progress(line: &str) -> Result<()> {
+    writeln!(io::stderr(), "{line}").context("cannot write to standard error")
+}

@@ -4,13 +4,14 @@
 mod machine;
 mod page;
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use inferstore_measure::{ROW_MARK, ROWS_VARIABLE, Row};
 
+use crate::progress;
 use inferstore_contract::tools::{Set, Tools, absolute, cargo, is_installed, must};
 
 /// A part of the scoreboard.
@@ -188,11 +189,6 @@ fn install_peers_of_the_service(root: &Path) -> Result<()> {
         must("Rust", cargo.arg("--root").arg(absolute(&folder)?))?;
     }
     Ok(())
-}
-
-/// Measuring takes minutes.
-fn progress(line: &str) -> Result<()> {
-    writeln!(io::stderr(), "{line}").context("cannot write to standard error")
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use std::thread;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::progress;
 use inferstore_contract::tools::{absolute, cargo, must, need_subcommand};
 use program::Program;
 use switches::Mutant;
@@ -90,7 +91,8 @@ impl Job {
         let mutants = self.list(root)?;
         let mut program = Program::copy(root, &root.join(OUTPUT), self.product)?;
         let switched = program.switch(&mutants)?;
-        eprintln!("{} of {} mutants compile as branches of one program", switched.len(), mutants.len());
+        let (built, listed) = (switched.len(), mutants.len());
+        progress(&format!("{built} of {listed} mutants compile as branches of one program"))?;
 
         let mut report = Report { unviable: mutants.len() - switched.len(), ..Report::default() };
         let own = program.tests(self.product.package(), self.product.features())?.measured()?;
@@ -147,7 +149,7 @@ fn try_each(
             let Some((index, number)) = locked(&next).next() else { return Ok(()) };
             let mutant = &mutants[number];
             let outcome = tests.run(number, first(mutant).as_deref())?;
-            eprintln!("{}/{count} {}: {}", index + 1, outcome.word(), mutant.name);
+            progress(&format!("{}/{count} {}: {}", index + 1, outcome.word(), mutant.name))?;
             let (missed, report) = &mut *locked(&missed);
             match outcome {
                 Outcome::Caught => report.caught += 1,

@@ -336,29 +336,31 @@ fn line_starts(source: &str) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
-    fn mutant(genre: &str, line: usize, column: usize, replacement: &str) -> Mutant {
-        let span = json!({"start": {"line": line, "column": column}});
-        let mutant =
-            json!({"name": "a", "file": "b", "genre": genre, "replacement": replacement, "span": span});
-        serde_json::from_value(mutant).unwrap()
+    fn mutant(genre: Genre, line: usize, column: usize, replacement: &str) -> Mutant {
+        Mutant {
+            name: String::new(),
+            file: String::new(),
+            genre,
+            replacement: replacement.to_owned(),
+            span: Place { start: Position { line, column } },
+        }
     }
 
     /// The source with the mutants, numbered from 0.
+    #[expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
     fn switched(source: &str, mutants: &[Mutant]) -> Switched {
-        Switched::new(source, &mutants.iter().enumerate().collect::<Vec<_>>()).unwrap()
+        Switched::new(source, &mutants.iter().enumerate().collect::<Vec<_>>()).expect("it is Rust")
     }
 
     #[test]
     fn a_replaced_body_and_operators_that_start_at_the_same_place_are_branches_in_one_another() {
         let mutants = [
-            mutant("FnValue", 1, 27, "0"),
-            mutant("BinaryOperator", 1, 29, "-"),
-            mutant("BinaryOperator", 1, 29, "*"),
-            mutant("BinaryOperator", 1, 33, "-"),
+            mutant(Genre::FnValue, 1, 27, "0"),
+            mutant(Genre::BinaryOperator, 1, 29, "-"),
+            mutant(Genre::BinaryOperator, 1, 29, "*"),
+            mutant(Genre::BinaryOperator, 1, 33, "-"),
         ];
         assert_eq!(
             switched("fn f(a: u8, b: u8) -> u8 {a + b + 1}", &mutants).source,
@@ -371,11 +373,11 @@ mod tests {
     #[test]
     fn an_arm_that_is_deleted_and_its_guard_are_one_guard() {
         let mutants = [
-            mutant("MatchArm", 1, 20, ""),
-            mutant("MatchArmGuard", 1, 25, "true"),
-            mutant("MatchArmGuard", 1, 25, "false"),
-            mutant("BinaryOperator", 1, 27, "<"),
-            mutant("MatchArm", 1, 39, ""),
+            mutant(Genre::MatchArm, 1, 20, ""),
+            mutant(Genre::MatchArmGuard, 1, 25, "true"),
+            mutant(Genre::MatchArmGuard, 1, 25, "false"),
+            mutant(Genre::BinaryOperator, 1, 27, "<"),
+            mutant(Genre::MatchArm, 1, 39, ""),
         ];
         assert_eq!(
             switched("fn f() { match a { 1 if b > c => (), 2 => (), _ => () } }", &mutants).numbers().count(),
@@ -391,13 +393,13 @@ mod tests {
 
     #[test]
     fn a_deleted_field_has_the_value_of_the_base_and_a_deleted_operator_leaves_its_operand() {
-        let mutants = [mutant("StructField", 1, 21, ""), mutant("UnaryOperator", 1, 24, "")];
+        let mutants = [mutant(Genre::StructField, 1, 21, ""), mutant(Genre::UnaryOperator, 1, 24, "")];
         assert_eq!(
             switched("fn f() { let b = A {a: !c, ..d}; let e = A {a, ..F::new()}; }", &mutants).source,
             "fn f() { let b = A {a: (if crate::__mutant(0) { d.a } else { \
              (if crate::__mutant(1) { c } else { !c }) }), ..d}; let e = A {a, ..F::new()}; }"
         );
-        let mutants = [mutant("StructField", 1, 45, "")];
+        let mutants = [mutant(Genre::StructField, 1, 45, "")];
         assert_eq!(
             switched("fn f() { let b = A {a: !c, ..d}; let e = A {a, ..F::new()}; }", &mutants).source,
             "fn f() { let b = A {a: !c, ..d}; let e = A {\
@@ -407,9 +409,9 @@ mod tests {
 
     #[test]
     fn an_error_is_about_the_branch_whose_text_is_there_or_else_about_the_smallest_around_it() {
-        let mutants = [mutant("FnValue", 1, 9, "x"), mutant("BinaryOperator", 1, 11, "-")];
+        let mutants = [mutant(Genre::FnValue, 1, 9, "x"), mutant(Genre::BinaryOperator, 1, 11, "-")];
         let switched = switched("fn f() {a + b; c}", &mutants);
-        let at = |text| switched.source.find(text).map(|start| start..start + 1).unwrap();
+        let at = |text| switched.source.find(text).map_or(0..0, |start| start..start + 1);
         assert_eq!(switched.blamed(&[at("c}")]), [0]);
         assert_eq!(switched.blamed(&[at("x;")]), [0]);
         assert_eq!(switched.blamed(&[at("- b")]), [1]);
