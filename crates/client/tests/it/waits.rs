@@ -14,6 +14,8 @@ use inferstore::testing::ScriptedService;
 use inferstore::{Client, Error, Inputs, PollInterval, Task, TaskDisposition};
 use tokio::time::{sleep, timeout};
 
+use crate::count;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 async fn start(client: &Client) -> Task {
@@ -45,6 +47,22 @@ async fn a_task_that_is_added_again_is_not_looked_for_again() {
     all.add(tasks[7].clone());
     assert!(timeout(2 * SECOND, all.next()).await.is_err());
     assert_eq!(service.requests()[before..], ["listTasks"; 2], "one page a round");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_of_the_history_that_save_no_request_are_not_read() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let client = service.client().unwrap();
+    let mut tasks = Vec::new();
+    for _ in 0..101 {
+        tasks.push(start(&client).await.id().clone());
+    }
+    // No page shows both of them.
+    let mut all = client.tasks().wait_all([&tasks[0], &tasks[100]]).poll(PollInterval::every(SECOND));
+    assert!(timeout(SECOND * 7 / 2, all.next()).await.is_err());
+    let pages = count(&service.requests(), "listTasks");
+    assert_eq!(pages, 3, "its length, and where each of them is");
 }
 
 /// Shows a task this often, and then never again.
