@@ -274,6 +274,37 @@ mod tests {
     }
 
     #[test]
+    fn three_known_durations_say_when_a_task_ends_and_two_say_nothing() {
+        let first = |durations: &[u64]| {
+            let durations: Vec<_> = durations.iter().copied().map(Duration::from_secs).collect();
+            Schedule::new(PollInterval::Adaptive, &durations).delay(0, Duration::ZERO)
+        };
+        assert_eq!(first(&[9, 9]), FAST.0);
+        assert_eq!(first(&[9, 9, 9]), Duration::from_secs(9));
+        // Up to two delays apart, one read can see most of them end.
+        assert_eq!(first(&[10, 10, 14]), Duration::from_secs(14));
+        assert_eq!(first(&[10, 10, 15]), Duration::from_secs(8));
+    }
+
+    #[test]
+    fn five_minutes_are_a_long_job_and_twice_the_longest_duration_is_unusual() {
+        let seconds = Duration::from_secs;
+        let long = Schedule::new(PollInterval::Adaptive, &[seconds(300); 5]);
+        assert_eq!(long.delay(1, seconds(300)), LONG.0);
+        let minute = Schedule::new(PollInterval::Adaptive, &[seconds(60); 5]);
+        assert_eq!(minute.delay(30, seconds(119)), FAST.0);
+        assert_eq!(minute.delay(30, seconds(120)), LONG.0);
+    }
+
+    #[test]
+    fn the_first_delay_is_the_one_that_the_caller_asks_for() {
+        let (first, longest) = (Duration::from_secs(10), Duration::from_secs(1_000));
+        let schedule = Schedule::new(PollInterval::Between { first, longest }, &[]);
+        assert_eq!(schedule.delay(0, Duration::ZERO), first);
+        assert_eq!(schedule.delay(1, first), first * 3 / 2);
+    }
+
+    #[test]
     fn a_delay_of_zero_becomes_the_shortest_delay() {
         let schedule = Schedule::new(PollInterval::every(Duration::ZERO), &[]);
         assert_eq!(schedule.delay(0, Duration::ZERO), MIN_DELAY);

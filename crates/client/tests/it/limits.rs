@@ -469,6 +469,7 @@ async fn a_request_that_the_deadline_cut_off_is_the_cause() {
     let error = client.model("m").run(Inputs::new()).deadline(10 * SECOND).await.unwrap_err();
     assert!(error.is_timeout() && error.task_id().is_none(), "{error:?}");
     assert_eq!(error.context().map(|context| context.operation), Some("getModelVersioning"), "{error:?}");
+    assert!(format!("{error:?}").contains("caused by: the deadline passed"), "{error:?}");
 }
 
 #[tokio::test(start_paused = true)]

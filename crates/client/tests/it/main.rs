@@ -2,7 +2,9 @@
 
 mod cookbook;
 mod creates;
+mod hints;
 mod limits;
+mod lost;
 mod outages;
 mod profiles;
 mod proxies;
@@ -10,6 +12,7 @@ mod refusals;
 mod runs;
 mod testing;
 mod tracing;
+mod waits;
 
 /// How many of the requests are of this operation.
 fn count(requests: &[&str], operation: &str) -> usize {

@@ -2,8 +2,11 @@
 
 #![expect(clippy::panic, reason = "a test that cannot go on has failed")]
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use futures_util::{StreamExt, stream};
 use inferstore::middleware::{BoxFuture, Middleware, Next};
 use inferstore::reqwest::{self, Body, Request, Response};
 use inferstore::testing::ScriptedService;
@@ -129,10 +132,76 @@ async fn the_message_of_a_store_is_found_in_a_response_of_some_length() -> Resul
     Ok(())
 }
 
+/// Responds to everything with a refusal in these pieces, and counts those that were read.
+struct Pieces(Vec<String>, Arc<AtomicU32>);
+
+impl Middleware for Pieces {
+    fn handle<'a>(&'a self, _: Request, _: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        let read = Arc::clone(&self.1);
+        let pieces = stream::iter(self.0.clone()).map(move |piece| {
+            read.fetch_add(1, Ordering::Relaxed);
+            Ok::<_, std::io::Error>(piece)
+        });
+        let mut response = http::Response::new(Body::wrap_stream(pieces));
+        *response.status_mut() = http::StatusCode::BAD_REQUEST;
+        Box::pin(async move { Ok(response.into()) })
+    }
+}
+
 #[tokio::test]
 async fn a_refusal_is_read_up_to_a_limit_however_its_pieces_come() -> Result<()> {
-    let long = format!(r#"{{"padding": "{}", "message": "at the end"}}"#, "x".repeat(100_000));
-    let error = refused(Refusal(400, &[], long)).await?;
+    let padding = "x".repeat(40_000);
+    let mut pieces =
+        vec![format!(r#"{{"padding": "{padding}"#), format!(r#"{padding}", "message": "late"}}"#)];
+    pieces.extend(std::iter::repeat_n(" ".to_owned(), 10));
+    let read = Arc::new(AtomicU32::new(0));
+    let client = Client::builder("http://127.0.0.1:9/api/v1", "the-key").retry(Retry::none());
+    let client = client.middleware(Pieces(pieces, Arc::clone(&read))).build()?;
+    let Err(error) = client.account().balance().await else { panic!("it is no success") };
     assert_eq!(context(&error).message, None, "its end was not read");
+    assert_eq!(read.load(Ordering::Relaxed), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_failure_in_a_success_names_its_request() -> Result<()> {
+    let body = r#"{"status": "fail", "message": "closed", "data": {}}"#.to_owned();
+    let error = refused(Refusal(200, &[("x-request-id", "r-1")], body)).await?;
+    assert_eq!(context(&error).request_id.as_deref(), Some("r-1"));
+    Ok(())
+}
+
+/// Makes another request of each one, which cannot be sent.
+struct Unbuildable;
+
+impl Middleware for Unbuildable {
+    fn handle<'a>(&'a self, _: Request, _: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        Box::pin(async {
+            let http = inferstore_api::http_client_builder_for("http://127.0.0.1:1/").build()?;
+            let request = http.get("http://").build()?;
+            panic!("no request: {request:?}")
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_middleware_cannot_build_is_no_failure_of_the_network() -> Result<()> {
+    let client = ScriptedService::new().client_builder().middleware(Unbuildable).build()?;
+    let Err(error) = client.account().balance().await else { panic!("it is no success") };
+    assert!(
+        matches!(&error, Error::InvalidArgument(problem) if problem.contains("cannot be built")),
+        "{error:?}"
+    );
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_request_is_retried_and_so_is_a_page_in_place_of_a_response_of_an_operation() -> Result<()> {
+    let service = ScriptedService::new();
+    let client = service.client()?;
+    service.responds("getBalance", 503, "");
+    client.request(reqwest::Method::GET, "/api-key/balance", None).await?;
+    service.responds("getBalance", 200, "<p>Back in a moment</p>");
+    client.account().balance().await?;
     Ok(())
 }

@@ -257,6 +257,23 @@ async fn a_refusal_is_readable_and_shows_no_more_than_the_host() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_url_that_the_filter_refuses_is_never_requested() -> TestResult {
+    let server = Server::start(|_| redirect("/internal")).await?;
+    let download = client(&server)?.download(url(&server));
+    let error = said(download.clone().url_filter(|_| Err("it leads into the local network")).bytes().await);
+    assert!(error.contains("127.0.0.1: it leads into the local network"), "{error}");
+    assert!(server.stored().is_empty());
+    let filter = |url: &reqwest::Url| match url.path() {
+        "/internal" => Err("it leads to an internal page"),
+        _ => Ok(()),
+    };
+    let error = said(download.url_filter(filter).bytes().await);
+    assert!(error.contains("it leads to an internal page"), "{error}");
+    assert_eq!(server.stored().len(), 1, "the redirect was not followed");
+    Ok(())
+}
+
+#[tokio::test]
 async fn silence_and_the_deadline_end_it() -> TestResult {
     let scratch = Scratch::new()?;
     let server = Server::start(|_| Reaction::Silence).await?;

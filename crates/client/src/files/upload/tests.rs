@@ -164,6 +164,16 @@ async fn uploads_are_values_that_can_be_spawned_and_joined() -> TestResult {
     Ok(())
 }
 
+#[tokio::test]
+async fn an_upload_for_an_organization_is_stored_as_a_file_of_it() -> TestResult {
+    let server = Server::start(at_first([])).await?;
+    let upload = server.client()?.folder("samples").upload(File::bytes("a", &b"x"[..]));
+    upload.org_username("lab".to_owned()).await?;
+    let asked: serde_json::Value = serde_json::from_slice(&server.presigned()[0].body)?;
+    assert_eq!(asked["org_username"], "lab");
+    Ok(())
+}
+
 #[test]
 fn a_stored_file_can_be_written_down_and_made_in_tests() -> TestResult {
     let file = UploadedFile { size: 7, ..UploadedFile::default() };

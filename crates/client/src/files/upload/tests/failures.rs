@@ -169,6 +169,23 @@ async fn a_file_that_changed_before_it_is_sent_is_not_sent() -> TestResult {
     Ok(())
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn a_file_that_cannot_be_read_to_its_end_is_not_said_to_have_changed() -> TestResult {
+    let scratch = Scratch::new()?;
+    let server = Server::start(at_first([])).await?;
+    let client = server.client()?;
+    let path = scratch.path("a.txt");
+    std::fs::write(&path, "before")?;
+    let prepared = File::from(path.as_path()).prepare().await?;
+    // A folder can be opened, and no byte of it be read.
+    std::fs::remove_file(&path)?;
+    std::fs::create_dir(&path)?;
+    let error = said(send(&client, &prepared).await);
+    assert!(error.contains("a.txt: it cannot be read"), "{error}");
+    Ok(())
+}
+
 const IDLE: Duration = Duration::from_millis(500);
 
 /// A client with short timeouts and without retries.

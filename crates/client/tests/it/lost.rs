@@ -1,0 +1,87 @@
+//! Creates that fail or are lost, with the test kit: what they send, and what they say of a task.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::time::Duration;
+
+use inferstore::testing::ScriptedService;
+use inferstore::{Client, Error, File, Inputs, Retry, Run, TaskDisposition};
+use serde_json::{Value, json};
+
+use crate::count;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn run(client: &Client) -> Run {
+    client.model("m").run(Inputs::new().set("prompt", "a lake")).skip_validation(true)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_whose_time_is_over_is_not_sent() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let error = run(&service.client().unwrap()).deadline(Duration::ZERO).start().await.unwrap_err();
+    let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
+    assert_eq!(reached.disposition, TaskDisposition::NotCreated);
+    assert_eq!(service.requests(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_create_that_nothing_listens_to_is_a_failure_of_the_network() {
+    let client =
+        Client::builder("http://127.0.0.1:1/api/v1", "the-key").retry(Retry::none()).build().unwrap();
+    let error = run(&client).start().await.unwrap_err();
+    assert!(matches!(error, Error::Transport(_)) && error.is_retryable(), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_create_is_not_sent_again_when_the_history_may_be_longer_than_what_it_shows() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let of_others = |number| json!({ "task_id": format!("task-of-others-{number}"), "model_id": "other" });
+    let records: Vec<Value> = (0..100).map(of_others).collect();
+    for _ in 0..10 {
+        let data = json!({ "records": records });
+        service.responds("listTasks", 200, json!({ "status": "success", "message": "ok", "data": data }));
+    }
+    service.responds("createTask", 502, "");
+    let client = service.client().unwrap();
+    let error = run(&client).retry_create_if_absent_after(5 * SECOND).start().await.unwrap_err();
+    assert!(matches!(&error, Error::OutcomeUnknown(unknown) if !unknown.history_was_read), "{error:?}");
+    assert_eq!(count(&service.requests(), "createTask"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_history_is_read_no_further_back_than_the_lost_create() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let earlier = service.client().unwrap();
+    for number in 0..220 {
+        earlier.model("m").run(Inputs::new().set("number", number)).start().await.unwrap();
+    }
+    tokio::time::sleep(600 * SECOND).await;
+    service.loses_response("createTask");
+    let task = run(&service.client().unwrap()).start().await.unwrap();
+    assert_eq!(*task.id(), service.created().remove(220).task);
+    assert_eq!(count(&service.requests(), "listTasks"), 2, "its length, and its last page");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_may_cost_as_much_as_its_limit() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").costs("0.5".parse().unwrap()).succeeds(json!("done"));
+    run(&service.client().unwrap()).max_cost("0.50").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_uploaded_input_that_is_gone_is_not_reported_as_stored_but_one_of_an_organization_may_be_there() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let client = service.client().unwrap();
+    for (organization, stored) in [(None, 0), (Some("lab".to_owned()), 1)] {
+        service.responds("deleteFile", 404, r#"{"status": "fail", "message": "no such file"}"#);
+        let inputs = Inputs::new().file("input", File::bytes("a.png", b"pixels".to_vec()));
+        let run = client.model("m").run(inputs).org_username(organization).delete_inputs_after(true);
+        assert_eq!(run.await.unwrap().stored_inputs.len(), stored);
+    }
+}

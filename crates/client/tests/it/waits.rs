@@ -1,0 +1,143 @@
+//! What a wait says of a task that was canceled, could not be read, or was waited for already, with the test kit and
+//! in virtual time.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
+use std::error::Error as _;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use inferstore::middleware::{BoxFuture, Middleware, Next};
+use inferstore::reqwest::{self, Method, Request, Response};
+use inferstore::testing::ScriptedService;
+use inferstore::{Client, Error, Inputs, PollInterval, Task, TaskDisposition};
+use tokio::time::{sleep, timeout};
+
+use crate::count;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn start(client: &Client) -> Task {
+    client.model("m").run(Inputs::new()).start().await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_a_task_that_was_canceled_is_no_success() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let task = start(&service.client().unwrap()).await;
+    task.cancel().await.unwrap();
+    let error = task.wait().await.unwrap_err();
+    assert!(matches!(&error, Error::TaskCanceled(id) if id == task.id()), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_added_again_is_not_looked_for_again() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let client = service.client().unwrap();
+    let mut tasks = Vec::new();
+    for _ in 0..20 {
+        tasks.push(start(&client).await.id().clone());
+    }
+    let mut all = client.tasks().wait_all(tasks.clone()).poll(PollInterval::every(SECOND));
+    assert!(timeout(SECOND * 7 / 2, all.next()).await.is_err());
+    let before = service.requests().len();
+    all.add(tasks[7].clone());
+    assert!(timeout(2 * SECOND, all.next()).await.is_err());
+    assert_eq!(service.requests()[before..], ["listTasks"; 2], "one page a round");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_of_the_history_that_save_no_request_are_not_read() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let client = service.client().unwrap();
+    let mut tasks = Vec::new();
+    for _ in 0..101 {
+        tasks.push(start(&client).await.id().clone());
+    }
+    // No page shows both of them.
+    let mut all = client.tasks().wait_all([&tasks[0], &tasks[100]]).poll(PollInterval::every(SECOND));
+    assert!(timeout(SECOND * 7 / 2, all.next()).await.is_err());
+    let pages = count(&service.requests(), "listTasks");
+    assert_eq!(pages, 3, "its length, and where each of them is");
+}
+
+/// Shows a task this often, and then never again.
+struct Shows(AtomicU32);
+
+impl Middleware for Shows {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        let is_read = request.url().path().ends_with("/detail");
+        let shows = |left: u32| left.checked_sub(1);
+        if is_read && self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, shows).is_err() {
+            return std::future::pending().boxed();
+        }
+        next.run(request)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_hangs_is_the_cause_of_a_deadline_unless_it_began_just_before() {
+    for (shown, disposition) in [(0, TaskDisposition::Unknown), (1, TaskDisposition::StillRunning)] {
+        let service = ScriptedService::new();
+        let _ = service.model("m").stays_queued();
+        let client = service.client_builder().middleware(Shows(shown.into())).build().unwrap();
+        let wait = start(&client).await.wait().poll(PollInterval::every(100 * SECOND));
+        let error = wait.deadline(30 * SECOND).await.unwrap_err();
+        let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
+        assert_eq!(reached.disposition, disposition);
+        // The second read begins half a second before the deadline.
+        assert_eq!(error.source().is_some(), shown == 0, "{error:?}");
+    }
+}
+
+/// What becomes of a cancel.
+enum Cancel {
+    /// It is refused with this status.
+    Refused(u16),
+    /// It has its effect, and the response takes this long.
+    Slow(Duration),
+}
+
+impl Middleware for Cancel {
+    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        if request.method() != Method::DELETE {
+            return next.run(request);
+        }
+        match *self {
+            Self::Refused(status) => {
+                let refusal = http::Response::builder().status(status).body("").unwrap();
+                std::future::ready(Ok(Response::from(refusal))).boxed()
+            }
+            Self::Slow(delay) => async move {
+                let response = next.run(request).await;
+                sleep(delay).await;
+                response
+            }
+            .boxed(),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_counts_as_canceled_only_when_the_service_said_so() {
+    for (cancel, expected) in [
+        (Cancel::Refused(503), TaskDisposition::CancelUnknown),
+        (Cancel::Refused(429), TaskDisposition::StillRunning),
+        (Cancel::Refused(409), TaskDisposition::StillRunning),
+        // It is sent two seconds before the deadline.
+        (Cancel::Slow(SECOND * 21 / 10), TaskDisposition::Canceled),
+        (Cancel::Slow(SECOND * 3), TaskDisposition::CancelUnknown),
+    ] {
+        let service = ScriptedService::new();
+        let _ = service.model("m").stays_queued();
+        let client = service.client_builder().middleware(cancel).build().unwrap();
+        let wait = start(&client).await.wait().deadline(20 * SECOND).cancel_at_deadline(true);
+        let error = wait.await.unwrap_err();
+        let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
+        assert_eq!(reached.disposition, expected, "{error:?}");
+    }
+}
