@@ -15,7 +15,7 @@ pub(super) const MISTAKES: &[Mistake] = &[
     ("an alias of nothing", "summary: Read the balance", "summary: *nothing"),
     ("two documents in one file", "\ncomponents:\n", "\n---\ncomponents:\n"),
     ("a number that is none", "maximum: 104857600", "maximum: .inf"),
-    ("a key that is a list", "              message: not found", "              [message]: not found"),
+    ("a key that is a list", "  title: Inferstore API", "  [title]: Inferstore API"),
     ("another version of OpenAPI", "openapi: 3.0.3", "openapi: 3.1.0"),
     ("a version that is a number", "openapi: 3.0.3", "openapi: 3.0"),
     ("no version of OpenAPI", "openapi: 3.0.3", "x-was: 3.0.3"),
