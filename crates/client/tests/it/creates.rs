@@ -10,17 +10,13 @@ use futures_util::FutureExt;
 use inferstore::middleware::{BoxFuture, Middleware, Next};
 use inferstore::reqwest::{self, Method, Request, Response, header::DATE};
 use inferstore::testing::ScriptedService;
-use inferstore::{Client, Error, File, Inputs, PreparedRun, Run, RunEvent};
+use inferstore::{Error, File, Inputs, PreparedRun, RunEvent};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::count;
+use crate::{count, lists, run};
 
 const SECOND: Duration = Duration::from_secs(1);
-
-fn run(client: &Client) -> Run {
-    client.model("m").run(Inputs::new().set("prompt", "a lake"))
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_rejected_create_is_sent_again_only_where_the_caller_knows_that_it_had_no_effect() {
@@ -102,7 +98,7 @@ async fn a_lost_task_that_two_pages_of_the_history_show_is_one_task() {
     let lost = json!({ "task_id": task.id(), "model_id": "m" });
     let page = |records: Vec<Value>| {
         let data = json!({ "total": 250, "records": records });
-        service.responds("listTasks", 200, json!({ "status": "success", "message": "ok", "data": data }));
+        lists(&service, &data);
     };
     page((0..100).map(of_others).collect());
     page([lost.clone()].into_iter().chain((151..250).map(of_others)).collect());
@@ -121,7 +117,7 @@ async fn a_lost_task_is_found_in_a_history_that_shows_no_total_and_only_after_a_
     let task = run(&service.client().unwrap()).start().await.unwrap();
     let page = |records: Value| {
         let data = json!({ "records": records });
-        service.responds("listTasks", 200, json!({ "status": "success", "message": "ok", "data": data }));
+        lists(&service, &data);
     };
     page(json!([]));
     page(json!([]));

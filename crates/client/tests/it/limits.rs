@@ -13,7 +13,7 @@ use inferstore::{Error, File, FileError, FileErrorKind, Inputs, PollInterval, Ta
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::count;
+use crate::{count, lists};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -254,7 +254,7 @@ async fn tasks_end_although_the_history_shows_them_without_a_status() {
     let records = [json!({ "task_id": first.id() }), json!({ "task_id": second.id() })];
     let data = json!({ "total": 2, "records": records });
     for _ in 0..1_000 {
-        service.responds("listTasks", 200, json!({ "status": "success", "message": "ok", "data": data }));
+        lists(&service, &data);
     }
     let mut all = client.tasks().wait_all([first.id(), second.id()]).deadline(60 * SECOND);
     while let Some((task, result)) = all.next().await {

@@ -8,12 +8,12 @@ use inferstore::testing::ScriptedService;
 use inferstore::{Client, Error, File, Inputs, Retry, Run, TaskDisposition};
 use serde_json::{Value, json};
 
-use crate::count;
+use crate::{count, lists};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn run(client: &Client) -> Run {
-    client.model("m").run(Inputs::new().set("prompt", "a lake")).skip_validation(true)
+    crate::run(client).skip_validation(true)
 }
 
 #[tokio::test(start_paused = true)]
@@ -42,7 +42,7 @@ async fn a_lost_create_is_not_sent_again_when_the_history_may_be_longer_than_wha
     let records: Vec<Value> = (0..100).map(of_others).collect();
     for _ in 0..10 {
         let data = json!({ "records": records });
-        service.responds("listTasks", 200, json!({ "status": "success", "message": "ok", "data": data }));
+        lists(&service, &data);
     }
     service.responds("createTask", 502, "");
     let client = service.client().unwrap();

@@ -12,19 +12,15 @@ use inferstore::middleware::{BoxFuture, Middleware, Next};
 use inferstore::reqwest::{self, Method, Request, Response};
 use inferstore::testing::ScriptedService;
 use inferstore::types::TaskStatus;
-use inferstore::{Client, Error, File, Inputs, PollInterval, Retry, Run, RunEvent, TaskDisposition};
+use inferstore::{Error, File, Inputs, PollInterval, Retry, RunEvent, TaskDisposition};
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::count;
+use crate::{count, run};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 const HISTORY: &str = "/task/histories";
-
-fn run(client: &Client) -> Run {
-    client.model("m").run(Inputs::new().set("prompt", "a lake"))
-}
 
 /// Requests whose path ends with this.
 struct To(&'static str, Effect);

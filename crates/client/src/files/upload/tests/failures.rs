@@ -1,5 +1,6 @@
 //! Uploads that break: what is sent again, where to, and which error ends them.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -135,14 +136,20 @@ async fn a_file_that_changes_meanwhile_is_not_stored() -> TestResult {
     Ok(())
 }
 
+/// A file that is ready to be sent, and where it is.
+async fn prepared_file(scratch: &Scratch) -> Result<(PathBuf, Prepared), Box<dyn std::error::Error>> {
+    let path = scratch.path("a.txt");
+    std::fs::write(&path, "before")?;
+    let prepared = File::from(path.as_path()).prepare().await?;
+    Ok((path, prepared))
+}
+
 #[tokio::test]
 async fn a_file_that_is_gone_before_it_is_sent_is_told_by_name() -> TestResult {
     let scratch = Scratch::new()?;
     let server = Server::start(at_first([])).await?;
     let client = server.client()?;
-    let path = scratch.path("a.txt");
-    std::fs::write(&path, "before")?;
-    let prepared = File::from(path.as_path()).prepare().await?;
+    let (path, prepared) = prepared_file(&scratch).await?;
     std::fs::remove_file(&path)?;
     let uploaded = send(&client, &prepared).await;
     let error = said(uploaded);
@@ -155,9 +162,7 @@ async fn a_file_that_changed_before_it_is_sent_is_not_sent() -> TestResult {
     let scratch = Scratch::new()?;
     let server = Server::start(at_first([])).await?;
     let client = server.client()?;
-    let path = scratch.path("a.txt");
-    std::fs::write(&path, "before")?;
-    let prepared = File::from(path.as_path()).prepare().await?;
+    let (path, prepared) = prepared_file(&scratch).await?;
     // Even with the same length and time.
     let time = std::fs::metadata(&path)?.modified()?;
     std::fs::write(&path, "after.")?;
@@ -175,9 +180,7 @@ async fn a_file_that_cannot_be_read_to_its_end_is_not_said_to_have_changed() -> 
     let scratch = Scratch::new()?;
     let server = Server::start(at_first([])).await?;
     let client = server.client()?;
-    let path = scratch.path("a.txt");
-    std::fs::write(&path, "before")?;
-    let prepared = File::from(path.as_path()).prepare().await?;
+    let (path, prepared) = prepared_file(&scratch).await?;
     // A folder can be opened, and no byte of it be read.
     std::fs::remove_file(&path)?;
     std::fs::create_dir(&path)?;
