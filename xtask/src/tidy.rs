@@ -83,36 +83,43 @@ pub(crate) fn tidy(root: &Path) -> Result<String> {
     Ok(format!("{} files keep {} rules\n", files.texts.len(), rules.len()))
 }
 
-/// The texts of the repository, by path: what git tracks or would track.
+/// The texts of the repository, by path.
 struct Files {
     texts: BTreeMap<String, String>,
     /// What cargo knows of the workspace.
     metadata: Value,
 }
 
+/// The files of the repository, by path: what git tracks or would track.
+pub(crate) fn files(root: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
+    let mut git = Command::new("git");
+    git.args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"]);
+    if root != Path::new("") {
+        git.current_dir(root);
+    }
+    let output = git.output().context("cannot run git, which knows the files of the repository")?;
+    ensure!(
+        output.status.success(),
+        "git cannot list the files: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let names = String::from_utf8(output.stdout).context("git lists a file whose name is not UTF-8")?;
+    let mut files = BTreeMap::new();
+    for name in names.split_terminator('\0') {
+        match fs::read(root.join(name)) {
+            Ok(bytes) => _ = files.insert(name.to_owned(), bytes),
+            // Deleted and not yet committed, or another checkout below this one.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::IsADirectory) => {}
+            Err(error) => return Err(error).with_context(|| format!("cannot read {name}")),
+        }
+    }
+    Ok(files)
+}
+
 impl Files {
     fn read(root: &Path) -> Result<Self> {
-        let mut git = Command::new("git");
-        git.args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"]);
-        if root != Path::new("") {
-            git.current_dir(root);
-        }
-        let output = git.output().context("cannot run git, which knows the files of the repository")?;
-        ensure!(
-            output.status.success(),
-            "git cannot list the files: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-        let names = String::from_utf8(output.stdout).context("git lists a file whose name is not UTF-8")?;
-        let mut texts = BTreeMap::new();
-        for name in names.split_terminator('\0') {
-            match fs::read(root.join(name)) {
-                Ok(bytes) => _ = texts.insert(name.to_owned(), String::from_utf8_lossy(&bytes).into_owned()),
-                // Deleted and not yet committed, or another checkout below this one.
-                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::IsADirectory) => {}
-                Err(error) => return Err(error).with_context(|| format!("cannot read {name}")),
-            }
-        }
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let texts = files(root)?.into_iter().map(|(name, bytes)| (name, text(bytes))).collect();
         let arguments = ["metadata", "--format-version", "1", "--no-deps", "--offline"];
         Ok(Self { texts, metadata: package::read_metadata(root, &arguments)? })
     }

@@ -8,7 +8,7 @@ mod trials;
 use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use anyhow::{Context, Result, ensure};
@@ -36,7 +36,7 @@ pub(crate) struct Job {
 }
 
 /// What is changed, and whose tests are run.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, clap::ValueEnum)]
 enum Product {
     /// Sending, retries, creates, waiting, files and masking.
     Client,
@@ -52,25 +52,22 @@ impl Product {
         }
     }
 
-    fn folder(self) -> &'static str {
+    /// The name of its folder, and of the tests of the whole that are about it.
+    fn name(self) -> &'static str {
         match self {
-            Self::Client => "crates/client",
-            Self::Service => "crates/service",
+            Self::Client => "client",
+            Self::Service => "service",
         }
+    }
+
+    fn source(self) -> String {
+        format!("crates/{}/src/", self.name())
     }
 
     fn features(self) -> &'static [&'static str] {
         match self {
             Self::Client => &[],
             Self::Service => &["--features=test-postgres"],
-        }
-    }
-
-    /// The part of the tests of the whole that is about it.
-    fn tests(self) -> &'static str {
-        match self {
-            Self::Client => "client::",
-            Self::Service => "service::",
         }
     }
 
@@ -94,20 +91,24 @@ impl Job {
         let (built, listed) = (switched.len(), mutants.len());
         progress(&format!("{built} of {listed} mutants compile as branches of one program"))?;
 
-        let mut report = Report { unviable: mutants.len() - switched.len(), ..Report::default() };
         let own = program.tests(self.product.package(), self.product.features())?.measured()?;
-        let missed = try_each(&own, &mutants, switched, &mut report, |mutant| self.nearest_tests(mutant))?;
+        let mut tried = try_each(&own, &mutants, &switched, |mutant| self.nearest_tests(mutant))?;
+        let missed: Vec<usize> =
+            tried.extract_if(.., |(_, outcome)| *outcome == Outcome::Missed).map(|it| it.0).collect();
         // What the tests of its package miss, those of the whole may catch: they take longer.
         if !missed.is_empty() {
-            let whole = program
-                .tests("inferstore-tests", &["--test=it"])?
-                .filtered(self.product.tests())
-                .measured()?;
-            report.missed = try_each(&whole, &mutants, missed, &mut report, |_| None)?
-                .into_iter()
-                .map(|number| mutants[number].name.clone())
-                .collect();
+            let filter = format!("{}::", self.product.name());
+            let whole = program.tests("inferstore-tests", &["--test=it"])?.filtered(filter).measured()?;
+            tried.extend(try_each(&whole, &mutants, &missed, |_| None)?);
         }
+        let count = |outcome| tried.iter().filter(|it| it.1 == outcome).count();
+        let missed = tried.iter().filter(|it| it.1 == Outcome::Missed);
+        let report = Report {
+            caught: count(Outcome::Caught),
+            timed_out: count(Outcome::TimedOut),
+            missed: missed.map(|(number, _)| mutants[*number].name.clone()).collect(),
+            unviable: listed - built,
+        };
         report.finish()
     }
 
@@ -116,7 +117,7 @@ impl Job {
         let mut command = cargo();
         command.args(["mutants", "--list", "--json", "--no-shuffle", "--package", self.product.package()]);
         command.args(NO_PRODUCT.map(|files| format!("--exclude={files}")));
-        let file = |file| format!("--file={}/src/{file}", self.product.folder());
+        let file = |file| format!("--file={}{file}", self.product.source());
         command.args(self.product.files().iter().map(file)).current_dir(absolute(&root.join("."))?);
         let list = must("cargo-mutants", &mut command)?.stdout;
         let mut mutants: Vec<Mutant> =
@@ -128,53 +129,43 @@ impl Job {
 
     /// The tests that stand beside the file, which probably catch it.
     fn nearest_tests(&self, mutant: &Mutant) -> Option<String> {
-        let file = mutant.file.strip_prefix(self.product.folder())?.strip_prefix("/src/")?;
-        let module = file.strip_suffix(".rs")?;
+        let module = mutant.file.strip_prefix(&self.product.source())?.strip_suffix(".rs")?;
         Some(module.strip_suffix("/mod").unwrap_or(module).replace('/', "::"))
     }
 }
 
-/// Tries each of these mutants, and returns those that no test noticed.
+/// Tries each of these mutants.
 fn try_each(
     tests: &Tests,
     mutants: &[Mutant],
-    numbers: Vec<usize>,
-    report: &mut Report,
+    numbers: &[usize],
     first: impl Fn(&Mutant) -> Option<String> + Sync,
-) -> Result<Vec<usize>> {
-    let (missed, count) = (Mutex::new((Vec::new(), report)), numbers.len());
-    let next = Mutex::new(numbers.into_iter().enumerate());
-    let work = || -> Result<()> {
+) -> Result<Vec<(usize, Outcome)>> {
+    let (next, count) = (AtomicUsize::new(0), numbers.len());
+    let work = || -> Result<Vec<(usize, Outcome)>> {
+        let mut tried = Vec::new();
         loop {
-            let Some((index, number)) = locked(&next).next() else { return Ok(()) };
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&number) = numbers.get(index) else { return Ok(tried) };
             let mutant = &mutants[number];
             let outcome = tests.run(number, first(mutant).as_deref())?;
             progress(&format!("{}/{count} {}: {}", index + 1, outcome.word(), mutant.name))?;
-            let (missed, report) = &mut *locked(&missed);
-            match outcome {
-                Outcome::Caught => report.caught += 1,
-                Outcome::TimedOut => report.timed_out += 1,
-                Outcome::Missed => missed.push(number),
-            }
+            tried.push((number, outcome));
         }
     };
     // Most tests wait most of the time.
     let jobs = 2 * thread::available_parallelism().map_or(1, NonZero::get);
-    thread::scope(|scope| {
+    let mut tried = thread::scope(|scope| {
         let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)))
-    })?;
-    let (mut missed, _) = missed.into_inner().unwrap_or_else(PoisonError::into_inner);
-    missed.sort_unstable();
-    Ok(missed)
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+        let results = workers.into_iter().map(|it| it.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        results.collect::<Result<Vec<_>>>()
+    })?
+    .concat();
+    tried.sort_unstable_by_key(|(number, _)| *number);
+    Ok(tried)
 }
 
 /// What became of the mutants.
-#[derive(Default)]
 struct Report {
     caught: usize,
     /// The tests did not end in several times their time: also noticed.
@@ -219,7 +210,7 @@ mod tests {
     #[test]
     fn every_folder_that_is_changed_is_there() {
         for product in [Product::Client, Product::Service] {
-            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(product.folder()).join("src");
+            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(product.source());
             for file in product.files() {
                 assert!(source.join(file.trim_end_matches("/**")).exists(), "{file}");
             }

@@ -10,6 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
+use crate::tidy::files;
 use inferstore_contract::tools::{absolute, cargo, must};
 
 use super::Product;
@@ -48,18 +49,12 @@ struct ErrorSpan {
 }
 
 impl Program {
-    /// Copies what is under version control.
+    /// Copies the repository.
     pub(super) fn copy(root: &Path, folder: &Path, product: Product) -> Result<Self> {
         let folder = absolute(folder)?;
         let program = Self { root: folder.join("tree"), target: folder.join("build"), product };
-        let mut list = Command::new("git");
-        list.args(["ls-files", "-z"]).current_dir(absolute(&root.join("."))?);
-        let files = must("git", &mut list)?.stdout;
-        for file in String::from_utf8(files).context("git lists no text")?.split_terminator('\0') {
-            // A file may be deleted and not committed yet.
-            if let Ok(content) = fs::read(root.join(file)) {
-                program.write(file, &content)?;
-            }
+        for (name, content) in files(root)? {
+            program.write(&name, &content)?;
         }
         Ok(program)
     }
@@ -78,7 +73,7 @@ impl Program {
 
     /// Makes a branch of each mutant that compiles as one, and returns their numbers.
     pub(super) fn switch(&mut self, mutants: &[Mutant]) -> Result<Vec<usize>> {
-        let root_file = format!("{}/src/lib.rs", self.product.folder());
+        let root_file = self.product.source() + "lib.rs";
         let root_source = self.read(&root_file)?;
         self.write(&root_file, format!("{root_source}{SWITCH}").as_bytes())?;
 

@@ -7,7 +7,7 @@ use std::ops::Range;
 use anyhow::{Context, Result};
 use proc_macro2::LineColumn;
 use serde::Deserialize;
-use syn::spanned::Spanned as _;
+use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
 /// The function that the branches call. It is appended to the root of the crate.
@@ -128,8 +128,7 @@ struct Edit {
 
 impl<'a> Branches<'a> {
     /// The mutants of this genre at a place.
-    fn at(&mut self, genre: Genre, span: impl Into<Option<LineColumn>>) -> Vec<(usize, &'a str)> {
-        let Some(LineColumn { line, column }) = span.into() else { return Vec::new() };
+    fn at(&mut self, genre: Genre, LineColumn { line, column }: LineColumn) -> Vec<(usize, &'a str)> {
         self.places.remove(&(genre, Position { line, column: column + 1 })).unwrap_or_default()
     }
 
@@ -138,7 +137,7 @@ impl<'a> Branches<'a> {
         self.source[start..].char_indices().nth(column).map_or(self.source.len(), |(index, _)| start + index)
     }
 
-    fn range(&self, of: &impl syn::spanned::Spanned) -> Range<usize> {
+    fn range(&self, of: &impl Spanned) -> Range<usize> {
         let span = of.span();
         self.offset(span.start())..self.offset(span.end())
     }
@@ -153,13 +152,8 @@ impl<'a> Branches<'a> {
             parts.push((Some(number), format!("if crate::__mutant({number}) {{ {other} }} else ")));
         }
         parts.push((None, "{ ".to_owned()));
-        self.edits.push(Edit { at: range.start, starts: true, parts, whole: range.clone() });
-        self.edits.push(Edit {
-            at: range.end,
-            starts: false,
-            parts: vec![(None, " })".to_owned())],
-            whole: range,
-        });
+        self.insert(range.start, true, parts, &range);
+        self.insert(range.end, false, vec![(None, " })".to_owned())], &range);
     }
 
     fn insert(&mut self, at: usize, starts: bool, parts: Vec<(Option<usize>, String)>, whole: &Range<usize>) {

@@ -15,6 +15,9 @@ use super::switches::VARIABLE;
 /// Shorter ones would take a busy machine for a mutant.
 const MIN_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Of the tests without a mutant.
+const MAX_TIMEOUT: Duration = Duration::from_mins(30);
+
 /// A program of tests, and where it runs.
 pub(super) struct Binary {
     pub(super) program: PathBuf,
@@ -46,12 +49,12 @@ impl Outcome {
 
 impl Tests {
     pub(super) fn new(binaries: Vec<Binary>) -> Self {
-        Self { binaries, filter: String::new(), timeout: Duration::from_secs(1800) }
+        Self { binaries, filter: String::new(), timeout: MAX_TIMEOUT }
     }
 
     /// Only the tests whose path contains this text.
-    pub(super) fn filtered(self, filter: &str) -> Self {
-        Self { filter: filter.to_owned(), ..self }
+    pub(super) fn filtered(self, filter: String) -> Self {
+        Self { filter, ..self }
     }
 
     /// Runs them without a mutant: they must pass, and five times their time is the timeout.
