@@ -4,7 +4,7 @@ use std::io::Read;
 
 use inferstore_cli::exit;
 
-use crate::support::{Cli, Local, PICTURE, names_in};
+use crate::support::{CLOSED, Cli, Local, PICTURE, names_in};
 
 /// A service with one file, and its URL.
 fn with_file() -> (Local, String) {
@@ -369,7 +369,7 @@ fn doctor_finds_what_does_not_work() {
     assert!(well.code == exit::DONE && well.stdout.contains("object storage"), "{well}");
     let key = local.cli.call("doctor --api-key wrong");
     assert!(key.code == exit::KEY && key.stdout.contains("failed"), "{key}");
-    local.cli.set("INFERSTORE_BASE_URL", "http://127.0.0.1:1/api/v1");
+    local.cli.set("INFERSTORE_BASE_URL", CLOSED);
     let gone = local.cli.call("doctor -q");
     assert_eq!((gone.code, gone.stdout.as_str()), (exit::NOT_REACHED, "connection\n"), "{gone}");
 }

@@ -1,10 +1,8 @@
 //! Every way to fail that a user can meet: the line, the hint, the exit code.
 
-use std::net::TcpListener;
-
 use inferstore_cli::exit;
 
-use crate::support::{Cli, Local, filters};
+use crate::support::{CLOSED, Cli, Local, filters};
 
 #[test]
 fn what_is_wrong_with_the_command_line_is_told() {
@@ -101,11 +99,7 @@ fn the_end_of_a_task_is_the_exit_code() {
 fn a_service_that_is_not_reached_is_an_error() {
     let _filters = filters();
     let mut cli = Cli::new();
-    // Taken, and free again: there is no listener.
-    let free = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-    let address = free.local_addr().expect("it has an address");
-    drop(free);
-    cli.set("INFERSTORE_BASE_URL", &format!("http://{address}/api/v1"));
+    cli.set("INFERSTORE_BASE_URL", CLOSED);
     cli.set("INFERSTORE_API_KEY", "x");
     insta::assert_snapshot!("not_reached", cli.transcript(&["balance"]));
 }

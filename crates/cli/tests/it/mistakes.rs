@@ -1,8 +1,6 @@
 //! The mistakes of a first hour: each message says what failed, why, and what to type.
 
-use std::net::TcpListener;
-
-use crate::support::{Cli, Local, filters};
+use crate::support::{CLOSED, Cli, Local, filters};
 
 #[test]
 fn the_mistakes_of_a_first_hour() {
@@ -44,7 +42,7 @@ fn the_mistakes_of_a_first_hour() {
         "rnu haze-removal",
     ];
     transcripts.push(local.cli.transcript(&mistakes));
-    local.cli.set("INFERSTORE_BASE_URL", &closed());
+    local.cli.set("INFERSTORE_BASE_URL", CLOSED);
     transcripts.push(local.cli.transcript(&["balance"]));
     insta::assert_snapshot!("mistakes", transcripts.join("\n"));
 }
@@ -71,10 +69,4 @@ fn a_task_that_failed_for_the_balance_leads_to_the_balance() {
     let ended = local.cli.call("run haze-removal hazy.png");
     assert_eq!(ended.code, inferstore_cli::exit::TASK_FAILED, "{ended}");
     assert!(ended.stderr.contains("hint: fix the inputs or the balance"), "{ended}");
-}
-
-/// A base URL at which nothing listens.
-fn closed() -> String {
-    let free = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-    format!("http://{}/api/v1", free.local_addr().expect("it has an address"))
 }

@@ -15,6 +15,10 @@ use tempfile::TempDir;
 /// A small picture that every model takes.
 pub(crate) const PICTURE: &[u8] = include_bytes!("../../demo/hazy.png");
 
+/// A base URL without a service. The port is below those that a system hands out, so no other test
+/// can be given it.
+pub(crate) const CLOSED: &str = "http://127.0.0.1:1/api/v1";
+
 /// Of 32 by 24 pixels: the runs of hundreds of them end soon.
 const SMALL_PICTURE: &[u8] = include_bytes!("small.png");
 
