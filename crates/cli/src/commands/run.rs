@@ -352,7 +352,7 @@ impl Run {
     }
 
     async fn followed(self, session: &Session) -> Result {
-        let mut interrupts = Interrupts::new(self.options.cancel_on_interrupt);
+        let mut interrupts = Interrupts::new(self.options.cancel_on_interrupt)?;
         let limit = Limit::new(self.options.wait.deadline);
         let outcome = loop {
             let error = match self.finished(&limit, &mut interrupts, session).await? {

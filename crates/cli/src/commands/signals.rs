@@ -11,7 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::exit;
 use crate::failure::{Failure, Result};
 
-/// The signals that end a command which runs until it is told to end.
+/// Ctrl-C, SIGTERM and SIGHUP.
 ///
 /// They are received from `new` on: before it, a signal ends the process at once.
 pub(crate) struct Signals(#[cfg(unix)] Vec<Signal>);
@@ -21,14 +21,20 @@ impl Signals {
     pub(crate) fn new() -> Result<Self> {
         // The caller may ignore it, as `nohup` does.
         let hangup = receives_hangup().then(SignalKind::hangup);
-        let kinds = [SignalKind::terminate(), SignalKind::interrupt()].into_iter().chain(hangup);
+        let kinds = [SignalKind::interrupt(), SignalKind::terminate()].into_iter().chain(hangup);
         let signals: io::Result<_> = kinds.map(signal).collect();
         signals.map(Self).map_err(|error| Failure::local_failure("signals cannot be received", error))
     }
 
-    #[cfg(unix)]
     pub(crate) async fn next(&mut self) {
-        select_all(self.0.iter_mut().map(|signal| Box::pin(signal.recv()))).await;
+        self.next_is_ctrl_c().await;
+    }
+
+    /// Whether the next one is Ctrl-C, which someone may press again.
+    #[cfg(unix)]
+    pub(crate) async fn next_is_ctrl_c(&mut self) -> bool {
+        let (_, index, _) = select_all(self.0.iter_mut().map(|signal| Box::pin(signal.recv()))).await;
+        index == 0
     }
 
     #[cfg(not(unix))]
@@ -37,8 +43,8 @@ impl Signals {
     }
 
     #[cfg(not(unix))]
-    pub(crate) async fn next(&mut self) {
-        let _ = tokio::signal::ctrl_c().await;
+    pub(crate) async fn next_is_ctrl_c(&mut self) -> bool {
+        tokio::signal::ctrl_c().await.is_ok()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Ctrl-C: at every stage of a run the command ends soon, and says what becomes of the task.
+//! Ctrl-C and SIGTERM: at every stage of a run the command ends soon, and says what becomes of the task.
 
 #![cfg(unix)]
 
@@ -19,8 +19,12 @@ const BEGINS_WITHIN: Duration = Duration::from_secs(30);
 const ENDS_WITHIN: Duration = Duration::from_secs(9);
 
 /// Interrupts a command, and waits for its end.
-fn interrupt(mut process: Child) -> Output {
-    send("INT", process.id());
+fn interrupt(process: Child) -> Output {
+    end(process, "INT")
+}
+
+fn end(mut process: Child, signal: &str) -> Output {
+    send(signal, process.id());
     let has_ended = is_so_within(ENDS_WITHIN, || process.try_wait().expect("it can be asked").is_some());
     if !has_ended {
         process.kill().expect("it runs");
@@ -118,14 +122,14 @@ fn the_uploaded_inputs_of_tasks_that_an_interrupt_cancels_are_deleted() {
 }
 
 #[test]
-fn a_batch_that_is_interrupted_prints_the_tasks_that_go_on() {
+fn a_batch_that_a_signal_ends_prints_the_tasks_that_go_on() {
     let local = Local::with_controls();
     pictures(local.cli.folder.path(), 2);
     local.script("haze-removal", Script::stay_queued());
     let words = "run haze-removal p000.png p001.png -o out --poll 0.1";
     let run = local.command(words).spawn().expect("it starts");
     assert!(wait_until(|| requests(&local, "getTask") >= 4));
-    let output = interrupt(run);
+    let output = end(run, "TERM");
     assert_eq!(output.status.code(), Some(exit::DETACHED.into()), "{output:?}");
     let printed = text(&output.stdout);
     let tasks = local.cli.call("task list -q").stdout;
@@ -153,17 +157,21 @@ fn ctrl_c_during_the_downloads_of_a_batch_reports_what_is_paid() {
 }
 
 #[test]
-fn an_interrupted_run_writes_its_task_as_json() {
-    let local = Local::with_controls();
-    local.script("haze-removal", Script::stay_queued());
-    let words = "run haze-removal hazy.png --poll 0.1 --json";
-    let run = local.command(words).spawn().expect("it starts");
-    assert!(wait_until(|| requests(&local, "getTask") >= 2));
-    let output = interrupt(run);
-    assert_eq!(output.status.code(), Some(exit::DETACHED.into()), "{output:?}");
-    let record: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON alone");
-    let task = local.cli.call("task list -q").stdout;
-    assert!(record["task_id"] == task.trim() && record["status"] == "in_queue", "{record}");
+fn a_run_that_a_signal_ends_writes_its_task_as_json() {
+    for signal in ["INT", "TERM"] {
+        let local = Local::with_controls();
+        local.script("haze-removal", Script::stay_queued());
+        let words = "run haze-removal hazy.png --poll 0.1 --json";
+        let run = local.command(words).spawn().expect("it starts");
+        assert!(wait_until(|| requests(&local, "getTask") >= 2));
+        let output = end(run, signal);
+        assert_eq!(output.status.code(), Some(exit::DETACHED.into()), "{signal}: {output:?}");
+        let record: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON alone");
+        let task = local.cli.call("task list -q").stdout;
+        assert!(record["task_id"] == task.trim() && record["status"] == "in_queue", "{record}");
+        // It may have been sent by a system that goes down: no one is there to press a key.
+        assert_eq!(text(&output.stderr).contains("Ctrl-C again"), signal == "INT", "{output:?}");
+    }
 }
 
 #[test]

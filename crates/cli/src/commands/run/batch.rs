@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::inputs::{attach_path, identity_of};
-use super::interrupt::CtrlC;
 use super::journal::{Earlier, Journal, Step, identity, key};
 use super::names::unique_names;
 use super::summary::{self, Ended, Status};
 use super::{LIMIT_TIMEOUT, RunOptions, configured, contact_sheet, limit_delay, warn_if_offline};
 use crate::commands::files::of_upload;
 use crate::commands::outputs::{Delivery, Names, exists, expanded, shown};
+use crate::commands::signals::Signals;
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::output::Report;
@@ -55,7 +55,7 @@ struct Batch {
 
 /// A file that has not ended yet.
 struct Waiting {
-    /// What Ctrl-C reports of it.
+    /// What an interrupt reports of it.
     so_far: Ended,
     key: String,
     uploaded: Vec<String>,
@@ -154,13 +154,13 @@ impl Batch {
         warn_if_offline(&self.plan.model, &self.plan.client, &self.plan.options, session).await;
         let total = files.len();
         self.progress().count(total);
-        let mut ctrl_c = CtrlC::new();
-        let (mut ended, is_interrupted) = self.run_all(files, &mut ctrl_c, session).await;
+        let mut signals = Signals::new()?;
+        let (mut ended, is_interrupted) = self.run_all(files, &mut signals, session).await;
         self.progress().end();
         let mut tasks = "tasks that were created go on".to_owned();
         if is_interrupted {
             let waiting = std::mem::take(&mut *self.waiting());
-            let left = self.leave(waiting, &mut ctrl_c).await;
+            let left = self.leave(waiting, &mut signals).await;
             if self.plan.options.cancel_on_interrupt {
                 let canceled = left.iter().filter(|ended| ended.status == Status::Canceled).count();
                 tasks = format!("{canceled} queued tasks were canceled");
@@ -183,8 +183,13 @@ impl Batch {
         reported.and(sheet)
     }
 
-    /// Runs all files, until they have ended or Ctrl-C comes.
-    async fn run_all(&self, files: Vec<String>, ctrl_c: &mut CtrlC, session: &Session) -> (Vec<Ended>, bool) {
+    /// Runs all files, until they have ended or a signal comes.
+    async fn run_all(
+        &self,
+        files: Vec<String>,
+        signals: &mut Signals,
+        session: &Session,
+    ) -> (Vec<Ended>, bool) {
         let names = unique_names(&files);
         let jobs = usize::from(self.plan.options.jobs);
         let runs = files.into_iter().zip(names).enumerate();
@@ -200,7 +205,7 @@ impl Batch {
         loop {
             tokio::select! {
                 biased;
-                () = ctrl_c.next() => return (ended, true),
+                () = signals.next() => return (ended, true),
                 next = runs.next() => match next {
                     Some(one) => ended.push(one),
                     None => return (ended, false),
@@ -209,15 +214,15 @@ impl Batch {
         }
     }
 
-    /// Leaves the tasks that were waited for alone, or cancels those that are still queued. Another Ctrl-C ends that.
-    async fn leave(&self, waiting: BTreeMap<usize, Waiting>, ctrl_c: &mut CtrlC) -> Vec<Ended> {
+    /// Leaves the tasks that were waited for alone, or cancels those that are still queued. Another signal ends that.
+    async fn leave(&self, waiting: BTreeMap<usize, Waiting>, signals: &mut Signals) -> Vec<Ended> {
         let mut left: Vec<Waiting> = waiting.into_values().collect();
         if self.plan.options.cancel_on_interrupt {
             let cancels = stream::iter(&mut left)
                 .for_each_concurrent(usize::from(self.plan.options.jobs), |waiting| self.cancel(waiting));
             tokio::select! {
                 biased;
-                () = ctrl_c.next() => {}
+                () = signals.next() => {}
                 () = cancels => {}
             }
         }
@@ -236,7 +241,7 @@ impl Batch {
         }
     }
 
-    /// Notes what Ctrl-C reports of a file from now on.
+    /// Notes what an interrupt reports of a file from now on.
     fn note(&self, key: &str, ended: &Ended, uploaded: &[String]) {
         let waiting = Waiting { so_far: ended.clone(), key: key.to_owned(), uploaded: uploaded.to_vec() };
         self.waiting().insert(ended.place, waiting);

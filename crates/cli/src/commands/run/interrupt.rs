@@ -1,12 +1,12 @@
-//! Ctrl-C during a run: it detaches, or cancels when that was asked for.
+//! Ctrl-C and SIGTERM during a run: it detaches, or cancels when that was asked for.
 
 use std::time::Duration;
 
 use inferstore::types::{TaskId, TaskStatus};
 use inferstore::{Client, RunEvent};
 use serde_json::json;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use crate::commands::signals::Signals;
 use crate::exit;
 use crate::failure::{Failure, Result, task_record};
 use crate::output::Format;
@@ -16,31 +16,12 @@ use crate::table::printable;
 /// How long a second Ctrl-C is waited for.
 const SECOND_INTERRUPT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Every Ctrl-C, also one that comes while something else is awaited.
-pub(super) struct CtrlC(UnboundedReceiver<()>);
-
-impl CtrlC {
-    pub(super) fn new() -> Self {
-        let (sender, signals) = unbounded_channel();
-        tokio::spawn(
-            async move { while tokio::signal::ctrl_c().await.is_ok() && sender.send(()).is_ok() {} },
-        );
-        Self(signals)
-    }
-
-    /// Ends at the next Ctrl-C.
-    pub(super) async fn next(&mut self) {
-        if self.0.recv().await.is_none() {
-            // Signals are not received, so nothing can interrupt.
-            std::future::pending::<()>().await;
-        }
-    }
-}
-
 /// Where a run is when someone interrupts it.
 pub(super) struct Interrupts {
     cancels_at_once: bool,
-    signals: CtrlC,
+    signals: Signals,
+    /// The last one was Ctrl-C, which can be pressed again.
+    is_ctrl_c: bool,
     /// The create may have been sent.
     is_creating: bool,
     task: Option<TaskId>,
@@ -50,20 +31,21 @@ pub(super) struct Interrupts {
 }
 
 impl Interrupts {
-    pub(super) fn new(cancels_at_once: bool) -> Self {
-        Self {
+    pub(super) fn new(cancels_at_once: bool) -> Result<Self> {
+        Ok(Self {
             cancels_at_once,
-            signals: CtrlC::new(),
+            signals: Signals::new()?,
+            is_ctrl_c: false,
             is_creating: false,
             task: None,
             status: None,
             is_pending: false,
-        }
+        })
     }
 
-    /// Ends at the next Ctrl-C.
+    /// Ends at the next signal.
     pub(super) async fn next(&mut self) {
-        self.signals.next().await;
+        self.is_ctrl_c = self.signals.next_is_ctrl_c().await;
     }
 
     /// Keeps up with the run.
@@ -92,7 +74,7 @@ impl Interrupts {
         self.is_pending && self.task.is_some()
     }
 
-    /// A Ctrl-C. Returns only if the run has to go on until the task is known.
+    /// Handles a signal. Returns only if the run has to go on until the task is known.
     pub(super) async fn handle(&mut self, client: &Client, session: &Session) -> Result {
         if self.task.is_some() {
             return self.detach(client, session).await;
@@ -131,13 +113,12 @@ impl Interrupts {
         Err(failure.with_json(record))
     }
 
-    /// Cancels the task, at once or at another Ctrl-C; else fails.
+    /// Cancels the task, at once or at another signal after Ctrl-C; else fails.
     async fn cancel(&mut self, task: &TaskId, client: &Client, session: &Session) -> Result {
         let hint = format!("pick it up with: inferstore task wait {task} -o outputs/");
         if !self.cancels_at_once {
             session.output.note(format!("detached; the task {task} goes on, and is billed if it succeeds"));
-            session.output.note("Ctrl-C again cancels it if it is still in the queue");
-            if tokio::time::timeout(SECOND_INTERRUPT_TIMEOUT, self.next()).await.is_err() {
+            if !self.is_interrupted_again(session).await {
                 return Err(Failure::new(exit::DETACHED, "interrupted; the task goes on").with_hint(hint));
             }
         }
@@ -155,5 +136,14 @@ impl Interrupts {
                 .with_code(exit::DETACHED)
                 .with_hint(format!("the task may be running; {hint}"))
         })
+    }
+
+    async fn is_interrupted_again(&mut self, session: &Session) -> bool {
+        // Who ended the command by another signal waits for its end alone, and may send that twice.
+        if !self.is_ctrl_c {
+            return false;
+        }
+        session.output.note("Ctrl-C again cancels it if it is still in the queue");
+        tokio::time::timeout(SECOND_INTERRUPT_TIMEOUT, self.next()).await.is_ok()
     }
 }
