@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use inferstore::CONFIG_VARIABLE;
 use serde::{Deserialize, Serialize};
 
-use crate::environment::Environment;
+use crate::environment::{Environment, folder_of};
 use crate::failure::{Failure, Result, did_you_mean};
 use crate::keyring::{Entry, Keyring};
 
@@ -76,10 +76,6 @@ pub(crate) fn path(environment: &Environment) -> Result<PathBuf> {
 /// The file itself: a link to another place, as dotfiles have it, stays a link.
 fn target_of(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
-}
-
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Lets one process at a time read the profiles, change them and write them, until it is dropped. Where folders have

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueHint};
 use inferstore::types::{MimeCategory, StorageFile, StorageStatistics, UploadFolder};
 use inferstore::{Client, Error, File, FileErrorKind, FileQuery, UploadedFile};
@@ -46,8 +46,8 @@ pub(crate) enum Command {
 #[command(after_help = UPLOAD_EXAMPLES)]
 pub(crate) struct UploadArguments {
     /// The folder
-    #[arg(value_parser = PossibleValuesParser::new(UploadFolder::ALL.iter().map(UploadFolder::as_str)))]
-    folder: String,
+    #[arg(value_parser = upload_folder())]
+    folder: UploadFolder,
     /// The files
     #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     paths: Vec<PathBuf>,
@@ -79,8 +79,8 @@ Examples:
 )]
 pub(crate) struct ListArguments {
     /// The folder
-    #[arg(value_parser = PossibleValuesParser::new(UploadFolder::ALL.iter().map(UploadFolder::as_str)))]
-    folder: String,
+    #[arg(value_parser = upload_folder())]
+    folder: UploadFolder,
     /// Only files of this kind
     #[arg(long = "type", value_name = "KIND", value_parser = PossibleValuesParser::new(MimeCategory::ALL.iter().map(MimeCategory::as_str)))]
     category: Option<String>,
@@ -126,6 +126,12 @@ pub(crate) struct DeleteArguments {
     yes: bool,
 }
 
+/// The name of a folder, as an argument.
+pub(crate) fn upload_folder() -> impl TypedValueParser<Value = UploadFolder> {
+    let words = UploadFolder::ALL.iter().map(UploadFolder::as_str);
+    PossibleValuesParser::new(words).try_map(|word| word.parse())
+}
+
 pub(crate) async fn execute(command: Command, mut session: Session) -> Result {
     let client = &session.client()?;
     match command {
@@ -143,7 +149,7 @@ async fn upload(arguments: UploadArguments, client: &Client, session: &Session) 
         return Err(Failure::usage("--name is for one file").with_hint("upload the files one by one"));
     }
     session.output.check_fields(&["download_url", "mime", "name", "size"])?;
-    let folder = client.folder(folder);
+    let folder = client.folder(folder.as_str());
     let mut progress = Progress::new(&session.output);
     let mut report = Report::default();
     let mut records = Vec::new();
@@ -290,7 +296,7 @@ async fn delete(arguments: DeleteArguments, client: &Client, session: &mut Sessi
 /// The download URL of a file by its key.
 async fn url_of(key: &str, client: &Client) -> Result<String> {
     let folder = key.split('/').next().unwrap_or_default();
-    if !UploadFolder::ALL.iter().any(|known| known.as_str() == folder) {
+    if folder.parse::<UploadFolder>().is_err() {
         return Err(Failure::new(exit::INPUT, format!("{key:?} is neither a URL nor the key of a file"))
             .with_hint(
                 "a key is such as samples/a.png; `inferstore files list samples` shows those of a folder",
@@ -330,7 +336,7 @@ pub(crate) fn of_upload(error: Error) -> Failure {
 
 async fn list(arguments: ListArguments, client: &Client, session: &Session) -> Result {
     let ListArguments { folder, category, limit, offset, all } = arguments;
-    let folder = &client.folder(folder);
+    let folder = &client.folder(folder.as_str());
     let category: Option<MimeCategory> = category.and_then(|word| word.parse().ok());
     let limit = if all { u64::MAX } else { u64::from(limit) };
     let page = |number, size| {

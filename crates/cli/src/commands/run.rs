@@ -13,13 +13,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use inferstore::types::{ModelVersioning, TaskDetail, TaskId, UploadFolder};
 use inferstore::{Client, Decimal, Error, Inputs, Outcome, ViolationKind};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep};
 
-use super::files::of_upload;
+use super::files::{of_upload, upload_folder};
 use super::models;
 use super::outputs::{Delivery, Names, OutputArguments, Saved, check_folder, make_folder};
 use super::task::{WaitOptions, ended_task, outcome_report};
@@ -152,11 +151,6 @@ impl Limit {
 fn limit_delay(error: &Error) -> Option<Duration> {
     let is_limited = matches!(error, Error::Api(context) if context.status == Some(429));
     is_limited.then(|| error.retry_after().unwrap_or(Duration::from_secs(1)))
-}
-
-fn upload_folder() -> impl TypedValueParser<Value = UploadFolder> {
-    let words = UploadFolder::ALL.iter().map(UploadFolder::as_str);
-    PossibleValuesParser::new(words).try_map(|word| word.parse())
 }
 
 /// What is run, and how.

@@ -11,6 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::journal::identity_at;
+use crate::environment::folder_of;
 use crate::failure::{Failure, Result};
 
 /// The longest side of a picture on the sheet, and the space around it, in pixels.
@@ -35,10 +36,6 @@ pub(super) fn check(sheet: &Path) -> Result {
     let headline =
         format!("--before-after {}: it must be a PNG file in a folder that exists", sheet.display());
     Err(Failure::usage(headline).with_hint("for example --before-after sheet.png"))
-}
-
-fn folder_of(sheet: &Path) -> &Path {
-    sheet.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// A sheet that is written, in a folder beside its place.
