@@ -30,9 +30,9 @@ const NO_PRODUCT: [&str; 4] = ["**/tests.rs", "**/*_tests.rs", "**/tests/**", "*
 #[derive(clap::Args)]
 pub(crate) struct Job {
     product: Product,
-    /// Try the mutants alone whose name contains this text, such as a file and a line.
+    /// Try the mutants alone whose name contains this text, such as a file and a line, or one of several.
     #[arg(long, value_name = "TEXT")]
-    only: Option<String>,
+    only: Vec<String>,
 }
 
 /// What is changed, and whose tests are run.
@@ -91,15 +91,15 @@ impl Job {
         let (built, listed) = (switched.len(), mutants.len());
         progress(&format!("{built} of {listed} mutants compile as branches of one program"))?;
 
-        let own = program.tests(self.product.package(), self.product.features())?.measured()?;
-        let mut tried = try_each(&own, &mutants, &switched, |mutant| self.nearest_tests(mutant))?;
+        let own = program.tests(self.product.package(), self.product.features(), "")?;
+        let mut tried = try_each(&own, &mutants, &switched)?;
         let missed: Vec<usize> =
             tried.extract_if(.., |(_, outcome)| *outcome == Outcome::Missed).map(|it| it.0).collect();
         // What the tests of its package miss, those of the whole may catch: they take longer.
         if !missed.is_empty() {
             let filter = format!("{}::", self.product.name());
-            let whole = program.tests("inferstore-tests", &["--test=it"])?.filtered(filter).measured()?;
-            tried.extend(try_each(&whole, &mutants, &missed, |_| None)?);
+            let whole = program.tests("inferstore-tests", &["--test=it"], &filter)?;
+            tried.extend(try_each(&whole, &mutants, &missed)?);
         }
         let count = |outcome| tried.iter().filter(|it| it.1 == outcome).count();
         let missed = tried.iter().filter(|it| it.1 == Outcome::Missed);
@@ -122,47 +122,49 @@ impl Job {
         let list = must("cargo-mutants", &mut command)?.stdout;
         let mut mutants: Vec<Mutant> =
             serde_json::from_slice(&list).context("cargo-mutants lists other JSON")?;
-        mutants.retain(|mutant| self.only.as_ref().is_none_or(|only| mutant.name.contains(only)));
+        mutants
+            .retain(|mutant| self.only.is_empty() || self.only.iter().any(|only| mutant.name.contains(only)));
         ensure!(!mutants.is_empty(), "there is no such mutant");
         Ok(mutants)
-    }
-
-    /// The tests that stand beside the file, which probably catch it.
-    fn nearest_tests(&self, mutant: &Mutant) -> Option<String> {
-        let module = mutant.file.strip_prefix(&self.product.source())?.strip_suffix(".rs")?;
-        Some(module.strip_suffix("/mod").unwrap_or(module).replace('/', "::"))
     }
 }
 
 /// Tries each of these mutants.
-fn try_each(
-    tests: &Tests,
-    mutants: &[Mutant],
-    numbers: &[usize],
-    first: impl Fn(&Mutant) -> Option<String> + Sync,
-) -> Result<Vec<(usize, Outcome)>> {
-    let (next, count) = (AtomicUsize::new(0), numbers.len());
-    let work = || -> Result<Vec<(usize, Outcome)>> {
-        let mut tried = Vec::new();
+fn try_each(tests: &Tests, mutants: &[Mutant], numbers: &[usize]) -> Result<Vec<(usize, Outcome)>> {
+    in_parallel(numbers, |index, &number| {
+        let outcome = tests.run(number)?;
+        let count = numbers.len();
+        progress(&format!("{}/{count} {}: {}", index + 1, outcome.word(), mutants[number].name))?;
+        Ok((number, outcome))
+    })
+}
+
+/// The results of all items, in their order.
+fn in_parallel<T: Sync, R: Send>(
+    items: &[T],
+    work: impl Fn(usize, &T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<Vec<(usize, R)>> {
+        let mut done = Vec::new();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(&number) = numbers.get(index) else { return Ok(tried) };
-            let mutant = &mutants[number];
-            let outcome = tests.run(number, first(mutant).as_deref())?;
-            progress(&format!("{}/{count} {}: {}", index + 1, outcome.word(), mutant.name))?;
-            tried.push((number, outcome));
+            let Some(item) = items.get(index) else { return Ok(done) };
+            done.push((index, work(index, item)?));
         }
     };
     // Most tests wait most of the time.
     let jobs = 2 * thread::available_parallelism().map_or(1, NonZero::get);
-    let mut tried = thread::scope(|scope| {
+    let mut done: Vec<_> = thread::scope(|scope| {
         let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
         let results = workers.into_iter().map(|it| it.join().unwrap_or_else(|panic| resume_unwind(panic)));
         results.collect::<Result<Vec<_>>>()
     })?
-    .concat();
-    tried.sort_unstable_by_key(|(number, _)| *number);
-    Ok(tried)
+    .into_iter()
+    .flatten()
+    .collect();
+    done.sort_unstable_by_key(|(index, _)| *index);
+    Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
 /// What became of the mutants.

@@ -13,13 +13,30 @@ use syn::visit::{self, Visit};
 /// The function that the branches call. It is appended to the root of the crate.
 pub(super) const SWITCH: &str = r#"
 pub(crate) fn __mutant(number: usize) -> bool {
-    static ON: std::sync::OnceLock<Option<usize>> = std::sync::OnceLock::new();
-    *ON.get_or_init(|| std::env::var("MUTANT").ok()?.parse().ok()) == Some(number)
+    use std::io::Write as _;
+    use std::sync::{LazyLock, Mutex};
+    static ON: LazyLock<Option<usize>> = LazyLock::new(|| std::env::var("MUTANT").ok()?.parse().ok());
+    static REACHED: LazyLock<Option<Mutex<(std::fs::File, std::collections::HashSet<usize>)>>> =
+        LazyLock::new(|| {
+            let file = std::env::var_os("MUTANTS_REACHED")?;
+            let file = std::fs::OpenOptions::new().create(true).append(true).open(file).ok()?;
+            Some(Mutex::new((file, Default::default())))
+        });
+    if let Some(reached) = &*REACHED {
+        let mut reached = reached.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if reached.1.insert(number) {
+            let _ = reached.0.write_all(format!("{number}\n").as_bytes());
+        }
+    }
+    *ON == Some(number)
 }
 "#;
 
 /// The variable that turns one mutant on.
-pub(super) const VARIABLE: &str = "MUTANT";
+pub(super) const ON: &str = "MUTANT";
+
+/// The variable that names a file, to which a test writes the mutants that it reaches.
+pub(super) const REACHED: &str = "MUTANTS_REACHED";
 
 /// A change, as cargo-mutants lists it.
 #[derive(Clone, Deserialize)]

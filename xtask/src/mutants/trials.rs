@@ -1,8 +1,10 @@
 //! Runs of test programs, each with one mutant on.
 
+use std::collections::HashSet;
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -10,13 +12,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::switches::VARIABLE;
+use inferstore_contract::tools::must;
+
+use super::in_parallel;
+use super::switches::{ON, REACHED};
 
 /// Shorter ones would take a busy machine for a mutant.
 const MIN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Of the tests without a mutant.
-const MAX_TIMEOUT: Duration = Duration::from_mins(30);
+/// So many tests are run first: the quick ones, and those that reach few mutants, which probably catch one.
+const FIRST_TESTS: usize = 8;
 
 /// A program of tests, and where it runs.
 pub(super) struct Binary {
@@ -24,10 +29,19 @@ pub(super) struct Binary {
     pub(super) folder: PathBuf,
 }
 
+/// The tests of some programs, and the mutants that each of them reaches.
 pub(super) struct Tests {
     binaries: Vec<Binary>,
-    filter: String,
-    timeout: Duration,
+    tests: Vec<Test>,
+}
+
+struct Test {
+    /// The index of its program.
+    binary: usize,
+    name: String,
+    /// How long it took without a mutant.
+    time: Duration,
+    reached: HashSet<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,81 +62,98 @@ impl Outcome {
 }
 
 impl Tests {
-    pub(super) fn new(binaries: Vec<Binary>) -> Self {
-        Self { binaries, filter: String::new(), timeout: MAX_TIMEOUT }
+    /// Runs the tests whose path contains `filter` without a mutant, each in a process of its own. They must pass.
+    pub(super) fn traced(binaries: Vec<Binary>, filter: &str, scratch: &Path) -> Result<Self> {
+        let mut names = Vec::new();
+        for (index, binary) in binaries.iter().enumerate() {
+            let list = must("the tests", binary.command().args([filter, "--list", "--format=terse"]))?.stdout;
+            let list = String::from_utf8(list).context("a test has no name in UTF-8")?;
+            let tests = list.lines().filter_map(|line| line.strip_suffix(": test"));
+            names.extend(tests.map(|name| (index, name.to_owned())));
+        }
+        fs::create_dir_all(scratch).context("cannot make a folder")?;
+        let tests = in_parallel(&names, |index, (binary, name)| {
+            let file = scratch.join(index.to_string());
+            fs::write(&file, "").with_context(|| format!("cannot write {}", file.display()))?;
+            let mut command = binaries[*binary].command();
+            command.args(["--exact", name]).env(REACHED, &file);
+            let start = Instant::now();
+            ensure!(outcome_of(command, Duration::MAX)? == Outcome::Missed, "{name} fails without a mutant");
+            let time = start.elapsed();
+            let reached = fs::read_to_string(&file).context("cannot read what a test reached")?;
+            let reached = reached.lines().filter_map(|line| line.parse().ok()).collect();
+            Ok(Test { binary: *binary, name: name.clone(), time, reached })
+        })?;
+        Ok(Self { binaries, tests })
     }
 
-    /// Only the tests whose path contains this text.
-    pub(super) fn filtered(self, filter: String) -> Self {
-        Self { filter, ..self }
-    }
-
-    /// Runs them without a mutant: they must pass, and five times their time is the timeout.
-    pub(super) fn measured(self) -> Result<Self> {
-        let start = Instant::now();
-        ensure!(self.run_all(None)? == Outcome::Missed, "the tests fail without a mutant");
-        Ok(Self { timeout: (start.elapsed() * 5).max(MIN_TIMEOUT), ..self })
-    }
-
-    /// Runs them with a mutant, `first` those whose path contains this text, up to the first failure.
-    pub(super) fn run(&self, mutant: usize, first: Option<&str>) -> Result<Outcome> {
-        if let Some(first) = first {
-            for binary in &self.binaries {
-                let outcome = self.run_one(binary, Some(mutant), first)?;
+    /// Runs the tests that reach a mutant, with the mutant on, up to the first failure.
+    pub(super) fn run(&self, mutant: usize) -> Result<Outcome> {
+        let mut tests: Vec<&Test> = self.tests.iter().filter(|test| test.reached.contains(&mutant)).collect();
+        tests.sort_by_key(|test| test.time * test.reached.len() as u32);
+        let (first, others) = tests.split_at(FIRST_TESTS.min(tests.len()));
+        for tests in [first, others] {
+            for (index, binary) in self.binaries.iter().enumerate() {
+                let tests: Vec<_> = tests.iter().filter(|test| test.binary == index).collect();
+                if tests.is_empty() {
+                    continue;
+                }
+                let mut command = binary.command();
+                command.arg("--exact").args(tests.iter().map(|test| &test.name)).env(ON, mutant.to_string());
+                let time: Duration = tests.iter().map(|test| test.time).sum();
+                let outcome = outcome_of(command, (time * 2).max(MIN_TIMEOUT))?;
                 if outcome != Outcome::Missed {
                     return Ok(outcome);
                 }
             }
         }
-        self.run_all(Some(mutant))
-    }
-
-    fn run_all(&self, mutant: Option<usize>) -> Result<Outcome> {
-        for binary in &self.binaries {
-            let outcome = self.run_one(binary, mutant, &self.filter)?;
-            if outcome != Outcome::Missed {
-                return Ok(outcome);
-            }
-        }
         Ok(Outcome::Missed)
     }
+}
 
-    fn run_one(&self, binary: &Binary, mutant: Option<usize>, filter: &str) -> Result<Outcome> {
-        let mut command = Command::new(&binary.program);
-        command.arg(filter).current_dir(&binary.folder).stdout(Stdio::piped()).stderr(Stdio::null());
-        command.env("CARGO_MANIFEST_DIR", &binary.folder).env("INSTA_UPDATE", "no");
-        command.envs(mutant.map(|number| (VARIABLE, number.to_string())));
-        // A group of its own, so that the processes that a test started end with it.
-        let mut child = command.process_group(0).spawn().context("cannot run the tests")?;
-        let output = child.stdout.take().context("the tests have no output")?;
-        let (send, lines) = mpsc::channel();
-        thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
-                if send.send(line).is_err() {
-                    return;
-                }
-            }
-        });
-
-        let end = Instant::now() + self.timeout;
-        let early = loop {
-            match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok(line) if line.starts_with("test ") && line.ends_with("FAILED") => {
-                    break Some(Outcome::Caught);
-                }
-                Ok(_) => {}
-                Err(RecvTimeoutError::Timeout) => break Some(Outcome::TimedOut),
-                Err(RecvTimeoutError::Disconnected) => break None,
-            }
-        };
-        if early.is_some() {
-            kill(child.id());
-        }
-        let status = child.wait().context("cannot wait for the tests")?;
-        // A mutant may have left a process behind.
-        kill(child.id());
-        Ok(early.unwrap_or(if status.success() { Outcome::Missed } else { Outcome::Caught }))
+impl Binary {
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder).env("INSTA_UPDATE", "no");
+        command
     }
+}
+
+/// Runs tests up to the first failure.
+fn outcome_of(mut command: Command, timeout: Duration) -> Result<Outcome> {
+    // Tests that are killed leave files behind.
+    let temporary = tempfile::tempdir().context("cannot make a folder")?;
+    command.stdout(Stdio::piped()).stderr(Stdio::null()).env("TMPDIR", temporary.path());
+    // A group of its own, so that the processes that a test started end with it.
+    let mut child = command.process_group(0).spawn().context("cannot run the tests")?;
+    let output = child.stdout.take().context("the tests have no output")?;
+    let (send, lines) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if send.send(line).is_err() {
+                return;
+            }
+        }
+    });
+
+    let start = Instant::now();
+    let early = loop {
+        match lines.recv_timeout(timeout.saturating_sub(start.elapsed())) {
+            Ok(line) if line.starts_with("test ") && line.ends_with("FAILED") => {
+                break Some(Outcome::Caught);
+            }
+            Ok(_) => {}
+            Err(RecvTimeoutError::Timeout) => break Some(Outcome::TimedOut),
+            Err(RecvTimeoutError::Disconnected) => break None,
+        }
+    };
+    if early.is_some() {
+        kill(child.id());
+    }
+    let status = child.wait().context("cannot wait for the tests")?;
+    // A mutant may have left a process behind.
+    kill(child.id());
+    Ok(early.unwrap_or(if status.success() { Outcome::Missed } else { Outcome::Caught }))
 }
 
 /// Ends all processes of a group.
