@@ -156,12 +156,12 @@ async fn scripts(controls: Controls) -> Success<Value> {
 
 async fn script(controls: Controls, ApiPath(model): ApiPath, body: ApiJson<Script>) -> Done {
     controls.let_model(&model, body.value).await?;
-    Ok(Success::done("written"))
+    Ok(Success::done("the script is set"))
 }
 
 async fn unscript(controls: Controls, ApiPath(model): ApiPath) -> Done {
     match controls.clear_script(&model).await? {
-        true => Ok(Success::done("the model is itself again")),
+        true => Ok(Success::done("the script is cleared")),
         false => Err(not_found(format!("there is no script for the model {model:?}"))),
     }
 }
@@ -185,5 +185,5 @@ async fn journal(controls: Controls, ApiQuery(query): ApiQuery<JournalQuery>) ->
 
 async fn clear_journal(controls: Controls) -> Success<()> {
     controls.clear_journal();
-    Success::done("forgotten")
+    Success::done("the journal is cleared")
 }

@@ -188,7 +188,7 @@ impl Controls {
         self.scripts_changed().await
     }
 
-    /// The model is itself again; false when nothing was said of it.
+    /// Clears the script of a model; false when it had none.
     ///
     /// # Errors
     /// When the database cannot be written.

@@ -160,6 +160,7 @@ mod tests {
     async fn an_entry_is_used_until_it_expires_or_is_invalidated() -> Result<()> {
         let cache = Arc::new(Cache::new(10));
         assert_eq!(read(&cache, 1).await?, Some(1));
+        assert_eq!(cache.get_or_read("other", || async { Ok(Some(7)) }).await?, Some(7));
         assert_eq!(read(&cache, 2).await?, Some(1));
         tokio::time::advance(LIFETIME).await;
         assert_eq!(read(&cache, 3).await?, Some(3));

@@ -47,6 +47,9 @@ pub(crate) async fn keys_are_listed_newest_first_and_found_by_a_beginning(engine
         database.add_key(fixture.customer, &key, Moment(created_at)).await.unwrap();
     }
     assert!(database.revoke_key("aaaa2", Moment(3)).await.unwrap());
+    for not_valid in ["aaaa2", "absent"] {
+        assert!(!database.revoke_key(not_valid, Moment(4)).await.unwrap(), "{not_valid}");
+    }
     let keys = database.keys(fixture.customer).await.unwrap();
     let listed: Vec<_> = keys.iter().map(|key| (&*key.key, key.created_at, key.revoked_at)).collect();
     assert_eq!(listed, [("aaaa2", Moment(2), Some(Moment(3))), ("aaaa1", Moment(1), None)]);
@@ -72,8 +75,12 @@ pub(crate) async fn memberships_are_listed_from_both_sides(engine: impl Engine) 
     }
     assert_eq!(database.memberships(studio, Scope::Organization).await.unwrap(), ["anna", "customer"]);
     assert_eq!(database.memberships(anna, Scope::Personal).await.unwrap(), ["studio"]);
+    assert!(database.is_member(studio, anna).await.unwrap());
     assert!(database.remove_member(studio, anna, Moment(1)).await.unwrap());
     assert!(database.memberships(anna, Scope::Personal).await.unwrap().is_empty());
+    assert!(!database.is_member(studio, anna).await.unwrap());
+    assert!(!database.remove_member(studio, anna, Moment(2)).await.unwrap(), "it was none");
+    assert!(database.is_member(studio, fixture.customer).await.unwrap());
 }
 
 pub(crate) async fn a_change_of_a_model_leaves_what_it_does_not_name(engine: impl Engine) {

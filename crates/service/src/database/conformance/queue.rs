@@ -116,6 +116,7 @@ pub(crate) async fn a_claim_for_many_slots_gives_each_a_task_of_its_own(engine: 
     let leases = fixture.claim(RULES, &slots, NOW).await;
     let mut tasks: Vec<_> = leases.into_iter().map(|lease| lease.map(|lease| lease.task)).collect();
     assert_eq!(tasks.iter().flatten().count(), 3);
+    tasks.sort();
     tasks.dedup();
     assert_eq!(tasks.len(), 4, "three tasks, and none for the other two");
 }
@@ -138,9 +139,9 @@ pub(crate) async fn an_account_has_so_many_unfinished_and_so_many_running_tasks(
     assert_eq!(fixture.claim(rules, &slots, NOW).await.into_iter().flatten().count(), 1);
 
     // A node may have a limit of its own.
-    let narrow = Slot { node: "narrow".to_owned(), max_running: 1, ..slot("narrow") };
-    let slots = [narrow.clone(), narrow];
-    assert_eq!(fixture.claim(RULES, &slots, NOW).await.into_iter().flatten().count(), 1);
+    let slots = ["one", "one", "two", "two"].map(|node| Slot { max_running: 1, ..slot(node) });
+    let leases: Vec<_> = fixture.claim(RULES, &slots, NOW).await.iter().map(Option::is_some).collect();
+    assert_eq!(leases, [true, false, true, false]);
 }
 
 pub(crate) async fn a_released_lease_is_free_at_once_and_does_not_count(engine: impl Engine) {

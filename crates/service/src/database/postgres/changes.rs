@@ -223,3 +223,18 @@ impl Listener {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_read_as_it_was_written_and_a_word_of_a_newer_version_is_none() {
+        for change in [Change::Queued("a model".to_owned()), Change::Keys, Change::Models] {
+            assert_eq!(Change::from_word(&change.word()), Some(change));
+        }
+        for word in ["", "folders", "folders samples"] {
+            assert_eq!(Change::from_word(word), None, "{word}");
+        }
+    }
+}

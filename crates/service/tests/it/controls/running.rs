@@ -35,7 +35,7 @@ async fn a_model_stays_queued_runs_slowly_fails_and_succeeds_on_demand() -> Outc
         bench.until(&id, &["computing"]).await?;
         assert_eq!(bench.until(&id, &["success"]).await?["result"]["result"], output);
     }
-    assert!(bench.controls.scripts().is_empty(), "the model is itself again");
+    assert!(bench.controls.scripts().is_empty(), "the script is cleared");
     let itself = bench.create().await?;
     assert_eq!(bench.until(&itself, &["failed"]).await?["result"]["error"]["kind"], "input");
     bench.audit().await

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
@@ -79,6 +80,8 @@ pub(super) fn server() -> &'static Server {
         }
         let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
         command.args(["-c", SCRIPT, "sh"]).arg(&programs).arg(port.to_string()).current_dir("/tmp");
+        // It outlives a signal to the group of the tests, and cleans up.
+        command.process_group(0);
         let mut script = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let alive = script.stdin.take().unwrap();
         let mut folder = String::new();
