@@ -227,6 +227,14 @@ pub(crate) struct Slot {
     pub(crate) max_running: u32,
 }
 
+impl Slot {
+    /// What decides which tasks it may claim. A limit of a node counts what runs on that node.
+    pub(crate) fn claimable(&self) -> (&[String], u32, Option<&str>) {
+        let has_limit = self.max_running < u32::MAX;
+        (&self.models, self.max_running, has_limit.then_some(&*self.node))
+    }
+}
+
 /// What became of a claim for one slot.
 #[derive(Debug, Clone)]
 pub(crate) enum Claim {

@@ -288,4 +288,17 @@ pub(crate) async fn what_an_operator_decided_of_a_built_in_model_survives_a_rest
     let kept = page.first().unwrap();
     assert_eq!((&*kept.description, kept.price.smallest(), kept.is_verified), ("New", 5, false));
     assert_eq!(kept.visibility, Visibility::Private);
+
+    let version = |name: &str| NewVersion { commit_hash: name.to_owned(), ..described.version.clone() };
+    let active =
+        async || database.published(super::MODEL).await.unwrap().unwrap().version.commit_hash.clone();
+    let of_operator = version("of the operator");
+    database.publish_version(fixture.operator, super::MODEL, &of_operator, Moment(2)).await.unwrap();
+    assert_eq!(database.publish(slice::from_ref(&described), Existing::Refresh).await.unwrap(), 0);
+    assert_eq!(active().await, "of the operator");
+    let newer = NewModel { version: version("built in, newer"), ..described.clone() };
+    assert_eq!(database.publish(slice::from_ref(&newer), Existing::Keep).await.unwrap(), 0);
+    assert_eq!(active().await, "of the operator", "what is there is kept");
+    assert_eq!(database.publish(slice::from_ref(&newer), Existing::Refresh).await.unwrap(), 1);
+    assert_eq!(active().await, "built in, newer");
 }

@@ -93,6 +93,7 @@ macro_rules! conformance {
                 a_lease_and_a_node_of_a_clock_that_was_ahead_end_as_others_do
                 a_stuck_node_does_not_keep_a_task_that_it_leased_while_the_clock_was_ahead
                 retention_deletes_the_oldest_tasks_and_every_balance_still_adds_up
+                retention_deletes_more_than_one_transaction_takes
                 retention_adds_up_sums_beyond_the_largest_amount
                 a_lease_has_no_more_outputs_than_its_limit_though_they_come_at_once
                 outputs_that_a_result_does_not_name_are_removed

@@ -74,13 +74,11 @@ const LEASE_QUEUED: &str = "WITH found AS ( \
        UPDATE turns SET turn = nextval('turn_numbers') FROM passing \
        WHERE turns.account = passing.account AND turns.model = passing.model) ";
 
-/// The places of slots that may claim the same tasks: those of one node, or of any when no node has a limit of its own.
+/// The places of slots that may claim the same tasks.
 fn groups(slots: &[Slot], known: &BTreeSet<String>) -> Vec<Vec<usize>> {
     let mut groups = BTreeMap::<_, Vec<usize>>::new();
     for (place, slot) in slots.iter().enumerate().filter(|(_, slot)| known.contains(&slot.node)) {
-        let has_limit = slot.max_running < u32::MAX;
-        let group = (&*slot.models, slot.max_running, has_limit.then_some(&*slot.node));
-        groups.entry(group).or_default().push(place);
+        groups.entry(slot.claimable()).or_default().push(place);
     }
     groups.into_values().collect()
 }

@@ -40,7 +40,7 @@ pub(super) fn idle(
 ) -> Result<Option<Vec<Claim>>> {
     let mut without_task = Vec::new();
     for slot in slots {
-        if without_task.contains(&what_it_finds(slot)) {
+        if without_task.contains(&slot.claimable()) {
             continue;
         }
         let models = json(&slot.models);
@@ -49,14 +49,9 @@ pub(super) fn idle(
         if db.is_there(NEXT_TURN, turn)? || db.is_there(EXPIRED, expired)? {
             return Ok(None);
         }
-        without_task.push(what_it_finds(slot));
+        without_task.push(slot.claimable());
     }
     slots.iter().map(|slot| no_task(db, slot)).collect::<Result<_>>().map(Some)
-}
-
-/// What decides which tasks a slot may claim: only the local node has a limit of its own.
-fn what_it_finds(slot: &Slot) -> (&[String], u32) {
-    (&slot.models, slot.max_running)
 }
 
 pub(super) fn claim(db: &Connection, slots: &[Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Claim>> {
@@ -64,10 +59,10 @@ pub(super) fn claim(db: &Connection, slots: &[Slot], rules: LeaseRules, now: Mom
     let mut claims = Vec::new();
     for slot in slots {
         let mut claim = no_task(db, slot)?;
-        if matches!(claim, Claim::NoTask) && !without_task.contains(&what_it_finds(slot)) {
+        if matches!(claim, Claim::NoTask) && !without_task.contains(&slot.claimable()) {
             match claim_one(db, slot, rules, now)? {
                 Some(lease) => claim = Claim::Leased(lease),
-                None => without_task.push(what_it_finds(slot)),
+                None => without_task.push(slot.claimable()),
             }
         }
         claims.push(claim);

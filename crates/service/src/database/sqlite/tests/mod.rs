@@ -50,3 +50,30 @@ impl Engine for Folder {
 }
 
 conformance!(crate::database::sqlite::tests::Folder::new());
+
+#[test]
+fn a_failure_of_sqlite_says_what_to_do() {
+    use rusqlite::ffi;
+    let of = |code| super::failure("writing", rusqlite::Error::SqliteFailure(ffi::Error::new(code), None));
+    let full = [
+        ffi::SQLITE_FULL,
+        ffi::SQLITE_IOERR_WRITE,
+        ffi::SQLITE_IOERR_FSYNC,
+        ffi::SQLITE_IOERR_TRUNCATE,
+        ffi::SQLITE_IOERR_SHMSIZE,
+    ];
+    for code in full {
+        assert!(of(code).is_of_the_disk() && of(code).to_string().contains("make room"), "{}", of(code));
+    }
+    for code in [ffi::SQLITE_PERM, ffi::SQLITE_READONLY_DBMOVED, ffi::SQLITE_CANTOPEN_ISDIR] {
+        assert!(of(code).is_of_the_disk() && of(code).to_string().contains("let the user"), "{}", of(code));
+    }
+    for code in [ffi::SQLITE_BUSY_SNAPSHOT, ffi::SQLITE_LOCKED] {
+        assert!(of(code).is_unavailable() && of(code).hint().is_some_and(|hint| hint.contains("locked")));
+    }
+    for code in [ffi::SQLITE_CORRUPT_INDEX, ffi::SQLITE_NOTADB] {
+        assert!(of(code).hint().is_some_and(|hint| hint.contains("damaged")));
+    }
+    let other = of(ffi::SQLITE_CONSTRAINT_UNIQUE);
+    assert!(!other.is_of_the_disk() && !other.is_unavailable() && other.hint().is_none());
+}
