@@ -231,6 +231,7 @@ def clients():
     """Ours, and then the others: name and command."""
     cargo = ["cargo", "build", "--quiet", "--release", "--package", "inferstore-cli", "--bin", "inferstore"]
     subprocess.run([*cargo, "--package", "inferstore-tests", "--example", "ours"], cwd=ROOT, check=True)
+    subprocess.run(["cargo", "xtask", "publish"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     for consumer in ("python", "typescript"):
         prepare = ["cargo", "xtask", "contract", "--prepare", "--only", consumer]
         subprocess.run(prepare, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)

@@ -288,6 +288,16 @@ mod tests {
         assert!(money("0.01").checked_sub(total).is_some_and(|rest| rest.smallest() <= 1));
     }
 
+    #[test]
+    fn what_a_unit_took_is_rounded_up_to_a_byte_second() {
+        // A unit of the first rate is a whole number of byte-seconds.
+        for (rate, left) in [(3, 1), (7, 0)] {
+            let first_of_a_unit = StorageRate::GIB_DAY / i128::from(rate) + 1;
+            let charged = StorageRate { per_gib_day: Money::from_smallest(rate) }.charge(first_of_a_unit);
+            assert_eq!(charged, (Money::from_smallest(1), left));
+        }
+    }
+
     mod properties {
         use proptest::prelude::*;
 
