@@ -20,6 +20,9 @@ use super::switches::{ON, REACHED};
 /// Shorter ones would take a busy machine for a mutant.
 const MIN_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Of a test without a mutant.
+const MAX_TIMEOUT: Duration = Duration::from_mins(30);
+
 /// So many tests are run first: the quick ones, and those that reach few mutants, which probably catch one.
 const FIRST_TESTS: usize = 8;
 
@@ -78,7 +81,7 @@ impl Tests {
             let mut command = binaries[*binary].command();
             command.args(["--exact", name]).env(REACHED, &file);
             let start = Instant::now();
-            ensure!(outcome_of(command, Duration::MAX)? == Outcome::Missed, "{name} fails without a mutant");
+            ensure!(outcome_of(command, MAX_TIMEOUT)? == Outcome::Missed, "{name} fails without a mutant");
             let time = start.elapsed();
             let reached = fs::read_to_string(&file).context("cannot read what a test reached")?;
             let reached = reached.lines().filter_map(|line| line.parse().ok()).collect();
