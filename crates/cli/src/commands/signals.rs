@@ -30,7 +30,7 @@ impl Signals {
         self.next_is_ctrl_c().await;
     }
 
-    /// Whether the next one is Ctrl-C, which someone may press again.
+    /// Waits for the next one; true for Ctrl-C, which may be pressed again.
     #[cfg(unix)]
     pub(crate) async fn next_is_ctrl_c(&mut self) -> bool {
         let (_, index, _) = select_all(self.0.iter_mut().map(|signal| Box::pin(signal.recv()))).await;

@@ -139,7 +139,7 @@ impl Interrupts {
     }
 
     async fn is_interrupted_again(&mut self, session: &Session) -> bool {
-        // Who ended the command by another signal waits for its end alone, and may send that twice.
+        // A terminal that closes may send SIGHUP twice, and a supervisor waits for the end.
         if !self.is_ctrl_c {
             return false;
         }
