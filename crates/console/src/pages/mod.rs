@@ -13,7 +13,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use axum::response::{IntoResponse, Redirect, Response};
-use inferstore::types::TaskStatus;
+use inferstore::types::{TaskId, TaskStatus};
 use inferstore::{Decimal, Timestamp};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -29,8 +29,8 @@ mod prelude {
     pub(super) use maud::{Markup, html};
 
     pub(super) use super::{
-        Words, amount, badge, choice, exact, go_to, page, page_that_reloads, pager, parsed, segment, size,
-        titled, when, word,
+        Words, amount, badge, choice, exact, go_to, page, page_that_reloads, pager, parsed, segment, short,
+        size, titled, when, word,
     };
     pub(super) use crate::failure::{Failure, Result, within};
     pub(super) use crate::state::App;
@@ -167,6 +167,15 @@ pub(crate) fn pager(pages: u64, now: u64, address: impl Fn(u64) -> String) -> Ma
 /// A text as a segment of a path.
 pub(crate) fn segment(text: &str) -> impl Display {
     utf8_percent_encode(text, SEGMENT)
+}
+
+/// The end of a long task identifier: many services begin theirs with the time, which tasks of one batch share.
+pub(crate) fn short(task: &TaskId) -> String {
+    let text = task.as_str();
+    match text.char_indices().rev().nth(11) {
+        Some((start, _)) if start > 0 => format!("…{}", &text[start..]),
+        _ => text.to_owned(),
+    }
 }
 
 /// A technical name as a title: `color_harmonization` becomes `Color harmonization`.

@@ -125,7 +125,7 @@ pub(crate) fn steps(run: &Run, progress: &Progress) -> Markup {
                 }
             }
         }
-        p.clock { (state_badge(progress)) " " (seconds(progress)) @if let Some(task) = &progress.task { " · " a href={ "/tasks/" (segment(task.as_str())) } { "Task " (task.as_str().chars().take(12).collect::<String>()) } } }
+        p.clock { (state_badge(progress)) " " (seconds(progress)) @if let Some(task) = &progress.task { " · " a href={ "/tasks/" (segment(task.as_str())) } { "Task " (short(task)) } } }
         @if let Some(note) = &progress.note { p { (note) } }
         @if let (Some(task), true, false) = (&progress.task, is_queued, is_over) {
             form method="post" action={ "/tasks/" (segment(task.as_str())) "/cancel" } { button.quiet type="submit" { "Cancel" } " " span.muted { "A canceled task is not billed." } }

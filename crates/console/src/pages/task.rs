@@ -70,7 +70,7 @@ pub(crate) async fn list(app: &App, query: &Words) -> Result<Response> {
                         @for task in &records {
                             @let model = task.model_id.as_deref().unwrap_or_default();
                             tr {
-                                td { a href={ "/tasks/" (segment(task.task_id.as_str())) "?model=" (segment(model)) } { code { (task.task_id.as_str().chars().take(12).collect::<String>()) } } }
+                                td { a href={ "/tasks/" (segment(task.task_id.as_str())) "?model=" (segment(model)) } { code { (short(&task.task_id)) } } }
                                 td { (titled(model)) }
                                 td { (badge(task.status.as_ref())) }
                                 td.end { @if task.status == Some(TaskStatus::Success) { (amount(task.cost.as_ref())) } }

@@ -63,8 +63,9 @@ async fn presign(Caller { app, account, .. }: Caller, body: ApiJson<PresignBody>
         let message = format!("insufficient balance: {spendable} can be spent, and storing files needs more");
         return Err(Failure::insufficient_balance(message));
     }
+    let now = app.clock.now();
     let target = Target {
-        id: app.random.uuid()?,
+        id: app.random.uuid_by_time(now)?,
         owner: owner.id,
         payer,
         bucket: owner.bucket,
@@ -72,7 +73,7 @@ async fn presign(Caller { app, account, .. }: Caller, body: ApiJson<PresignBody>
         key,
         mime,
         size,
-        expires_at: app.clock.now().after(app.config.target_life),
+        expires_at: now.after(app.config.target_life),
         is_void: false,
     };
     if target.is_of_member() && app.database.is_of_another_payer(&target.bucket, &target.key, payer).await? {

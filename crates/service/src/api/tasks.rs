@@ -54,8 +54,9 @@ async fn create(
     }
     check_inputs(&found.inputs, &input.value)
         .map_err(|violations| Failure::unprocessable(violations.join("; ")))?;
+    let now = app.clock.now();
     let task = NewTask {
-        id: app.random.uuid()?,
+        id: app.random.uuid_by_time(now)?,
         account: account.id,
         model,
         version: found.version.id,
@@ -64,7 +65,7 @@ async fn create(
         input: input.text,
     };
     let (otherwise, max) = (app.config.insufficient_balance, limits.account_unfinished);
-    match app.database.create_task(&task, otherwise, max, app.clock.now()).await? {
+    match app.database.create_task(&task, otherwise, max, now).await? {
         Created::Queued => app.task_queued(&task.model),
         Created::Failed => {}
         Created::TooManyUnfinished => {
