@@ -188,11 +188,9 @@ impl Create {
     pub(crate) async fn send(&self, is_wanted: &IsWanted<'_>) -> Result<TaskId> {
         let own_tasks = &self.core.memory.own_tasks;
         let gate = own_tasks.gate(&self.key).read_owned();
-        let shared = self.deadline.timeout(gate).await;
-        // A future that is ready at once is not timed out.
-        if shared.is_none() || self.deadline.is_over() {
+        let Some(_shared) = self.deadline.timeout(gate).await else {
             return Err(self.deadline.reached(DeadlineReached::default()));
-        }
+        };
         // One for all attempts: a task of an earlier one is a task of this create.
         let pending = own_tasks.start_create(self.key.clone());
         let mut is_in_doubt = false;
@@ -281,10 +279,18 @@ impl Create {
             api.create_task(&self.key.0, &self.input).await
         });
         match sent.await {
-            Ok(created) => {
-                self.core.memory.own_tasks.claim(&created.data);
-                Ok(created.data)
-            }
+            Ok(created) => match Task::new(&self.core, &created.data).check_id() {
+                Ok(()) => {
+                    self.core.memory.own_tasks.claim(&created.data);
+                    Ok(created.data)
+                }
+                // There is a task, and only the history can name it.
+                Err(invalid) => {
+                    let context = CallContext::new(operations::CREATE_TASK.id, Some(200));
+                    let context = CallContext { source: Some(Box::new(invalid)), ..context };
+                    self.reconcile(context, since, pending).await
+                }
+            },
             Err(Error::Transport(context) | Error::Decode(context)) if !context.is_retry_safe => {
                 self.reconcile(*context, since, pending).await
             }

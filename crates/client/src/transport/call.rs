@@ -136,7 +136,9 @@ impl<'a> Call<'a> {
         &self,
         sent: impl Future<Output = Result<ResponseValue<Envelope<T>>, RawError>>,
     ) -> Result<(u16, T)> {
-        let Some(_permit) = self.deadline.timeout(self.core.requests.acquire()).await else {
+        let permit = self.deadline.timeout(self.core.requests.acquire()).await;
+        // A permit that is free at once is not timed out.
+        let Some(_permit) = permit.filter(|_| !self.deadline.is_over()) else {
             let context = because("the deadline passed before a request was permitted");
             return Err(Error::Transport(Box::new(CallContext { is_unsent: true, ..context })));
         };

@@ -26,6 +26,28 @@ async fn a_create_whose_time_is_over_is_not_sent() {
     assert_eq!(service.requests(), [""; 0]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_time_is_over_sends_nothing() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let run = crate::run(&service.client().unwrap()).max_cost("1").deadline(Duration::ZERO);
+    assert!(run.await.unwrap_err().is_timeout());
+    assert_eq!(service.requests(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_whose_response_names_no_task_is_looked_for_in_the_history() {
+    for id in ["", " ", ".."] {
+        let service = ScriptedService::new();
+        let _ = service.model("m").succeeds(json!("done"));
+        let response = json!({ "status": "success", "data": { "data": id } });
+        service.responds("createTask", 200, response.to_string());
+        let error = run(&service.client().unwrap()).start().await.unwrap_err();
+        assert!(matches!(&error, Error::OutcomeUnknown(unknown) if unknown.history_was_read), "{error:?}");
+        assert_eq!(count(&service.requests(), "createTask"), 1);
+    }
+}
+
 #[tokio::test]
 async fn a_create_that_nothing_listens_to_is_a_failure_of_the_network() {
     let client =
