@@ -182,15 +182,16 @@ mod tests {
         static RUNS: AtomicU32 = AtomicU32::new(0);
         let service = Service::start(Config::ephemeral()).await?;
         let app = &service.app;
+        let leases = jobs(app).into_iter().find(|job| job.name == "expired leases");
+        let leases = leases.ok_or_else(|| Error::new("trying", "there is no such job"))?;
         let job = Job {
             name: "test",
-            is_due_at_start: false,
-            needs_heartbeats: true,
             interval: Duration::from_mins(1),
             run: |_| {
                 RUNS.fetch_add(1, Ordering::SeqCst);
                 Box::pin(async { Ok(()) })
             },
+            ..leases
         };
         let mut last_success = app.clock.now();
         for (minutes, runs) in [(1, 1), (10, 1), (1, 2)] {
@@ -245,11 +246,11 @@ mod tests {
         let (customer, before, model) = abandon_task(&service, began).await?;
         service.shutdown().await;
 
-        // Days of twenty hours.
-        for (day, fails) in [(0, false), (1, true)] {
+        // The first whole hour after 24 others ends it.
+        for (day, hours, fails) in [(0, 20, false), (1, 4, false), (2, 1, true)] {
             let service = Service::start(config.clone()).await?;
             let database = &service.app.database;
-            for hour in 1..=20 {
+            for hour in 1..=hours {
                 note_hour(&**database, began.after(HOUR * (day * 24 + hour))).await?;
             }
             // The node is there, and leases nothing.
