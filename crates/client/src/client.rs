@@ -137,7 +137,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Those of a create; [`Error::OutcomeUnknown`] when the history could not be read completely.
+    /// Those of a create, and those of reading the history, whose [`operation`](crate::CallContext::operation) is
+    /// `listTasks`: these say nothing about a create that was sent before. [`Error::OutcomeUnknown`] when the history was
+    /// not complete.
     pub fn adopt_or_start(&self, prepared: PreparedRun) -> BoxFuture<'static, Result<Task>> {
         run::adopt_or_start(Arc::clone(&self.core), prepared).boxed()
     }

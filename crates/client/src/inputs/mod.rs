@@ -8,8 +8,8 @@ mod tests;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde::de::{Deserialize, DeserializeOwned, Deserializer};
-use serde::ser::Serialize;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub(crate) use check::check;
@@ -32,7 +32,8 @@ use crate::transport::error::{Error, Result};
 /// in the JSON type that the model takes: `30` is sent as `"30"` where the samples are strings.
 ///
 /// They can be read from JSON, which never reads a file of this machine: text in it stays text.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(from = "Map<String, Value>")]
 pub struct Inputs {
     /// By name; an error is why the value cannot be written as JSON, reported when the inputs are used.
     fields: BTreeMap<String, Result<Input, String>>,
@@ -80,7 +81,8 @@ impl Inputs {
 
     /// Sets a parameter to a value: a number, a text, a URL, anything that serializes.
     ///
-    /// A value that cannot be written as JSON is reported when the inputs are used.
+    /// A value that cannot be written as JSON is reported when the inputs are used. A float that is no number or infinite
+    /// is written as `null`, which counts as an input that is not given.
     #[must_use]
     pub fn set(self, name: impl Into<String>, value: impl Serialize) -> Self {
         let value = as_json(&value).map(Input::Value).map_err(|error| error.to_string());
@@ -152,11 +154,5 @@ impl From<Map<String, Value>> for Inputs {
     fn from(values: Map<String, Value>) -> Self {
         let fields = values.into_iter().map(|(name, value)| (name, Ok(Input::Value(value)))).collect();
         Self { fields }
-    }
-}
-
-impl<'de> Deserialize<'de> for Inputs {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Map::deserialize(deserializer).map(Self::from)
     }
 }

@@ -78,7 +78,8 @@ impl Execution {
         let wait = self.options.wait.clone();
         let waiter = Waiter::new(&self.model.core, wait, self.deadline, self.sink.clone());
         let ended = Box::pin(waiter.of_run(self.model.checked_id()?).one(task)).await;
-        disarm(guard);
+        // A receiver that is gone needs no signal.
+        let _ = guard.map(|guard| guard.send(()));
         if deletes {
             self.clean_up(has_ended(&ended)).await;
         }
@@ -97,7 +98,8 @@ impl Execution {
         }
         let input = self.ready(true).await?;
         let (id, guard) = Box::pin(self.create(input)).await?;
-        disarm(guard);
+        // A receiver that is gone needs no signal.
+        let _ = guard.map(|guard| guard.send(()));
         Ok(Task { model: Some(self.model.checked_id()?), ..Task::new(&self.model.core, id) })
     }
 
@@ -390,9 +392,4 @@ async fn cancel_dropped(task: &Task) -> Result<()> {
         }
         sleep(delay).await;
     }
-}
-
-fn disarm(guard: CancelGuard) {
-    // A receiver that is gone needs no signal.
-    let _ = guard.map(|guard| guard.send(()));
 }

@@ -148,13 +148,10 @@ impl Model {
     /// When awaited, it fails with [`Error::OutputType`](crate::Error::OutputType) if the model returned
     /// something else.
     pub fn run_typed<K: ModelKind<File: Into<Input>>>(&self, input: K) -> Run<K::Output> {
-        let inputs = match input.into_parts() {
-            Ok((values, files)) => {
-                let values = Inputs::from(values);
-                Ok(files.into_iter().fold(values, |inputs, (name, file)| inputs.file(name, file)))
-            }
-            Err(error) => Err(format!("the inputs cannot be written as JSON: {error}")),
-        };
+        let inputs = input.into_parts().map(|(values, files)| {
+            files.into_iter().fold(Inputs::from(values), |inputs, (name, file)| inputs.file(name, file))
+        });
+        let inputs = inputs.map_err(|error| format!("the inputs cannot be written as JSON: {error}"));
         Run::new(self.clone(), inputs, Outcome::typed)
     }
 

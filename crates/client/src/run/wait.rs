@@ -170,6 +170,8 @@ pub(crate) struct Waiter {
     sink: Sink<RunEvent>,
     started: Instant,
     rounds: u32,
+    /// How long a read may take: of many tasks, one that cannot be read keeps the others waiting that long.
+    max_read: Option<Duration>,
     /// The delay before the next read.
     delay: Duration,
     /// No read comes earlier, because of a `Retry-After`.
@@ -223,10 +225,11 @@ impl Waiter {
             tasks: Tasks { core: Arc::clone(core) },
             schedule: Schedule::new(options.poll.clone(), &[]),
             options,
-            deadline: deadline.of_wait(),
+            deadline: Deadline { is_of_wait: true, ..deadline },
             sink,
             started: Instant::now(),
             rounds: 0,
+            max_read: Some(core.timeouts.read),
             delay: Duration::ZERO,
             not_before: Instant::now(),
             pending: HashMap::new(),
@@ -254,6 +257,7 @@ impl Waiter {
 
     /// Waits for this task alone.
     pub(crate) async fn one(mut self, task: TaskId) -> Result<Outcome> {
+        self.max_read = None;
         self.add(task);
         loop {
             if let Some((_, end)) = self.ended.pop_front() {
@@ -265,7 +269,7 @@ impl Waiter {
 
     /// Also waits for this task.
     pub(super) fn add(&mut self, id: TaskId) {
-        match self.handle(&id).check_id() {
+        match Task::new(&self.tasks.core, &id).check_id() {
             Err(error) => self.ended.push_back((id, Err(error))),
             Ok(()) if self.pending.contains_key(&id) => {}
             Ok(()) => {
@@ -273,10 +277,6 @@ impl Waiter {
                 self.is_search_due = true;
             }
         }
-    }
-
-    fn handle(&self, id: &TaskId) -> Task {
-        Task::new(&self.tasks.core, id)
     }
 
     /// Waits for the next reads, or until tasks are `added`, and notes the tasks that have ended. Returns with the first
@@ -299,20 +299,18 @@ impl Waiter {
                 return;
             }
         }
-        // Of many tasks, one that cannot be read keeps the others waiting for the time of one attempt.
-        let is_one = self.pending.len() == 1;
-        let longest = Some(self.tasks.core.timeouts.read).filter(|_| !is_one);
         // The history only saves reads: one that hangs leaves the time of the reads to them.
-        let of_history = end.or_earlier(Deadline::after(longest.map(|longest| longest / HISTORY_SHARE)));
-        self.read_history(of_history).await;
-        let reads = self.start_reads(longest, end);
+        let of_history = self.max_read.map(|longest| longest / HISTORY_SHARE);
+        self.read_history(end.or_earlier(Deadline::after(of_history))).await;
+        let reads = self.start_reads(end);
         self.finish_reads(reads).await;
     }
 
     /// Starts to read the tasks that have ended, and those that no page of the history shows.
-    fn start_reads(&self, longest: Option<Duration>, end: Deadline) -> Reads {
+    fn start_reads(&self, end: Deadline) -> Reads {
+        let longest = self.max_read;
         let due = self.pending.iter().filter(|(_, task)| task.has_ended() || task.position.is_none());
-        let due: Vec<Task> = due.map(|(id, _)| self.handle(id)).collect();
+        let due: Vec<Task> = due.map(|(id, _)| Task::new(&self.tasks.core, id)).collect();
         let reads = stream::iter(due).map(move |task| async move {
             // From its own start: those before it may have hung.
             let read = task.get_until(end.or_earlier(Deadline::after(longest))).await;
@@ -331,7 +329,9 @@ impl Waiter {
             if !(was_cut && read.as_ref().is_err_and(|error| error.status().is_none())) {
                 self.observe(id, read);
             }
-            if !self.ended.is_empty() {
+            // A read that waits for a permit would get the next one, and keep it from the caller, who does not poll it.
+            let is_permit_free = self.tasks.core.requests.available_permits() > 0;
+            if !self.ended.is_empty() && is_permit_free {
                 self.reads = Some(reads);
                 return;
             }
@@ -414,11 +414,15 @@ impl Waiter {
         model.next_check = now + SERVING_INTERVAL.min(timeout / 4);
         let handle = Model { core: Arc::clone(&self.tasks.core), id: model.id.to_string() };
         let end = end.or_earlier(Deadline::after(Some(SERVING_TIMEOUT)));
-        let Ok(serving) = handle.serving_until(end).await else {
-            // It says nothing, and nodes may need a moment to come back to a service that was away: the time begins
-            // again, and what was reported is not reported again.
-            model.offline_since = model.offline_since.map(|_| now);
-            return;
+        let serving = match handle.serving_until(end).await {
+            Ok(serving) => serving,
+            Err(error) => {
+                // It says nothing, and nodes may need a moment to come back to a service that was away: the time begins
+                // again, and what was reported is not reported again.
+                model.offline_since = model.offline_since.map(|_| now);
+                model.next_check = model.next_check.max(earliest_after(&error));
+                return;
+            }
         };
         if serving.serving != Some(false) {
             model.offline_since = None;
@@ -450,7 +454,7 @@ impl Waiter {
         deadline: Deadline,
         error: impl Fn(TaskId, TaskDisposition, Pending) -> Error,
     ) {
-        let tasks: Vec<Task> = tasks.iter().map(|id| self.handle(id)).collect();
+        let tasks: Vec<Task> = tasks.iter().map(|id| Task::new(&self.tasks.core, id)).collect();
         let tasks = stream::iter(tasks).map(|task| async move {
             let left_alone = (TaskDisposition::StillRunning, None);
             let (disposition, read) = if cancels { cancel(&task, deadline).await } else { left_alone };
@@ -522,11 +526,8 @@ fn ended(task: TaskDetail, core: &Arc<Core>) -> Result<Outcome> {
     match task.status {
         Some(TaskStatus::Failed) => {
             // Perhaps an uploaded file is no longer there; the next run uploads it again.
-            for url in
-                task.input_data.iter().flat_map(|inputs| inputs.values()).filter_map(|input| input.as_str())
-            {
-                core.memory.uploads.forget_value(url);
-            }
+            let inputs = task.input_data.iter().flat_map(|inputs| inputs.values());
+            inputs.filter_map(|input| input.as_str()).for_each(|url| core.memory.uploads.forget_value(url));
             let redactor = &core.redactor;
             let message = task.message.filter(|message| !message.is_empty());
             let message = message.map(|message| redactor.foreign(&message, MAX_MESSAGE));

@@ -35,11 +35,6 @@ impl Deadline {
         Self::after(None)
     }
 
-    /// The same deadline, for the reads and cancels of a wait.
-    pub(crate) fn of_wait(self) -> Self {
-        Self { is_of_wait: true, ..self }
-    }
-
     /// The same start, and the earlier end of the two.
     pub(crate) fn or_earlier(self, other: Self) -> Self {
         Self { at: self.at.into_iter().chain(other.at).min(), ..self }

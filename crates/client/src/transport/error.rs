@@ -435,9 +435,9 @@ impl OutputMismatch {
 }
 
 impl UnknownOutcome {
-    /// Whether the whole history was read and shows no task that could be the one.
+    /// Whether the whole history was read and shows no task that could be the one. A success says that there is one.
     pub(crate) fn shows_nothing(&self) -> bool {
-        self.candidates.is_empty() && self.history_was_read
+        self.candidates.is_empty() && self.history_was_read && self.context.status != Some(200)
     }
 }
 

@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::future::BoxFuture;
 use inferstore_api::{Transport, is_plain_loopback};
+use reqwest::header::HeaderValue;
 use reqwest::{Request, Response};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -47,8 +48,8 @@ pub(crate) struct Core {
     /// One permit for each concurrent request.
     pub(crate) requests: Semaphore,
     pub(crate) memory: Memory,
-    /// The clock of the service, and when a response showed it last.
-    pub(crate) clock: Mutex<Option<(SystemTime, Instant)>>,
+    /// The `Date` of the last response, which is read when it is needed, and when it came.
+    pub(crate) clock: Mutex<Option<(HeaderValue, Instant)>>,
 }
 
 /// Timeouts of silence; none of them limits a whole transfer.
@@ -63,8 +64,8 @@ pub(crate) struct Timeouts {
 impl Core {
     /// The time by the clock of the service, once a response has shown it.
     pub(crate) fn service_time(&self) -> Option<SystemTime> {
-        let (shown, at) = (*lock(&self.clock))?;
-        shown.checked_add(at.elapsed())
+        let (date, at) = lock(&self.clock).clone()?;
+        retry::http_date(&date)?.checked_add(at.elapsed())
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
 
 use inferstore_api::Safety;
-use reqwest::header::{DATE, HeaderMap, RETRY_AFTER};
+use reqwest::header::{DATE, HeaderMap, HeaderValue, RETRY_AFTER};
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
@@ -156,12 +156,12 @@ impl Attempts<'_> {
 /// the clock of this machine does not matter.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let header = headers.get(RETRY_AFTER)?.to_str().ok()?;
-    parse_retry_after(header, date(headers).unwrap_or_else(SystemTime::now))
+    let now = headers.get(DATE).and_then(http_date).unwrap_or_else(SystemTime::now);
+    parse_retry_after(header, now)
 }
 
-/// The clock of the service, if the response shows it.
-pub(crate) fn date(headers: &HeaderMap) -> Option<SystemTime> {
-    httpdate::parse_http_date(headers.get(DATE)?.to_str().ok()?).ok()
+pub(crate) fn http_date(header: &HeaderValue) -> Option<SystemTime> {
+    httpdate::parse_http_date(header.to_str().ok()?).ok()
 }
 
 /// Parses `Retry-After`: seconds, or a date.

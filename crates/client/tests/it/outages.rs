@@ -61,13 +61,13 @@ fn refusal<'a>(status: u16, pause: u64) -> BoxFuture<'a, reqwest::Result<Respons
     std::future::ready(Ok(Response::from(refusal.body("").unwrap()))).boxed()
 }
 
-/// Counts the requests for the history.
-#[derive(Clone, Debug, Default)]
-struct Asked(Arc<AtomicU32>);
+/// Counts the requests whose path ends with this.
+#[derive(Clone, Debug)]
+struct Asked(&'static str, Arc<AtomicU32>);
 
 impl Middleware for Asked {
     fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
-        self.0.fetch_add(u32::from(request.url().path().ends_with(HISTORY)), Ordering::Relaxed);
+        self.1.fetch_add(u32::from(request.url().path().ends_with(self.0)), Ordering::Relaxed);
         next.run(request)
     }
 }
@@ -93,6 +93,38 @@ async fn outcomes_come_although_the_read_of_another_task_hangs() {
     all.add(late.id());
     let (task, outcome) = timeout(90 * SECOND, all.next()).await.unwrap().unwrap();
     assert!(task == *late.id() && outcome.is_ok(), "{task}: {outcome:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_added_does_not_wait_for_the_last_other_one_that_hangs() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let client = service.client_builder().middleware(To("/task-1/detail", Effect::Hangs)).build().unwrap();
+    let hanging = run(&client).start().await.unwrap();
+    let late = run(&client).start().await.unwrap();
+    let mut all = client.tasks().wait_all([hanging.id()]);
+    assert!(timeout(10 * SECOND, all.next()).await.is_err());
+    all.add(late.id());
+    let (task, outcome) = timeout(90 * SECOND, all.next()).await.unwrap().unwrap();
+    assert!(task == *late.id() && outcome.is_ok(), "{task}: {outcome:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_can_make_calls_between_outcomes_although_one_request_at_a_time_is_allowed() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").succeeds(json!("done"));
+    let builder = service.client_builder().max_concurrent_requests(1);
+    let client = builder.middleware(To("/detail", Effect::Delays)).build().unwrap();
+    let mut tasks = Vec::new();
+    for _ in 0..3 {
+        tasks.push(run(&client).start().await.unwrap().id().clone());
+    }
+    sleep(10 * SECOND).await;
+    let mut all = client.tasks().wait_all(tasks);
+    while let Some((task, outcome)) = all.next().await {
+        outcome.unwrap();
+        timeout(60 * SECOND, client.task(task).get()).await.unwrap().unwrap();
+    }
 }
 
 /// Sends the bytes of each response one by one, so slowly that the gaps between them are no timeout.
@@ -214,7 +246,7 @@ async fn learning_from_a_history_that_is_limited_delays_no_create() {
 async fn the_history_is_left_alone_for_as_long_as_the_service_asks() {
     let service = ScriptedService::new();
     let _ = service.model("m").succeeds(json!("done")).takes(45 * SECOND);
-    let asked = Asked::default();
+    let asked = Asked(HISTORY, Arc::default());
     let limited = To(HISTORY, Effect::Refuses);
     let client = service.client_builder().middleware(asked.clone()).middleware(limited).build().unwrap();
     let tasks = [run(&client).start().await.unwrap(), run(&client).start().await.unwrap()];
@@ -222,7 +254,7 @@ async fn the_history_is_left_alone_for_as_long_as_the_service_asks() {
     let started = Instant::now();
     assert!(all.collect::<Vec<_>>().await.iter().all(|(_, outcome)| outcome.is_ok()));
     assert!(started.elapsed() >= 60 * SECOND, "after {:?}", started.elapsed());
-    assert!(asked.0.load(Ordering::Relaxed) <= 2, "{asked:?}");
+    assert!(asked.1.load(Ordering::Relaxed) <= 2, "{asked:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -507,6 +539,19 @@ async fn a_model_that_goes_offline_again_is_reported_again() {
     service.responds("getModelServing", 200, r#"{"status": "success", "data": {"serving": true}}"#);
     next_offline().await;
     assert_eq!(count(&service.requests(), "getModelServing"), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_for_nodes_that_is_limited_is_repeated_when_the_service_allows_it() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let asked = Asked("/serving", Arc::default());
+    let limited = To("/serving", Effect::Refuses);
+    let client = service.client_builder().middleware(asked.clone()).middleware(limited).build().unwrap();
+    // It is asked every ten seconds, from the tenth on.
+    let waiting = run(&client).offline_timeout(40 * SECOND).deadline(65 * SECOND);
+    assert!(waiting.await.unwrap_err().is_timeout());
+    assert_eq!(asked.1.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test(start_paused = true)]
