@@ -3,16 +3,17 @@
 //! deleted or an input, and, shortly before and an hour after a target expires, by a job.
 
 use std::collections::HashSet;
+use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, stream};
 
 use super::blobs::{S3, Stat};
 use super::{Objects, Stored, Target, TargetsOf};
+use crate::Result;
 use crate::clock::Moment;
 use crate::lifecycle::app::App;
-use crate::{Error, Result};
 
 /// How often the job looks for uploads to targets that expire.
 pub(crate) const SETTLING_INTERVAL: Duration = Duration::from_secs(15);
@@ -147,11 +148,22 @@ impl Objects {
     }
 }
 
-/// Asks the store for the objects of targets.
+/// Asks the store for the objects of targets. One that it refuses to look for keeps no others from being found; when
+/// it refuses all of them, they are looked for again.
 async fn look_for(store: &S3, targets: Vec<Target>) -> Result<Vec<Found>> {
-    let stats = stream::iter(targets).map(|target| async move {
-        let stat = store.look(&target.id).await?;
-        Ok::<_, Error>((target, stat))
-    });
-    stats.buffer_unordered(MAX_REQUESTS).try_collect().await
+    let looks = stream::iter(targets).map(|target| async move { (store.look(&target.id).await, target) });
+    let mut looks = pin!(looks.buffer_unordered(MAX_REQUESTS));
+    let mut found = Vec::new();
+    let mut refused = None;
+    while let Some((look, target)) = looks.next().await {
+        match look {
+            Ok(stat) => found.push((target, stat)),
+            Err(cause) if cause.is_unavailable() => return Err(cause),
+            Err(cause) => {
+                tracing::warn!(%cause, target = target.id, "an upload cannot be looked for");
+                refused = Some(cause);
+            }
+        }
+    }
+    refused.filter(|_| found.is_empty()).map_or(Ok(found), Err)
 }

@@ -1,8 +1,8 @@
 //! Looks for uploads at a store that takes its time, behind URLs that anyone may open: how many requests it gets, and
 //! what the callers are told.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -14,6 +14,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::Target;
 use super::remote_tests::{Outcome, target};
 use crate::{Config, S3Config, Service};
 
@@ -24,6 +25,8 @@ struct Store {
     in_progress: AtomicUsize,
     most_in_progress: AtomicUsize,
     has_objects: AtomicBool,
+    /// The end of the paths that it refuses to look at.
+    refused: Mutex<Vec<String>>,
     responds: watch::Sender<bool>,
 }
 
@@ -40,6 +43,10 @@ async fn respond(State(store): State<Arc<Store>>, request: Request) -> Response 
     store.most_in_progress.fetch_max(in_progress, Ordering::SeqCst);
     let _ = store.responds.subscribe().wait_for(|responds| *responds).await;
     store.in_progress.fetch_sub(1, Ordering::SeqCst);
+    let refused = store.refused.lock().unwrap_or_else(PoisonError::into_inner);
+    if refused.iter().any(|refused| request.uri().path().ends_with(refused)) {
+        return StatusCode::FORBIDDEN.into_response();
+    }
     if !has_objects {
         return StatusCode::NOT_FOUND.into_response();
     }
@@ -170,5 +177,31 @@ async fn an_upload_that_no_one_looks_at_is_a_file_also_after_the_clock_was_set_b
     app.clock.advance(Duration::from_secs(15 * 60 - 20));
     app.objects.settle_expiring(app).await?;
     assert_eq!(app.database.usage(target.owner).await?.files, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_upload_that_the_store_refuses_to_look_for_keeps_no_other_one_from_being_found() -> Outcome {
+    let bench = Bench::start(1_000).await?;
+    bench.store.has_objects.store(true, Ordering::SeqCst);
+    bench.store.responds.send_replace(true);
+    let app = &bench.service.app;
+    let refuse = |targets: &[&Target]| {
+        let refused = targets.iter().map(|target| target.id.clone()).collect();
+        *bench.store.refused.lock().unwrap_or_else(PoisonError::into_inner) = refused;
+    };
+    let (refused, _) = target(app, "refused").await?;
+    refuse(&[&refused]);
+    app.clock.advance(Duration::from_secs(15 * 60 - 20));
+    // Perhaps it refuses all of them for a while.
+    assert!(app.objects.settle_expiring(app).await.is_err());
+
+    let (other, _) = target(app, "other").await?;
+    app.clock.advance(Duration::from_secs(15 * 60 - 20));
+    app.objects.settle_expiring(app).await?;
+    assert_eq!(app.database.usage(other.owner).await?.files, 1);
+    let looks = bench.store.looks.load(Ordering::SeqCst);
+    app.objects.settle_expiring(app).await?;
+    assert_eq!(bench.store.looks.load(Ordering::SeqCst), looks, "they are looked for once in each window");
     Ok(())
 }

@@ -4,10 +4,11 @@
 use std::error::Error;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use inferstore_models::Output;
 use serde_json::{Value, json};
+use tower::ServiceExt as _;
 
 use super::{MAX_FORM_FILE, Target};
 use crate::accounts::{Account, NewAccount, NewKey, Scope};
@@ -192,6 +193,35 @@ async fn an_upload_needs_a_positive_balance_too() -> Outcome {
     assert_eq!(total(&service, key).await?, 0);
     app.database.credit(poor.id, Credit::Free(Money::from_smallest(1)), app.clock.now()).await?;
     assert_eq!(put(&unpaid).await?.0, 200);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_is_deleted_with_its_bytes_also_when_its_owner_hangs_up_meanwhile() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let service = Service::start(Config::folder(folder.path())).await?;
+    let app = &service.app;
+    let (owner, key) = account(app, "owner", Scope::Personal).await?;
+    // Where the request waits when its connection is closed: earlier, nothing is deleted.
+    for waits in 1..10 {
+        let (_, target) = presign(&service, &key, None).await?;
+        assert_eq!(put(&target).await?.0, 200);
+        let request = axum::http::Request::delete("/api/v1/api-key/storage/store/url");
+        let request = request.header("x-api-key", &key).header("content-type", "application/json");
+        let body = json!({ "url": target["download_url"] }).to_string();
+        let mut response = Box::pin(crate::api::router(app).oneshot(request.body(body)?));
+        for _ in 0..waits {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            if futures_util::poll!(&mut response).is_ready() {
+                break;
+            }
+        }
+        drop(response);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let blobs = app.objects.blobs.older_than(SystemTime::now() + Duration::from_hours(1)).await?;
+        assert_eq!(blobs.len() as u64, app.database.usage(owner.id).await?.files, "after {waits} waits");
+    }
+    assert_eq!(app.database.usage(owner.id).await?.files, 0);
     Ok(())
 }
 

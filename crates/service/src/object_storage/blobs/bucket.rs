@@ -298,7 +298,10 @@ impl Bucket {
         if response.status().is_success() {
             return Ok(response);
         }
-        Err(self.failed(doing, refusal(response).await))
+        let status = response.status();
+        let cause = refusal(response).await;
+        let failed = if is_busy(status) { Error::unavailable } else { Error::new };
+        Err(failed(self.doing(doing), cause))
     }
 
     fn doing(&self, doing: &str) -> String {

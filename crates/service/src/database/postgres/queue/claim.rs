@@ -50,6 +50,7 @@ const NEXT_TURNS: &str = "SELECT account, min(may_run) FROM unnest($1::text[]) A
          AND (SELECT count(*) FROM tasks WHERE status = 'computing' AND account = turns.account) < $2 \
          AND (SELECT count(*) FROM tasks \
               WHERE status = 'computing' AND account = turns.account AND node = $3) < $4 \
+         AND turns.account <> ALL ($6) \
        ORDER BY turn LIMIT $5) AS next \
      GROUP BY account ORDER BY min(turn) LIMIT $5";
 
@@ -132,11 +133,13 @@ impl PostgresDatabase {
         leases: &mut Vec<Lease>,
     ) -> Result<()> {
         leases.extend(self.claim_expired(slots, rules, now).await?);
+        // Accounts whose tasks other processes are taking now.
+        let mut taken = Vec::new();
         while leases.len() < slots.len() {
-            let queued = self.claim_queued(&slots[leases.len()..], rules, now).await?;
-            if queued.is_empty() {
+            let Some(queued) = self.claim_queued(&slots[leases.len()..], rules, now, &mut taken).await?
+            else {
                 break;
-            }
+            };
             leases.extend(queued);
         }
         Ok(())
@@ -181,16 +184,23 @@ impl PostgresDatabase {
         }
     }
 
-    /// Leases queued tasks of the accounts whose turn it is, to each as many as to the others.
-    async fn claim_queued(&self, slots: &[&Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Lease>> {
+    /// Leases queued tasks of the accounts whose turn it is, to each as many as to the others. Returns `None` when it
+    /// is the turn of none that is not `taken`, and adds the accounts to these when other processes took their tasks.
+    async fn claim_queued(
+        &self,
+        slots: &[&Slot],
+        rules: LeaseRules,
+        now: Moment,
+        taken: &mut Vec<AccountId>,
+    ) -> Result<Option<Vec<Lease>>> {
         let slot = slots[0];
         let models = &*slot.models;
         let most = i64::try_from(slots.len()).unwrap_or(i64::MAX);
         let (of_all, of_node) = (i64::from(rules.max_running), i64::from(slot.max_running));
-        let turns: Vec<(AccountId, i64)> =
-            read!(self, |db| all(db, NEXT_TURNS, &[&models, &of_all, &slot.node, &of_node, &most], pair))?;
+        let params: Params<'_> = &[&models, &of_all, &slot.node, &of_node, &most, &*taken];
+        let turns: Vec<(AccountId, i64)> = read!(self, |db| all(db, NEXT_TURNS, params, pair))?;
         if turns.is_empty() {
-            return Ok(Vec::new());
+            return Ok(None);
         }
         let share = most / i64::try_from(turns.len()).unwrap_or(i64::MAX);
         let (accounts, tasks): (Vec<AccountId>, Vec<i64>) =
@@ -198,6 +208,10 @@ impl PostgresDatabase {
         let until = now.after(rules.length);
         let sql = format!("{LEASE_QUEUED}{LEASED}");
         let params: Params<'_> = &[&accounts, &tasks, &models, &now, &nodes(slots), &until];
-        statement!(self, |db| all(db, &sql, params, lease))
+        let leases: Vec<Lease> = statement!(self, |db| all(db, &sql, params, lease))?;
+        if leases.is_empty() {
+            taken.extend(accounts);
+        }
+        Ok(Some(leases))
     }
 }
