@@ -356,10 +356,11 @@ impl Create {
     }
 
     /// Searches the history, which is ordered oldest first, from its end backwards for tasks that this
-    /// create may have become. `since` is the time of the oldest one that matters, from the time of the service.
+    /// create may have become. `since` is the time of the oldest one that matters, from the time of the service. The
+    /// caller bounds the search, which may begin at the instant of its deadline.
     async fn search(&self, since: impl FnOnce(SystemTime) -> Option<SystemTime>) -> Result<Found> {
         let tasks = Tasks { core: Arc::clone(&self.core) };
-        let mut first = tasks.page_until(MAX_RECORDS, 0, self.deadline).await?;
+        let mut first = tasks.page_until(MAX_RECORDS, 0, Deadline::never()).await?;
         // The page has just shown the clock of the service.
         let now = self.core.service_time().unwrap_or_else(SystemTime::now);
         let since = since(now);
@@ -373,7 +374,7 @@ impl Create {
             let start = end.saturating_sub(page_size);
             let mut records = match start {
                 0 => std::mem::take(&mut first.records),
-                _ => tasks.page_until(MAX_RECORDS, start, self.deadline).await?.records,
+                _ => tasks.page_until(MAX_RECORDS, start, Deadline::never()).await?.records,
             };
             records.truncate((end - start) as usize);
             found.is_complete &= records.len() as u64 == end - start;
@@ -413,7 +414,7 @@ impl Create {
         if let Some(inputs) = cache.get(task, Duration::MAX) {
             return Some(inputs);
         }
-        let detail = Task::new(&self.core, task).get_until(self.deadline).await.ok()?;
+        let detail = Task::new(&self.core, task).get_until(Deadline::never()).await.ok()?;
         let inputs = fingerprint_of(&detail.input_data?);
         cache.insert(task.clone(), inputs);
         Some(inputs)
