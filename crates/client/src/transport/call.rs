@@ -141,8 +141,14 @@ impl<'a> Call<'a> {
         started: Instant,
         sent: Pin<&mut impl Future<Output = Result<ResponseValue<Envelope<T>>, RawError>>>,
     ) -> Result<(u16, T)> {
-        let permit = self.deadline.timeout(self.core.requests.acquire()).await;
-        // A permit that is free at once is not timed out.
+        let (permit, started) = match self.core.requests.try_acquire() {
+            Ok(permit) => (Some(permit), started),
+            // The semaphore is never closed.
+            Err(_) => (
+                self.deadline.timeout(self.core.requests.acquire()).await.and_then(Result::ok),
+                Instant::now(),
+            ),
+        };
         let Some(_permit) = permit.filter(|_| !self.deadline.is_over()) else {
             let context = because("the deadline passed before a request was permitted");
             return Err(Error::Transport(Box::new(CallContext { is_unsent: true, ..context })));
@@ -150,7 +156,9 @@ impl<'a> Call<'a> {
         let longest = self.core.timeouts.read.saturating_mul(ATTEMPT_SHARE);
         let at = started.checked_add(longest);
         let until = self.deadline.or_earlier(Deadline { at, ..self.deadline }).at;
-        let untimed = if self.deadline.at.is_none() { ATTEMPT_SHARE - 1 } else { 0 };
+        let has_read_timeout = self.core.storage.middleware.is_empty();
+        let is_untimed = self.deadline.at.is_none() && has_read_timeout;
+        let untimed = if is_untimed { ATTEMPT_SHARE - 1 } else { 0 };
         match limited(sent, until, untimed).await {
             Some(Ok(response)) => {
                 if let Some(date) = response.headers().get(DATE) {
@@ -300,4 +308,26 @@ fn excerpt(body: &[u8], redactor: &Redactor) -> Option<String> {
     let beginning = &body[..body.len().min(MAX_ERROR_BODY)];
     let text = redactor.foreign(&String::from_utf8_lossy(beginning), MAX_EXCERPT);
     (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_attempt_whose_response_comes_in_many_pieces_ends_at_its_limit() {
+        let limit = Duration::from_secs(600);
+        for untimed in [0, ATTEMPT_SHARE - 1] {
+            let started = Instant::now();
+            let drips = pin!(async {
+                loop {
+                    tokio::time::sleep(Duration::from_secs(59)).await;
+                }
+            });
+            assert_eq!(limited::<Infallible>(drips, Some(started + limit), untimed).await, None);
+            assert_eq!(started.elapsed(), limit);
+        }
+    }
 }
