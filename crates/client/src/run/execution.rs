@@ -78,8 +78,7 @@ impl Execution {
         let wait = self.options.wait.clone();
         let waiter = Waiter::new(&self.model.core, wait, self.deadline, self.sink.clone());
         let ended = Box::pin(waiter.of_run(self.model.checked_id()?).one(task)).await;
-        // A receiver that is gone needs no signal.
-        let _ = guard.map(|guard| guard.send(()));
+        disarm(guard);
         if deletes {
             self.clean_up(has_ended(&ended)).await;
         }
@@ -98,8 +97,7 @@ impl Execution {
         }
         let input = self.ready(true).await?;
         let (id, guard) = Box::pin(self.create(input)).await?;
-        // A receiver that is gone needs no signal.
-        let _ = guard.map(|guard| guard.send(()));
+        disarm(guard);
         Ok(Task { model: Some(self.model.checked_id()?), ..Task::new(&self.model.core, id) })
     }
 
@@ -392,4 +390,9 @@ async fn cancel_dropped(task: &Task) -> Result<()> {
         }
         sleep(delay).await;
     }
+}
+
+fn disarm(guard: CancelGuard) {
+    // A receiver that is gone needs no signal.
+    let _ = guard.map(|guard| guard.send(()));
 }

@@ -102,11 +102,10 @@ impl<'a> Call<'a> {
         let core = self.core;
         let retries = if self.deadline.is_of_wait { &core.wait_retries } else { &core.retries };
         let mut attempts = retries.start(self.operation, self.deadline);
-        let mut started = attempts.started;
         loop {
             // Pinned here: each function that takes it by value would move and keep a copy of its kilobytes.
             let sent = pin!(send(&core.api));
-            let mut error = match self.attempt(started, sent).await {
+            let mut error = match self.attempt(sent).await {
                 Ok((status, data)) => {
                     retries.succeeded();
                     span.record("attempts", attempts.count).record("status", status);
@@ -131,33 +130,27 @@ impl<'a> Call<'a> {
                 context.task = self.task;
                 return Err(error);
             }
-            started = Instant::now();
         }
     }
 
     /// One attempt: the status and the payload, or how it failed.
     async fn attempt<T>(
         &self,
-        started: Instant,
         sent: Pin<&mut impl Future<Output = Result<ResponseValue<Envelope<T>>, RawError>>>,
     ) -> Result<(u16, T)> {
-        let (permit, started) = match self.core.requests.try_acquire() {
-            Ok(permit) => (Some(permit), started),
+        let permit = match self.core.requests.try_acquire() {
+            Ok(permit) => Some(permit),
             // The semaphore is never closed.
-            Err(_) => (
-                self.deadline.timeout(self.core.requests.acquire()).await.and_then(Result::ok),
-                Instant::now(),
-            ),
+            Err(_) => self.deadline.timeout(self.core.requests.acquire()).await.and_then(Result::ok),
         };
         let Some(_permit) = permit.filter(|_| !self.deadline.is_over()) else {
             let context = because("the deadline passed before a request was permitted");
             return Err(Error::Transport(Box::new(CallContext { is_unsent: true, ..context })));
         };
         let longest = self.core.timeouts.read.saturating_mul(ATTEMPT_SHARE);
-        let at = started.checked_add(longest);
-        let until = self.deadline.or_earlier(Deadline { at, ..self.deadline }).at;
-        let has_read_timeout = self.core.storage.middleware.is_empty();
-        let is_untimed = self.deadline.at.is_none() && has_read_timeout;
+        let until = self.deadline.or_earlier(Deadline::after(Some(longest))).at;
+        // A middleware may have no read timeout.
+        let is_untimed = self.deadline.at.is_none() && self.core.storage.middleware.is_empty();
         let untimed = if is_untimed { ATTEMPT_SHARE - 1 } else { 0 };
         match limited(sent, until, untimed).await {
             Some(Ok(response)) => {

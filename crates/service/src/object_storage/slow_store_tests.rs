@@ -2,7 +2,7 @@
 //! what the callers are told.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -14,7 +14,6 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::Target;
 use super::remote_tests::{Outcome, target};
 use crate::{Config, S3Config, Service};
 
@@ -25,8 +24,8 @@ struct Store {
     in_progress: AtomicUsize,
     most_in_progress: AtomicUsize,
     has_objects: AtomicBool,
-    /// The end of the paths that it refuses to look at.
-    refused: Mutex<Vec<String>>,
+    /// The target whose object it refuses to look for.
+    refused: OnceLock<String>,
     responds: watch::Sender<bool>,
 }
 
@@ -43,8 +42,7 @@ async fn respond(State(store): State<Arc<Store>>, request: Request) -> Response 
     store.most_in_progress.fetch_max(in_progress, Ordering::SeqCst);
     let _ = store.responds.subscribe().wait_for(|responds| *responds).await;
     store.in_progress.fetch_sub(1, Ordering::SeqCst);
-    let refused = store.refused.lock().unwrap_or_else(PoisonError::into_inner);
-    if refused.iter().any(|refused| request.uri().path().ends_with(refused)) {
+    if store.refused.get().is_some_and(|refused| request.uri().path().ends_with(refused)) {
         return StatusCode::FORBIDDEN.into_response();
     }
     if !has_objects {
@@ -186,12 +184,8 @@ async fn an_upload_that_the_store_refuses_to_look_for_keeps_no_other_one_from_be
     bench.store.has_objects.store(true, Ordering::SeqCst);
     bench.store.responds.send_replace(true);
     let app = &bench.service.app;
-    let refuse = |targets: &[&Target]| {
-        let refused = targets.iter().map(|target| target.id.clone()).collect();
-        *bench.store.refused.lock().unwrap_or_else(PoisonError::into_inner) = refused;
-    };
     let (refused, _) = target(app, "refused").await?;
-    refuse(&[&refused]);
+    bench.store.refused.get_or_init(|| refused.id);
     app.clock.advance(Duration::from_secs(15 * 60 - 20));
     // Perhaps it refuses all of them for a while.
     assert!(app.objects.settle_expiring(app).await.is_err());

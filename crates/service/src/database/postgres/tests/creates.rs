@@ -7,9 +7,9 @@ use futures_util::future::join_all;
 use super::server::Empty;
 use crate::accounts::{AccountId, NewAccount, Scope};
 use crate::clock::Moment;
-use crate::database::conformance::{Fixture, MODEL, RULES};
+use crate::database::conformance::Fixture;
 use crate::ledger::{Credit, Money};
-use crate::queue::{Claim, Created, InsufficientBalance, NewTask, Slot};
+use crate::queue::{Created, InsufficientBalance, NewTask};
 
 const NOW: Moment = Moment(1_000_000);
 const PRICE: i64 = 3;
@@ -101,30 +101,4 @@ async fn a_locked_account_fails_no_creates_of_others() {
     };
     let ((), created) = tokio::join!(fixture.engine.execute(&lock), creates);
     assert!(created.iter().all(|created| matches!(created, Ok(Created::Queued))), "{created:?}");
-}
-
-#[tokio::test]
-async fn a_slot_gets_the_task_of_the_next_account_while_another_process_takes_that_of_the_first() {
-    let fixture = Fixture::new(Empty::new()).await;
-    let first = account(&fixture, "first", 0, 100).await;
-    let second = account(&fixture, "second", 0, 100).await;
-    for account in [first, second] {
-        let task = task(&fixture, account, PRICE);
-        let created = fixture.database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, NOW).await;
-        assert!(matches!(created, Ok(Created::Queued)), "{created:?}");
-    }
-    let models = vec![MODEL.to_owned()];
-    fixture.database.node_seen("node", &models, NOW).await.unwrap();
-    let taking = format!(
-        "BEGIN; SELECT 1 FROM tasks WHERE account = {} FOR UPDATE; SELECT pg_sleep(3); COMMIT",
-        first.0
-    );
-    let claim = async {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        let slot = Slot { node: "node".to_owned(), models: models.into(), max_running: u32::MAX };
-        fixture.database.claim(&[slot], RULES, NOW).await.unwrap().remove(0)
-    };
-    let ((), claim) = tokio::join!(fixture.engine.execute(&taking), claim);
-    let Claim::Leased(lease) = claim else { unreachable!("{claim:?}") };
-    assert!(fixture.database.task(second, &lease.task).await.unwrap().is_some());
 }

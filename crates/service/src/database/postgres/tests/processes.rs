@@ -169,6 +169,20 @@ async fn a_turn_is_never_lost_between_a_create_and_the_deletion_of_idle_turns() 
     deleting.abort();
 }
 
+#[tokio::test]
+async fn a_slot_gets_the_task_of_the_next_account_while_another_process_takes_that_of_the_first() {
+    let fixture = Fixture::new(Empty::new()).await;
+    fixture.database.node_seen("node", &[MODEL.to_owned()], NOW).await.unwrap();
+    let taken = fixture.create_task(fixture.customer, 0, NOW).await;
+    let next = fixture.create_task(fixture.operator, 0, NOW).await;
+    let process = fixture.engine.process().await;
+    let taking = process.connection().await.unwrap();
+    let lock = format!("BEGIN; SELECT 1 FROM tasks WHERE id = '{taken}' FOR UPDATE");
+    taking.batch_execute(&lock).await.unwrap();
+    let claims = fixture.database.claim(&[slot("node")], RULES, NOW).await.unwrap();
+    assert!(matches!(&claims[..], [Claim::Leased(lease)] if lease.task == next), "{claims:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn processes_that_start_at_once_on_an_empty_server_bring_one_schema() {
     let empty = Empty::new();
