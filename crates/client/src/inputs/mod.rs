@@ -81,8 +81,8 @@ impl Inputs {
 
     /// Sets a parameter to a value: a number, a text, a URL, anything that serializes.
     ///
-    /// A value that cannot be written as JSON is reported when the inputs are used. A float that is no number or infinite
-    /// is written as `null`, which counts as an input that is not given.
+    /// A value that cannot be written as JSON is reported when the inputs are used. NaN and infinity
+    /// are written as `null`, which counts as an input that is not given.
     #[must_use]
     pub fn set(self, name: impl Into<String>, value: impl Serialize) -> Self {
         let value = as_json(&value).map(Input::Value).map_err(|error| error.to_string());

@@ -172,8 +172,8 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Runs an attempt until this time at most, or returns `None`. As each wait for more bytes ends with the read timeout, so
-/// many `untimed` ones need no timer, which would cost 1 % of a call.
+/// Runs an attempt until this time at most, or returns `None`. The first `untimed` waits set no timer, which would cost
+/// 1 % of a call: each of them ends with the read timeout.
 fn limited<T>(
     mut attempt: Pin<&mut impl Future<Output = T>>,
     until: Option<Instant>,

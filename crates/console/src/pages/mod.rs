@@ -215,7 +215,7 @@ pub(crate) fn badge(status: Option<&TaskStatus>) -> Markup {
 mod tests {
     use inferstore::Timestamp;
 
-    use super::{exact, pager, printable, when};
+    use super::{exact, pager, printable, short, when};
 
     #[test]
     fn every_page_of_a_long_list_can_be_reached() {
@@ -234,6 +234,15 @@ mod tests {
         assert!(page_51.contains("?page=51\" aria-current=\"page\">51"), "{page_51}");
         assert!(!links(1).contains("Previous") && !links(120).contains("Next"));
         assert!(links(500).contains("?page=120\">Previous"), "{}", links(500));
+    }
+
+    #[test]
+    fn a_long_task_identifier_is_shown_by_its_end_and_a_short_one_whole() {
+        assert_eq!(short(&"019b76da-a800-7abc-8def-0123456789ab".into()), "…0123456789ab");
+        for whole in ["", "task-1", "twelve-chars"] {
+            assert_eq!(short(&whole.into()), whole);
+        }
+        assert_eq!(short(&"äöüäöüäöüäöüä".into()), "…öüäöüäöüäöüä");
     }
 
     #[test]

@@ -184,8 +184,8 @@ impl PostgresDatabase {
         }
     }
 
-    /// Leases queued tasks of the accounts whose turn it is, to each as many as to the others. Returns `None` when it
-    /// is the turn of none that is not `taken`, and adds the accounts to these when other processes took their tasks.
+    /// Leases queued tasks of the accounts whose turn it is, to each as many as to the others. Passes over the accounts
+    /// in `taken`, and adds those whose tasks other processes have locked. Returns `None` when no account is left.
     async fn claim_queued(
         &self,
         slots: &[&Slot],
