@@ -1,5 +1,6 @@
 //! Requests byte by byte: what no client library would send.
 
+use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -52,5 +53,16 @@ pub(crate) async fn exchange(host: &str, bytes: &[u8], and_no_more: bool) -> Opt
         tokio::join!(send, read);
     };
     tokio::time::timeout(BACKSTOP, talk).await.expect("the service answers or closes the connection");
+    Reply::read(&answer)
+}
+
+/// The same on this thread: the bytes follow the connection at once, however busy the runtime of the test is. A full
+/// service closes a connection that stays without bytes.
+pub(crate) fn exchange_at_once(host: &str, bytes: &[u8]) -> Option<Reply> {
+    let mut stream = std::net::TcpStream::connect(host).expect("the service listens");
+    stream.set_read_timeout(Some(BACKSTOP)).expect("a timeout above zero");
+    stream.write_all(bytes).expect("it fits in the buffer of the system");
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).expect("the service answers and closes the connection");
     Reply::read(&answer)
 }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 /// How often a listener of a full service looks for idle connections again.
 const EVICTION_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The request of a new connection, or the next one after a response, may not have been read yet, for so long.
+/// How long a connection waits for bytes at least before it counts as idle: a request may be on its way.
 const MIN_IDLE: Duration = Duration::from_millis(200);
 
 /// The interval between two warnings.
@@ -37,7 +37,9 @@ pub(crate) struct Connection {
 
 struct State {
     phase: Phase,
-    since: Instant,
+    /// The first read of the phase that found no bytes. Until there is one, a request may lie in the buffer of the
+    /// system: a busy service reads late.
+    waits_since: Option<Instant>,
     /// How many bodies are not read to their end: of the request, or of one whose response was written before. The bytes
     /// that arrive belong to them.
     bodies: usize,
@@ -46,7 +48,7 @@ struct State {
 impl State {
     fn enter(&mut self, phase: Phase) {
         self.phase = phase;
-        self.since = Instant::now();
+        self.waits_since = None;
     }
 }
 
@@ -64,7 +66,7 @@ enum Phase {
 
 impl Connection {
     fn new() -> Self {
-        let state = State { phase: Phase::Head, since: Instant::now(), bodies: 0 };
+        let state = State { phase: Phase::Head, waits_since: None, bodies: 0 };
         Self { state: Mutex::new(state), closed: CancellationToken::new() }
     }
 
@@ -82,8 +84,11 @@ impl Connection {
         begins
     }
 
-    pub(crate) fn is_reading_head(&self) -> bool {
-        self.state().phase == Phase::Head
+    /// Notes that a read found no bytes. Returns whether the head of a request is incomplete.
+    pub(crate) fn found_no_bytes(&self) -> bool {
+        let mut state = self.state();
+        state.waits_since.get_or_insert_with(Instant::now);
+        state.phase == Phase::Head
     }
 
     /// Notes that a request is worked on until the guard is dropped; None when the connection is being closed.
@@ -102,11 +107,11 @@ impl Connection {
         BodyGuard(Arc::clone(self))
     }
 
-    /// Since when the connection has waited for a request; None while one is worked on, or may not have been read yet.
+    /// Since when the connection has waited for a request; None while one is worked on, or may be on its way.
     fn idle_since(&self) -> Option<Instant> {
         let state = self.state();
         let waits = matches!(state.phase, Phase::Head | Phase::Idle);
-        (waits && state.since.elapsed() >= MIN_IDLE).then_some(state.since)
+        state.waits_since.filter(|since| waits && since.elapsed() >= MIN_IDLE)
     }
 
     /// Closes the connection unless a request has begun.
@@ -233,8 +238,10 @@ mod tests {
         let busy = connections.admit().await;
         let request = busy.connection.begin_request();
         let oldest = connections.admit().await;
+        oldest.connection.found_no_bytes();
         tokio::time::advance(Duration::from_secs(1)).await;
         let younger = connections.admit().await;
+        younger.connection.found_no_bytes();
         let closed = oldest.connection.closed.clone();
         tokio::spawn(async move {
             closed.cancelled().await;
@@ -248,15 +255,28 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_whose_request_may_not_have_been_read_yet_is_not_closed() {
+    async fn a_connection_that_was_not_read_yet_is_not_idle_however_long_ago_it_came() {
         let connections = Connections::new(1);
         let newcomer = connections.admit().await;
+        tokio::time::advance(Duration::from_secs(1)).await;
         connections.evict_idle();
-        assert!(!newcomer.connection.closed.is_cancelled());
+        assert!(!newcomer.connection.closed.is_cancelled(), "its request lies in the buffer of the system");
         drop(newcomer.connection.begin_request());
+        tokio::time::advance(Duration::from_secs(1)).await;
         connections.evict_idle();
-        assert!(!newcomer.connection.closed.is_cancelled(), "the next request may be on its way");
-        tokio::time::advance(MIN_IDLE).await;
+        assert!(!newcomer.connection.closed.is_cancelled(), "the next request may lie there");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_without_bytes_is_closed_only_after_a_while() {
+        let connections = Connections::new(1);
+        let newcomer = connections.admit().await;
+        newcomer.connection.found_no_bytes();
+        connections.evict_idle();
+        assert!(!newcomer.connection.closed.is_cancelled(), "a request may be on its way");
+        tokio::time::advance(MIN_IDLE / 2).await;
+        newcomer.connection.found_no_bytes();
+        tokio::time::advance(MIN_IDLE / 2).await;
         connections.evict_idle();
         assert!(newcomer.connection.closed.is_cancelled());
     }
@@ -267,13 +287,13 @@ mod tests {
         let request = connection.begin_request();
         let body = connection.begin_body();
         drop(request);
-        assert!(!connection.received() && !connection.is_reading_head());
+        assert!(!connection.received() && !connection.found_no_bytes());
         // The next request may have begun when the body of the last one is known to be over.
         let next = connection.begin_request();
         drop(body);
         assert!(!connection.received() && connection.idle_since().is_none());
         drop(next);
-        assert!(connection.received() && connection.is_reading_head());
+        assert!(connection.received() && connection.found_no_bytes());
     }
 
     #[tokio::test(start_paused = true)]

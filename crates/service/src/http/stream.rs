@@ -78,7 +78,7 @@ impl AsyncRead for TimedStream {
             }
             return read;
         }
-        if !self.connection.is_reading_head() {
+        if !self.connection.found_no_bytes() {
             self.head = None;
             return Poll::Pending;
         }

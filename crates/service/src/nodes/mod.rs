@@ -71,7 +71,8 @@ pub(crate) async fn start(app: &Arc<App>, running: &TaskTracker, stop: &Cancella
     let tasks = TaskTracker::new();
     running.spawn(heartbeats(Arc::clone(app), tasks.clone()));
     for _ in 0..app.config.workers {
-        running.spawn(claim_and_run(Arc::clone(app), tasks.clone(), stop.clone()));
+        // Among the tasks: one that is claimed while the service stops is waited for, too.
+        tasks.spawn(claim_and_run(Arc::clone(app), tasks.clone(), stop.clone()));
     }
     running.spawn(drain(Arc::clone(app), tasks, stop.clone()));
     Ok(())

@@ -72,6 +72,39 @@ async fn the_end_of_a_task_and_the_claim_of_the_next_one_share_a_commit() -> Res
     Ok(())
 }
 
+/// Lets other threads work while nothing of this runtime does.
+fn pause() {
+    std::thread::sleep(Duration::from_millis(5));
+}
+
+#[tokio::test]
+async fn a_task_that_is_claimed_while_the_service_shuts_down_does_not_outlive_it() -> Result<(), Error> {
+    // Which comes first for a worker, the task or the shutdown, is random.
+    for _ in 0..12 {
+        let mut config = Config::ephemeral();
+        config.workers = 1;
+        config.shutdown_timeout = Duration::ZERO;
+        let service = Service::start(config).await?;
+        let app = std::sync::Arc::clone(&service.app);
+        let customer = account(&service, "customer").await?;
+        let first = create(&service, customer, "ftp://example.com/is-refused-at-once").await?;
+        until_failed(&service, customer, &first).await?;
+        let before = app.dispatcher.claims();
+        create(&service, customer, NEVER_RESPONDS).await?;
+        while app.dispatcher.claims() == before {
+            tokio::task::yield_now().await;
+        }
+        // The claim is written, and delivered after the shutdown has begun.
+        pause();
+        let runtime = tokio::runtime::Handle::current();
+        let ended = tokio::task::spawn_blocking(move || runtime.block_on(service.shutdown()));
+        pause();
+        ended.await.map_err(|cause| Error::new("shutting down", cause))?;
+        assert_eq!(std::sync::Arc::strong_count(&app), 1, "a run goes on");
+    }
+    Ok(())
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn the_folder_of_a_run_lies_in_the_data_folder_also_in_a_temporary_one() -> Result<(), Error> {
