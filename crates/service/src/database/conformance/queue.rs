@@ -235,6 +235,23 @@ pub(crate) async fn a_task_that_cannot_be_failed_keeps_no_other_task_from_being_
     assert_eq!(fixture.database.purses(fixture.customer).await.unwrap().balance.smallest(), 5);
 }
 
+pub(crate) async fn a_claim_finds_the_task_behind_many_that_were_leased_too_often(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let slots = vec![slot("node"); 20];
+    for _ in &slots {
+        fixture.create(fixture.customer, u32::MAX).await;
+    }
+    let mut now = NOW;
+    for _ in 0..RULES.attempts {
+        assert_eq!(fixture.claim(RULES, &slots, now).await.iter().flatten().count(), slots.len());
+        now = now.after(RULES.length * 2);
+    }
+    fixture.create(fixture.customer, u32::MAX).await;
+    let last = fixture.claim_one(now.before(RULES.length)).await.unwrap();
+    let again = fixture.claim_one(now.after(RULES.length)).await.unwrap();
+    assert_eq!((again.task, again.attempt), (last.task, 2));
+}
+
 pub(crate) async fn a_task_that_no_live_node_serves_fails_and_its_money_is_released(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
     fixture.database.credit(fixture.customer, Credit::Paid(Money::from_smallest(10)), NOW).await.unwrap();

@@ -287,3 +287,41 @@ pub(super) async fn create_failed(
     .await?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting() -> Waiting {
+        let task = NewTask {
+            id: String::new(),
+            account: AccountId(1),
+            model: String::new(),
+            version: 1,
+            publisher: AccountId(1),
+            price: Money::ZERO,
+            input: String::new(),
+        };
+        let create = Create { task, max_unfinished: 1, now: Moment(0) };
+        Waiting { create: Arc::new(create), reply: oneshot::channel().0 }
+    }
+
+    #[test]
+    fn creates_share_a_statement_and_a_further_one_begins_for_a_whole_batch() {
+        let creates = Creates::default();
+        assert!(creates.enqueue(waiting()));
+        assert_eq!(creates.next_batch().map(|batch| batch.len()), Some(1));
+        for statements in 1..=MAX_STATEMENTS {
+            for _ in 1..MAX_BATCH {
+                assert!(!creates.enqueue(waiting()), "it waits for one that is under way");
+            }
+            let begins = creates.enqueue(waiting());
+            assert_eq!(begins, statements < MAX_STATEMENTS);
+            assert_eq!(creates.next_batch().map(|batch| batch.len()), Some(MAX_BATCH));
+        }
+        for _ in 0..MAX_STATEMENTS {
+            assert!(creates.next_batch().is_none());
+        }
+        assert!(creates.enqueue(waiting()), "all are over");
+    }
+}

@@ -102,3 +102,35 @@ async fn a_locked_account_fails_no_creates_of_others() {
     let ((), created) = tokio::join!(fixture.engine.execute(&lock), creates);
     assert!(created.iter().all(|created| matches!(created, Ok(Created::Queued))), "{created:?}");
 }
+
+#[tokio::test]
+async fn a_create_that_the_database_refuses_fails_alone_and_says_why() {
+    let fixture = Fixture::new(Empty::new()).await;
+    let rich = account(&fixture, "rich", 0, 1 << 40).await;
+    let create = |input: &str| {
+        let task = NewTask { input: input.to_owned(), ..task(&fixture, rich, PRICE) };
+        let database = fixture.database.clone();
+        async move { database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, NOW).await }
+    };
+    for (refusal, message) in [
+        ("ALTER TABLE tasks ADD CONSTRAINT readable CHECK (input <> 'refused')", "readable"),
+        (
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS \
+               $$ BEGIN RAISE EXCEPTION 'unreadable'; END $$; \
+             CREATE TRIGGER refuse BEFORE INSERT ON tasks FOR EACH ROW WHEN (NEW.input = 'refused') \
+               EXECUTE FUNCTION refuse()",
+            "unreadable",
+        ),
+    ] {
+        fixture.engine.execute(refusal).await;
+        let refused = create("refused").await.err().unwrap();
+        assert!(refused.to_string().contains(message), "{refused}");
+        fixture.engine.execute("ALTER TABLE tasks DROP CONSTRAINT IF EXISTS readable").await;
+    }
+    // In a statement that others wait for.
+    fixture.engine.execute("DROP TRIGGER refuse ON tasks").await;
+    fixture.engine.execute("ALTER TABLE tasks ADD CONSTRAINT readable CHECK (input <> 'refused')").await;
+    let created = join_all(["1", "refused", "2", "3"].map(create)).await;
+    let queued: Vec<_> = created.iter().map(|created| matches!(created, Ok(Created::Queued))).collect();
+    assert_eq!(queued, [true, false, true, true], "{created:?}");
+}

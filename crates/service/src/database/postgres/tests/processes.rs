@@ -9,9 +9,9 @@ use super::super::PostgresDatabase;
 use super::super::connect;
 use super::server::Empty;
 use crate::accounts::{Accounts as _, NewKey};
-use crate::catalog::Catalog as _;
+use crate::catalog::{Catalog as _, Existing};
 use crate::clock::Moment;
-use crate::database::conformance::{File, Fixture, MODEL, RULES};
+use crate::database::conformance::{File, Fixture, MODEL, RULES, model};
 use crate::database::{Maintenance as _, QueueChange, Sharing as _};
 use crate::ledger::{Credit, Ledger as _, Money};
 use crate::object_storage::{Files as _, Object, Stored, Target};
@@ -181,6 +181,27 @@ async fn a_slot_gets_the_task_of_the_next_account_while_another_process_takes_th
     taking.batch_execute(&lock).await.unwrap();
     let claims = fixture.database.claim(&[slot("node")], RULES, NOW).await.unwrap();
     assert!(matches!(&claims[..], [Claim::Leased(lease)] if lease.task == next), "{claims:?}");
+}
+
+#[tokio::test]
+async fn what_is_leased_reaches_its_slot_although_the_claim_for_another_slot_fails() {
+    let fixture = Fixture::new(Empty::new()).await;
+    fixture.database.publish(&[model("other", fixture.operator)], Existing::Keep).await.unwrap();
+    let broken = Slot { models: ["other".to_owned()].into(), ..slot("broken") };
+    for slot in [&slot("node"), &broken] {
+        fixture.database.node_seen(&slot.node, &slot.models, NOW).await.unwrap();
+    }
+    let task = fixture.create_task(fixture.customer, 0, NOW).await;
+    let other = NewTask { model: "other".to_owned(), ..fixture.task(Money::ZERO) };
+    let create = fixture.database.create_task(&other, InsufficientBalance::Refuse, u32::MAX, NOW);
+    assert_eq!(create.await.unwrap(), Created::Queued);
+    let damage = "ALTER TABLE tasks ADD CHECK (model <> 'other' OR status <> 'computing')";
+    fixture.engine.execute(damage).await;
+
+    let claims = fixture.database.claim(&[slot("node"), broken.clone()], RULES, NOW).await.unwrap();
+    assert!(matches!(&claims[..], [Claim::Leased(lease), Claim::NoTask] if lease.task == task), "{claims:?}");
+    let failed = fixture.database.claim(&[broken], RULES, NOW).await;
+    assert!(failed.is_err(), "{failed:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
