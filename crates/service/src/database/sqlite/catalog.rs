@@ -190,7 +190,7 @@ fn models(db: &Connection, search: &Search) -> Result<ModelPage> {
 }
 
 /// The numbers of all models that may contain a text; None when they are many, or when the index does not know.
-fn candidates(db: &Connection, text: &str) -> Result<Option<String>> {
+pub(super) fn candidates(db: &Connection, text: &str) -> Result<Option<String>> {
     let looked_up: Vec<char> = text.chars().take(MAX_INDEXED).collect();
     if looked_up.len() < MIN_INDEXED {
         return Ok(None);

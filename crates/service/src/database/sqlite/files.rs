@@ -172,13 +172,10 @@ fn files(
         params![owner, folder, category],
         column,
     )?;
-    // The offset is counted in an index, from the nearer end, before any row is read. One statement for each of
-    // the indexes.
+    // The offset is counted in an index before any row is read. One statement for each of the indexes.
     let offset = offset.min(total);
     let limit = u64::from(limit).min(total - offset);
-    let is_near_end = offset > total / 2;
-    let skipped = if is_near_end { total - offset - limit } else { offset };
-    let direction = if is_near_end { "DESC" } else { "ASC" };
+    let (direction, skipped) = from_nearer_end(offset, limit, total);
     let of_category = if category.is_some() { "AND category = ?3" } else { "" };
     let page = format!(
         "SELECT id, bucket, folder, key, mime, size, created_at FROM objects WHERE sequence IN ( \
@@ -187,6 +184,14 @@ fn files(
     );
     let files = snapshot.all(&page, params![owner, folder, category, limit, skipped], stored_file)?;
     Ok((files, total))
+}
+
+/// The direction in which a page is read, and how many rows come before it in that direction.
+pub(super) const fn from_nearer_end(offset: u64, limit: u64, total: u64) -> (&'static str, u64) {
+    match offset > total / 2 {
+        true => ("DESC", total - offset - limit),
+        false => ("ASC", offset),
+    }
 }
 
 fn is_of_another_payer(db: &Connection, bucket: &str, key: &str, payer: AccountId) -> Result<bool> {

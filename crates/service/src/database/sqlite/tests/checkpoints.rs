@@ -29,6 +29,15 @@ async fn what_was_committed_is_in_the_file_after_a_checkpoint() {
 }
 
 #[tokio::test]
+async fn no_write_waits_for_a_checkpoint_of_its_own() {
+    let folder = Folder::new();
+    let database = folder.sqlite().await;
+    let pages =
+        database.write(|db| Ok(db.one("PRAGMA wal_autocheckpoint", [], |row| row.get::<i64>(0))?)).await;
+    assert_eq!(pages.unwrap(), 0);
+}
+
+#[tokio::test]
 async fn a_long_read_beside_a_long_log_makes_no_write_wait_for_its_end() {
     let folder = Folder::new();
     let database = folder.sqlite().await;

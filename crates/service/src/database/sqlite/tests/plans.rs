@@ -3,12 +3,13 @@
 use rusqlite::{StatementStatus, ToSql, params};
 
 use super::super::admin::page_of_tasks;
-use super::super::catalog::{By, List, by_number};
+use super::super::catalog::{By, List, by_number, candidates};
+use super::super::files::from_nearer_end;
 use super::super::queue::lease::{EXPIRED, FIRST_OF_ACCOUNT, NEXT_TURN};
 use super::Folder;
 use crate::admin::TaskFilter;
-use crate::catalog::{Filter, Sort};
-use crate::database::conformance::Fixture;
+use crate::catalog::{Existing, Filter, Sort};
+use crate::database::conformance::{Fixture, model};
 use crate::object_storage::Files as _;
 use crate::queue::Status;
 
@@ -50,6 +51,25 @@ async fn a_page_of_a_list_costs_the_same_however_many_models_there_are() {
             filter == Some(Filter::Author) && !matches!(sort, Sort::Created | Sort::CreatedOldest);
         assert!(is_sorted || steps < 10_000, "{sort:?} of {filter:?} takes {steps} steps");
     }
+}
+
+#[tokio::test]
+async fn a_search_looks_a_text_up_unless_too_many_models_have_it_or_it_is_too_short() {
+    const MODELS: u32 = 2_000;
+    let fixture = Fixture::new(Folder::new()).await;
+    let models: Vec<_> =
+        (0..MODELS).map(|number| model(&format!("paint-{number}"), fixture.operator)).collect();
+    fixture.database.publish(&models, Existing::Keep).await.unwrap();
+    let database = fixture.engine.sqlite().await;
+    let count = async |text: &'static str| {
+        let numbers = database.read(move |db| candidates(db, text)).await.unwrap()?;
+        Some(serde_json::from_str::<Vec<i64>>(&numbers).unwrap().len())
+    };
+    assert_eq!(count("aint-1234").await, Some(1));
+    assert_eq!(count("199").await, Some(12));
+    assert_eq!(count("-1").await, None, "too short");
+    assert_eq!(count("paint").await, None, "too many");
+    assert_eq!(count("no such text").await, Some(0));
 }
 
 #[tokio::test]
@@ -116,6 +136,9 @@ async fn the_last_page_of_a_folder_is_read_from_its_end() {
     }
     let (files, _) = database.files(customer, "samples", None, 2_001, 10).await.unwrap();
     assert!(files.is_empty(), "there is no such page");
+    assert_eq!(from_nearer_end(10_000, 10, 20_000), ("ASC", 10_000));
+    assert_eq!(from_nearer_end(10_010, 10, 20_000), ("DESC", 9_980));
+    assert_eq!(from_nearer_end(19_990, 10, 20_000), ("DESC", 0));
     let (files, _) = database.files(customer, "samples", Some("image"), 667, 30).await.unwrap();
     assert_eq!(files.len(), 20, "the last page is not full");
 }
