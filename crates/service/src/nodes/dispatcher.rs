@@ -451,15 +451,56 @@ mod tests {
         assert_eq!(expired.before(back, lease), back);
     }
 
-    #[test]
-    fn as_many_waiting_slots_are_selected_as_tasks_were_queued() {
-        let dispatcher = Dispatcher::default();
-        let models: Arc<[String]> = ["a".to_owned()].into();
-        let slot = || Slot { node: "node".to_owned(), models: Arc::clone(&models), max_running: u32::MAX };
-        let _tickets: Vec<_> = (0..5).map(|_| dispatcher.enqueue(Some(slot()), "node", true, None)).collect();
+    fn slot(model: &str) -> Slot {
+        Slot { node: "node".to_owned(), models: [model.to_owned()].into(), max_running: u32::MAX }
+    }
+
+    /// Slots that wait for a task of these models, and for which a claim found none.
+    fn idle<'a>(dispatcher: &'a Dispatcher, models: &[&str]) -> Vec<Ticket<'a>> {
+        let enqueue = |model: &&str| dispatcher.enqueue(Some(slot(model)), "node", true, None);
+        let tickets = models.iter().map(enqueue).collect();
         for waiter in &mut dispatcher.waiting().slots {
             waiter.is_due = false;
         }
+        tickets
+    }
+
+    #[test]
+    fn a_task_that_has_reached_a_slot_which_waits_no_longer_is_given_back() {
+        let dispatcher = Dispatcher::default();
+        let ticket = dispatcher.enqueue(Some(slot("a")), "node", true, None);
+        let (mut selected, _) = dispatcher.select(None, MAX_BATCH);
+        let lease = Lease {
+            task: "task".to_owned(),
+            model: "a".to_owned(),
+            input: String::new(),
+            input_format: String::new(),
+            output_format: String::new(),
+            attempt: 1,
+        };
+        let candidate = selected.pop().map(|candidate| candidate.waiter.reply);
+        assert!(candidate.is_some_and(|reply| reply.send(DispatchedTask::Remote(lease)).is_ok()));
+        drop(ticket);
+        let unwanted = std::mem::take(&mut dispatcher.waiting().unwanted);
+        let unwanted: Vec<_> = unwanted.iter().map(|(node, lease)| (&**node, &*lease.task)).collect();
+        assert_eq!(unwanted, [("node", "task")]);
+    }
+
+    #[test]
+    fn a_look_for_all_is_made_by_one_slot_for_all_with_the_same_models() {
+        let dispatcher = Dispatcher::default();
+        let _tickets = idle(&dispatcher, &["a", "b", "a", "b", "a"]);
+        assert!(dispatcher.select(None, MAX_BATCH).0.is_empty());
+        dispatcher.look_for_all();
+        let (selected, _) = dispatcher.select(None, MAX_BATCH);
+        let models: Vec<_> = selected.iter().map(|candidate| &*candidate.slot.models[0]).collect();
+        assert_eq!(models, ["a", "b"]);
+    }
+
+    #[test]
+    fn as_many_waiting_slots_are_selected_as_tasks_were_queued() {
+        let dispatcher = Dispatcher::default();
+        let _tickets = idle(&dispatcher, &["a"; 5]);
         dispatcher.task_queued("a");
         dispatcher.task_queued("a");
         dispatcher.task_queued("of another model");

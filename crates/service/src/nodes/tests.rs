@@ -66,8 +66,8 @@ async fn the_end_of_a_task_and_the_claim_of_the_next_one_share_a_commit() -> Res
     }
     let commits = app.database.commits() - before;
     // One for each create and one for each end, and what jobs of the start may write meanwhile. Without sharing it is
-    // three for each task.
-    assert!(commits < TASKS * 5 / 2, "{commits} commits for {TASKS} tasks");
+    // nearly three for each task.
+    assert!(commits < TASKS * 9 / 4, "{commits} commits for {TASKS} tasks");
     service.shutdown().await;
     Ok(())
 }

@@ -235,6 +235,14 @@ pub(crate) async fn a_task_that_cannot_be_failed_keeps_no_other_task_from_being_
     assert_eq!(fixture.database.purses(fixture.customer).await.unwrap().balance.smallest(), 5);
 }
 
+pub(crate) async fn a_node_that_is_not_registered_gets_no_task(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    fixture.create(fixture.customer, u32::MAX).await;
+    let claims = fixture.database.claim(&[slot("unknown"), slot("unknown")], RULES, NOW).await.unwrap();
+    assert!(matches!(claims[..], [Claim::UnknownNode, Claim::UnknownNode]), "{claims:?}");
+    assert!(fixture.claim_one(NOW).await.is_some());
+}
+
 pub(crate) async fn a_claim_finds_the_task_behind_many_that_were_leased_too_often(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
     let slots = vec![slot("node"); 20];

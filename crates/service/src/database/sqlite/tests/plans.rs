@@ -9,9 +9,10 @@ use super::super::queue::lease::{EXPIRED, FIRST_OF_ACCOUNT, NEXT_TURN};
 use super::Folder;
 use crate::admin::TaskFilter;
 use crate::catalog::{Existing, Filter, Sort};
-use crate::database::conformance::{Fixture, model};
+use crate::clock::Moment;
+use crate::database::conformance::{Fixture, MODEL, RULES, model};
 use crate::object_storage::Files as _;
-use crate::queue::Status;
+use crate::queue::{Claim, Slot, Status};
 
 #[tokio::test]
 async fn a_page_of_a_list_costs_the_same_however_many_models_there_are() {
@@ -109,6 +110,17 @@ async fn a_claim_and_a_page_of_an_account_cost_the_same_however_many_tasks_there
     for (query, steps) in steps.await.unwrap() {
         assert!(steps < 1_000, "{query} takes {steps} steps");
     }
+}
+
+#[tokio::test]
+async fn a_claim_that_finds_no_task_writes_nothing() {
+    let fixture = Fixture::new(Folder::new()).await;
+    let slot = Slot { node: "node".to_owned(), models: [MODEL.to_owned()].into(), max_running: 1 };
+    fixture.database.node_seen("node", &slot.models, Moment(0)).await.unwrap();
+    let before = fixture.database.commits();
+    let claims = fixture.database.claim(&[slot.clone(), slot], RULES, Moment(0)).await.unwrap();
+    assert!(matches!(claims[..], [Claim::NoTask, Claim::NoTask]), "{claims:?}");
+    assert_eq!(fixture.database.commits(), before);
 }
 
 #[tokio::test]
