@@ -264,6 +264,31 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_hour_of_service_is_noted_once_though_jobs_run_more_often_or_the_clock_is_set_back()
+    -> Result<()> {
+        let mut config = Config::ephemeral();
+        config.workers = 0;
+        let service = Service::start(config).await?;
+        let database = &*service.app.database;
+        let began = service.app.clock.now().before(HOUR * 72);
+        for (minutes, noted) in [
+            (0, &[0][..]),
+            (10, &[0]),
+            (30, &[0, 30]),
+            (31, &[0, 30]),
+            (90, &[0, 30, 90]),
+            (60, &[0, 30, 60]),
+        ] {
+            let after = |minutes| began.after(Duration::from_mins(minutes));
+            note_hour(database, after(minutes)).await?;
+            let hours: Vec<i64> = noted.iter().map(|minutes| after(*minutes).0).collect();
+            assert_eq!(hours_of_service(database).await?, hours, "after {minutes} minutes");
+        }
+        service.shutdown().await;
+        Ok(())
+    }
+
+    #[tokio::test]
     async fn settings_of_zero_make_no_job_run_all_the_time_and_keep_none_from_running() -> Result<()> {
         let folder = tempfile::tempdir().map_err(|cause| Error::new("creating a folder", cause))?;
         let mut config = Config::folder(folder.path());

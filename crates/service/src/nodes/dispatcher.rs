@@ -401,7 +401,7 @@ impl Dispatcher {
             // Dropping the reply ends the wait.
             Claim::NoTask => {}
             Claim::UnknownNode if is_local => {
-                self.waiting().slots.push_back(waiter);
+                self.waiting().slots.push_back(Waiter { is_due: true, ..waiter });
                 return false;
             }
             Claim::UnknownNode => {
@@ -443,12 +443,14 @@ mod tests {
         let second = Duration::from_secs(1);
         let lease = second * 30;
         let begin = Moment(1_000_000);
-        let mut expired = ExpiredLeases::new(begin);
-        let ahead = begin.after(second * 86_400);
-        expired.before(ahead, lease);
-        expired.claimed(ahead);
-        let back = begin.after(second * 60);
-        assert_eq!(expired.before(back, lease), back);
+        for seconds in [86_400, 100] {
+            let mut expired = ExpiredLeases::new(begin);
+            let ahead = begin.after(second * seconds);
+            expired.before(ahead, lease);
+            expired.claimed(ahead);
+            let back = begin.after(second * 60);
+            assert_eq!(expired.before(back, lease), back);
+        }
     }
 
     fn slot(model: &str) -> Slot {
@@ -504,9 +506,12 @@ mod tests {
         dispatcher.task_queued("a");
         dispatcher.task_queued("a");
         dispatcher.task_queued("of another model");
+        let (selected, _) = dispatcher.select(None, 1);
+        assert_eq!(selected.len(), 1, "a transaction takes no more");
         let (selected, _) = dispatcher.select(None, MAX_BATCH);
-        assert_eq!(selected.len(), 2);
+        assert_eq!(selected.len(), 1);
         assert_eq!(dispatcher.idle_slots(), 3);
+        let _late = idle(&dispatcher, &["of another model"]);
         let (selected, _) = dispatcher.select(None, MAX_BATCH);
         assert!(selected.is_empty(), "a queued task is looked for once");
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::dispatcher::DispatchedTask;
 use super::inputs::{FAILS_ONCE, NEVER_RESPONDS, RESPONDS_LATE};
 use crate::accounts::{AccountId, Scope};
-use crate::queue::{Ending, InsufficientBalance, NewTask, Slot, Status};
+use crate::queue::{Ending, InsufficientBalance, NewTask, NodeEnd, Slot, Status};
 use crate::{Config, Credit, Error, Service};
 
 const MODEL: &str = "color-extraction";
@@ -240,6 +240,30 @@ async fn a_slot_that_stops_waiting_gives_its_task_back() -> Result<(), Error> {
         let ending = Ending::Output("{}".to_owned());
         app.database.finish("node", &lease.task, lease.attempt, &ending, app.clock.now()).await?;
     }
+    service.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_local_node_registers_again_when_the_database_does_not_know_it() -> Result<(), Error> {
+    let mut config = Config::ephemeral();
+    config.workers = 1;
+    // Its next heartbeat is far away.
+    config.lease = Duration::from_mins(10);
+    let service = Service::start(config).await?;
+    let app = &service.app;
+    let customer = account(&service, "customer").await?;
+    let tasks = async {
+        for _ in 0..8 {
+            app.database.node_ended(app.node.name(), NodeEnd::Died, app.clock.now()).await?;
+            let task = create(&service, customer, "ftp://example.com/is-refused-at-once").await?;
+            until_failed(&service, customer, &task).await?;
+        }
+        Ok::<_, Error>(())
+    };
+    // Looking at the queue at an interval alone, they would take 40 seconds.
+    let in_time = tokio::time::timeout(Duration::from_secs(20), tasks).await;
+    in_time.map_err(|_| Error::new("waiting for tasks", "they are claimed late or not at all"))??;
     service.shutdown().await;
     Ok(())
 }
