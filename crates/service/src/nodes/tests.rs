@@ -269,6 +269,25 @@ async fn the_local_node_registers_again_when_the_database_does_not_know_it() -> 
 }
 
 #[tokio::test]
+async fn the_local_node_is_alive_also_while_there_is_no_task() -> Result<(), Error> {
+    let mut config = Config::ephemeral();
+    config.lease = Duration::from_millis(300);
+    let service = Service::start(config).await?;
+    let app = &service.app;
+    let later = app.clock.now().after(Duration::from_millis(1));
+    let is_seen = async {
+        while !app.database.serving(MODEL, later).await?.serving {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok::<_, Error>(())
+    };
+    let in_time = tokio::time::timeout(Duration::from_secs(20), is_seen).await;
+    in_time.map_err(|_| Error::new("waiting for a heartbeat", "there is none"))??;
+    service.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
 async fn tasks_whose_inputs_arrive_get_workers_although_all_fetches_are_taken() -> Result<(), Error> {
     let mut config = Config::ephemeral();
     config.workers = 1;
