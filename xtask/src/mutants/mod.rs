@@ -52,7 +52,15 @@ impl Product {
         }
     }
 
-    /// The name of its folder, and of the tests of the whole that are about it.
+    /// The paths of the tests of the whole that are about it.
+    fn tests_of_the_whole(self) -> &'static [&'static str] {
+        match self {
+            Self::Client => &["client::"],
+            Self::Service => &["service::", "nodes::", "stress::"],
+        }
+    }
+
+    /// The name of its folder.
     fn name(self) -> &'static str {
         match self {
             Self::Client => "client",
@@ -91,14 +99,14 @@ impl Job {
         let (built, listed) = (switched.len(), mutants.len());
         progress(&format!("{built} of {listed} mutants compile as branches of one program"))?;
 
-        let own = program.tests(self.product.package(), self.product.features(), "")?;
+        let own = program.tests(self.product.package(), self.product.features(), &[])?;
         let mut tried = try_each(&own, &mutants, &switched)?;
         let missed: Vec<usize> =
             tried.extract_if(.., |(_, outcome)| *outcome == Outcome::Missed).map(|it| it.0).collect();
         // What the tests of its package miss, those of the whole may catch: they take longer.
         if !missed.is_empty() {
-            let filter = format!("{}::", self.product.name());
-            let whole = program.tests("inferstore-tests", &["--test=it"], &filter)?;
+            let filters = self.product.tests_of_the_whole();
+            let whole = program.tests("inferstore-tests", &["--test=it"], filters)?;
             tried.extend(try_each(&whole, &mutants, &missed)?);
         }
         let count = |outcome| tried.iter().filter(|it| it.1 == outcome).count();

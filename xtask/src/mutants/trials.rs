@@ -65,11 +65,12 @@ impl Outcome {
 }
 
 impl Tests {
-    /// Runs the tests whose path contains `filter` without a mutant, each in a process of its own. They must pass.
-    pub(super) fn traced(binaries: Vec<Binary>, filter: &str, scratch: &Path) -> Result<Self> {
+    /// Runs the tests whose path contains one of `filters`, or all, without a mutant, each in a process of its own. They must pass.
+    pub(super) fn traced(binaries: Vec<Binary>, filters: &[&str], scratch: &Path) -> Result<Self> {
         let mut names = Vec::new();
         for (index, binary) in binaries.iter().enumerate() {
-            let list = must("the tests", binary.command().args([filter, "--list", "--format=terse"]))?.stdout;
+            let list =
+                must("the tests", binary.command().args(filters).args(["--list", "--format=terse"]))?.stdout;
             let list = String::from_utf8(list).context("a test has no name in UTF-8")?;
             let tests = list.lines().filter_map(|line| line.strip_suffix(": test"));
             names.extend(tests.map(|name| (index, name.to_owned())));
