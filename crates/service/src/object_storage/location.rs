@@ -166,6 +166,27 @@ mod tests {
     }
 
     #[test]
+    fn the_address_is_that_of_the_setting_or_of_the_listener_and_one_that_no_client_can_reach_is_refused() {
+        let listener = |text: &str| Some(text.parse().expect("an address"));
+        let of = |set, at| address(set, at).ok().flatten();
+        assert_eq!(of(None, listener("127.0.0.1:80")).as_deref(), Some("http://127.0.0.1:80"));
+        assert_eq!(of(None, None), None);
+        assert!(address(None, listener("0.0.0.0:80")).is_err());
+        let set = "https://files.example/at/";
+        assert_eq!(of(Some(set), listener("0.0.0.0:80")).as_deref(), Some("https://files.example/at"));
+        for refused in [
+            "files.example",
+            "ftp://files.example",
+            "https://user@files.example",
+            "https://:password@files.example",
+            "https://files.example?query",
+            "https://files.example#fragment",
+        ] {
+            assert!(address(Some(refused), None).is_err(), "{refused}");
+        }
+    }
+
+    #[test]
     fn a_url_names_its_object_at_each_address_and_in_every_way_of_escaping() {
         let it = locations("secret");
         for key in ["documents/a b+c$%?#&='\"\\.txt", "samples/日本語 ü.png", "avatars/%2e%2e", "covers/~-_."]

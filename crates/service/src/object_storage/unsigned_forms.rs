@@ -104,6 +104,8 @@ mod tests {
         drop(first);
         let third = third.await;
         assert_eq!(is_evicted(&third), Some(false));
+        // The second and the third one: what has ended is not held.
+        assert_eq!(forms.open().forms.len(), 2);
 
         let begun = Instant::now();
         assert!(forms.admit().await.is_none(), "those that were told to end have not ended");

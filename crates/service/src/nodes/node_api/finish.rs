@@ -156,3 +156,22 @@ async fn remove_unnamed(app: &App, lease: &str, named: &[String]) -> crate::Resu
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_detail_that_everyone_can_read_stays_and_one_that_is_nested_too_deeply_is_left_out()
+    -> Result<(), serde_json::Error> {
+        let nested = |begin: &str, end: &str, depth| begin.repeat(depth) + "1" + &end.repeat(depth);
+        for (begin, end) in [("[", "]"), ("{\"a\":", "}")] {
+            let deepest = nested(begin, end, MAX_DETAIL_DEPTH);
+            let detail = RawValue::from_string(deepest.clone())?;
+            assert_eq!(readable(&detail).to_string(), deepest);
+            let detail = RawValue::from_string(nested(begin, end, MAX_DETAIL_DEPTH + 1))?;
+            assert!(readable(&detail).as_str().is_some_and(|said| said.contains("nested deeper")));
+        }
+        Ok(())
+    }
+}

@@ -108,3 +108,13 @@ pub(super) fn last_modified(object: &Object) -> SystemTime {
 pub(super) fn etag(object: &Object) -> String {
     format!("\"{}\"", object.etag)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_tags_is_split_at_commas_outside_of_quotes() {
+        assert_eq!(split_tags(r#""a,b" , W/"c",*"#), [r#""a,b""#, r#"W/"c""#, "*"]);
+    }
+}
