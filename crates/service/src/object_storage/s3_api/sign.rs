@@ -194,3 +194,16 @@ fn fields<Text: AsRef<str>>(members: &[(&str, Text)]) -> String {
     let members: Vec<String> = members.iter().map(member).collect();
     format!("{{{}}}", members.join(","))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signer_shows_its_region_and_never_its_secret() {
+        let signer = Signer::new("access", "hidden", "eu-north-1");
+        assert_eq!(signer.scope("20260102"), "20260102/eu-north-1/s3/aws4_request");
+        let shown = format!("{signer:?}");
+        assert!(shown.contains("eu-north-1") && !shown.contains("hidden"), "{shown}");
+    }
+}
