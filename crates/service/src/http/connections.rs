@@ -43,6 +43,8 @@ struct State {
     /// How many bodies are not read to their end: of the request, or of one whose response was written before. The bytes
     /// that arrive belong to them.
     bodies: usize,
+    /// Whether the client has not yet taken what was to be written.
+    is_write_blocked: bool,
 }
 
 impl State {
@@ -50,15 +52,20 @@ impl State {
         self.phase = phase;
         self.waits_since = None;
     }
+
+    /// Whether nothing but a request is waited for.
+    fn waits(&self) -> bool {
+        matches!(self.phase, Phase::Head | Phase::Idle) && self.bodies == 0 && !self.is_write_blocked
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// The head of a request is incomplete: also before the first byte of a new connection.
     Head,
-    /// A request is worked on, or its response is written.
+    /// A request is worked on, or its response has not ended.
     Request,
-    /// The last response was written, and no byte of a next request followed.
+    /// The last response has ended, and no byte of a next request followed.
     Idle,
     /// The connection is being closed.
     Evicted,
@@ -66,7 +73,7 @@ enum Phase {
 
 impl Connection {
     fn new() -> Self {
-        let state = State { phase: Phase::Head, waits_since: None, bodies: 0 };
+        let state = State { phase: Phase::Head, waits_since: None, bodies: 0, is_write_blocked: false };
         Self { state: Mutex::new(state), closed: CancellationToken::new() }
     }
 
@@ -91,6 +98,20 @@ impl Connection {
         state.phase == Phase::Head
     }
 
+    /// Notes that the client does not take what is written.
+    pub(crate) fn blocked_on_write(&self) {
+        self.state().is_write_blocked = true;
+    }
+
+    /// Notes that everything was written.
+    pub(crate) fn written(&self) {
+        let mut state = self.state();
+        if std::mem::take(&mut state.is_write_blocked) {
+            // The client sees only now that it may send a next request.
+            state.waits_since = state.waits_since.map(|_| Instant::now());
+        }
+    }
+
     /// Notes that a request is worked on until the guard is dropped; None when the connection is being closed.
     pub(crate) fn begin_request(self: &Arc<Self>) -> Option<RequestGuard> {
         let mut state = self.state();
@@ -107,17 +128,17 @@ impl Connection {
         BodyGuard(Arc::clone(self))
     }
 
-    /// Since when the connection has waited for a request; None while one is worked on, or may be on its way.
+    /// Since when the connection has waited for a request; None while one is worked on, or may be on its way, or while the
+    /// last one is not over.
     fn idle_since(&self) -> Option<Instant> {
         let state = self.state();
-        let waits = matches!(state.phase, Phase::Head | Phase::Idle);
-        state.waits_since.filter(|since| waits && since.elapsed() >= MIN_IDLE)
+        state.waits_since.filter(|since| state.waits() && since.elapsed() >= MIN_IDLE)
     }
 
     /// Closes the connection unless a request has begun.
     fn evict(&self) {
         let mut state = self.state();
-        if state.phase != Phase::Request {
+        if state.waits() {
             state.phase = Phase::Evicted;
             self.closed.cancel();
         }
@@ -279,6 +300,29 @@ mod tests {
         tokio::time::advance(MIN_IDLE / 2).await;
         connections.evict_idle();
         assert!(newcomer.connection.closed.is_cancelled());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_still_writes_or_whose_body_is_read_is_not_closed() {
+        let connections = Connections::new(1);
+        let open = connections.admit().await;
+        let is_closed = async || {
+            open.connection.found_no_bytes();
+            tokio::time::advance(MIN_IDLE * 5).await;
+            connections.evict_idle();
+            open.connection.closed.is_cancelled()
+        };
+        let request = open.connection.begin_request();
+        let body = open.connection.begin_body();
+        drop(request);
+        assert!(!is_closed().await, "the body is not at its end");
+        open.connection.blocked_on_write();
+        drop(body);
+        assert!(!is_closed().await, "the response is not written");
+        open.connection.written();
+        connections.evict_idle();
+        assert!(!open.connection.closed.is_cancelled(), "a request may be on its way");
+        assert!(is_closed().await);
     }
 
     #[test]

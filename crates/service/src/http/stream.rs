@@ -54,6 +54,7 @@ impl TimedStream {
             }
             return Poll::Ready(written);
         }
+        self.connection.blocked_on_write();
         let timeout = self.write_timeout;
         let timer = self.write.get_or_insert_with(|| {
             self.written = 0;
@@ -111,6 +112,7 @@ impl AsyncWrite for TimedStream {
     /// Everything was written.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.write = None;
+        self.connection.written();
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
