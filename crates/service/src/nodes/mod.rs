@@ -59,8 +59,11 @@ pub(crate) fn is_local(node: &str) -> bool {
 /// Starts the dispatcher and the node of this process. What a process that died was running can be claimed at
 /// once, and the models are registered before the first request.
 pub(crate) async fn start(app: &Arc<App>, running: &TaskTracker, stop: &CancellationToken) -> Result<()> {
+    // Nodes outside could not prolong their leases while the service was down: they have time to come back first.
+    let (now, lease) = (app.clock.now(), app.config.lease);
+    app.database.resume_nodes(lease, now.before(lease * 2 / 3), now.after(lease / 3)).await?;
     // Where processes share the database, no node of an earlier one has this name.
-    app.database.node_ended(app.node.name(), NodeEnd::Died, app.clock.now()).await?;
+    app.database.node_ended(app.node.name(), NodeEnd::Died, now).await?;
     running.spawn(stop.clone().run_until_cancelled_owned(follow_changes(Arc::clone(app))));
     running.spawn(dispatcher::run(Arc::clone(app), stop.clone()));
     if app.node.models.is_none() {

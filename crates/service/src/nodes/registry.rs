@@ -50,4 +50,7 @@ pub(crate) trait Registry: Send + Sync {
     async fn models_of_outside_nodes(&self, since: Moment) -> Result<Vec<String>>;
     /// Notes that nodes are alive.
     async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<()>;
+    /// Lets the nodes with a key that were alive when the service was last there count as alive since `seen_at` at
+    /// least, and keep what they have leased until then at least.
+    async fn resume_nodes(&self, within: Duration, seen_at: Moment, lease_until: Moment) -> Result<()>;
 }

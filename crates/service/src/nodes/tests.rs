@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::dispatcher::DispatchedTask;
 use super::inputs::{FAILS_ONCE, NEVER_RESPONDS, RESPONDS_LATE};
 use crate::accounts::{AccountId, Scope};
-use crate::queue::{Ending, InsufficientBalance, NewTask, NodeEnd, Slot, Status};
+use crate::clock::Moment;
+use crate::queue::{Claim, Ending, InsufficientBalance, LeaseRules, NewTask, NodeEnd, Slot, Status};
 use crate::{Config, Credit, Error, Service};
 
 const MODEL: &str = "color-extraction";
@@ -283,6 +284,49 @@ async fn the_local_node_is_alive_also_while_there_is_no_task() -> Result<(), Err
     };
     let in_time = tokio::time::timeout(Duration::from_secs(20), is_seen).await;
     in_time.map_err(|_| Error::new("waiting for a heartbeat", "there is none"))??;
+    service.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_node_outside_the_process_keeps_its_task_although_its_lease_expired_while_the_service_was_down()
+-> Result<(), Error> {
+    let folder = tempfile::tempdir().map_err(|cause| Error::keeping("making a folder", cause))?;
+    let mut config = Config::folder(folder.path());
+    config.workers = 1;
+    let service = Service::start(config.clone()).await?;
+    let app = &service.app;
+    service.add_node_key("lab").await?;
+    let models = [MODEL.to_owned()];
+    let before = app.clock.now().before(Duration::from_hours(1));
+    app.database.add_node("node", "lab", &models, before).await?;
+    app.node.outside.refresh(app).await?;
+    let customer = account(&service, "customer").await?;
+    let slot = Slot { node: "node".to_owned(), models: models.into(), max_running: u32::MAX };
+    let rules = LeaseRules {
+        length: Duration::from_secs(1),
+        attempts: 5,
+        max_running: u32::MAX,
+        expired_before: Moment(i64::MAX),
+    };
+    // Nothing tells the local node of it.
+    let task = queue(&service, customer, json!({ "input": 1 })).await?;
+    let claims = app.database.claim(&[slot], rules, before).await?;
+    assert!(matches!(&claims[..], [Claim::Leased(lease)] if lease.task == task), "{claims:?}");
+    service.shutdown().await;
+
+    let service = Service::start(config).await?;
+    let app = &service.app;
+    let later = queue(&service, customer, json!({ "input": 1 })).await?;
+    app.dispatcher.look_for_all();
+    while app.dispatcher.idle_slots() == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let ending = Ending::Output("{}".to_owned());
+    let counts = app.database.finish("node", &task, 1, &ending, app.clock.now()).await?;
+    assert!(counts, "the local node has taken the task over");
+    let later = app.database.any_task(&later).await?.map(|task| task.overview.status);
+    assert_eq!(later, Some(Status::Queued), "the model is the node's");
     service.shutdown().await;
     Ok(())
 }

@@ -86,6 +86,7 @@ macro_rules! conformance {
                 a_lease_that_ends_in_order_is_released_once_however_often_that_is_reported
                 a_lease_that_has_expired_counts_although_its_node_leaves_in_order_later
                 a_node_that_is_not_registered_gets_no_task
+                nodes_that_were_alive_before_a_downtime_have_time_to_come_back
                 a_claim_finds_the_task_behind_many_that_were_leased_too_often
                 a_task_that_cannot_be_failed_keeps_no_other_task_from_being_claimed_or_failed
                 a_text_holds_any_character_and_finds_nothing_else

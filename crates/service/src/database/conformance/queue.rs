@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::{Engine, Fixture, MODEL, RULES};
-use crate::accounts::AccountId;
+use crate::accounts::{AccountId, NewKey};
 use crate::clock::Moment;
 use crate::ledger::{Credit, Money};
 use crate::object_storage::{Object, OutputLimits, OutputStored};
@@ -241,6 +241,32 @@ pub(crate) async fn a_node_that_is_not_registered_gets_no_task(engine: impl Engi
     let claims = fixture.database.claim(&[slot("unknown"), slot("unknown")], RULES, NOW).await.unwrap();
     assert!(matches!(claims[..], [Claim::UnknownNode, Claim::UnknownNode]), "{claims:?}");
     assert!(fixture.claim_one(NOW).await.is_some());
+}
+
+pub(crate) async fn nodes_that_were_alive_before_a_downtime_have_time_to_come_back(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let key = NewKey::draw(&fixture.random).unwrap().kept;
+    fixture.database.add_node_key("lab", &key, None, NOW).await.unwrap();
+    let later = NOW.after(RULES.length * 2);
+    let models = [MODEL.to_owned()];
+    for (node, now) in [("dead", NOW), ("alive", later)] {
+        fixture.database.add_node(node, "lab", &models, now).await.unwrap();
+        fixture.create(fixture.customer, u32::MAX).await;
+        let rules = LeaseRules { length: RULES.length * 10, ..RULES };
+        let claims = fixture.database.claim(&[slot(node)], rules, now).await.unwrap();
+        assert!(matches!(claims[..], [Claim::Leased(_)]), "{node}");
+    }
+    let back = later.after(Duration::from_hours(1));
+    let (seen_at, lease_until) = (back.before(RULES.length), back.after(RULES.length));
+    fixture.database.resume_nodes(RULES.length, seen_at, lease_until).await.unwrap();
+    let served = fixture.database.models_of_outside_nodes(seen_at).await.unwrap();
+    assert_eq!(served, models);
+    let claim = async |now| {
+        fixture.claim(RULES, &[slot("new"), slot("new")], now).await.into_iter().flatten().count()
+    };
+    assert_eq!(claim(back).await, 1, "that of the node that was dead");
+    assert_eq!(claim(lease_until).await, 0);
+    assert_eq!(claim(lease_until.after(Duration::from_secs(1))).await, 1);
 }
 
 pub(crate) async fn a_claim_finds_the_task_behind_many_that_were_leased_too_often(engine: impl Engine) {

@@ -1,5 +1,7 @@
 //! Keys and registrations of nodes outside the processes of the service, in PostgreSQL.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use deadpool_postgres::Transaction;
 
@@ -84,6 +86,19 @@ impl Registry for PostgresDatabase {
                        SELECT id FROM nodes WHERE id = ANY ($1) AND seen_at < $2 ORDER BY id FOR UPDATE) AS waiting \
                      WHERE nodes.id = waiting.id";
         statement!(self, |db| run(db, touch, &[&nodes, &now])).map(|_| ())
+    }
+
+    async fn resume_nodes(&self, within: Duration, seen_at: Moment, lease_until: Moment) -> Result<()> {
+        let within = i64::try_from(within.as_millis()).unwrap_or(i64::MAX);
+        let resume = "WITH there AS ( \
+                        SELECT id FROM nodes \
+                        WHERE key IS NOT NULL AND seen_at >= (SELECT max(seen_at) FROM nodes) - $1 \
+                        ORDER BY id FOR UPDATE), \
+                      seen AS ( \
+                        UPDATE nodes SET seen_at = greatest(seen_at, $2) FROM there WHERE nodes.id = there.id) \
+                      UPDATE tasks SET lease_until = $3 \
+                      WHERE status = 'computing' AND lease_until < $3 AND node IN (SELECT id FROM there)";
+        statement!(self, |db| run(db, resume, &[&within, &seen_at, &lease_until])).map(|_| ())
     }
 }
 

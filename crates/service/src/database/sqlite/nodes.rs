@@ -1,5 +1,7 @@
 //! Keys and registrations of nodes outside the process, in SQLite.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use rusqlite::params;
 
@@ -72,6 +74,23 @@ impl Registry for SqliteDatabase {
     async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<()> {
         let touch = "UPDATE nodes SET seen_at = ? WHERE id IN (SELECT value FROM json_each(?))";
         self.run(touch, (now, json(nodes))).await.map(drop)
+    }
+
+    async fn resume_nodes(&self, within: Duration, seen_at: Moment, lease_until: Moment) -> Result<()> {
+        self.write(move |db| {
+            let latest = "SELECT max(seen_at) FROM nodes";
+            let Some(latest) = db.one(latest, [], column::<Option<Moment>>)? else { return Ok(()) };
+            let since = latest.before(within);
+            db.run(
+                "UPDATE tasks SET lease_until = ?1 WHERE status = 'computing' AND lease_until < ?1 \
+                 AND node IN (SELECT id FROM nodes WHERE key IS NOT NULL AND seen_at >= ?2)",
+                params![lease_until, since],
+            )?;
+            let resume = "UPDATE nodes SET seen_at = max(seen_at, ?) WHERE key IS NOT NULL AND seen_at >= ?";
+            db.run(resume, params![seen_at, since])?;
+            Ok(())
+        })
+        .await
     }
 }
 
