@@ -258,6 +258,9 @@ pub struct Limits {
 /// The longest timeout: an instant after any duration is no instant of every clock.
 const MAX_TIMEOUT: Duration = Duration::from_hours(24 * 365);
 
+/// The shortest lease: heartbeats come three times within one.
+const MIN_LEASE: Duration = Duration::from_millis(100);
+
 /// Where `ephemeral` and `folder` listen by default: a free port of this machine.
 pub(crate) const FREE_PORT: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
@@ -334,7 +337,8 @@ impl Config {
         Self { data: Data::Folder(folder.into()), ..Self::ephemeral() }
     }
 
-    /// The same settings with no timeout and no interval above a year, which means never.
+    /// The same settings with no timeout and no interval above a year, which means never, and with a lease that a node can
+    /// prolong.
     pub(crate) fn with_bounded_timeouts(mut self) -> Self {
         let limits = &mut self.limits;
         for timeout in [
@@ -351,6 +355,7 @@ impl Config {
         ] {
             *timeout = MAX_TIMEOUT.min(*timeout);
         }
+        self.lease = self.lease.max(MIN_LEASE);
         self
     }
 

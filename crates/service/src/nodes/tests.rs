@@ -289,6 +289,20 @@ async fn the_local_node_is_alive_also_while_there_is_no_task() -> Result<(), Err
 }
 
 #[tokio::test]
+async fn tasks_run_also_with_a_lease_of_no_time() -> Result<(), Error> {
+    let mut config = Config::ephemeral();
+    config.lease = Duration::ZERO;
+    let service = Service::start(config).await?;
+    let customer = account(&service, "customer").await?;
+    let task = create(&service, customer, "ftp://example.com/is-refused-at-once").await?;
+    let failed = until_failed(&service, customer, &task);
+    let in_time = tokio::time::timeout(Duration::from_secs(20), failed).await;
+    in_time.map_err(|_| Error::new("waiting for the task", "nothing runs it"))??;
+    service.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_node_outside_the_process_keeps_its_task_although_its_lease_expired_while_the_service_was_down()
 -> Result<(), Error> {
     let folder = tempfile::tempdir().map_err(|cause| Error::keeping("making a folder", cause))?;

@@ -118,7 +118,12 @@ pub(crate) async fn an_organization_pays_for_the_files_of_a_member_who_has_left(
     fixture.database.add_member(organization, member).await.unwrap();
     let file = File::of_size(1 << 30);
     fixture.upload(organization, member, &file, Moment(0)).await;
+    let other = File { name: "other".to_owned(), ..File::of_size(1) };
+    let unused = fixture.add_target(organization, member, &other, Moment(2 * DAY)).await;
     assert!(fixture.database.remove_member(organization, member, Moment(DAY)).await.unwrap());
+    // Not even when the member comes back.
+    fixture.database.add_member(organization, member).await.unwrap();
+    assert_eq!(fixture.store(&unused, &unused.id, Moment(DAY)).await, Stored::Void);
     fixture.database.charge_storage(RATE, Moment(3 * DAY)).await.unwrap();
     let owed = async |account| fixture.database.purses(account).await.unwrap().owed().smallest();
     assert_eq!((owed(member).await, owed(organization).await), (1_000, 2_000));

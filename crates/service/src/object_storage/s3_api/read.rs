@@ -116,8 +116,23 @@ fn is_inert(mime: &str) -> bool {
     }
     let essence = mime.split(';').next().unwrap_or_default().to_ascii_lowercase();
     match essence.split_once('/') {
-        Some(("image", subtype)) => subtype != "svg+xml",
-        Some(("audio" | "video", _)) => true,
+        // XML may hold a page or a drawing with scripts, whatever it says to be.
+        Some(("image" | "audio" | "video", subtype)) => subtype != "xml" && !subtype.ends_with("+xml"),
         _ => ["text/plain", "application/pdf", "application/json"].contains(&essence.as_str()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_run_script_is_saved_and_not_shown() {
+        for shown in ["image/png", "IMAGE/PNG", "video/mp4", "audio/mpeg", "text/plain; charset=utf-8"] {
+            assert!(is_inert(shown), "{shown}");
+        }
+        for saved in ["image/svg+xml", "image/x+xml", "video/x+XML; q=1", "audio/xml", "text/html", "image"] {
+            assert!(!is_inert(saved), "{saved}");
+        }
     }
 }

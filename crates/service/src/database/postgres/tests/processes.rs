@@ -166,6 +166,7 @@ async fn a_turn_is_never_lost_between_a_create_and_the_deletion_of_idle_turns() 
         let claims = fixture.database.claim(&[slot("node")], RULES, NOW).await.unwrap();
         assert!(matches!(&claims[..], [Claim::Leased(lease)] if lease.task == task.id), "{claims:?}");
     }
+    assert!(!deleting.is_finished(), "turns are deleted all the time");
     deleting.abort();
 }
 

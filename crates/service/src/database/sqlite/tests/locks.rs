@@ -27,15 +27,15 @@ async fn a_write_that_another_program_does_not_let_begin_may_be_tried_again() {
 }
 
 #[tokio::test]
-async fn a_commit_reaches_the_disk_where_a_sync_alone_ends_in_its_cache() {
-    for (durability, is_full) in [(Durability::Full, 1), (Durability::None, 0)] {
+async fn a_commit_reaches_the_disk_also_where_a_sync_alone_ends_in_its_cache() {
+    for (durability, synchronous, is_full) in [(Durability::Full, 2, 1), (Durability::None, 0, 0)] {
         let folder = Folder::new();
         let database = SqliteDatabase::open(&folder.file(), durability).await.unwrap();
         let read = database.exclusively(|db| {
             let read = |pragma| db.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
-            Ok([read("fullfsync")?, read("checkpoint_fullfsync")?])
+            Ok([read("synchronous")?, read("fullfsync")?, read("checkpoint_fullfsync")?])
         });
-        assert_eq!(read.await.unwrap(), [is_full; 2]);
+        assert_eq!(read.await.unwrap(), [synchronous, is_full, is_full]);
     }
 }
 
