@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use inferstore_fetch::Fetcher;
@@ -35,6 +35,10 @@ use crate::{Error, admin, api, database, jobs, models, nodes, object_storage, op
 
 /// Downloads take one in so many of the connections at most, so that everything else goes on.
 const DOWNLOADS_SHARE: usize = 4;
+
+/// How long after the shutdown timeout the rest may still end: runs that were interrupted, and the last statements. A
+/// database that accepts a statement and never responds would keep the process for ever.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
 /// A running service. It ends when it is dropped; `shutdown` ends it in order.
 #[must_use = "a service ends when it is dropped"]
@@ -306,7 +310,10 @@ impl Service {
     pub async fn shutdown(self) {
         self.stop.cancel();
         let deadline = Instant::now() + self.app.config.shutdown_timeout;
-        self.running.wait().await;
+        let ended = tokio::time::timeout_at((deadline + SHUTDOWN_GRACE).into(), self.running.wait());
+        if ended.await.is_err() {
+            tracing::warn!(tasks = self.running.len(), "what does not end is left behind");
+        }
         self.app.admin_requests.close();
         if tokio::time::timeout_at(deadline.into(), self.app.admin_requests.wait()).await.is_err() {
             tracing::warn!("requests of the operator are ended: the shutdown timeout is over");
@@ -329,7 +336,6 @@ impl Drop for Service {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
 
     use super::*;
 
@@ -358,6 +364,17 @@ mod tests {
         #[cfg(unix)]
         assert!(folder.path().join("admin.sock").exists(), "the first service removed its own socket alone");
         second.shutdown().await;
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_shutdown_ends_although_something_waits_for_ever() -> Outcome {
+        let mut config = Config::ephemeral();
+        config.shutdown_timeout = Duration::ZERO;
+        let service = Service::start(config).await?;
+        // As for a database that accepts a statement and never responds.
+        service.running.spawn(std::future::pending::<()>());
+        tokio::time::timeout(Duration::from_secs(60), service.shutdown()).await?;
         Ok(())
     }
 
