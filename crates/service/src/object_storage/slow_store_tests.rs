@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::remote_tests::{Outcome, target};
-use crate::{Config, S3Config, Service};
+use crate::{Config, Error, S3Config, Service};
 
 /// An object store that responds to no look until it is told to.
 #[derive(Default)]
@@ -197,5 +197,19 @@ async fn an_upload_that_the_store_refuses_to_look_for_keeps_no_other_one_from_be
     let looks = bench.store.looks.load(Ordering::SeqCst);
     app.objects.settle_expiring(app).await?;
     assert_eq!(bench.store.looks.load(Ordering::SeqCst), looks, "they are looked for once in each window");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_object_that_is_replaced_before_its_bytes_are_read_is_read_again() -> Outcome {
+    let bench = Bench::start(1_000).await?;
+    let app = &bench.service.app;
+    bench.store.has_objects.store(true, Ordering::SeqCst);
+    bench.store.responds.send_replace(true);
+    let (target, _) = target(app, "file").await?;
+    let opened = app.objects.read(app, &target.bucket, &target.key).await?;
+    // The store has the object when it is looked for, and no longer when it is read.
+    let read = opened.ok_or("the upload is not found")?.bytes().await;
+    assert!(read.as_ref().is_err_and(Error::is_unavailable), "a task would fail for it: {read:?}");
     Ok(())
 }

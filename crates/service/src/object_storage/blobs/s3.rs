@@ -184,7 +184,7 @@ async fn read(store: S3, key: String, range: Range<u64>) -> io::Result<ByteStrea
     }
     let length = range.end - range.start;
     let response = store.bucket().get(&key, Some(range)).await.map_err(lost)?;
-    let response = response.ok_or(ErrorKind::NotFound)?;
+    let response = response.ok_or_else(|| lost("the object was replaced or deleted meanwhile"))?;
     if response.content_length() != Some(length) {
         return Err(lost("the object store sent another part of the object"));
     }
