@@ -16,6 +16,7 @@ use super::{
 };
 use crate::Error;
 use crate::accounts::{Account, Scope};
+use crate::http::hang_up::Uninterrupted;
 use crate::lifecycle::app::App;
 use crate::object_storage::{FOLDERS, MAX_FILE, MAX_KEY, StoredFile, Target, TargetsOf, Usage};
 
@@ -230,16 +231,15 @@ async fn remove(Caller { app, account, .. }: Caller, body: ApiJson<DeleteBody>) 
     let unknown = || Failure::not_found("file", &url);
     let (bucket, key) = app.objects.locations.locate(&url).ok_or_else(unknown)?;
     app.objects.settle(&app, TargetsOf::Object { bucket: &bucket, key: &key }).await?;
-    // On a task of its own, because a client that hangs up now must leave no bytes behind.
-    let deleted = tokio::spawn(async move {
+    // A client that hangs up now must leave no bytes behind.
+    let deleted = Uninterrupted::new(async move {
         let blob = app.database.delete_file(account.id, &bucket, &key, app.clock.now()).await?;
         if let Some(blob) = &blob {
             app.objects.delete_blob(blob).await;
         }
         Ok::<_, Error>(blob.is_some())
     });
-    let is_deleted = deleted.await.map_err(|cause| Error::new("deleting a file", cause))??;
-    if is_deleted { Ok(Success::done("deleted")) } else { Err(unknown()) }
+    if deleted.await? { Ok(Success::done("deleted")) } else { Err(unknown()) }
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use super::{
 };
 use crate::Error;
 use crate::catalog::{Format, Inputs, Kind, check_inputs};
+use crate::http::hang_up::Uninterrupted;
 use crate::lifecycle::app::App;
 use crate::nodes::is_local;
 use crate::object_storage::Locations;
@@ -65,9 +66,17 @@ async fn create(
         input: input.text,
     };
     let (otherwise, max) = (app.config.insufficient_balance, limits.account_unfinished);
-    match app.database.create_task(&task, otherwise, max, now).await? {
-        Created::Queued => app.task_queued(&task.model),
-        Created::Failed => {}
+    let (id, price) = (task.id.clone(), task.price);
+    // A client that hangs up now must not leave a task that no node is told of.
+    let created = Uninterrupted::new(async move {
+        let created = app.database.create_task(&task, otherwise, max, now).await;
+        if matches!(created, Ok(Created::Queued)) {
+            app.task_queued(&task.model);
+        }
+        created
+    });
+    match created.await? {
+        Created::Queued | Created::Failed => {}
         Created::TooManyUnfinished => {
             let message =
                 format!("{max} tasks of this account have not ended; wait until one ends, or cancel one");
@@ -75,13 +84,12 @@ async fn create(
         }
         Created::Refused { spendable } => {
             let message = format!(
-                "insufficient balance: the model costs {}, and {spendable} can be spent; nothing was created",
-                task.price
+                "insufficient balance: the model costs {price}, and {spendable} can be spent; nothing was created"
             );
             return Err(Failure::insufficient_balance(message));
         }
     }
-    Ok(Success::data(CreatedTask { data: task.id }))
+    Ok(Success::data(CreatedTask { data: id }))
 }
 
 /// The largest page of a history.

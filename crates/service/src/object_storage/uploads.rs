@@ -11,7 +11,7 @@ use futures_util::Stream;
 use super::blobs::{Blob, BlobWriter};
 use super::s3_api::{Code, S3Error};
 use super::{Stored, Target, hex};
-use crate::Error;
+use crate::http::hang_up::Uninterrupted;
 use crate::http::slow_clients::MinThroughput;
 use crate::lifecycle::app::App;
 
@@ -73,9 +73,8 @@ pub(super) async fn receive(
     }
     let app = Arc::clone(app);
     let md5 = content_md5.map(str::to_owned);
-    // On a task of its own, because a client that hangs up now must not leave it half done.
-    let stored = tokio::spawn(async move { store(&app, &target, md5.as_deref(), incoming).await });
-    stored.await.map_err(|cause| Error::new("storing an upload", cause))?
+    // A client that hangs up now must not leave it half done.
+    Uninterrupted::new(async move { store(&app, &target, md5.as_deref(), incoming).await }).await
 }
 
 /// Commits the bytes and the row that makes them a file. Returns the etag.
