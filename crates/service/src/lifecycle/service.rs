@@ -312,7 +312,10 @@ impl Service {
         let deadline = Instant::now() + self.app.config.shutdown_timeout;
         let ended = tokio::time::timeout_at((deadline + SHUTDOWN_GRACE).into(), self.running.wait());
         if ended.await.is_err() {
-            tracing::warn!(tasks = self.running.len(), "these have not ended within the shutdown timeout, and are left");
+            tracing::warn!(
+                tasks = self.running.len(),
+                "these have not ended within the shutdown timeout, and are left"
+            );
         }
         self.app.admin_requests.close();
         if tokio::time::timeout_at(deadline.into(), self.app.admin_requests.wait()).await.is_err() {

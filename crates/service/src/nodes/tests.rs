@@ -289,6 +289,33 @@ async fn the_local_node_is_alive_also_while_there_is_no_task() -> Result<(), Err
 }
 
 #[tokio::test]
+async fn a_node_shows_its_whole_key_and_names_as_many_models_as_it_may() -> Result<(), Error> {
+    let failed = |cause: reqwest::Error| Error::new("registering a node", cause);
+    let mut config = Config::ephemeral();
+    config.nodes = Some(([127, 0, 0, 1], 0).into());
+    let service = Service::start(config).await?;
+    let key = service.add_node_key("lab").await?;
+    // The same identifier, and another secret.
+    let mut other = key.clone();
+    let last = other.pop();
+    other.push(if last == Some('a') { 'b' } else { 'a' });
+    let url = format!("{}/nodes/v1/register", service.nodes_url().unwrap_or_default());
+    let client =
+        inferstore_fetch::over_ring(reqwest::Client::builder()).no_proxy().build().map_err(failed)?;
+    for (key, models, status) in
+        [(&key, 0, 422), (&key, 1, 200), (&key, 1_000, 200), (&key, 1_001, 422), (&other, 1, 401)]
+    {
+        let models: Vec<_> = (0..models).map(|number| number.to_string()).collect();
+        let body = json!({ "models": models }).to_string();
+        let request = client.post(&url).header("x-node-key", key).header("content-type", "application/json");
+        let response = request.body(body).send().await.map_err(failed)?;
+        assert_eq!(response.status().as_u16(), status, "{} models", models.len());
+    }
+    service.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
 async fn tasks_run_also_with_a_lease_of_no_time() -> Result<(), Error> {
     let mut config = Config::ephemeral();
     config.lease = Duration::ZERO;

@@ -104,12 +104,15 @@ mod tests {
         drop(first);
         let third = third.await;
         assert_eq!(is_evicted(&third), Some(false));
-        // The second and the third one: what has ended is not held.
         assert_eq!(forms.open().forms.len(), 2);
 
         let begun = Instant::now();
         assert!(forms.admit().await.is_none(), "those that were told to end have not ended");
         assert!(begun.elapsed() <= MAX_WAIT + EVICTION_INTERVAL);
         assert_eq!((is_evicted(&second), is_evicted(&third)), (Some(true), Some(true)));
+        drop((second, third));
+        let fourth = forms.admit().await;
+        drop(fourth);
+        assert!(forms.open().forms.is_empty(), "what has ended is not held");
     }
 }

@@ -249,6 +249,38 @@ mod tests {
         assert_eq!(judge(|fields| fields.iter_mut().for_each(|field| field.1.push('x'))), condition("key"));
     }
 
+    async fn fields(fields: impl Iterator<Item = (String, String)>) -> Result<usize, String> {
+        let part = |(name, value)| {
+            format!("--x\r\ncontent-disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+        };
+        let text: String = fields.map(part).collect();
+        let file =
+            "--x\r\ncontent-disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\nF\r\n--x--\r\n";
+        let body = BoundedBody::new(axum::body::Body::from(text + file), u64::MAX);
+        let mut parts = multipart("multipart/form-data; boundary=x", body).map_err(|it| it.to_string())?;
+        let read = read_fields(&mut parts).await;
+        read.map(|(fields, _)| fields.len()).map_err(|refusal| refusal.to_string())
+    }
+
+    #[tokio::test]
+    async fn the_fields_before_the_file_are_bounded_in_number_and_in_size_together() {
+        let count = |count: usize| fields((0..count).map(|number| (number.to_string(), String::new())));
+        assert_eq!(count(MAX_FIELD_COUNT).await, Ok(MAX_FIELD_COUNT));
+        assert!(count(MAX_FIELD_COUNT + 1).await.is_err());
+        let size = |bytes: usize| {
+            let halves = [bytes / 2, bytes - bytes / 2];
+            fields(
+                halves
+                    .into_iter()
+                    .zip(["a", "b"])
+                    .map(|(size, name)| (name.to_owned(), "v".repeat(size - 1))),
+            )
+        };
+        let most = usize::try_from(MAX_FIELDS).unwrap_or_default();
+        assert_eq!(size(most).await, Ok(2));
+        assert!(size(most + 1).await.is_err_and(|refusal| refusal.contains("too large")));
+    }
+
     proptest! {
         #[test]
         fn a_form_allows_what_it_was_signed_for_and_nothing_else(
