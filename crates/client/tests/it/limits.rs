@@ -9,7 +9,6 @@ use std::time::Duration;
 use inferstore::middleware::{BoxFuture, Middleware, Next};
 use inferstore::reqwest::{self, Request, Response};
 use inferstore::testing::ScriptedService;
-use inferstore::types::TaskStatus;
 use inferstore::{Error, File, FileError, FileErrorKind, Inputs, PollInterval, TaskDisposition};
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
@@ -400,22 +399,6 @@ fn a_run_that_is_dropped_outside_of_its_runtime_is_canceled() {
     drop(run);
     runtime.block_on(async { sleep(SECOND).await });
     assert!(service.requests().contains(&"cancelTask"), "{:?}", service.requests());
-}
-
-#[tokio::test(start_paused = true)]
-async fn cancel_on_drop_cancels_no_task_whose_run_has_returned() {
-    let service = ScriptedService::new();
-    let _ = service.model("m").stays_queued();
-    let client = service.client().unwrap();
-    let run = || client.model("m").run(Inputs::new()).cancel_on_drop(true);
-    let started = run().start().await.unwrap();
-    let Err(Error::DeadlineReached(reached)) = run().deadline(10 * SECOND).await else {
-        panic!("nothing runs the task")
-    };
-    assert_eq!(reached.disposition, TaskDisposition::StillRunning);
-    sleep(60 * SECOND).await;
-    assert!(!service.requests().contains(&"cancelTask"), "{:?}", service.requests());
-    assert_eq!(started.get().await.unwrap().status, Some(TaskStatus::InQueue));
 }
 
 /// Holds each request for a minute before it is sent on.

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use inferstore::testing::ScriptedService;
-use inferstore::{Error, Inputs, ModelOffline, Retry, TaskFailure};
+use inferstore::types::TaskStatus;
+use inferstore::{Error, Inputs, ModelOffline, Retry, TaskDisposition, TaskFailure};
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::count;
 
@@ -140,4 +141,20 @@ fn a_failure_shows_its_detail_unless_that_repeats_the_message() {
 fn a_model_that_was_offline_before_a_task_was_created_is_worth_another_try() {
     let error = Error::ModelOffline(Box::new(ModelOffline::new("m")));
     assert!(error.is_retryable() && error.hint().contains("no task was created"), "{}", error.hint());
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancel_on_drop_cancels_no_task_whose_run_has_returned() {
+    let service = ScriptedService::new();
+    let _ = service.model("m").stays_queued();
+    let client = service.client().unwrap();
+    let run = || client.model("m").run(Inputs::new()).cancel_on_drop(true);
+    let started = run().start().await.unwrap();
+    let Err(Error::DeadlineReached(reached)) = run().deadline(10 * SECOND).await else {
+        panic!("nothing runs the task")
+    };
+    assert_eq!(reached.disposition, TaskDisposition::StillRunning);
+    sleep(60 * SECOND).await;
+    assert!(!service.requests().contains(&"cancelTask"), "{:?}", service.requests());
+    assert_eq!(started.get().await.unwrap().status, Some(TaskStatus::InQueue));
 }
