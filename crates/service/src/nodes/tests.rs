@@ -316,6 +316,32 @@ async fn a_node_shows_its_whole_key_and_names_as_many_models_as_it_may() -> Resu
 }
 
 #[tokio::test]
+async fn a_request_of_a_node_is_noted_at_most_three_times_within_a_lease() -> Result<(), Error> {
+    let failed = |cause: reqwest::Error| Error::new("asking for a task", cause);
+    let mut config = Config::ephemeral();
+    config.nodes = Some(([127, 0, 0, 1], 0).into());
+    config.workers = 0;
+    let service = Service::start(config).await?;
+    let app = &service.app;
+    let key = service.add_node_key("lab").await?;
+    let begin = app.clock.now();
+    app.database.add_node("node", "lab", &[MODEL.to_owned()], begin).await?;
+    let url = format!("{}/nodes/v1/node/lease", service.nodes_url().unwrap_or_default());
+    let client =
+        inferstore_fetch::over_ring(reqwest::Client::builder()).no_proxy().build().map_err(failed)?;
+    for is_noted in [false, true] {
+        let request = client.post(&url).header("x-node-key", &key).header("content-type", "application/json");
+        let response = request.body(r#"{"wait_seconds": 0}"#).send().await.map_err(failed)?;
+        assert_eq!(response.status().as_u16(), 200);
+        let known = app.database.known_node("node", "lab").await?;
+        assert_eq!(known.map(|known| known.seen_at > begin), Some(is_noted));
+        app.clock.advance(app.config.lease / 2);
+    }
+    service.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
 async fn tasks_run_also_with_a_lease_of_no_time() -> Result<(), Error> {
     let mut config = Config::ephemeral();
     config.lease = Duration::ZERO;

@@ -163,6 +163,7 @@ mod tests {
         for url in [former.url("bucket", "a.png"), now.url("bucket", "a.png")] {
             assert_eq!(now.locate(&url), object);
         }
+        assert!(now.have_moved() && !former.have_moved());
     }
 
     #[test]

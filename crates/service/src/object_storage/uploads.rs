@@ -113,3 +113,17 @@ async fn store(
 fn is_md5_of(header: &str, blob: &Blob) -> bool {
     STANDARD.decode(header.trim()).is_ok_and(|bytes| hex(&bytes) == blob.etag)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_md5_of_a_header_is_compared_with_that_of_the_bytes() {
+        let etag = "d41d8cd98f00b204e9800998ecf8427e".to_owned();
+        let empty = Blob { name: String::new(), size: 0, etag };
+        assert!(is_md5_of(" 1B2M2Y8AsgTpgAmY7PhCfg== ", &empty));
+        assert!(!is_md5_of("1B2M2Y8AsgTpgAmY7PhCfw==", &empty));
+        assert!(!is_md5_of("no base64", &empty));
+    }
+}

@@ -183,6 +183,8 @@ pub(crate) async fn a_lease_that_ends_in_order_is_released_once_however_often_th
     assert!(fixture.claim_one(now).await.is_none());
     let task = fixture.database.task(fixture.customer, &lease.task).await.unwrap().unwrap();
     assert_eq!(task.status, Status::Failed);
+    let message = task.message.unwrap_or_default();
+    assert!(message.contains("leases of it expired"), "{message}");
 }
 
 pub(crate) async fn a_lease_that_has_expired_counts_although_its_node_leaves_in_order_later(

@@ -192,4 +192,12 @@ mod tests {
             assert_eq!(response.headers()[RETRY_AFTER], "1");
         }
     }
+
+    #[test]
+    fn a_refusal_is_xml_of_any_text_and_not_modified_has_none() {
+        let refusal = S3Error::new(Code::AccessDenied, "Access Denied").respond("");
+        assert_eq!(refusal.headers()[CONTENT_TYPE], "application/xml");
+        assert!(!S3Error::new(Code::NotModified, "").respond("").headers().contains_key(CONTENT_TYPE));
+        assert_eq!(escaped("a\u{1b}[1m<b>&\u{ffff}"), "a\u{fffd}[1m&lt;b&gt;&amp;\u{fffd}");
+    }
 }

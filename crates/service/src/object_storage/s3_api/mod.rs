@@ -115,3 +115,28 @@ fn refuse_extras(method: &Method, headers: &HeaderMap, query: &str) -> Result<()
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_request_carries_a_key_or_a_signature_of_another_kind_and_an_upload_says_its_size() {
+        let refused = |method: Method, header: Option<HeaderName>, query: &str| {
+            let headers = header.into_iter().map(|name| (name, HeaderValue::from_static("1"))).collect();
+            refuse_extras(&method, &headers, query).is_err()
+        };
+        assert!(!refused(Method::GET, None, "versionId=null"));
+        for query in ["Signature=a", "x=y&AWSAccessKeyId=b"] {
+            assert!(refused(Method::GET, None, query), "{query}");
+        }
+        for name in ["x-api-key", "authorization"] {
+            assert!(refused(Method::GET, Some(HeaderName::from_static(name)), ""), "{name}");
+        }
+        for method in [Method::PUT, Method::POST] {
+            assert!(refused(method.clone(), None, ""));
+            assert!(refused(method.clone(), Some(header::TRANSFER_ENCODING), ""));
+            assert!(!refused(method, Some(header::CONTENT_LENGTH), ""));
+        }
+    }
+}
