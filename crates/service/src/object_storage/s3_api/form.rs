@@ -11,7 +11,7 @@ use axum::http::request::Parts;
 use axum::http::{Response, StatusCode};
 use futures_util::stream::{self, Stream, StreamExt};
 use jiff::Timestamp;
-use multer::{Constraints, Field, Multipart, SizeLimit};
+use multer::{Field, Multipart};
 use subtle::ConstantTimeEq;
 use tokio::time::timeout;
 
@@ -77,12 +77,10 @@ pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<R
     Ok(response.map_err(|cause| Error::new("responding to an upload", cause))?)
 }
 
-/// The parts of a form, none of which may be large but the file.
+/// The parts of a form, whose body bounds what may be read of them.
 pub(crate) fn multipart(content_type: &str, body: BoundedBody) -> Result<Multipart<'static>, S3Error> {
     let boundary = multer::parse_boundary(content_type).map_err(|_| malformed())?;
-    let limits =
-        Constraints::new().size_limit(SizeLimit::new().per_field(MAX_FIELDS).for_field("file", u64::MAX));
-    Ok(Multipart::with_constraints(body, boundary, limits))
+    Ok(Multipart::new(body, boundary))
 }
 
 /// Reads the fields up to the file, which has to come last; their names in lower case.
@@ -197,7 +195,6 @@ fn malformed() -> S3Error {
 /// What is wrong with a form that cannot be read on.
 fn broken(cause: multer::Error) -> S3Error {
     match cause {
-        multer::Error::FieldSizeExceeded { .. } => BodyError::TooLarge.into(),
         multer::Error::IncompleteFieldData { .. } => BodyError::CutOff.into(),
         multer::Error::StreamReadFailed(cause) => {
             cause.downcast_ref::<BodyError>().copied().unwrap_or(BodyError::CutOff).into()
@@ -279,6 +276,18 @@ mod tests {
         let most = usize::try_from(MAX_FIELDS).unwrap_or_default();
         assert_eq!(size(most).await, Ok(2));
         assert!(size(most + 1).await.is_err_and(|refusal| refusal.contains("too large")));
+    }
+
+    #[tokio::test]
+    async fn the_field_of_the_file_may_be_written_in_any_case() -> Result<(), String> {
+        let bytes = "v".repeat(1 << 17);
+        let head = "--x\r\ncontent-disposition: form-data; name=\"File\"; filename=\"f\"\r\n\r\n";
+        let body = axum::body::Body::from(format!("{head}{bytes}\r\n--x--\r\n"));
+        let parts = multipart("multipart/form-data; boundary=x", BoundedBody::new(body, u64::MAX));
+        let mut parts = parts.map_err(|refusal| refusal.to_string())?;
+        let (_, file) = read_fields(&mut parts).await.map_err(|refusal| refusal.to_string())?;
+        assert_eq!(file.bytes().await.map_err(|cause| cause.to_string())?, bytes);
+        Ok(())
     }
 
     proptest! {
