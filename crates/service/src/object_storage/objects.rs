@@ -10,14 +10,14 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use tokio::time::Instant;
 
-use super::blobs::{Blobs, Bucket, ByteStream, OpenBlob, OpenedBlobs, S3};
+use super::blobs::{Blobs, Bucket, ByteStream, OpenBlob, OpenedBlobs, S3, Stat};
 use super::location::Locations;
 use super::s3_api::{Presigned, Signer, Upload};
 use super::settling::Settled;
 use super::shared_looks::SharedLooks;
 use super::unsigned_forms::UnsignedForms;
 use super::{Object, Target, TargetsOf};
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::database::Database;
 use crate::lifecycle::app::App;
 use crate::random::Randomness;
@@ -113,6 +113,18 @@ impl Objects {
     pub(super) async fn find(&self, app: &App, bucket: &str, key: &str) -> Result<Option<Object>> {
         self.settle(app, TargetsOf::Object { bucket, key }).await?;
         self.database.object(bucket, key).await
+    }
+
+    /// An object as a remote store has it now, which takes other bytes for a target until that expires; None when it has
+    /// none.
+    pub(super) async fn as_stored(&self, object: Object) -> Result<Option<Object>> {
+        let Some(store) = self.blobs.remote() else { return Ok(Some(object)) };
+        let stat = store.look(&object.blob).await?;
+        Ok(stat.map(|Stat { etag, modified, .. }| Object {
+            etag,
+            created_at: Moment(modified.as_millisecond()),
+            ..object
+        }))
     }
 
     /// Opens an object; None when there is none with this key.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_LENGTH, ETAG, LAST_MODIFIED};
+use axum::http::header::{CONTENT_LENGTH, ETAG, IF_NONE_MATCH, LAST_MODIFIED};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tokio::net::TcpListener;
@@ -24,6 +24,8 @@ struct Store {
     in_progress: AtomicUsize,
     most_in_progress: AtomicUsize,
     has_objects: AtomicBool,
+    /// How often its objects were replaced.
+    replacements: AtomicUsize,
     /// The target whose object it refuses to look for.
     refused: OnceLock<String>,
     responds: watch::Sender<bool>,
@@ -50,7 +52,8 @@ async fn respond(State(store): State<Arc<Store>>, request: Request) -> Response 
     }
     let date = "Wed, 21 Oct 2015 07:28:00 GMT".to_owned();
     let size = "5242881".to_owned();
-    [(CONTENT_LENGTH, size), (LAST_MODIFIED, date), (ETAG, "\"etag\"".to_owned())].into_response()
+    let etag = format!("\"etag{}\"", store.replacements.load(Ordering::SeqCst));
+    [(CONTENT_LENGTH, size), (LAST_MODIFIED, date), (ETAG, etag)].into_response()
 }
 
 struct Bench {
@@ -211,5 +214,24 @@ async fn an_object_that_is_replaced_before_its_bytes_are_read_is_read_again() ->
     // The store has the object when it is looked for, and no longer when it is read.
     let read = opened.ok_or("the upload is not found")?.bytes().await;
     assert!(read.as_ref().is_err_and(Error::is_unavailable), "a task would fail for it: {read:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cache_notices_that_the_store_has_taken_other_bytes_for_an_open_target() -> Outcome {
+    let bench = Bench::start(1_000).await?;
+    bench.store.has_objects.store(true, Ordering::SeqCst);
+    bench.store.responds.send_replace(true);
+    let url = bench.url("file", 1).await?;
+    let etag =
+        async || Ok::<_, reqwest::Error>(bench.client.head(&url).send().await?.headers()[ETAG].clone());
+    let first = etag().await?;
+    let known = async || {
+        let request = bench.client.get(&url).header(IF_NONE_MATCH, &first);
+        Ok::<_, reqwest::Error>(request.send().await?.status().as_u16())
+    };
+    assert_eq!((&first, known().await?), (&"\"etag0\"".parse()?, 304));
+    bench.store.replacements.store(1, Ordering::SeqCst);
+    assert_eq!((etag().await?, known().await?), ("\"etag1\"".parse()?, 302));
     Ok(())
 }

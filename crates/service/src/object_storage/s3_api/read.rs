@@ -39,8 +39,12 @@ pub(super) async fn read(app: &Arc<App>, head: &Parts) -> Result<Response<Body>,
     let (bucket, key) = app.objects.locations.object_at(head.uri.path()).ok_or_else(no_key)?;
     let permit = Arc::clone(&app.downloads).try_acquire_owned().map_err(|_| S3Error::slow_down())?;
     let (object, opened) = match app.objects.direct() {
-        // The bytes are elsewhere, and the row says everything else.
-        Some(_) => (app.objects.find(app, &bucket, &key).await?.ok_or_else(no_key)?, None),
+        Some(_) => {
+            let found = app.objects.find(app, &bucket, &key).await?.ok_or_else(no_key)?;
+            let is_asked = head.method == Method::HEAD || conditions::are_in(&head.headers);
+            let object = if is_asked { app.objects.as_stored(found).await? } else { Some(found) };
+            (object.ok_or_else(no_key)?, None)
+        }
         None => {
             let opened = app.objects.read(app, &bucket, &key).await?.ok_or_else(no_key)?;
             (opened.object.clone(), Some(opened))
