@@ -65,19 +65,25 @@ pub(crate) async fn start(app: &Arc<App>, running: &TaskTracker, stop: &Cancella
     // Where processes share the database, no node of an earlier one has this name.
     app.database.node_ended(app.node.name(), NodeEnd::Died, now).await?;
     running.spawn(stop.clone().run_until_cancelled_owned(follow_changes(Arc::clone(app))));
-    running.spawn(dispatcher::run(Arc::clone(app), stop.clone()));
+    let dispatcher = running.spawn(dispatcher::run(Arc::clone(app), stop.clone()));
     if app.node.models.is_none() {
         return Ok(());
     }
     app.node.outside.refresh(app).await?;
     app.node.heartbeat(app).await?;
     let tasks = TaskTracker::new();
-    running.spawn(heartbeats(Arc::clone(app), tasks.clone()));
     for _ in 0..app.config.workers {
         // Among the tasks: one that is claimed while the service stops is waited for, too.
         tasks.spawn(claim_and_run(Arc::clone(app), tasks.clone(), stop.clone()));
     }
-    running.spawn(drain(Arc::clone(app), tasks, stop.clone()));
+    let (app, stop) = (Arc::clone(app), stop.clone());
+    running.spawn(async move {
+        // A heartbeat after the end would register the node again.
+        let _ = tokio::join!(heartbeats(&app, &tasks), drain(&app, &tasks, &stop), dispatcher);
+        if let Err(cause) = app.node.deregister(&app).await {
+            tracing::warn!(%cause, "the local node was not deregistered; its leases expire");
+        }
+    });
     Ok(())
 }
 
@@ -92,12 +98,12 @@ async fn follow_changes(app: Arc<App>) {
 }
 
 /// Records at intervals that the node is alive, until its last task has ended.
-async fn heartbeats(app: Arc<App>, tasks: TaskTracker) {
+async fn heartbeats(app: &App, tasks: &TaskTracker) {
     while tokio::time::timeout(app.config.lease / 3, tasks.wait()).await.is_err() {
-        if let Err(cause) = app.node.outside.refresh(&app).await {
+        if let Err(cause) = app.node.outside.refresh(app).await {
             tracing::warn!(%cause, "the nodes outside the process could not be read");
         }
-        if let Err(cause) = app.node.heartbeat(&app).await {
+        if let Err(cause) = app.node.heartbeat(app).await {
             tracing::warn!(%cause, "the heartbeat of the local node was not recorded");
         }
     }
@@ -120,17 +126,13 @@ async fn claim_and_run(app: Arc<App>, tasks: TaskTracker, stop: CancellationToke
     }
 }
 
-/// Ends the node in order: it waits for the tasks that are running, up to a limit, and releases those that
-/// are left.
-async fn drain(app: Arc<App>, tasks: TaskTracker, stop: CancellationToken) {
+/// Waits after a stop for the tasks that are running, up to a limit, and releases those that are left.
+async fn drain(app: &App, tasks: &TaskTracker, stop: &CancellationToken) {
     stop.cancelled().await;
     tasks.close();
     if tokio::time::timeout(app.config.shutdown_timeout, tasks.wait()).await.is_err() {
         tracing::info!(tasks = tasks.len(), "tasks that are still running are released");
         app.node.interrupt();
         tasks.wait().await;
-    }
-    if let Err(cause) = app.node.deregister(&app).await {
-        tracing::warn!(%cause, "the local node was not deregistered; its leases expire");
     }
 }
