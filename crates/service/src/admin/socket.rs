@@ -7,8 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::net::UnixListener;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::http;
 use crate::lifecycle::app::App;
@@ -24,7 +22,7 @@ pub(super) fn path(folder: &Path) -> PathBuf {
 
 /// Serves the socket until the service ends. A file system without sockets, or a path that is too long for
 /// one, does not stop the service: it is then administered while it is stopped.
-pub(crate) fn serve(app: &Arc<App>, running: &TaskTracker, stop: &CancellationToken) {
+pub(crate) fn serve(app: &Arc<App>) {
     let path = path(app.folder.path());
     let listener = match bind(&path) {
         Ok(listener) => listener,
@@ -34,14 +32,14 @@ pub(crate) fn serve(app: &Arc<App>, running: &TaskTracker, stop: &CancellationTo
         }
     };
     let router = http::router(app);
-    let stop = stop.clone();
-    let app = Arc::clone(app);
-    running.spawn(async move {
+    let shared = Arc::clone(app);
+    app.parts.spawn("admin socket", async move {
+        let stop = &shared.parts.stop;
         let served = axum::serve(listener, router).with_graceful_shutdown(stop.clone().cancelled_owned());
         // Half a request would keep the process for ever.
         let overdue = async {
             stop.cancelled().await;
-            tokio::time::sleep(app.config.shutdown_timeout).await;
+            tokio::time::sleep(shared.config.shutdown_timeout).await;
         };
         tokio::select! {
             served = served.into_future() => {
@@ -53,7 +51,7 @@ pub(crate) fn serve(app: &Arc<App>, running: &TaskTracker, stop: &CancellationTo
         }
         let _ = fs::remove_file(path);
         // Until here, the lock of the folder keeps a second service from opening a socket of the same name.
-        drop(app);
+        drop(shared);
     });
 }
 

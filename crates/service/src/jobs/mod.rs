@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::Result;
 use crate::clock::Moment;
@@ -125,22 +123,22 @@ async fn delete_old(app: &App) -> Result<()> {
 }
 
 /// Runs every job at its interval until the service stops.
-pub(crate) fn start(app: &Arc<App>, running: &TaskTracker, stop: &CancellationToken) {
+pub(crate) fn start(app: &Arc<App>) {
     for job in jobs(app) {
-        let app = Arc::clone(app);
-        let repeat = async move {
-            let mut last_success = app.clock.now();
-            if !job.is_due_at_start {
-                tokio::time::sleep(job.interval).await;
-            }
-            loop {
-                if let Err(cause) = run_if_due(&app, &job, &mut last_success).await {
-                    tracing::error!(%cause, job = job.name, "a job failed; it runs again later");
-                }
-                tokio::time::sleep(job.interval).await;
-            }
-        };
-        running.spawn(stop.clone().run_until_cancelled_owned(repeat));
+        app.parts.spawn_until_stop(job.name, repeat(Arc::clone(app), job));
+    }
+}
+
+async fn repeat(app: Arc<App>, job: Job) {
+    let mut last_success = app.clock.now();
+    if !job.is_due_at_start {
+        tokio::time::sleep(job.interval).await;
+    }
+    loop {
+        if let Err(cause) = run_if_due(&app, &job, &mut last_success).await {
+            tracing::error!(%cause, job = job.name, "a job failed; it runs again later");
+        }
+        tokio::time::sleep(job.interval).await;
     }
 }
 

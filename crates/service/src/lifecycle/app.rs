@@ -14,6 +14,7 @@ use crate::http::account_limit::{AccountLimit, RateLimit};
 use crate::http::connections::Connections;
 use crate::lifecycle::config::Config;
 use crate::lifecycle::folder::Folder;
+use crate::lifecycle::parts::Parts;
 use crate::nodes::{Dispatcher, LocalNode};
 use crate::object_storage::Objects;
 use crate::operations::metrics::Metrics;
@@ -22,6 +23,7 @@ use crate::random::Randomness;
 /// What every part of a running service shares.
 pub(crate) struct App {
     pub(crate) config: Config,
+    pub(crate) parts: Parts,
     pub(crate) clock: Clock,
     pub(crate) random: Randomness,
     pub(crate) database: Arc<dyn Database>,

@@ -6,6 +6,7 @@ pub(crate) mod cluster;
 pub(crate) mod config;
 pub(crate) mod folder;
 pub(crate) mod marker;
+pub(crate) mod parts;
 pub(crate) mod service;
 mod shared_clock;
 mod shared_files;

@@ -11,7 +11,6 @@ use futures_util::future::BoxFuture;
 use inferstore_fetch::Fetcher;
 use inferstore_models::Model;
 use tokio::sync::Semaphore;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::accounts::NewKey;
@@ -27,6 +26,7 @@ use crate::lifecycle::app::App;
 use crate::lifecycle::bootstrap;
 use crate::lifecycle::config::{Config, Data};
 use crate::lifecycle::folder::{Folder, OBJECTS};
+use crate::lifecycle::parts::Parts;
 use crate::lifecycle::{shared_clock, shared_files};
 use crate::object_storage::Objects;
 use crate::operations::metrics::Metrics;
@@ -50,8 +50,6 @@ pub struct Service {
     nodes_url: Option<String>,
     api_key: Option<NewKey>,
     is_key_read: AtomicBool,
-    stop: CancellationToken,
-    running: TaskTracker,
 }
 
 impl Service {
@@ -170,9 +168,9 @@ impl Service {
         let operations_url = operations_listener.as_ref().map(Listener::url);
         let nodes_url = nodes_listener.as_ref().map(Listener::url);
         let limits = config.limits;
-        let (stop, running) = (CancellationToken::new(), TaskTracker::new());
+        let parts = Parts::default();
         // A start that fails from here on ends what it has begun.
-        let stop_on_failure = stop.clone().drop_guard();
+        let stop_on_failure = parts.stop.clone().drop_guard();
         let runs_models = roles.nodes && config.workers > 0;
         let node = nodes::LocalNode::new(
             &config,
@@ -193,6 +191,7 @@ impl Service {
             admin_requests: TaskTracker::new(),
             request_rate: config.request_rate.map(RateLimit::new),
             config,
+            parts,
             clock,
             random,
             database,
@@ -210,34 +209,34 @@ impl Service {
             controls.set_baseline().await?;
         }
         if roles.nodes {
-            nodes::start(&app, &running, &stop).await?;
+            nodes::start(&app).await?;
         }
-        running.spawn(stop.clone().run_until_cancelled_owned(shared_clock::follow(Arc::clone(&app))));
+        app.parts.spawn_until_stop("shared clock", shared_clock::follow(Arc::clone(&app)));
         let shared = Shared {
             limits,
             connections: Arc::clone(&app.connections),
             shutdown_timeout: app.config.shutdown_timeout,
-            stop: stop.clone(),
+            stop: app.parts.stop.clone(),
         };
         let serve = |listener: Option<Listener>, router| {
             if let Some(listener) = listener {
-                running.spawn(listener.serve(router, shared.clone()));
+                app.parts.spawn("listener", listener.serve(router, shared.clone()));
             }
         };
         serve(api_listener, api::router(&app));
         serve(storage_listener, object_storage::router(&app));
         serve(operations_listener, operations::router(&app));
-        serve(nodes_listener, nodes::router(&app, &stop));
+        serve(nodes_listener, nodes::router(&app));
         #[cfg(feature = "controls")]
         serve(controls_listener, controls::router(&app));
         if serves && roles.jobs {
-            jobs::start(&app, &running, &stop);
+            jobs::start(&app);
         }
         if serves {
             #[cfg(unix)]
-            admin::socket::serve(&app, &running, &stop);
+            admin::socket::serve(&app);
         }
-        running.close();
+        app.parts.running.close();
         stop_on_failure.disarm();
         let admin = Admin::new(&app);
         let api_url = api_url.unwrap_or_default();
@@ -249,8 +248,6 @@ impl Service {
             nodes_url,
             api_key,
             is_key_read: AtomicBool::new(false),
-            stop,
-            running,
         })
     }
 
@@ -308,12 +305,12 @@ impl Service {
 
     /// Ends the service in order: no new connections, requests in progress end, everything is on disk.
     pub async fn shutdown(self) {
-        self.stop.cancel();
+        let Parts { stop, running, .. } = &self.app.parts;
+        stop.cancel();
         let deadline = Instant::now() + self.app.config.shutdown_timeout;
-        let ended = tokio::time::timeout_at((deadline + SHUTDOWN_GRACE).into(), self.running.wait());
-        if ended.await.is_err() {
+        if tokio::time::timeout_at((deadline + SHUTDOWN_GRACE).into(), running.wait()).await.is_err() {
             tracing::warn!(
-                tasks = self.running.len(),
+                tasks = running.len(),
                 "these have not ended within the shutdown timeout, and are left"
             );
         }
@@ -333,7 +330,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        self.stop.cancel();
+        self.app.parts.stop.cancel();
     }
 }
 
@@ -375,7 +372,7 @@ mod tests {
         config.shutdown_timeout = Duration::ZERO;
         let service = Service::start(config).await?;
         // As for a database that accepts a statement and never responds.
-        service.running.spawn(std::future::pending::<()>());
+        service.app.parts.spawn("test", std::future::pending::<()>());
         tokio::time::timeout(Duration::from_secs(60), service.shutdown()).await?;
         Ok(())
     }

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 use tokio::time::MissedTickBehavior;
-use tokio_util::sync::CancellationToken;
 
 use super::RETRY_INTERVAL;
 use super::local_node::{ClaimedTask, Claiming};
@@ -233,7 +232,8 @@ impl Dispatcher {
 }
 
 /// Dispatches tasks until the service stops.
-pub(super) async fn run(app: Arc<App>, stop: CancellationToken) {
+pub(super) async fn run(app: Arc<App>) {
+    let stop = &app.parts.stop;
     let mut backstop = tokio::time::interval((app.config.lease / 3).min(MAX_BACKSTOP));
     backstop.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut touched = app.clock.now();

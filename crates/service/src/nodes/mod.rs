@@ -23,7 +23,7 @@ pub(crate) use local_node::LocalNode;
 pub(crate) use node_api::router;
 pub(crate) use registry::{KnownNode, NODE_RETENTION, NodeKey, Registry};
 pub(crate) use run::Failed;
-use tokio_util::sync::CancellationToken;
+use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use crate::Result;
@@ -58,14 +58,14 @@ pub(crate) fn is_local(node: &str) -> bool {
 
 /// Starts the dispatcher and the node of this process. What a process that died was running can be claimed at
 /// once, and the models are registered before the first request.
-pub(crate) async fn start(app: &Arc<App>, running: &TaskTracker, stop: &CancellationToken) -> Result<()> {
+pub(crate) async fn start(app: &Arc<App>) -> Result<()> {
     // Nodes outside could not prolong their leases while the service was down: they have time to come back first.
     let (now, lease) = (app.clock.now(), app.config.lease);
     app.database.resume_nodes(lease, now.before(lease * 2 / 3), now.after(lease / 3)).await?;
     // Where processes share the database, no node of an earlier one has this name.
     app.database.node_ended(app.node.name(), NodeEnd::Died, now).await?;
-    running.spawn(stop.clone().run_until_cancelled_owned(follow_changes(Arc::clone(app))));
-    let dispatcher = running.spawn(dispatcher::run(Arc::clone(app), stop.clone()));
+    app.parts.spawn_until_stop("changes of the queue", follow_changes(Arc::clone(app)));
+    let dispatcher = app.parts.spawn("dispatcher", dispatcher::run(Arc::clone(app)));
     if app.node.models.is_none() {
         return Ok(());
     }
@@ -74,17 +74,19 @@ pub(crate) async fn start(app: &Arc<App>, running: &TaskTracker, stop: &Cancella
     let tasks = TaskTracker::new();
     for _ in 0..app.config.workers {
         // Among the tasks: one that is claimed while the service stops is waited for, too.
-        tasks.spawn(claim_and_run(Arc::clone(app), tasks.clone(), stop.clone()));
+        tasks.spawn(claim_and_run(Arc::clone(app), tasks.clone()));
     }
-    let (app, stop) = (Arc::clone(app), stop.clone());
-    running.spawn(async move {
-        // A heartbeat after the end would register the node again.
-        let _ = tokio::join!(heartbeats(&app, &tasks), drain(&app, &tasks, &stop), dispatcher);
-        if let Err(cause) = app.node.deregister(&app).await {
-            tracing::warn!(%cause, "the local node was not deregistered; its leases expire");
-        }
-    });
+    app.parts.spawn("local node", keep_registered(Arc::clone(app), tasks, dispatcher));
     Ok(())
+}
+
+/// Keeps the local node registered until the service stops and its last task has ended, or was released.
+async fn keep_registered(app: Arc<App>, tasks: TaskTracker, dispatcher: JoinHandle<()>) {
+    // A heartbeat after the end, or one of the dispatcher, would register the node again.
+    let _ = tokio::join!(heartbeats(&app, &tasks), drain(&app, &tasks), dispatcher);
+    if let Err(cause) = app.node.deregister(&app).await {
+        tracing::warn!(%cause, "the local node was not deregistered; its leases expire");
+    }
 }
 
 /// Wakes the dispatcher for what other processes have done to the queue.
@@ -110,7 +112,8 @@ async fn heartbeats(app: &App, tasks: &TaskTracker) {
 }
 
 /// Claims a task whenever a worker is free, and runs it beside the others.
-async fn claim_and_run(app: Arc<App>, tasks: TaskTracker, stop: CancellationToken) {
+async fn claim_and_run(app: Arc<App>, tasks: TaskTracker) {
+    let stop = &app.parts.stop;
     while !stop.is_cancelled() {
         let Some(Some(slots)) = stop.run_until_cancelled(run::Slots::acquire(&app.node)).await else {
             return;
@@ -120,15 +123,15 @@ async fn claim_and_run(app: Arc<App>, tasks: TaskTracker, stop: CancellationToke
             () = app.node.workers.needed() => {}
             task = app.dispatcher.local_task(app.node.name()) => {
                 let Some(task) = task else { return };
-                tasks.spawn(run::run(Arc::clone(&app), task, slots, stop.clone()));
+                tasks.spawn(run::run(Arc::clone(&app), task, slots));
             }
         }
     }
 }
 
 /// Waits after a stop for the tasks that are running, up to a limit, and releases those that are left.
-async fn drain(app: &App, tasks: &TaskTracker, stop: &CancellationToken) {
-    stop.cancelled().await;
+async fn drain(app: &App, tasks: &TaskTracker) {
+    app.parts.stop.cancelled().await;
     tasks.close();
     if tokio::time::timeout(app.config.shutdown_timeout, tasks.wait()).await.is_err() {
         tracing::info!(tasks = tasks.len(), "tasks that are still running are released");

@@ -7,7 +7,6 @@ use axum::body::Bytes;
 use inferstore_models::{Inputs, Limits, Model, Output, memory_of};
 use serde_json::{Map, Value, json};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio_util::sync::CancellationToken;
 
 use super::inputs::TaskInputs;
 use super::local_node::{ClaimedTask, LocalNode, run_timeout};
@@ -45,22 +44,17 @@ impl Slots {
 }
 
 /// Runs a leased task to its end, and those that are claimed with its end.
-pub(super) async fn run(app: Arc<App>, task: ClaimedTask, mut slots: Slots, stop: CancellationToken) {
+pub(super) async fn run(app: Arc<App>, task: ClaimedTask, mut slots: Slots) {
     let mut next = Some(task);
     while let Some(task) = next {
-        next = run_one(&app, &task, &mut slots, &stop).await;
+        next = run_one(&app, &task, &mut slots).await;
     }
 }
 
 /// Runs a leased task to its end and prolongs its lease meanwhile; returns the next one if there is one at once. A run
 /// that is interrupted has no result: its lease is released by what interrupts it. Nor has one that cannot begin: its
 /// lease expires, which counts as an attempt.
-async fn run_one(
-    app: &App,
-    task: &ClaimedTask,
-    slots: &mut Slots,
-    stop: &CancellationToken,
-) -> Option<ClaimedTask> {
+async fn run_one(app: &App, task: &ClaimedTask, slots: &mut Slots) -> Option<ClaimedTask> {
     let ClaimedTask { lease, interrupted, .. } = task;
     let ending = tokio::select! {
         ending = ending(app, task, slots) => ending?,
@@ -71,7 +65,7 @@ async fn run_one(
         () = interrupted.cancelled() => return None,
     };
     let (finished, next) = tokio::select! {
-        finished = finish(app, lease, &ending, slots, stop) => finished,
+        finished = finish(app, lease, &ending, slots) => finished,
         () = interrupted.cancelled() => return None,
     };
     match finished {
@@ -93,13 +87,14 @@ async fn finish(
     lease: &Lease,
     ending: &Ending,
     slots: &mut Slots,
-    stop: &CancellationToken,
 ) -> (Result<bool>, Option<ClaimedTask>) {
     // Where processes share the database, each statement commits by itself.
     if !app.database.is_shared() && slots.are_enough(&app.node) {
         let (node, task) = (app.node.name().to_owned(), lease.task.clone());
         let end = End { node, task, attempt: lease.attempt, ending: ending.clone() };
-        if let Some(Some((counts, next))) = stop.run_until_cancelled(app.dispatcher.finish(end)).await {
+        if let Some(Some((counts, next))) =
+            app.parts.stop.run_until_cancelled(app.dispatcher.finish(end)).await
+        {
             return (Ok(counts), next);
         }
     }

@@ -24,9 +24,13 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     Router::new().route("/health", get(health)).route("/metrics", get(metrics)).with_state(Arc::clone(app))
 }
 
-/// 200 when the database reads and commits in time, else 503 with the reason.
+/// 200 when every part runs and the database reads and commits in time, else 503 with the reason.
 async fn health(State(app): State<Arc<App>>) -> (StatusCode, &'static str) {
     let unavailable = |reason| (StatusCode::SERVICE_UNAVAILABLE, reason);
+    if let Some(part) = app.parts.panicked() {
+        tracing::error!(part, "the health check failed: a part of the service has panicked");
+        return unavailable("a part of the service has panicked; restart it\n");
+    }
     let check = async {
         app.database.setting(FIRST_ACCOUNT).await?;
         app.database.check_writer().await
@@ -65,4 +69,24 @@ async fn metrics(State(app): State<Arc<App>>) -> Result<Response, StatusCode> {
     app.metrics.open_connections.set(number(app.connections.count()));
     let text = app.metrics.encode().map_err(failed)?;
     Ok(([(CONTENT_TYPE, OPENMETRICS)], text).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use super::*;
+    use crate::{Config, Service};
+
+    #[tokio::test]
+    #[expect(clippy::panic, reason = "it is what a defect does")]
+    async fn a_service_is_not_healthy_when_one_of_its_parts_has_panicked() -> Result<(), Box<dyn Error>> {
+        let service = Service::start(Config::ephemeral()).await?;
+        let health = || health(State(Arc::clone(&service.app)));
+        assert_eq!(health().await, (StatusCode::OK, "ok\n"));
+        service.app.parts.spawn("test", async { panic!() }).await?;
+        assert_eq!(health().await.0, StatusCode::SERVICE_UNAVAILABLE);
+        service.shutdown().await;
+        Ok(())
+    }
 }

@@ -4,11 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use tokio_util::sync::CancellationToken;
 
 use super::{known, lost, unknown};
 use crate::api::{ApiJson, ApiPath, ApiQuery, Done, Failure, Success, with_current_urls, with_stored_json};
@@ -43,7 +41,6 @@ struct Leased<'a> {
 /// Leases a task as soon as there is one; responds without one when the wait is over.
 pub(super) async fn lease(
     State(app): State<Arc<App>>,
-    Extension(stop): Extension<CancellationToken>,
     key: NodeKey,
     ApiPath(node): ApiPath<String>,
     body: ApiJson<LeaseRequest>,
@@ -60,7 +57,7 @@ pub(super) async fn lease(
     let task = app.dispatcher.remote_task(slot, !wait.is_zero());
     // A node that does not wait gets the result of one claim.
     let limit = if wait.is_zero() { MAX_WAIT } else { wait };
-    match stop.run_until_cancelled(tokio::time::timeout(limit, task)).await {
+    match app.parts.stop.run_until_cancelled(tokio::time::timeout(limit, task)).await {
         Some(Ok(Some(DispatchedTask::Remote(lease)))) => {
             tracing::info!(node, task = lease.task, attempt = lease.attempt, "a node has leased a task");
             let locations = &app.objects.locations;

@@ -10,13 +10,12 @@ use std::sync::Arc;
 
 pub(super) use output::check_file;
 
+use axum::Router;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{post, put};
-use axum::{Extension, Router};
 use serde::{Deserialize, Serialize};
-use tokio_util::sync::CancellationToken;
 
 use super::{KnownNode, NodeKey};
 use crate::api::{ApiJson, ApiPath, Done, Failure, Success, observe, unknown_path, wrong_method};
@@ -28,7 +27,7 @@ const MAX_MODELS: usize = 1_000;
 
 /// Every path of the protocol, and a refusal in the shape of the API for everything else. Nodes that
 /// wait for a task are let go when the service stops.
-pub(crate) fn router(app: &Arc<App>, stop: &CancellationToken) -> Router {
+pub(crate) fn router(app: &Arc<App>) -> Router {
     let of_lease = Router::new()
         .route("/heartbeat", post(lease::heartbeat))
         .route("/files/{file}", put(finish::put_file))
@@ -42,7 +41,6 @@ pub(crate) fn router(app: &Arc<App>, stop: &CancellationToken) -> Router {
     Router::new()
         .nest("/nodes/v1", paths)
         .fallback(unknown_path("the protocol of nodes begins at /nodes/v1"))
-        .layer(Extension(stop.clone()))
         .layer(DefaultBodyLimit::max(app.config.limits.body))
         .layer(from_fn_with_state(Arc::clone(app), observe))
         .with_state(Arc::clone(app))
