@@ -425,6 +425,9 @@ mod tests {
         let soon = begin.after(second * 5);
         assert_eq!(expired.before(soon, lease), soon);
         expired.claimed(soon);
+        // A look at the database in time keeps an idle service from taking that for an outage.
+        assert!(!expired.is_quiet(soon.after(second * 7), lease));
+        assert!(expired.is_quiet(soon.after(second * 8), lease));
 
         let back = soon.after(second * 40);
         assert_eq!(expired.before(back, lease), soon);

@@ -21,9 +21,19 @@ async fn create(service: &Service, account: AccountId, url: &str) -> Result<Stri
 
 /// Creates a task that no one is told of.
 async fn queue(service: &Service, account: AccountId, input: Value) -> Result<String, Error> {
+    queue_for(service, MODEL, account, input).await
+}
+
+/// The same for any model.
+pub(super) async fn queue_for(
+    service: &Service,
+    model: &str,
+    account: AccountId,
+    input: Value,
+) -> Result<String, Error> {
     let app = &service.app;
     let unknown = || Error::new("creating a task", "there is no such model");
-    let published = app.database.published(MODEL).await?.ok_or_else(unknown)?;
+    let published = app.database.published(model).await?.ok_or_else(unknown)?;
     let (model, version) = (&published.model, &published.version);
     let task = NewTask {
         id: app.random.uuid()?,
@@ -131,7 +141,7 @@ async fn the_folder_of_a_run_lies_in_the_data_folder_also_in_a_temporary_one() -
     Ok(())
 }
 
-async fn account(service: &Service, name: &str) -> Result<AccountId, Error> {
+pub(super) async fn account(service: &Service, name: &str) -> Result<AccountId, Error> {
     service.add_account(name, Scope::Personal).await?;
     service.credit(name, Credit::Paid("1000".parse().unwrap_or_default())).await?;
     let account = service.app.database.account(name).await?;

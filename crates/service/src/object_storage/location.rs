@@ -129,7 +129,7 @@ pub(crate) fn address(set: Option<&str>, listener: Option<std::net::SocketAddr>)
         }
         return Ok(Some(format!("http://{listener}")));
     };
-    let shown: String = set.chars().filter(|c| !c.is_control()).take(100).collect();
+    let shown: String = set.chars().take(100).collect();
     let refused =
         |why: &str| Error::setting(action, format!("{shown:?} {why}; use one such as https://files.example"));
     let url = Url::parse(set).map_err(|cause| refused(&format!("is not a URL ({cause})")))?;

@@ -235,3 +235,20 @@ async fn a_cache_notices_that_the_store_has_taken_other_bytes_for_an_open_target
     assert_eq!((etag().await?, known().await?), ("\"etag1\"".parse()?, 302));
     Ok(())
 }
+
+#[tokio::test]
+async fn a_service_that_bytes_pass_by_takes_none_and_redirects_to_them() -> Outcome {
+    let bench = Bench::start(1_000).await?;
+    bench.store.has_objects.store(true, Ordering::SeqCst);
+    bench.store.responds.send_replace(true);
+    let url = bench.url("file", 1).await?;
+    for method in [Method::PUT, Method::POST, Method::PATCH] {
+        let refusal = bench.client.request(method, &url).body("bytes").send().await?;
+        assert_eq!((refusal.status().as_u16(), &refusal.headers()["allow"]), (405, &"GET, HEAD".parse()?));
+    }
+    let found = bench.client.get(&url).send().await?;
+    let location = found.headers()["location"].to_str()?;
+    assert!(location.contains("response-content-type=text%2Fplain"), "{location}");
+    assert!(!location.contains("attachment"), "a browser may show a text: {location}");
+    Ok(())
+}

@@ -85,6 +85,8 @@ macro_rules! conformance {
                 a_released_lease_is_free_at_once_and_does_not_count
                 a_lease_that_ends_in_order_is_released_once_however_often_that_is_reported
                 a_lease_that_has_expired_counts_although_its_node_leaves_in_order_later
+                a_node_that_leaves_costs_no_attempt_and_one_that_dies_does
+                the_queue_tells_how_many_tasks_wait_and_run_and_since_when
                 a_node_that_is_not_registered_gets_no_task
                 nodes_that_were_alive_before_a_downtime_have_time_to_come_back
                 a_claim_finds_the_task_behind_many_that_were_leased_too_often

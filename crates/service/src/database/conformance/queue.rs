@@ -203,6 +203,34 @@ pub(crate) async fn a_lease_that_has_expired_counts_although_its_node_leaves_in_
     assert!(fixture.claim_one(now).await.is_none());
 }
 
+pub(crate) async fn a_node_that_leaves_costs_no_attempt_and_one_that_dies_does(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    for (end, attempts) in [(NodeEnd::Died, RULES.attempts), (NodeEnd::Left, 5)] {
+        fixture.create(fixture.customer, u32::MAX).await;
+        let mut leases = 0;
+        while leases < 5 && fixture.claim_one(NOW).await.is_some() {
+            fixture.database.node_ended("node", end, NOW).await.unwrap();
+            leases += 1;
+        }
+        assert_eq!(leases, attempts, "{end:?}");
+    }
+}
+
+pub(crate) async fn the_queue_tells_how_many_tasks_wait_and_run_and_since_when(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    assert_eq!(fixture.database.oldest_queued().await.unwrap(), None);
+    let second = |seconds| NOW.after(Duration::from_secs(seconds));
+    for seconds in 0..3 {
+        fixture.create_task(fixture.customer, 0, second(seconds)).await;
+    }
+    fixture.claim_one(second(3)).await.unwrap();
+    let depths = fixture.database.depths().await.unwrap();
+    for (status, tasks) in [(Status::Queued, 2), (Status::Computing, 1)] {
+        assert!(depths.contains(&(status, tasks)), "{depths:?}");
+    }
+    assert_eq!(fixture.database.oldest_queued().await.unwrap(), Some(second(1)));
+}
+
 pub(crate) async fn a_task_that_cannot_be_failed_keeps_no_other_task_from_being_claimed_or_failed(
     engine: impl Engine,
 ) {

@@ -5,6 +5,8 @@ mod finish;
 mod key;
 mod lease;
 mod output;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

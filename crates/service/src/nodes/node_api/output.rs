@@ -100,7 +100,8 @@ mod tests {
     fn a_file_has_the_name_of_an_output_a_short_plain_end_and_a_declared_type() -> Result<(), crate::Error> {
         let declared = r#"{
             "picture": {"type": "file", "position": 0, "mime_type": ["image/*"]},
-            "text": {"type": "string", "position": 1}
+            "text": {"type": "string", "position": 1},
+            "any": {"type": "file", "position": 2, "mime_type": ["*/*"]}
         }"#;
         let declared = Format::kept(declared)?;
         let longest = format!("picture.{}", "a".repeat(19));
@@ -114,6 +115,7 @@ mod tests {
             ("text.txt", "text/plain", false),
             ("other.png", "image/png", false),
             ("picture.txt", "text/plain", false),
+            ("any.txt", "text/plain", true),
         ] {
             assert_eq!(check_file(&declared, file, mime).is_ok(), is_accepted, "{file} {mime}");
         }

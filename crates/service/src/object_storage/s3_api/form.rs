@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::body::Bytes;
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, LOCATION};
+use axum::http::header::{CONTENT_TYPE, ETAG, HeaderMap, LOCATION};
 use axum::http::request::Parts;
 use axum::http::{Response, StatusCode};
 use futures_util::stream::{self, Stream, StreamExt};
@@ -60,12 +60,6 @@ pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<R
     let id = field(&fields, TARGET_FIELD).filter(|id| !id.contains('\0')).unwrap_or_default();
     let target = admit(app, id, bucket).await?;
     check(&app.objects.signer.form(&Upload::of(&target), expiration, signed_at)?, bucket, &fields)?;
-    let length =
-        head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if length.is_some_and(|length| length > target.size + 2 * MAX_FIELDS) {
-        let message = "Your proposed upload exceeds the maximum allowed size.";
-        return Err(S3Error::new(Code::EntityTooLarge, message));
-    }
     body.raise_limit(target.size);
     let location = app.objects.locations.url(&target.bucket, &target.key);
     let etag = receive(app, target, None, to_the_end(file, parts, body)).await?;

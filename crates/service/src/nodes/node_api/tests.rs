@@ -1,0 +1,106 @@
+//! What nodes are told when they are wrong, by a running service.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::nodes::tests::{account, queue_for};
+use crate::{Config, Error, Service};
+
+const MODEL: &str = "background-removal";
+
+/// A service that runs nothing itself, and a node with a key.
+struct Bench {
+    service: Service,
+    client: reqwest::Client,
+    key: String,
+    node: String,
+}
+
+impl Bench {
+    async fn start() -> Result<Self, Error> {
+        let mut config = Config::ephemeral();
+        config.nodes = Some(([127, 0, 0, 1], 0).into());
+        config.workers = 0;
+        let service = Service::start(config).await?;
+        let key = service.add_node_key("lab").await?;
+        let client = inferstore_fetch::over_ring(reqwest::Client::builder()).no_proxy().build();
+        let client = client.map_err(|cause| Error::new("building a client", cause))?;
+        let mut bench = Self { service, client, key, node: String::new() };
+        let (_, registered) = bench.post("register", json!({ "models": [MODEL] })).await?;
+        registered["node"].as_str().unwrap_or_default().clone_into(&mut bench.node);
+        Ok(bench)
+    }
+
+    async fn post(&self, path: &str, body: Value) -> Result<(u16, Value), Error> {
+        let url = format!("{}/nodes/v1/{path}", self.service.nodes_url().unwrap_or_default());
+        self.send(self.client.post(url), "application/json", body.to_string()).await
+    }
+
+    async fn send(
+        &self,
+        request: reqwest::RequestBuilder,
+        mime: &str,
+        body: String,
+    ) -> Result<(u16, Value), Error> {
+        let failed = |cause: reqwest::Error| Error::new("calling the node API", cause);
+        let request = request.header("x-node-key", &self.key).header("content-type", mime).body(body);
+        let response = request.send().await.map_err(failed)?;
+        let status = response.status().as_u16();
+        let text = response.text().await.map_err(failed)?;
+        let mut body: Value =
+            serde_json::from_str(&text).map_err(|cause| Error::new("reading a response", cause))?;
+        Ok((status, body["data"].take()))
+    }
+
+    /// Leases a task and puts a file for it: where the task is ended, and the URL of the file.
+    async fn lease_and_put(&self) -> Result<(String, Value), Error> {
+        let lease = format!("{}/lease", self.node);
+        let (_, lease) = self.post(&lease, json!({ "wait_seconds": 20 })).await?;
+        let task = format!("{}/tasks/{}/1", self.node, lease["task"].as_str().unwrap_or_default());
+        let url = self.service.nodes_url().unwrap_or_default();
+        let put = self.client.put(format!("{url}/nodes/v1/{task}/files/output.png"));
+        let (_, put) = self.send(put, "image/png", "picture".to_owned()).await?;
+        Ok((format!("{task}/finish"), put["url"].clone()))
+    }
+}
+
+#[tokio::test]
+async fn a_result_names_files_that_were_put_for_its_own_lease() -> Result<(), Error> {
+    let bench = Bench::start().await?;
+    let customer = account(&bench.service, "customer").await?;
+    for _ in 0..2 {
+        queue_for(&bench.service, MODEL, customer, json!({})).await?;
+    }
+    bench.service.app.dispatcher.look_for_all();
+    let (finish, own) = bench.lease_and_put().await?;
+    let (_, of_another) = bench.lease_and_put().await?;
+    let never_put = own.as_str().unwrap_or_default().replace("output.png", "output.webp");
+    let of_no_output = own.as_str().unwrap_or_default().replace("output.png", "other.png");
+    for url in [of_another, json!(never_put), json!(of_no_output), json!("https://example.com/a.png")] {
+        let (status, _) = bench.post(&finish, json!({ "output": { "output": url } })).await?;
+        assert_eq!(status, 422, "{url}");
+    }
+    for _ in 0..2 {
+        let (status, _) = bench.post(&finish, json!({ "output": { "output": own } })).await?;
+        assert_eq!(status, 200);
+    }
+    bench.service.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_node_that_leaves_while_it_waits_for_a_task_is_told_to_register_again() -> Result<(), Error> {
+    let bench = Bench::start().await?;
+    let (lease, goodbye) = (format!("{}/lease", bench.node), format!("{}/goodbye", bench.node));
+    let leave = async {
+        while bench.service.app.dispatcher.idle_slots() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        bench.post(&goodbye, json!({})).await
+    };
+    let (leased, left) = tokio::try_join!(bench.post(&lease, json!({ "wait_seconds": 20 })), leave)?;
+    assert_eq!((leased.0, left.0), (404, 200));
+    bench.service.shutdown().await;
+    Ok(())
+}
