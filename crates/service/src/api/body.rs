@@ -88,13 +88,6 @@ const EXPECTED: [(&str, &str); 6] = [
     ("a map", "an object"),
 ];
 
-/// How numbers of a query fail to parse.
-const UNPARSED: [(&str, &str); 3] = [
-    ("invalid digit found in string", "expected a whole number"),
-    ("cannot parse integer from empty string", "expected a whole number"),
-    ("number too large to fit in target type", "the number is too large"),
-];
-
 /// A message of serde without types of Rust and without the position, which the place makes needless. The
 /// value that the caller sent stands in it and stays as it is.
 fn in_words_of_json(message: &str) -> String {
@@ -103,11 +96,6 @@ fn in_words_of_json(message: &str) -> String {
         && let Some((_, words)) = rest.rsplit_once(", expected one of ")
     {
         return format!("{place}must be one of {}", words.replace('`', ""));
-    }
-    for (rust, json) in UNPARSED {
-        if let Some(place) = message.strip_suffix(rust) {
-            return format!("{place}{json}");
-        }
     }
     if message == "expected value" {
         return "expected a string".to_owned();

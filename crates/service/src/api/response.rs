@@ -1,6 +1,5 @@
 //! Responses: the envelope of a success, pages inside it, and the one shape of all failures.
 
-use std::fmt;
 use std::future::{Ready, ready};
 
 use axum::Json;
@@ -133,12 +132,6 @@ impl Failure {
 
     pub(crate) fn too_many(message: impl Into<String>, retry_after: u64) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, message).retry_after(retry_after)
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
     }
 }
 

@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 
 use super::{Amounts, Controls, Fault, JournalEntry, KeptFault, Operation, Script};
 use crate::api::{
-    ApiJson, ApiPath, ApiQuery, DetailedFailure, Failure, Success, sent_key, unknown_path, wrong_method,
+    ApiJson, ApiPath, ApiQuery, DetailedFailure, Failure, Success, Whole, place, sent_key, unknown_path,
+    whole, wrong_method,
 };
 use crate::ledger::Credit;
 use crate::lifecycle::app::App;
@@ -171,16 +172,17 @@ async fn unscript(controls: Controls, ApiPath(model): ApiPath) -> Done {
 struct JournalQuery {
     operation: Option<Operation>,
     /// Only requests with a higher number.
-    after: Option<u64>,
+    #[serde(default, deserialize_with = "whole")]
+    after: Option<Whole>,
 }
 
-async fn journal(controls: Controls, ApiQuery(query): ApiQuery<JournalQuery>) -> Success<Vec<JournalEntry>> {
+async fn journal(controls: Controls, ApiQuery(query): ApiQuery<JournalQuery>) -> Done<Vec<JournalEntry>> {
+    let after = place("after", query.after, 0)?;
     let mut entries = controls.journal();
     entries.retain(|entry| {
-        query.operation.is_none_or(|wanted| entry.operation == Some(wanted))
-            && query.after.is_none_or(|after| entry.number > after)
+        entry.number > after && query.operation.is_none_or(|wanted| entry.operation == Some(wanted))
     });
-    Success::data(entries)
+    Ok(Success::data(entries))
 }
 
 async fn clear_journal(controls: Controls) -> Success<()> {

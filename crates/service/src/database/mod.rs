@@ -12,6 +12,7 @@ mod lists;
 mod postgres;
 mod records;
 mod refund;
+mod shared_sql;
 mod sqlite;
 mod values;
 

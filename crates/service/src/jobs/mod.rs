@@ -220,7 +220,7 @@ mod tests {
             input: "{}".to_owned(),
         };
         database.create_task(&task, InsufficientBalance::Refuse, 1, began).await?;
-        database.node_seen("broken", std::slice::from_ref(&model), began).await?;
+        database.register("broken", None, std::slice::from_ref(&model), began).await?;
         let slot = Slot { node: "broken".to_owned(), models: [model.clone()].into(), max_running: 1 };
         let rules = LeaseRules {
             length: service.app.config.lease,
@@ -252,7 +252,7 @@ mod tests {
                 note_hour(&**database, began.after(HOUR * (day * 24 + hour))).await?;
             }
             // The node is there, and leases nothing.
-            database.node_seen("broken", std::slice::from_ref(&model), now.after(HOUR)).await?;
+            database.register("broken", None, std::slice::from_ref(&model), now.after(HOUR)).await?;
             fail_abandoned(&service.app).await?;
             let has_failed = database.purses(customer).await? == before;
             assert_eq!(has_failed, fails, "after day {day}");

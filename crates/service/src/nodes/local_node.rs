@@ -242,7 +242,7 @@ impl LocalNode {
             None => models,
         };
         let Some(models) = models else { return Ok(()) };
-        app.database.node_seen(&self.name, &models, app.clock.now()).await
+        app.database.register(&self.name, None, &models, app.clock.now()).await
     }
 
     /// Removes the node from those that serve models; the tasks that it had leased are released.

@@ -1,4 +1,4 @@
-//! Nodes outside the process: the keys that they show, and which of them are there.
+//! Nodes: the keys that those outside the process show, and which of all are there.
 
 use std::time::Duration;
 
@@ -42,8 +42,9 @@ pub(crate) trait Registry: Send + Sync {
     async fn revoke_node_key(&self, name: &str, now: Moment) -> Result<bool>;
     /// The valid key with this identifier.
     async fn node_key(&self, id: &str) -> Result<Option<NodeKey>>;
-    /// Adds a node, and deletes those that were silent for long.
-    async fn add_node(&self, node: &str, key: &str, models: &[String], now: Moment) -> Result<()>;
+    /// Notes that a node is there, with its key if it is outside the processes of the service, and which models it
+    /// serves; forgets those of its sort that were silent for long.
+    async fn register(&self, node: &str, key: Option<&str>, models: &[String], now: Moment) -> Result<()>;
     /// A node, if it was registered with this key.
     async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>>;
     /// The models that a node with a key, seen since then, serves.

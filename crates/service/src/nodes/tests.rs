@@ -159,7 +159,7 @@ async fn waiting_nodes_cause_no_queries_and_a_task_causes_one_claim() -> Result<
     let mut waiting = tokio::task::JoinSet::new();
     for index in 0..100 {
         let node = format!("node-{index}");
-        app.database.add_node(&node, "lab", &models, app.clock.now()).await?;
+        app.database.register(&node, Some("lab"), &models, app.clock.now()).await?;
         for _ in 0..4 {
             let (app, node, models) = (std::sync::Arc::clone(app), node.clone(), models.clone());
             waiting.spawn(async move {
@@ -196,7 +196,7 @@ async fn a_node_that_waits_is_alive_also_after_the_clock_was_set_back() -> Resul
     let service = Service::start(config).await?;
     let app = &service.app;
     service.add_node_key("lab").await?;
-    app.database.add_node("node", "lab", &[MODEL.to_owned()], app.clock.now()).await?;
+    app.database.register("node", Some("lab"), &[MODEL.to_owned()], app.clock.now()).await?;
     let slot = Slot { node: "node".to_owned(), models: [MODEL.to_owned()].into(), max_running: u32::MAX };
     let waiting = app.dispatcher.remote_task(slot, true);
     let seen_at = async || {
@@ -232,7 +232,7 @@ async fn a_slot_that_stops_waiting_gives_its_task_back() -> Result<(), Error> {
     let service = Service::start(config).await?;
     let app = &service.app;
     service.add_node_key("lab").await?;
-    app.database.add_node("node", "lab", &[MODEL.to_owned()], app.clock.now()).await?;
+    app.database.register("node", Some("lab"), &[MODEL.to_owned()], app.clock.now()).await?;
     let customer = account(&service, "customer").await?;
     let slot = Slot { node: "node".to_owned(), models: [MODEL.to_owned()].into(), max_running: u32::MAX };
     for round in 0..20 {
@@ -335,7 +335,7 @@ async fn a_request_of_a_node_is_noted_at_most_three_times_within_a_lease() -> Re
     let app = &service.app;
     let key = service.add_node_key("lab").await?;
     let begin = app.clock.now();
-    app.database.add_node("node", "lab", &[MODEL.to_owned()], begin).await?;
+    app.database.register("node", Some("lab"), &[MODEL.to_owned()], begin).await?;
     let url = format!("{}/nodes/v1/node/lease", service.nodes_url().unwrap_or_default());
     let client =
         inferstore_fetch::over_ring(reqwest::Client::builder()).no_proxy().build().map_err(failed)?;
@@ -376,7 +376,7 @@ async fn a_node_outside_the_process_keeps_its_task_although_its_lease_expired_wh
     service.add_node_key("lab").await?;
     let models = [MODEL.to_owned()];
     let before = app.clock.now().before(Duration::from_hours(1));
-    app.database.add_node("node", "lab", &models, before).await?;
+    app.database.register("node", Some("lab"), &models, before).await?;
     app.node.outside.refresh(app).await?;
     let customer = account(&service, "customer").await?;
     let slot = Slot { node: "node".to_owned(), models: models.into(), max_running: u32::MAX };

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
-use crate::Result;
+use crate::{Error, Result};
 
 /// The bucket and the key of a file.
 type Name = (String, String);
@@ -27,11 +27,11 @@ impl SharedLooks {
         if let Some((begun, ended)) = &*latest
             && *begun >= arrived
         {
-            return again(ended);
+            return ended.as_ref().copied().map_err(Error::again);
         }
         let begun = Instant::now();
         let ended = look.await;
-        *latest = Some((begun, again(&ended)));
+        *latest = Some((begun, ended.as_ref().copied().map_err(Error::again)));
         ended
     }
 
@@ -47,19 +47,11 @@ impl SharedLooks {
     }
 }
 
-fn again(ended: &Result<()>) -> Result<()> {
-    match ended {
-        Ok(()) => Ok(()),
-        Err(cause) => Err(cause.again()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
-    use crate::Error;
 
     #[tokio::test]
     async fn requests_that_came_during_a_look_share_the_failure_of_the_next_one() {

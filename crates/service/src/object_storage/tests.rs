@@ -338,7 +338,7 @@ async fn leased(app: &App) -> Outcome<Lease> {
     };
     app.database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, now).await?;
     let models = [REMOTE.to_owned()];
-    app.database.node_seen("remote", &models, now).await?;
+    app.database.register("remote", None, &models, now).await?;
     let slot = Slot { node: "remote".to_owned(), models: models.into(), max_running: u32::MAX };
     let rules = LeaseRules { length: Duration::from_hours(1), attempts: 3, ..RULES };
     match app.database.claim(&[slot], rules, now).await?.pop() {

@@ -320,9 +320,6 @@ pub(crate) trait Queue: Send + Sync {
     /// What has become of a lease, for a node that asks again.
     async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState>;
 
-    /// Notes that a node is alive and which models it runs, and forgets those of processes that were silent for
-    /// long.
-    async fn node_seen(&self, node: &str, models: &[String], now: Moment) -> Result<()>;
     /// Forgets a node that has ended; what it had leased can be claimed at once.
     async fn node_ended(&self, node: &str, end: NodeEnd, now: Moment) -> Result<()>;
     /// Deletes the oldest tasks of each account up to the first one that has not ended before a moment. Their

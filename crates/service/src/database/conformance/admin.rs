@@ -117,8 +117,8 @@ pub(crate) async fn nodes_are_listed_with_their_keys(engine: impl Engine) {
         let key = NewKey::draw(&fixture.random).unwrap().kept;
         assert!(database.add_node_key(name, &key, models, Moment(1)).await.unwrap());
     }
-    database.node_seen(NODE, &models[..1], Moment(2)).await.unwrap();
-    database.add_node("node-1", "lab", &models[..1], Moment(3)).await.unwrap();
+    database.register(NODE, None, &models[..1], Moment(2)).await.unwrap();
+    database.register("node-1", Some("lab"), &models[..1], Moment(3)).await.unwrap();
     let listed = async || {
         let mut nodes = database.nodes().await.unwrap();
         nodes.sort_by_key(|node| node.key.clone());

@@ -34,7 +34,7 @@ impl<E: Engine> Fixture<E> {
 
     pub(super) async fn claim(&self, rules: LeaseRules, slots: &[Slot], now: Moment) -> Vec<Option<Lease>> {
         for slot in slots {
-            self.database.node_seen(&slot.node, &slot.models, now).await.unwrap();
+            self.database.register(&slot.node, None, &slot.models, now).await.unwrap();
         }
         let claims = self.database.claim(slots, rules, now).await.unwrap();
         let lease = |claim| match claim {
@@ -280,7 +280,7 @@ pub(crate) async fn nodes_that_were_alive_before_a_downtime_have_time_to_come_ba
     let later = NOW.after(RULES.length * 2);
     let models = [MODEL.to_owned()];
     for (node, now) in [("dead", NOW), ("alive", later)] {
-        fixture.database.add_node(node, "lab", &models, now).await.unwrap();
+        fixture.database.register(node, Some("lab"), &models, now).await.unwrap();
         fixture.create(fixture.customer, u32::MAX).await;
         let rules = LeaseRules { length: RULES.length * 10, ..RULES };
         let claims = fixture.database.claim(&[slot(node)], rules, now).await.unwrap();

@@ -12,11 +12,9 @@ use super::statements::{all, first, is_there, one, run};
 use crate::accounts::{Account, AccountId, Accounts, KeptKey, NewAccount};
 use crate::clock::Moment;
 use crate::database::records::{RowFrom, account, column, key_of_account};
+use crate::database::shared_sql::{ADD_KEY, BY_USERNAME, KEY};
 use crate::ledger::Purses;
 use crate::{Error, Result};
-
-const BY_USERNAME: &str =
-    "SELECT id, username, scope, wallet_address, bucket FROM accounts WHERE username = $1";
 
 #[async_trait]
 impl Accounts for PostgresDatabase {
@@ -74,10 +72,7 @@ impl Accounts for PostgresDatabase {
     }
 
     async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>> {
-        let select = "SELECT api_keys.id, hash, accounts.id, username, scope, wallet_address, bucket \
-             FROM api_keys JOIN accounts ON accounts.id = api_keys.account \
-             WHERE api_keys.id = $1 AND revoked_at IS NULL";
-        let read = || async { read!(self, |db| first(db, select, &[&id], key_of_account)) };
+        let read = || async { read!(self, |db| first(db, KEY, &[&id], key_of_account)) };
         self.caches.keys.get_or_read(id, read).await
     }
 }
@@ -102,15 +97,7 @@ pub(super) async fn add_key(
     key: &KeptKey,
     now: Moment,
 ) -> Outcome {
-    let added = run(
-        db,
-        "INSERT INTO api_keys (id, account, hash, created_at) VALUES ($1, $2, $3, $4) \
-         ON CONFLICT (id) DO UPDATE SET revoked_at = NULL \
-         WHERE api_keys.account = excluded.account AND api_keys.hash = excluded.hash",
-        &[&key.id, &owner, &&key.hash[..], &now],
-    )
-    .await?;
-    match added {
+    match run(db, ADD_KEY, &[&key.id, &owner, &&key.hash[..], &now]).await? {
         0 => Err(Error::new("adding a key", format!("{:?} is the identifier of another key", key.id)).into()),
         _ => Ok(()),
     }

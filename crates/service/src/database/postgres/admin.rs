@@ -19,13 +19,12 @@ use crate::database::records::{
     RowFrom, charged, column, key_overview, member_columns, model_overview, node_overview, task_detail,
     task_overview,
 };
+use crate::database::shared_sql::{ALL_MODELS, KEYS};
 
 #[async_trait]
 impl AdminDatabase for PostgresDatabase {
     async fn keys(&self, account: AccountId) -> Result<Vec<KeyOverview>> {
-        let select = "SELECT id, created_at, revoked_at FROM api_keys WHERE account = $1 \
-                      ORDER BY created_at DESC, id";
-        read!(self, |db| all(db, select, &[&account], key_overview))
+        read!(self, |db| all(db, KEYS, &[&account], key_overview))
     }
 
     async fn keys_like(&self, beginning: &str) -> Result<Vec<String>> {
@@ -44,11 +43,8 @@ impl AdminDatabase for PostgresDatabase {
     }
 
     async fn all_models(&self, limit: u32, offset: u64) -> Result<Vec<ModelOverview>> {
-        let select = "SELECT models.id, username, name, price, is_public, is_official, is_verified, \
-             is_playground, models.created_at, updated_at \
-             FROM models JOIN accounts ON accounts.id = owner ORDER BY sequence LIMIT $1 OFFSET $2";
         let (limit, offset) = (i64::from(limit), signed(offset));
-        read!(self, |db| all(db, select, &[&limit, &offset], model_overview))
+        read!(self, |db| all(db, ALL_MODELS, &[&limit, &offset], model_overview))
     }
 
     async fn nodes(&self) -> Result<Vec<NodeOverview>> {

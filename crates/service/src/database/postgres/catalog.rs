@@ -22,6 +22,7 @@ use crate::database::cache::Caches;
 use crate::database::far_pages::{self, Key, Lists};
 use crate::database::lists::{SUMMARY, models_by_number, order, parts};
 use crate::database::records::{model_summary, pair, published};
+use crate::database::shared_sql::{CHANGE_MODEL, IS_VERSION_DUE};
 
 const MATCHING: &str = "AND (strpos(folded_name, $2) > 0 OR strpos(folded_description, $2) > 0)";
 
@@ -78,13 +79,10 @@ impl Catalog for PostgresDatabase {
         let is_public = change.visibility.map(|visibility| visibility == Visibility::Public);
         let ModelChange { price, is_verified, is_playground, .. } = change;
         let model = model.to_owned();
-        let update = "UPDATE models SET price = coalesce($2, price), is_public = coalesce($3, is_public), \
-                      is_verified = coalesce($4, is_verified), \
-                      is_playground = coalesce($5, is_playground), updated_at = $6 WHERE id = $1";
         let changed = self.write_and_announce(Change::Models, async move |database| {
             let values: [&(dyn ToSql + Sync); 6] =
-                [&model, &price, &is_public, &is_verified, &is_playground, &now];
-            statement!(database, |db| run(db, update, &values))
+                [&price, &is_public, &is_verified, &is_playground, &now, &model];
+            statement!(database, |db| run(db, CHANGE_MODEL, &values))
         });
         Ok(changed.await? > 0)
     }
@@ -149,11 +147,8 @@ async fn publish(tx: &Transaction<'_>, models: &[NewModel], existing: Existing) 
     for model in models {
         let put = put_model(tx, model, existing).await?;
         let is_refresh = existing == Existing::Refresh;
-        // A version that the operator published in the place of a built-in one stays.
-        let due = "SELECT 1 FROM models WHERE id = $1 AND owner = $2 \
-             AND NOT ($3 AND EXISTS (SELECT 1 FROM versions WHERE model = models.id AND commit_hash = $4))";
         let due_if: Params<'_> = &[&model.id, &model.owner, &is_refresh, &model.version.commit_hash];
-        let is_due = (put || is_refresh) && is_there(tx, due, due_if).await?;
+        let is_due = (put || is_refresh) && is_there(tx, IS_VERSION_DUE, due_if).await?;
         let versioned = is_due && put_version(tx, &model.id, &model.version, model.updated_at).await?;
         changed += u64::from(put || versioned);
     }

@@ -15,6 +15,7 @@ use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::{column, object, pair, stored_file, target, triple, usage};
+use crate::database::shared_sql::{FORGET_TARGETS, OBJECT};
 use crate::object_storage::{
     Files, Object, OutputLimits, OutputStored, Stored, StoredFile, Target, TargetsOf, Usage, category,
     lease_of,
@@ -85,9 +86,7 @@ impl Files for PostgresDatabase {
     }
 
     async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>> {
-        let select = "SELECT bucket, key, blob, mime, size, etag, created_at FROM objects \
-                      WHERE bucket = $1 AND key = $2";
-        read!(self, |db| first(db, select, &[&bucket, &key], object))
+        read!(self, |db| first(db, OBJECT, &[&bucket, &key], object))
     }
 
     async fn files(
@@ -154,9 +153,7 @@ impl Files for PostgresDatabase {
     }
 
     async fn forget_targets(&self, before: Moment) -> Result<u64> {
-        let forget = "DELETE FROM upload_targets WHERE id IN ( \
-                      SELECT id FROM upload_targets WHERE expires_at < $1 LIMIT 1000)";
-        statement!(self, |db| run(db, forget, &[&before]))
+        statement!(self, |db| run(db, FORGET_TARGETS, &[&before]))
     }
 
     async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>> {

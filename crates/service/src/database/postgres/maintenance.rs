@@ -13,13 +13,10 @@ use super::ledger::credit;
 use super::statements::{first, is_there, one, run};
 use crate::clock::Moment;
 use crate::database::records::column;
+use crate::database::shared_sql::{MAY_ADD_KEY, SET_SETTING};
 use crate::database::{Bootstrap, Bootstrapped, FIRST_ACCOUNT, Maintenance, Settings, UNSHOWN_KEY};
 use crate::ledger::Credit;
 use crate::{Error, Result};
-
-/// Sets a setting, whatever it was.
-const SET_SETTING: &str = "INSERT INTO settings (name, value) VALUES ($1, $2) \
-     ON CONFLICT (name) DO UPDATE SET value = excluded.value";
 
 #[async_trait]
 impl Settings for PostgresDatabase {
@@ -72,10 +69,6 @@ fn left_to_postgres(doing: &str) -> Error {
 async fn setting(db: &impl GenericClient, name: &str) -> Outcome<Option<String>> {
     first(db, "SELECT value FROM settings WHERE name = $1", &[&name], column).await
 }
-
-/// Whether a start adds its key beside one of an earlier start, which may not have been shown: neither was revoked.
-const MAY_ADD_KEY: &str = "SELECT 1 FROM settings WHERE name = $1 AND NOT EXISTS ( \
-     SELECT 1 FROM api_keys WHERE id IN (value, $2) AND revoked_at IS NOT NULL)";
 
 async fn bootstrap(tx: &Transaction<'_>, begin: &Bootstrap, now: Moment) -> Outcome<Bootstrapped> {
     // One start at a time, and no key is revoked between the look at it and its addition. Both can be read meanwhile.

@@ -7,11 +7,12 @@ use deadpool_postgres::Transaction;
 
 use super::PostgresDatabase;
 use super::failure::{Outcome, read, statement, transaction};
-use super::statements::{all, first, one, run};
+use super::statements::{Params, all, first, one, run};
 use crate::Result;
 use crate::accounts::KeptKey;
 use crate::clock::Moment;
 use crate::database::records::{column, node_key, pair};
+use crate::database::shared_sql::{ADD_NODE_KEY, KNOWN_NODE, NODE_KEY, NODE_SEEN, OUTSIDE_MODELS};
 use crate::database::values::json;
 use crate::nodes::{KnownNode, NODE_RETENTION, NodeKey, Registry};
 
@@ -25,14 +26,8 @@ impl Registry for PostgresDatabase {
         now: Moment,
     ) -> Result<bool> {
         let models = models.map(json);
-        let added = statement!(self, |db| run(
-            db,
-            "INSERT INTO node_keys (name, id, hash, created_at, models) VALUES ($1, $2, $3, $4, $5) \
-             ON CONFLICT (name) DO UPDATE SET id = excluded.id, hash = excluded.hash, \
-             created_at = excluded.created_at, models = excluded.models, revoked_at = NULL \
-             WHERE node_keys.revoked_at IS NOT NULL",
-            &[&name, &key.id, &&key.hash[..], &now, &models],
-        ))?;
+        let key: Params<'_> = &[&name, &key.id, &&key.hash[..], &now, &models];
+        let added = statement!(self, |db| run(db, ADD_NODE_KEY, key))?;
         Ok(added > 0)
     }
 
@@ -53,31 +48,22 @@ impl Registry for PostgresDatabase {
     }
 
     async fn node_key(&self, id: &str) -> Result<Option<NodeKey>> {
-        let select = "SELECT id, hash, name, models FROM node_keys WHERE id = $1 AND revoked_at IS NULL";
-        read!(self, |db| first(db, select, &[&id], node_key))
+        read!(self, |db| first(db, NODE_KEY, &[&id], node_key))
     }
 
-    async fn add_node(&self, node: &str, key: &str, models: &[String], now: Moment) -> Result<()> {
-        transaction!(self, |tx| register(tx, node, Some(key), models, now))
+    async fn register(&self, node: &str, key: Option<&str>, models: &[String], now: Moment) -> Result<()> {
+        transaction!(self, |tx| register(tx, node, key, models, now))
     }
 
     async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>> {
-        let rows: Vec<(String, Moment)> = read!(self, |db| all(
-            db,
-            "SELECT model, seen_at FROM nodes JOIN node_models ON node_models.node = nodes.id \
-             WHERE nodes.id = $1 AND nodes.key = $2",
-            &[&node, &key],
-            pair,
-        ))?;
+        let rows: Vec<(String, Moment)> = read!(self, |db| all(db, KNOWN_NODE, &[&node, &key], pair))?;
         let Some(&(_, seen_at)) = rows.first() else { return Ok(None) };
         let models = rows.into_iter().map(|(model, _)| model).collect();
         Ok(Some(KnownNode { models, seen_at }))
     }
 
     async fn models_of_outside_nodes(&self, since: Moment) -> Result<Vec<String>> {
-        let select = "SELECT DISTINCT model FROM node_models JOIN nodes ON nodes.id = node_models.node \
-                      WHERE nodes.key IS NOT NULL AND seen_at >= $1";
-        read!(self, |db| all(db, select, &[&since], column))
+        read!(self, |db| all(db, OUTSIDE_MODELS, &[&since], column))
     }
 
     async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<()> {
@@ -102,9 +88,7 @@ impl Registry for PostgresDatabase {
     }
 }
 
-/// Notes that a node is there, with its key if it is outside the processes of the service, and which models it runs;
-/// forgets those of its sort that have been silent for long.
-pub(super) async fn register(
+async fn register(
     tx: &Transaction<'_>,
     node: &str,
     key: Option<&str>,
@@ -113,9 +97,7 @@ pub(super) async fn register(
 ) -> Outcome {
     let forget = "DELETE FROM nodes WHERE seen_at < $1 AND id <> $2 AND (key IS NULL) = $3";
     run(tx, forget, &[&now.before(NODE_RETENTION), &node, &key.is_none()]).await?;
-    let seen = "INSERT INTO nodes (id, seen_at, key) VALUES ($1, $2, $3) \
-                ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at";
-    run(tx, seen, &[&node, &now, &key]).await?;
+    run(tx, NODE_SEEN, &[&node, &now, &key]).await?;
     let gone = "DELETE FROM node_models WHERE node = $1 AND model <> ALL ($2)";
     run(tx, gone, &[&node, &models]).await?;
     let insert = "INSERT INTO node_models (model, node) SELECT DISTINCT model, $1 FROM unnest($2::text[]) AS \

@@ -9,13 +9,13 @@ use async_trait::async_trait;
 
 use super::PostgresDatabase;
 use super::failure::{read, statement, transaction};
-use super::nodes::register;
 use super::statements::{Params, all, first, one, page, run};
 use super::values::signed;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::{self, column, pair};
+use crate::database::shared_sql::{LEASE_STATE, TASK};
 use crate::queue::{
     ABANDONED, Abandoned, Cancel, Claim, Created, End, Ending, InsufficientBalance, LeaseRules, LeaseState,
     NewTask, NodeEnd, Queue, Serving, Slot, Status, Task, TaskSummary,
@@ -51,10 +51,7 @@ impl Queue for PostgresDatabase {
     }
 
     async fn task(&self, account: AccountId, id: &str) -> Result<Option<Task>> {
-        let select = "SELECT tasks.id, status, coalesce(cost, 0), message, input, input_format, output_format, output, \
-             error, tasks.created_at, updated_at, node \
-             FROM tasks JOIN versions ON versions.id = tasks.version WHERE tasks.id = $1 AND account = $2";
-        read!(self, |db| first(db, select, &[&id, &account], records::task))
+        read!(self, |db| first(db, TASK, &[&id, &account], records::task))
     }
 
     async fn history(&self, account: AccountId, limit: u32, offset: u64) -> Result<(Vec<TaskSummary>, u64)> {
@@ -180,22 +177,12 @@ impl Queue for PostgresDatabase {
     }
 
     async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState> {
-        let lease = read!(self, |db| first(
-            db,
-            "SELECT status, output_format FROM tasks JOIN versions ON versions.id = tasks.version \
-             WHERE tasks.id = $1 AND node = $2 AND attempt = $3",
-            &[&task, &node, &attempt],
-            pair,
-        ))?;
-        Ok(match lease {
+        let lease: Params<'_> = &[&task, &node, &attempt];
+        Ok(match read!(self, |db| first(db, LEASE_STATE, lease, pair))? {
             Some((Status::Computing, output_format)) => LeaseState::Running { output_format },
             Some(_) => LeaseState::Ended,
             None => LeaseState::Lost,
         })
-    }
-
-    async fn node_seen(&self, node: &str, models: &[String], now: Moment) -> Result<()> {
-        transaction!(self, |tx| register(tx, node, None, models, now))
     }
 
     async fn node_ended(&self, node: &str, end: NodeEnd, now: Moment) -> Result<()> {
@@ -213,7 +200,7 @@ impl Queue for PostgresDatabase {
 
     async fn delete_ended_tasks(&self, ended_before: Moment, now: Moment) -> Result<usize> {
         let mut deleted = 0;
-        for account in read!(self, |db| retention::accounts(db, ended_before))? {
+        for account in read!(self, |db| all(db, retention::ACCOUNTS, &[&ended_before], column))? {
             // Small transactions, so that the account is not locked for long.
             loop {
                 let batch = transaction!(self, |tx| retention::delete(tx, account, ended_before, now))?;

@@ -9,11 +9,9 @@ use super::statements::Statements as _;
 use crate::accounts::{Account, AccountId, Accounts, KeptKey, NewAccount};
 use crate::clock::Moment;
 use crate::database::records::{account, column, key_of_account};
+use crate::database::shared_sql::{ADD_KEY, BY_USERNAME, KEY};
 use crate::ledger::Purses;
 use crate::{Error, Result};
-
-const BY_USERNAME: &str =
-    "SELECT id, username, scope, wallet_address, bucket FROM accounts WHERE username = ?";
 
 #[async_trait]
 impl Accounts for SqliteDatabase {
@@ -80,10 +78,7 @@ impl Accounts for SqliteDatabase {
     }
 
     async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>> {
-        let select = "SELECT api_keys.id, hash, accounts.id, username, scope, wallet_address, bucket \
-             FROM api_keys JOIN accounts ON accounts.id = api_keys.account \
-             WHERE api_keys.id = ? AND revoked_at IS NULL";
-        let read = || self.first(select, [id.to_owned()], key_of_account);
+        let read = || self.first(KEY, [id.to_owned()], key_of_account);
         self.caches.keys.get_or_read(id, read).await
     }
 }
@@ -98,13 +93,7 @@ pub(super) fn add_account(db: &Connection, new: &NewAccount, now: Moment) -> Res
 }
 
 pub(super) fn add_key(db: &Connection, owner: AccountId, key: &KeptKey, now: Moment) -> Result<()> {
-    let added = db.run(
-        "INSERT INTO api_keys (id, account, hash, created_at) VALUES (?, ?, ?, ?) \
-         ON CONFLICT (id) DO UPDATE SET revoked_at = NULL \
-         WHERE account = excluded.account AND hash = excluded.hash",
-        params![key.id, owner, key.hash, now],
-    )?;
-    if added == 0 {
+    if db.run(ADD_KEY, params![key.id, owner, key.hash, now])? == 0 {
         return Err(Error::new("adding a key", format!("{:?} is the identifier of another key", key.id)));
     }
     Ok(())

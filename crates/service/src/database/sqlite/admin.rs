@@ -16,6 +16,7 @@ use crate::database::lists;
 use crate::database::records::{
     charged, column, key_overview, member_columns, model_overview, node_overview, task_detail, task_overview,
 };
+use crate::database::shared_sql::{ALL_MODELS, KEYS};
 
 /// A page of tasks. In SQLite, $1 is a name, and ?1 the number of a parameter.
 pub(super) fn page_of_tasks(filter: TaskFilter) -> String {
@@ -25,9 +26,7 @@ pub(super) fn page_of_tasks(filter: TaskFilter) -> String {
 #[async_trait]
 impl AdminDatabase for SqliteDatabase {
     async fn keys(&self, account: AccountId) -> Result<Vec<KeyOverview>> {
-        let select = "SELECT id, created_at, revoked_at FROM api_keys WHERE account = ? \
-                      ORDER BY created_at DESC, id";
-        self.all(select, [account], key_overview).await
+        self.all(KEYS, [account], key_overview).await
     }
 
     async fn keys_like(&self, beginning: &str) -> Result<Vec<String>> {
@@ -45,10 +44,7 @@ impl AdminDatabase for SqliteDatabase {
     }
 
     async fn all_models(&self, limit: u32, offset: u64) -> Result<Vec<ModelOverview>> {
-        let select = "SELECT models.id, username, name, price, is_public, is_official, is_verified, \
-             is_playground, models.created_at, updated_at \
-             FROM models JOIN accounts ON accounts.id = owner ORDER BY sequence LIMIT ? OFFSET ?";
-        self.all(select, (limit, offset), model_overview).await
+        self.all(ALL_MODELS, (limit, offset), model_overview).await
     }
 
     async fn nodes(&self) -> Result<Vec<NodeOverview>> {

@@ -18,6 +18,7 @@ use crate::database::cache::Caches;
 use crate::database::far_pages::{self, Key, Lists};
 use crate::database::lists::{PUBLIC, SUMMARY, models_by_number, order, parts};
 use crate::database::records::{column, model_summary, pair, published};
+use crate::database::shared_sql::{CHANGE_MODEL, IS_VERSION_DUE};
 
 const MATCHING: &str = "AND (instr(folded_name, $2) > 0 OR instr(folded_description, $2) > 0)";
 
@@ -129,11 +130,8 @@ impl Catalog for SqliteDatabase {
         let invalidation = self.caches.invalidate_models();
         let ModelChange { price, visibility, is_verified, is_playground } = change;
         let is_public = visibility.map(|visibility| visibility == Visibility::Public);
-        let update = "UPDATE models SET price = coalesce(?, price), is_public = coalesce(?, is_public), \
-                      is_verified = coalesce(?, is_verified), \
-                      is_playground = coalesce(?, is_playground), updated_at = ? WHERE id = ?";
         let values = (price, is_public, is_verified, is_playground, now, model.to_owned());
-        self.write_guarded(invalidation, move |db| Ok(db.run(update, values)? > 0)).await
+        self.write_guarded(invalidation, move |db| Ok(db.run(CHANGE_MODEL, values)? > 0)).await
     }
 }
 
@@ -245,11 +243,8 @@ fn publish(db: &Connection, models: &[NewModel], existing: Existing) -> Result<u
     for model in models {
         let put = put_model(db, model, existing)?;
         let is_refresh = existing == Existing::Refresh;
-        // A version that the operator published in the place of a built-in one stays.
-        let due = "SELECT 1 FROM models WHERE id = ? AND owner = ? \
-             AND NOT (? AND EXISTS (SELECT 1 FROM versions WHERE model = models.id AND commit_hash = ?))";
         let due_if = params![model.id, model.owner, is_refresh, model.version.commit_hash];
-        let is_due = (put || is_refresh) && db.is_there(due, due_if)?;
+        let is_due = (put || is_refresh) && db.is_there(IS_VERSION_DUE, due_if)?;
         let versioned = is_due && put_version(db, &model.id, &model.version, model.updated_at)?;
         changed += u64::from(put || versioned);
     }

@@ -13,6 +13,7 @@ use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::{column, object, pair, stored_file, target, triple, usage};
+use crate::database::shared_sql::{FORGET_TARGETS, OBJECT};
 use crate::database::values::json;
 use crate::object_storage::{
     Files, Object, OutputLimits, OutputStored, Stored, StoredFile, Target, TargetsOf, Usage, category,
@@ -82,9 +83,7 @@ impl Files for SqliteDatabase {
     }
 
     async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>> {
-        let select = "SELECT bucket, key, blob, mime, size, etag, created_at FROM objects \
-                      WHERE bucket = ? AND key = ?";
-        self.first(select, [bucket.to_owned(), key.to_owned()], object).await
+        self.first(OBJECT, [bucket.to_owned(), key.to_owned()], object).await
     }
 
     async fn files(
@@ -142,9 +141,7 @@ impl Files for SqliteDatabase {
     }
 
     async fn forget_targets(&self, before: Moment) -> Result<u64> {
-        let forget = "DELETE FROM upload_targets WHERE id IN ( \
-                      SELECT id FROM upload_targets WHERE expires_at < ? LIMIT 1000)";
-        Ok(self.run(forget, [before]).await? as u64)
+        Ok(self.run(FORGET_TARGETS, [before]).await? as u64)
     }
 
     async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>> {

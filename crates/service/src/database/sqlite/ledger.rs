@@ -54,10 +54,13 @@ impl Ledger for SqliteDatabase {
     }
 
     async fn carry_movements(&self, before: Moment, now: Moment) -> Result<usize> {
+        let accounts = "SELECT coalesce(from_account, to_account) AS account FROM movements \
+             WHERE task IS NULL AND at < ? GROUP BY account HAVING count(*) > ?";
+        let old = "task IS NULL AND coalesce(from_account, to_account) = ? AND at < ?";
         let mut carried = 0;
         // A transaction for each account, so that other writes go on between them.
-        for account in self.read(move |db| accounts_to_carry(db, before)).await? {
-            carried += self.write(move |db| carry(db, account, before, now)).await?;
+        for account in self.all(accounts, (before, MAX_OLD_MOVEMENTS), column::<AccountId>).await? {
+            carried += self.write(move |db| add_up(db, old, params![account, before], now)).await?;
         }
         Ok(carried)
     }
@@ -75,21 +78,6 @@ impl Ledger for SqliteDatabase {
         })
         .await
     }
-}
-
-fn accounts_to_carry(db: &Connection, before: Moment) -> Result<Vec<AccountId>> {
-    Ok(db.all(
-        "SELECT coalesce(from_account, to_account) AS account FROM movements WHERE task IS NULL AND at < ? \
-         GROUP BY account HAVING count(*) > ?",
-        params![before, MAX_OLD_MOVEMENTS],
-        column,
-    )?)
-}
-
-/// Adds up the old movements of an account; returns how many there were.
-fn carry(db: &Connection, account: AccountId, before: Moment, now: Moment) -> Result<usize> {
-    let old = "task IS NULL AND coalesce(from_account, to_account) = ? AND at < ?";
-    add_up(db, old, params![account, before], now)
 }
 
 /// Replaces the movements that fulfil a condition by one for each pair of purses; returns how many there were.

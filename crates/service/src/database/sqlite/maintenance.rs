@@ -14,6 +14,7 @@ use super::statements::Statements as _;
 use super::{SqliteDatabase, connect, path};
 use crate::clock::Moment;
 use crate::database::records::column;
+use crate::database::shared_sql::{MAY_ADD_KEY, SET_SETTING};
 use crate::database::{Bootstrap, Bootstrapped, FIRST_ACCOUNT, Maintenance, Settings, Sharing, UNSHOWN_KEY};
 use crate::ledger::Credit;
 use crate::{Error, Result};
@@ -40,10 +41,6 @@ impl Settings for SqliteDatabase {
 }
 
 impl Sharing for SqliteDatabase {}
-
-/// Sets a setting, whatever it was.
-const SET_SETTING: &str = "INSERT INTO settings (name, value) VALUES (?, ?) \
-     ON CONFLICT DO UPDATE SET value = excluded.value";
 
 #[async_trait]
 impl Maintenance for SqliteDatabase {
@@ -89,10 +86,6 @@ const SETTING: &str = "SELECT value FROM settings WHERE name = ?";
 fn setting(db: &Connection, name: &str) -> Result<Option<String>> {
     Ok(db.first(SETTING, [name], column)?)
 }
-
-/// Whether a start adds its key beside one of an earlier start, which may not have been shown: neither was revoked.
-const MAY_ADD_KEY: &str = "SELECT 1 FROM settings WHERE name = ?1 AND NOT EXISTS ( \
-     SELECT 1 FROM api_keys WHERE id IN (value, ?2) AND revoked_at IS NOT NULL)";
 
 fn bootstrap(db: &Connection, begin: &Bootstrap, now: Moment) -> Result<Bootstrapped> {
     let operator = add_account(db, &begin.operator, now)?;

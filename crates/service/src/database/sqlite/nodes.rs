@@ -11,6 +11,7 @@ use crate::Result;
 use crate::accounts::KeptKey;
 use crate::clock::Moment;
 use crate::database::records::{column, node_key, pair};
+use crate::database::shared_sql::{ADD_NODE_KEY, KNOWN_NODE, NODE_KEY, NODE_SEEN, OUTSIDE_MODELS};
 use crate::database::values::json;
 use crate::nodes::{KnownNode, NODE_RETENTION, NodeKey, Registry};
 
@@ -23,11 +24,8 @@ impl Registry for SqliteDatabase {
         models: Option<&[String]>,
         now: Moment,
     ) -> Result<bool> {
-        let add = "INSERT INTO node_keys (name, id, hash, created_at, models) VALUES (?1, ?2, ?3, ?4, ?5) \
-             ON CONFLICT (name) DO UPDATE SET id = excluded.id, hash = excluded.hash, \
-             created_at = excluded.created_at, models = excluded.models, revoked_at = NULL \
-             WHERE revoked_at IS NOT NULL";
-        let added = self.run(add, (name.to_owned(), key.id.clone(), key.hash, now, models.map(json)));
+        let added =
+            self.run(ADD_NODE_KEY, (name.to_owned(), key.id.clone(), key.hash, now, models.map(json)));
         Ok(added.await? > 0)
     }
 
@@ -48,27 +46,32 @@ impl Registry for SqliteDatabase {
     }
 
     async fn node_key(&self, id: &str) -> Result<Option<NodeKey>> {
-        let select = "SELECT id, hash, name, models FROM node_keys WHERE id = ? AND revoked_at IS NULL";
-        self.first(select, [id.to_owned()], node_key).await
+        self.first(NODE_KEY, [id.to_owned()], node_key).await
     }
 
-    async fn add_node(&self, node: &str, key: &str, models: &[String], now: Moment) -> Result<()> {
-        self.register(node, Some(key), models, now).await
+    async fn register(&self, node: &str, key: Option<&str>, models: &[String], now: Moment) -> Result<()> {
+        let (node, key, models) = (node.to_owned(), key.map(str::to_owned), json(models));
+        self.write(move |db| {
+            let forget = "DELETE FROM nodes WHERE seen_at < ? AND id <> ? AND (key IS NULL) = ?";
+            db.run(forget, params![now.before(NODE_RETENTION), node, key.is_none()])?;
+            db.run(NODE_SEEN, params![node, now, key])?;
+            db.run("DELETE FROM node_models WHERE node = ?", [&node])?;
+            db.run("INSERT INTO node_models SELECT DISTINCT value, ?1 FROM json_each(?2)", [node, models])?;
+            Ok(())
+        })
+        .await
     }
 
     async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>> {
-        let select = "SELECT model, seen_at FROM nodes JOIN node_models ON node_models.node = nodes.id \
-             WHERE nodes.id = ? AND nodes.key = ?";
-        let rows: Vec<(String, Moment)> = self.all(select, [node.to_owned(), key.to_owned()], pair).await?;
+        let rows: Vec<(String, Moment)> =
+            self.all(KNOWN_NODE, [node.to_owned(), key.to_owned()], pair).await?;
         let Some(&(_, seen_at)) = rows.first() else { return Ok(None) };
         let models = rows.into_iter().map(|(model, _)| model).collect();
         Ok(Some(KnownNode { models, seen_at }))
     }
 
     async fn models_of_outside_nodes(&self, since: Moment) -> Result<Vec<String>> {
-        let select = "SELECT DISTINCT model FROM node_models JOIN nodes ON nodes.id = node_models.node \
-             WHERE nodes.key IS NOT NULL AND seen_at >= ?";
-        self.all(select, [since], column).await
+        self.all(OUTSIDE_MODELS, [since], column).await
     }
 
     async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<()> {
@@ -88,31 +91,6 @@ impl Registry for SqliteDatabase {
             )?;
             let resume = "UPDATE nodes SET seen_at = max(seen_at, ?) WHERE key IS NOT NULL AND seen_at >= ?";
             db.run(resume, params![seen_at, since])?;
-            Ok(())
-        })
-        .await
-    }
-}
-
-impl SqliteDatabase {
-    /// Notes that a node is there, with its key if it is outside the process, and which models it runs; forgets those of
-    /// its sort that have been silent for long.
-    pub(super) async fn register(
-        &self,
-        node: &str,
-        key: Option<&str>,
-        models: &[String],
-        now: Moment,
-    ) -> Result<()> {
-        let (node, key, models) = (node.to_owned(), key.map(str::to_owned), json(models));
-        self.write(move |db| {
-            let forget = "DELETE FROM nodes WHERE seen_at < ? AND id <> ? AND (key IS NULL) = ?";
-            db.run(forget, params![now.before(NODE_RETENTION), node, key.is_none()])?;
-            let seen = "INSERT INTO nodes (id, seen_at, key) VALUES (?, ?, ?) \
-                 ON CONFLICT DO UPDATE SET seen_at = excluded.seen_at";
-            db.run(seen, params![node, now, key])?;
-            db.run("DELETE FROM node_models WHERE node = ?", [&node])?;
-            db.run("INSERT INTO node_models SELECT DISTINCT value, ?1 FROM json_each(?2)", [node, models])?;
             Ok(())
         })
         .await

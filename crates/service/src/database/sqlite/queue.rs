@@ -14,6 +14,7 @@ use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::{self, RowFrom, column, pair, split};
+use crate::database::shared_sql::{LEASE_STATE, TASK};
 use crate::ledger::{Movement, Purse, Reason, Split};
 use crate::queue::{
     Abandoned, Cancel, Claim, Created, End, Ending, InsufficientBalance, LeaseRules, LeaseState, NewTask,
@@ -39,10 +40,7 @@ impl Queue for SqliteDatabase {
     }
 
     async fn task(&self, account: AccountId, id: &str) -> Result<Option<Task>> {
-        let select = "SELECT tasks.id, status, coalesce(cost, 0), message, input, input_format, output_format, output, \
-             error, tasks.created_at, updated_at, node \
-             FROM tasks JOIN versions ON versions.id = tasks.version WHERE tasks.id = ? AND account = ?";
-        self.first(select, (id.to_owned(), account), records::task).await
+        self.first(TASK, (id.to_owned(), account), records::task).await
     }
 
     async fn history(&self, account: AccountId, limit: u32, offset: u64) -> Result<(Vec<TaskSummary>, u64)> {
@@ -143,18 +141,12 @@ impl Queue for SqliteDatabase {
     }
 
     async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState> {
-        let select = "SELECT status, output_format FROM tasks JOIN versions ON versions.id = tasks.version \
-             WHERE tasks.id = ? AND node = ? AND attempt = ?";
         let of_lease = (task.to_owned(), node.to_owned(), attempt);
-        Ok(match self.first(select, of_lease, pair).await? {
+        Ok(match self.first(LEASE_STATE, of_lease, pair).await? {
             Some((Status::Computing, output_format)) => LeaseState::Running { output_format },
             Some(_) => LeaseState::Ended,
             None => LeaseState::Lost,
         })
-    }
-
-    async fn node_seen(&self, node: &str, models: &[String], now: Moment) -> Result<()> {
-        self.register(node, None, models, now).await
     }
 
     async fn node_ended(&self, node: &str, end: NodeEnd, now: Moment) -> Result<()> {
@@ -171,7 +163,7 @@ impl Queue for SqliteDatabase {
 
     async fn delete_ended_tasks(&self, ended_before: Moment, now: Moment) -> Result<usize> {
         let mut deleted = 0;
-        for account in self.read(move |db| retention::accounts(db, ended_before)).await? {
+        for account in self.all(retention::ACCOUNTS, [ended_before], column).await? {
             // Small transactions, so that other writes go on between them.
             loop {
                 let batch = self.write(move |db| retention::delete(db, account, ended_before, now)).await?;
@@ -199,31 +191,22 @@ fn cancel(db: &Connection, account: AccountId, id: &str, now: Moment) -> Result<
     }
 }
 
-/// Whose money a task holds.
-struct Hold {
-    account: AccountId,
-    publisher: AccountId,
-    held: Split,
-}
-
-fn hold(db: &Connection, task: &str) -> Result<Hold> {
+/// Whose money a task holds, who gets it when the task succeeds, and how much it is.
+fn hold(db: &Connection, task: &str) -> Result<(AccountId, AccountId, Split)> {
     let select = "SELECT account, publisher, held_free, held_balance FROM tasks WHERE id = ?";
-    Ok(db.one(select, [task], |row| {
-        let held = split(&RowFrom { first: 2, row })?;
-        Ok(Hold { account: row.get(0)?, publisher: row.get(1)?, held })
-    })?)
+    Ok(db.one(select, [task], |row| Ok((row.get(0)?, row.get(1)?, split(&RowFrom { first: 2, row })?)))?)
 }
 
 /// Gives what a task holds back to the purses that it came from.
 fn refund(db: &Connection, task: &str, now: Moment) -> Result<()> {
-    let Hold { account, held, .. } = hold(db, task)?;
+    let (account, _, held) = hold(db, task)?;
     let released = Movement::of_return(Some((account, Purse::Held)), account, held, Reason::Release);
     move_all(db, released, Some(task), now)
 }
 
 /// Pays what a task holds to the publisher of its model.
 fn charge(db: &Connection, task: &str, now: Moment) -> Result<()> {
-    let Hold { account, publisher, held } = hold(db, task)?;
+    let (account, publisher, held) = hold(db, task)?;
     let amount = held.total()?;
     let from = Some((account, Purse::Held));
     let to = Some((publisher, Purse::Earnings));

@@ -1,5 +1,6 @@
 //! Connections that read, each used by one query at a time on a thread of the runtime's blocking pool.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -64,23 +65,6 @@ impl Readers {
     fn lock(&self) -> MutexGuard<'_, Vec<Connection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn take(&self) -> Option<Reader<'_>> {
-        let connection = self.lock().pop()?;
-        Some(Reader { readers: self, connection: Some(connection) })
-    }
-}
-
-/// A connection that goes back to the others when it is dropped, also by a panic.
-struct Reader<'a> {
-    readers: &'a Readers,
-    connection: Option<Connection>,
-}
-
-impl Drop for Reader<'_> {
-    fn drop(&mut self) {
-        self.readers.lock().extend(self.connection.take());
-    }
 }
 
 impl SqliteDatabase {
@@ -95,8 +79,10 @@ impl SqliteDatabase {
         let done = spawn_blocking(move || {
             // Held until the connection is back, also when the caller has gone away.
             let _permit = permit;
-            let reader = readers.take().ok_or_else(closed)?;
-            reader.connection.as_ref().map_or_else(|| Err(closed()), query)
+            let connection = readers.lock().pop().ok_or_else(closed)?;
+            let queried = catch_unwind(AssertUnwindSafe(|| query(&connection)));
+            readers.lock().push(connection);
+            queried.unwrap_or_else(|panic| resume_unwind(panic))
         });
         done.await.map_err(|cause| Error::new("reading the database", cause))?
     }

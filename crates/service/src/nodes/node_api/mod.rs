@@ -86,7 +86,7 @@ async fn register(
         return Err(Failure::unprocessable(message));
     }
     let node = format!("node-{}", app.random.word(16)?);
-    app.database.add_node(&node, &key.name, &models, app.clock.now()).await?;
+    app.database.register(&node, Some(&key.name), &models, app.clock.now()).await?;
     app.node.outside.refresh(&app).await?;
     tracing::info!(node, key = key.name, ?models, "a node has registered");
     Ok(Success::data(Registered {

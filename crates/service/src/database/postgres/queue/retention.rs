@@ -1,7 +1,7 @@
 //! Deleting tasks that ended long ago: always the oldest of an account, so that the places of its history have no
 //! gaps.
 
-use deadpool_postgres::{GenericClient, Transaction};
+use deadpool_postgres::Transaction;
 
 use super::super::failure::Outcome;
 use super::super::ledger::add_up;
@@ -14,17 +14,9 @@ use crate::ledger::Reason;
 use crate::queue::{RETENTION_BATCH, Status, last_ended};
 
 /// The accounts whose oldest task ended before a moment.
-pub(super) async fn accounts(db: &impl GenericClient, before: Moment) -> Outcome<Vec<AccountId>> {
-    all(
-        db,
-        "SELECT account FROM purses WHERE \
-         (SELECT status IN ('success', 'failed', 'canceled') AND updated_at < $1 FROM tasks \
-          WHERE tasks.account = purses.account ORDER BY place LIMIT 1)",
-        &[&before],
-        column,
-    )
-    .await
-}
+pub(super) const ACCOUNTS: &str = "SELECT account FROM purses WHERE \
+     (SELECT status IN ('success', 'failed', 'canceled') AND updated_at < $1 FROM tasks \
+      WHERE tasks.account = purses.account ORDER BY place LIMIT 1)";
 
 /// Deletes the oldest tasks of an account; returns how many.
 pub(super) async fn delete(

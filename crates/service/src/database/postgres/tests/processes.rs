@@ -14,6 +14,7 @@ use crate::clock::Moment;
 use crate::database::conformance::{File, Fixture, MODEL, RULES, model};
 use crate::database::{Maintenance as _, QueueChange, Sharing as _};
 use crate::ledger::{Credit, Ledger as _, Money};
+use crate::nodes::Registry as _;
 use crate::object_storage::{Files as _, Object, Stored, Target};
 use crate::queue::{Cancel, Claim, Created, Ending, InsufficientBalance, NewTask, Queue as _, Slot, Status};
 use crate::random::Randomness;
@@ -55,7 +56,7 @@ async fn create(process: PostgresDatabase, random: Randomness, task: NewTask) ->
 
 /// Runs tasks until none came for a while, and returns those that it ended; every seventh fails.
 async fn work(process: PostgresDatabase, node: String) -> Vec<(String, bool)> {
-    process.node_seen(&node, &[MODEL.to_owned()], NOW).await.unwrap();
+    process.register(&node, None, &[MODEL.to_owned()], NOW).await.unwrap();
     let (mut ended, mut idle) = (Vec::new(), 0);
     while idle < 20 {
         let slots = vec![slot(&node); 4];
@@ -152,7 +153,7 @@ async fn processes_that_create_claim_cancel_and_end_at_once_lose_nothing_and_bil
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_is_never_lost_between_a_create_and_the_deletion_of_idle_turns() {
     let fixture = Fixture::new(Empty::new()).await;
-    fixture.database.node_seen("node", &[MODEL.to_owned()], NOW).await.unwrap();
+    fixture.database.register("node", None, &[MODEL.to_owned()], NOW).await.unwrap();
     let deleting = fixture.engine.process().await;
     let deleting = tokio::spawn(async move {
         loop {
@@ -173,7 +174,7 @@ async fn a_turn_is_never_lost_between_a_create_and_the_deletion_of_idle_turns() 
 #[tokio::test]
 async fn a_slot_gets_the_task_of_the_next_account_while_another_process_takes_that_of_the_first() {
     let fixture = Fixture::new(Empty::new()).await;
-    fixture.database.node_seen("node", &[MODEL.to_owned()], NOW).await.unwrap();
+    fixture.database.register("node", None, &[MODEL.to_owned()], NOW).await.unwrap();
     let taken = fixture.create_task(fixture.customer, 0, NOW).await;
     let next = fixture.create_task(fixture.operator, 0, NOW).await;
     let process = fixture.engine.process().await;
@@ -190,7 +191,7 @@ async fn what_is_leased_reaches_its_slot_although_the_claim_for_another_slot_fai
     fixture.database.publish(&[model("other", fixture.operator)], Existing::Keep).await.unwrap();
     let broken = Slot { models: ["other".to_owned()].into(), ..slot("broken") };
     for slot in [&slot("node"), &broken] {
-        fixture.database.node_seen(&slot.node, &slot.models, NOW).await.unwrap();
+        fixture.database.register(&slot.node, None, &slot.models, NOW).await.unwrap();
     }
     let task = fixture.create_task(fixture.customer, 0, NOW).await;
     let other = NewTask { model: "other".to_owned(), ..fixture.task(Money::ZERO) };

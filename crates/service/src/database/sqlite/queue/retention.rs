@@ -8,19 +8,13 @@ use super::super::statements::Statements as _;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::database::records::{column, triple};
+use crate::database::records::triple;
 use crate::queue::{RETENTION_BATCH, Status, last_ended};
 
 /// The accounts whose oldest task ended before a moment.
-pub(super) fn accounts(db: &Connection, before: Moment) -> Result<Vec<AccountId>> {
-    Ok(db.all(
-        "SELECT id FROM accounts WHERE \
-         (SELECT status IN ('success', 'failed', 'canceled') AND updated_at < ? FROM tasks \
-          WHERE account = accounts.id ORDER BY place LIMIT 1)",
-        [before],
-        column,
-    )?)
-}
+pub(super) const ACCOUNTS: &str = "SELECT id FROM accounts WHERE \
+     (SELECT status IN ('success', 'failed', 'canceled') AND updated_at < ? FROM tasks \
+      WHERE account = accounts.id ORDER BY place LIMIT 1)";
 
 /// Deletes the oldest tasks of an account; returns how many.
 pub(super) fn delete(db: &Connection, account: AccountId, before: Moment, now: Moment) -> Result<usize> {

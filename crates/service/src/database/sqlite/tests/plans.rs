@@ -14,6 +14,7 @@ use crate::admin::TaskFilter;
 use crate::catalog::{Existing, Filter, Sort};
 use crate::clock::Moment;
 use crate::database::conformance::{Fixture, MODEL, RULES, model};
+use crate::nodes::Registry as _;
 use crate::object_storage::Files as _;
 use crate::queue::{Claim, Queue as _, Slot, Status};
 
@@ -120,7 +121,7 @@ async fn a_claim_that_finds_no_task_does_not_wait_for_writes() {
     let folder = Folder::new();
     let database = folder.sqlite().await;
     let slot = Slot { node: "node".to_owned(), models: [MODEL.to_owned()].into(), max_running: 1 };
-    database.node_seen("node", &slot.models, Moment(0)).await.unwrap();
+    database.register("node", None, &slot.models, Moment(0)).await.unwrap();
     let release = occupy(&database).await;
     let slots = [slot.clone(), slot];
     let claims = tokio::time::timeout(Duration::from_secs(20), database.claim(&slots, RULES, Moment(0)));
