@@ -16,7 +16,7 @@ use super::{
 };
 use crate::Error;
 use crate::accounts::{Account, Scope};
-use crate::http::hang_up::Uninterrupted;
+use crate::http::hang_up::run_to_end;
 use crate::lifecycle::app::App;
 use crate::object_storage::{FOLDERS, MAX_FILE, MAX_KEY, StoredFile, Target, TargetsOf, Usage};
 
@@ -232,14 +232,14 @@ async fn remove(Caller { app, account, .. }: Caller, body: ApiJson<DeleteBody>) 
     let (bucket, key) = app.objects.locations.locate(&url).ok_or_else(unknown)?;
     app.objects.settle(&app, TargetsOf::Object { bucket: &bucket, key: &key }).await?;
     // A client that hangs up now must leave no bytes behind.
-    let deleted = Uninterrupted::new(async move {
+    let delete = run_to_end("deleting a file", async move {
         let blob = app.database.delete_file(account.id, &bucket, &key, app.clock.now()).await?;
         if let Some(blob) = &blob {
             app.objects.delete_blob(blob).await;
         }
         Ok::<_, Error>(blob.is_some())
     });
-    if deleted.await? { Ok(Success::done("deleted")) } else { Err(unknown()) }
+    if delete.await?? { Ok(Success::done("deleted")) } else { Err(unknown()) }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use futures_util::Stream;
 use super::blobs::{Blob, BlobWriter};
 use super::s3_api::{Code, S3Error};
 use super::{Stored, Target, hex};
-use crate::http::hang_up::Uninterrupted;
+use crate::http::hang_up::run_to_end;
 use crate::http::slow_clients::MinThroughput;
 use crate::lifecycle::app::App;
 
@@ -74,7 +74,8 @@ pub(super) async fn receive(
     let app = Arc::clone(app);
     let md5 = content_md5.map(str::to_owned);
     // A client that hangs up now must not leave it half done.
-    Uninterrupted::new(async move { store(&app, &target, md5.as_deref(), incoming).await }).await
+    let store = async move { store(&app, &target, md5.as_deref(), incoming).await };
+    run_to_end("storing an upload", store).await?
 }
 
 /// Commits the bytes and the row that makes them a file. Returns the etag.
