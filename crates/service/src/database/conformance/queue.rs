@@ -424,6 +424,8 @@ pub(crate) async fn retention_deletes_the_oldest_tasks_and_every_balance_still_a
         }
     }
     fixture.database.cancel(fixture.customer, &tasks[5], NOW).await.unwrap();
+    let (page, total) = fixture.database.history(fixture.customer, 1, 4).await.unwrap();
+    assert_eq!((&page[0].task_id, page.len(), total), (&tasks[4], 1, 6));
     let delete = |seconds| fixture.database.delete_ended_tasks(NOW.after(Duration::from_secs(seconds)), NOW);
     assert_eq!(delete(2).await.unwrap(), 2);
     assert_eq!(delete(100).await.unwrap(), 1, "only up to the first one that has not ended");
