@@ -168,7 +168,7 @@ pub struct FirstAccount {
 
 impl FirstAccount {
     /// Fails when it cannot have its name or begin with its balances.
-    pub(crate) fn check(&self) -> Result<()> {
+    fn check(&self) -> Result<()> {
         let Self { balance, free_balance, .. } = *self;
         let name = match &*self.username {
             OPERATOR => Err("the name is that of the operator"),
@@ -338,8 +338,18 @@ impl Config {
     }
 
     /// The same settings with no timeout and no interval above a year, which means never, and with a lease that a node can
-    /// prolong.
-    pub(crate) fn with_bounded_timeouts(mut self) -> Self {
+    /// prolong. Fails when they contradict each other.
+    pub(crate) fn checked(mut self) -> Result<Self> {
+        if self.seed.is_some() && self.data != Data::Ephemeral {
+            let cause = "a seed would draw the same identifiers after every start; it is for ephemeral data";
+            return Err(Error::new("reading the settings", cause));
+        }
+        #[cfg(feature = "controls")]
+        if self.database.is_some() && self.controls.is_some() {
+            let cause = "controls for testers are for one process with a database of its own";
+            return Err(Error::new("reading the settings", cause));
+        }
+        self.first_account.check()?;
         let limits = &mut self.limits;
         for timeout in [
             &mut self.lease,
@@ -356,7 +366,7 @@ impl Config {
             *timeout = MAX_TIMEOUT.min(*timeout);
         }
         self.lease = self.lease.max(MIN_LEASE);
-        self
+        Ok(self)
     }
 
     /// The same service with controls for testers, on a free port and with a token that is drawn.

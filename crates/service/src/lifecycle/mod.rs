@@ -5,6 +5,7 @@ pub(crate) mod bootstrap;
 pub(crate) mod cluster;
 pub(crate) mod config;
 pub(crate) mod folder;
+mod listeners;
 pub(crate) mod marker;
 pub(crate) mod parts;
 pub(crate) mod service;

@@ -1,7 +1,6 @@
 //! Starting and ending a service: its folder, its store, its listeners and everything that runs beside
 //! them.
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,17 +20,17 @@ use crate::database::Durability;
 use crate::http::account_limit::{AccountLimit, RateLimit};
 use crate::http::connections::Connections;
 use crate::http::file_limit;
-use crate::http::listener::{Listener, Shared};
 use crate::lifecycle::app::App;
 use crate::lifecycle::bootstrap;
 use crate::lifecycle::config::{Config, Data};
 use crate::lifecycle::folder::{Folder, OBJECTS};
+use crate::lifecycle::listeners::{self, Listeners};
 use crate::lifecycle::parts::Parts;
 use crate::lifecycle::{shared_clock, shared_files};
 use crate::object_storage::Objects;
 use crate::operations::metrics::Metrics;
 use crate::random::Randomness;
-use crate::{Error, admin, api, database, jobs, models, nodes, object_storage, operations};
+use crate::{Error, admin, database, jobs, models, nodes, object_storage};
 
 /// Downloads take one in so many of the connections at most, so that everything else goes on.
 const DOWNLOADS_SHARE: usize = 4;
@@ -91,17 +90,7 @@ impl Service {
     }
 
     async fn open_unboxed(config: Config, models: Vec<Arc<dyn Model>>, serves: bool) -> Result<Self, Error> {
-        if config.seed.is_some() && config.data != Data::Ephemeral {
-            let cause = "a seed would draw the same identifiers after every start; it is for ephemeral data";
-            return Err(Error::new("reading the settings", cause));
-        }
-        #[cfg(feature = "controls")]
-        if config.database.is_some() && config.controls.is_some() {
-            let cause = "controls for testers are for one process with a database of its own";
-            return Err(Error::new("reading the settings", cause));
-        }
-        let config = config.with_bounded_timeouts();
-        config.first_account.check()?;
+        let config = config.checked()?;
         let random = Randomness::new(config.seed);
         let max_connections = config.limits.max_connections.min(file_limit::raise());
         let folder = Folder::open(&config.data, config.allow_unlocked_folder)?;
@@ -139,16 +128,12 @@ impl Service {
         }
 
         // All of them before anything runs, so that a start that fails leaves nothing behind.
-        let bind = |address: Option<SocketAddr>| address.map(Listener::bind).transpose();
-        let api_listener = bind((serves && roles.api).then_some(config.api))?;
-        let storage_listener = bind((serves && roles.api).then_some(config.storage))?;
-        let operations_listener = bind(config.operations)?;
-        let nodes_listener = bind(config.nodes.filter(|_| roles.nodes))?;
+        let listeners = Listeners::bind(&config, serves)?;
         #[cfg(feature = "controls")]
         let (tester, controls_listener) = Tester::bind(&config)?.unzip();
 
-        let listening = storage_listener.as_ref().map(|listener| listener.address);
-        let storage_url = object_storage::address(config.storage_url.as_deref(), listening)?;
+        let storage_url =
+            object_storage::address(config.storage_url.as_deref(), listeners.storage_address())?;
         // After the addresses were found good: the key is printed once.
         let api_key = match serves && roles.api {
             true => bootstrap::bootstrap(&*database, &config.first_account, clock.now(), &random).await?,
@@ -164,9 +149,8 @@ impl Service {
         }
 
         folder.restrict_entries();
-        let api_url = api_listener.as_ref().map(|listener| format!("{}{}", listener.url(), api::ROOT));
-        let operations_url = operations_listener.as_ref().map(Listener::url);
-        let nodes_url = nodes_listener.as_ref().map(Listener::url);
+        let (operations_url, nodes_url) = (listeners.operations_url(), listeners.nodes_url());
+        let api_url = listeners.api_url().unwrap_or_default();
         let limits = config.limits;
         let parts = Parts::default();
         // A start that fails from here on ends what it has begun.
@@ -212,23 +196,9 @@ impl Service {
             nodes::start(&app).await?;
         }
         app.parts.spawn_until_stop("shared clock", shared_clock::follow(Arc::clone(&app)));
-        let shared = Shared {
-            limits,
-            connections: Arc::clone(&app.connections),
-            shutdown_timeout: app.config.shutdown_timeout,
-            stop: app.parts.stop.clone(),
-        };
-        let serve = |listener: Option<Listener>, router| {
-            if let Some(listener) = listener {
-                app.parts.spawn("listener", listener.serve(router, shared.clone()));
-            }
-        };
-        serve(api_listener, api::router(&app));
-        serve(storage_listener, object_storage::router(&app));
-        serve(operations_listener, operations::router(&app));
-        serve(nodes_listener, nodes::router(&app));
+        listeners.serve(&app);
         #[cfg(feature = "controls")]
-        serve(controls_listener, controls::router(&app));
+        listeners::serve(&app, controls_listener, controls::router(&app));
         if serves && roles.jobs {
             jobs::start(&app);
         }
@@ -239,7 +209,6 @@ impl Service {
         app.parts.running.close();
         stop_on_failure.disarm();
         let admin = Admin::new(&app);
-        let api_url = api_url.unwrap_or_default();
         Ok(Self {
             app,
             admin,
