@@ -7,7 +7,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, DATE, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 use tracing::Instrument;
 
@@ -71,15 +71,22 @@ pub(crate) fn set_date(app: &App, headers: &mut HeaderMap) {
     }
 }
 
-/// Responds with 503 when too many requests are in progress.
-pub(crate) async fn limit_requests(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    match app.requests.try_acquire() {
-        Ok(_permit) => next.run(request).await,
-        Err(_) => {
-            let message = "too many requests are in progress; try again";
-            Failure::new(StatusCode::SERVICE_UNAVAILABLE, message).retry_after(1).into_response()
-        }
-    }
+/// Responds with 503 when too many requests are in progress. One whose client hangs up is in progress until what it has
+/// begun has ended: otherwise nothing would limit what goes on for clients that hang up.
+pub(super) async fn limit_requests(
+    State(app): State<Arc<App>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Failure> {
+    let permit = Arc::clone(&app.requests).try_acquire_owned().map_err(|_| {
+        let message = "too many requests are in progress; try again";
+        Failure::new(StatusCode::SERVICE_UNAVAILABLE, message).retry_after(1)
+    })?;
+    let respond = async move {
+        let _permit = permit;
+        next.run(request).await
+    };
+    Ok(app.parts.run_to_end("responding", respond).await?)
 }
 
 /// CORS of the API for the origins of the settings; None when there are none. A preflight needs no key.
@@ -102,4 +109,51 @@ pub(crate) fn cors_of(origins: &[CorsOrigin]) -> Option<CorsLayer> {
         AllowOrigin::list(origins.iter().map(|origin| origin.0.clone()))
     };
     Some(CorsLayer::new().allow_origin(allowed).max_age(PREFLIGHT_MAX_AGE))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::body::Body;
+    use axum::middleware::from_fn_with_state;
+    use axum::routing::get;
+    use tokio::sync::oneshot;
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::{Config, Error, Service};
+
+    #[tokio::test]
+    async fn a_request_whose_client_hangs_up_is_in_progress_until_what_it_began_has_ended()
+    -> Result<(), Error> {
+        let service = Service::start(Config::ephemeral()).await?;
+        let requests = &service.app.requests;
+        let (end, ends) = oneshot::channel::<()>();
+        let (ended, has_ended) = oneshot::channel();
+        let gates = Arc::new(std::sync::Mutex::new(Some((ends, ended))));
+        let handler = async move || {
+            let gates = gates.lock().ok().and_then(|mut gates| gates.take());
+            if let Some((ends, ended)) = gates {
+                let _ = ends.await;
+                let _ = ended.send(());
+            }
+        };
+        let layer = from_fn_with_state(Arc::clone(&service.app), limit_requests);
+        let router = Router::new().route("/", get(handler)).layer(layer);
+        let free = requests.available_permits();
+        let mut response = Box::pin(router.oneshot(Request::new(Body::empty())));
+        for _ in 0..10 {
+            assert!(futures_util::poll!(&mut response).is_pending());
+            tokio::task::yield_now().await;
+        }
+        drop(response);
+        assert_eq!(requests.available_permits(), free - 1);
+        let _ = end.send(());
+        assert!(has_ended.await.is_ok());
+        while requests.available_permits() < free {
+            tokio::task::yield_now().await;
+        }
+        service.shutdown().await;
+        Ok(())
+    }
 }

@@ -14,9 +14,7 @@ use super::{
     ApiJson, ApiPath, ApiQuery, Caller, Done, Failure, Success, Whole, beginning, page_size, place, present,
     whole,
 };
-use crate::Error;
 use crate::accounts::{Account, Scope};
-use crate::http::hang_up::run_to_end;
 use crate::lifecycle::app::App;
 use crate::object_storage::{FOLDERS, MAX_FILE, MAX_KEY, StoredFile, Target, TargetsOf, Usage};
 
@@ -231,15 +229,9 @@ async fn remove(Caller { app, account, .. }: Caller, body: ApiJson<DeleteBody>) 
     let unknown = || Failure::not_found("file", &url);
     let (bucket, key) = app.objects.locations.locate(&url).ok_or_else(unknown)?;
     app.objects.settle(&app, TargetsOf::Object { bucket: &bucket, key: &key }).await?;
-    // A client that hangs up now must leave no bytes behind.
-    let delete = run_to_end("deleting a file", async move {
-        let blob = app.database.delete_file(account.id, &bucket, &key, app.clock.now()).await?;
-        if let Some(blob) = &blob {
-            app.objects.delete_blob(blob).await;
-        }
-        Ok::<_, Error>(blob.is_some())
-    });
-    if delete.await?? { Ok(Success::done("deleted")) } else { Err(unknown()) }
+    let blob = app.database.delete_file(account.id, &bucket, &key, app.clock.now()).await?;
+    app.objects.delete_blob(&blob.ok_or_else(unknown)?).await;
+    Ok(Success::done("deleted"))
 }
 
 #[cfg(test)]

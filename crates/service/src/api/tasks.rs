@@ -18,7 +18,6 @@ use super::{
 };
 use crate::Error;
 use crate::catalog::{Format, Inputs, Kind, check_inputs};
-use crate::http::hang_up::run_to_end;
 use crate::lifecycle::app::App;
 use crate::nodes::is_local;
 use crate::object_storage::Locations;
@@ -67,16 +66,9 @@ async fn create(
     };
     let (otherwise, max) = (app.config.insufficient_balance, limits.account_unfinished);
     let (id, price) = (task.id.clone(), task.price);
-    // A client that hangs up now must not leave a task that no node is told of.
-    let create = run_to_end("creating a task", async move {
-        let created = app.database.create_task(&task, otherwise, max, now).await;
-        if matches!(created, Ok(Created::Queued)) {
-            app.task_queued(&task.model);
-        }
-        created
-    });
-    match create.await?? {
-        Created::Queued | Created::Failed => {}
+    match app.database.create_task(&task, otherwise, max, now).await? {
+        Created::Queued => app.task_queued(&task.model),
+        Created::Failed => {}
         Created::TooManyUnfinished => {
             let message =
                 format!("{max} tasks of this account have not ended; wait until one ends, or cancel one");

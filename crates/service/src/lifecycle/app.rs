@@ -40,7 +40,7 @@ pub(crate) struct App {
     /// The open connections of all listeners.
     pub(crate) connections: Arc<Connections>,
     /// Requests of the API in progress.
-    pub(crate) requests: Semaphore,
+    pub(crate) requests: Arc<Semaphore>,
     /// Requests of the API in progress, by account.
     pub(crate) account_requests: AccountLimit,
     /// Downloads in progress. Anyone who has one URL can begin them.

@@ -7,6 +7,9 @@ use futures_util::FutureExt as _;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
+
+use crate::{Error, Result};
 
 /// The parts of a running service.
 #[derive(Default)]
@@ -41,6 +44,16 @@ impl Parts {
         F: Future<Output: Send> + Send + 'static,
     {
         self.spawn(name, self.stop.clone().run_until_cancelled_owned(work));
+    }
+
+    /// Does in a task of its own what must not be left half done when its client hangs up: hyper drops the handler of the
+    /// request then. A shutdown waits for it.
+    pub(crate) async fn run_to_end<T: Send + 'static>(
+        &self,
+        doing: &str,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T> {
+        self.running.spawn(work.in_current_span()).await.map_err(|cause| Error::new(doing, cause))
     }
 
     /// The first part that has panicked. The others go on without it.

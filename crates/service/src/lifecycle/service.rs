@@ -168,7 +168,7 @@ impl Service {
         let app = Arc::new(App {
             folder,
             connections: Connections::new(max_connections),
-            requests: Semaphore::new(limits.max_requests),
+            requests: Arc::new(Semaphore::new(limits.max_requests)),
             account_requests: AccountLimit::new(limits.max_requests),
             downloads: Arc::new(Semaphore::new(max_connections.div_ceil(DOWNLOADS_SHARE))),
             uploads: AccountLimit::new(limits.max_requests),

@@ -11,7 +11,6 @@ use futures_util::Stream;
 use super::blobs::{Blob, BlobWriter};
 use super::s3_api::{Code, S3Error};
 use super::{Stored, Target, hex};
-use crate::http::hang_up::run_to_end;
 use crate::http::slow_clients::MinThroughput;
 use crate::lifecycle::app::App;
 
@@ -71,11 +70,10 @@ pub(super) async fn receive(
         let message = "Your proposed upload is smaller than the minimum allowed size";
         return Err(S3Error::new(Code::EntityTooSmall, format!("{message}: {} bytes.", target.size)));
     }
-    let app = Arc::clone(app);
-    let md5 = content_md5.map(str::to_owned);
+    let (shared, md5) = (Arc::clone(app), content_md5.map(str::to_owned));
     // A client that hangs up now must not leave it half done.
-    let store = async move { store(&app, &target, md5.as_deref(), incoming).await };
-    run_to_end("storing an upload", store).await?
+    let store = async move { store(&shared, &target, md5.as_deref(), incoming).await };
+    app.parts.run_to_end("storing an upload", store).await?
 }
 
 /// Commits the bytes and the row that makes them a file. Returns the etag.

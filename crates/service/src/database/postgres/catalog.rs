@@ -119,10 +119,14 @@ impl Lists for PostgresDatabase {
     }
 
     async fn page_by_offset(&self, search: &Search) -> Result<ModelPage> {
+        // Neither has an index.
+        let scans = search.text.is_some() || search.sort == Sort::Trending;
+        let _scan = if scans { self.scans.acquire().await.ok() } else { None };
         read!(self, |db| models(db, search))
     }
 
     async fn keys(&self, caller: AccountId, sql: String) -> Result<Vec<Key>> {
+        let _scan = self.scans.acquire().await;
         read!(self, |db| all(db, &sql, &[&caller], pair))
     }
 

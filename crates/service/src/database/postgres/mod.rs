@@ -27,6 +27,7 @@ mod tests;
 use std::sync::Arc;
 
 use deadpool_postgres::Pool;
+use tokio::sync::Semaphore;
 use tokio_util::sync::DropGuard;
 
 use super::cache::Caches;
@@ -41,6 +42,8 @@ use tls::Tls;
 #[derive(Clone)]
 pub(crate) struct PostgresDatabase {
     pool: Pool,
+    /// Permits of reads that may look at every row of a table: half of the connections are left to others.
+    scans: Arc<Semaphore>,
     caches: Arc<Caches>,
     creates: Arc<Creates>,
     changes: Arc<Changes>,
@@ -60,7 +63,8 @@ impl PostgresDatabase {
         let caches = Arc::<Caches>::default();
         let changes = Changes::spawn(config, tls, pool.clone(), &caches);
         let stop = Arc::new(changes.stop_guard());
-        Ok(Self { pool, caches, creates: Arc::default(), changes, _stop: stop })
+        let scans = Arc::new(Semaphore::new(connect::MAX_CONNECTIONS / 2));
+        Ok(Self { pool, scans, caches, creates: Arc::default(), changes, _stop: stop })
     }
 
     async fn connection(&self) -> Outcome<deadpool_postgres::Client> {

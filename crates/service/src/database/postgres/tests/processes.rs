@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tokio::task::JoinSet;
 
 use super::super::PostgresDatabase;
 use super::super::connect;
 use super::server::Empty;
 use crate::accounts::{Accounts as _, NewKey};
-use crate::catalog::{Catalog as _, Existing};
+use crate::catalog::{Catalog as _, Existing, Search, Sort};
 use crate::clock::Moment;
 use crate::database::conformance::{File, Fixture, MODEL, RULES, model};
 use crate::database::{Maintenance as _, QueueChange, Sharing as _};
@@ -432,4 +433,25 @@ async fn an_upload_target_whose_statement_was_cut_off_is_added_again() {
     let (added, ()) = tokio::join!(process.add_target(&target), cut);
     added.unwrap();
     assert!(process.target(&target.id).await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn searches_leave_half_of_the_connections_to_others() {
+    let fixture = Fixture::new(Empty::new()).await;
+    let process = fixture.engine.process().await;
+    let other = fixture.engine.process().await;
+    let (blocker, watcher) = (other.connection().await.unwrap(), other.connection().await.unwrap());
+    blocker.batch_execute("BEGIN; LOCK TABLE models IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let search = |number: usize| {
+        let process = process.clone();
+        let (caller, text) = (fixture.customer, (number % 2 == 0).then(|| "text".to_owned()));
+        let search =
+            Search { caller, text, sort: Sort::Trending, filter: None, limit: 1, offset: 0, now: NOW };
+        async move { process.models(&search).await }
+    };
+    let searches: JoinSet<_> = (0..connect::MAX_CONNECTIONS * 2).map(search).collect();
+    while watcher.query(WAITING, &[]).await.unwrap().len() < connect::MAX_CONNECTIONS / 2 {}
+    assert!(process.oldest_queued().await.unwrap().is_none());
+    blocker.batch_execute("COMMIT").await.unwrap();
+    assert!(searches.join_all().await.iter().all(Result::is_ok));
 }
