@@ -72,7 +72,12 @@ async fn finish(app: &App, names: Vec<String>, copy: &Path, folder: &Path) -> Re
     // A bucket has a backup of its own; a stopped service does not even open it.
     let missing = match object_storage::are_in_bucket(&*app.database).await? {
         true => 0,
-        false => app.objects.copy_blobs(names, &folder.join(OBJECTS)).await?,
+        false => {
+            let objects = folder.join(OBJECTS);
+            // Blobs are links to files of the data folder, which alone keeps them from other users.
+            create(&objects).map_err(|cause| Error::keeping("creating the folder of blobs", cause))?;
+            app.objects.copy_blobs(names, &objects).await?
+        }
     };
     let finished = fs::rename(copy, folder.join(database::FILE)).and_then(|()| sync(folder));
     finished.map_err(|cause| Error::keeping(format!("writing a backup to {}", folder.display()), cause))?;
@@ -91,14 +96,19 @@ fn is_inside(folder: &Path, outer: &Path) -> std::io::Result<bool> {
     Ok(existing.zip(outer.canonicalize().ok()).is_some_and(|(folder, outer)| folder.starts_with(outer)))
 }
 
-/// Creates the folder for its owner alone; false when there is something in it.
+/// Creates the folder; false when there is something in it.
 fn prepare(folder: &Path) -> std::io::Result<bool> {
+    create(folder)?;
+    Ok(fs::read_dir(folder)?.next().is_none())
+}
+
+/// Creates a folder for its owner alone, unless it is there.
+fn create(folder: &Path) -> std::io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)?;
-    Ok(fs::read_dir(folder)?.next().is_none())
+    builder.create(folder)
 }
 
 #[cfg(test)]
@@ -129,6 +139,24 @@ mod tests {
         fs::remove_dir(&blob)?;
         fs::write(&blob, "a")?;
         assert_eq!(service.backup(copy.path()).await?, Backup { objects: 1, missing: 0 });
+        service.shutdown().await;
+        Ok(())
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn nobody_else_reads_a_backup_also_in_a_folder_that_everyone_can_open() -> Outcome {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let service = Service::start(Config::ephemeral()).await?;
+        let copy = tempfile::tempdir()?;
+        fs::set_permissions(copy.path(), fs::Permissions::from_mode(0o755))?;
+        service.backup(copy.path()).await?;
+        for entry in fs::read_dir(copy.path())? {
+            let entry = entry?;
+            let mode = entry.metadata()?.permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{}", entry.path().display());
+        }
         service.shutdown().await;
         Ok(())
     }

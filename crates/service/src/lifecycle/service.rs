@@ -277,7 +277,14 @@ impl Service {
         let Parts { stop, running, .. } = &self.app.parts;
         stop.cancel();
         let deadline = Instant::now() + self.app.config.shutdown_timeout;
-        if tokio::time::timeout_at((deadline + SHUTDOWN_GRACE).into(), running.wait()).await.is_err() {
+        // Slots are let go until the last part has ended.
+        let ended = async {
+            running.wait().await;
+            if let Err(cause) = nodes::release_unwanted(&self.app).await {
+                tracing::warn!(%cause, "leases that no slot took cannot be released; they expire");
+            }
+        };
+        if tokio::time::timeout_at((deadline + SHUTDOWN_GRACE).into(), ended).await.is_err() {
             tracing::warn!(
                 tasks = running.len(),
                 "these have not ended within the shutdown timeout, and are left"

@@ -260,9 +260,6 @@ pub(super) async fn run(app: Arc<App>) {
             _ = backstop.tick() => app.dispatcher.waiting().look_for_all = true,
         }
     }
-    if let Err(cause) = release_unwanted(&app).await {
-        tracing::warn!(%cause, "leases that no slot took cannot be released; they expire");
-    }
 }
 
 /// Records that the nodes outside the process that wait are alive.
@@ -276,7 +273,7 @@ async fn touch_waiting_nodes(app: &App) {
 }
 
 /// Releases the leases of tasks whose slots did not wait for them any more.
-async fn release_unwanted(app: &App) -> Result<()> {
+pub(crate) async fn release_unwanted(app: &App) -> Result<()> {
     let dispatcher = &app.dispatcher;
     let mut unwanted = std::mem::take(&mut dispatcher.waiting().unwanted);
     while let Some((node, lease)) = unwanted.pop() {

@@ -18,7 +18,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use dispatcher::Dispatcher;
+pub(crate) use dispatcher::{Dispatcher, release_unwanted};
 pub(crate) use local_node::LocalNode;
 pub(crate) use node_api::router;
 pub(crate) use registry::{KnownNode, NODE_RETENTION, NodeKey, Registry};

@@ -409,6 +409,49 @@ async fn a_node_outside_the_process_keeps_its_task_although_its_lease_expired_wh
 }
 
 #[tokio::test]
+async fn a_task_that_a_waiting_node_gets_while_the_service_stops_is_released() -> Result<(), Error> {
+    let folder = tempfile::tempdir().map_err(|cause| Error::keeping("making a folder", cause))?;
+    let mut config = Config::folder(folder.path());
+    config.workers = 0;
+    let service = Service::start(config).await?;
+    let app = std::sync::Arc::clone(&service.app);
+    let customer = account(&service, "customer").await?;
+    app.database.register("node", None, &[MODEL.to_owned()], app.clock.now()).await?;
+    let slot = Slot { node: "node".to_owned(), models: [MODEL.to_owned()].into(), max_running: u32::MAX };
+    let task = create(&service, customer, NEVER_RESPONDS).await?;
+    let waiting = app.clone();
+    let waits = async move {
+        let mut leased = Box::pin(waiting.dispatcher.remote_task(slot, true));
+        assert!(futures_util::poll!(&mut leased).is_pending());
+        waiting.parts.stop.cancelled().await;
+        // The dispatcher has stopped before the node is let go.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    service.app.parts.spawn("test", waits);
+    let status = async || app.database.any_task(&task).await.map(|task| task.map(|it| it.overview.status));
+    while status().await? != Some(Status::Computing) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    drop(app);
+    service.shutdown().await;
+
+    let service = Service::open_stopped(folder.path()).await?;
+    let (database, now) = (&service.app.database, service.app.clock.now());
+    database.register("other", None, &[MODEL.to_owned()], now).await?;
+    let slot = Slot { node: "other".to_owned(), models: [MODEL.to_owned()].into(), max_running: u32::MAX };
+    let rules = LeaseRules {
+        length: Duration::from_secs(30),
+        attempts: 1,
+        max_running: u32::MAX,
+        expired_before: Moment(i64::MAX),
+    };
+    let claims = database.claim(&[slot], rules, now).await?;
+    assert!(matches!(&claims[..], [Claim::Leased(lease)] if lease.task == task), "{claims:?}");
+    service.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
 async fn tasks_whose_inputs_arrive_get_workers_although_all_fetches_are_taken() -> Result<(), Error> {
     let mut config = Config::ephemeral();
     config.workers = 1;

@@ -1,6 +1,6 @@
 //! Settling of uploads that went straight to a bucket: the store reports none of them, so a target is pending until
 //! its object is found. That happens when a folder is listed, when files are counted, when a URL is opened,
-//! deleted or an input, and, shortly before and an hour after a target expires, by a job.
+//! deleted or an input, and, shortly before, an hour and 23 hours after a target expires, by a job.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 
 use super::blobs::{S3, Stat};
+use super::sweeper::TARGET_RETENTION;
 use super::{Objects, Stored, Target, TargetsOf};
 use crate::Result;
 use crate::clock::Moment;
@@ -19,6 +20,8 @@ use crate::lifecycle::app::App;
 pub(crate) const SETTLING_INTERVAL: Duration = Duration::from_secs(15);
 /// How long after its target has expired an upload may end that began before.
 const LATE_UPLOADS: Duration = Duration::from_hours(1);
+/// When the job looks for one that took still longer: before its target is forgotten.
+const LAST_LOOK: Duration = TARGET_RETENTION.saturating_sub(Duration::from_hours(1));
 /// How many pending targets a request looks for; of more, those that expire last. The job finds the others. While the
 /// store is away, each upload that is tried leaves one.
 const MAX_PENDING: u32 = 10_000;
@@ -27,13 +30,10 @@ const MAX_PENDING_OF_OBJECT: u32 = 50;
 /// How many requests are sent to the store at once for one caller.
 const MAX_REQUESTS: usize = 16;
 
-/// Up to which expiry the job has looked for uploads: before targets expired, and when no upload was late any more.
-/// Another process that takes the job over looks for all of them again.
+/// Up to which expiry the job has looked for uploads: before targets expired, when uploads were late, and for the last
+/// time. Another process that takes the job over looks for all of them again.
 #[derive(Default)]
-pub(super) struct Settled {
-    in_time: Mutex<Option<Moment>>,
-    late: Mutex<Option<Moment>>,
-}
+pub(super) struct Settled([Mutex<Option<Moment>>; 3]);
 
 /// A target and what the store says of its object, if that is there.
 type Found = (Target, Option<Stat>);
@@ -57,16 +57,13 @@ impl Objects {
         self.shared_looks.share((bucket.to_owned(), key.to_owned()), settle).await
     }
 
-    /// The same for targets that expire before the job runs the next time, and for those whose last upload has
-    /// ended.
+    /// The same for targets that expire before the job runs the next time, for those whose last upload has ended, and for
+    /// those that are soon forgotten.
     pub(crate) async fn settle_expiring(&self, app: &App) -> Result<()> {
         let Some(store) = self.blobs.remote() else { return Ok(()) };
         let now = app.clock.now();
-        let windows = [
-            (&self.settled.in_time, now.after(SETTLING_INTERVAL * 2)),
-            (&self.settled.late, now.before(LATE_UPLOADS)),
-        ];
-        for (settled, until) in windows {
+        let windows = [now.after(SETTLING_INTERVAL * 2), now.before(LATE_UPLOADS), now.before(LAST_LOOK)];
+        for (settled, until) in self.settled.0.iter().zip(windows) {
             let settled_until = *settled.lock().unwrap_or_else(PoisonError::into_inner);
             // All of them again after the clock was set back.
             let after = settled_until.filter(|after| *after <= until).unwrap_or(Moment(0));

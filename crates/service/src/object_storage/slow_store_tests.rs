@@ -252,3 +252,20 @@ async fn a_service_that_bytes_pass_by_takes_none_and_redirects_to_them() -> Outc
     assert!(!location.contains("attachment"), "a browser may show a text: {location}");
     Ok(())
 }
+
+#[tokio::test]
+async fn an_upload_that_lasts_for_hours_beyond_its_target_is_a_file_within_a_day() -> Outcome {
+    let bench = Bench::start(1_000).await?;
+    bench.store.responds.send_replace(true);
+    let app = &bench.service.app;
+    let (target, _) = target(app, "slow").await?;
+    for hours in [1, 2] {
+        app.clock.advance(Duration::from_hours(hours));
+        app.objects.settle_expiring(app).await?;
+    }
+    bench.store.has_objects.store(true, Ordering::SeqCst);
+    app.clock.advance(Duration::from_hours(21));
+    app.objects.settle_expiring(app).await?;
+    assert_eq!(app.database.usage(target.owner).await?.files, 1);
+    Ok(())
+}

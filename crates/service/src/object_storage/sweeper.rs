@@ -18,7 +18,7 @@ const MAX_BATCH: usize = 1_000;
 /// How old a blob must be before it can be an orphan: an upload has its row moments after its last byte.
 const MIN_BLOB_AGE: Duration = Duration::from_hours(1);
 /// How long expired targets are kept; their signature has expired too. A day is for clocks that disagree.
-const TARGET_RETENTION: Duration = Duration::from_hours(24);
+pub(super) const TARGET_RETENTION: Duration = Duration::from_hours(24);
 
 impl Objects {
     /// Sweeps what no upload can need any more: a job of every process.

@@ -444,7 +444,7 @@ async fn searches_leave_half_of_the_connections_to_others() {
     blocker.batch_execute("BEGIN; LOCK TABLE models IN ACCESS EXCLUSIVE MODE").await.unwrap();
     let search = |number: usize| {
         let process = process.clone();
-        let (caller, text) = (fixture.customer, (number % 2 == 0).then(|| "text".to_owned()));
+        let (caller, text) = (fixture.customer, number.is_multiple_of(2).then(|| "text".to_owned()));
         let search =
             Search { caller, text, sort: Sort::Trending, filter: None, limit: 1, offset: 0, now: NOW };
         async move { process.models(&search).await }
