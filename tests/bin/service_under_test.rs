@@ -43,7 +43,7 @@ async fn run() -> Outcome {
     config.storage.set_port(next("storage port")?.parse()?);
     config.first_account.api_key = Some(API_KEY.to_owned());
     // More than a long test under load spends.
-    config.first_account.balance = "1000".parse()?;
+    config.first_account.balance = "1000000".parse()?;
     // What tasks cost is counted; storage is billed whenever a full disk lets it.
     config.storage_price_per_gib_day = Money::ZERO;
     config.excluded_models.insert("face-mesh".to_owned());

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Caller;
 
 /// What the account of the tests begins with, in billionths.
-const AT_FIRST: i64 = 1_005_000_000_000;
+const AT_FIRST: i64 = 1_000_005_000_000_000;
 
 /// What a task costs, in billionths.
 const PRICE: i64 = 50_000_000;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::nodes::OUTPUTS;
 use crate::nodes::tests::{account, queue_for};
 use crate::{Config, Error, Service};
 
@@ -75,9 +76,12 @@ async fn a_result_names_files_that_were_put_for_its_own_lease() -> Result<(), Er
     bench.service.app.dispatcher.look_for_all();
     let (finish, own) = bench.lease_and_put().await?;
     let (_, of_another) = bench.lease_and_put().await?;
-    let never_put = own.as_str().unwrap_or_default().replace("output.png", "output.webp");
-    let of_no_output = own.as_str().unwrap_or_default().replace("output.png", "other.png");
-    for url in [of_another, json!(never_put), json!(of_no_output), json!("https://example.com/a.png")] {
+    let lease = finish.split('/').skip(2).take(2).collect::<Vec<_>>().join("/");
+    let made_up = |file| json!(bench.service.app.objects.locations.url(OUTPUTS, &format!("{lease}/{file}")));
+    assert_eq!(made_up("output.png"), own);
+    for url in
+        [of_another, made_up("output.webp"), made_up("other.png"), json!("https://example.com/output.png")]
+    {
         let (status, _) = bench.post(&finish, json!({ "output": { "output": url } })).await?;
         assert_eq!(status, 422, "{url}");
     }
