@@ -74,7 +74,7 @@ async fn finish(app: &App, names: Vec<String>, copy: &Path, folder: &Path) -> Re
         true => 0,
         false => {
             let objects = folder.join(OBJECTS);
-            // Blobs are links to files of the data folder, which alone keeps them from other users.
+            // A blob may be a hard link to a file that others could read; the mode of the folder keeps them out.
             create(&objects).map_err(|cause| Error::keeping("creating the folder of blobs", cause))?;
             app.objects.copy_blobs(names, &objects).await?
         }

@@ -46,8 +46,8 @@ impl Parts {
         self.spawn(name, self.stop.clone().run_until_cancelled_owned(work));
     }
 
-    /// Does in a task of its own what must not be left half done when its client hangs up: hyper drops the handler of the
-    /// request then. A shutdown waits for it.
+    /// Runs work in a task of its own, to its end also when the client hangs up and hyper drops the handler. A shutdown
+    /// waits for it.
     pub(crate) async fn run_to_end<T: Send + 'static>(
         &self,
         doing: &str,

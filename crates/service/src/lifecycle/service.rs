@@ -277,7 +277,7 @@ impl Service {
         let Parts { stop, running, .. } = &self.app.parts;
         stop.cancel();
         let deadline = Instant::now() + self.app.config.shutdown_timeout;
-        // Slots are let go until the last part has ended.
+        // A slot may be dropped with a lease in it until the last part has ended.
         let ended = async {
             running.wait().await;
             if let Err(cause) = nodes::release_unwanted(&self.app).await {

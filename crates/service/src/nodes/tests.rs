@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::dispatcher::DispatchedTask;
 use super::inputs::{FAILS_ONCE, NEVER_RESPONDS, RESPONDS_LATE};
 use crate::accounts::{AccountId, Scope};
-use crate::clock::Moment;
+use crate::database::conformance::RULES;
 use crate::queue::{Claim, Ending, InsufficientBalance, LeaseRules, NewTask, NodeEnd, Slot, Status};
 use crate::{Config, Credit, Error, Service};
 
@@ -46,6 +46,11 @@ pub(super) async fn queue_for(
     };
     app.database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, app.clock.now()).await?;
     Ok(task.id)
+}
+
+/// A slot of a node for the model.
+fn slot(node: &str) -> Slot {
+    Slot { node: node.to_owned(), models: [MODEL.to_owned()].into(), max_running: u32::MAX }
 }
 
 /// Waits until the task has failed.
@@ -197,7 +202,7 @@ async fn a_node_that_waits_is_alive_also_after_the_clock_was_set_back() -> Resul
     let app = &service.app;
     service.add_node_key("lab").await?;
     app.database.register("node", Some("lab"), &[MODEL.to_owned()], app.clock.now()).await?;
-    let slot = Slot { node: "node".to_owned(), models: [MODEL.to_owned()].into(), max_running: u32::MAX };
+    let slot = slot("node");
     let waiting = app.dispatcher.remote_task(slot, true);
     let seen_at = async || {
         let known = app.database.known_node("node", "lab").await?;
@@ -234,7 +239,7 @@ async fn a_slot_that_stops_waiting_gives_its_task_back() -> Result<(), Error> {
     service.add_node_key("lab").await?;
     app.database.register("node", Some("lab"), &[MODEL.to_owned()], app.clock.now()).await?;
     let customer = account(&service, "customer").await?;
-    let slot = Slot { node: "node".to_owned(), models: [MODEL.to_owned()].into(), max_running: u32::MAX };
+    let slot = slot("node");
     for round in 0..20 {
         let task = create(&service, customer, "https://example.com/a.png").await?;
         // Somewhere between the claim and its arrival.
@@ -299,59 +304,6 @@ async fn the_local_node_is_alive_also_while_there_is_no_task() -> Result<(), Err
 }
 
 #[tokio::test]
-async fn a_node_shows_its_whole_key_and_names_as_many_models_as_it_may() -> Result<(), Error> {
-    let failed = |cause: reqwest::Error| Error::new("registering a node", cause);
-    let mut config = Config::ephemeral();
-    config.nodes = Some(([127, 0, 0, 1], 0).into());
-    let service = Service::start(config).await?;
-    let key = service.add_node_key("lab").await?;
-    // The same identifier, and another secret.
-    let mut other = key.clone();
-    let last = other.pop();
-    other.push(if last == Some('a') { 'b' } else { 'a' });
-    let url = format!("{}/nodes/v1/register", service.nodes_url().unwrap_or_default());
-    let client =
-        inferstore_fetch::over_ring(reqwest::Client::builder()).no_proxy().build().map_err(failed)?;
-    for (key, models, status) in
-        [(&key, 0, 422), (&key, 1, 200), (&key, 1_000, 200), (&key, 1_001, 422), (&other, 1, 401)]
-    {
-        let models: Vec<_> = (0..models).map(|number| number.to_string()).collect();
-        let body = json!({ "models": models }).to_string();
-        let request = client.post(&url).header("x-node-key", key).header("content-type", "application/json");
-        let response = request.body(body).send().await.map_err(failed)?;
-        assert_eq!(response.status().as_u16(), status, "{} models", models.len());
-    }
-    service.shutdown().await;
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_request_of_a_node_is_noted_at_most_three_times_within_a_lease() -> Result<(), Error> {
-    let failed = |cause: reqwest::Error| Error::new("asking for a task", cause);
-    let mut config = Config::ephemeral();
-    config.nodes = Some(([127, 0, 0, 1], 0).into());
-    config.workers = 0;
-    let service = Service::start(config).await?;
-    let app = &service.app;
-    let key = service.add_node_key("lab").await?;
-    let begin = app.clock.now();
-    app.database.register("node", Some("lab"), &[MODEL.to_owned()], begin).await?;
-    let url = format!("{}/nodes/v1/node/lease", service.nodes_url().unwrap_or_default());
-    let client =
-        inferstore_fetch::over_ring(reqwest::Client::builder()).no_proxy().build().map_err(failed)?;
-    for is_noted in [false, true] {
-        let request = client.post(&url).header("x-node-key", &key).header("content-type", "application/json");
-        let response = request.body(r#"{"wait_seconds": 0}"#).send().await.map_err(failed)?;
-        assert_eq!(response.status().as_u16(), 200);
-        let known = app.database.known_node("node", "lab").await?;
-        assert_eq!(known.map(|known| known.seen_at > begin), Some(is_noted));
-        app.clock.advance(app.config.lease / 2);
-    }
-    service.shutdown().await;
-    Ok(())
-}
-
-#[tokio::test]
 async fn tasks_run_also_with_a_lease_of_no_time() -> Result<(), Error> {
     let mut config = Config::ephemeral();
     config.lease = Duration::ZERO;
@@ -379,13 +331,8 @@ async fn a_node_outside_the_process_keeps_its_task_although_its_lease_expired_wh
     app.database.register("node", Some("lab"), &models, before).await?;
     app.node.outside.refresh(app).await?;
     let customer = account(&service, "customer").await?;
-    let slot = Slot { node: "node".to_owned(), models: models.into(), max_running: u32::MAX };
-    let rules = LeaseRules {
-        length: Duration::from_secs(1),
-        attempts: 5,
-        max_running: u32::MAX,
-        expired_before: Moment(i64::MAX),
-    };
+    let slot = slot("node");
+    let rules = LeaseRules { length: Duration::from_secs(1), attempts: 5, ..RULES };
     // Nothing tells the local node of it.
     let task = queue(&service, customer, json!({ "input": 1 })).await?;
     let claims = app.database.claim(&[slot], rules, before).await?;
@@ -417,11 +364,10 @@ async fn a_task_that_a_waiting_node_gets_while_the_service_stops_is_released() -
     let app = std::sync::Arc::clone(&service.app);
     let customer = account(&service, "customer").await?;
     app.database.register("node", None, &[MODEL.to_owned()], app.clock.now()).await?;
-    let slot = Slot { node: "node".to_owned(), models: [MODEL.to_owned()].into(), max_running: u32::MAX };
     let task = create(&service, customer, NEVER_RESPONDS).await?;
     let waiting = app.clone();
     let waits = async move {
-        let mut leased = Box::pin(waiting.dispatcher.remote_task(slot, true));
+        let mut leased = Box::pin(waiting.dispatcher.remote_task(slot("node"), true));
         assert!(futures_util::poll!(&mut leased).is_pending());
         waiting.parts.stop.cancelled().await;
         // The dispatcher has stopped before the node is let go.
@@ -438,14 +384,8 @@ async fn a_task_that_a_waiting_node_gets_while_the_service_stops_is_released() -
     let service = Service::open_stopped(folder.path()).await?;
     let (database, now) = (&service.app.database, service.app.clock.now());
     database.register("other", None, &[MODEL.to_owned()], now).await?;
-    let slot = Slot { node: "other".to_owned(), models: [MODEL.to_owned()].into(), max_running: u32::MAX };
-    let rules = LeaseRules {
-        length: Duration::from_secs(30),
-        attempts: 1,
-        max_running: u32::MAX,
-        expired_before: Moment(i64::MAX),
-    };
-    let claims = database.claim(&[slot], rules, now).await?;
+    let rules = LeaseRules { attempts: 1, ..RULES };
+    let claims = database.claim(&[slot("other")], rules, now).await?;
     assert!(matches!(&claims[..], [Claim::Leased(lease)] if lease.task == task), "{claims:?}");
     service.shutdown().await;
     Ok(())

@@ -79,6 +79,14 @@ impl Bench {
         Ok(Self { store, service: Service::start(config).await?, client })
     }
 
+    /// A store that responds at once, and has the object of every target.
+    async fn with_objects() -> Outcome<Self> {
+        let bench = Self::start(1_000).await?;
+        bench.store.has_objects.store(true, Ordering::SeqCst);
+        bench.store.responds.send_replace(true);
+        Ok(bench)
+    }
+
     /// The URL of a file that has so many targets without an upload.
     async fn url(&self, name: &str, targets: usize) -> Outcome<String> {
         let mut path = Default::default();
@@ -167,9 +175,7 @@ async fn requests_that_wait_for_the_store_leave_most_connections_to_others() -> 
 
 #[tokio::test]
 async fn an_upload_that_no_one_looks_at_is_a_file_also_after_the_clock_was_set_back() -> Outcome {
-    let bench = Bench::start(1_000).await?;
-    bench.store.has_objects.store(true, Ordering::SeqCst);
-    bench.store.responds.send_replace(true);
+    let bench = Bench::with_objects().await?;
     let app = &bench.service.app;
     app.clock.advance(Duration::from_hours(24));
     app.objects.settle_expiring(app).await?;
@@ -183,9 +189,7 @@ async fn an_upload_that_no_one_looks_at_is_a_file_also_after_the_clock_was_set_b
 
 #[tokio::test]
 async fn an_upload_that_the_store_refuses_to_look_for_keeps_no_other_one_from_being_found() -> Outcome {
-    let bench = Bench::start(1_000).await?;
-    bench.store.has_objects.store(true, Ordering::SeqCst);
-    bench.store.responds.send_replace(true);
+    let bench = Bench::with_objects().await?;
     let app = &bench.service.app;
     let (refused, _) = target(app, "refused").await?;
     bench.store.refused.get_or_init(|| refused.id);
@@ -205,10 +209,8 @@ async fn an_upload_that_the_store_refuses_to_look_for_keeps_no_other_one_from_be
 
 #[tokio::test]
 async fn an_object_that_is_replaced_before_its_bytes_are_read_is_read_again() -> Outcome {
-    let bench = Bench::start(1_000).await?;
+    let bench = Bench::with_objects().await?;
     let app = &bench.service.app;
-    bench.store.has_objects.store(true, Ordering::SeqCst);
-    bench.store.responds.send_replace(true);
     let (target, _) = target(app, "file").await?;
     let opened = app.objects.read(app, &target.bucket, &target.key).await?;
     // The store has the object when it is looked for, and no longer when it is read.
@@ -219,9 +221,7 @@ async fn an_object_that_is_replaced_before_its_bytes_are_read_is_read_again() ->
 
 #[tokio::test]
 async fn a_cache_notices_that_the_store_has_taken_other_bytes_for_an_open_target() -> Outcome {
-    let bench = Bench::start(1_000).await?;
-    bench.store.has_objects.store(true, Ordering::SeqCst);
-    bench.store.responds.send_replace(true);
+    let bench = Bench::with_objects().await?;
     let url = bench.url("file", 1).await?;
     let etag =
         async || Ok::<_, reqwest::Error>(bench.client.head(&url).send().await?.headers()[ETAG].clone());
@@ -237,10 +237,8 @@ async fn a_cache_notices_that_the_store_has_taken_other_bytes_for_an_open_target
 }
 
 #[tokio::test]
-async fn a_service_that_bytes_pass_by_takes_none_and_redirects_to_them() -> Outcome {
-    let bench = Bench::start(1_000).await?;
-    bench.store.has_objects.store(true, Ordering::SeqCst);
-    bench.store.responds.send_replace(true);
+async fn a_service_with_direct_uploads_takes_no_bytes_and_redirects_downloads() -> Outcome {
+    let bench = Bench::with_objects().await?;
     let url = bench.url("file", 1).await?;
     for method in [Method::PUT, Method::POST, Method::PATCH] {
         let refusal = bench.client.request(method, &url).body("bytes").send().await?;

@@ -119,7 +119,7 @@ impl Lists for PostgresDatabase {
     }
 
     async fn page_by_offset(&self, search: &Search) -> Result<ModelPage> {
-        // Neither has an index.
+        // A search and a list by trend read every row.
         let scans = search.text.is_some() || search.sort == Sort::Trending;
         let _scan = if scans { self.scans.acquire().await.ok() } else { None };
         read!(self, |db| models(db, search))

@@ -1,4 +1,4 @@
-//! What nodes are told when they are wrong, by a running service.
+//! Requests of nodes outside the process to a running service.
 
 use std::time::Duration;
 
@@ -105,6 +105,44 @@ async fn a_node_that_leaves_while_it_waits_for_a_task_is_told_to_register_again(
     };
     let (leased, left) = tokio::try_join!(bench.post(&lease, json!({ "wait_seconds": 20 })), leave)?;
     assert_eq!((leased.0, left.0), (404, 200));
+    bench.service.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_node_shows_its_whole_key_and_names_as_many_models_as_it_may() -> Result<(), Error> {
+    let mut bench = Bench::start().await?;
+    let key = bench.key.clone();
+    // The same identifier, and another secret.
+    let mut other = key.clone();
+    let last = other.pop();
+    other.push(if last == Some('a') { 'b' } else { 'a' });
+    for (key, models, status) in
+        [(&key, 0, 422), (&key, 1, 200), (&key, 1_000, 200), (&key, 1_001, 422), (&other, 1, 401)]
+    {
+        bench.key.clone_from(key);
+        let names: Vec<_> = (0..models).map(|number| number.to_string()).collect();
+        let registered = bench.post("register", json!({ "models": names })).await?;
+        assert_eq!(registered.0, status, "{models} models");
+    }
+    bench.service.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_request_of_a_node_is_noted_at_most_three_times_within_a_lease() -> Result<(), Error> {
+    let bench = Bench::start().await?;
+    let app = &bench.service.app;
+    let seen_at =
+        async || Ok::<_, Error>(app.database.known_node(&bench.node, "lab").await?.map(|node| node.seen_at));
+    let begin = seen_at().await?;
+    assert!(begin.is_some());
+    for is_noted in [false, true] {
+        let (status, _) = bench.post(&format!("{}/lease", bench.node), json!({ "wait_seconds": 0 })).await?;
+        assert_eq!(status, 200);
+        assert_eq!(seen_at().await? > begin, is_noted);
+        app.clock.advance(app.config.lease / 2);
+    }
     bench.service.shutdown().await;
     Ok(())
 }
