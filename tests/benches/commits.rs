@@ -50,13 +50,13 @@ fn main() {
         note: Some(note.to_owned()),
         command: "cargo bench --bench commits".to_owned(),
     };
-    let note = "the floor commits one row at a time, with synchronous=FULL, and does nothing else: no HTTP, \
-                no key, no checks of inputs, no money. Ours is ahead of it only where creates that wait at \
-                the same time share a commit";
+    let note = "the other side commits one row at a time, with synchronous=FULL, and does nothing else: no \
+                HTTP, no key, no checks of inputs, no money. Ours is ahead only where concurrent creates \
+                share a commit";
     let row_of_floor = row("SQLite, insert by insert", floor, note);
     Row { bar: Some(0.8), ..row_of_floor }.print();
-    let note = "what it costs that an answered create survives the loss of power; on a slow disk this is \
-                the disk";
+    let note = "the cost of durability: an acknowledged create survives a power loss. On a slow disk, the \
+                row measures the disk";
     let row_of_unsynced = row("ours, nothing synced", unsynced, note);
     Row { bar: Some(0.5), ..row_of_unsynced }.print();
 }

@@ -13,7 +13,7 @@ mod responder;
 
 use std::time::{Duration, Instant};
 
-use inferstore::{Client, Inputs};
+use inferstore::{Abandon, Client, Inputs};
 use inferstore_measure::{Better, Row};
 use responder::{Answer, respond};
 
@@ -82,7 +82,7 @@ fn main() {
         theirs: vec![ALLOWED.as_secs_f64() * 1_000.0],
         bar: None,
         note: Some(
-            "the worst of 8 kinds of failure; 200 ms of it wait for a cancel that the caller asked for"
+            "the worst of 8 kinds of failure; 200 ms of it wait for a cancel that the caller requested"
                 .to_owned(),
         ),
         command: "cargo bench --bench deadlines".to_owned(),
@@ -95,7 +95,7 @@ fn main() {
 async fn overshoot(origin: &str) -> Duration {
     let client = Client::new(format!("{origin}/api/v1"), "key").expect("a client");
     let started = Instant::now();
-    let run = client.model("m").run(Inputs::new().set("x", 1)).deadline(DEADLINE).cancel_at_deadline(true);
+    let run = client.model("m").run(Inputs::new().set("x", 1)).deadline(DEADLINE).on_abandon(Abandon::Cancel);
     run.await.expect_err("it cannot end well");
     started.elapsed().saturating_sub(DEADLINE)
 }

@@ -76,9 +76,9 @@ fn tell<T: DeserializeOwned>(text: &str, against: &str, bar: Option<f64>) {
         theirs,
         bar,
         note: Some(
-            "ours keeps every digit of an amount and accepts a missing field, a null, a number as a text or a \
-             new word; types by hand lose digits, and a whole page to one odd record. The price of that is the \
-             text of each amount"
+            "ours keeps every digit of an amount, and accepts a missing field, a null, a number as a text or \
+             a new word. Types by hand lose digits, and lose a whole page because of one malformed record. \
+             Ours stores the text of each amount"
                 .to_owned(),
         ),
         command: "cargo bench --bench decode".to_owned(),

@@ -74,8 +74,8 @@ fn main() {
     };
     let higher = Better::Higher;
     row("8 PUTs of 100 MiB", "MiB/s", higher, of(0, |speed| speed.puts), of(2, |speed| speed.puts)).print();
-    let note = "ours syncs every file to the disk before it answers, theirs does not; on this disk that is \
-                what is measured";
+    let note = "ours syncs every file to the disk before its response, theirs does not; the row measures \
+                mostly the disk";
     let durable = row(
         "8 PUTs of 100 MiB, synced",
         "MiB/s",

@@ -43,8 +43,8 @@ fn compare() {
     let rounds = [(); ROUNDS].map(|()| ["client", "raw", "by hand"].map(cost));
     let of = |which: usize| rounds.map(|round| round[which]).to_vec();
     for (against, theirs) in [("the raw generated client", of(1)), ("reqwest by hand", of(2))] {
-        let note = "the client decides on repeats, reads failures and tells spans, on top of the same call; \
-                    the bar is 5 % more";
+        let note = "on top of the same call, the client decides on retries, reads failures and records \
+                    spans; the bar is 5 % more";
         let row = Row {
             group: "client".to_owned(),
             what: "instructions of a call".to_owned(),

@@ -54,8 +54,8 @@ fn main() {
         theirs: vec![theirs],
         bar: None,
         note: Some(
-            "creating and waiting, in real time against the real service, as it counts them; the tasks take \
-             half a minute together. Of ours, one is the create, and one reads the result"
+            "requests of creates and waits, in real time, counted by the real service; all tasks together \
+             take half a minute. Ours sends one create, and one read of the result"
                 .to_owned(),
         ),
         command: "cargo bench --bench polls".to_owned(),
@@ -74,7 +74,7 @@ async fn create(client: &Client) -> Vec<String> {
 
 async fn by_pages(client: &Client) {
     let tasks = create(client).await;
-    let ended = client.tasks().wait_all(tasks).map(|(_, result)| result.expect("a success"));
+    let ended = inferstore_batch::wait_all(client, tasks).map(|(_, result)| result.expect("a success"));
     assert_eq!(ended.count().await, TASKS);
 }
 

@@ -124,7 +124,7 @@ fn main() {
         (ours.as_secs_f64() * 1_000.0, theirs.as_secs_f64() * 1_000.0)
     });
     let (mine, other) = starts.unzip();
-    let note = "from starting the process to where it answers, with a fresh ephemeral folder";
+    let note = "from the start of the process to its first response, with a fresh ephemeral folder";
     row("start of the process".to_owned(), "ms", Better::Lower, mine, other, Some(note)).print();
 }
 

@@ -10,9 +10,9 @@
 
 use std::time::Duration;
 
-use inferstore::testing::ScriptedService;
 use inferstore::{Client, Inputs};
 use inferstore_measure::{Better, Row};
+use inferstore_testing::ScriptedService;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -37,8 +37,7 @@ fn main() {
     // On 600 s the bar is an eighth of the reads, and lateness is bounded by 2 % of the task.
     for (seconds, reads_bar) in [(0.3, 1.0), (5.0, 1.0), (60.0, 1.0), (600.0, 8.0)] {
         let (ours, theirs) = runtime.block_on(averages(Duration::from_secs_f64(seconds)));
-        let row = |what: &str, unit: &str, ours: f64, theirs: f64, bar: f64| {
-            Row {
+        let row = |what: &str, unit: &str, ours: f64, theirs: f64, bar: f64| Row {
             group: "client".to_owned(),
             what: format!("{what} of a task of {seconds} s"),
             against: "a read every 2 s".to_owned(),
@@ -48,13 +47,12 @@ fn main() {
             theirs: vec![theirs],
             bar: Some(bar),
             note: Some(
-                "in virtual time, over 200 tasks whose durations spread evenly by 20 %, after 20 tasks of the \
-                 same model. Reads two seconds apart see the end of such a spread one second late on average, \
-                 whenever the first one comes; long jobs are read every 10 seconds, as the service suggests"
+                "in virtual time: 200 tasks with durations spread evenly over 20 %, after 20 tasks of the \
+                 same model. A read every two seconds sees the end of a task one second late on average; the \
+                 service suggests a read every 10 seconds for long tasks"
                     .to_owned(),
             ),
             command: "cargo bench --bench schedule".to_owned(),
-        }
         };
         row("reads", "", ours.reads, theirs.reads, reads_bar).print();
         if seconds < 600.0 {

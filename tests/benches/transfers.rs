@@ -152,8 +152,8 @@ impl Bench {
             rounds.iter().map(|(ours, theirs)| (figure(*ours), figure(*theirs))).unzip()
         };
         let speed = of(|spent| 100.0 / spent.time.as_secs_f64());
-        let note = "the whole process, from its start to its end; ours asks for the upload target too, curl is \
-                    handed one";
+        let note = "the whole process, from its start to its end; ours also requests the upload target, curl \
+                    gets one";
         row(what, "MiB/s", Better::Higher, speed, note).print();
         let note = "the peak of the process; ours carries TLS, a runtime and the types of the whole API";
         row(&format!("{what}: memory"), "MiB", Better::Lower, of(|spent| spent.peak), note).print();

@@ -30,7 +30,7 @@ impl Model for Idle {
         "idle"
     }
 
-    fn bytes_per_pixel(&self) -> Option<u64> {
+    fn memory(&self, _: u64) -> Option<u64> {
         // It takes no memory, and as many run at once as there are workers.
         Some(0)
     }

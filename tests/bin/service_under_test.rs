@@ -45,7 +45,7 @@ async fn run() -> Outcome {
     // More than a long test under load spends.
     config.first_account.balance = "1000000".parse()?;
     // What tasks cost is counted; storage is billed whenever a full disk lets it.
-    config.storage_price_per_gib_day = Money::ZERO;
+    config.storage_price_per_gib_day = Some(Money::ZERO);
     config.excluded_models.insert("face-mesh".to_owned());
     for setting in arguments {
         let (name, value) = setting.split_once('=').ok_or("a setting is name=number")?;

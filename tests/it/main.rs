@@ -6,10 +6,7 @@
 mod client;
 mod command;
 mod decimals;
-mod description;
-mod examples;
 mod fuzzed;
-mod kinds;
 mod nodes;
 mod payloads;
 mod readme;
@@ -17,5 +14,4 @@ mod secrets;
 mod service;
 mod stress;
 mod support;
-mod tolerance;
 mod wire;

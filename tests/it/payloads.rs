@@ -22,7 +22,7 @@ async fn a_raw_response_keeps_every_digit_and_every_field_that_no_type_knows() {
     controls.add_fault(response.times(2)).expect("it is a fault");
     let raw = client.request(Method::GET, "/api-key/balance", None).await.expect("it is read");
     assert_eq!(raw, body);
-    let free = client.account().balance().await.expect("it is read").free_balance;
+    let free = client.balance().await.expect("it is read").free_balance;
     assert_eq!(free.map(|free| free.to_string()).as_deref(), Some("0.10000000000000000001"));
 }
 

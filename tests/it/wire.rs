@@ -2,10 +2,10 @@
 //! operation.
 
 use inferstore_api::{ApiKey, Client, Error, ResponseValue, types};
+use inferstore_document::{members, operations};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::document::{members, operations};
 use crate::support::recorder::{Recorder, response};
 
 /// Calls the operation against a server that answers with the document's own example, and returns
@@ -38,6 +38,10 @@ fn model(id: &str) -> types::ModelId {
 
 fn task(id: &str) -> types::TaskId {
     id.parse().expect("an identifier is not empty")
+}
+
+fn key() -> types::IdempotencyKey {
+    "5f0c9a4e-8d3b".parse().expect("it is visible ASCII")
 }
 
 fn inputs() -> types::TaskInput {
@@ -78,9 +82,11 @@ sends!(get_model_serving, "getModelServing", async |client| client.get_model_ser
 sends!(get_model_versioning, "getModelVersioning", async |client| client
     .get_model_versioning(&model("m-1"))
     .await);
-sends!(create_task, "createTask", async |client| client.create_task(&model("m-1"), &inputs()).await);
+sends!(create_task, "createTask", async |client| client
+    .create_task(&model("m-1"), Some(&key()), &inputs())
+    .await);
 sends!(create_task_alias, "createTaskAlias", async |client| client
-    .create_task_alias(&model("m-1"), &inputs())
+    .create_task_alias(&model("m-1"), None, &inputs())
     .await);
 sends!(get_task, "getTask", async |client| client.get_task(&task("t-1")).await);
 sends!(list_tasks_with_the_defaults, "listTasks", async |client| client.list_tasks(None, None).await);
@@ -189,7 +195,8 @@ async fn any_success_status_is_a_success() {
     for status in ["200 OK", "201 Created", "202 Accepted"] {
         let body = success_example("createTask").to_string();
         let server = Recorder::answering(response(status, "application/json", &body)).await;
-        let created = client(&server).create_task(&model("m-1"), &inputs()).await.expect("it is a success");
+        let created =
+            client(&server).create_task(&model("m-1"), None, &inputs()).await.expect("it is a success");
         assert_eq!(created.into_inner().data.data.to_string(), "7b0e6a52");
     }
 }

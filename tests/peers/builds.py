@@ -26,8 +26,9 @@ WHY_BEHIND = (
 
 
 class Program:
-    def __init__(self, name, shown, dependency, edit=None):
+    def __init__(self, name, shown, dependency, edit=None, source=None):
         self.name, self.shown, self.dependency, self.edit = name, shown, dependency, edit
+        self.source = source or name
         self.folder = WORK / name
         self.target = self.folder / "target"
         self.edits = 0
@@ -37,7 +38,7 @@ class Program:
     def prepare(self):
         """Writes the package, and downloads its dependencies."""
         (self.folder / "src").mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / f"tests/peers/builds/{self.name}.rs", self.folder / "src/main.rs")
+        shutil.copy(ROOT / f"tests/peers/builds/{self.source}.rs", self.folder / "src/main.rs")
         (self.folder / "Cargo.toml").write_text(
             '[package]\nname = "a-user"\nedition = "2024"\n\n[workspace]\n\n[dependencies]\n'
             f"{self.dependency}\n"
@@ -102,6 +103,13 @@ OURS = [
         "a program that runs a model",
         'inferstore = { path = "../source/crates/client" }',
         ("crates/client/src/run/execution.rs", "an uploaded input could not be deleted"),
+    ),
+    Program(
+        "inferstore_ring",
+        "a program that runs a model, with rustls-ring",
+        'inferstore = { path = "../source/crates/client", default-features = false, features = ["rustls-ring"] }',
+        ("crates/client/src/run/execution.rs", "an uploaded input could not be deleted"),
+        "inferstore",
     ),
     Program(
         "inferstore_api",

@@ -6,7 +6,7 @@
 use std::env::var;
 use std::io::stdin;
 
-use inferstore::{Client, Inputs};
+use inferstore::{Client, File, Inputs};
 
 type Answer = Result<String, Box<dyn std::error::Error>>;
 
@@ -35,5 +35,5 @@ async fn run(client: &Client, model: &str, picture: &str) -> Answer {
 }
 
 async fn upload(client: &Client, path: &str) -> Answer {
-    Ok(client.folder("samples").upload(path).await?.download_url)
+    Ok(client.folder("samples").upload(File::path(path)).await?.download_url)
 }

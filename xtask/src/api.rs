@@ -16,6 +16,7 @@ use public_api::PublicItem;
 use serde_json::Value;
 
 use crate::package::{PUBLISHED, list};
+use inferstore_contract::repository::git;
 use inferstore_contract::tools::{absolute, cargo, must};
 
 const SNAPSHOT: &str = "public-api.txt";
@@ -38,19 +39,16 @@ impl Job {
         let mut report = String::new();
         let mut outdated = String::new();
         for (package, folder) in PUBLISHED {
-            let now = public_api(root, package)?;
-            let file = Path::new(folder).join(SNAPSHOT);
-            let kept = fs::read_to_string(root.join(&file)).unwrap_or_default();
-            let changes = Changes::between(&kept, &now);
+            let api = Api::read(root, package, folder)?;
             if self.update {
-                fs::write(root.join(&file), &now)
-                    .with_context(|| format!("cannot write {}", file.display()))?;
-            } else if kept != now {
-                write!(outdated, "\n{}: {}\n{}", file.display(), changes.verdict(), changes.lines())?;
+                api.write(root)?;
+            } else if api.kept != api.now {
+                write!(outdated, "\n{}", api.changes())?;
             }
-            writeln!(report, "{package}: {} public items; {}", now.lines().count(), changes.verdict())?;
+            let verdict = Changes::between(&api.kept, &api.now).verdict();
+            writeln!(report, "{package}: {} public items; {verdict}", api.now.lines().count())?;
             if let Some(release) = &release {
-                release.check(root, &file, &now)?;
+                release.check(root, &api.file, &api.now)?;
             }
         }
         ensure!(
@@ -64,6 +62,40 @@ impl Job {
             ),
         }
         Ok(report)
+    }
+}
+
+/// Writes the public API of one package, and reports how it changed.
+pub(crate) fn update(root: &Path, package: &str) -> Result<String> {
+    let (_, folder) = PUBLISHED.iter().find(|(known, _)| *known == package).context("it is not published")?;
+    let api = Api::read(root, package, folder)?;
+    api.write(root)?;
+    Ok(api.changes())
+}
+
+/// The public API of a package beside its snapshot.
+struct Api {
+    file: PathBuf,
+    kept: String,
+    now: String,
+}
+
+impl Api {
+    fn read(root: &Path, package: &str, folder: &str) -> Result<Self> {
+        let file = Path::new(folder).join(SNAPSHOT);
+        let kept = fs::read_to_string(root.join(&file)).unwrap_or_default();
+        Ok(Self { file, kept, now: public_api(root, package)? })
+    }
+
+    fn write(&self, root: &Path) -> Result<()> {
+        let file = &self.file;
+        fs::write(root.join(file), &self.now).with_context(|| format!("cannot write {}", file.display()))
+    }
+
+    /// The file with its changed lines.
+    fn changes(&self) -> String {
+        let changes = Changes::between(&self.kept, &self.now);
+        format!("{}: {}\n{}", self.file.display(), changes.verdict(), changes.lines())
     }
 }
 
@@ -281,14 +313,6 @@ fn is_compatible(old: &str, new: &str) -> bool {
         numbers.take(zeros + 1).map(str::to_owned).collect()
     };
     leading(old) == leading(new)
-}
-
-/// What git prints, or nothing when it fails.
-fn git(root: &Path, arguments: &[&str]) -> Result<Option<String>> {
-    let mut git = Command::new("git");
-    let output =
-        git.args(arguments).current_dir(absolute(&root.join("."))?).output().context("cannot run git")?;
-    Ok(output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 
 #[cfg(test)]

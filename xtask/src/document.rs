@@ -12,10 +12,14 @@ use serde_json::Value;
 use serde_saphyr::Spanned;
 use sha2::{Digest, Sha256};
 
+/// The document of the repository.
+pub(crate) const DOCUMENT: &str = "openapi/inferstore.yaml";
+
 /// The document as it stands on disk.
 pub(crate) struct Document {
     pub(crate) path: PathBuf,
     pub(crate) text: String,
+    lines: Lines,
     pub(crate) value: Value,
 }
 
@@ -23,7 +27,18 @@ impl Document {
     pub(crate) fn load(path: &Path) -> Result<Self> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let value = openapi_impact::parse(path, &text)?;
-        Ok(Self { path: path.to_owned(), text, value })
+        let lines = Lines::read(&text, &value);
+        Ok(Self { path: path.to_owned(), text, lines, value })
+    }
+
+    /// Returns the text of the line at which the place begins.
+    pub(crate) fn line(&self, place: &Place) -> Option<&str> {
+        self.text.lines().nth(self.index(place)?)
+    }
+
+    /// Returns the index of the line at which the place begins.
+    pub(crate) fn index(&self, place: &Place) -> Option<usize> {
+        usize::try_from(self.lines.of(place)?).ok()?.checked_sub(1)
     }
 
     /// What the generated file is stamped with: a hash of the data, whatever its comments and layout. None, if the text
@@ -43,9 +58,8 @@ impl Document {
 
     /// The mistakes, one line each, in the order of the document.
     pub(crate) fn error(&self, mistakes: Vec<Mistake>) -> Error {
-        let lines = Lines::read(self);
         let mut numbered: Vec<(Option<u64>, Mistake)> =
-            mistakes.into_iter().map(|mistake| (lines.of(&mistake.place), mistake)).collect();
+            mistakes.into_iter().map(|mistake| (self.lines.of(&mistake.place), mistake)).collect();
         numbered.sort_by_key(|(line, _)| *line);
         let lines = numbered.into_iter().map(|(line, Mistake { place, message })| {
             let line = line.map_or_else(String::new, |line| format!(":{line}"));
@@ -73,11 +87,11 @@ impl Mistake {
 struct Lines(BTreeMap<Place, u64>);
 
 impl Lines {
-    fn read(document: &Document) -> Self {
+    fn read(text: &str, value: &Value) -> Self {
         let mut found = BTreeMap::new();
-        let walk = LineWalk { value: &document.value, place: Place::root(), found: &mut found };
+        let walk = LineWalk { value, place: Place::root(), found: &mut found };
         // The text has been read once. Should it fail here, the messages only lack their lines.
-        let _ = serde_saphyr::with_deserializer_from_str(&document.text, |yaml| walk.deserialize(yaml));
+        let _ = serde_saphyr::with_deserializer_from_str(text, |yaml| walk.deserialize(yaml));
         Self(found)
     }
 

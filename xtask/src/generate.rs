@@ -1,5 +1,6 @@
 //! From the document to `crates/api/src/generated.rs`: load, validate, lower, progenitor, polish,
-//! prettyplease, header. The output depends on the document alone.
+//! prettyplease, header; and to the types of the tests, the reference of the console and the types of the packages in
+//! `sdk`. The output depends on the document alone.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -7,6 +8,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use openapi_impact::Tree;
 use openapiv3::OpenAPI;
 use progenitor::{GenerationSettings, Generator, HooksMode, InterfaceStyle, TypeImpl};
 use quote::quote;
@@ -14,14 +16,27 @@ use schemars::schema::{InstanceType, SchemaObject};
 use serde_path_to_error::Segment;
 use similar::TextDiff;
 
-use crate::document::{Document, Mistake, Place, one_line};
+use crate::document::{DOCUMENT, Document, Mistake, Place, one_line};
 use crate::lower::{self, Lowered, STAND_INS};
 use crate::polish;
+use crate::reference::reference;
+use crate::sdk::{self, Language};
 use crate::tables;
 use crate::validate::{rust_names, validate};
 
 /// The command that updates a stale file, as messages and the header name it.
 const COMMAND: &str = "cargo xtask generate";
+
+/// The generated client.
+pub(crate) const CLIENT: &str = "crates/api/src/generated.rs";
+
+/// The generated part of the tests of the document.
+const TYPES_OF_TESTS: &str = "tests/document/src/types/generated.rs";
+
+/// The reference of the console.
+const REFERENCE: &str = "crates/console/assets/reference.html";
+
+const TYPES_HEADER: &str = "//! The lists of the generated types, by the names of the document.\n";
 
 /// What stands before the hash in the header.
 pub(crate) const HASH_LABEL: &str = "// SHA-256 of the document as JSON: ";
@@ -32,45 +47,61 @@ const SHOWN_LINES: usize = 40;
 /// How many characters are shown of an error of progenitor.
 const MAX_GENERATOR_ERROR: usize = 200;
 
-/// Write crates/api/src/generated.rs from openapi/inferstore.yaml, which is validated first.
+/// Write what is generated from openapi/inferstore.yaml, which is validated first: crates/api/src/generated.rs, the types
+/// of the tests, the reference of the console, the types of the Python and TypeScript packages.
 #[derive(clap::Args)]
 pub(crate) struct Job {
-    /// Compare instead; fail when the file is not up to date.
+    /// Compare instead; fail when a file is not up to date.
     #[arg(long)]
     check: bool,
     /// Another document.
     #[arg(long, value_name = "FILE")]
     document: Option<PathBuf>,
-    /// Another file to write.
+    /// Another file to write the client to, and nothing else.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
 impl Job {
+    /// The document and the files of the repository.
+    pub(crate) fn of_repository(check: bool) -> Self {
+        Self { check, document: None, output: None }
+    }
+
     /// Writes or compares, and reports what changed.
     pub(crate) fn run(self, root: &Path) -> Result<String> {
-        let document = self.document.unwrap_or_else(|| root.join("openapi/inferstore.yaml"));
-        let path = self.output.unwrap_or_else(|| root.join("crates/api/src/generated.rs"));
-        let output = path.display();
-        let new = generate(&document)?;
-        let old = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(error).with_context(|| format!("cannot read {output}")),
-        };
-        if old == new {
-            return Ok(format!("{output} is up to date\n"));
+        let document = self.document.unwrap_or_else(|| root.join(DOCUMENT));
+        let path = self.output.clone().unwrap_or_else(|| root.join(CLIENT));
+        let generated = generate(&document)?;
+        let report = write(&document, &path, &generated.client, self.check)?;
+        if self.output.is_some() {
+            return Ok(report);
         }
-        let changes = changes(&old, &new);
-        if self.check {
-            bail!(
-                "{output} does not fit {}\n{changes}hint: run `{COMMAND}` and commit both",
-                document.display()
-            );
-        }
-        fs::write(&path, new).with_context(|| format!("cannot write {output}"))?;
-        Ok(format!("{output} written\n{changes}"))
+        let types = write(&document, &root.join(TYPES_OF_TESTS), &generated.types_of_tests, self.check)?;
+        let page = write(&document, &root.join(REFERENCE), &generated.reference, self.check)?;
+        let python = write(&document, &root.join(sdk::PYTHON), &generated.python, self.check)?;
+        let typescript = write(&document, &root.join(sdk::TYPESCRIPT), &generated.typescript, self.check)?;
+        Ok(format!("{types}{page}{python}{typescript}{report}"))
     }
+}
+
+/// Writes or compares one file, and reports what changed.
+fn write(document: &Path, path: &Path, new: &str, is_check: bool) -> Result<String> {
+    let output = path.display();
+    let old = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {output}")),
+    };
+    if old == new {
+        return Ok(format!("{output} is up to date\n"));
+    }
+    let changes = changes(&old, new);
+    if is_check {
+        bail!("{output} does not fit {}\n{changes}hint: run `{COMMAND}` and commit both", document.display());
+    }
+    fs::write(path, new).with_context(|| format!("cannot write {output}"))?;
+    Ok(format!("{output} written\n{changes}"))
 }
 
 fn changes(old: &str, new: &str) -> String {
@@ -84,8 +115,17 @@ fn changes(old: &str, new: &str) -> String {
     shown
 }
 
-/// The generated file for the document at `path`.
-fn generate(path: &Path) -> Result<String> {
+/// The generated files.
+struct Generated {
+    client: String,
+    types_of_tests: String,
+    reference: String,
+    python: String,
+    typescript: String,
+}
+
+/// Returns the generated files for the document at `path`.
+fn generate(path: &Path) -> Result<Generated> {
     let document = Document::load(path)?;
     document.reject(validate(&document)?)?;
     let lowered = lower::lower(&document.value);
@@ -94,12 +134,18 @@ fn generate(path: &Path) -> Result<String> {
     document.reject(rust_names::clashes(&file, &document.value))?;
     file.items.extend(syn::parse2::<syn::File>(tables::modules(&document.value))?.items);
     polish::polish(&mut file, &lowered).with_context(|| path.display().to_string())?;
-    Ok(format!(
-        "// @generated by `{COMMAND}` from openapi/inferstore.yaml: change that, and run it again.\n\
-         {HASH_LABEL}{}\n\n{}",
-        Document::hash(document.value.to_string()),
-        prettyplease::unparse(&file)
-    ))
+    let header = format!("// @generated by `{COMMAND}` from {DOCUMENT}: change that, and run it again.\n");
+    let hash = Document::hash(document.value.to_string());
+    let types = syn::parse2(tables::types_of_tests(&document.value, &lowered))?;
+    let ordered: Tree =
+        serde_saphyr::from_str(&document.text).context("the document cannot be read again")?;
+    Ok(Generated {
+        client: format!("{header}{HASH_LABEL}{hash}\n\n{}", prettyplease::unparse(&file)),
+        reference: reference(&document.value),
+        python: sdk::types(&ordered, Language::Python, COMMAND)?,
+        typescript: sdk::types(&ordered, Language::TypeScript, COMMAND)?,
+        types_of_tests: format!("{TYPES_HEADER}{header}\n{}", prettyplease::unparse(&types)),
+    })
 }
 
 /// progenitor's part.

@@ -9,8 +9,8 @@
 //! - named texts become opaque identifiers;
 //! - amounts, timestamps, samples and secrets become the types of `crates/api` that keep them;
 //! - descriptions lose what only the document has, such as its tags;
-//! - `additionalProperties: true` beside `properties`, because serde ignores unknown fields anyway and
-//!   progenitor would collect them in a map that every response pays for.
+//! - `additionalProperties: true` beside `properties` means the same as nothing to progenitor. Where the
+//!   description announces further fields, a schema in its place makes a field `extra` for them.
 
 use std::collections::BTreeSet;
 
@@ -34,25 +34,38 @@ pub(crate) struct Lowered {
     pub(crate) envelopes: Vec<Envelope>,
     /// Properties that are numbers in Rust and strings on the wire: schema and property.
     pub(crate) numbers_as_strings: BTreeSet<(String, String)>,
+    /// Properties that only help: schema and property.
+    pub(crate) advisory: BTreeSet<(String, String)>,
     /// Input schema, name of the kind, output schema.
     pub(crate) kinds: Vec<Kind>,
 }
 
-/// A named text of which nothing more is known.
+/// A named text of which nothing more is known, or which is visible ASCII of a limited length.
 pub(crate) struct Id {
     pub(crate) name: String,
     pub(crate) description: String,
+    /// The largest length of a text that is checked.
+    max_length: Option<usize>,
+}
+
+/// The largest length of a text of visible ASCII, which `crates/api` checks without regular expressions.
+pub(crate) fn max_of_visible_ascii(schema: &Value) -> Option<u64> {
+    let is_visible_ascii = schema["minLength"] == 1 && schema["pattern"] == "^[!-~]+$";
+    schema["maxLength"].as_u64().filter(|_| is_visible_ascii)
 }
 
 impl Id {
     fn read(name: &str, schema: &Value) -> Option<Self> {
-        let keywords = schema.as_object()?.keys();
-        let is_opaque = schema["type"] == "string"
-            && keywords
-                .into_iter()
-                .all(|keyword| ["type", "description", "example"].contains(&keyword.as_str()));
+        let max_length = max_of_visible_ascii(schema);
+        let limits: &[&str] = max_length.map_or(&[], |_| &["minLength", "maxLength", "pattern"]);
+        let is_plain = |keyword: &str| {
+            ["type", "description", "example"].contains(&keyword) || limits.contains(&keyword)
+        };
+        let is_text =
+            schema["type"] == "string" && schema.as_object()?.keys().all(|keyword| is_plain(keyword));
         let description = schema["description"].as_str().unwrap_or_default().to_owned();
-        is_opaque.then(|| Self { name: name.to_owned(), description })
+        let max_length = max_length.and_then(|max| usize::try_from(max).ok());
+        is_text.then(|| Self { name: name.to_owned(), description, max_length })
     }
 
     /// The path under which generated code finds the type.
@@ -64,11 +77,15 @@ impl Id {
     pub(crate) fn items(&self) -> TokenStream {
         let name = format_ident!("{}", self.name);
         let description = &self.description;
+        let behaviour = match self.max_length {
+            Some(max) => quote!(visible_ascii!(#name, #max)),
+            None => quote!(opaque_id!(#name)),
+        };
         quote! {
             #[doc = #description]
             #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
             pub struct #name(String);
-            crate::ids::opaque_id!(#name);
+            crate::ids::#behaviour;
         }
     }
 }
@@ -144,13 +161,16 @@ pub(crate) fn lower(document: &Value) -> Lowered {
             output: kind["output"].as_str()?.to_owned(),
         })
     });
-    let numbers_as_strings = schemas.clone().flat_map(|(name, schema)| {
-        let properties = schema["properties"].as_object().into_iter().flatten();
-        let numbers = properties.filter(|(_, property)| property.get("x-number").is_some());
-        numbers.map(move |(property, _)| (name.clone(), property.clone()))
-    });
+    let marked = |mark: &'static str| {
+        schemas.clone().flat_map(move |(name, schema)| {
+            let properties = schema["properties"].as_object().into_iter().flatten();
+            let marked = properties.filter(move |(_, property)| property.get(mark).is_some());
+            marked.map(move |(property, _)| (name.clone(), property.clone()))
+        })
+    };
     Lowered {
-        numbers_as_strings: numbers_as_strings.collect(),
+        numbers_as_strings: marked("x-number").collect(),
+        advisory: marked("x-advisory").collect(),
         kinds: kinds.collect(),
         ids: schemas.clone().filter_map(|(name, schema)| Id::read(name, schema)).collect(),
         envelopes: schemas.clone().filter_map(|(name, schema)| Envelope::read(name, schema)).collect(),
@@ -184,7 +204,7 @@ fn mark_stand_ins(value: &mut Value) {
             None => {
                 number_as_string(map);
                 plain_integer(map);
-                closed_object(map);
+                keep_further_fields(map);
                 if map.contains_key(OPEN) {
                     // A field of the type is an `Option` already.
                     map.remove("nullable");
@@ -206,11 +226,14 @@ fn number_as_string(schema: &mut Map<String, Value>) {
     schema.extend(number);
 }
 
-/// Removes the permission for further fields, which readers in Rust need not be given.
-fn closed_object(schema: &mut Map<String, Value>) {
-    let is_open = schema.get("additionalProperties") == Some(&Value::Bool(true));
-    if is_open && schema.contains_key("properties") {
-        schema.remove("additionalProperties");
+/// Ends the description of a schema whose further fields are kept.
+const FURTHER_FIELDS: &str = "Further fields may be present.";
+
+fn keep_further_fields(schema: &mut Map<String, Value>) {
+    let description = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+    if description.ends_with(FURTHER_FIELDS) && schema.get("additionalProperties") == Some(&Value::Bool(true))
+    {
+        schema.insert("additionalProperties".to_owned(), json!({}));
     }
 }
 

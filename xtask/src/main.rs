@@ -7,15 +7,20 @@ mod dependencies;
 mod descriptions;
 mod diff;
 mod document;
+mod drift;
 mod fuzz;
 mod generate;
+mod links;
 mod lint;
 mod lower;
-mod mutants;
 mod package;
+mod places;
 mod polish;
 mod publish;
+mod reference;
+mod sdk;
 mod stress;
+mod sync;
 mod tables;
 mod tidy;
 mod validate;
@@ -33,10 +38,10 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask", disable_help_subcommand = true, max_term_width = 110)]
 enum Task {
+    Sync(sync::Job),
     Generate(generate::Job),
-    /// Run the three OpenAPI linters over the document.
-    Lint,
     Diff(diff::Job),
+    Drift(drift::Job),
     Publish(publish::Job),
     Contract(inferstore_contract::Job),
     Flows(inferstore_contract::flows::Job),
@@ -45,16 +50,14 @@ enum Task {
     Coverage(coverage::Job),
     Bench(bench::Job),
     Api(api::Job),
-    /// Check the packages of the published crates: their files, and the Rust that each dependency needs.
-    Package,
+    Package(package::Job),
     /// Check the licenses and the second versions of the dependencies, without a network.
     Dependencies,
-    Mutants(mutants::Job),
     /// Check the rules of the repository.
     Tidy,
 }
 
-/// The exit code of `diff` when there is nothing to compare. Its 1 says that something breaks.
+/// The exit code of `diff` and `drift` when there is nothing to compare. Their 1 says that something differs.
 const NOT_COMPARED: u8 = 2;
 
 fn main() -> ExitCode {
@@ -62,8 +65,11 @@ fn main() -> ExitCode {
         return api::rustdoc();
     }
     let task = Task::parse();
-    let failure =
-        if matches!(task, Task::Diff(_)) { ExitCode::from(NOT_COMPARED) } else { ExitCode::FAILURE };
+    let failure = if matches!(task, Task::Diff(_) | Task::Drift(_)) {
+        ExitCode::from(NOT_COMPARED)
+    } else {
+        ExitCode::FAILURE
+    };
     match run(task) {
         Ok((report, code)) => {
             // A closed pipe is no failure: its reader has read enough.
@@ -82,8 +88,9 @@ fn run(task: Task) -> Result<(String, ExitCode)> {
     let root = &root()?;
     let report = match task {
         Task::Diff(job) => return job.run(root),
+        Task::Drift(job) => return job.run(root),
+        Task::Sync(job) => job.run(root),
         Task::Generate(job) => job.run(root),
-        Task::Lint => lint::lint(root),
         Task::Publish(job) => job.run(root),
         Task::Contract(job) => job.run(root),
         Task::Flows(job) => job.run(root),
@@ -92,9 +99,8 @@ fn run(task: Task) -> Result<(String, ExitCode)> {
         Task::Coverage(job) => job.run(root),
         Task::Bench(job) => job.run(root),
         Task::Api(job) => job.run(root),
-        Task::Package => package::task(root),
+        Task::Package(job) => job.run(root),
         Task::Dependencies => dependencies::task(root),
-        Task::Mutants(job) => job.run(root),
         Task::Tidy => tidy::tidy(root),
     };
     Ok((report?, ExitCode::SUCCESS))
@@ -105,9 +111,4 @@ fn root() -> Result<PathBuf> {
     let manifest = env::var_os("CARGO_MANIFEST_DIR").context("run this as `cargo xtask`")?;
     let root = Path::new(&manifest).parent().context("xtask is in no workspace")?;
     Ok(if env::current_dir().is_ok_and(|current| current == root) { PathBuf::new() } else { root.to_owned() })
-}
-
-/// A line about a task that takes minutes.
-fn progress(line: &str) -> Result<()> {
-    writeln!(io::stderr(), "{line}").context("cannot write to standard error")
 }

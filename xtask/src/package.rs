@@ -1,29 +1,62 @@
-//! `cargo xtask package`: what cargo does not check of the published crates. Their packages hold a README, both
-//! licenses and no unit tests, and no dependency needs a newer Rust than the crate declares.
+//! `cargo xtask package`: what cargo does not check of the published crates. Their packages hold a README whose links
+//! work everywhere, a changelog, both licenses and no unit tests; no dependency needs a newer Rust than the crate
+//! declares; the default features change nothing for other crates of a program; and the crates build with the lower
+//! bounds of their dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use inferstore_contract::tools::{absolute, cargo, must};
 
 /// The packages that are published, and their folders.
-pub(crate) const PUBLISHED: [(&str, &str); 2] =
-    [("inferstore-api", "crates/api"), ("inferstore", "crates/client")];
+pub(crate) const PUBLISHED: [(&str, &str); 5] = [
+    ("inferstore-api", "crates/api"),
+    ("inferstore", "crates/client"),
+    ("inferstore-batch", "crates/batch"),
+    ("inferstore-profiles", "crates/profiles"),
+    ("inferstore-testing", "crates/testing"),
+];
 
-const REQUIRED: [&str; 4] = ["Cargo.toml", "README.md", "LICENSE-MIT", "LICENSE-APACHE"];
+const REQUIRED: [&str; 5] = ["Cargo.toml", "README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
-pub(crate) fn task(root: &Path) -> Result<String> {
-    let metadata = metadata(root)?;
-    let mut report = String::new();
-    for (name, folder) in PUBLISHED {
-        check_files(root, name, folder)?;
-        report.push_str(&check_rust_versions(&metadata, name)?);
+/// Without a provider of cryptography, a feature of reqwest that makes every client of a program panic.
+const WITHOUT_PROVIDER: &str = "reqwest/rustls-no-provider";
+
+/// A program that is built with the lower bounds of the dependencies.
+const MINIMA: &str = "target/minima";
+
+/// A program whose dependencies are the newest.
+const NEWEST: &str = "target/newest";
+
+/// Check the packages of the published crates: their files, the Rust that each dependency needs, and lower bounds.
+#[derive(clap::Args)]
+pub(crate) struct Job {
+    /// Check only that the newest dependencies of today do not need a newer Rust. They change without a commit.
+    #[arg(long)]
+    newest: bool,
+}
+
+impl Job {
+    pub(crate) fn run(self, root: &Path) -> Result<String> {
+        let metadata = if self.newest { newest(root)? } else { metadata(root)? };
+        let mut report = String::new();
+        for (name, folder) in PUBLISHED {
+            report.push_str(&check_rust_versions(&metadata, name)?);
+            if !self.newest {
+                check_files(root, name, folder)?;
+                check_default_features(&metadata, name)?;
+            }
+        }
+        if !self.newest {
+            report.push_str(&check_minima(root, &metadata)?);
+        }
+        Ok(report)
     }
-    Ok(report)
 }
 
 /// What cargo knows of all packages, with every feature.
@@ -43,19 +76,110 @@ fn check_files(root: &Path, name: &str, folder: &str) -> Result<()> {
     }
     let test = list.lines().find(|file| file.split(['/', '.']).any(|part| part == "tests"));
     ensure!(test.is_none(), "the package {name} has the test file {}", test.unwrap_or_default());
+    let read =
+        |path: &Path| fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
+    if let Some(link) = relative_link(&read(&root.join(folder).join("README.md"))?) {
+        bail!("{folder}/README.md links to {link}, which leads nowhere on a registry");
+    }
     for license in ["LICENSE-MIT", "LICENSE-APACHE"] {
-        let text = |path| std::fs::read_to_string(path).with_context(|| format!("cannot read {license}"));
+        let text = |path: PathBuf| read(&path);
         let is_same = text(root.join(folder).join(license))? == text(root.join(license))?;
         ensure!(is_same, "{folder}/{license} differs from {license}");
     }
     Ok(())
 }
 
+/// Returns the first target of a link in a Markdown text that is no URL and no place in the text.
+fn relative_link(text: &str) -> Option<&str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
+    targets.into_iter().find(|target| !target.starts_with(['#']) && !target.contains("://"))
+}
+
+/// Fails when a default feature of a package is one that changes what other crates of a program see.
+fn check_default_features(metadata: &Value, name: &str) -> Result<()> {
+    let features = |package: &str| own_package(metadata, package).map(|package| &package["features"]);
+    let mut pending = vec![(name.to_owned(), "default".to_owned())];
+    while let Some((package, feature)) = pending.pop() {
+        for enabled in list(&features(&package)?[feature.as_str()]).iter().filter_map(Value::as_str) {
+            ensure!(enabled != WITHOUT_PROVIDER, "by default, {name} enables {WITHOUT_PROVIDER}");
+            match enabled.split_once('/') {
+                Some((other, feature)) if PUBLISHED.iter().any(|(published, _)| *published == other) => {
+                    pending.push((other.to_owned(), feature.to_owned()));
+                }
+                Some(_) => {}
+                None => pending.push((package.clone(), enabled.to_owned())),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Builds a program over the published crates that has exactly the lower bounds of their direct dependencies.
+fn check_minima(root: &Path, metadata: &Value) -> Result<String> {
+    let mut minima = BTreeMap::new();
+    for (name, _) in PUBLISHED {
+        for dependency in list(&own_package(metadata, name)?["dependencies"]) {
+            if dependency["kind"].is_null() && dependency["path"].is_null() {
+                let text = |key: &str| dependency[key].as_str().unwrap_or_default().to_owned();
+                minima.insert(text("name"), text("req").trim_start_matches('^').to_owned());
+            }
+        }
+    }
+    for (name, minimum) in &minima {
+        let is_complete =
+            minimum.split('.').count() == 3 && minimum.split('.').all(|part| part.parse::<u64>().is_ok());
+        ensure!(is_complete, "the lower bound {minimum:?} of {name} is no complete version");
+    }
+    let pins = minima.iter().map(|(name, minimum)| {
+        format!("{name} = {{ version = \"={minimum}\", default-features = false }}\n")
+    });
+    let program = write_program(root, MINIMA, &pins.collect::<String>())?;
+    // The rest is of the versions that the workspace is tested with.
+    fs::copy(root.join("Cargo.lock"), program.join("Cargo.lock")).context("cannot copy Cargo.lock")?;
+    must("cargo", cargo().args(["check", "--quiet", "--target-dir", "target"]).current_dir(&program))?;
+    Ok(format!("the crates build with the lower bounds of {} dependencies\n", minima.len()))
+}
+
+/// Metadata of cargo for a program over the published crates whose dependencies are the newest.
+fn newest(root: &Path) -> Result<Value> {
+    let program = write_program(root, NEWEST, "")?;
+    let lock = program.join("Cargo.lock");
+    if lock.exists() {
+        fs::remove_file(lock).context("cannot remove an old lock file")?;
+    }
+    let mut command = cargo();
+    command.env("CARGO_RESOLVER_INCOMPATIBLE_RUST_VERSIONS", "allow");
+    let output = must("cargo", command.args(["metadata", "--format-version", "1"]).current_dir(program))?;
+    serde_json::from_slice(&output.stdout).context("cannot read the metadata of cargo")
+}
+
+/// Writes a package outside of the workspace that uses the published crates.
+fn write_program(root: &Path, folder: &str, dependencies: &str) -> Result<PathBuf> {
+    let program = absolute(&root.join(folder))?;
+    fs::create_dir_all(program.join("src")).context("cannot make a folder for a program")?;
+    // The library of the operating system, and ring beside it, build in seconds.
+    let manifest = format!(
+        "[package]\nname = \"a-user\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n{dependencies}\
+         inferstore-api = {{ path = \"../../crates/api\", default-features = false }}\n\
+         inferstore = {{ path = \"../../crates/client\", default-features = false, features = [\"native-tls\", \"rustls-ring\"] }}\n\
+         inferstore-batch = {{ path = \"../../crates/batch\", default-features = false }}\n\
+         inferstore-profiles = {{ path = \"../../crates/profiles\", default-features = false }}\n\
+         inferstore-testing = {{ path = \"../../crates/testing\" }}\n"
+    );
+    fs::write(program.join("Cargo.toml"), manifest).context("cannot write a manifest")?;
+    fs::write(program.join("src/main.rs"), "fn main() {}\n").context("cannot write a program")?;
+    Ok(program)
+}
+
+fn own_package<'a>(metadata: &'a Value, name: &str) -> Result<&'a Value> {
+    let own = |package: &&Value| package["name"] == name && package["source"].is_null();
+    list(&metadata["packages"]).iter().find(own).with_context(|| format!("there is no package {name}"))
+}
+
 /// Fails when a dependency, direct or not, of any feature and platform, declares a newer Rust than the package.
 fn check_rust_versions(metadata: &Value, name: &str) -> Result<String> {
     let packages = index(&metadata["packages"]);
-    let own = packages.values().find(|package| package["name"] == name && package["source"].is_null());
-    let own = own.with_context(|| format!("there is no package {name}"))?;
+    let own = own_package(metadata, name)?;
     let oldest = rust_version(own).with_context(|| format!("{name} declares no rust-version"))?;
     let known = shipped(metadata, vec![own["id"].as_str().unwrap_or_default()]);
     let mut newer = String::new();
@@ -128,6 +252,27 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_link_of_a_readme_is_a_url_or_a_place_in_it() {
+        assert_eq!(relative_link("[a](https://a.example/b) [c](#d) `e(f)`"), None);
+        assert_eq!(relative_link("[a](https://a.example)\n[b](src/b.md)"), Some("src/b.md"));
+    }
+
+    #[test]
+    fn default_features_leave_the_provider_of_other_crates_alone() {
+        let package = |name: &str, features: Value| json!({ "name": name, "features": features });
+        let with = |enabled: &str| {
+            json!({ "packages": [
+                package("inferstore", json!({ "default": ["tls"], "tls": ["inferstore-api/tls"] })),
+                package("inferstore-api", json!({ "tls": ["base", enabled], "base": [] })),
+            ]})
+        };
+        assert!(check_default_features(&with("reqwest/rustls"), "inferstore").is_ok());
+        let error =
+            check_default_features(&with(WITHOUT_PROVIDER), "inferstore").map_err(|error| error.to_string());
+        assert_eq!(error, Err("by default, inferstore enables reqwest/rustls-no-provider".to_owned()));
+    }
 
     #[test]
     #[expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]

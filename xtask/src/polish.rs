@@ -15,7 +15,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use serde_json::Value;
 use syn::visit_mut::VisitMut;
-use syn::{ExprPath, Field, Fields, File, ImplItem, Item, ItemMod, ItemStruct, parse_quote};
+use syn::{Attribute, ExprPath, Field, Fields, File, ImplItem, Item, ItemMod, ItemStruct, Meta, parse_quote};
 
 use crate::lower::Lowered;
 use crate::validate::{members, operations, target};
@@ -32,6 +32,7 @@ pub(crate) fn polish(file: &mut File, lowered: &Lowered) -> Result<()> {
     }
     readers::add(types, lowered)?;
     let kinds = kinds::add(types, lowered)?;
+    derive_defaults(types);
     let sent = sent(&lowered.document);
     close_responses(types, &sent);
     add_constructors(types, |name| {
@@ -122,6 +123,23 @@ fn sent(document: &Value) -> BTreeSet<String> {
         }
     }
     found
+}
+
+/// progenitor derives no `Default` where further fields are kept.
+fn derive_defaults(types: &mut [Item]) {
+    for item in types {
+        let Item::Struct(ItemStruct { attrs, fields: Fields::Named(fields), .. }) = item else { continue };
+        let is_extra = |field: &Field| field.ident.as_ref().is_some_and(|name| name == "extra");
+        let is_optional = |field: &Field| readers::outline(&field.ty).0 == "Option";
+        let has_default = fields.named.iter().all(|field| is_extra(field) || is_optional(field));
+        let derive = attrs.iter_mut().find(|attribute| attribute.path().is_ident("derive"));
+        if fields.named.iter().any(is_extra)
+            && has_default
+            && let Some(Attribute { meta: Meta::List(list), .. }) = derive
+        {
+            list.tokens.extend(quote!(, Default));
+        }
+    }
 }
 
 /// A later version may add fields to what is only received.

@@ -8,7 +8,44 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use serde_json::Value;
 
+use crate::lower::Lowered;
 use crate::validate::{items, members, operations, resolved};
+
+/// The functions `rewritten` and `kinds` of the tests: the generated type of each body and of each model kind.
+pub(crate) fn types_of_tests(document: &Value, lowered: &Lowered) -> TokenStream {
+    let bodies: BTreeSet<&str> = operations(document)
+        .flat_map(|(.., operation)| {
+            let responses = members(&operation["responses"]).map(|(_, response)| response);
+            responses.chain(operation.get("requestBody"))
+        })
+        .filter_map(|body| resolved(document, body)["content"]["application/json"]["schema"]["$ref"].as_str())
+        .filter_map(|reference| reference.rsplit('/').next())
+        .collect();
+    let types = bodies.iter().map(|name| {
+        let known = lowered.envelopes.iter().find(|envelope| envelope.name == **name);
+        let path = known.map_or_else(|| format!("crate::types::{name}"), |envelope| envelope.path());
+        let path: TokenStream = path.replace("crate::", "::inferstore_api::").parse().unwrap_or_default();
+        path
+    });
+    let inputs = members(&document["components"]["schemas"])
+        .filter(|(_, schema)| schema["x-model-kind"].is_object())
+        .map(|(name, _)| format_ident!("{name}"));
+    let bodies = bodies.iter();
+    quote! {
+        /// Reads a body as the generated type of this schema, and writes it again.
+        pub fn rewritten(schema: &str, body: &str) -> ::serde_json::Result<String> {
+            match schema {
+                #(#bodies => super::through::<#types>(body),)*
+                other => panic!("the document declares no body of the schema {other:?}"),
+            }
+        }
+
+        /// All model kinds.
+        pub fn kinds() -> Vec<super::Kind> {
+            vec![#(super::kind::<::inferstore_api::types::#inputs>()),*]
+        }
+    }
+}
 
 /// The words of `x-safety`, each with its variant of `Safety` in `crates/api`.
 pub(crate) const SAFETIES: [(&str, &str); 3] =
@@ -126,7 +163,7 @@ fn parameters<'a>(
 }
 
 /// `PresignRequest` and `presignRequest` as `PRESIGN_REQUEST`.
-fn constant_case(name: &str) -> String {
+pub(crate) fn constant_case(name: &str) -> String {
     snake_case(name).to_uppercase()
 }
 

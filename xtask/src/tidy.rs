@@ -1,36 +1,60 @@
 //! The rules of the repository as a program.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
-use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail};
+use inferstore_contract::repository::files;
 use serde_json::Value;
 
-use crate::document::Document;
+use crate::document::{DOCUMENT, Document};
 use crate::generate::HASH_LABEL;
+use crate::links;
 use crate::package::{self, list};
 
 /// A longer file has more than one topic.
 const MAX_LINES: usize = 600;
 
+/// A longer page has more than one topic.
+const MAX_PAGE_LINES: usize = 400;
+
+/// Written by `inferstore reference` and by `cargo xtask bench --publish`.
+const GENERATED_PAGES: [&str; 2] = ["docs/cli.md", "docs/scoreboard.md"];
+
 const GENERATED: &str = "crates/api/src/generated.rs";
 
 /// Which crates of the workspace a crate may use. A crate that is not listed may use none.
 const DIRECTIONS: &[(&str, &[&str])] = &[
-    ("crates/client", &["inferstore-api"]),
+    // The test kit is for the tests of the client alone.
+    ("crates/client", &["inferstore-api", "inferstore-testing"]),
+    ("crates/batch", &["inferstore", "inferstore-testing"]),
+    ("crates/profiles", &["inferstore"]),
+    ("crates/testing", &["inferstore", "inferstore-api"]),
     (
         "crates/cli",
-        &["inferstore", "inferstore-console", "inferstore-measure", "inferstore-node", "inferstore-service"],
+        &[
+            "inferstore",
+            "inferstore-batch",
+            "inferstore-console",
+            "inferstore-measure",
+            "inferstore-node",
+            "inferstore-profiles",
+            "inferstore-service",
+        ],
     ),
-    ("crates/console", &["inferstore", "inferstore-api", "inferstore-service"]),
+    ("crates/console", &["inferstore", "inferstore-api", "inferstore-server", "inferstore-service"]),
     // The table of operations of the API crate is for the controls of testers alone, and the node crate for the
     // processes of the built-in models.
     (
         "crates/service",
-        &["inferstore-api", "inferstore-fetch", "inferstore-measure", "inferstore-models", "inferstore-node"],
+        &[
+            "inferstore-api",
+            "inferstore-fetch",
+            "inferstore-measure",
+            "inferstore-models",
+            "inferstore-node",
+            "inferstore-server",
+        ],
     ),
     ("crates/node", &["inferstore-fetch"]),
     (
@@ -38,23 +62,31 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         &[
             "inferstore",
             "inferstore-api",
+            "inferstore-batch",
             "inferstore-cli",
+            "inferstore-document",
             "inferstore-fetch",
             "inferstore-fuzz",
             "inferstore-measure",
             "inferstore-models",
             "inferstore-node",
             "inferstore-service",
+            "inferstore-testing",
         ],
     ),
-    ("tests/fuzz", &["inferstore", "inferstore-api", "inferstore-models", "inferstore-service"]),
+    ("tests/document", &["inferstore-api"]),
+    (
+        "tests/fuzz",
+        &["inferstore-document", "inferstore", "inferstore-api", "inferstore-models", "inferstore-service"],
+    ),
     ("crates/models", &["inferstore-measure"]),
     ("tests/contract", &["openapi-impact"]),
+    ("tools/mutants", &["inferstore-contract"]),
     ("xtask", &["inferstore-contract", "inferstore-measure", "openapi-impact"]),
 ];
 
 /// The layers of the client: each imports only those before it.
-const LAYERS: [&str; 6] = ["memory", "transport", "resources", "files", "inputs", "run"];
+const LAYERS: [&str; 6] = ["memory", "transport", "files", "inputs", "run", "resources"];
 
 /// Marks of the machine that something was written on.
 const MACHINE_PATHS: [&str; 3] = ["/home/", "/root/", "/Users/"];
@@ -64,7 +96,7 @@ type Rule = (&'static str, fn(&Files) -> Vec<String>);
 
 pub(crate) fn tidy(root: &Path) -> Result<String> {
     let files = Files::read(root)?;
-    let rules: [Rule; 7] = [
+    let rules: [Rule; 9] = [
         ("a hand-written Rust file has at most 600 lines", files_are_short),
         ("a Rust file begins with a line that says what it is for", files_say_what_they_are_for),
         ("crates use each other only in the agreed directions", crates_keep_their_directions),
@@ -72,6 +104,8 @@ pub(crate) fn tidy(root: &Path) -> Result<String> {
         ("every snapshot belongs to a test", snapshots_belong_to_tests),
         ("the generated file carries the hash of the document", generated_file_fits_the_document),
         ("nothing names a path of one machine", no_machine_paths),
+        ("a hand-written page has at most 400 lines", pages_are_short),
+        ("a link between pages leads to a file and a heading", |files| links::broken(&files.texts)),
     ];
     let mut broken = Vec::new();
     for (rule, check) in rules {
@@ -91,31 +125,6 @@ struct Files {
 }
 
 /// The files of the repository, by path: what git tracks or would track.
-pub(crate) fn files(root: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
-    let mut git = Command::new("git");
-    git.args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"]);
-    if root != Path::new("") {
-        git.current_dir(root);
-    }
-    let output = git.output().context("cannot run git, which knows the files of the repository")?;
-    ensure!(
-        output.status.success(),
-        "git cannot list the files: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let names = String::from_utf8(output.stdout).context("git lists a file whose name is not UTF-8")?;
-    let mut files = BTreeMap::new();
-    for name in names.split_terminator('\0') {
-        match fs::read(root.join(name)) {
-            Ok(bytes) => _ = files.insert(name.to_owned(), bytes),
-            // Deleted and not yet committed, or another checkout below this one.
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::IsADirectory) => {}
-            Err(error) => return Err(error).with_context(|| format!("cannot read {name}")),
-        }
-    }
-    Ok(files)
-}
-
 impl Files {
     fn read(root: &Path) -> Result<Self> {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
@@ -141,6 +150,16 @@ fn files_are_short(files: &Files) -> Vec<String> {
         .rust()
         .map(|(name, text)| (name, text.lines().count()))
         .filter(|(_, lines)| *lines > MAX_LINES)
+        .map(|(name, lines)| format!("{name} has {lines} lines"))
+        .collect()
+}
+
+fn pages_are_short(files: &Files) -> Vec<String> {
+    files
+        .ending(".md")
+        .filter(|(name, _)| !GENERATED_PAGES.contains(name))
+        .map(|(name, text)| (name, text.lines().count()))
+        .filter(|(_, lines)| *lines > MAX_PAGE_LINES)
         .map(|(name, lines)| format!("{name} has {lines} lines"))
         .collect()
 }
@@ -194,7 +213,8 @@ fn client_keeps_its_layers(files: &Files) -> Vec<String> {
         let Some(own) = LAYERS.iter().position(|known| Some(*known) == layer) else { continue };
         for (number, line) in text.lines().enumerate() {
             let imports = line.split("crate::").skip(1);
-            let modules = imports.filter_map(|import| import.split(|c: char| !c.is_alphanumeric()).next());
+            let modules =
+                imports.filter_map(|import| import.split(|c: char| !c.is_alphanumeric() && c != '_').next());
             let above = modules.filter(|module| LAYERS[own + 1..].contains(module));
             broken.extend(above.map(|module| format!("{name}:{} imports {module}", number + 1)));
         }
@@ -233,7 +253,7 @@ fn generated_file_fits_the_document(files: &Files) -> Vec<String> {
         .texts
         .get(GENERATED)
         .and_then(|text| text.lines().find_map(|line| line.strip_prefix(HASH_LABEL)));
-    let document = files.texts.get("openapi/inferstore.yaml").and_then(|text| Document::hash_of(text));
+    let document = files.texts.get(DOCUMENT).and_then(|text| Document::hash_of(text));
     match (stamped, document) {
         (Some(stamped), Some(document)) if stamped == document => Vec::new(),
         _ => vec![format!("{GENERATED}:2")],

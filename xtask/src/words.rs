@@ -9,6 +9,9 @@ use serde_json::Value;
 /// The keyword of an open vocabulary.
 pub(crate) const OPEN: &str = "x-extensible-enum";
 
+/// The keyword that lists the terminal words of an open vocabulary.
+pub(crate) const TERMINAL: &str = "x-terminal";
+
 /// The variant of an open vocabulary that keeps unknown words.
 pub(crate) const OTHER: &str = "Other";
 
@@ -24,6 +27,7 @@ struct Word {
     variant: String,
     word: String,
     description: Option<String>,
+    is_terminal: bool,
 }
 
 impl Words {
@@ -38,7 +42,8 @@ impl Words {
                 schema["x-enum-varnames"][index].as_str().map_or_else(|| pascal_case(word), str::to_owned);
             let meaning = meanings.iter().find(|(described, _)| *described == word);
             let description = meaning.map(|(_, meaning)| (*meaning).to_owned());
-            Some(Word { variant, word: word.to_owned(), description })
+            let is_terminal = schema[TERMINAL].as_array().is_some_and(|words| words.contains(&word.into()));
+            Some(Word { variant, word: word.to_owned(), description, is_terminal })
         });
         Some(Self { name: name.to_owned(), description, open, list: list.collect() })
     }
@@ -46,6 +51,20 @@ impl Words {
     /// The words whose meaning the description does not state.
     pub(crate) fn undescribed(&self) -> impl Iterator<Item = &str> {
         self.list.iter().filter(|word| word.description.is_none()).map(|word| word.word.as_str())
+    }
+
+    /// The words that `x-terminal` lists though their meaning does not say so, or the other way round, each with what is
+    /// missing.
+    pub(crate) fn half_terminal(&self) -> impl Iterator<Item = (&str, &'static str)> {
+        self.list.iter().filter_map(|word| {
+            let says_so = word.description.as_ref().is_some_and(|text| text.contains("Terminal."));
+            let missing = match (word.is_terminal, says_so) {
+                (true, false) => "its meaning must say `Terminal.`",
+                (false, true) => "its meaning says `Terminal.`, so x-terminal must list it",
+                _ => return None,
+            };
+            Some((word.word.as_str(), missing))
+        })
     }
 
     /// The variants, each with its word.
@@ -68,6 +87,24 @@ impl Words {
             .map(|word| word.description.clone().unwrap_or_else(|| format!("`{}`", word.word)));
         let variants: Vec<_> = self.list.iter().map(|word| format_ident!("{}", word.variant)).collect();
         let words = self.list.iter().map(|word| &word.word);
+        let terminal: Vec<_> = self
+            .list
+            .iter()
+            .zip(&variants)
+            .filter(|(word, _)| word.is_terminal)
+            .map(|(_, name)| name)
+            .collect();
+        let is_terminal = (!terminal.is_empty()).then(|| {
+            quote! {
+                impl #name {
+                    /// Returns whether the word is terminal: nothing follows it. A word that the document does not
+                    /// know is not.
+                    pub fn is_terminal(&self) -> bool {
+                        [#(Self::#terminal),*].contains(self)
+                    }
+                }
+            }
+        });
         let (attributes, other, implement) = if self.open {
             let variant = format_ident!("{OTHER}");
             let other = quote! {
@@ -87,6 +124,7 @@ impl Words {
                 #other
             }
             crate::words::#implement!(#name: #(#variants = #words),*);
+            #is_terminal
         }
     }
 }

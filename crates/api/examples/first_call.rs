@@ -18,7 +18,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let template = types::HarmonizationTemplate::VShape;
     let input = types::ColorHarmonizationInput { input_image, template, angle: 30 };
     let input = types::TaskInput::from_typed(&input)?;
-    let created = client.create_task(&"color-harmonization".parse()?, &input).await?.into_inner();
+    // Without an `Idempotency-Key`, so a second call would create and bill a second task.
+    let created = client.create_task(&"color-harmonization".parse()?, None, &input).await?.into_inner();
     let task = client.get_task(&created.data.data).await?.into_inner().data;
     println!("{:?}", task.status);
     Ok(())

@@ -11,6 +11,8 @@ use progenitor_client::{Error as ClientError, ResponseValue};
 use reqwest::{Response, ResponseBuilderExt};
 use serde::de::DeserializeOwned;
 
+use crate::types::Failure;
+
 /// The largest response body that a [`Client`](crate::Client) reads, in bytes, unless
 /// [`with_max_response_body`](crate::Client::with_max_response_body) sets another limit.
 pub const MAX_RESPONSE_BODY: u64 = 16 * 1024 * 1024;
@@ -30,6 +32,13 @@ pub(crate) async fn read<T: DeserializeOwned>(
         Ok(value) => Ok(ResponseValue::new(value, status, headers)),
         Err(error) => Err(ClientError::InvalidResponsePayload(body, error)),
     }
+}
+
+/// Returns the failure that the service describes in the body of an unexpected response. Other errors have none, nor
+/// does the page of a gateway; ask for [`Error::status`](crate::Error::status) before.
+pub async fn failure(error: ClientError<()>) -> Option<Failure> {
+    let ClientError::UnexpectedResponse(response) = error else { return None };
+    serde_json::from_slice(&response.bytes().await.ok()?).ok()
 }
 
 /// Returns the same response with a body that fails beyond `limit` bytes.

@@ -9,7 +9,7 @@ use reqwest::header::{self, HeaderValue};
 use reqwest::{Method, Request, Response, Url};
 use serde::de::DeserializeOwned;
 
-use crate::tls::{BuildError, check_support_for, http_client_builder_for};
+use crate::tls::{BuildError, check_support_for, http_client_builder_for, share_tls};
 use crate::{ApiKey, Client, MAX_RESPONSE_BODY, ResponseValue, body};
 
 /// The header that carries the API key.
@@ -111,7 +111,7 @@ impl Client {
     /// That of [`https_support`](crate::https_support) when the base URL is `https`, and [`BuildError::Http`].
     pub fn new(base_url: &str, key: ApiKey) -> Result<Self, BuildError> {
         check_support_for(base_url)?;
-        let http = http_client_builder_for(base_url).build().map_err(BuildError::Http)?;
+        let http = share_tls(http_client_builder_for(base_url)).build().map_err(BuildError::Http)?;
         Ok(Self::new_with_client(base_url, http, key))
     }
 
@@ -120,6 +120,14 @@ impl Client {
     pub fn new_with_client(base_url: &str, http: reqwest::Client, key: ApiKey) -> Self {
         let session = Session { key, transport: None, max_response_body: MAX_RESPONSE_BODY };
         Self { baseurl: base_url.trim_end_matches('/').to_owned(), client: http, inner: session }
+    }
+
+    /// Returns a client with another API key, over the same connections.
+    #[must_use]
+    pub fn with_key(&self, key: ApiKey) -> Self {
+        let mut client = self.clone();
+        client.inner.key = key;
+        client
     }
 
     /// Sends with the given [`Transport`] instead of the HTTP client, which still builds the requests.

@@ -1,15 +1,12 @@
-//! Opaque identifiers: what a generated newtype of a text can do, as a macro.
+//! Named texts: opaque identifiers, and texts of visible ASCII. Macros give their generated newtypes their behaviour.
 
-/// Behaviour of an identifier. Its text is private, so that a later version may hold something else.
-macro_rules! opaque_id {
+use std::fmt;
+
+/// Behaviour of a text. It is private, so that a later version may hold something else.
+macro_rules! named_text {
     ($name:ident) => {
         impl $name {
-            /// An identifier as the service issued it. Nothing is checked.
-            pub fn new(text: impl Into<String>) -> Self {
-                Self(text.into())
-            }
-
-            /// The text of the identifier.
+            /// Returns the text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -18,26 +15,6 @@ macro_rules! opaque_id {
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.pad(&self.0)
-            }
-        }
-
-        impl std::str::FromStr for $name {
-            type Err = std::convert::Infallible;
-
-            fn from_str(text: &str) -> Result<Self, Self::Err> {
-                Ok(Self::new(text))
-            }
-        }
-
-        impl From<&str> for $name {
-            fn from(text: &str) -> Self {
-                Self::new(text)
-            }
-        }
-
-        impl From<String> for $name {
-            fn from(text: String) -> Self {
-                Self(text)
             }
         }
 
@@ -83,6 +60,40 @@ macro_rules! opaque_id {
                 serializer.serialize_str(&self.0)
             }
         }
+    };
+}
+
+/// Behaviour of an identifier.
+macro_rules! opaque_id {
+    ($name:ident) => {
+        crate::ids::named_text!($name);
+
+        impl $name {
+            /// An identifier as the service issued it. Nothing is checked.
+            pub fn new(text: impl Into<String>) -> Self {
+                Self(text.into())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = std::convert::Infallible;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Ok(Self::new(text))
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self::new(text)
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(text: String) -> Self {
+                Self(text)
+            }
+        }
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -92,14 +103,65 @@ macro_rules! opaque_id {
     };
 }
 
-pub(crate) use opaque_id;
+/// Behaviour of a text of 1 to `$max` visible ASCII characters, which is checked where it is made.
+macro_rules! visible_ascii {
+    ($name:ident, $max:literal) => {
+        crate::ids::named_text!($name);
+
+        impl std::str::FromStr for $name {
+            type Err = crate::NotVisibleAscii;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Self::try_from(text.to_owned())
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = crate::NotVisibleAscii;
+
+            fn try_from(text: String) -> Result<Self, Self::Error> {
+                crate::NotVisibleAscii::check(&text, $max).map(|()| Self(text))
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.try_into().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+pub(crate) use {named_text, opaque_id, visible_ascii};
+
+/// A text is empty, longer than permitted, or has characters other than visible ASCII.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotVisibleAscii {
+    max_length: usize,
+}
+
+impl NotVisibleAscii {
+    pub(crate) fn check(text: &str, max_length: usize) -> Result<(), Self> {
+        let is_good =
+            (1..=max_length).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+        is_good.then_some(()).ok_or(Self { max_length })
+    }
+}
+
+impl fmt::Display for NotVisibleAscii {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "expected 1 to {} visible ASCII characters, without spaces", self.max_length)
+    }
+}
+
+impl std::error::Error for NotVisibleAscii {}
 
 #[cfg(test)]
 #[expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
 mod tests {
     use std::collections::{BTreeMap, HashMap};
 
-    use crate::types::TaskId;
+    use crate::types::{IdempotencyKey, TaskId};
 
     #[test]
     fn an_identifier_is_made_from_any_text_and_gives_it_back() {
@@ -128,5 +190,22 @@ mod tests {
         assert_eq!(read("70").expect("a number is one"), "70");
         assert!(read("null").is_err() && read("{}").is_err());
         assert_eq!(serde_json::to_string(&TaskId::new("70")).expect("it can be written"), "\"70\"");
+    }
+
+    #[test]
+    fn a_text_of_visible_ascii_is_checked_where_it_is_made() {
+        let longest = "k".repeat(255);
+        for good in ["!", "~", "5f0c9a4e-8d3b", &longest] {
+            let key: IdempotencyKey = good.parse().expect("it is visible ASCII");
+            assert_eq!(key, good);
+            let json = serde_json::to_string(&key).expect("it can be written");
+            assert_eq!(serde_json::from_str::<IdempotencyKey>(&json).expect("it can be read"), key);
+        }
+        for bad in ["", " ", "a b", "a\n", "\u{7f}", "schlüssel", &"k".repeat(256)] {
+            let error = bad.parse::<IdempotencyKey>().expect_err("it is not permitted");
+            assert_eq!(error.to_string(), "expected 1 to 255 visible ASCII characters, without spaces");
+            let json = serde_json::to_string(bad).expect("it can be written");
+            assert!(serde_json::from_str::<IdempotencyKey>(&json).is_err(), "{bad:?}");
+        }
     }
 }

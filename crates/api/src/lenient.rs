@@ -113,6 +113,7 @@ macro_rules! whole_numbers {
 }
 
 whole_numbers!(
+    i32: "a whole number of 32 bits",
     i64: "a whole number",
     u32: "a whole number that is not negative",
     u64: "a whole number that is not negative"

@@ -22,10 +22,11 @@
 //! - enumerations that the service may extend keep words that the document does not know;
 //! - a response that leaves a field out, sets it to null, adds one, or sends a number as a string is
 //!   read all the same, as long as it says which thing it is about;
+//! - what a descriptor or a version has beyond the document is in its field `extra`;
 //! - the [`ApiKey`] and the target of an upload (a [`Secret`]) cannot be printed.
 //!
 //! This crate sends each request once and decides nothing. A status outside 2xx arrives as
-//! [`Error::UnexpectedResponse`] with its headers and body. A response that cannot be read arrives as
+//! [`Error::UnexpectedResponse`] with its headers and body, which [`failure`] reads. A response that cannot be read arrives as
 //! [`Error::InvalidResponsePayload`]; its `Debug` and `Display` print the body, so do not log that
 //! one for `create_presigned_upload`.
 //!
@@ -34,12 +35,18 @@
 //! | feature | what it adds |
 //! |---|---|
 //! | `client` (default) | the [`Client`]; without it the crate is its types, with neither reqwest nor tokio |
-//! | `rustls-ring` (default) | TLS by rustls over ring, with the certificates of the system; builds fast |
-//! | `rustls-aws-lc` | TLS by rustls over aws-lc; preferred when `rustls-ring` is enabled too |
+//! | `rustls` (default) | TLS by rustls over aws-lc, as the feature `rustls` of reqwest |
+//! | `rustls-ring` | TLS by rustls over ring: builds faster, and is for programs, not for libraries; see [`install_ring`] |
 //! | `native-tls` | TLS by the library of the operating system; used when no rustls feature is enabled |
 //!
 //! A feature for TLS implies `client`. Without any of them the client speaks only `http`;
 //! [`https_support`] reports it.
+//!
+//! # Versions
+//!
+//! Types of these crates are part of the interface, so a new major version of one of them is one of this crate:
+//! `reqwest` 0.13 with its `http` 1 and `url` 2, `progenitor-client` 0.15 with its `bytes` 1 and `futures-core` 0.3,
+//! `serde` 1 and `serde_json` 1.
 
 #[cfg(feature = "client")]
 mod body;
@@ -68,7 +75,7 @@ mod tls;
 mod words;
 
 #[cfg(feature = "client")]
-pub use body::{BodyTooLarge, MAX_RESPONSE_BODY};
+pub use body::{BodyTooLarge, MAX_RESPONSE_BODY, failure};
 #[cfg(feature = "client")]
 pub use client::Transport;
 pub use decimal::{Decimal, ParseDecimalError};
@@ -76,13 +83,18 @@ pub use envelope::{Envelope, NoData};
 #[cfg(feature = "client")]
 pub use generated::client::{Client, Error, ResponseValue};
 pub use generated::{limits, operations, types};
+pub use ids::NotVisibleAscii;
 pub use kinds::{KindParts, ModelKind, kind_parts};
 pub use operation::{Operation, Safety};
 pub use sample::Sample;
 pub use secret::{ApiKey, Secret};
-pub use timestamp::Timestamp;
+pub use timestamp::{ParseTimestampError, Timestamp};
+#[cfg(feature = "rustls-ring")]
+pub use tls::install_ring;
 #[cfg(feature = "client")]
-pub use tls::{BuildError, http_client_builder, http_client_builder_for, https_support, is_plain_loopback};
+pub use tls::{
+    BuildError, http_client_builder, http_client_builder_for, https_support, is_plain_loopback, share_tls,
+};
 pub use words::UnknownVariant;
 
 /// Runs the examples of the README.

@@ -4,14 +4,15 @@ use std::fmt;
 
 #[cfg(feature = "client")]
 use reqwest::header::{HeaderValue, InvalidHeaderValue};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use zeroize::Zeroize;
 
 /// What every secret prints as.
 const MASK: &str = "…";
 
-/// An API key. It prints as `…`; only [`expose`](Self::expose) shows it. Its memory is overwritten when it is
-/// dropped; requests on their way hold copies of their own.
+/// An API key. It prints as `…`; only [`expose`](Self::expose) shows it. It is read by serde, from a configuration,
+/// and never written. Its memory is overwritten when it is dropped. Copies elsewhere are not: the headers of a request
+/// that was sent, and the text or the configuration that the key was read from.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(String);
 
@@ -58,6 +59,13 @@ impl From<String> for ApiKey {
     }
 }
 
+/// As [`ApiKey::new`].
+impl<'de> Deserialize<'de> for ApiKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::from)
+    }
+}
+
 impl fmt::Debug for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(MASK)
@@ -92,5 +100,18 @@ impl fmt::Display for Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(MASK)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
+mod tests {
+    use super::ApiKey;
+
+    #[test]
+    fn a_key_is_read_from_a_configuration_and_its_errors_do_not_show_it() {
+        let key: ApiKey = serde_json::from_str("\" key\\n\"").expect("it is a text");
+        assert_eq!(key.expose(), "key");
+        assert!(serde_json::from_str::<ApiKey>("null").is_err());
     }
 }

@@ -1,8 +1,11 @@
 //! Timestamps that keep what they cannot read.
 
+mod rfc3339;
+
 use std::cmp::Ordering;
 use std::fmt;
-use std::time::SystemTime;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -18,8 +21,16 @@ use crate::scalar::Scalar;
 /// assert_eq!(stamp.to_system_time(), Some(UNIX_EPOCH + Duration::from_secs(60)));
 /// ```
 ///
-/// An odd stamp in one record must not lose a page of good ones, so any value is accepted and kept;
-/// [`to_system_time`](Self::to_system_time) says whether it could be read.
+/// An odd stamp in one record must not lose a page of good ones, so any value is accepted and kept, by
+/// `Timestamp::from` too; [`to_system_time`](Self::to_system_time) says whether it can be read. `parse` refuses a text
+/// that cannot:
+///
+/// ```
+/// use inferstore_api::Timestamp;
+///
+/// assert!("2026-04-02 09:30:00.5+02:00".parse::<Timestamp>().is_ok());
+/// assert!("yesterday".parse::<Timestamp>().is_err());
+/// ```
 ///
 /// Stamps are ordered by their point in time; those that cannot be read come first. Stamps are equal when they
 /// are spelled alike, and two spellings of one point in time are ordered by their text.
@@ -36,17 +47,44 @@ impl Timestamp {
     /// The point in time, or `None` if the stamp cannot be read, or is before what the clock of this system
     /// can hold. A stamp that names no offset is taken as UTC.
     pub fn to_system_time(&self) -> Option<SystemTime> {
-        let text = self.as_str();
-        let zoned = text.parse::<jiff::Timestamp>();
-        let stamp = zoned.or_else(|_| {
-            text.parse::<jiff::civil::DateTime>()?
-                .to_zoned(jiff::tz::TimeZone::UTC)
-                .map(|zoned| zoned.timestamp())
-        });
-        let since_epoch = stamp.ok()?.as_duration();
-        // The clock of Windows begins in 1601, and a conversion by jiff would panic.
-        let moved = if since_epoch.is_negative() { SystemTime::checked_sub } else { SystemTime::checked_add };
-        moved(&SystemTime::UNIX_EPOCH, since_epoch.unsigned_abs())
+        let nanoseconds = rfc3339::read(self.as_str())?;
+        let (moment, second) = (nanoseconds.unsigned_abs(), 1_000_000_000);
+        let since_epoch =
+            Duration::new((moment / second).try_into().ok()?, (moment % second).try_into().ok()?);
+        // The clock of Windows begins in 1601.
+        let moved = if nanoseconds < 0 { SystemTime::checked_sub } else { SystemTime::checked_add };
+        moved(&SystemTime::UNIX_EPOCH, since_epoch)
+    }
+}
+
+impl FromStr for Timestamp {
+    type Err = ParseTimestampError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        rfc3339::read(text).map(|_| Self::from(text)).ok_or(ParseTimestampError(()))
+    }
+}
+
+/// A text that is not a date and a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseTimestampError(());
+
+impl std::error::Error for ParseTimestampError {}
+
+impl fmt::Display for ParseTimestampError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not a timestamp: expected a date and a time such as \"2026-04-02T09:30:00Z\"")
+    }
+}
+
+/// In UTC, to the millisecond.
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Self {
+        let milliseconds = match time.duration_since(SystemTime::UNIX_EPOCH) {
+            Ok(after) => i64::try_from(after.as_millis()).unwrap_or(i64::MAX),
+            Err(before) => i64::try_from(before.duration().as_millis()).map_or(i64::MIN, |before| -before),
+        };
+        Self(Scalar::quoted(rfc3339::write(milliseconds)))
     }
 }
 
@@ -98,6 +136,7 @@ mod tests {
         let second = Duration::from_millis(1_500);
         assert_eq!(read("1969-12-31T23:59:58.5Z"), SystemTime::UNIX_EPOCH.checked_sub(second));
         assert_eq!(read("1970-01-01T00:00:01.5Z"), SystemTime::UNIX_EPOCH.checked_add(second));
+        assert_eq!(Timestamp::from(SystemTime::UNIX_EPOCH - second).as_str(), "1969-12-31T23:59:58.500Z");
         for text in ["-009999-01-03T00:00:00Z", "0001-01-01T00:00:00Z", "1600-12-31T23:59:59Z"] {
             assert_eq!(read(text).is_some(), cfg!(not(windows)), "{text}");
         }

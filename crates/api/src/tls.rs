@@ -17,14 +17,27 @@ const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// environment. It follows no redirect, because the API key would go along; the
 /// [`Client`](crate::Client) follows those that are safe.
 ///
-/// For a known base URL prefer [`http_client_builder_for`].
+/// Every setting of the builder has its effect. Each client that is built reads the certificates of the system;
+/// where nothing about TLS is set, [`share_tls`] saves that. For a known base URL prefer
+/// [`http_client_builder_for`].
 pub fn http_client_builder() -> ClientBuilder {
     let builder = reqwest::Client::builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .read_timeout(READ_TIMEOUT)
         .redirect(Policy::none());
-    #[cfg(any(feature = "rustls-aws-lc", feature = "rustls-ring"))]
-    let builder = builder.tls_backend_preconfigured(over_rustls::SHARED.config.clone());
+    #[cfg(any(feature = "rustls", feature = "rustls-ring"))]
+    let builder = over_rustls::choose(builder);
+    builder
+}
+
+/// Replaces the TLS settings of the builder by those that all clients of the process share, so that no client but
+/// the first one reads the certificates of the system, which takes several milliseconds. Call it only where nothing
+/// about TLS is set: reqwest ignores such settings then, also those that are made later.
+///
+/// With `native-tls` alone it changes nothing.
+pub fn share_tls(builder: ClientBuilder) -> ClientBuilder {
+    #[cfg(any(feature = "rustls", feature = "rustls-ring"))]
+    let builder = over_rustls::share(builder);
     builder
 }
 
@@ -55,14 +68,11 @@ pub fn is_plain_loopback(url: &Url) -> bool {
 /// # Errors
 ///
 /// [`BuildError::TlsDisabled`] without a TLS feature, [`BuildError::RootCertificates`] when the certificates that
-/// the operating system trusts cannot be loaded.
+/// the operating system trusts cannot be loaded. A client with certificates of its own works all the same.
 pub fn https_support() -> Result<(), BuildError> {
-    #[cfg(any(feature = "rustls-aws-lc", feature = "rustls-ring"))]
-    return over_rustls::SHARED
-        .failure
-        .clone()
-        .map_or(Ok(()), |reason| Err(BuildError::RootCertificates(reason)));
-    #[cfg(not(any(feature = "rustls-aws-lc", feature = "rustls-ring")))]
+    #[cfg(any(feature = "rustls", feature = "rustls-ring"))]
+    return over_rustls::check();
+    #[cfg(not(any(feature = "rustls", feature = "rustls-ring")))]
     if cfg!(feature = "native-tls") { Ok(()) } else { Err(BuildError::TlsDisabled) }
 }
 
@@ -97,8 +107,8 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TlsDisabled => f.write_str(
-                "https is not supported, because inferstore-api was built without rustls-ring, rustls-aws-lc \
-                 and native-tls",
+                "https is not supported, because inferstore-api was built without rustls, rustls-ring and \
+                 native-tls",
             ),
             Self::RootCertificates(reason) => {
                 write!(f, "the root certificates of the system cannot be loaded: {reason}")
@@ -108,53 +118,73 @@ impl fmt::Display for BuildError {
     }
 }
 
-#[cfg(any(feature = "rustls-aws-lc", feature = "rustls-ring"))]
+#[cfg(feature = "rustls-ring")]
+pub use over_rustls::install_ring;
+
+#[cfg(any(feature = "rustls", feature = "rustls-ring"))]
 mod over_rustls {
     use std::sync::{Arc, LazyLock};
 
+    use reqwest::ClientBuilder;
+    use rustls::ClientConfig;
     use rustls::crypto::CryptoProvider;
-    use rustls::{ClientConfig, RootCertStore};
     use rustls_platform_verifier::BuilderVerifierExt;
 
-    /// Built once in a process, because loading the certificates of the system takes most of the time that it
-    /// takes to build a client.
-    pub(super) static SHARED: LazyLock<Shared> = LazyLock::new(Shared::load);
+    use super::BuildError;
 
-    pub(super) struct Shared {
-        pub(super) config: ClientConfig,
-        /// Why the configuration trusts no server.
-        pub(super) failure: Option<String>,
+    /// Loading the certificates of the system takes most of the time that it takes to build a client. An error says
+    /// why there are none.
+    static SHARED: LazyLock<Result<ClientConfig, String>> = LazyLock::new(|| {
+        let builder = ClientConfig::builder_with_provider(provider());
+        let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+        let builder = builder.with_platform_verifier().map_err(|error| error.to_string())?;
+        Ok(builder.with_no_client_auth())
+    });
+
+    pub(super) fn check() -> Result<(), BuildError> {
+        SHARED.as_ref().map(|_| ()).map_err(|reason| BuildError::RootCertificates(reason.clone()))
     }
 
-    impl Shared {
-        fn load() -> Self {
-            match builder().with_platform_verifier() {
-                Ok(builder) => Self { config: builder.with_no_client_auth(), failure: None },
-                // A system without certificates, such as a bare container, still speaks `http`.
-                Err(error) => Self {
-                    config: builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth(),
-                    failure: Some(error.to_string()),
-                },
-            }
+    pub(super) fn choose(builder: ClientBuilder) -> ClientBuilder {
+        #[cfg(not(feature = "rustls"))]
+        install_ring();
+        // Where another crate enables `native-tls`, that is the default of reqwest.
+        let builder = builder.tls_backend_rustls();
+        match &*SHARED {
+            Ok(_) => builder,
+            // A system without certificates, such as a bare container, still speaks `http`, and trusts the
+            // certificates that are added.
+            Err(_) => builder.tls_certs_only([]),
         }
     }
 
-    fn builder() -> rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier> {
-        // Named explicitly: reqwest would use the default provider of the process, and panic without one.
-        ClientConfig::builder_with_provider(Arc::new(provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap_or_else(|_| unreachable!("the provider speaks TLS 1.2 and 1.3"))
+    pub(super) fn share(builder: ClientBuilder) -> ClientBuilder {
+        match &*SHARED {
+            Ok(config) => builder.tls_backend_preconfigured(config.clone()),
+            Err(_) => builder,
+        }
     }
 
-    /// aws-lc is enabled by those who need its certifications, so it wins over ring, which is a default.
-    #[cfg(feature = "rustls-aws-lc")]
-    fn provider() -> CryptoProvider {
-        rustls::crypto::aws_lc_rs::default_provider()
+    /// Makes ring the crypto provider of rustls for the whole process, unless it has one.
+    ///
+    /// With `rustls-ring` and without `rustls`, the first HTTP client of this crate calls it. Every other
+    /// `reqwest::Client` of the program needs a provider too, unless a crate enables the feature `rustls` of reqwest,
+    /// and panics without one: a program that builds such clients first calls this first.
+    #[cfg(feature = "rustls-ring")]
+    pub fn install_ring() {
+        if CryptoProvider::get_default().is_none() {
+            // Another thread may have been faster.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
     }
 
-    #[cfg(not(feature = "rustls-aws-lc"))]
-    fn provider() -> CryptoProvider {
-        rustls::crypto::ring::default_provider()
+    /// The provider that reqwest uses, too.
+    fn provider() -> Arc<CryptoProvider> {
+        #[cfg(feature = "rustls")]
+        let fallback = rustls::crypto::aws_lc_rs::default_provider;
+        #[cfg(not(feature = "rustls"))]
+        let fallback = rustls::crypto::ring::default_provider;
+        CryptoProvider::get_default().cloned().unwrap_or_else(|| Arc::new(fallback()))
     }
 
     #[cfg(test)]
@@ -162,7 +192,7 @@ mod over_rustls {
         #[test]
         fn aws_lc_is_preferred_to_ring() {
             let provider = format!("{:?}", super::provider().key_provider);
-            let expected = if cfg!(feature = "rustls-aws-lc") { "AwsLcRs" } else { "Ring" };
+            let expected = if cfg!(feature = "rustls") { "AwsLcRs" } else { "Ring" };
             assert_eq!(provider, expected);
         }
     }
@@ -199,7 +229,7 @@ mod tests {
 
     #[test]
     fn https_is_refused_without_a_tls_feature() {
-        let has_tls = cfg!(any(feature = "rustls-ring", feature = "rustls-aws-lc", feature = "native-tls"));
+        let has_tls = cfg!(any(feature = "rustls", feature = "rustls-ring", feature = "native-tls"));
         let supported = check_support_for("https://host.example/api/v1");
         assert_eq!(matches!(supported, Err(BuildError::TlsDisabled)), !has_tls, "{supported:?}");
         assert!(check_support_for("http://host.example/api/v1").is_ok());

@@ -118,13 +118,6 @@ macro_rules! written_as_str {
 
 pub(crate) use {closed_words, open_words, written_as_str};
 
-impl crate::types::TaskStatus {
-    /// Returns whether the task has ended. A word that the document does not know is not terminal.
-    pub fn is_terminal(&self) -> bool {
-        [Self::Success, Self::Failed, Self::Canceled].contains(self)
-    }
-}
-
 /// A word that an enumeration of a request does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownVariant {

@@ -112,6 +112,17 @@ async fn a_response_body_up_to_the_limit_is_read() {
 }
 
 #[tokio::test]
+async fn the_failure_of_a_service_is_read_and_a_page_is_none() {
+    let refusal = |body: &str| ok(body).replace("200 OK", "402 R");
+    let failed = refusal(r#"{"status":"error","message":"no balance"}"#);
+    for (response, message) in [(failed, Some("no balance")), (refusal("<html>"), None)] {
+        let server = Server::start(move |_| response.clone()).await;
+        let error = server.client().get_balance().await.unwrap_err();
+        assert_eq!(inferstore_api::failure(error).await.map(|failure| failure.message).as_deref(), message);
+    }
+}
+
+#[tokio::test]
 async fn a_response_body_beyond_the_limit_fails_the_call_and_names_the_limit() {
     let limit = BALANCE.len() as u64 - 1;
     for response in [ok(BALANCE), chunked(BALANCE)] {

@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    admin, api, balance, completions, console, demo, doctor, files, help, login, model_init, model_worker,
-    models, node, open, profile, reference, run, serve, status, task, version,
+    admin, api, balance, completions, console, demo, doctor, files, help, login, mcp, model_init,
+    model_worker, models, node, open, profile, reference, run, serve, status, task, version,
 };
 use crate::settings::Global;
 
@@ -33,8 +33,8 @@ Examples:
   inferstore models list --search enhancement
   inferstore run haze-removal street.jpg -o clear.png
 
-Data go to standard output, everything else to standard error. `inferstore help exit-codes`, `help environment`
-and `help formats` say more.";
+Data go to standard output, everything else to standard error. `inferstore help exit-codes`, `help environment`,
+`help formats` and `help outputs` say more.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -47,16 +47,15 @@ pub(crate) enum Command {
     ///
     /// Inputs are checked against what the model declares before anything is sent; files are uploaded on
     /// the way. The task is created at most once. Ctrl-C detaches: the task goes on, and its identifier is
-    /// printed; a second Ctrl-C cancels it if it is still in the queue. When a task stays in the queue for 10
-    /// minutes because no node serves the model, the run ends as at a deadline.
+    /// printed; a second Ctrl-C cancels it if it is still in the queue.
     ///
     /// Several files are a batch, with one task for each. A journal in the folder of -o lets the same command
     /// continue after an interruption: what has run is neither run nor paid again.
     Run(run::Arguments),
     /// Look at tasks, wait for them, cancel them, run them again
     ///
-    /// A task is named by its identifier, by a beginning of at least four characters that no other recent task has, or
-    /// by @last.
+    /// A task is named by its identifier, by @last, or by at least four characters of its beginning or its end that no
+    /// other recent task has.
     #[command(subcommand, visible_alias = "tasks")]
     Task(task::Command),
     /// Upload, list, download and delete files
@@ -114,6 +113,12 @@ pub(crate) enum Command {
     Logout(login::LogoutArguments),
     /// Show which service and account are used, and where each setting comes from
     Status(status::Arguments),
+    /// Offer the models to an agent, as a server of the Model Context Protocol over standard input and output
+    ///
+    /// Each model is a tool, beside `quote`, `run`, `task` and `files`. Files are read from one folder and saved in it, and
+    /// nowhere else. A call with the same inputs is the same task, also after it was canceled or the server was killed:
+    /// it is paid once. --budget limits what all calls of the folder cost together.
+    Mcp(mcp::Arguments),
     /// Find out why something does not work
     ///
     /// Checks settings, DNS, connection, TLS, API, key, clock and object storage, in this order. Nothing is stored.
@@ -125,7 +130,7 @@ pub(crate) enum Command {
     ///
     /// They complete commands and options, and ask the service for models, tasks and inputs.
     Completions(completions::Arguments),
-    /// Print the help of a command, or of a topic: environment, exit-codes, formats
+    /// Print the help of a command, or of a topic: environment, exit-codes, formats, outputs
     Help(help::Arguments),
     /// Print the version
     Version(version::Arguments),

@@ -157,7 +157,9 @@ fn description(descriptor: &Descriptor, samples: &[&str]) -> String {
     if is_spelled_as_text(descriptor) {
         sentences.push("It is sent as a text.".to_owned());
     }
-    if descriptor.type_ != Some(DescriptorType::Options) && !samples.is_empty() {
+    // The samples of a file are at the address of one service.
+    let has_examples = !matches!(descriptor.type_, Some(DescriptorType::Options | DescriptorType::File));
+    if has_examples && !samples.is_empty() {
         sentences.push(format!("Such as {}.", samples.join(", ")));
     }
     sentences.join(" ")

@@ -11,13 +11,14 @@ use clap::Parser;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use inferstore::Client;
 use inferstore::types::{ModelListRequest, ModelVersioning, TaskRecord};
+use inferstore_profiles::Profiles;
 
 use crate::cli::Cli;
 use crate::environment::Environment;
 use crate::last_response::LastResponse;
 use crate::lists;
 use crate::output::{Output, OutputOptions};
-use crate::profiles::{self, Profiles};
+use crate::profiles;
 use crate::schema::ordered;
 use crate::settings::Session;
 use crate::table::{printable, steers};
@@ -77,7 +78,7 @@ pub(crate) fn profiles() -> ArgValueCompleter {
 
 async fn models_of(client: &Client) -> Option<Vec<Word>> {
     let query = ModelListRequest { limit: Some(MAX_MODELS), offset: Some(0), ..Default::default() };
-    let page = client.models().page(query).await.ok()?;
+    let page = client.models_page(query).await.ok()?;
     Some(page.records.into_iter().map(|model| (model.id.to_string(), model.description)).collect())
 }
 

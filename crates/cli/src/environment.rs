@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The environment of the command.
 pub struct Environment {
@@ -59,9 +59,4 @@ impl std::fmt::Debug for Environment {
         // Variables hold keys.
         f.debug_struct("Environment").field("width", &self.width).finish_non_exhaustive()
     }
-}
-
-/// The folder of a file.
-pub(crate) fn folder_of(file: &Path) -> &Path {
-    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -1,12 +1,11 @@
 //! Failures of the command: a message, a hint with the command to type, an exit code, and the data that belong on
 //! standard output nevertheless.
 
-use std::error::Error as _;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use inferstore::types::{TaskId, TaskStatus};
-use inferstore::{CallContext, Error, FileErrorKind, TaskDisposition, ViolationKind};
+use inferstore::{CallContext, Error, ErrorKind, FileErrorKind, Resource, TaskDisposition, ViolationKind};
 use serde_json::json;
 
 use crate::exit;
@@ -21,7 +20,7 @@ pub(crate) struct Failure {
     pub(crate) code: u8,
     /// What failed, in one line, or one line for each input, without control characters.
     pub(crate) headline: String,
-    /// What to try.
+    /// Next step to try.
     pub(crate) hint: Option<String>,
     /// What `-v` adds.
     pub(crate) context: Vec<String>,
@@ -74,12 +73,13 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
+        let (code, hint) = code_and_hint(&error);
         Self {
-            code: code(&error),
+            code,
             headline: headline(&error),
-            hint: Some(hint(&error)),
+            hint: Some(hint),
             context: error.context().map(context).unwrap_or_default(),
-            data: data(&error),
+            data: tasks(&error).iter().map(ToString::to_string).collect(),
             json: json_of(&error).map(String::into_boxed_str),
         }
     }
@@ -95,25 +95,28 @@ fn headline(error: &Error) -> String {
         }
         return lines.join("\n");
     }
-    printable(&refusal(error).unwrap_or_else(|| with_causes(error)))
+    let whole = || match error.context() {
+        // `-v` shows the identifier of the operation.
+        Some(context) => error.with_causes().replace(context.operation, described(context)),
+        None => error.with_causes(),
+    };
+    printable(&rejection(error).unwrap_or_else(whole))
 }
 
-fn with_causes(error: &Error) -> String {
-    let mut headline = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let text = error.to_string();
-        if !headline.contains(&text) {
-            headline = format!("{headline}: {text}");
-        }
-        cause = error.source();
+/// The call in words.
+fn described(context: &CallContext) -> &'static str {
+    match context.resource() {
+        Some(Resource::Account) => "the request about the account",
+        Some(Resource::Model) => "the request about the model",
+        Some(Resource::Task) => "the request about the task",
+        Some(Resource::File) => "the request about the file",
+        _ => "the request",
     }
-    headline
 }
 
 /// The message of the service, without the name of the operation, which `-v` adds.
-fn refusal(error: &Error) -> Option<String> {
-    let (Error::Api(context) | Error::Unauthorized(context)) = error else { return None };
+fn rejection(error: &Error) -> Option<String> {
+    let Error::Api(context) = error else { return None };
     let message = context.message.as_deref().filter(|message| !message.is_empty())?;
     Some(match context.status.filter(|status| *status >= 400) {
         Some(status @ 500..) => format!("the service failed: {message} (status {status})"),
@@ -165,93 +168,105 @@ fn typed(path: &Path) -> String {
     }
 }
 
-fn code(error: &Error) -> u8 {
-    match error {
-        // The time that a task may stay queued has passed; it is not refused.
-        Error::ModelOffline(offline) if offline.task.is_some() => exit::DEADLINE,
-        Error::InvalidArgument(_)
-        | Error::Inputs(_)
-        | Error::CostLimitExceeded(_)
-        | Error::ModelOffline(_) => exit::INPUT,
-        Error::Unauthorized(_) => exit::KEY,
-        Error::Api(_) => exit::REFUSED,
-        Error::Transport(_) => exit::NOT_REACHED,
-        Error::File(file) if file.kind == FileErrorKind::Transport => exit::NOT_REACHED,
-        Error::OutcomeUnknown(_) => exit::OUTCOME_UNKNOWN,
-        Error::TaskFailed(_) => exit::TASK_FAILED,
-        Error::TaskCanceled(_) => exit::TASK_CANCELED,
-        Error::DeadlineReached(_) => exit::DEADLINE,
-        _ => exit::FAILED,
-    }
-}
-
 const WRONG_ADDRESS: &str =
     "the base URL is perhaps not that of the API, which ends in /api/v1: `inferstore status` shows it";
 
-/// What to try, as commands and options that can be typed.
-fn hint(error: &Error) -> String {
-    let hint = match error {
-        Error::Unauthorized(_) => {
-            "`inferstore login` stores another key; `inferstore status` shows which is used"
+/// The exit code of an error, and what to try, as commands and options that can be typed.
+fn code_and_hint(error: &Error) -> (u8, String) {
+    let task = error.task_id();
+    let (code, hint) = match error.kind() {
+        ErrorKind::Unauthorized => {
+            (exit::KEY, "`inferstore login` stores another key; `inferstore status` shows which is used")
         }
-        Error::CostLimitExceeded(_) => {
-            "raise or drop --max-cost, or choose another model; no task was created"
+        ErrorKind::InvalidInput | ErrorKind::TooLarge => return (exit::INPUT, hint_of_input(error)),
+        ErrorKind::CostLimitExceeded => {
+            (exit::INPUT, "raise or drop --max-cost, or choose another model; no task was created")
         }
-        Error::ModelOffline(offline) => match &offline.task {
-            Some(task) => {
-                return hint_of_task(task, offline.disposition).unwrap_or_else(|| error.hint().to_owned());
-            }
-            None => "try again later or without --require-serving; no task was created",
-        },
-        Error::DeadlineReached(reached) => {
-            let task = reached.task.as_ref();
-            let hint = task.and_then(|task| hint_of_task(task, reached.disposition));
-            return hint.unwrap_or_else(|| error.hint().to_owned());
+        ErrorKind::ModelOffline => {
+            (exit::INPUT, "try again later or without --require-serving; no task was created")
         }
-        Error::OutcomeUnknown(unknown) if !unknown.candidates.is_empty() => {
-            "look at each candidate with `inferstore task show` before you run it again"
+        ErrorKind::InsufficientBalance
+        | ErrorKind::NotFound
+        | ErrorKind::Conflict
+        | ErrorKind::RateLimited
+        | ErrorKind::Rejected
+        | ErrorKind::Unavailable => return (exit::REFUSED, hint_of_rejection(error)),
+        ErrorKind::NoResponse => (
+            exit::NOT_REACHED,
+            match error {
+                Error::File(_) => error.hint(),
+                _ if error.is_retryable() => {
+                    "`inferstore doctor` finds the cause; `inferstore serve` runs a service here"
+                }
+                _ => "see whether it had its effect before you try again: `inferstore task list`",
+            },
+        ),
+        ErrorKind::OutcomeUnknown if error.candidates().is_empty() => (
+            exit::OUTCOME_UNKNOWN,
+            "look for it with `inferstore task list` in a moment, before you run it again",
+        ),
+        ErrorKind::OutcomeUnknown => (
+            exit::OUTCOME_UNKNOWN,
+            "look at each candidate with `inferstore task show` before you run it again",
+        ),
+        ErrorKind::TaskFailed => (exit::TASK_FAILED, error.hint()),
+        ErrorKind::TaskCanceled => (exit::TASK_CANCELED, error.hint()),
+        ErrorKind::DeadlineReached => {
+            let hint = task.zip(error.disposition()).and_then(|(task, ended)| hint_of_task(task, ended));
+            return (exit::DEADLINE, hint.unwrap_or_else(|| error.hint().to_owned()));
         }
-        Error::OutcomeUnknown(_) => {
-            "look for it with `inferstore task list` in a moment, before you run it again"
-        }
-        Error::Transport(context) if context.is_retry_safe => {
-            "`inferstore doctor` finds the cause; `inferstore serve` runs a service here"
-        }
-        Error::Transport(_) => "see whether it had its effect before you try again: `inferstore task list`",
-        Error::Decode(_) => WRONG_ADDRESS,
-        Error::File(file) if file.kind == FileErrorKind::AlreadyExists => {
-            "choose another name, or give --overwrite"
-        }
-        Error::File(file) if file.kind == FileErrorKind::NotFound => {
+        ErrorKind::InvalidResponse if error.context().is_some() => (exit::FAILED, WRONG_ADDRESS),
+        ErrorKind::LocalFile if is_taken(error) => (exit::FAILED, "choose another name, or give --overwrite"),
+        _ => (exit::FAILED, error.hint()),
+    };
+    (code, hint.to_owned())
+}
+
+fn is_taken(error: &Error) -> bool {
+    matches!(error, Error::File(file) if file.kind == FileErrorKind::AlreadyExists)
+}
+
+fn hint_of_input(error: &Error) -> String {
+    let Error::File(file) = error else { return error.hint().to_owned() };
+    match file.kind {
+        FileErrorKind::NotFound => {
             let near = nearest_path(Path::new(&file.file));
             let near = near.map_or_else(String::new, |near| format!("did you mean `{}`? ", typed(&near)));
-            return near + error.hint();
+            near + error.hint()
         }
-        Error::File(file) if file.kind == FileErrorKind::TooLarge => "choose a smaller file",
-        Error::File(file) if file.kind == FileErrorKind::Unreadable => {
-            "give the path of a file that you can read, - for standard input, or a URL"
+        FileErrorKind::TooLarge => "choose a smaller file".to_owned(),
+        FileErrorKind::Unreadable => {
+            "give the path of a file that you can read, - for standard input, or a URL".to_owned()
         }
-        Error::Api(context) => match context.status {
-            Some(402) => {
-                "`inferstore balance` shows what is left; `inferstore admin credit ACCOUNT AMOUNT` adds to it on a \
-                 service of your own"
-            }
-            Some(404) if context.operation.contains("Task") => "`inferstore task list` shows your tasks",
-            Some(404) if context.operation.contains("Model") => "`inferstore models list` shows the models",
-            Some(404) if context.operation.contains("File") => {
-                "`inferstore files list FOLDER` shows your files"
-            }
-            Some(404) if context.operation == "getBalance" => WRONG_ADDRESS,
-            Some(409) if context.task.is_some() => {
-                let task = context.task.as_ref().map(ToString::to_string).unwrap_or_default();
-                return format!("`inferstore task show {task}` shows its present state");
-            }
-            _ if context.excerpt.as_deref().is_some_and(|excerpt| excerpt.starts_with("<?xml")) => {
-                WRONG_ADDRESS
-            }
+        _ => error.hint().to_owned(),
+    }
+}
+
+/// Returns the next step to try after a response that is a failure.
+fn hint_of_rejection(error: &Error) -> String {
+    // Object storage responds to what is not below the root of the API.
+    let is_of_storage = error
+        .context()
+        .and_then(|context| context.excerpt.as_deref())
+        .is_some_and(|excerpt| excerpt.starts_with("<?xml"));
+    let hint = match error.kind() {
+        ErrorKind::InsufficientBalance => {
+            "`inferstore balance` shows what is left; `inferstore admin credit ACCOUNT AMOUNT` adds to it on a \
+             service of your own"
+        }
+        _ if is_of_storage => WRONG_ADDRESS,
+        ErrorKind::NotFound => match error.context().and_then(CallContext::resource) {
+            Some(Resource::Task) => "`inferstore task list` shows your tasks",
+            Some(Resource::Model) => "`inferstore models list` shows the models",
+            Some(Resource::File) => "`inferstore files list FOLDER` shows your files",
+            Some(Resource::Account) => WRONG_ADDRESS,
             _ => error.hint(),
         },
-        other => other.hint(),
+        ErrorKind::Conflict => match error.task_id() {
+            Some(task) => return format!("`inferstore task show {task}` shows its present state"),
+            None => error.hint(),
+        },
+        _ => error.hint(),
     };
     hint.to_owned()
 }
@@ -285,32 +300,24 @@ fn context(context: &CallContext) -> Vec<String> {
     lines
 }
 
-fn data(error: &Error) -> Vec<String> {
-    match error {
-        Error::DeadlineReached(_) | Error::ModelOffline(_) => {
-            error.task_id().into_iter().map(ToString::to_string).collect()
-        }
-        Error::OutcomeUnknown(unknown) => unknown.candidates.iter().map(ToString::to_string).collect(),
-        _ => Vec::new(),
+/// The tasks that scripts want to know: one that may go on, or those that a create may have become.
+fn tasks(error: &Error) -> &[TaskId] {
+    match error.kind() {
+        ErrorKind::DeadlineReached => error.task_id().map(std::slice::from_ref).unwrap_or_default(),
+        _ => error.candidates(),
     }
 }
 
 fn json_of(error: &Error) -> Option<String> {
     match error {
-        Error::DeadlineReached(reached) => {
-            Some(task_json(reached.task.as_ref()?, reached.disposition, reached.last_status.as_ref()))
-        }
-        Error::ModelOffline(offline) => {
-            Some(task_json(offline.task.as_ref()?, offline.disposition, Some(&TaskStatus::InQueue)))
-        }
         Error::OutcomeUnknown(unknown) => Some(json!({ "candidates": unknown.candidates }).to_string()),
+        Error::DeadlineReached(reached) => {
+            let is_canceled = reached.disposition == TaskDisposition::Canceled;
+            let status = if is_canceled { Some(&TaskStatus::Canceled) } else { reached.last_status.as_ref() };
+            Some(task_record(reached.task.as_ref()?, status))
+        }
         _ => None,
     }
-}
-
-fn task_json(task: &TaskId, disposition: TaskDisposition, seen: Option<&TaskStatus>) -> String {
-    let is_canceled = disposition == TaskDisposition::Canceled;
-    task_record(task, if is_canceled { Some(&TaskStatus::Canceled) } else { seen })
 }
 
 /// A task with the status that it had last, as JSON.
@@ -320,11 +327,9 @@ pub(crate) fn task_record(task: &TaskId, status: Option<&TaskStatus>) -> String 
 
 #[cfg(test)]
 mod tests {
-    use inferstore::types::TaskId;
-    use inferstore::{Error, FileError, FileErrorKind, ModelOffline, TaskDisposition};
+    use inferstore::{Error, FileError, FileErrorKind};
 
     use super::Failure;
-    use crate::exit;
 
     #[test]
     fn a_cause_is_printed_unless_the_error_contains_it_already() {
@@ -332,9 +337,6 @@ mod tests {
         let failure = Failure::from(Error::from(error.with_source("the disk is gone")));
         assert_eq!(failure.headline, "photo.jpg: it cannot be read: the disk is gone");
         assert!(failure.hint.is_some_and(|hint| hint.starts_with("give the path of a file")));
-        let error = FileError::new("photo.jpg", FileErrorKind::Rejected, "rejected: too late");
-        let failure = Failure::from(Error::from(error.with_source("too late")));
-        assert_eq!(failure.headline, "photo.jpg: rejected: too late");
     }
 
     #[test]
@@ -348,19 +350,5 @@ mod tests {
         ] {
             assert_eq!(Failure::new(1, headline).about(file).headline, named);
         }
-    }
-
-    #[test]
-    fn a_model_that_is_offline_is_an_input_error_only_while_no_task_was_created() {
-        let mut offline = ModelOffline::new("face-mesh");
-        let refused = Failure::from(Error::ModelOffline(Box::new(offline.clone())));
-        assert_eq!(refused.code, exit::INPUT);
-        assert!(refused.data.is_empty());
-        offline.task = Some(TaskId::from("7b0e"));
-        offline.disposition = TaskDisposition::StillRunning;
-        let queued = Failure::from(Error::ModelOffline(Box::new(offline)));
-        assert_eq!(queued.code, exit::DEADLINE);
-        assert_eq!(queued.data, ["7b0e"]);
-        assert!(queued.hint.is_some_and(|hint| hint.contains("inferstore task wait 7b0e")));
     }
 }

@@ -138,8 +138,9 @@ pub(crate) fn check_fields(fields: &[String], known: &BTreeSet<&str>) -> Result 
 type Filter = jaq_core::Filter<JustLut<Val>>;
 
 fn wrong(expression: &str, problem: &str) -> Failure {
-    Failure::usage(format!("the jq expression {expression:?} cannot be used: {problem}"))
-        .with_hint("such as --jq '.records[].task_id'; see the manual of jq")
+    Failure::usage(format!("the jq expression {expression:?} cannot be used: {problem}")).with_hint(
+        "such as --jq '.records[].task_id' for a list, '.[].task_id' with --json=task_id, '.status' for one",
+    )
 }
 
 /// The program of a jq expression. It fails on input that does not fit, too.
@@ -156,9 +157,24 @@ pub(crate) fn compiled(expression: &str) -> Result<Filter> {
         .map_err(|_| wrong(expression, "it names something that does not exist"))
 }
 
+/// The kind of a JSON value, with the first fields of an object.
+fn kind(json: &str) -> String {
+    const MAX_FIELDS: usize = 12;
+    match serde_json::from_str::<serde_json::Value>(json) {
+        Ok(serde_json::Value::Object(fields)) => {
+            let names: Vec<&str> = fields.keys().take(MAX_FIELDS).map(String::as_str).collect();
+            format!("an object with {}", names.join(", "))
+        }
+        Ok(serde_json::Value::Array(values)) => format!("a list of {}", values.len()),
+        Ok(serde_json::Value::String(_)) => "a text".to_owned(),
+        _ => "a single value".to_owned(),
+    }
+}
+
 /// The values that a jq expression makes of the JSON; texts without quotes, as `jq -r` prints them.
 pub(crate) fn filtered(json: &str, expression: &str) -> Result<Vec<String>> {
-    let failed = |error: &dyn std::fmt::Display| wrong(expression, &error.to_string());
+    // The error itself repeats the whole value.
+    let failed = |_: &dyn std::fmt::Display| wrong(expression, &format!("the JSON is {}", kind(json)));
     let filter = compiled(expression)?;
     let input = read::parse_single(json.as_bytes()).map_err(|error| failed(&error))?;
     let context = Ctx::<JustLut<Val>>::new(&filter.lut, Vars::new([]));

@@ -15,7 +15,6 @@ pub mod exit;
 mod failure;
 mod fields;
 mod json;
-mod keyring;
 mod last_response;
 mod lists;
 mod markdown;
@@ -108,6 +107,21 @@ fn nearest_command(error: &clap::Error) -> Option<String> {
         return None;
     }
     let ContextValue::String(typed) = error.get(ContextKind::InvalidSubcommand)? else { return None };
+    // Words of other tools.
+    let own = match typed.as_str() {
+        "list" | "ls" => "models list",
+        "upload" | "put" | "cp" => "files upload",
+        "download" | "get" => "files download",
+        "rm" | "delete" => "files delete",
+        "sync" => "files sync",
+        "ps" | "history" => "task list",
+        "logs" => "task show",
+        "config" | "configure" => "profile",
+        _ => "",
+    };
+    if !own.is_empty() {
+        return Some(own.to_owned());
+    }
     let root = command();
     let names = root.get_subcommands().map(clap::Command::get_name);
     failure::nearest(typed, names).map(str::to_owned)
@@ -120,11 +134,11 @@ fn usage_error(error: &clap::Error, output: &Output) -> u8 {
     }
     // Without color: what was typed is masked, and so would colors be.
     for line in error.render().to_string().trim_end().lines() {
-        output.note(line);
+        output.error_line(line);
     }
     if let Some(nearest) = nearest_command(error) {
-        output.note("");
-        output.note(format!("hint: did you mean `inferstore {nearest}`?"));
+        output.error_line("");
+        output.error_line(format!("hint: did you mean `inferstore {nearest}`?"));
     }
     exit::USAGE
 }

@@ -46,7 +46,7 @@ async fn page<T>(
     })
 }
 
-/// At most `limit` records from an offset on.
+/// At most `limit` records from an offset on. Ends at an empty page, or at the total of the service.
 pub(crate) async fn range<T, Fetched>(
     session: &Session,
     first: u64,
@@ -56,68 +56,113 @@ pub(crate) async fn range<T, Fetched>(
 where
     Fetched: Future<Output = Result<Page<T>, Error>>,
 {
-    let size = |left: u64| u32::try_from(left).unwrap_or(MAX_PAGE).min(MAX_PAGE);
-    pages(session, first, limit, move |read| Some(fetch(first.saturating_add(read), size(limit - read))))
-        .await
-}
-
-/// At most `limit` records from an offset on, of a list that is read by the number of a page and its size.
-pub(crate) async fn numbered<T, Fetched>(
-    session: &Session,
-    offset: u64,
-    limit: u64,
-    fetch: impl Fn(u64, u32) -> Fetched,
-) -> Result<Listed<T>>
-where
-    Fetched: Future<Output = Result<Page<T>, Error>>,
-{
-    let size = u32::try_from(limit).unwrap_or(MAX_PAGE).clamp(1, MAX_PAGE);
-    let skipped = offset % u64::from(size);
-    let first = offset - skipped;
-    let wanted = skipped.saturating_add(limit);
-    // A page that is not full is the last one.
-    let is_full = move |read: u64| read.is_multiple_of(u64::from(size));
-    let number = move |read: u64| (first + read) / u64::from(size) + 1;
-    let mut listed =
-        pages(session, first, wanted, move |read| is_full(read).then(|| fetch(number(read), size))).await?;
-    if skipped > 0 || listed.records.len() as u64 > wanted {
-        listed.page = None;
-        listed.records.truncate(usize::try_from(wanted).unwrap_or(usize::MAX));
-        listed.records.drain(..usize::try_from(skipped).unwrap_or(0).min(listed.records.len()));
-    }
-    Ok(listed)
-}
-
-/// Records from page to page, each fetched by how many were read before, until there are `limit`. Ends at an empty
-/// page, or at the total of the service.
-async fn pages<T, Fetched>(
-    session: &Session,
-    first: u64,
-    limit: u64,
-    fetch: impl Fn(u64) -> Option<Fetched>,
-) -> Result<Listed<T>>
-where
-    Fetched: Future<Output = Result<Page<T>, Error>>,
-{
     let mut listed = Listed { records: Vec::new(), total: None, page: None };
-    while let Some(fetched) = fetch(listed.records.len() as u64) {
-        let next = page(session, fetched).await?;
-        if listed.records.is_empty() {
-            listed = next;
-        } else if next.records.is_empty() {
-            break;
-        } else {
-            listed.page = None;
-            listed.total = next.total;
-            listed.records.extend(next.records);
-        }
+    loop {
         let read = listed.records.len() as u64;
-        if read == 0 || read >= limit || listed.total.is_some_and(|total| first.saturating_add(read) >= total)
+        let size = u32::try_from(limit - read).unwrap_or(MAX_PAGE).min(MAX_PAGE);
+        let next = page(session, fetch(first.saturating_add(read), size)).await?;
+        if next.records.is_empty() && read > 0 {
+            return Ok(listed);
+        }
+        let count = next.records.len() as u64;
+        listed.page = next.page.filter(|_| read == 0);
+        listed.total = next.total;
+        listed.records.extend(next.records);
+        let read = read + count;
+        if count == 0
+            || read >= limit
+            || listed.total.is_some_and(|total| first.saturating_add(read) >= total)
         {
-            break;
+            return Ok(listed);
         }
     }
-    Ok(listed)
+}
+
+/// Which records of a list are wanted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Range {
+    pub(crate) offset: u64,
+    pub(crate) limit: u64,
+    /// Whether the newest record comes first. The service has the oldest first.
+    pub(crate) is_newest_first: bool,
+}
+
+impl Range {
+    pub(crate) const ALL: Self = Self { offset: 0, limit: u64::MAX, is_newest_first: false };
+}
+
+/// The records that fit, of a list that is read by the number of a page and its size. A service may return shorter pages
+/// than asked for: pages are counted, and their length is that of the first one.
+pub(crate) async fn numbered<T: Send, Fetched>(
+    session: &Session,
+    range: Range,
+    fits: Option<&(dyn Fn(&T) -> bool + Sync)>,
+    fetch: impl Fn(u64, u32) -> Fetched + Send + Sync,
+) -> Result<Listed<T>>
+where
+    Fetched: Future<Output = Result<Page<T>, Error>> + Send,
+{
+    let Range { offset, limit, is_newest_first } = range;
+    let wanted = if fits.is_some() { u64::MAX } else { limit };
+    let size = u32::try_from(wanted).unwrap_or(MAX_PAGE).clamp(1, MAX_PAGE);
+    let first = page(session, fetch(1, size)).await?;
+    let (total, length) = (first.total, first.records.len() as u64);
+    let is_whole = length == 0 || total.is_some_and(|total| total <= length);
+    let is_in_order = !is_newest_first || length <= 1;
+    if is_whole && fits.is_none() && is_in_order && offset == 0 {
+        return Ok(first);
+    }
+    // Positions are known where all records fit.
+    let start = if fits.is_some() || length == 0 { 0 } else { offset };
+    let skipped = offset - start;
+    let wanted = usize::try_from(limit.saturating_add(skipped)).unwrap_or(usize::MAX);
+    let is_wanted = |(record, _): &(T, String)| fits.is_none_or(|fits| fits(record));
+    let mut records: Vec<(T, String)> = Vec::new();
+    let mut first = Some(first);
+    let mut read = async |number: u64| match first.take_if(|_| number == 1) {
+        Some(first) => Ok(first.records),
+        None => page(session, fetch(number, size)).await.map(|page| page.records),
+    };
+    if let Some(total) = total.filter(|_| is_newest_first && length > 0) {
+        let end = total.saturating_sub(start);
+        let mut number = end.div_ceil(length);
+        let mut of_last = end - number.saturating_sub(1) * length;
+        while number > 0 && records.len() < wanted {
+            let mut older = read(number).await?;
+            older.truncate(usize::try_from(of_last).unwrap_or(usize::MAX));
+            records.extend(older.into_iter().rev().filter(is_wanted));
+            number -= 1;
+            of_last = length;
+        }
+    } else {
+        // Without a total, the newest records are known at the end.
+        let is_reversed = is_newest_first;
+        let (mut number, mut before) = match is_reversed || length == 0 {
+            true => (1, 0),
+            false => (start / length + 1, start % length),
+        };
+        while is_reversed || records.len() < wanted {
+            let next = read(number).await?;
+            if next.is_empty() {
+                break;
+            }
+            let next = next.into_iter().skip(usize::try_from(before).unwrap_or(usize::MAX));
+            records.extend(next.filter(is_wanted));
+            if total.is_some_and(|total| number * length >= total) {
+                break;
+            }
+            number += 1;
+            before = 0;
+        }
+        if is_reversed {
+            records.reverse();
+            records.drain(..usize::try_from(start).unwrap_or(usize::MAX).min(records.len()));
+        }
+    }
+    records.truncate(wanted);
+    records.drain(..usize::try_from(skipped).unwrap_or(usize::MAX).min(records.len()));
+    // The service counts all records, not those that fit.
+    Ok(Listed { records, total: total.filter(|_| fits.is_none()), page: None })
 }
 
 /// The newest records that fit, the newest first, of a list that the service orders oldest first. `offset` of those
@@ -172,6 +217,13 @@ pub(crate) async fn newest_tasks(client: &Client, offset: u64, limit: u32) -> Re
 }
 
 impl<T: DeserializeOwned> Listed<T> {
+    /// Keeps the records of the range.
+    pub(crate) fn cut(&mut self, Range { offset, limit, .. }: Range) {
+        let skipped = usize::try_from(offset).unwrap_or(usize::MAX).min(self.records.len());
+        self.records.drain(..skipped);
+        self.records.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    }
+
     /// The list in every format. `field` is the name that the service has for its records.
     pub(crate) fn report(self, field: &str, table: Table, quiet: impl Fn(&T) -> String) -> Report {
         let shown = self.records.len();

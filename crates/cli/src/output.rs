@@ -4,10 +4,8 @@
 use std::io::{self, ErrorKind, Write};
 #[cfg(unix)]
 use std::os::fd::AsFd;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 
 use clap::builder::StyledStr;
 use clap::{ColorChoice, ValueEnum};
@@ -83,6 +81,8 @@ pub(crate) struct OutputOptions {
     pub(crate) jq: Option<String>,
     pub(crate) color: ColorChoice,
     pub(crate) is_verbose: bool,
+    /// Whether standard error gets errors alone.
+    pub(crate) has_errors_alone: bool,
 }
 
 /// Where a command writes.
@@ -115,7 +115,7 @@ impl Output {
             has_links: environment.stdout_is_terminal && has_color(true),
         };
         Self {
-            is_live: environment.stderr_is_terminal && !is_dumb,
+            is_live: environment.stderr_is_terminal && !is_dumb && !options.has_errors_alone,
             stdout_look,
             stderr_has_color: has_color(environment.stderr_is_terminal),
             is_closed: Arc::default(),
@@ -153,8 +153,15 @@ impl Output {
         self.bytes(format!("{}\n", line.as_ref()).as_bytes())
     }
 
-    /// A line beside the data, without control characters: it may hold foreign text.
+    /// A line beside the data, unless errors alone are written.
     pub(crate) fn note(&self, line: impl AsRef<str>) {
+        if !self.options.has_errors_alone {
+            self.error_line(line);
+        }
+    }
+
+    /// A line of an error, without control characters: it may hold foreign text.
+    pub(crate) fn error_line(&self, line: impl AsRef<str>) {
         self.to_stderr(&(printable(line.as_ref()) + "\n"));
     }
 
@@ -175,12 +182,22 @@ impl Output {
         let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
     }
 
-    /// Writes the report of something that was done. The code of a wrong command line would say that nothing was sent.
+    /// Writes the report of something that was done, and may have been paid: all of it where the filter fails. The code
+    /// of a wrong command line would say that nothing was sent.
     pub(crate) fn report_done(&self, report: &Report) -> Result {
-        self.report(report).map_err(|failure| failure.with_code(exit::FAILED))
+        let Err(failure) = self.report(report) else { return Ok(()) };
+        // Nothing was written.
+        if failure.code == exit::USAGE {
+            let everything = match self.options.format {
+                Format::Jsonl => records(report).iter().map(|record| self.json_line(record)).collect(),
+                _ => self.indented(&report.json) + "\n",
+            };
+            self.bytes(everything.as_bytes())?;
+        }
+        Err(failure.with_code(exit::FAILED))
     }
 
-    /// Writes a report in the format that was asked for.
+    /// Writes a report in the format that was asked for; nothing where the filter fails.
     pub(crate) fn report(&self, report: &Report) -> Result {
         match self.options.format {
             Format::Table => {
@@ -199,16 +216,15 @@ impl Output {
                     (true, None) => selected.concat(),
                     (true, Some(_)) => format!("[{}]", selected.join(",")),
                 });
-                let lines = json.and_then(|json| self.filtered(&json));
-                self.lines_or(lines, &(self.indented(&report.json) + "\n"))?;
+                self.bytes(self.filtered(&json?)?.as_bytes())?;
             }
             Format::Jsonl => {
-                let line = |record: &String| self.line(json::on_one_line(record));
-                let lines = self.selected(report).and_then(|records| match self.options.jq {
-                    Some(_) => records.iter().map(|record| self.filtered(record)).collect(),
-                    None => Ok(records.iter().map(line).collect()),
-                });
-                self.lines_or(lines, &records(report).iter().map(line).collect::<String>())?;
+                let line = |record: &String| match self.options.jq {
+                    Some(_) => self.filtered(record),
+                    None => Ok(self.json_line(record)),
+                };
+                let lines: String = self.selected(report)?.iter().map(line).collect::<Result<_>>()?;
+                self.bytes(lines.as_bytes())?;
             }
             Format::Quiet => {
                 for line in &report.quiet {
@@ -219,23 +235,22 @@ impl Output {
         Ok(())
     }
 
-    /// Writes what was chosen, or else everything: what was done is shown all the same, because it may have been paid.
-    fn lines_or(&self, chosen: Result<String>, everything: &str) -> Result {
-        match chosen {
-            Ok(lines) => self.bytes(lines.as_bytes()),
-            Err(failure) => self.bytes(everything.as_bytes()).and(Err(failure)),
-        }
-    }
-
     /// Whether fields of the JSON were asked for.
     pub(crate) fn has_fields(&self) -> bool {
         !self.options.fields.is_empty()
     }
 
-    /// The response to a request that may have had an effect: filtered if asked, and whole when the filter fails.
-    pub(crate) fn response(&self, json: &str) -> Result {
-        let written = self.lines_or(self.filtered(json), &(self.indented(json) + "\n"));
-        written.map_err(|failure| failure.with_code(exit::FAILED))
+    /// The response to a request: filtered if asked. When the filter fails, the response is written whole if the request
+    /// may have had an effect.
+    pub(crate) fn response(&self, json: &str, is_read: bool) -> Result {
+        match self.filtered(json) {
+            Ok(lines) => self.bytes(lines.as_bytes()),
+            Err(failure) if is_read => Err(failure),
+            Err(failure) => {
+                self.bytes((self.indented(json) + "\n").as_bytes())?;
+                Err(failure.with_code(exit::FAILED))
+            }
+        }
     }
 
     /// The lines of the JSON, or of what the jq expression makes of it.
@@ -247,6 +262,10 @@ impl Output {
     /// A line of data that are not changed unless a terminal shows them.
     fn line(&self, text: String) -> String {
         if self.is_terminal() { printable(&text) + "\n" } else { text + "\n" }
+    }
+
+    fn json_line(&self, record: &str) -> String {
+        self.line(json::on_one_line(record))
     }
 
     fn indented(&self, json: &str) -> String {
@@ -307,7 +326,7 @@ impl Output {
         }
         if self.options.is_verbose {
             for line in &failure.context {
-                self.note(format!("  {line}"));
+                self.error_line(format!("  {line}"));
             }
         }
         // The failure is reported already.
@@ -318,7 +337,7 @@ impl Output {
         } else if let Some(json) = &failure.json {
             // Of a task whose fields are not known, they are null.
             let fields = if json.starts_with("{\"candidates\"") { &[] } else { fields::of::<TaskDetail>() };
-            let _ = self.report(&Report { json: json.to_string(), fields, ..Report::default() });
+            let _ = self.report_done(&Report { json: json.to_string(), fields, ..Report::default() });
         }
     }
 
@@ -353,19 +372,4 @@ pub(crate) async fn closed() {
     }
     // A file has no reader, and other systems do not tell.
     std::future::pending::<()>().await;
-}
-
-/// What a download goes into.
-impl tokio::io::AsyncWrite for Output {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Poll::Ready(self.written(|stdout| stdout.write_all(bytes)).map(|()| bytes.len()))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(self.written(|stdout| stdout.flush()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_flush(context)
-    }
 }

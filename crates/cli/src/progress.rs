@@ -1,6 +1,7 @@
 //! Progress: bars on a terminal, plain lines everywhere else.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -41,6 +42,19 @@ pub(crate) struct Progress {
     total: Option<ProgressBar>,
 }
 
+/// The progress of work that goes on at the same time.
+pub(crate) struct SharedProgress(Mutex<Progress>);
+
+impl SharedProgress {
+    pub(crate) fn new(output: &Output) -> Self {
+        Self(Mutex::new(Progress::new(output)))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Progress {
     pub(crate) fn new(output: &Output) -> Self {
         let bars = output.is_live.then(|| MultiProgress::with_draw_target(ProgressDrawTarget::stderr()));
@@ -75,14 +89,20 @@ impl Progress {
         }
     }
 
+    /// Takes the bar of a transfer away. Where there are no bars, a line names the transfer that has succeeded.
+    pub(crate) fn done(&mut self, name: &str, verb: Option<&str>) {
+        self.counted(name);
+        if let Some(verb) = verb.filter(|_| self.bars.is_none()) {
+            self.output.note(format!("{verb} {name}"));
+        }
+    }
+
     /// What happens in a run.
     pub(crate) fn run(&mut self, event: &RunEvent) {
         match event {
-            RunEvent::Warning(warning) => self.note(&format!("warning: {warning}")),
             RunEvent::Upload { field, event, .. } => self.upload(field, event),
             RunEvent::Created(task) => self.state("task", &format!("{task} created")),
             RunEvent::Status(status) => self.state("task", status.as_str()),
-            RunEvent::ModelOffline => self.state("task", "in_queue, and no node serves the model"),
             RunEvent::ReadFailed(problem) => self.state("task", &format!("could not be read: {problem}")),
             _ => {}
         }
@@ -93,7 +113,7 @@ impl Progress {
         match event {
             UploadEvent::Started { size: total, .. } => self.begin(name, *total, "uploading"),
             UploadEvent::Progress { sent, size: total, .. } => {
-                self.advance(name, *sent, Some(*total), "uploaded");
+                self.advance(name, *sent, Some(*total));
             }
             UploadEvent::Retrying { problem, .. } => self.note(&format!("{name} is sent again: {problem}")),
             _ => {}
@@ -106,7 +126,7 @@ impl Progress {
         if !self.shown.contains_key(name) && self.bars.is_some() {
             self.begin(name, total.unwrap_or(0), "downloading");
         }
-        self.advance(name, *received, *total, "downloaded");
+        self.advance(name, *received, *total);
     }
 
     /// The present state of something of unknown length.
@@ -153,14 +173,12 @@ impl Progress {
         self.shown.insert(name.to_owned(), bar);
     }
 
-    fn advance(&mut self, name: &str, done: u64, total: Option<u64>, verb: &str) {
+    fn advance(&mut self, name: &str, done: u64, total: Option<u64>) {
         if let Some(bar) = self.shown.get(name) {
             if let Some(total) = total {
                 bar.set_length(total);
             }
             bar.set_position(done);
-        } else if self.bars.is_none() && total == Some(done) {
-            self.output.note(format!("{verb} {name}"));
         }
     }
 }

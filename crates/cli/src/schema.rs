@@ -35,13 +35,41 @@ pub(crate) fn table(version: &ModelVersioning) -> Table {
     table
 }
 
+/// What each parameter is, in the words of the model: `in` or `out`, and the text.
+pub(crate) fn explained(version: &ModelVersioning) -> Vec<(&'static str, String)> {
+    let inputs = ordered(version.input_format.as_ref()).into_iter().map(|parameter| ("in", parameter));
+    let outputs = ordered(version.output_format.as_ref()).into_iter().map(|parameter| ("out", parameter));
+    let parameters = inputs.chain(outputs);
+    parameters.map(|(side, (name, descriptor))| (side, words(name, descriptor))).collect()
+}
+
+fn words(name: &str, descriptor: &Descriptor) -> String {
+    let mut limits = kind(descriptor);
+    if descriptor.type_ == Some(DescriptorType::Options) {
+        let choices = descriptor.samples.iter().flatten().map(|word| {
+            let label = descriptor.labels.as_ref().and_then(|labels| labels.get(word.as_str()));
+            label.map_or_else(|| word.to_string(), |label| format!("{word} = {label}"))
+        });
+        limits = format!("one of: {}", choices.collect::<Vec<_>>().join("; "));
+    }
+    if let Some(default) = &descriptor.default {
+        limits.push_str(&format!("; usually {default}"));
+    }
+    let said = [&descriptor.title, &descriptor.description].into_iter().flatten();
+    let said: String = said.map(|text| format!(" {}.", text.trim_end_matches('.'))).collect();
+    if said.is_empty() { format!("{name} ({limits})") } else { format!("{name} ({limits}):{said}") }
+}
+
 /// A command that runs the model, with a sample for every required input.
 pub(crate) fn example(id: &str, version: &ModelVersioning) -> String {
     let inputs = ordered(version.input_format.as_ref());
     let words = inputs.into_iter().filter(|(_, input)| input.required == Some(true)).map(|(name, input)| {
         let value = match input.type_ {
             Some(DescriptorType::File) => "@FILE".to_owned(),
-            _ => input.samples.iter().flatten().next().map_or("VALUE".to_owned(), |s| s.as_str().to_owned()),
+            _ => {
+                let sample = input.default.as_ref().or_else(|| input.samples.iter().flatten().next());
+                sample.map_or("VALUE".to_owned(), |sample| sample.as_str().to_owned())
+            }
         };
         format!(" {}", quoted(&format!("{name}={value}")))
     });
@@ -60,6 +88,9 @@ fn kind(descriptor: &Descriptor) -> String {
                 text.push_str(&format!(" {word} {bound}"));
             }
         }
+    }
+    if let Some(pixels) = descriptor.max_pixels {
+        text.push_str(&format!(", at most {} megapixels", pixels as f64 / 1e6));
     }
     text
 }

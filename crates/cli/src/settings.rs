@@ -3,17 +3,21 @@
 use std::io::{self, BufRead, BufReader, Read};
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, ColorChoice};
-use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client, ClientBuilder, PROFILE_VARIABLE, printed_key};
+use clap::{Args, ColorChoice, ValueHint};
+use inferstore::reqwest::{Certificate, Proxy};
+use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client, ClientBuilder};
+use inferstore_profiles::{KeySource, PROFILE_VARIABLE, Profile, Profiles, is_open_to_others};
 
 use crate::complete;
 use crate::environment::Environment;
 use crate::exit;
 use crate::failure::{Failure, Result};
-use crate::keyring;
 use crate::last_response::{LastResponse, MAX_RESPONSE};
 use crate::output::{Format, Output, OutputOptions};
-use crate::profiles::{self, Profile, Profiles};
+use crate::profiles;
+
+/// The variable that names a file of certificates.
+const CACERT_VARIABLE: &str = "INFERSTORE_CACERT";
 
 /// The options of every command.
 #[derive(Debug, Clone, Args)]
@@ -36,6 +40,14 @@ pub(crate) struct Global {
     #[arg(long, global = true, hide_short_help = true)]
     pub(crate) allow_insecure_http: bool,
 
+    /// Trust the certificates in this PEM file too, beside those of the system [env: INFERSTORE_CACERT]
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
+    pub(crate) cacert: Option<String>,
+
+    /// Send requests through this proxy, whatever HTTPS_PROXY and HTTP_PROXY say
+    #[arg(long, global = true, value_name = "URL", hide_short_help = true)]
+    pub(crate) proxy: Option<String>,
+
     /// How data are written to standard output
     #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t = Format::Table, hide_short_help = true)]
     pub(crate) format: Format,
@@ -48,9 +60,13 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "EXPRESSION", conflicts_with = "quiet", hide_short_help = true)]
     pub(crate) jq: Option<String>,
 
-    /// Write identifiers, URLs or paths alone
+    /// Write identifiers, URLs or paths alone, and errors
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
+
+    /// Write errors alone to standard error
+    #[arg(long, global = true, hide_short_help = true)]
+    pub(crate) no_progress: bool,
 
     /// When output has color; auto: on a terminal [env: NO_COLOR, CLICOLOR_FORCE]
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto, hide_short_help = true)]
@@ -75,6 +91,7 @@ impl Global {
             jq: self.jq.clone(),
             color: self.color,
             is_verbose: self.verbose,
+            has_errors_alone: self.quiet || self.no_progress,
         }
     }
 }
@@ -128,20 +145,55 @@ impl Session {
     /// A client for batches, which waits so long for creates of an interrupted one.
     pub(crate) fn client_with_settle(&self, settle: std::time::Duration) -> Result<Client> {
         let Target { base_url, api_key } = self.target()?;
-        built(self.builder(&base_url.value, &api_key.value).create_settle_time(settle))
+        built(
+            self.builder(&base_url.value, &api_key.value)?
+                .settings(|settings| settings.create_settle_time = settle),
+        )
     }
 
     /// A client of this service. A wrong setting is an error of the command line.
     pub(crate) fn client_of(&self, base_url: &str, key: &str) -> Result<Client> {
-        built(self.builder(base_url, key))
+        built(self.builder(base_url, key)?)
     }
 
-    fn builder(&self, base_url: &str, key: &str) -> ClientBuilder {
-        Client::builder(base_url, key)
-            .configure_http(|http| http.user_agent(concat!("inferstore-cli/", env!("CARGO_PKG_VERSION"))))
-            .allow_insecure_http(self.global.allow_insecure_http)
-            .max_response_size(MAX_RESPONSE)
-            .middleware(self.last_response.clone())
+    fn builder(&self, base_url: &str, key: &str) -> Result<ClientBuilder> {
+        let builder = Client::builder(base_url, key)
+            .settings(|settings| {
+                settings.user_agent = concat!("inferstore-cli/", env!("CARGO_PKG_VERSION")).to_owned();
+                settings.allow_insecure_http = self.global.allow_insecure_http;
+                settings.max_response_size = MAX_RESPONSE;
+            })
+            .middleware(self.last_response.clone());
+        let certificates = self.certificates()?;
+        let proxy = self.global.proxy.as_ref().map(Proxy::all).transpose();
+        let proxy = proxy.map_err(|_| {
+            Failure::usage("the value of --proxy is no URL")
+                .with_hint("such as --proxy http://proxy.example:3128")
+        })?;
+        if certificates.is_empty() && proxy.is_none() {
+            return Ok(builder);
+        }
+        Ok(builder.configure_http(move |http| {
+            let http = certificates.iter().cloned().fold(http, |http, one| http.add_root_certificate(one));
+            proxy.iter().cloned().fold(http, |http, proxy| http.proxy(proxy))
+        }))
+    }
+
+    /// The certificates that are trusted beside those of the system.
+    fn certificates(&self) -> Result<Vec<Certificate>> {
+        let given = self.global.cacert.as_deref().or_else(|| self.environment.variable(CACERT_VARIABLE));
+        let Some(path) = given else { return Ok(Vec::new()) };
+        let unusable = |problem: String| {
+            Failure::usage(format!("the certificates in {path} cannot be used: {problem}"))
+                .with_hint("give a PEM file with the certificate of the authority")
+        };
+        let pem =
+            std::fs::read(self.environment.folder.join(path)).map_err(|error| unusable(error.to_string()))?;
+        match Certificate::from_pem_bundle(&pem) {
+            Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+            Ok(_) => Err(unusable("it has no certificate".to_owned())),
+            Err(error) => Err(unusable(error.to_string())),
+        }
     }
 
     /// The payload of the last response, as the service wrote it; empty if there is none.
@@ -170,8 +222,8 @@ impl Session {
         };
         let Some(base_url) = given_url.or_else(of_profile) else {
             let path = profiles::path(&self.environment);
-            let profiles = path.and_then(|path| Profiles::read(&path)).unwrap_or_default();
-            return Err(Failure::usage("no service is chosen").with_hint(profiles.next_step()));
+            let profiles = path.ok().and_then(|path| Profiles::read(&path).ok()).unwrap_or_default();
+            return Err(Failure::usage("no service is chosen").with_hint(profiles::next_step(&profiles)));
         };
         // The key of a profile goes to the service of the profile and nowhere else.
         let stored = profile.filter(|(_, profile)| profile.base_url == base_url.value.trim_end_matches('/'));
@@ -190,20 +242,11 @@ impl Session {
 
     /// The key of a profile.
     pub(crate) fn key_of(&self, name: &str, profile: &Profile) -> Result<Setting> {
-        if let Some(key) = &profile.api_key {
-            return Ok(Setting { value: key.clone(), source: format!("the profile {name}") });
-        }
-        let place = match profile.keyring(name) {
-            Some(_) => "the keyring of the system",
-            None => "its key_command",
+        let source = match profile.key_source(name) {
+            KeySource::File => format!("the profile {name}"),
+            source => format!("{source}, for the profile {name}"),
         };
-        let command = profile.key_command.as_deref().unwrap_or_default();
-        let value = printed_key(command, keyring::TIMEOUT).map_err(|problem| {
-            let headline = format!("the key of the profile {name} cannot be read from {place}: {problem}");
-            let hint = "unlock the keyring; `inferstore login --no-keyring` stores the key in the file";
-            Failure::new(exit::KEY, headline).with_hint(hint)
-        })?;
-        Ok(Setting { value, source: format!("{place}, for the profile {name}") })
+        Ok(Setting { value: profile.key(name)?.expose().to_owned(), source })
     }
 
     /// The name of the profile that a flag or the environment chooses.
@@ -222,11 +265,11 @@ impl Session {
             Err(failure) => return Err(failure),
         };
         let profiles = Profiles::read(&path)?;
-        if profiles::is_open_to_others(&path) {
+        if is_open_to_others(&path) {
             self.output
                 .note(format!("warning: others can read the keys in {}; chmod 600 it", path.display()));
         }
-        profiles.chosen(name.as_deref())
+        profiles::chosen(&profiles, name.as_deref())
     }
 
     /// Asks a person for a line; `None` when standard input is no terminal.
@@ -260,7 +303,10 @@ impl Session {
 fn built(builder: ClientBuilder) -> Result<Client> {
     builder.build().map_err(|error| {
         let hint = "the base URL looks like https://host/api/v1; --allow-insecure-http permits plain http";
-        Failure::from(error).with_code(exit::USAGE).with_hint(hint)
+        let failure = Failure::from(error).with_code(exit::USAGE).with_hint(hint);
+        // The library names its setting.
+        let headline = failure.headline.replace("allow_insecure_http", "--allow-insecure-http");
+        Failure { headline, ..failure }
     })
 }
 

@@ -1,24 +1,25 @@
-//! A program without async: a runtime on this thread, and `block_on` for each call.
+//! A program without async, with the feature `blocking`.
 
 #![expect(clippy::print_stdout, reason = "an example prints its results")]
 
-use inferstore::{Client, Inputs};
+use inferstore::blocking::{Blocking, BlockingIter};
+use inferstore::{Client, Error, File, Inputs, Step};
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+fn main() -> Result<(), Error> {
     let model = Client::from_env()?.model("haze-removal");
+    let inputs = Inputs::new().file("input_image", File::path("photo.jpg"));
 
-    let outcome =
-        runtime.block_on(async { model.run(Inputs::new().file("input_image", "photo.jpg")).await })?;
-    for path in runtime.block_on(outcome.save_all("outputs"))? {
+    let outcome = model.run(inputs.clone()).blocking()?;
+    for path in outcome.save_all("outputs").blocking()? {
         println!("{}", path.display());
     }
 
     // Event by event.
-    let mut events = model.run(Inputs::new().file("input_image", "photo.jpg")).events();
-    while let Some(event) = runtime.block_on(events.next()) {
-        println!("{event:?}");
+    for step in model.run(inputs).events().blocking_iter() {
+        match step {
+            Step::Event(event) => println!("{event:?}"),
+            Step::End(outcome) => println!("{}", outcome?.output),
+        }
     }
-    println!("{}", runtime.block_on(events.finish())?.output);
     Ok(())
 }

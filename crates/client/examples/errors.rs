@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use inferstore::{Client, Error, Inputs, TaskDisposition};
+use inferstore::{Client, Error, ErrorKind, File, Inputs, TaskDisposition};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -15,7 +15,7 @@ async fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("{error}\nhint: {}", error.hint());
+            eprintln!("{}\nhint: {}", error.with_causes(), error.hint());
             if let Some(delay) = error.retry_after() {
                 eprintln!("the service asks to wait {} s", delay.as_secs());
             }
@@ -25,23 +25,22 @@ async fn main() -> ExitCode {
 }
 
 async fn run() -> inferstore::Result<inferstore::Outcome> {
-    let inputs = Inputs::new().file("input_image", "photo.jpg");
+    let inputs = Inputs::new().file("input_image", File::path("photo.jpg"));
     Client::from_env()?.model("haze-removal").run(inputs).deadline(Duration::from_secs(300)).await
 }
 
-/// The first line that fits decides.
 fn exit_code(error: &Error) -> u8 {
-    match error {
-        error if error.is_retryable() => 6,
-        Error::Config(_) | Error::InvalidArgument(_) | Error::Inputs(_) | Error::File(_) => 2,
-        Error::Unauthorized(_) => 3,
-        error if error.is_insufficient_balance() => 4,
-        error if error.is_not_found() => 5,
-        Error::CostLimitExceeded(_) => 7,
-        Error::TaskFailed(_) | Error::TaskCanceled(_) => 8,
+    match error.kind() {
+        _ if error.is_retryable() => 6,
+        ErrorKind::Config | ErrorKind::InvalidInput | ErrorKind::TooLarge | ErrorKind::LocalFile => 2,
+        ErrorKind::Unauthorized => 3,
+        ErrorKind::InsufficientBalance => 4,
+        ErrorKind::NotFound => 5,
+        ErrorKind::CostLimitExceeded => 7,
+        ErrorKind::TaskFailed | ErrorKind::TaskCanceled => 8,
         // A task may be running, and its end may be billed: continue with `client.task(id).wait()`.
-        Error::DeadlineReached(reached) if reached.disposition == TaskDisposition::StillRunning => 9,
-        Error::OutcomeUnknown(_) => 9,
+        ErrorKind::DeadlineReached if error.disposition() == Some(TaskDisposition::StillRunning) => 9,
+        ErrorKind::OutcomeUnknown => 9,
         _ => 1,
     }
 }

@@ -12,7 +12,7 @@ async fn main() -> inferstore::Result<()> {
     let client = Client::from_env()?;
 
     let query = ModelListRequest { sort: Some(ModelSort::Trending), ..Default::default() };
-    let mut models = client.models().list(query);
+    let mut models = client.models(query);
     while let Some(model) = models.next().await {
         let model = model?;
         println!("{:32} {}", model.id, model.price.unwrap_or_default());

@@ -15,6 +15,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .configure_http(move |http| http.proxy(proxy.clone()).tls_certs_merge([root.clone()]))
         .configure_http(|http| http.user_agent("my-program/1.0").connect_timeout(Duration::from_secs(3)))
         .build()?;
-    println!("{:?}", client.account().balance().await?);
+    println!("{:?}", client.balance().await?);
     Ok(())
 }

@@ -18,8 +18,8 @@ async fn main() -> inferstore::Result<()> {
             }
             RunEvent::Created(task) => eprintln!("task {task}"),
             RunEvent::Status(status) => eprintln!("{status}"),
-            RunEvent::ModelOffline => eprintln!("no node serves the model"),
-            RunEvent::Warning(text) | RunEvent::ReadFailed(text) => eprintln!("{text}"),
+
+            RunEvent::ReadFailed(text) => eprintln!("{text}"),
             _ => {}
         }
     }

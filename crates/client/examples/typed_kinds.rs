@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use inferstore::types::{ColorHarmonizationInput, HarmonizationTemplate};
-use inferstore::{Client, Inputs};
+use inferstore::{Client, File, Inputs};
 
 /// The output of a model that is not in the catalog.
 #[derive(serde::Deserialize)]
@@ -27,7 +27,7 @@ async fn main() -> inferstore::Result<()> {
     println!("{}", outcome.output.output_image);
     client.download(outcome.output.output_hue).to_dir("outputs", "hue").await?;
 
-    let inputs = Inputs::new().file("image", "photo.jpg").set("strength", 0.5);
+    let inputs = Inputs::new().file("image", File::path("photo.jpg")).set("strength", 0.5);
     let outcome = client.model("sharpen").run(inputs).await?.typed::<Sharpened>()?;
     println!("{}", outcome.output.picture);
     Ok(())

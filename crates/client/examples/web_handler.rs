@@ -14,7 +14,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing::post};
-use inferstore::{Client, Error, File, Inputs};
+use inferstore::{Abandon, Client, Error, File, Inputs};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -28,8 +28,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 pub(crate) async fn dehaze(State(client): State<Client>, picture: Bytes) -> Result<Body, Failure> {
     let inputs = Inputs::new().file("input_image", File::bytes("upload", picture));
     let run = client.model("haze-removal").run(inputs);
-    let run = run.deadline(Duration::from_secs(30)).cancel_at_deadline(true).cancel_on_drop(true);
-    let outcome = run.delete_inputs_after(true).await?;
+    let run = run.deadline(Duration::from_secs(30)).on_abandon(Abandon::CancelAndDelete);
+    let outcome = run.options(|options| options.delete_inputs_after = true).await?;
     // A download that breaks off breaks off the response: a part never looks like the whole picture.
     Ok(Body::from_stream(outcome.download("output_image")?.stream()))
 }

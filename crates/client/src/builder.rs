@@ -1,23 +1,27 @@
 //! Building a client: settings, and the check of the base URL.
 
+use std::error::Error as _;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use inferstore_api::{
-    ApiKey, http_client_builder, http_client_builder_for, https_support, is_plain_loopback,
+    ApiKey, BuildError, http_client_builder, http_client_builder_for, https_support, is_plain_loopback,
+    share_tls,
 };
+use parking_lot::Mutex;
 use reqwest::Url;
 use reqwest::header::HeaderValue;
 use reqwest::redirect::Policy;
-use tokio::sync::Semaphore;
+use serde::Deserialize;
 
 use crate::client::Client;
 use crate::memory::Memory;
 use crate::transport::error::{Error, Result};
+use crate::transport::middleware::{HttpStack, Middleware};
 use crate::transport::redact::{Redactor, cut, printable};
-use crate::transport::retry::{Retries, Retry};
-use crate::transport::{Core, HttpStack, Middleware, Timeouts};
+use crate::transport::retry::{Retries, Retry, seconds};
+use crate::transport::{Core, Shared, Timeouts};
 
 /// reqwest counts a read timeout from the start of the request, which would limit the length of an
 /// upload. Transfers have an idle timeout of their own.
@@ -33,107 +37,131 @@ type ConfigureHttp = Arc<dyn Fn(reqwest::ClientBuilder) -> reqwest::ClientBuilde
 /// use inferstore::Client;
 ///
 /// let client = Client::builder("https://host.example/api/v1", "key")
-///     .read_timeout(Duration::from_secs(20))
+///     .settings(|settings| settings.read_timeout = Duration::from_secs(20))
 ///     .build()?;
 /// # Ok::<(), inferstore::Error>(())
 /// ```
 #[derive(Clone)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct ClientBuilder {
-    base_url: String,
-    key: ApiKey,
-    timeouts: Timeouts,
-    retry: Retry,
-    max_concurrent_uploads: usize,
-    create_settle_time: Duration,
-    max_concurrent_requests: usize,
-    max_response_size: u64,
-    allow_insecure_http: bool,
+    settings: Settings,
     configure_http: Vec<ConfigureHttp>,
     middleware: Vec<Arc<dyn Middleware>>,
-    /// Responds in place of the network.
-    network: Option<Arc<dyn Middleware>>,
+    transport: Option<Arc<dyn Middleware>>,
 }
 
-impl ClientBuilder {
-    pub(crate) fn new(base_url: String, key: ApiKey) -> Self {
+/// Settings of a client, changed by [`ClientBuilder::settings`] or read from a configuration file. Only the base URL and
+/// the key are required; durations are numbers of seconds, and an unknown name is an error.
+///
+/// ```
+/// use inferstore::{ClientBuilder, Settings};
+///
+/// let text = r#"{"base_url": "https://host.example/api/v1", "api_key": "key", "read_timeout": 20, "retry": {"max_attempts": 3}}"#;
+/// let settings: Settings = serde_json::from_str(text)?;
+/// let client = ClientBuilder::from(settings).build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Settings {
+    /// The versioned root of the service, such as `https://host/api/v1`.
+    pub base_url: String,
+    /// The API key.
+    pub api_key: ApiKey,
+    /// Limits the gap between two reads of a response of the API. A whole response may take ten times as long.
+    /// Default: 60 s.
+    #[serde(with = "seconds")]
+    pub read_timeout: Duration,
+    /// Limits the time in which an upload or a download makes no progress; its whole length has no
+    /// limit. Default: 30 s.
+    #[serde(with = "seconds")]
+    pub transfer_timeout: Duration,
+    /// Retries of failed requests. Default: [`Retry::default`].
+    pub retry: Retry,
+    /// Number of files of one run that are uploaded at the same time. Default: 4.
+    pub max_concurrent_uploads: usize,
+    /// Time for which a create that was sent may still appear in the task history, because a gateway or the
+    /// service holds it. [`Client::adopt_or_start`] creates nothing for a run that an earlier process may have
+    /// started before this time has passed since it was read back. Default: 60 s.
+    #[serde(with = "seconds")]
+    pub create_settle_time: Duration,
+    /// The largest response of the API in bytes. Default: 16 MiB.
+    pub max_response_size: u64,
+    /// Sends the key over plain `http` to other machines, where everyone in between can read it.
+    /// Default: `false`.
+    pub allow_insecure_http: bool,
+    /// The header `User-Agent` of every request. Default: `inferstore-rust/` and the version.
+    pub user_agent: String,
+}
+
+impl Settings {
+    /// Default settings for the service at this base URL.
+    pub fn new(base_url: impl Into<String>, api_key: impl Into<ApiKey>) -> Self {
+        Self { base_url: base_url.into(), api_key: api_key.into(), ..Self::default() }
+    }
+
+    /// Fails for values with which no request could succeed.
+    fn check(&self) -> Result<()> {
+        let invalid = |problem: &str| Err(Error::Config(problem.to_owned()));
+        if self.read_timeout.is_zero() || self.transfer_timeout.is_zero() {
+            return invalid(
+                "read_timeout and transfer_timeout must be above zero: each request would time out",
+            );
+        }
+        if HeaderValue::from_str(&self.user_agent).is_err() {
+            return invalid("the user_agent has characters that a header cannot carry");
+        }
+        Ok(())
+    }
+}
+
+/// Without a base URL and a key, which [`ClientBuilder::build`] reports.
+impl Default for Settings {
+    fn default() -> Self {
         Self {
-            base_url,
-            key,
-            timeouts: Timeouts { read: Duration::from_secs(60), transfer: Duration::from_secs(30) },
+            base_url: String::new(),
+            api_key: ApiKey::new(""),
+            read_timeout: Duration::from_secs(60),
+            transfer_timeout: Duration::from_secs(30),
             retry: Retry::default(),
             max_concurrent_uploads: 4,
             create_settle_time: Duration::from_secs(60),
-            max_concurrent_requests: Semaphore::MAX_PERMITS,
             max_response_size: inferstore_api::MAX_RESPONSE_BODY,
             allow_insecure_http: false,
-            configure_http: Vec::new(),
-            middleware: Vec::new(),
-            network: None,
+            user_agent: concat!("inferstore-rust/", env!("CARGO_PKG_VERSION")).to_owned(),
         }
     }
+}
 
-    /// Limits the gap between two reads of a response of the API. A whole response may take ten times as long.
-    /// Default: 60 s.
-    pub fn read_timeout(mut self, timeout: Duration) -> Self {
-        self.timeouts.read = timeout;
-        self
+impl From<Settings> for ClientBuilder {
+    fn from(settings: Settings) -> Self {
+        Self { settings, configure_http: Vec::new(), middleware: Vec::new(), transport: None }
     }
+}
 
-    /// Limits the time in which an upload or a download makes no progress; its whole length has no
-    /// limit. Default: 30 s.
-    pub fn transfer_timeout(mut self, timeout: Duration) -> Self {
-        self.timeouts.transfer = timeout;
-        self
-    }
-
-    /// How failed requests are retried. Default: [`Retry::default`].
-    pub fn retry(mut self, retry: Retry) -> Self {
-        self.retry = retry;
-        self
-    }
-
-    /// How many files of one run are uploaded at the same time. Default: 4.
-    pub fn max_concurrent_uploads(mut self, count: usize) -> Self {
-        self.max_concurrent_uploads = count;
-        self
-    }
-
-    /// How long a create that was sent may still appear in the task history, because a gateway or the
-    /// service holds it. [`Client::adopt_or_start`] creates nothing for a run that an earlier process may have
-    /// started before this time has passed since it was read back. Default: 60 s.
-    pub fn create_settle_time(mut self, time: Duration) -> Self {
-        self.create_settle_time = time;
-        self
-    }
-
-    /// How many requests to the API are sent at the same time; further ones wait. Default: no limit.
-    pub fn max_concurrent_requests(mut self, count: impl Into<Option<usize>>) -> Self {
-        self.max_concurrent_requests = count.into().unwrap_or(Semaphore::MAX_PERMITS);
-        self
-    }
-
-    /// The largest response of the API in bytes. Default: 16 MiB.
-    pub fn max_response_size(mut self, size: u64) -> Self {
-        self.max_response_size = size;
-        self
-    }
-
-    /// Sends the key over plain `http` to other machines, where everyone in between can read it.
-    /// Default: `false`.
-    pub fn allow_insecure_http(mut self, allow: bool) -> Self {
-        self.allow_insecure_http = allow;
-        self
-    }
-
-    /// Changes the HTTP clients, for the API and for object storage. Default: the `User-Agent` is
-    /// `inferstore-rust/` and the version, a connection is made within 10 s, and the proxies are those of the
-    /// environment, with none for plain `http` to this machine. Redirects, retries and the
-    /// [`read_timeout`](Self::read_timeout) are those of this crate, whatever is set here.
+impl ClientBuilder {
+    /// Changes settings.
     ///
     /// ```
     /// # let builder = inferstore::Client::builder("https://host.example/api/v1", "key");
-    /// let builder = builder.configure_http(|http| http.user_agent("my-program/1.0"));
+    /// let builder = builder.settings(|settings| settings.retry.max_attempts = 3);
+    /// ```
+    pub fn settings(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.settings);
+        self
+    }
+
+    /// Changes the HTTP clients, for the API and for object storage. Default: a connection is made within 10 s, and
+    /// the proxies are those of the environment, with none for plain `http` to this machine. Redirects, retries and the
+    /// [`read_timeout`](Settings::read_timeout) are those of this crate, whatever is set here. Everything else has its
+    /// effect, TLS included, or is an error of [`build`](Self::build). With it, each client reads the certificates of
+    /// the system again, which takes some milliseconds.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # let builder = inferstore::Client::builder("https://host.example/api/v1", "key");
+    /// let builder = builder.configure_http(|http| http.connect_timeout(Duration::from_secs(3)));
     /// ```
     ///
     /// The [cookbook](crate::cookbook::http_client) sets a proxy and a root certificate.
@@ -151,9 +179,10 @@ impl ClientBuilder {
         self
     }
 
-    /// Responds to all requests in place of the network, below all middleware.
-    pub(crate) fn network(self, network: impl Middleware) -> Self {
-        Self { network: Some(Arc::new(network)), ..self }
+    /// Responds in place of the network, below all middleware. The test kit `inferstore-testing` is such a transport.
+    pub fn transport(mut self, transport: impl Middleware) -> Self {
+        self.transport = Some(Arc::new(transport));
+        self
     }
 
     /// Builds the client. Nothing is sent.
@@ -161,67 +190,86 @@ impl ClientBuilder {
     /// # Errors
     ///
     /// [`Error::Config`] when the base URL is not one such as `https://host/api/v1`, would send the key in plain
-    /// text to another machine, or needs TLS that this build does not have; and when the key is empty or
-    /// cannot be sent in a header.
+    /// text to another machine, or needs TLS that this build does not have; when the key is empty, or the key or the
+    /// user agent cannot be sent in a header; when a time limit is zero; and when reqwest refuses what [`configure_http`](Self::configure_http) sets.
     pub fn build(self) -> Result<Client> {
-        let base_url = check_base_url(&self.base_url, self.allow_insecure_http)?;
-        if self.key.expose().is_empty() {
-            return Err(Error::Config("the API key is empty".to_owned()));
-        }
-        if HeaderValue::from_str(self.key.expose()).is_err() {
-            return Err(Error::Config("the API key has characters that a header cannot carry".to_owned()));
-        }
+        let base_url = check_base_url(&self.settings.base_url, self.settings.allow_insecure_http)?;
+        check_key(&self.settings.api_key)?;
+        self.settings.check()?;
         if base_url.starts_with("https:") {
-            https_support().map_err(|error| Error::Config(format!("{base_url} needs https: {error}")))?;
+            match https_support() {
+                // The caller may have added certificates.
+                Err(BuildError::RootCertificates(_)) if !self.configure_http.is_empty() => {}
+                Err(error) => return Err(Error::Config(format!("{base_url} needs https: {error}"))),
+                Ok(()) => {}
+            }
         }
-        let http = self.http(http_client_builder_for(&base_url), self.timeouts.read)?;
+        let http = self.http(http_client_builder_for(&base_url), self.settings.read_timeout)?;
         let storage = self.http(http_client_builder(), NO_READ_TIMEOUT)?;
         let direct = self.http(http_client_builder().no_proxy(), NO_READ_TIMEOUT)?;
-        let redactor = Redactor::new(self.key.expose());
+        let Settings { api_key, retry, read_timeout, transfer_timeout, .. } = self.settings;
+        let redactor = Redactor::new(api_key.expose());
         let middleware: Arc<[Arc<dyn Middleware>]> =
-            self.middleware.into_iter().chain(self.network).collect();
-        let mut api = inferstore_api::Client::new_with_client(&base_url, http.clone(), self.key)
-            .with_max_response_body(self.max_response_size);
+            self.middleware.into_iter().chain(self.transport).collect();
+        let mut api = inferstore_api::Client::new_with_client(&base_url, http.clone(), api_key)
+            .with_max_response_body(self.settings.max_response_size);
         if !middleware.is_empty() {
             let middleware = Arc::clone(&middleware);
             api = api.with_transport(Arc::new(HttpStack { direct: http.clone(), http, middleware }));
         }
-        let core = Core {
-            api,
+        let shared = Shared {
             storage: HttpStack { http: storage, direct, middleware },
             base_url,
-            redactor,
-            retries: Retries::new(self.retry.clone()),
-            wait_retries: Retries::new(self.retry),
-            timeouts: self.timeouts,
-            max_concurrent_uploads: self.max_concurrent_uploads,
-            requests: Semaphore::new(self.max_concurrent_requests.clamp(1, Semaphore::MAX_PERMITS)),
-            memory: Memory::new(self.create_settle_time),
-            clock: Mutex::default(),
+            retries: Retries::new(retry.clone()),
+            wait_retries: Retries::new(retry),
+            timeouts: Timeouts { read: read_timeout, transfer: transfer_timeout },
+            max_concurrent_uploads: self.settings.max_concurrent_uploads,
+            memory: Memory::new(self.settings.create_settle_time),
+            announced: Mutex::default(),
         };
+        let core = Core::new(api, redactor, Arc::new(shared));
         Ok(Client { core: Arc::new(core) })
     }
 
     fn http(&self, http: reqwest::ClientBuilder, read_timeout: Duration) -> Result<reqwest::Client> {
-        let http = http.user_agent(concat!("inferstore-rust/", env!("CARGO_PKG_VERSION")));
+        let http = http.user_agent(&self.settings.user_agent);
+        // Beside shared TLS, reqwest would ignore what the caller sets.
+        let http = if self.configure_http.is_empty() { share_tls(http) } else { http };
         let http = self.configure_http.iter().fold(http, |http, configure| configure(http));
         // Set last, because the API key must not follow a redirect, and only this crate knows what may be
         // sent twice.
         let http = http.read_timeout(read_timeout).redirect(Policy::none()).retry(reqwest::retry::never());
-        http.build().map_err(|error| Error::Config(format!("the HTTP client cannot be built: {error}")))
+        http.build().map_err(|error| {
+            let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+            Error::Config(format!("the HTTP client cannot be built: {error}{cause}"))
+        })
     }
 }
 
-/// Shows neither the key nor the settings of a proxy.
+/// Shows neither the key nor the settings of the HTTP client.
 impl fmt::Debug for ClientBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientBuilder").field("retry", &self.retry).finish_non_exhaustive()
+        f.debug_struct("ClientBuilder").field("settings", &self.settings).finish_non_exhaustive()
     }
+}
+
+/// Fails for a key that no header can carry.
+pub(crate) fn check_key(key: &ApiKey) -> Result<()> {
+    if key.expose().is_empty() {
+        return Err(Error::Config("the API key is empty".to_owned()));
+    }
+    if HeaderValue::from_str(key.expose()).is_err() {
+        return Err(Error::Config("the API key has characters that a header cannot carry".to_owned()));
+    }
+    Ok(())
 }
 
 /// The versioned root, without a trailing slash.
 fn check_base_url(text: &str, allow_insecure_http: bool) -> Result<String> {
     let invalid = |problem: &str| Err(Error::Config(format!("the base URL {}: {problem}", shown(text))));
+    if text.trim().is_empty() {
+        return Err(Error::Config("no base URL is set; an example is https://host/api/v1".to_owned()));
+    }
     let Ok(url) = Url::parse(text.trim()) else {
         return invalid("it is not a URL; an example is https://host/api/v1");
     };
@@ -255,6 +303,8 @@ fn shown(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::panic, reason = "a test stops at the first surprise")]
+
     use super::*;
 
     #[test]
@@ -295,6 +345,44 @@ mod tests {
             assert!(problem.contains(reason) && !problem.contains("SECRET"), "{text}: {problem}");
         }
         assert!(check_base_url("http://host.example/api/v1", true).is_ok());
+    }
+
+    #[test]
+    fn settings_with_which_no_request_could_succeed_are_refused_when_the_client_is_built() {
+        for (change, reason) in [
+            ((|settings| settings.base_url = " ".to_owned()) as fn(&mut Settings), "no base URL is set"),
+            (|settings| settings.read_timeout = Duration::ZERO, "read_timeout"),
+            (|settings| settings.transfer_timeout = Duration::ZERO, "transfer_timeout"),
+            (|settings| settings.user_agent = "line\nbreak".to_owned(), "user_agent"),
+        ] {
+            let mut settings = Settings::new("https://host.example/api/v1", "key");
+            change(&mut settings);
+            let refused = ClientBuilder::from(settings).build().err().map(|error| error.to_string());
+            assert!(refused.as_ref().is_some_and(|text| text.contains(reason)), "{reason}: {refused:?}");
+        }
+    }
+
+    #[test]
+    fn settings_are_read_from_a_file_and_a_mistake_in_it_is_an_error() {
+        let read = |text: &str| serde_json::from_str::<Settings>(text).map(ClientBuilder::from);
+        let text = r#"{"base_url": "https://host.example/api/v1", "api_key": "KEY", "read_timeout": 0.5,
+            "retry": {"max_attempts": 2, "max_backoff": 1.5}}"#;
+        let Ok(builder) = read(text) else { panic!("they are settings") };
+        let Settings { read_timeout, transfer_timeout, retry, .. } = &builder.settings;
+        assert_eq!([*read_timeout, *transfer_timeout], [Duration::from_millis(500), Duration::from_secs(30)]);
+        assert_eq!((retry.max_attempts, retry.max_backoff), (2, Duration::from_millis(1_500)));
+        assert_eq!(retry.budget, Retry::default().budget);
+        assert!(!format!("{builder:?}").contains("KEY"), "{builder:?}");
+        assert!(builder.build().is_ok());
+        for (text, problem) in [
+            (r#"{"base_ur": "https://host.example/api/v1"}"#, "unknown field `base_ur`"),
+            (r#"{"read_timeout": -1}"#, "-1 seconds"),
+            (r#"{"retry": {"attempts": 1}}"#, "unknown field `attempts`"),
+        ] {
+            let found = read(text).err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(found.contains(problem), "{found}");
+        }
+        assert!(matches!(read("{}").map(ClientBuilder::build), Ok(Err(Error::Config(_)))));
     }
 
     #[test]

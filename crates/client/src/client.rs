@@ -3,18 +3,21 @@
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
-use inferstore_api::types::TaskId;
-use inferstore_api::{ApiKey, Envelope, Error as RawError, NoData, ResponseValue, Safety};
+use inferstore_api::types::{AccountBalance, ModelListRequest, ModelSummary, StorageStatistics, TaskId};
+use inferstore_api::{ApiKey, Envelope, Error as RawError, NoData, ResponseValue, Safety, operations};
 use reqwest::Method;
 use serde_json::value::RawValue;
 
-use crate::builder::ClientBuilder;
+use crate::builder::{ClientBuilder, Settings, check_key};
 use crate::files::download::Download;
-use crate::profile;
-use crate::resources::{Account, Folder, Model, Models, Storage, Task, Tasks};
-use crate::run::{self, PreparedRun};
+use crate::resources::{Folder, Listing, Model, Page, Tasks};
+use crate::run::{Adopt, PreparedRun, Task};
 use crate::transport::error::OTHER_REQUEST;
-use crate::transport::{Core, Error, Result};
+use crate::transport::{Core, Deadline, Error, Result};
+
+/// Number of records that a stream asks for at once, unless the query says otherwise. The document states no
+/// limit; this is below any plausible one.
+const RECORDS_PER_PAGE: u32 = 50;
 
 /// The environment variable of the base URL.
 pub const BASE_URL_VARIABLE: &str = "INFERSTORE_BASE_URL";
@@ -30,7 +33,7 @@ pub const API_KEY_VARIABLE: &str = "INFERSTORE_API_KEY";
 /// use inferstore::Client;
 ///
 /// let client = Client::new("https://host.example/api/v1", "key")?; // or Client::from_env()?
-/// let balance = client.account().balance().await?;
+/// let balance = client.balance().await?;
 /// println!("{}", balance.balance.unwrap_or_default());
 /// # Ok(())
 /// # }
@@ -60,27 +63,16 @@ impl Client {
     /// [`Error::Config`] when one of them is not set, and as [`new`](Self::new).
     pub fn from_env() -> Result<Self> {
         let variable = |name: &str| {
-            profile::variable(name)
-                .ok_or_else(|| Error::Config(format!("the environment variable {name} is not set")))
+            let value = std::env::var(name).unwrap_or_default().trim().to_owned();
+            let unset = || Error::Config(format!("the environment variable {name} is not set"));
+            Some(value).filter(|value| !value.is_empty()).ok_or_else(unset)
         };
         Self::new(variable(BASE_URL_VARIABLE)?, variable(API_KEY_VARIABLE)?)
     }
 
-    /// Creates a client from a profile that the command `inferstore login` stored: the named one, else the
-    /// one that `INFERSTORE_PROFILE` names, else the one in use. Where the profile has a `key_command`, this
-    /// waits until it has printed the key.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Config`] when there is no such profile or its key cannot be read, and as [`new`](Self::new).
-    pub fn from_profile<'a>(name: impl Into<Option<&'a str>>) -> Result<Self> {
-        let (base_url, key) = profile::read(name.into())?;
-        Self::new(base_url, key)
-    }
-
     /// A builder of a client with other settings.
     pub fn builder(base_url: impl Into<String>, key: impl Into<ApiKey>) -> ClientBuilder {
-        ClientBuilder::new(base_url.into(), key.into())
+        Settings::new(base_url, key).into()
     }
 
     /// The model with this identifier.
@@ -88,9 +80,43 @@ impl Client {
         Model { core: Arc::clone(&self.core), id: id.into() }
     }
 
-    /// The catalog of models.
-    pub fn models(&self) -> Models {
-        Models { core: Arc::clone(&self.core) }
+    /// All models of the catalog that match the query, as a stream that reads page after page.
+    ///
+    /// ```no_run
+    /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
+    /// use inferstore::types::{ModelListRequest, ModelSort};
+    ///
+    /// let query = ModelListRequest { sort: Some(ModelSort::Trending), ..Default::default() };
+    /// let mut models = client.models(query);
+    /// while let Some(model) = models.next().await {
+    ///     let model = model?;
+    ///     println!("{} costs {}", model.id, model.price.unwrap_or_default());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// `limit` is the size of a page and `offset` where to start. The stream ends with its first error.
+    pub fn models(&self, query: ModelListRequest) -> Listing<ModelSummary> {
+        let client = self.clone();
+        let limit = query.limit.or(Some(RECORDS_PER_PAGE));
+        Listing::new(query.offset.unwrap_or(0), move |offset| {
+            client.models_page(ModelListRequest { limit, offset: Some(offset), ..query.clone() })
+        })
+    }
+
+    /// One page of the models that match the query.
+    ///
+    /// # Errors
+    ///
+    /// Errors of every call: see [`Error`].
+    pub fn models_page(&self, query: ModelListRequest) -> BoxFuture<'static, Result<Page<ModelSummary>>> {
+        let core = Arc::clone(&self.core);
+        async move {
+            let page = core.call(operations::LIST_MODELS).send(|api| api.list_models(&query)).await?;
+            Ok(Page::new(page.records, page.total))
+        }
+        .boxed()
     }
 
     /// The task with this identifier.
@@ -109,14 +135,37 @@ impl Client {
         Folder { core: Arc::clone(&self.core), name: name.into() }
     }
 
-    /// The files of the account.
-    pub fn storage(&self) -> Storage {
-        Storage { core: Arc::clone(&self.core) }
+    /// The number of stored files, and their size.
+    ///
+    /// # Errors
+    ///
+    /// Errors of every call: see [`Error`].
+    pub fn storage_statistics(&self) -> BoxFuture<'static, Result<StorageStatistics>> {
+        let core = Arc::clone(&self.core);
+        async move { core.call(operations::GET_STORAGE_STATISTICS).send(|api| api.get_storage_statistics()).await }
+            .boxed()
     }
 
-    /// The account that owns the API key.
-    pub fn account(&self) -> Account {
-        Account { core: Arc::clone(&self.core) }
+    /// Deletes the stored file with this `download_url`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Api`] when there is no such file, which is also the case after a delete whose response
+    /// was lost.
+    pub fn delete_file(&self, download_url: impl Into<String>) -> BoxFuture<'static, Result<()>> {
+        let core = Arc::clone(&self.core);
+        let download_url = download_url.into();
+        async move { core.delete_file(&download_url, Deadline::never()).await }.boxed()
+    }
+
+    /// The balance, free credits, debt and earnings of the account that owns the API key, as exact decimals.
+    ///
+    /// # Errors
+    ///
+    /// Errors of every call: see [`Error`].
+    pub fn balance(&self) -> BoxFuture<'static, Result<AccountBalance>> {
+        let core = Arc::clone(&self.core);
+        async move { core.call(operations::GET_BALANCE).send(|api| api.get_balance()).await }.boxed()
     }
 
     /// Downloads a URL, such as an output of a model. The API key is not sent along.
@@ -124,24 +173,52 @@ impl Client {
         Download::new(Arc::clone(&self.core), url)
     }
 
+    /// Returns a client with another API key, as after a rotation, or for another account of the same service. It shares
+    /// the connections, the retry budget, the declarations of models and the memory of its tasks with this one, and masks both keys in every text of the service.
+    ///
+    /// ```no_run
+    /// # async fn example(client: inferstore::Client, key: String) -> Result<(), inferstore::Error> {
+    /// let client = client.with_key(key)?;
+    /// client.balance().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] when the key is empty or cannot be sent in a header.
+    pub fn with_key(&self, key: impl Into<ApiKey>) -> Result<Self> {
+        let key = key.into();
+        check_key(&key)?;
+        Ok(Self { core: Arc::new(self.core.with_key(key)) })
+    }
+
     /// Finds the task that a [`PreparedRun`] has become, perhaps before a crash, or creates it: once,
     /// whenever the program was killed.
     ///
-    /// A run that was read back from a journal may have been sent just before the crash, so its task is created
-    /// only when [`ClientBuilder::create_settle_time`] has passed since it was deserialized: until then it is
-    /// looked for. Read all runs of a journal at its start, so that this time passes for them together. Continue a
-    /// journal within the time for which the service keeps ended tasks (`--task-retention`): a task that was deleted
-    /// meanwhile is not found, and the run is created and billed again.
+    /// Where the service knows idempotency keys, this is a create with the key of the run, sent again as often as it
+    /// takes: within the retention that the service announces (at least 24 hours), any number of processes may do so at
+    /// the same time.
+    ///
+    /// Elsewhere, and for a run that is older than that, the task is looked for in the history first. A run that was read
+    /// back from a journal may have been sent just before the crash, so its task is created
+    /// only when [`crate::Settings::create_settle_time`] has passed since it was deserialized: until then it is
+    /// looked for. Read all runs of a journal at its start, so that this time passes for them together. A search reads at
+    /// most 12 pages of the history and the inputs of at most 300 tasks; in a busier one it ends with
+    /// [`Error::OutcomeUnknown`]. Continue a journal within the time for which the service keeps ended tasks
+    /// (`--task-retention`): a task that was deleted meanwhile is not found, and the run is created and billed again. Only
+    /// one process at a time may work on a journal there.
     ///
     /// Dropping the future may leave a task; call it again to find it.
     ///
     /// # Errors
     ///
-    /// Those of a create, and those of reading the history, whose [`operation`](crate::CallContext::operation) is
-    /// `listTasks`: these say nothing about a create that was sent before. [`Error::OutcomeUnknown`] when the history was
-    /// not complete.
-    pub fn adopt_or_start(&self, prepared: PreparedRun) -> BoxFuture<'static, Result<Task>> {
-        run::adopt_or_start(Arc::clone(&self.core), prepared).boxed()
+    /// When awaited, those of a create, and those of reading the history, whose
+    /// [`operation`](crate::CallContext::operation) is `listTasks`: these say nothing about a create that was sent before.
+    /// [`Error::OutcomeUnknown`] when the history was not complete, or a clock of the service may be wrong by more than a
+    /// minute.
+    pub fn adopt_or_start(&self, prepared: PreparedRun) -> Adopt {
+        Adopt::new(Arc::clone(&self.core), prepared)
     }
 
     /// Sends any other request to a path below the base URL, with a JSON body or none, and returns the whole

@@ -2,10 +2,10 @@
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), inferstore::Error> {
-//! use inferstore::{Client, Inputs};
+//! use inferstore::{Client, File, Inputs};
 //!
 //! let client = Client::new("https://host.example/api/v1", "key")?; // or Client::from_env()?
-//! let inputs = Inputs::new().file("input_image", "photo.jpg").set("template", "v_shape").set("angle", 30);
+//! let inputs = Inputs::new().file("input_image", File::path("photo.jpg")).set("template", "v_shape").set("angle", 30);
 //! let outcome = client.model("color-harmonization").run(inputs).await?;
 //! for path in outcome.save_all("outputs").await? {
 //!     println!("{}", path.display());
@@ -16,37 +16,48 @@
 //!
 //! That one call reads what the model declares (cached for 5 minutes), checks the inputs against it, writes each value in
 //! the JSON type that the model takes, uploads the files (concurrently, the same content once), creates the
-//! task **at most once**, and polls it on a schedule that learns.
+//! task **at most once**, and polls it: four times within the first second, then on a schedule that learns.
+//!
+//! # What it does not do
+//!
+//! It runs no programs, reads no configuration but two environment variables ([`Client::from_env`]), keeps no state on disk,
+//! and takes no text for the path of a file. Batches, profiles and the test kit are crates of their own.
 //!
 //! # Handles
 //!
 //! | handle | operations |
 //! |---|---|
 //! | [`Client::model`] | one model: record, price, serving state, and [`run`](Model::run) |
-//! | [`Client::models`] | the catalog, searched, sorted and filtered, as a stream or page by page |
+//! | [`Client::models`] | the catalog, searched, sorted and filtered, as a stream |
 //! | [`Client::task`] | one task, also in another process: read, [`wait`](Task::wait), cancel |
-//! | [`Client::tasks`] | the history; [`wait_all`](Tasks::wait_all) for many tasks at once |
+//! | [`Client::tasks`] | the history |
 //! | [`Client::folder`] | one folder: [`upload`](Folder::upload) and list |
-//! | [`Client::storage`] | statistics, deletion |
-//! | [`Client::account`] | the balance |
-//! | [`Client::download`] | an output as bytes, stream, file or writer, resumed after a lost connection |
+//! | [`Client::delete_file`], [`Client::storage_statistics`] | stored files |
+//! | [`Client::balance`] | the account |
+//! | [`Client::download`] | an output as bytes, stream or file |
 //! | [`Client::adopt_or_start`] | a [prepared run](PreparedRun) that becomes one task, even across a crash |
 //! | [`Client::request`], [`Client::raw`] | any other request; the generated client |
 //!
-//! The [`cookbook`] has a page for each kind of program, and [`testing`] a service for tests without a network.
+//! The [`cookbook`] has a page for each kind of program. The crate
+//! [`inferstore-testing`](https://docs.rs/inferstore-testing) has a service for tests without a network, and
+//! [`inferstore-profiles`](https://docs.rs/inferstore-profiles) the profiles of the command `inferstore`, and
+//! [`inferstore-batch`](https://docs.rs/inferstore-batch) a journal for batches and one wait for many tasks.
 //!
 //! # Retries
 //!
 //! | operation | retried after |
 //! |---|---|
 //! | every read, the model list, the presigned target | connect failure, timeout, dropped connection, a response that cannot be decoded, 408, 429, 502 to 504, honouring `Retry-After` |
-//! | creating a task | a failure before anything was sent; more only with [`Run::retry_create_on_rejection`] or [`Run::retry_create_if_absent_after`] |
+//! | creating a task, where the service knows idempotency keys | as a read, with the same key |
+//! | creating a task, elsewhere | a failure before anything was sent |
 //! | canceling a task, deleting a file | a failure before anything was sent |
 //! | the bytes of an upload | connect failure, dropped connection, timeout, 408, 429, 5xx; with a new target when one was refused |
 //!
-//! When the response to a create is lost, the client searches the end of the task history and adopts the one
-//! task that has the same model, the same inputs and a matching time. If there is not exactly one,
-//! [`Error::OutcomeUnknown`] names the candidates, and you decide.
+//! Every create carries an idempotency key, and a service that knows keys announces it in each response: there the same
+//! create sent again gets the task of the first one. Elsewhere, when the response to a create is lost, the client searches
+//! the end of the task history and adopts the one task that has the same model, the same inputs and a matching time
+//! ([`Outcome::is_adopted`]). If there is not exactly one, [`Error::OutcomeUnknown`] names the candidates, and you decide.
+//! With a [`middleware`], no error proves that nothing was sent.
 //!
 //! # Secrets
 //!
@@ -56,94 +67,96 @@
 //!
 //! # Features
 //!
-//! | feature | TLS |
+//! | feature | what it adds |
 //! |---|---|
-//! | `rustls-ring` (default) | rustls over ring, with the certificates of the system; builds fast |
-//! | `rustls-aws-lc` | rustls over aws-lc; set `default-features = false` to build without ring |
-//! | `native-tls` | the library of the operating system |
+//! | `blocking` | `blocking`: every operation in a form for programs without async |
+//! | `rustls` (default) | TLS by rustls over aws-lc, as the feature `rustls` of reqwest |
+//! | `rustls-ring` | TLS by rustls over ring: builds faster, and is for programs, not for libraries; see `install_ring` |
+//! | `native-tls` | TLS by the library of the operating system; used when no rustls feature is enabled |
+//!
+//! # Versions
+//!
+//! Types of these crates are part of the interface, so a new major version of one of them is one of this crate:
+//! `inferstore-api`, `reqwest` 0.13 with its `http` 1 and `url` 2, `bytes` 1, `futures-core` 0.3, `serde` 1,
+//! `serde_json` 1 and `tokio` 1.
 
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod builder;
 mod client;
 mod files;
-#[cfg(feature = "__fuzz")]
-#[doc(hidden)]
-pub mod fuzzed;
 mod inputs;
 mod memory;
-mod profile;
 mod resources;
 mod run;
-pub mod testing;
 mod transport;
 
-pub use builder::ClientBuilder;
+pub use builder::{ClientBuilder, Settings};
 pub use client::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client};
-pub use files::download::{Download, DownloadEvent, DownloadEvents, DownloadStream, DownloadedFile};
+pub use files::download::{Download, DownloadEvent, DownloadEvents, DownloadStream, DownloadedFile, Limits};
 pub use files::source::File;
 pub use files::upload::{Upload, UploadEvent, UploadEvents, UploadedFile};
+#[cfg(feature = "rustls-ring")]
+pub use inferstore_api::install_ring;
 pub use inferstore_api::{
     ApiKey, Decimal, KindParts, ModelKind, Sample, Timestamp, UnknownVariant, kind_parts, types,
 };
 pub use inputs::{Input, Inputs};
-pub use profile::{CONFIG_VARIABLE, PROFILE_VARIABLE};
-// For the command, which runs the programs of keyrings; they may change in any version.
-#[doc(hidden)]
-pub use profile::{printed_key, run_program};
 /// The HTTP client of this crate, for the types in [`ClientBuilder`] and [`middleware`].
 pub use reqwest;
-pub use resources::{Account, FileQuery, Folder, Listing, Model, Models, Page, Storage, Task, Tasks};
-pub use run::{Outcome, PollInterval, PreparedRun, Run, RunEvent, RunEvents, Wait, WaitAll};
-pub use transport::causes::{FileError, FileErrorKind, InvalidInputs, Violation, ViolationKind};
+pub use resources::{FileQuery, Folder, Listing, Model, Page, Tasks};
+pub use run::{
+    Abandon, Adopt, Outcome, PollInterval, PreparedRun, Run, RunEvent, RunEvents, RunOptions, SaveAll, Task,
+    TaskPoll, Wait,
+};
 pub use transport::retry::Retry;
 pub use transport::{
-    CallContext, CostLimit, DeadlineReached, Error, Events, Items, ModelOffline, OutputMismatch, Result,
-    TaskDisposition, TaskFailure, UnknownOutcome,
+    CallContext, CostLimit, DeadlineReached, Error, ErrorKind, Events, FileError, FileErrorKind, HistoryRead,
+    InvalidInputs, Items, OutputMismatch, Resource, Result, Step, TaskDisposition, TaskFailure,
+    UnknownOutcome, Violation, ViolationKind,
 };
 
 /// Code of the user around every request.
 pub mod middleware {
     pub use futures_util::future::BoxFuture;
 
-    pub use crate::transport::{Middleware, Next};
+    pub use crate::transport::middleware::{Middleware, Next};
 }
 
 pub mod cookbook {
-    //! Cookbook: one page for each kind of program. The code on these pages is compiled
-    //! by the tests.
+    //! Cookbook: one page for each kind of program. The tests compile the code on these pages.
+    //!
+    //! Three ways to run a model:
+    //!
+    //! | call | for |
+    //! |---|---|
+    //! | [`run`](crate::Model::run), awaited | most programs: one call from inputs to the outcome |
+    //! | [`start`](crate::Run::start), then [`wait`](crate::Task::wait) | programs that store the task identifier, or wait elsewhere |
+    //! | [`prepare`](crate::Model::prepare), then [`adopt_or_start`](crate::Client::adopt_or_start) | programs that may be killed and must not pay twice |
     //!
     //! | page | about |
     //! |---|---|
     //! | [`web_handler`] | a run inside a request: a deadline, and a cancel when the caller disconnects |
-    //! | [`batch`] | a folder of files, paid once even when the program is killed |
     //! | [`typed`] | inputs and outputs as Rust types |
     //! | [`progress`] | uploads, statuses and downloads as events |
-    //! | [`errors`] | every error: what it means, whether to retry, HTTP statuses and exit codes |
+    //! | [`sse`] | progress as server-sent events |
+    //! | [`graceful_shutdown`] | a worker that stops without losing a task |
+    //! | [`errors`] | the meaning of each error, whether to retry, HTTP statuses and exit codes |
     //! | [`http_client`] | proxies, root certificates, timeouts, middleware |
     //! | [`blocking`] | programs without async |
-    //! | [`tests_without_network`] | the test kit, values made by hand, the real service in a test |
+    //! | [`executors`] | smol, async-std and the loop of a user interface |
+    //! | [`inferstore-testing`](https://docs.rs/inferstore-testing) | tests: the test kit, values made by hand, the real service |
     //! | [`tracing`] | spans and events for logs and metrics |
-    //! | [`cancel_safety`] | what dropping each future does |
+    //! | [`opentelemetry`] | spans in a trace, and its context in each request |
+    //! | [`cancel_safety`] | the effect of dropping each future |
+    //! | [`batch`] | a folder of files, paid once even if the program is killed |
     //!
     //! The folder `examples` of the package has a whole program for most of them.
 
-    #[doc = include_str!("cookbook/batch.md")]
-    pub mod batch {}
-    #[doc = include_str!("cookbook/blocking.md")]
-    pub mod blocking {}
-    #[doc = include_str!("cookbook/cancel_safety.md")]
-    pub mod cancel_safety {}
-    #[doc = include_str!("cookbook/errors.md")]
-    pub mod errors {}
-    #[doc = include_str!("cookbook/http_client.md")]
-    pub mod http_client {}
-    #[doc = include_str!("cookbook/progress.md")]
-    pub mod progress {}
-    #[doc = include_str!("cookbook/tests_without_network.md")]
-    pub mod tests_without_network {}
-    #[doc = include_str!("cookbook/tracing.md")]
-    pub mod tracing {}
-    #[doc = include_str!("cookbook/typed.md")]
-    pub mod typed {}
-    #[doc = include_str!("cookbook/web_handler.md")]
-    pub mod web_handler {}
+    macro_rules! pages {
+        ($($page:ident)*) => {
+            $(#[doc = include_str!(concat!("cookbook/", stringify!($page), ".md"))] pub mod $page {})*
+        };
+    }
+    pages!(batch blocking cancel_safety errors executors graceful_shutdown http_client opentelemetry progress sse tracing typed web_handler);
 }

@@ -1,165 +1,54 @@
-//! What a client remembers between calls: declared inputs, its tasks, its uploads, the durations of
-//! models. Pure data, bounded, in this process alone.
+//! Memory of a client: declared inputs, durations of models, and the tasks that it has created or is creating. Bounded, in
+//! this process alone.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use inferstore_api::Decimal;
-use inferstore_api::types::{Descriptor, ModelId, TaskId, UploadFolder};
+use inferstore_api::types::{Descriptor, ModelId, TaskId};
+use parking_lot::Mutex;
 use serde_json::Value;
 use siphasher::sip128::{Hasher128, SipHasher13};
-use tokio::sync::{Mutex as AsyncMutex, RwLock};
+use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 
-/// What a client remembers between calls.
-#[derive(Debug)]
-pub(crate) struct Memory {
-    pub(crate) declarations: Declarations,
-    pub(crate) durations: Durations,
-    pub(crate) own_tasks: OwnTasks,
-    pub(crate) task_inputs: TaskInputs,
-    pub(crate) uploads: Uploads,
-}
+/// Number of tasks that are remembered: each of them is about 200 bytes.
+const MAX_TASKS: usize = 100_000;
 
-impl Memory {
-    /// `settle_time`: how long a create that was sent may still add its task to the history.
-    pub(crate) fn new(settle_time: Duration) -> Self {
-        Self {
-            declarations: Cache::default(),
-            durations: Cache::default(),
-            own_tasks: OwnTasks { settle_time, tasks: Mutex::default() },
-            task_inputs: Cache::default(),
-            uploads: Cache::default(),
-        }
-    }
-}
-
-/// A lock that a panic of another thread does not poison. For data that is valid at every moment.
-pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-/// How many entries a cache holds. A full one is emptied: an entry that is read again costs a request.
-const MAX_ENTRIES: usize = 1_000;
-
-/// How many durations of a model count.
+/// Number of durations of a model that count.
 const MAX_DURATIONS: usize = 20;
 
-/// A bounded map whose entries expire.
-#[derive(Debug)]
-pub(crate) struct Cache<K, V, const MAX: usize = MAX_ENTRIES>(Mutex<HashMap<K, (Instant, V)>>);
+/// Shortest time for which a task in the history may be that of a create that ended in doubt.
+const MIN_DOUBT: Duration = Duration::from_secs(60);
 
-/// The declared inputs of models, by identifier.
-pub(crate) type Declarations = Cache<String, DeclaredInputs>;
+/// The memory that clients with different keys of one service share.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    /// The declared inputs of models.
+    pub(crate) declarations: Cache<ModelId, DeclaredInputs, 1_000>,
+    durations: Cache<ModelId, Vec<Duration>, 1_000>,
+    /// The inputs of tasks that were read in search of a lost one; they never change.
+    pub(crate) task_inputs: Cache<TaskId, Fingerprint, MAX_TASKS>,
+    /// The tasks that this client created, adopted, or was told of: a lost create must not adopt one of them.
+    known: Cache<TaskId, (), MAX_TASKS>,
+    prepared: Cache<RunKey, Arc<AsyncMutex<RunState>>, MAX_TASKS>,
+    creates: Mutex<HashMap<InputsKey, Creates>>,
+    /// Time for which a create of unknown outcome may still add its task to the history.
+    pub(crate) settle_time: Duration,
+}
 
 /// The declared inputs of a model, by name.
 pub(crate) type DeclaredInputs = Arc<BTreeMap<String, Descriptor>>;
 
-/// The URLs of contents that were uploaded for runs.
-pub(crate) type Uploads = Cache<UploadKey, String>;
-
-/// The inputs of tasks that were read in search of a lost one; they never change.
-pub(crate) type TaskInputs = Cache<TaskId, Fingerprint, MAX_TASKS>;
-
-/// How long an upload is reused. Another program may delete it meanwhile.
-pub(crate) const UPLOAD_TTL: Duration = Duration::from_secs(3_600);
-
-/// What makes two uploads interchangeable: the same bytes, declared as the same type, for the same
-/// readers.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct UploadKey {
-    pub(crate) folder: UploadFolder,
-    pub(crate) organization: Option<String>,
-    pub(crate) mime: String,
-    /// A hash of the content.
-    pub(crate) content: u128,
-}
-
-impl<K, V, const MAX: usize> Default for Cache<K, V, MAX> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
-impl<K: Eq + Hash, V: Clone, const MAX: usize> Cache<K, V, MAX> {
-    /// The value, unless it is older than its time to live.
-    pub(crate) fn get(&self, key: &K, ttl: Duration) -> Option<V> {
-        let entries = lock(&self.0);
-        let (inserted, value) = entries.get(key)?;
-        (inserted.elapsed() < ttl).then(|| value.clone())
-    }
-
-    pub(crate) fn insert(&self, key: K, value: V) {
-        let mut entries = lock(&self.0);
-        if entries.len() >= MAX && !entries.contains_key(&key) {
-            entries.clear();
-        }
-        entries.insert(key, (Instant::now(), value));
-    }
-
-    /// Drops an entry that may be outdated.
-    pub(crate) fn forget(&self, key: &K) {
-        lock(&self.0).remove(key);
-    }
-
-    /// Drops every entry with this value.
-    pub(crate) fn forget_value<W: ?Sized>(&self, value: &W)
-    where
-        V: PartialEq<W>,
-    {
-        lock(&self.0).retain(|_, (_, known)| *known != *value);
-    }
-}
-
-/// How long tasks of each model took lately, newest last.
-pub(crate) type Durations = Cache<ModelId, Vec<Duration>>;
-
-impl Durations {
-    pub(crate) fn add(&self, model: &ModelId, duration: Duration) {
-        let mut samples = self.get(model, Duration::MAX).unwrap_or_default();
-        samples.drain(..(samples.len() + 1).saturating_sub(MAX_DURATIONS));
-        samples.push(duration);
-        self.insert(model.clone(), samples);
-    }
-
-    /// The remembered durations of a model, shortest first.
-    pub(crate) fn of(&self, model: &ModelId) -> Vec<Duration> {
-        let mut samples = self.get(model, Duration::MAX).unwrap_or_default();
-        samples.sort_unstable();
-        samples
-    }
-}
-
-/// How many tasks are remembered: each of them is about 200 bytes.
-const MAX_TASKS: usize = 100_000;
-
-/// For at least so long, a task in the history may be that of a create that ended in doubt.
-const MIN_DOUBT: Duration = Duration::from_secs(60);
-
 /// Two creates with this in common cannot be distinguished in the task history.
-pub(crate) type CreateKey = (ModelId, Fingerprint);
-
-/// Tasks that this client created, or is creating. A lost create must not adopt one of them as its own.
-#[derive(Debug)]
-pub(crate) struct OwnTasks {
-    /// How long a create of unknown outcome may still add its task to the history.
-    pub(crate) settle_time: Duration,
-    tasks: Mutex<Tasks>,
-}
-
-#[derive(Debug, Default)]
-struct Tasks {
-    known: Latest<TaskId, ()>,
-    prepared: Latest<RunKey, Arc<AsyncMutex<RunState>>>,
-    creates: HashMap<CreateKey, Creates>,
-}
+pub(crate) type InputsKey = (ModelId, Fingerprint);
 
 /// A prepared run, by its identifier and its inputs.
-pub(crate) type RunKey = (String, CreateKey);
+pub(crate) type RunKey = (String, InputsKey);
 
-/// What this client knows of the task of a prepared run.
+/// Knowledge of this client about the task of a prepared run.
 #[derive(Debug)]
 pub(crate) enum RunState {
     /// A create may have been sent, by this process or an earlier one.
@@ -169,141 +58,159 @@ pub(crate) enum RunState {
     Created(TaskId),
 }
 
-/// The entries that came last.
-#[derive(Debug)]
-struct Latest<K, V> {
-    entries: HashMap<K, V>,
-    /// The keys, oldest first.
-    order: VecDeque<K>,
-}
-
-impl<K, V> Default for Latest<K, V> {
-    fn default() -> Self {
-        Self { entries: HashMap::default(), order: VecDeque::default() }
-    }
-}
-
-impl<K: Clone + Eq + Hash, V> Latest<K, V> {
-    /// Adds an entry whose key is not known; a full map drops its oldest one.
-    fn insert(&mut self, key: K, value: V) {
-        self.order.push_back(key.clone());
-        self.entries.insert(key, value);
-        if self.order.len() > MAX_TASKS
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.entries.remove(&oldest);
-        }
-    }
-}
-
 /// The unsettled creates of one key.
 #[derive(Debug, Default)]
 struct Creates {
     open: u32,
-    /// When a create last ended in doubt.
+    /// Time at which a create last ended in doubt.
     in_doubt_since: Option<Instant>,
-    gate: Gate,
 }
 
-/// Held shared by each create of a key, and alone by a search for a task to adopt: the task of a create
-/// that waits for its response is in the history already, and nothing else says whose it is.
-pub(crate) type Gate = Arc<RwLock<()>>;
-
 impl Creates {
-    fn is_in_use(&self, settle_time: Duration) -> bool {
-        self.open > 0 || self.is_doubtful(settle_time) || Arc::strong_count(&self.gate) > 1
-    }
-
-    /// Whether a task in the history may be that of a create that ended in doubt.
-    fn is_doubtful(&self, settle_time: Duration) -> bool {
-        !self.doubt_left(settle_time.max(MIN_DOUBT)).is_zero()
-    }
-
-    /// What is left of this time since a create last ended in doubt.
+    /// Rest of this time since a create last ended in doubt.
     fn doubt_left(&self, time: Duration) -> Duration {
         self.in_doubt_since.map_or(Duration::ZERO, |since| time.saturating_sub(since.elapsed()))
     }
 }
 
-impl OwnTasks {
-    /// Remembers the task; `false` if it was known.
-    pub(crate) fn claim(&self, task: &TaskId) -> bool {
-        let known = &mut lock(&self.tasks).known;
-        let is_new = !known.entries.contains_key(task);
-        if is_new {
-            known.insert(task.clone(), ());
+impl Memory {
+    pub(crate) fn new(settle_time: Duration) -> Self {
+        Self {
+            declarations: Cache::default(),
+            durations: Cache::default(),
+            task_inputs: Cache::default(),
+            known: Cache::default(),
+            prepared: Cache::default(),
+            creates: Mutex::default(),
+            settle_time,
         }
-        is_new
     }
 
-    pub(crate) fn contains(&self, task: &TaskId) -> bool {
-        lock(&self.tasks).known.entries.contains_key(task)
+    pub(crate) fn add_duration(&self, model: &ModelId, duration: Duration) {
+        let mut samples = self.durations.get(model, Duration::MAX).unwrap_or_default();
+        samples.drain(..(samples.len() + 1).saturating_sub(MAX_DURATIONS));
+        samples.push(duration);
+        self.durations.insert(model.clone(), samples);
+    }
+
+    /// The latest durations of a model, shortest first.
+    pub(crate) fn durations_of(&self, model: &ModelId) -> Vec<Duration> {
+        let mut samples = self.durations.get(model, Duration::MAX).unwrap_or_default();
+        samples.sort_unstable();
+        samples
+    }
+
+    /// Remembers the task; `false` if it was known.
+    pub(crate) fn claim(&self, task: &TaskId) -> bool {
+        self.known.get_or_insert(task, ()).is_none()
+    }
+
+    pub(crate) fn is_known(&self, task: &TaskId) -> bool {
+        self.known.get(task, Duration::MAX).is_some()
     }
 
     /// The state of a prepared run: this one if it is not known. Locked while its task is looked for or created.
-    pub(crate) fn prepared_run(&self, key: RunKey, state: RunState) -> Arc<AsyncMutex<RunState>> {
-        let prepared = &mut lock(&self.tasks).prepared;
-        if let Some(known) = prepared.entries.get(&key) {
-            return Arc::clone(known);
-        }
+    pub(crate) fn prepared_run(&self, key: &RunKey, state: RunState) -> Arc<AsyncMutex<RunState>> {
         let run = Arc::new(AsyncMutex::new(state));
-        prepared.insert(key, Arc::clone(&run));
-        run
+        self.prepared.get_or_insert(key, Arc::clone(&run)).unwrap_or(run)
     }
 
-    /// The gate of this key.
-    pub(crate) fn gate(&self, key: &CreateKey) -> Gate {
-        let tasks = &mut *lock(&self.tasks);
-        Arc::clone(&tasks.creates.entry(key.clone()).or_default().gate)
+    /// Time for which a create of this key may still appear in the history: one that ended in doubt, or is under way.
+    pub(crate) fn doubt_left(&self, key: &InputsKey) -> Duration {
+        let creates = self.creates.lock();
+        creates.get(key).map_or(Duration::ZERO, |creates| match creates.open {
+            0 => creates.doubt_left(self.settle_time),
+            _ => self.settle_time,
+        })
     }
 
-    /// How long a create of this key that ended in doubt may still appear in the history.
-    pub(crate) fn doubt_left(&self, key: &CreateKey) -> Duration {
-        let tasks = lock(&self.tasks);
-        tasks.creates.get(key).map_or(Duration::ZERO, |creates| creates.doubt_left(self.settle_time))
+    /// Returns whether a task in the history may be that of a create with these inputs, of which so many are the
+    /// caller's own.
+    pub(crate) fn is_ambiguous(&self, key: &InputsKey, own: u32) -> bool {
+        let is_doubtful = |creates: &Creates| !creates.doubt_left(self.settle_time.max(MIN_DOUBT)).is_zero();
+        let creates = self.creates.lock();
+        creates.get(key).is_some_and(|creates| creates.open > own || own > 0 && is_doubtful(creates))
     }
 
     /// Notes that a create is about to be sent.
-    pub(crate) fn start_create(&self, key: CreateKey) -> PendingCreate<'_> {
-        let tasks = &mut *lock(&self.tasks);
-        tasks.creates.retain(|_, creates| creates.is_in_use(self.settle_time));
-        tasks.creates.entry(key.clone()).or_default().open += 1;
-        PendingCreate { own_tasks: self, key, is_settled: false }
+    pub(crate) fn start_create<'a>(&'a self, key: &'a InputsKey) -> PendingCreate<'a> {
+        let creates = &mut *self.creates.lock();
+        let longest = self.settle_time.max(MIN_DOUBT);
+        creates.retain(|_, creates| creates.open > 0 || !creates.doubt_left(longest).is_zero());
+        creates.entry(key.clone()).or_default().open += 1;
+        PendingCreate { memory: self, key, is_settled: false }
     }
 }
 
 /// A create whose outcome is not known yet. Dropped unsettled, it leaves doubt behind.
 pub(crate) struct PendingCreate<'a> {
-    own_tasks: &'a OwnTasks,
-    key: CreateKey,
+    memory: &'a Memory,
+    key: &'a InputsKey,
     is_settled: bool,
 }
 
 impl PendingCreate<'_> {
-    /// It has its task, or certainly has none.
+    /// Notes that the create has its task, or certainly has none.
     pub(crate) fn settle(mut self) {
         self.is_settled = true;
     }
 
-    /// Whether a task in the history may be that of another create of this client with the same inputs.
+    /// Returns whether a task in the history may be that of another create of this client with the same inputs.
     pub(crate) fn is_ambiguous(&self) -> bool {
-        let tasks = lock(&self.own_tasks.tasks);
-        let settle_time = self.own_tasks.settle_time;
-        tasks
-            .creates
-            .get(&self.key)
-            .is_some_and(|creates| creates.open > 1 || creates.is_doubtful(settle_time))
+        self.memory.is_ambiguous(self.key, 1)
     }
 }
 
 impl Drop for PendingCreate<'_> {
     fn drop(&mut self) {
-        let tasks = &mut *lock(&self.own_tasks.tasks);
-        let Some(creates) = tasks.creates.get_mut(&self.key) else { return };
-        creates.open = creates.open.saturating_sub(1);
+        let mut creates = self.memory.creates.lock();
+        let creates = creates.entry(self.key.clone()).or_default();
+        creates.open -= 1;
         if !self.is_settled {
             creates.in_doubt_since = Some(Instant::now());
         }
+    }
+}
+
+/// A map whose entries expire, in two generations: a full one replaces the older one.
+#[derive(Debug)]
+pub(crate) struct Cache<K, V, const MAX: usize>(Mutex<[HashMap<K, (Instant, V)>; 2]>);
+
+impl<K, V, const MAX: usize> Default for Cache<K, V, MAX> {
+    fn default() -> Self {
+        Self(Mutex::new([HashMap::new(), HashMap::new()]))
+    }
+}
+
+impl<K: Clone + Eq + Hash, V: Clone, const MAX: usize> Cache<K, V, MAX> {
+    /// The value, unless it is older than its time to live.
+    pub(crate) fn get(&self, key: &K, ttl: Duration) -> Option<V> {
+        let generations = self.0.lock();
+        let (inserted, value) = generations.iter().find_map(|entries| entries.get(key))?;
+        (inserted.elapsed() < ttl).then(|| value.clone())
+    }
+
+    pub(crate) fn insert(&self, key: K, value: V) {
+        self.forget(&key);
+        self.get_or_insert(&key, value);
+    }
+
+    /// Returns the value that was there, or inserts this one.
+    fn get_or_insert(&self, key: &K, value: V) -> Option<V> {
+        let [new, old] = &mut *self.0.lock();
+        if let Some((_, value)) = new.get(key).or_else(|| old.get(key)) {
+            return Some(value.clone());
+        }
+        if new.len() >= MAX {
+            *old = std::mem::take(new);
+        }
+        new.insert(key.clone(), (Instant::now(), value));
+        None
+    }
+
+    /// Drops an entry that may be outdated.
+    pub(crate) fn forget(&self, key: &K) {
+        self.0.lock().iter_mut().for_each(|entries| _ = entries.remove(key));
     }
 }
 
@@ -363,72 +270,75 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_entry_is_known_until_its_time_to_live_has_passed_or_it_is_forgotten() {
-        let cache: Cache<_, _> = Cache::default();
+        let cache: Cache<_, _, 10> = Cache::default();
         assert_eq!(cache.get(&1, TTL), None);
-        for key in 1..=3 {
+        for key in 1..=2 {
+            cache.insert(key, "old".to_owned());
             cache.insert(key, format!("value {key}"));
         }
         cache.forget(&2);
-        cache.forget_value("value 3");
         tokio::time::advance(TTL - Duration::from_secs(1)).await;
         assert_eq!(cache.get(&1, TTL).as_deref(), Some("value 1"));
-        assert_eq!(cache.get(&2, TTL).or(cache.get(&3, TTL)), None);
+        assert_eq!(cache.get(&2, TTL), None);
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(cache.get(&1, TTL), None);
     }
 
     #[test]
-    fn a_cache_is_bounded() {
-        let cache: Cache<_, _> = Cache::default();
-        for key in 0..=2 * MAX_ENTRIES {
+    fn a_cache_is_bounded_and_keeps_what_came_last() {
+        let cache: Cache<_, _, 10> = Cache::default();
+        for key in 0..35 {
             cache.insert(key, ());
         }
-        assert!(lock(&cache.0).len() <= MAX_ENTRIES);
+        let held = |key: &i32| cache.get(key, TTL).is_some();
+        assert_eq!((0..35).filter(held).collect::<Vec<_>>(), (20..35).collect::<Vec<_>>());
     }
 
     #[test]
     fn the_latest_durations_of_a_model_are_remembered_in_order_of_length() {
-        let durations = Durations::default();
+        let memory = memory();
         let model = ModelId::from("m");
         for seconds in (1..=25).rev() {
-            durations.add(&model, Duration::from_secs(seconds));
+            memory.add_duration(&model, Duration::from_secs(seconds));
         }
         let expected: Vec<_> = (1..=20).map(Duration::from_secs).collect();
-        assert_eq!(durations.of(&model), expected);
-        assert!(durations.of(&ModelId::from("n")).is_empty());
+        assert_eq!(memory.durations_of(&model), expected);
+        assert!(memory.durations_of(&ModelId::from("n")).is_empty());
     }
 
     const SETTLE_TIME: Duration = Duration::from_secs(60);
 
-    fn own_tasks() -> OwnTasks {
-        Memory::new(SETTLE_TIME).own_tasks
+    fn memory() -> Memory {
+        Memory::new(SETTLE_TIME)
     }
 
-    fn key(model: &str, angle: i32) -> CreateKey {
+    fn key(model: &str, angle: i32) -> InputsKey {
         let Ok(model) = model.parse();
         (model, fingerprint(&json!({ "angle": angle })))
     }
 
     #[tokio::test(start_paused = true)]
     async fn only_a_create_of_the_same_inputs_makes_another_ambiguous() {
-        let own = own_tasks();
-        let first = own.start_create(key("m", 1));
-        let others = [own.start_create(key("m", 2)), own.start_create(key("n", 1))];
-        assert!(!first.is_ambiguous());
-        let second = own.start_create(key("m", 1));
+        let own = memory();
+        let keys = [key("m", 1), key("m", 2), key("n", 1)];
+        let first = own.start_create(&keys[0]);
+        let others = [own.start_create(&keys[1]), own.start_create(&keys[2])];
+        assert!(!first.is_ambiguous() && own.is_ambiguous(&keys[0], 0));
+        let second = own.start_create(&keys[0]);
         assert!(first.is_ambiguous() && second.is_ambiguous());
         second.settle();
         assert!(!first.is_ambiguous(), "the other one has its task, which is known");
-        drop(own.start_create(key("m", 1)));
+        drop(own.start_create(&keys[0]));
         assert!(first.is_ambiguous(), "the other one may have left a task behind");
         assert!(others.iter().all(|other| !other.is_ambiguous()));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_create_that_starts_after_one_of_unknown_outcome_is_ambiguous_for_a_while() {
-        let own = own_tasks();
-        drop(own.start_create(key("m", 1)));
-        let later = own.start_create(key("m", 1));
+        let own = memory();
+        let key = key("m", 1);
+        drop(own.start_create(&key));
+        let later = own.start_create(&key);
         assert!(later.is_ambiguous());
         tokio::time::advance(SETTLE_TIME).await;
         assert!(!later.is_ambiguous());
@@ -436,54 +346,44 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_create_that_is_settled_or_long_ago_takes_no_memory() {
-        let own = own_tasks();
+        let own = memory();
         for angle in 1..=3 {
-            own.start_create(key("m", angle)).settle();
+            own.start_create(&key("m", angle)).settle();
         }
-        drop(own.start_create(key("m", 4)));
-        own.start_create(key("m", 5)).settle();
-        assert_eq!(lock(&own.tasks).creates.len(), 2, "the last one, and the one in doubt");
+        drop(own.start_create(&key("m", 4)));
+        own.start_create(&key("m", 5)).settle();
+        assert_eq!(own.creates.lock().len(), 2, "the last one, and the one in doubt");
         tokio::time::advance(SETTLE_TIME).await;
-        own.start_create(key("m", 6)).settle();
-        assert_eq!(lock(&own.tasks).creates.len(), 1, "the last one");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_gate_that_is_in_use_is_that_of_every_later_create_of_its_key() {
-        let own = own_tasks();
-        let gate = own.gate(&key("m", 1));
-        own.start_create(key("m", 2)).settle();
-        assert!(Arc::ptr_eq(&gate, &own.gate(&key("m", 1))));
+        own.start_create(&key("m", 6)).settle();
+        assert_eq!(own.creates.lock().len(), 1, "the last one");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_create_of_unknown_outcome_may_appear_in_the_history_for_the_settle_time() {
-        let own = own_tasks();
-        drop(own.start_create(key("m", 1)));
-        tokio::time::advance(Duration::from_secs(20)).await;
-        assert_eq!(own.doubt_left(&key("m", 1)), Duration::from_secs(40));
-        assert_eq!(own.doubt_left(&key("m", 2)), Duration::ZERO);
+        let own = memory();
+        let key = [key("m", 1), key("m", 2)];
+        let open = own.start_create(&key[0]);
         tokio::time::advance(SETTLE_TIME).await;
-        assert_eq!(own.doubt_left(&key("m", 1)), Duration::ZERO);
+        assert_eq!(own.doubt_left(&key[0]), SETTLE_TIME, "it is under way");
+        drop(open);
+        tokio::time::advance(Duration::from_secs(20)).await;
+        assert_eq!(own.doubt_left(&key[0]), Duration::from_secs(40));
+        assert_eq!(own.doubt_left(&key[1]), Duration::ZERO);
+        tokio::time::advance(SETTLE_TIME).await;
+        assert_eq!(own.doubt_left(&key[0]), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_task_is_claimed_once() {
+        let own = memory();
+        let id = TaskId::from("task-1");
+        assert!(!own.is_known(&id) && own.claim(&id) && !own.claim(&id) && own.is_known(&id));
     }
 
     #[test]
     fn fingerprints_have_a_key_that_no_one_knows() {
         assert_ne!(hasher().finish(), SipHasher13::new().finish());
         assert_eq!(hasher().finish(), hasher().finish());
-    }
-
-    #[test]
-    fn a_task_is_claimed_once_and_the_memory_is_bounded() {
-        let own = own_tasks();
-        let id = |number: usize| TaskId::from(number.to_string());
-        assert!(own.claim(&id(0)) && !own.claim(&id(0)) && own.contains(&id(0)));
-        for number in 1..MAX_TASKS {
-            own.claim(&id(number));
-        }
-        assert!(own.contains(&id(0)));
-        own.claim(&id(MAX_TASKS));
-        assert!(!own.contains(&id(0)) && own.contains(&id(MAX_TASKS)));
     }
 
     fn same(one: &Value, other: &Value) -> bool {

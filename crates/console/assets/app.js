@@ -1,37 +1,86 @@
-// What JavaScript adds to pages that work without it: live progress, previews, sliders, copying.
+// JavaScript adds to pages that work without it: live progress, form and result on one page, previews, zoom, copying.
 
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+const create = (tag, properties) => Object.assign(document.createElement(tag), properties);
+const button = (textContent, onclick) => create("button", { type: "button", textContent, onclick });
+// A state that the page shows anyway is said to screen readers alone.
+const say = (text, isHidden = false) => {
+  const notice = document.querySelector("#notice");
+  notice.classList.toggle("hidden", isHidden);
+  notice.textContent = text;
+};
+// The same characters as on the pages of the server.
+const printable = (text) => text.replace(/[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu, "\ufffd");
+const parse = (html) => new DOMParser().parseFromString(html, "text/html");
+const setTitle = (state) => (document.title = `${state} · ${document.title.split(" · ").slice(-2).join(" · ")}`);
+
+// Clocks run between the events of the server.
+const tick = () => {
+  for (const clock of all("[data-elapsed]")) {
+    clock.start ??= performance.now() - clock.dataset.elapsed;
+    clock.textContent = `${((performance.now() - clock.start) / 1000).toFixed(1)} s`;
+  }
+};
+setInterval(tick, 200);
+
+const localize = (root) => {
+  for (const time of all("time", root)) {
+    const date = new Date(time.dateTime);
+    if (Number.isNaN(date.valueOf())) continue;
+    time.title = time.textContent;
+    time.textContent = date.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+  }
+};
+
+// The page loads itself again as soon as the console or the service responds.
+const retry = (isBack) => {
+  const timer = setInterval(async () => {
+    const response = await fetch(location.href).catch(() => undefined);
+    if (!response || !isBack(response)) return;
+    clearInterval(timer);
+    location.replace(location.href);
+  }, 2000);
+  return () => clearInterval(timer);
+};
+if (document.querySelector("[data-retry]")) retry(({ status }) => status < 502);
 
 // Live progress. A browser has six connections for this console in all its tabs: hidden ones give theirs up.
-for (const area of all("[data-live]")) {
-  let source;
-  const lost = document.createElement("p");
-  lost.className = "failure";
-  lost.setAttribute("role", "alert");
-  lost.textContent = "The console does not respond: it has ended, or was started anew. What this page shows is no longer updated.";
-  const isLost = (value) => {
+const follow = (area, ended) => {
+  const isList = area.matches(".runs");
+  const lost = create("p", { className: "failure", role: "alert" });
+  lost.textContent = "Error: the console does not respond. This page tries again every two seconds.";
+  let source, stopRetry;
+  const setLost = (value) => {
     area.classList.toggle("lost", value);
+    stopRetry?.();
+    stopRetry = value ? retry(() => true) : undefined;
     if (!value) lost.remove();
-    else if (!lost.isConnected) (area.closest(".scroll") ?? area).before(lost);
+    else if (!lost.isConnected) area.before(lost);
   };
   const keyOf = (control) => control.getAttribute("href") ?? control.textContent;
   const receive = ({ data }) => {
     const { run, html, state, over } = JSON.parse(data);
     let place = area.querySelector(`[data-run="${run}"]`);
-    if (!place && area.matches("tbody")) {
-      place = document.createElement("tr");
+    if (!place && isList) {
+      place = create("li");
       place.dataset.run = run;
-      area.prepend(place);
+      area.insertBefore(place, all("[data-run]", area).find((other) => Number(other.dataset.run) < run) ?? area.firstChild);
     }
     if (!place) return;
     const focused = place.contains(document.activeElement) && keyOf(document.activeElement);
     place.innerHTML = html;
+    localize(place);
+    // A run whose task the page has already, from the history.
+    const address = isList && place.querySelector("a").getAttribute("href");
+    if (address && all("li:not([data-run]) a", area).some((link) => link.getAttribute("href") === address)) place.remove();
     if (focused) all("button, a", place).find((control) => keyOf(control) === focused)?.focus();
+    if (isList) return;
     const status = area.querySelector("[role=status]");
-    if (status && status.textContent !== state) status.textContent = state;
-    if (over && !area.matches("tbody")) {
-      source.close();
-      location.reload();
+    if (status.textContent !== state) status.textContent = state;
+    setTitle(state);
+    if (over) {
+      close();
+      ended(run);
     }
   };
   const update = () => {
@@ -39,79 +88,343 @@ for (const area of all("[data-live]")) {
     if (document.hidden) return;
     source = new EventSource(area.dataset.live);
     source.onmessage = receive;
-    source.onopen = () => isLost(false);
-    source.onerror = () => isLost(true);
+    source.onopen = () => setLost(false);
+    source.onerror = () => setLost(true);
+  };
+  const close = () => {
+    document.removeEventListener("visibilitychange", update);
+    source?.close();
   };
   document.addEventListener("visibilitychange", update);
   addEventListener("pagehide", () => source?.close());
   update();
-}
+};
 
-// Files: dropped anywhere on their area, and shown before they are sent.
-for (const area of all(".drop")) {
+// Files: dropped onto their area, and shown before they are sent.
+const accept = (area, given) => {
+  const input = area.querySelector("input[type=file]");
+  const files = new DataTransfer();
+  const taken = given.slice(0, input.multiple ? undefined : 1);
+  taken.forEach((file) => files.items.add(file));
+  say(given.length > taken.length ? `This input takes one file: only ${printable(taken[0].name)} is used.` : "");
+  input.files = files.files;
+  input.dispatchEvent(new Event("change", { bubbles: true }));
+};
+const takeFiles = (area) => {
   const input = area.querySelector("input[type=file]");
   const preview = area.querySelector(".preview");
   const chosen = area.querySelector(".chosen");
   const empty = chosen.textContent;
+  const isAccepted = ({ type }) => !type || !input.accept || input.accept.split(",").some((wanted) =>
+    wanted.trim().endsWith("/*") ? type.startsWith(wanted.trim().slice(0, -1)) : type === wanted.trim());
   const show = () => {
+    // The service would refuse it, after the upload.
+    const wrong = [...input.files].find((file) => file.size > 100 * 2 ** 20 || !isAccepted(file));
+    if (wrong) {
+      const reason = isAccepted(wrong) ? "has more than 100 MiB, which the storage does not take" : `is no file of this type: ${input.accept}`;
+      say(`Error: ${printable(wrong.name)} ${reason}.`);
+      input.value = "";
+    }
     const files = [...input.files];
     preview.replaceChildren();
     for (const file of files.slice(0, 12)) {
       const tag = { image: "img", video: "video" }[file.type.split("/")[0]];
       if (!tag || file.type.startsWith("image/svg")) continue;
-      const media = document.createElement(tag);
-      media.alt = file.name;
-      media.src = URL.createObjectURL(file);
-      preview.append(media);
+      preview.append(create(tag, { alt: printable(file.name), src: URL.createObjectURL(file) }));
     }
-    chosen.textContent = files.map((file) => file.name).join(", ") || empty;
+    chosen.textContent = printable(files.map((file) => file.name).join(", ")) || empty;
     area.closest(".invalid")?.classList.remove("invalid");
   };
   input.addEventListener("change", show);
+  // Browsers restore the files of a form after the page was loaded.
+  addEventListener("pageshow", () => input.files.length && show());
   if (input.files.length) show();
-  for (const kind of ["dragenter", "dragover", "dragleave", "drop"]) {
-    area.addEventListener(kind, (event) => {
-      area.classList.toggle("over", kind === "dragenter" || kind === "dragover");
-      if (kind !== "drop" || !event.dataTransfer.files.length) return;
-      const files = new DataTransfer();
-      [...event.dataTransfer.files].slice(0, input.multiple ? undefined : 1).forEach((file) => files.items.add(file));
-      input.files = files.files;
-      show();
+};
+// A drop or a paste anywhere goes to the area under it, else to the first one without a file.
+const receiveFiles = (event, data) => {
+  const files = [...(data?.files ?? [])];
+  const areas = all(".drop");
+  if (!files.length || !areas.length) return;
+  event.preventDefault();
+  const isEmpty = (area) => !area.querySelector(".preview > *");
+  accept(event.target.closest?.(".drop") ?? areas.find(isEmpty) ?? areas[0], files);
+};
+for (const kind of ["dragenter", "dragover", "dragleave", "drop"]) {
+  addEventListener(kind, (event) => {
+    event.preventDefault();
+    const area = event.target.closest?.(".drop") ?? document.querySelector(".drop");
+    area?.classList.toggle("over", kind === "dragenter" || kind === "dragover");
+    if (kind === "drop") receiveFiles(event, event.dataTransfer);
+  });
+}
+addEventListener("paste", (event) => receiveFiles(event, event.clipboardData));
+
+// Numbers: a slider beside the field. It has no thumb to read off while the field is empty.
+const slide = (slider) => {
+  const field = slider.nextElementSibling;
+  const show = () => {
+    slider.classList.toggle("unset", !field.value);
+    slider.setAttribute("aria-valuetext", field.value || "not set");
+    if (field.value) slider.value = field.value.replace(",", ".");
+  };
+  slider.hidden = false;
+  slider.addEventListener("input", () => {
+    field.value = slider.value;
+    show();
+  });
+  field.addEventListener("input", show);
+  field.addEventListener("change", () => (field.value = field.value.trim().replace(/^(-?\d*),(\d+)$/, "$1.$2")));
+  show();
+};
+
+// Pictures: input beside output under one slider when they have one shape, zoom, full screen, other formats.
+const view = async (area) => {
+  const images = all(".stage img", area);
+  const stage = area.querySelector(".stage");
+  const slider = area.querySelector("input[type=range]");
+  const tools = area.querySelector(".tools");
+  const last = images.at(-1);
+  let [zoom, x, y, dragged] = [1, 0, 0, undefined];
+  const set = (name, value) => stage.style.setProperty(name, value);
+  const limited = (value, low) => Math.max(low, Math.min(0, value));
+  const place = () => {
+    const { width, height } = last.parentElement.getBoundingClientRect();
+    [x, y] = [limited(x, width * (1 - zoom)), limited(y, height * (1 - zoom))];
+    set("--zoom", zoom);
+    set("--x", `${x}px`);
+    set("--y", `${y}px`);
+    area.classList.toggle("zoomed", zoom > 1);
+  };
+  const zoomTo = (wanted, at) => {
+    const box = last.parentElement.getBoundingClientRect();
+    const [px, py] = at ? [at.clientX - box.left, at.clientY - box.top] : [box.width / 2, box.height / 2];
+    const next = Math.max(1, Math.min(32, wanted));
+    [x, y] = [px - ((px - x) * next) / zoom, py - ((py - y) * next) / zoom];
+    zoom = next;
+    place();
+  };
+  const move = (value) => {
+    slider.value = value;
+    set("--at", `${slider.value}%`);
+    slider.setAttribute("aria-valuetext", `${slider.value} % input, ${100 - slider.value} % output`);
+  };
+  const original = () => last.naturalWidth / last.getBoundingClientRect().width * zoom / devicePixelRatio;
+  const saved = area.querySelector(".save");
+  const save = (type) => {
+    const canvas = create("canvas", { width: last.naturalWidth, height: last.naturalHeight });
+    const context = canvas.getContext("2d");
+    // A JPEG has no transparency.
+    context.fillStyle = type === "jpeg" ? "#fff" : "#0000";
+    context.fillRect(0, 0, canvas.width, canvas.height);
+    context.drawImage(last, 0, 0);
+    const name = new URL(saved.href).searchParams.get("download").replace(/\.[^.]*$/, `.${type.replace("jpeg", "jpg")}`);
+    canvas.toBlob((blob) => create("a", { href: URL.createObjectURL(blob), download: name }).click(), `image/${type}`, 0.92);
+  };
+  const tool = (text, label, act) => {
+    const one = button(text, act);
+    one.setAttribute("aria-label", label);
+    return one;
+  };
+  saved.after(tool("JPEG", "Download as JPEG", () => save("jpeg")), tool("WebP", "Download as WebP", () => save("webp")));
+  const zooms = create("span", { className: "zooming" });
+  zooms.append(
+    tool("−", "Zoom out", () => zoomTo(zoom / 1.5)),
+    tool("+", "Zoom in", () => zoomTo(zoom * 1.5)),
+    tool("1:1", "Original size", () => zoomTo(original())),
+    tool("Fit", "Fit the page", () => zoomTo(1)),
+    button("Full screen", () => (document.fullscreenElement ? document.exitFullscreen() : area.requestFullscreen())),
+  );
+  tools.append(zooms);
+  stage.addEventListener("wheel", (event) => {
+    // Without a focus in it, the wheel scrolls the page past the picture.
+    if (!event.ctrlKey && zoom === 1 && !area.contains(document.activeElement) && !document.fullscreenElement) return;
+    if (zoom === 1 && event.deltaY > 0) return;
+    event.preventDefault();
+    zoomTo(zoom * Math.exp(-event.deltaY / 300), event);
+  }, { passive: false });
+  stage.addEventListener("pointerdown", (event) => {
+    if (event.button) return;
+    event.preventDefault();
+    (slider?.hidden === false ? slider : zooms.querySelector("button")).focus({ preventScroll: true });
+    dragged = event;
+    stage.setPointerCapture(event.pointerId);
+    drag(event);
+  });
+  const drag = (event) => {
+    if (!dragged) return;
+    if (zoom > 1) [x, y] = [x + event.clientX - dragged.clientX, y + event.clientY - dragged.clientY];
+    else if (area.classList.contains("slides")) {
+      const box = stage.getBoundingClientRect();
+      move(Math.round((100 * (event.clientX - box.left)) / box.width));
+    }
+    dragged = event;
+    place();
+  };
+  stage.addEventListener("pointermove", drag);
+  for (const kind of ["pointerup", "pointercancel"]) stage.addEventListener(kind, () => (dragged = undefined));
+  slider?.addEventListener("input", () => move(slider.value));
+  await Promise.all(images.map((image) => image.decode())).catch(() => {});
+  area.classList.add("zooms");
+  if (images.length < 2) return;
+  const [one, other] = images.map((image) => image.naturalWidth / image.naturalHeight);
+  if (!(Math.abs(one / other - 1) <= 0.03)) return;
+  area.classList.add("slides");
+  slider.hidden = false;
+  move(50);
+};
+
+// One page for form, progress, result and earlier tries: the pages of the run stand beside the form.
+const work = (form) => {
+  const area = document.querySelector(".tries");
+  const now = area.querySelector(".latest");
+  const earlier = area.querySelector(".earlier");
+  let [isSending, count] = [false, 0];
+  const compareWith = (label, source) => {
+    const [figure] = all(".stage figure", now);
+    if (all(".stage figure", now).length < 2) return;
+    figure.querySelector("figcaption").textContent = label;
+    Object.assign(figure.querySelector("img"), { src: source, alt: label });
+  };
+  const keep = () => {
+    const output = now.querySelector(".stage figure:last-child img");
+    const page = now.querySelector("a.task");
+    if (!page) return;
+    const [label, source] = [`Try ${count}`, output?.src];
+    const item = create("li");
+    const link = create("a", { href: page.href, textContent: label });
+    if (source) link.prepend(create("img", { src: source, alt: "" }));
+    item.append(link);
+    if (source) item.append(button("Compare", () => compareWith(label, source)));
+    earlier.prepend(item);
+  };
+  const show = async (address) => {
+    const response = await fetch(address);
+    const page = parse(await response.text());
+    const main = page.querySelector("main");
+    main.querySelector("h1")?.remove();
+    now.replaceChildren(...main.children);
+    document.title = page.title;
+    enhance(now);
+    const live = now.querySelector("[data-live]");
+    if (live) return follow(live, () => show(address));
+    // A page that is loaded again has the inputs of this try.
+    const task = now.querySelector("a.task")?.pathname.split("/").pop();
+    if (task) history.replaceState(null, "", `${form.action}?from=${task}`);
+    say(page.title.split(" · ")[0], true);
+  };
+  form.addEventListener("submit", async (event) => {
+    // A file is removed by the server.
+    if (event.submitter?.name === "remove") return;
+    event.preventDefault();
+    if (isSending) return;
+    isSending = true;
+    say("Sending", true);
+    try {
+      const response = await fetch(form.action, { method: "POST", body: new FormData(form) });
+      if (response.redirected) {
+        keep();
+        count += 1;
+        area.hidden = false;
+        // Another click is another run.
+        form.elements.form.value = `${form.elements.form.value}.`;
+        all(".invalid", form).forEach((field) => field.classList.remove("invalid"));
+        form.querySelector(".summary")?.remove();
+        say("");
+        await show(response.url);
+        area.scrollIntoView({ block: "nearest" });
+      } else {
+        const page = parse(await response.text());
+        document.title = page.title;
+        const next = page.querySelector("form.run");
+        if (next) form.replaceChildren(...next.childNodes);
+        else now.replaceChildren(...page.querySelector("main").children);
+        area.hidden = Boolean(next) && !count;
+        say("");
+        enhance(form);
+      }
+    } catch {
+      say("Error: the console does not respond. Nothing was started.");
+    }
+    isSending = false;
+  });
+};
+
+// Examples: the URL of a sample file.
+const offer = (example) => {
+  example.hidden = false;
+  example.addEventListener("click", () => {
+    const area = example.closest(".drop");
+    const file = area.querySelector("input[type=file]");
+    area.querySelector("input[type=url]").value = example.dataset.url;
+    file.value = "";
+    file.dispatchEvent(new Event("change", { bubbles: true }));
+  });
+};
+
+const enhance = (root) => {
+  all(".example", root).forEach(offer);
+  all(".drop", root).forEach(takeFiles);
+  all(".number input[type=range]", root).forEach(slide);
+  all(".compare", root).forEach(view);
+  localize(root);
+  // Browsers permit copying to pages of this machine or with TLS alone.
+  for (const copy of navigator.clipboard ? all(".copy", root) : []) {
+    copy.hidden = false;
+    copy.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(copy.parentElement.querySelector("code").textContent);
+      copy.textContent = "Copied";
+      setTimeout(() => (copy.textContent = "Copy"), 1500);
     });
   }
-}
-// Also a file that misses its area must not replace the page.
-for (const kind of ["dragenter", "dragover", "drop"]) addEventListener(kind, (event) => event.preventDefault());
+  const mistakes = all(".invalid :is(textarea, input:not([type=hidden], [type=range], [type=radio]))", root);
+  mistakes.forEach((control) => control.setAttribute("aria-invalid", "true"));
+  root.querySelector(".invalid :is(textarea, input:not([type=hidden], [type=range]))")?.focus();
+  tick();
+};
 
-// Numbers: a slider beside the field.
-for (const slider of all(".number input[type=range]")) {
-  const field = slider.nextElementSibling;
-  slider.hidden = false;
-  slider.addEventListener("input", () => (field.value = slider.value));
-  field.addEventListener("input", () => (slider.value = field.value));
-}
+// Takes a smaller copy in place of a picture. A JPEG has no transparency.
+const shrink = async (area, file, most) => {
+  const bitmap = await createImageBitmap(file);
+  const scale = Math.sqrt(most / (bitmap.width * bitmap.height));
+  const [width, height] = [bitmap.width, bitmap.height].map((side) => Math.max(1, Math.floor(side * scale)));
+  const canvas = create("canvas", { width, height });
+  canvas.getContext("2d").drawImage(bitmap, 0, 0, width, height);
+  const [type, end] = file.type === "image/jpeg" ? ["image/jpeg", "jpg"] : ["image/png", "png"];
+  const name = file.name.replace(/\.[^.]*$/, `.${end}`);
+  canvas.toBlob((blob) => accept(area, [new File([blob], name, { type })]), type, 0.93);
+};
 
-// Input beside output: one slider over both when they have one shape.
-for (const area of all(".compare")) {
-  const [before, after] = all("img", area);
-  const slider = area.querySelector("input");
-  Promise.all([before.decode(), after.decode()]).then(() => {
-    const [one, other] = [before, after].map((image) => image.naturalWidth / image.naturalHeight);
-    if (Math.abs(one / other - 1) > 0.03) return;
-    area.classList.add("slides");
-    slider.hidden = false;
-    const move = () => area.style.setProperty("--at", `${slider.value}%`);
-    slider.addEventListener("input", move);
-    move();
-  }, () => {});
-}
+// A picture with more pixels than the model takes is named before anything is sent.
+document.addEventListener("load", ({ target }) => {
+  const area = target.closest?.(".preview img")?.closest(".drop");
+  const input = area?.querySelector("[data-max-pixels]");
+  if (!input) return;
+  const most = Number(input.dataset.maxPixels);
+  const pixels = target.naturalWidth * target.naturalHeight;
+  const unit = most < 1e5 ? 1 : 1e5;
+  const [has, takes] = [Math.ceil(pixels / unit), Math.floor(most / unit)].map((count) => (count * unit) / 1e6);
+  const text = `This picture has ${has} megapixels; this model takes at most ${takes}.`;
+  input.setCustomValidity(pixels > most ? text : "");
+  area.querySelector(".error")?.remove();
+  if (pixels <= most) return;
+  const error = create("p", { className: "error", textContent: `${text} ` });
+  error.setAttribute("role", "alert");
+  error.append(button(`Make it ${takes} megapixels`, () => shrink(area, input.files[0], most)));
+  area.append(error);
+  area.closest(".field").classList.add("invalid");
+}, true);
+document.addEventListener("change", ({ target }) => target.matches("[data-max-pixels]") && target.setCustomValidity(""), true);
+document.addEventListener("submit", (event) => {
+  const refused = all("[data-max-pixels]", event.target).find((input) => input.validity.customError);
+  if (!refused || event.submitter?.name === "remove") return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  refused.focus();
+}, true);
 
-// Copying, which browsers permit to pages of this machine or with TLS alone.
-for (const button of navigator.clipboard ? all(".copy") : []) {
-  button.hidden = false;
-  button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(button.parentElement.querySelector("code").textContent);
-    button.textContent = "Copied";
-    setTimeout(() => (button.textContent = "Copy"), 1500);
-  });
+enhance(document);
+all("[data-live]").forEach((area) => follow(area, () => location.reload()));
+all("form.run").forEach(work);
+for (const form of all("form.bar")) {
+  form.addEventListener("change", ({ target }) => target.matches("select, [type=date]") && form.requestSubmit());
 }

@@ -1,4 +1,4 @@
-//! The same call: a run as a command, as Rust and as curl, ready to copy. None of them holds a key.
+//! The same call: a run as a command, in Rust, Python and TypeScript, and with curl, ready to copy. None holds a key.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,14 @@ use crate::pages::segment;
 /// The names of the files among the inputs, which were chosen in a browser.
 type Files = BTreeMap<String, String>;
 
-/// The three calls for these inputs.
+/// The calls for these inputs.
 pub(crate) fn same_call(model: &str, inputs: &Map<String, Value>, files: &Files) -> Markup {
     let calls = [
         ("Command", command(model, inputs, files)),
         ("Rust", rust(model, inputs, files)),
-        ("curl", curl(model, inputs)),
+        ("Python", python(model, inputs, files)),
+        ("TypeScript", typescript(model, inputs, files)),
+        ("curl", curl(model, inputs, files)),
     ];
     html! {
         section.card.call {
@@ -25,12 +27,12 @@ pub(crate) fn same_call(model: &str, inputs: &Map<String, Value>, files: &Files)
                 details name="call" open[index == 0] {
                     summary { (name) }
                     div.code {
-                        pre tabindex="0" aria-label={ "The same call: " (name) } { code { (text) } }
+                        pre tabindex="0" role="group" aria-label={ "The same call: " (name) } { code { (text) } }
                         button.copy.quiet type="button" hidden { "Copy" }
                     }
                 }
             }
-            p.muted { "The API key comes from " code { "INFERSTORE_API_KEY" } ". " a href="/docs" { "Reference" } }
+            p.muted { "The address and the API key come from " code { "INFERSTORE_BASE_URL" } " and " code { "INFERSTORE_API_KEY" } ". " a href="/docs" { "Reference" } }
         }
     }
 }
@@ -51,16 +53,69 @@ fn command(model: &str, inputs: &Map<String, Value>, files: &Files) -> String {
 
 fn rust(model: &str, inputs: &Map<String, Value>, files: &Files) -> String {
     let calls = inputs.iter().map(|(name, value)| match (files.get(name), value) {
-        (Some(file), _) => format!("\n    .file({name:?}, {file:?})"),
-        (None, Value::String(text)) => format!("\n    .set({name:?}, {text:?})"),
-        (None, Value::Number(number)) => format!("\n    .set({name:?}, {})", literal(number)),
-        (None, Value::Bool(value)) => format!("\n    .set({name:?}, {value})"),
-        (None, value) => format!("\n    .set({name:?}, json!({value}))"),
+        (Some(file), _) => format!("\n        .file({name:?}, {file:?})"),
+        (None, Value::String(text)) => format!("\n        .set({name:?}, {text:?})"),
+        (None, Value::Number(number)) => format!("\n        .set({name:?}, {})", literal(number)),
+        (None, Value::Bool(value)) => format!("\n        .set({name:?}, {value})"),
+        (None, value) => format!("\n        .set({name:?}, serde_json::json!({value}))"),
     });
     format!(
-        "let client = inferstore::Client::from_env()?;\nlet inputs = inferstore::Inputs::new(){};\n\
-         let outcome = client.model({model:?}).run(inputs).await?;\noutcome.save_all(\"outputs\").await?;",
+        "use inferstore::{{Client, Error, Inputs}};\n\n#[tokio::main]\nasync fn main() -> Result<(), Error> {{\n    \
+         let client = Client::from_env()?;\n    let inputs = Inputs::new(){};\n    \
+         let outcome = client.model({model:?}).run(inputs).await?;\n    outcome.save_all(\"outputs\").await?;\n    \
+         Ok(())\n}}",
         calls.collect::<String>()
+    )
+}
+
+fn python(model: &str, inputs: &Map<String, Value>, files: &Files) -> String {
+    let entries = inputs.iter().map(|(name, value)| {
+        let value = match files.get(name) {
+            Some(file) => format!("Path({})", Value::from(file.as_str())),
+            None => python_literal(value),
+        };
+        format!("        {}: {value},\n", Value::from(name.as_str()))
+    });
+    format!(
+        "from pathlib import Path\nfrom inferstore import Client\n\nwith Client() as client:\n    \
+         outcome = client.run({}, {{\n{}    }})\n    print(client.save(outcome, \"outputs\"))",
+        Value::from(model),
+        entries.collect::<String>()
+    )
+}
+
+fn python_literal(value: &Value) -> String {
+    let joined = |texts: Vec<String>| texts.join(", ");
+    match value {
+        Value::Null => "None".to_owned(),
+        Value::Bool(true) => "True".to_owned(),
+        Value::Bool(false) => "False".to_owned(),
+        Value::Array(values) => format!("[{}]", joined(values.iter().map(python_literal).collect())),
+        Value::Object(values) => {
+            let entries = values
+                .iter()
+                .map(|(name, value)| format!("{}: {}", Value::from(name.as_str()), python_literal(value)));
+            format!("{{{}}}", joined(entries.collect()))
+        }
+        other => other.to_string(),
+    }
+}
+
+fn typescript(model: &str, inputs: &Map<String, Value>, files: &Files) -> String {
+    let entries = inputs.iter().map(|(name, value)| {
+        let value = match files.get(name).map(|file| Value::from(file.as_str())) {
+            Some(file) => format!("new File([await openAsBlob({file})], {file})"),
+            None => value.to_string(),
+        };
+        format!("  {}: {value},\n", Value::from(name.as_str()))
+    });
+    let import = if files.is_empty() { "" } else { "import { openAsBlob } from \"node:fs\";\n" };
+    format!(
+        "{import}import {{ Client }} from \"inferstore\";\n\n\
+         const client = new Client({{ baseUrl: process.env.INFERSTORE_BASE_URL!, apiKey: process.env.INFERSTORE_API_KEY! }});\n\
+         const outcome = await client.run({}, {{\n{}}});\nconsole.log(outcome.output);",
+        Value::from(model),
+        entries.collect::<String>()
     )
 }
 
@@ -73,14 +128,38 @@ fn literal(number: &Number) -> String {
     }
 }
 
-fn curl(model: &str, inputs: &Map<String, Value>) -> String {
-    let body = serde_json::to_string_pretty(inputs).unwrap_or_default();
-    format!(
-        "curl \"$INFERSTORE_BASE_URL/api-key/model/{}/task\" \\\n  -H \"x-api-key: $INFERSTORE_API_KEY\" \\\n  \
-         -H 'content-type: application/json' \\\n  -d {}",
-        segment(model),
-        quoted(&body)
-    )
+/// Uploads a file with curl, as the document describes it.
+const UPLOAD: &str = r#"upload() { # FILE MIME
+  jq -n --arg name "${1##*/}" --arg mime "$2" --argjson size "$(wc -c < "$1")" \
+    '{folder: "samples", $name, $mime, $size}' |
+    curl -sS --fail-with-body "$INFERSTORE_BASE_URL/api-key/storage/upload/create-presigned-url" \
+      -H "x-api-key: $INFERSTORE_API_KEY" -H 'content-type: application/json' -d @- -o target.json
+  jq -r '.data.fields | fromjson | to_entries[] | "form-string = \("\(.key)=\(.value)" | tojson)"' target.json |
+    curl -sS --fail-with-body -K - -F "file=@\"$1\"" "$(jq -r .data.endpoint target.json)" >&2
+  jq -r .data.download_url target.json
+}
+"#;
+
+fn curl(model: &str, inputs: &Map<String, Value>, files: &Files) -> String {
+    let given: Map<_, _> = inputs.clone().into_iter().filter(|(name, _)| !files.contains_key(name)).collect();
+    let body = quoted(&serde_json::to_string_pretty(&given).unwrap_or_default());
+    let task = format!(
+        "curl -sS --fail-with-body \"$INFERSTORE_BASE_URL/api-key/model/{}/task\" \\\n  \
+         -H \"x-api-key: $INFERSTORE_API_KEY\" -H 'content-type: application/json' -d ",
+        segment(model)
+    );
+    if files.is_empty() {
+        return task + &body;
+    }
+    let arguments = files.values().enumerate().map(|(index, file)| {
+        let mime = mime_guess::from_path(file).first_or_octet_stream();
+        format!(" \\\n  --arg file{index} \"$(upload {} {mime})\"", quoted(file))
+    });
+    let names =
+        files.keys().enumerate().map(|(index, name)| format!("{}: $file{index}", Value::from(name.as_str())));
+    let added = quoted(&format!(". + {{{}}}", names.collect::<Vec<_>>().join(", ")));
+    let arguments: String = arguments.collect();
+    format!("{UPLOAD}printf %s {body} | jq{arguments} {added} |\n  {task}@-")
 }
 
 /// A word as a shell takes it.
@@ -98,7 +177,7 @@ mod tests {
 
     use serde_json::{Map, json};
 
-    use super::rust;
+    use super::{curl, python, rust, typescript};
 
     #[test]
     fn a_large_number_has_its_type_in_rust() {
@@ -112,5 +191,23 @@ mod tests {
             let call = rust("a", &inputs, &BTreeMap::new());
             assert!(call.contains(&format!(".set(\"seed\", {literal})")), "{call}");
         }
+    }
+
+    #[test]
+    fn every_language_gets_values_as_it_writes_them() {
+        let inputs = json!({"flag": true, "list": [null, "it's"], "photo": "FILE_URL"});
+        let inputs: Map<_, _> = inputs.as_object().cloned().unwrap_or_default();
+        let files = BTreeMap::from([("photo".to_owned(), "my cat.png".to_owned())]);
+        let python = python("a", &inputs, &files);
+        assert!(python.contains(r#""flag": True"#) && python.contains(r#"[None, "it's"]"#), "{python}");
+        assert!(python.contains(r#""photo": Path("my cat.png")"#), "{python}");
+        let typescript = typescript("a", &inputs, &files);
+        assert!(
+            typescript.contains(r#"new File([await openAsBlob("my cat.png")], "my cat.png")"#),
+            "{typescript}"
+        );
+        let curl = curl("a", &inputs, &files);
+        assert!(curl.contains("upload 'my cat.png' image/png") && !curl.contains("FILE_URL"), "{curl}");
+        assert!(curl.contains(r"it'\''s"), "{curl}");
     }
 }

@@ -1,30 +1,32 @@
 //! Failures: what went wrong, for a page. Errors of the client are redacted by the client.
 
-use std::error::Error as StdError;
-use std::iter::successors;
 use std::path::Path;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use inferstore::types::TaskId;
-use inferstore::{Error, FileErrorKind};
+use inferstore::{Error, ErrorKind};
 use maud::{Markup, Render, html};
 
 use crate::pages;
 
-/// How long a page waits for the service.
+/// Timeout of a page for the service.
 const SERVICE_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// What went wrong, and what to try.
+/// A failure: its reason, and what to try.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Failure {
     pub(crate) status: StatusCode,
     title: &'static str,
     pub(crate) text: String,
     hint: &'static str,
+    /// The error of the client in full.
+    detail: Option<String>,
+    /// Set when the page loads itself again until the service responds.
+    retries: bool,
     /// Tasks that a lost create may have become.
     candidates: Vec<TaskId>,
 }
@@ -45,49 +47,48 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let status = match error.status() {
-            Some(status) if (400..500).contains(&status) => StatusCode::from_u16(status).unwrap_or_default(),
-            None if is_refused_here(&error) => StatusCode::UNPROCESSABLE_ENTITY,
-            _ => StatusCode::BAD_GATEWAY,
-        };
-        let title = match &error {
-            Error::Unauthorized(_) => "The service refuses the API key",
-            Error::Transport(_) => "The service does not respond",
-            Error::OutcomeUnknown(_) => "The response was lost",
-            Error::CostLimitExceeded(_) => "The price has changed",
-            Error::TaskFailed(_) => "The task failed",
-            Error::TaskCanceled(_) => "The task was canceled",
-            error if error.is_insufficient_balance() => "The balance does not cover this",
-            error if error.is_not_found() => "The service does not know this",
+        let kind = error.kind();
+        let title = match kind {
+            ErrorKind::Unauthorized => "The service refuses the API key",
+            ErrorKind::NoResponse => "The service does not respond",
+            ErrorKind::OutcomeUnknown => "The response was lost",
+            ErrorKind::CostLimitExceeded => "The price has changed",
+            ErrorKind::TaskFailed => "The task failed",
+            ErrorKind::TaskCanceled => "The task was canceled",
+            ErrorKind::InsufficientBalance => "The balance does not cover this",
+            ErrorKind::NotFound => "The service does not know this",
             _ => "This did not work",
         };
-        let causes = successors(Some(&error as &dyn StdError), |&cause| cause.source());
-        let text = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
-        let hint = match &error {
+        let status = match error.status() {
+            Some(status @ 400..500) => StatusCode::from_u16(status).unwrap_or_default(),
+            None if matches!(kind, ErrorKind::InvalidInput | ErrorKind::CostLimitExceeded) => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
+            _ => StatusCode::BAD_GATEWAY,
+        };
+        let hint = match kind {
             // The form has no field for the limit: it is the price that the page shows.
-            Error::CostLimitExceeded(_) => {
+            ErrorKind::CostLimitExceeded => {
                 "run it again at the price that the page of the model shows now, or choose another model; \
                  no task was created"
             }
-            error => error.hint(),
+            ErrorKind::NoResponse => {
+                "start it with `inferstore serve` if it is on this machine, else check the network and the base URL"
+            }
+            _ => error.hint(),
         };
-        let candidates = match error {
-            Error::OutcomeUnknown(unknown) => unknown.candidates,
-            _ => Vec::new(),
+        let full = error.with_causes();
+        let said = match &error {
+            Error::Api(context) => context.message.clone().filter(|text| !text.is_empty()),
+            Error::Transport(_) => Some("No response came from its address.".to_owned()),
+            Error::TaskFailed(failure) => failure.message.clone(),
+            _ => None,
         };
-        Self { candidates, hint, ..Self::new(status, title, text) }
-    }
-}
-
-/// Whether the client refused what it was given, so that nothing was sent.
-fn is_refused_here(error: &Error) -> bool {
-    match error {
-        Error::InvalidArgument(_) | Error::Inputs(_) | Error::CostLimitExceeded(_) => true,
-        Error::File(file) => {
-            use FileErrorKind::{Empty, InvalidMimeType, InvalidName};
-            matches!(file.kind, Empty | InvalidName | InvalidMimeType)
-        }
-        _ => false,
+        let text = said.unwrap_or_else(|| full.clone());
+        let detail = Some(full).filter(|full| *full != text);
+        let retries = kind == ErrorKind::NoResponse;
+        let candidates = error.candidates().to_vec();
+        Self { candidates, hint, detail, retries, ..Self::new(status, title, text) }
     }
 }
 
@@ -123,7 +124,7 @@ impl Render for Failure {
     fn render(&self) -> Markup {
         html! {
             div.failure role="alert" {
-                h2 { (self.title) }
+                h2 { span.hidden { "Error: " } (self.title) }
                 p { (self.text) }
                 @if !self.candidates.is_empty() {
                     p { "The client found these tasks in the history; one of them may be this run:" }
@@ -131,7 +132,17 @@ impl Render for Failure {
                         li { a href={ "/tasks/" (pages::segment(task.as_str())) } { (task.as_str()) } }
                     } }
                 }
-                @if !self.hint.is_empty() { p.hint { "What to try: " (self.hint) "." } }
+                @if !self.hint.is_empty() {
+                    p.hint {
+                        "What to try: "
+                        // Commands stand between backquotes.
+                        @for (index, part) in self.hint.split('`').enumerate() {
+                            @if index % 2 == 1 { code { (part) } } @else { (part) }
+                        }
+                        "."
+                    }
+                }
+                @if let Some(detail) = &self.detail { details { summary { "Details" } p { (detail) } } }
             }
         }
     }
@@ -139,6 +150,15 @@ impl Render for Failure {
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        (self.status, pages::page(self.title, "", html! { h1.hidden { "Problem" } (self) })).into_response()
+        let body = html! {
+            h1.hidden { "Problem" }
+            div data-retry[self.retries] {
+                (self)
+                @if self.retries { p.muted { "This page tries again every two seconds." } }
+            }
+        };
+        let title = format!("Error: {}", self.title);
+        let page = pages::page_that_reloads(&title, "", self.retries.then_some(5), body);
+        (self.status, page).into_response()
     }
 }

@@ -2,7 +2,9 @@
 //! strangers' files. None of them is ever served as HTML.
 
 use std::hash::{BuildHasher, Hash};
+use std::io::Cursor;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,13 +12,15 @@ use axum::extract::Request;
 use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, RANGE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader};
 use inferstore::FileQuery;
 use inferstore::reqwest::{Method, Url};
 use inferstore::types::{PresignRequest, StorageFile, UploadFolder};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 use tempfile::TempPath;
+use tokio::sync::Semaphore;
 use tower::ServiceExt;
 use tower_http::services::ServeFile;
 
@@ -28,9 +32,16 @@ use crate::state::{App, random_id};
 pub(crate) const MAX_FILE: u64 = 100 * 1024 * 1024;
 const MAX_OUTPUT: u64 = 256 * 1024 * 1024;
 
+/// The longer side of a thumbnail, and the memory for decoding a picture.
+const THUMBNAIL: u32 = 384;
+const MAX_PIXELS_MEMORY: u64 = 256 * 1024 * 1024;
+
+/// Limits how many pictures are in memory for thumbnails at the same time.
+static DECODERS: Semaphore = Semaphore::const_new(2);
+
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How long a downloaded file is shown before it is read again: it may have been replaced under its URL.
+/// Age at which a downloaded file is read again: it may have been replaced under its URL.
 const DOWNLOAD_TTL: Duration = Duration::from_secs(60);
 
 /// Types that a browser shows without running anything. SVG is not among them.
@@ -75,12 +86,13 @@ impl App {
         self.links.get(id).ok_or_else(|| Failure::not_found("This link is too old. Open its page again."))
     }
 
-    /// Whether the file is one of the service. Pages fetch no other by themselves: its host, which a model can name, would
-    /// learn who opens the page, and when.
+    /// Returns whether the file is of the origin of the API or of the storage. Pages fetch no other by themselves: its host, which
+    /// a model can name, would learn who opens the page, and when; and another port of this machine is another program.
     pub(crate) fn is_own(&self, url: &str) -> bool {
         let Ok(url) = Url::parse(url) else { return false };
         let service = Url::parse(self.client.base_url());
-        service.is_ok_and(|service| service.host() == url.host()) || self.storage.get() == Some(&origin(&url))
+        service.is_ok_and(|service| service.origin() == url.origin())
+            || self.storage.get() == Some(&origin(&url))
     }
 
     /// Learns the origin of the storage, which may be another than that of the API: from a file of the account, else from
@@ -121,16 +133,27 @@ impl App {
         self.kept.retain(|kept| kept.expires.is_none());
     }
 
+    /// Returns the file at an address of this console: one that a browser sent, or one of the service.
+    pub(crate) async fn file(&self, id: &str, is_fresh: impl Fn(&Kept) -> bool + Send) -> Result<Kept> {
+        match self.kept.get(id).filter(is_fresh) {
+            Some(kept) => Ok(kept),
+            None => self.fetch(id).await,
+        }
+    }
+
     async fn fetch(&self, id: &str) -> Result<Kept> {
         let url = self.linked(id)?;
-        let mut download = self.client.download(&url).max_size(MAX_OUTPUT).deadline(DOWNLOAD_TIMEOUT);
+        let mut download = self.client.download(&url).limits(|limits| {
+            limits.max_size = Some(MAX_OUTPUT);
+            limits.deadline = Some(DOWNLOAD_TIMEOUT);
+        });
         // A service elsewhere must not make this machine read its local network.
         if is_local(self.client.base_url()) == Some(false) {
             if is_local(&url) != Some(false) {
                 let text = "The file is said to be in the local network, unlike the service.";
                 return Err(Failure::new(StatusCode::FORBIDDEN, "The request is refused", text));
             }
-            download = download.url_filter(refuse_local);
+            download = download.url_filter(|url| refuse_local(url).map_err(str::to_owned));
         }
         let download = download.to_file(self.folder.join(random_id()?)).await;
         let download = download.map_err(|error| named(error, name_of(&url)))?;
@@ -156,7 +179,7 @@ fn refuse_local(url: &Url) -> std::result::Result<(), &'static str> {
     Err("the address is in the local network, unlike the service")
 }
 
-/// Whether a URL names this machine or its network. Names that DNS leads there are not recognized.
+/// Returns whether a URL names this machine or its network. Names that DNS leads there are not recognized.
 fn is_local(url: &str) -> Option<bool> {
     let url = Url::parse(url).ok()?;
     let host = url.host_str()?.trim_start_matches('[').trim_end_matches([']', '.']).to_owned();
@@ -195,15 +218,28 @@ pub(crate) fn name_of(url: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }
 
+/// The name that the file behind a URL or a key had before it was stored: decoded, without the random prefix.
+pub(crate) fn original_name(url: &str) -> String {
+    let name = percent_decode_str(name_of(url)).decode_utf8_lossy().into_owned();
+    let is_random = |prefix: &str| prefix.len() == 32 && prefix.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match name.split_once('-') {
+        Some((prefix, rest)) if is_random(prefix) && !rest.is_empty() => rest.to_owned(),
+        _ => name,
+    }
+}
+
 /// A file of the service, or one that a browser sent.
 pub(crate) async fn show(app: &App, id: &str, query: &Words, request: Request) -> Result<Response> {
     // The ranges of one file that is played are of one download.
     let is_part = request.headers().contains_key(RANGE);
     let is_fresh = |kept: &Kept| is_part || kept.expires.is_none_or(|expires| Instant::now() < expires);
-    let kept = match app.kept.get(id).filter(is_fresh) {
-        Some(kept) => kept,
-        None => app.fetch(id).await?,
-    };
+    let mut kept = app.file(id, is_fresh).await?;
+    if query.contains_key("small") {
+        return thumbnail(&kept).await;
+    }
+    if let Some(name) = query.get("download").filter(|name| !name.is_empty()) {
+        kept.name.clone_from(name);
+    }
     let served = served_type(&kept.mime);
     let response = match ServeFile::new(&*kept.path).oneshot(request).await {
         Ok(response) => response,
@@ -221,6 +257,41 @@ pub(crate) async fn show(app: &App, id: &str, query: &Words, request: Request) -
         }
     }
     Ok(response)
+}
+
+/// The picture in small, as JPEG or, if it has transparency, as PNG.
+pub(crate) async fn thumbnail(kept: &Kept) -> Result<Response> {
+    let _permit = DECODERS.acquire().await;
+    let path = Arc::clone(&kept.path);
+    let small = tokio::task::spawn_blocking(move || small_picture(&path)).await;
+    let Ok(Some((mime, bytes))) = small else {
+        return Err(Failure::not_found("This file has no picture."));
+    };
+    let cache = [(CONTENT_TYPE, mime), (CACHE_CONTROL, "private, max-age=3600")];
+    Ok((cache, bytes).into_response())
+}
+
+fn small_picture(path: &Path) -> Option<(&'static str, Vec<u8>)> {
+    let mut reader = ImageReader::open(path).ok()?.with_guessed_format().ok()?;
+    let mut limits = image::Limits::default();
+    limits.max_alloc = Some(MAX_PIXELS_MEMORY);
+    reader.limits(limits);
+    let mut decoder = reader.into_decoder().ok()?;
+    let orientation = decoder.orientation().ok()?;
+    let mut small = DynamicImage::from_decoder(decoder).ok()?.thumbnail(THUMBNAIL, THUMBNAIL);
+    small.apply_orientation(orientation);
+    let (mime, format) = match small.color().has_alpha() {
+        true => ("image/png", ImageFormat::Png),
+        false => ("image/jpeg", ImageFormat::Jpeg),
+    };
+    let small = if small.color().has_alpha() {
+        small.into_rgba8().into()
+    } else {
+        DynamicImage::from(small.into_rgb8())
+    };
+    let mut bytes = Cursor::new(Vec::new());
+    small.write_to(&mut bytes, format).ok()?;
+    Some((mime, bytes.into_inner()))
 }
 
 /// The type to serve a file as, a text of this program: no foreign text becomes a header.

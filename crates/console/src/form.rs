@@ -8,13 +8,14 @@ use axum::extract::multipart::{Field, MultipartError};
 use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Request};
 use axum::http::StatusCode;
 use inferstore::types::{Descriptor, DescriptorType};
-use inferstore::{Error, File, Inputs, Violation};
+use inferstore::{Error, File, Inputs, Sample, Violation};
 use serde_json::{Map, Value};
 use tempfile::NamedTempFile;
 use tokio::io::AsyncWriteExt;
 
 use crate::failure::{Failure, Result};
 use crate::files::{Kept, MAX_FILE};
+use crate::pages::titled;
 use crate::state::{App, random_id};
 
 /// The limits of a whole form, and of its parts.
@@ -181,6 +182,23 @@ impl Form {
             error => self.failure = Some(error.into()),
         }
     }
+}
+
+/// The name of a parameter for people: what the model says, else the name on the wire.
+pub(crate) fn title_of(name: &str, descriptor: &Descriptor) -> String {
+    descriptor.title.clone().filter(|title| !title.trim().is_empty()).unwrap_or_else(|| titled(name))
+}
+
+/// The name of an option for people.
+pub(crate) fn label_of(word: &str, descriptor: &Descriptor) -> String {
+    let label = descriptor.labels.as_ref().and_then(|labels| labels.get(word));
+    label.cloned().unwrap_or_else(|| titled(word))
+}
+
+/// The value with which the form begins. Samples of files and texts are examples; a number or an option begins with one.
+pub(crate) fn begin_of(descriptor: &Descriptor) -> &str {
+    let sample = descriptor.samples.iter().flatten().next();
+    descriptor.default.as_ref().or(sample).map(Sample::as_str).unwrap_or_default()
 }
 
 /// A value as a person writes it.

@@ -1,7 +1,6 @@
 //! Guard: who may use the console. Checks `Host`, `Origin` and the token of every request, and sets the
 //! headers that keep pages from loading or running anything else.
 
-use std::io;
 use std::net::IpAddr;
 
 use axum::extract::Request;
@@ -15,7 +14,8 @@ use maud::{DOCTYPE, html};
 use subtle::ConstantTimeEq;
 
 use crate::failure::Failure;
-use crate::state::random_id;
+use crate::pages::assets::ICON;
+use crate::pages::{Words, page, word};
 
 /// Nothing from elsewhere, no inline script or style. `blob:` is the preview of a chosen file.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; \
@@ -29,19 +29,19 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    pub(crate) fn new(port: u16) -> io::Result<Self> {
-        let token = random_id()?;
+    pub(crate) fn new(port: u16, token: String) -> Self {
         // Cookies do not distinguish ports, so the name does.
         let cookie = format!("inferstore-console-{port}={token}");
-        Ok(Self { token, cookie, port })
+        Self { token, cookie, port }
     }
 
-    /// Whether the host is this console under an IP address or `localhost`. Only other names can be made to
+    /// Returns whether the host is this console under an IP address or `localhost`. Only other names can be made to
     /// lead here by DNS.
     fn is_own_host(&self, host: &str) -> bool {
         let (name, port) = host.rsplit_once(':').unwrap_or((host, "80"));
         let name = name.trim_start_matches('[').trim_end_matches(']');
-        port.parse() == Ok(self.port) && (name == "localhost" || name.parse::<IpAddr>().is_ok())
+        port.parse() == Ok(self.port)
+            && (name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok())
     }
 
     fn has_cookie(&self, headers: &HeaderMap) -> bool {
@@ -54,14 +54,36 @@ impl Guard {
     /// site sends a `SameSite=Strict` cookie only with what a page of this site asks for.
     fn admit(&self, path: &str) -> Response {
         let cookie = format!("{}; Path=/; HttpOnly; SameSite=Strict", self.cookie);
-        let page = html! { (DOCTYPE) html lang="en" { title { "Inferstore" } p { a href={ "/" (path) } { "Open the console" } } } };
+        let page = html! {
+            (DOCTYPE)
+            html lang="en" {
+                title { "Inferstore" }
+                link rel="icon" href=(*ICON.address);
+                p { a href={ "/" (path) } { "Open the console" } }
+            }
+        };
         ([(SET_COOKIE, cookie), (REFRESH, format!("0; url=/{path}"))], page).into_response()
+    }
+
+    /// Returns whether the text is the token, or the whole address with the token in it.
+    fn has_token(&self, text: &str) -> bool {
+        let token = text.rsplit_once("token=").map_or(text, |(_, token)| token);
+        let token = token.split('&').next().unwrap_or_default().trim();
+        token.as_bytes().ct_eq(self.token.as_bytes()).into()
+    }
+
+    /// Admits the browser whose form has the address or the token.
+    pub(crate) fn admit_form(&self, form: &Words) -> Response {
+        let path = word(form, "page");
+        match self.has_token(word(form, "address")) {
+            true => self.admit(if is_page(path) { path } else { "" }),
+            false => not_admitted(path, true),
+        }
     }
 
     /// The response to a request that gets no page: it has no token yet, or comes from elsewhere.
     pub(crate) fn refuse(&self, request: &Request) -> Option<Response> {
         let headers = request.headers();
-        let refused = |status, title, text| Some(Failure::new(status, title, text).into_response());
         let one = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
         let host = one(HOST).unwrap_or_default();
         let is_own_host = headers.get_all(HOST).iter().count() == 1 && self.is_own_host(host);
@@ -75,25 +97,47 @@ impl Guard {
         let is_own_site = matches!(site, "same-origin" | "none") || (is_read && mode == "navigate");
         if !is_own_host || !is_own_origin || !is_own_site {
             let text = "Another site sent this request, or sent it to another name than this console's.";
-            return refused(StatusCode::FORBIDDEN, "The request is refused", text);
+            let refused = Failure::new(StatusCode::FORBIDDEN, "The request is refused", text);
+            return Some(refused.into_response());
         }
         let path = request.uri().path();
-        let admission = request.uri().query().and_then(|query| query.strip_prefix("token="));
-        let (token, page) = admission.map(|rest| rest.split_once("&page=").unwrap_or((rest, ""))).unzip();
-        let is_token = |text: &str| bool::from(text.as_bytes().ct_eq(self.token.as_bytes()));
-        if path == "/" && token.is_some_and(is_token) {
-            // The path of a page, which can stand in a header as it is.
-            let of_segment = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~%".contains(&byte);
-            let is_page =
-                |page: &&str| page.split('/').all(|part| !part.is_empty() && part.bytes().all(of_segment));
-            return Some(self.admit(page.filter(is_page).unwrap_or_default()));
+        let admission = request.uri().query().filter(|query| path == "/" && query.starts_with("token="));
+        if let Some(query) = admission.filter(|query| self.has_token(query)) {
+            let page = query.split_once("&page=").map(|(_, page)| page).filter(|page| is_page(page));
+            return Some(self.admit(page.unwrap_or_default()));
         }
-        if path.starts_with("/assets/") || self.has_cookie(headers) {
+        if path.starts_with("/assets/") || path == "/admit" || self.has_cookie(headers) {
             return None;
         }
-        let text = "Open the address that the command printed: it holds a token.";
-        refused(StatusCode::UNAUTHORIZED, "This browser is not admitted", text)
+        Some(not_admitted(path.trim_start_matches('/'), false))
     }
+}
+
+/// Returns whether this is the path of a page, without the first slash, which can stand in a header as it is.
+fn is_page(path: &str) -> bool {
+    let of_segment = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~%".contains(&byte);
+    path.split('/').all(|part| !part.is_empty() && part.bytes().all(of_segment))
+}
+
+/// The page for a browser without the token, with a field for it.
+fn not_admitted(path: &str, is_wrong: bool) -> Response {
+    let title = "This browser is not admitted";
+    let body = html! {
+        h1 { (title) }
+        form.card.field.invalid[is_wrong] method="post" action="/admit" {
+            p { "Open the address that the command printed, or paste it here: it holds a token." }
+            label for="address" { "Address of the console, or its token" }
+            input type="password" id="address" name="address" required autocomplete="off" aria-describedby="address.help";
+            p.help id="address.help" {
+                @if is_wrong { span.error role="alert" { "Error: this is not the token of this console. " } }
+                "The console of " code { "inferstore serve" } " keeps its token in the file " code { "console" }
+                " of the data folder; " code { "inferstore open" } " starts another console."
+            }
+            input type="hidden" name="page" value=(path);
+            button.primary type="submit" { "Open the console" }
+        }
+    };
+    (StatusCode::UNAUTHORIZED, page(&format!("Error: {title}"), "", body)).into_response()
 }
 
 /// Sets the headers that keep a page from loading or running anything else.

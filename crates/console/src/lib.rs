@@ -13,41 +13,35 @@ mod runs;
 mod shown;
 mod state;
 
-use std::convert::Infallible;
 use std::fmt;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::extract::{Query, Request};
-use axum::http::Method;
+use axum::Router;
+use axum::extract::{FromRequest, Query, Request, State};
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use inferstore::{Client, PollInterval};
+use inferstore_server::{Connections, Listener, Server, Timeouts, max_connections};
 use percent_encoding::percent_decode_str;
-use tempfile::TempDir;
-use tokio::net::TcpListener;
-use tokio_util::sync::DropGuard;
+use tempfile::{NamedTempFile, TempDir};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::failure::{Failure, Result};
-use crate::pages::{account, assets, catalog, model, run, storage, task};
-use crate::state::{App, private_folder};
+use crate::guard::Guard;
+use crate::pages::{Words, account, assets, catalog, model, run, storage, task};
+use crate::state::{App, random_id};
 
 /// The poll interval of a console whose service is in the same process, where a read costs nothing.
 pub const LOCAL_POLL: PollInterval =
     PollInterval::Between { first: Duration::from_millis(50), longest: Duration::from_secs(1) };
 
-/// How long a browser may take for the head of a request, and to begin the next one.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// The pause after a connection that could not be accepted.
-const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
+/// Prefix of the names of the folders of consoles.
+const FOLDER_PREFIX: &str = "inferstore-console-";
 
 /// A console that is being served. It ends when it is dropped.
 pub struct Console {
@@ -55,6 +49,8 @@ pub struct Console {
     _end: DropGuard,
     /// Removed with this value, whatever requests still hold.
     _folder: TempDir,
+    /// Held until the folder is removed.
+    _lock: File,
 }
 
 impl Console {
@@ -64,14 +60,51 @@ impl Console {
     /// # Errors
     /// When the address cannot be used, or the system has no temporary folder or no random numbers.
     pub async fn start(client: Client, address: SocketAddr, poll: PollInterval) -> io::Result<Self> {
-        let listener = TcpListener::bind(address).await?;
-        let address = listener.local_addr()?;
-        let folder = private_folder()?;
-        let app = App::new(client, address.port(), poll, folder.path().to_owned())?;
-        let url = format!("http://{address}/?token={}", app.guard.token);
+        let server = Server {
+            timeouts: Timeouts::default(),
+            connections: Connections::new(max_connections()),
+            stop: CancellationToken::new(),
+            refusal: |reason| (StatusCode::BAD_REQUEST, reason).into_response(),
+        };
+        Self::start_beside(server, client, address, poll, None).await
+    }
+
+    /// Serves a console beside a server of this process: the limits on connections are for both together. The file
+    /// keeps the token and the port, so that an address works again after a restart; its owner alone can read it.
+    ///
+    /// # Errors
+    /// As `start`.
+    #[expect(clippy::unused_async, reason = "a console is served on the runtime of its caller")]
+    pub async fn start_beside(
+        server: Server,
+        client: Client,
+        address: SocketAddr,
+        poll: PollInterval,
+        file: Option<&Path>,
+    ) -> io::Result<Self> {
+        let known = file.and_then(read_admission);
+        let (port, token) = match known {
+            Some(known) => known,
+            None => (0, random_id()?),
+        };
+        let former = SocketAddr::new(address.ip(), port);
+        let listener = match Listener::bind(if address.port() == 0 { former } else { address }) {
+            // Another program has the former port.
+            Err(_) if address.port() == 0 && port != 0 => Listener::bind(address)?,
+            bound => bound?,
+        };
+        let address = listener.address();
+        if let Some(file) = file {
+            // Without the file, the address ends with this console.
+            let _ = write_admission(file, address.port(), &token);
+        }
+        let (folder, lock) = inferstore_server::temporary::create_locked(FOLDER_PREFIX)?;
+        let url = format!("http://{address}/?token={token}");
+        let app = App::new(client, Guard::new(address.port(), token), poll, folder.path().to_owned());
+        let server = Server { stop: app.ended.clone(), ..server };
         let end = app.ended.clone().drop_guard();
-        serve(listener, Arc::new(app));
-        Ok(Self { url, _end: end, _folder: folder })
+        tokio::spawn(listener.serve(Router::new().fallback(respond).with_state(Arc::new(app)), server));
+        Ok(Self { url, _end: end, _folder: folder, _lock: lock })
     }
 
     /// The address for a browser, with the token in it, which is all that the use of the account needs. With
@@ -79,6 +112,22 @@ impl Console {
     pub fn url(&self) -> &str {
         &self.url
     }
+}
+
+/// Reads the port and the token that a console had before.
+fn read_admission(file: &Path) -> Option<(u16, String)> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let (port, token) = text.trim().split_once(' ')?;
+    let is_token = token.len() == 32 && token.bytes().all(|byte| byte.is_ascii_hexdigit());
+    Some((port.parse().ok()?, token.to_owned())).filter(|_| is_token)
+}
+
+/// Replaces the file by a new one, which its owner alone can read.
+fn write_admission(path: &Path, port: u16, token: &str) -> io::Result<()> {
+    let mut file = NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
+    writeln!(file, "{port} {token}")?;
+    file.persist(path)?;
+    Ok(())
 }
 
 /// Without the token.
@@ -89,39 +138,11 @@ impl fmt::Debug for Console {
     }
 }
 
-/// Not async: the body of an async function is compiled by every crate that awaits it.
-fn serve(listener: TcpListener, app: Arc<App>) {
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-    tokio::spawn(async move {
-        let graceful = GracefulShutdown::new();
-        while let Some(accepted) = app.ended.run_until_cancelled(listener.accept()).await {
-            let stream = match accepted {
-                Ok((stream, _)) => TokioIo::new(stream),
-                // Out of files, or a client that has gone: neither ends the console.
-                Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::time::sleep(ACCEPT_BACKOFF).await;
-                    continue;
-                }
-            };
-            let app = Arc::clone(&app);
-            let service = service_fn(move |request: Request<Incoming>| {
-                let app = Arc::clone(&app);
-                async move { Ok::<_, Infallible>(respond(&app, request.map(Body::new)).await) }
-            });
-            tokio::spawn(graceful.watch(http.serve_connection(stream, service)));
-        }
-        drop(listener);
-        graceful.shutdown().await;
-    });
-}
-
 /// Every request comes here.
-async fn respond(app: &App, request: Request) -> Response {
+async fn respond(State(app): State<Arc<App>>, request: Request) -> Response {
     let mut response = match app.guard.refuse(&request) {
         Some(response) => response,
-        None => route(app, request).await.into_response(),
+        None => route(&app, request).await.into_response(),
     };
     guard::protect(response.headers_mut());
     response
@@ -139,13 +160,17 @@ async fn route(app: &App, request: Request) -> Result<Response> {
         storage::check_folder(folder)?;
     }
     match (method.as_str(), &path[..]) {
+        ("POST", ["admit"]) => {
+            let form = axum::Form::<Words>::from_request(request, &()).await;
+            Ok(app.guard.admit_form(&form.map(|axum::Form(form)| form).unwrap_or_default()))
+        }
         ("GET", [""]) => catalog::show(app, &query).await,
         ("GET", ["models", id]) => model::show(app, id, &query).await,
         ("POST", ["models", id]) => model::run(app, id, request).await,
-        ("GET", ["runs"]) => Ok(run::list(app)),
-        ("GET", ["runs", "events"]) => Ok(run::events(app, &query)),
-        ("GET", ["runs", id]) => run::show(app, id),
-        ("GET", ["tasks"]) => task::list(app, &query).await,
+        ("GET", ["runs"]) => run::list(app, &query).await,
+        ("GET", ["runs", "events"]) => Ok(run::events(app, &query).await),
+        ("GET", ["runs", id]) => run::show(app, id).await,
+        ("GET", ["tasks"]) => Ok(Redirect::to("/runs").into_response()),
         ("GET", ["tasks", id]) => task::show(app, id, &query).await,
         ("POST", ["tasks", id, "cancel"]) => task::cancel(app, id).await,
         ("GET", ["files"]) => Ok(Redirect::to("/files/samples").into_response()),
@@ -156,7 +181,8 @@ async fn route(app: &App, request: Request) -> Result<Response> {
         ("GET", ["account"]) => account::show(app).await,
         ("GET", ["docs"]) => Ok(assets::reference()),
         ("GET", ["view" | "uploads", id]) => files::show(app, id, &query, request).await,
-        ("GET", ["assets", name] | [name]) => assets::asset(name),
+        ("GET", ["assets", _]) => assets::asset(request.uri().path()),
+        ("GET", ["openapi.yaml"]) => Ok(assets::document()),
         _ => Err(Failure::not_found("The console has no such page.")),
     }
 }

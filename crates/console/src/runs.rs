@@ -9,6 +9,7 @@ use axum::response::sse::Event;
 use futures_util::stream::{self, Stream};
 use inferstore::types::{TaskId, TaskStatus};
 use inferstore::{Decimal, Error, RunEvent, RunEvents, UploadEvent};
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -18,11 +19,14 @@ use crate::files::Kept;
 use crate::pages::{printable, run as page};
 use crate::state::lock;
 
-/// How many runs are remembered.
+/// Limit of the runs that are remembered.
 const MAX_RUNS: usize = 1_000;
 
-/// How long changes are gathered before a browser gets them.
+/// Interval over which changes are gathered before a browser gets them.
 const CHANGE_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Number of earlier runs that a duration is estimated from.
+pub(crate) const MAX_COMPARED: usize = 9;
 
 /// All runs of this console.
 #[derive(Default)]
@@ -41,13 +45,18 @@ pub(crate) struct Run {
     pub(crate) inputs: Map<String, Value>,
     /// The names of the files among the inputs.
     pub(crate) files: BTreeMap<String, String>,
+    /// The bytes of these files together.
+    size: u64,
     /// The form that started it. Sending a form twice starts one run.
     pub(crate) form: u64,
+    /// The identifier of the first picture among the files.
+    pub(crate) picture: Option<String>,
+    pub(crate) created: Timestamp,
     started: Instant,
     progress: Mutex<Progress>,
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Default)]
 pub(crate) struct Progress {
     /// Sent and whole bytes, by field.
@@ -79,6 +88,15 @@ impl Runs {
         self.list().into_iter().find(is_own)
     }
 
+    /// Returns the median duration of the latest runs of the same model with files of about the same size.
+    pub(crate) fn usual(&self, run: &Run) -> Option<Duration> {
+        let sizes = run.size / 2..=run.size * 2;
+        let runs = self.list().into_iter();
+        let similar = runs.filter(|other| other.model == run.model && sizes.contains(&other.size));
+        let progress = similar.map(|other| other.progress()).filter(|other| matches!(other.end, Some(Ok(_))));
+        median(progress.map(|other| other.elapsed).take(MAX_COMPARED).collect())
+    }
+
     /// Starts a run, unless its form has started one already. `files` are kept until it has ended.
     pub(crate) fn start(
         &self,
@@ -91,6 +109,7 @@ impl Runs {
             return Arc::clone(same);
         }
         run.id = all.last_key_value().map_or(1, |(id, _)| id + 1);
+        run.size = files.iter().map(|(_, file)| file.size).sum();
         let run = Arc::new(run);
         all.insert(run.id, Arc::clone(&run));
         if all.len() > MAX_RUNS {
@@ -117,9 +136,10 @@ impl Runs {
     pub(crate) fn changes(
         self: &Arc<Self>,
         one: Option<u64>,
+        unit: String,
     ) -> impl Stream<Item = Result<Event, Infallible>> + use<> {
-        let start = (Arc::clone(self), self.changes.subscribe(), 0);
-        stream::unfold(start, move |(runs, mut changes, seen)| async move {
+        let start = (Arc::clone(self), self.changes.subscribe(), 0, unit);
+        stream::unfold(start, move |(runs, mut changes, seen, unit)| async move {
             loop {
                 // A change that comes during the search waits for the next one: no number is passed over.
                 let latest = *changes.borrow_and_update();
@@ -129,20 +149,25 @@ impl Runs {
                 if let Some((progress, run)) = due.min_by_key(|(progress, _)| progress.change) {
                     let html = match one {
                         Some(_) => page::steps(&run, &progress),
-                        None => page::row(&run, &progress),
+                        None => page::row(&run, &progress, &unit),
                     };
                     let is_over = progress.end.is_some();
                     let state = printable(&page::state(&progress).0);
                     let html = printable(&html.into_string());
                     let data = json!({ "run": run.id, "html": html, "state": state, "over": is_over });
                     let event = Event::default().data(data.to_string());
-                    return Some((Ok(event), (runs, changes, progress.change)));
+                    return Some((Ok(event), (runs, changes, progress.change, unit)));
                 }
                 changes.changed().await.ok()?;
                 tokio::time::sleep(CHANGE_INTERVAL).await;
             }
         })
     }
+}
+
+pub(crate) fn median(mut durations: Vec<Duration>) -> Option<Duration> {
+    durations.sort();
+    durations.get(durations.len() / 2).copied()
 }
 
 async fn follow(run: Arc<Run>, mut events: RunEvents, changes: watch::Sender<u64>) {
@@ -156,7 +181,7 @@ async fn follow(run: Arc<Run>, mut events: RunEvents, changes: watch::Sender<u64
     });
 }
 
-/// How the run failed, with the names that its files have for the browser.
+/// Returns the failure of the run, with the names that its files have for the browser.
 fn failure(run: &Run, error: Error) -> Failure {
     let field = match &error {
         Error::File(file) => file.field.clone().unwrap_or_default(),
@@ -169,7 +194,18 @@ fn failure(run: &Run, error: Error) -> Failure {
 impl Run {
     pub(crate) fn new(model: Option<String>, inputs: Map<String, Value>, task: Option<TaskId>) -> Self {
         let progress = Mutex::new(Progress { task, ..Progress::default() });
-        Self { id: 0, model, inputs, files: BTreeMap::new(), form: 0, started: Instant::now(), progress }
+        Self {
+            id: 0,
+            model,
+            inputs,
+            files: BTreeMap::new(),
+            size: 0,
+            form: 0,
+            picture: None,
+            created: page::now(),
+            started: Instant::now(),
+            progress,
+        }
     }
 
     pub(crate) fn progress(&self) -> Progress {
@@ -202,16 +238,14 @@ impl Progress {
             }
             RunEvent::Created(task) => self.task = Some(task),
             RunEvent::Status(status) => self.status = Some(status),
-            RunEvent::Warning(text) => self.note = Some(text),
             RunEvent::ReadFailed(text) => {
                 self.note = Some(format!("The task could not be read; the wait goes on: {text}"));
             }
-            RunEvent::ModelOffline => self.note = Some("No node serves the model now.".to_owned()),
             _ => {}
         }
     }
 
-    /// Whether the task has ended, and has a page that says how.
+    /// Returns whether the task has ended and has a page of its own.
     pub(crate) fn has_result(&self) -> bool {
         let is_over =
             matches!(self.end, Some(Ok(_))) || self.status.as_ref().is_some_and(TaskStatus::is_terminal);

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::files::name_of;
-use crate::pages::titled;
+use crate::pages::{segment, titled};
 use crate::state::App;
 
 /// A longer list of colors is shown as text.
@@ -18,7 +18,7 @@ pub(crate) fn mime_of(name: &str, declared: Option<&Descriptor>) -> String {
     by_name.or_else(|| declared?.mime_type.as_ref()?.first().cloned()).unwrap_or_default()
 }
 
-/// Whether a browser shows it as a picture. An SVG, which it would run, is none.
+/// Returns whether a browser shows a file of this type as a picture, without running it as it would an SVG.
 pub(crate) fn is_picture(mime: &str) -> bool {
     mime.starts_with("image/") && !mime.starts_with("image/svg")
 }
@@ -58,7 +58,7 @@ fn host_of(url: &str) -> Option<String> {
 }
 
 /// The URL of a file, if the value is one, which a declared text never is.
-fn url_of<'a>(value: &'a Value, descriptor: Option<&Descriptor>) -> Option<&'a str> {
+pub(crate) fn url_of<'a>(value: &'a Value, descriptor: Option<&Descriptor>) -> Option<&'a str> {
     let is_text = descriptor.is_some_and(|one| one.type_ == Some(DescriptorType::String));
     value
         .as_str()
@@ -71,14 +71,20 @@ pub(crate) fn picture<'a>(app: &App, value: &'a Value, descriptor: Option<&Descr
     url_of(value, descriptor).filter(|url| is_picture(&mime_of(url, descriptor)) && app.is_own(url))
 }
 
-/// One value with its name.
-pub(crate) fn value(app: &App, name: &str, value: &Value, descriptor: Option<&Descriptor>) -> Markup {
+/// One value with its name. A file is saved under the name.
+pub(crate) fn value(
+    app: &App,
+    name: &str,
+    value: &Value,
+    descriptor: Option<&Descriptor>,
+    file_name: &str,
+) -> Markup {
     let pretty = || serde_json::to_string_pretty(value).unwrap_or_default();
     let text = value.as_str().map_or_else(pretty, str::to_owned);
     let url = url_of(value, descriptor);
     html! {
         figure.value {
-            figcaption { (titled(name)) @if let Some(url) = url { (save(&app.link(url), name)) } }
+            figcaption { (titled(name)) @if let Some(url) = url { (save(&app.link(url), file_name)) } }
             @if let Some(url) = url {
                 (file(app, url, descriptor, &titled(name)))
             } @else if let Some(colors) = colors(&text) {
@@ -93,7 +99,7 @@ pub(crate) fn value(app: &App, name: &str, value: &Value, descriptor: Option<&De
                     }
                 }
             } @else if text.contains('\n') || text.len() > 200 {
-                pre tabindex="0" aria-label=(titled(name)) { (text) }
+                pre tabindex="0" role="group" aria-label=(titled(name)) { (text) }
             } @else {
                 p.text { (text) }
             }
@@ -101,11 +107,20 @@ pub(crate) fn value(app: &App, name: &str, value: &Value, descriptor: Option<&De
     }
 }
 
-/// The link that downloads the file at this address of the console.
+/// The link that downloads the file at this address of the console under this name.
 pub(crate) fn save(address: &str, name: &str) -> Markup {
     html! {
-        a.save href={ (address) "?download" } aria-label={ "Download " (titled(name)) } { "Download" }
+        a.save href={ (address) "?download=" (segment(name)) } aria-label={ "Download " (name) } { "Download" }
     }
+}
+
+/// The name for an output of a model: `china.jpg` and `haze-removal` make `china-haze-removal.png`.
+pub(crate) fn output_name(input: Option<&str>, model: Option<&str>, field: &str, url: &str) -> String {
+    let stem = input.map(|name| name.rsplit_once('.').map_or(name, |(stem, _)| stem));
+    let extension = name_of(url).rsplit_once('.').map_or("", |(_, extension)| extension);
+    let words: Vec<_> = [stem, model].into_iter().flatten().filter(|word| !word.is_empty()).collect();
+    let base = if words.is_empty() { field.to_owned() } else { words.join("-") };
+    if extension.is_empty() { base } else { format!("{base}.{extension}") }
 }
 
 /// The colors, if the text is a list of nothing else: `#2f4e3f, #606499`.
@@ -119,20 +134,44 @@ fn colors(text: &str) -> Option<Vec<&str>> {
     (!words.is_empty() && words.len() <= MAX_COLORS && words.iter().all(is_color)).then_some(words)
 }
 
-/// Input beside output. With JavaScript and pictures of one shape, it becomes a slider.
-pub(crate) fn compare(before: &str, after: &str) -> Markup {
+/// A picture of the service, with the input that it comes from beside it. With JavaScript and pictures of one shape, both
+/// are under one slider; it also adds zoom.
+pub(crate) fn compare(before: Option<&str>, after: &str, file_name: &str) -> Markup {
+    let picture = |label: &str, address: &str| {
+        html! { figure { figcaption { (label) } img src=(address) alt=(label) draggable="false"; } }
+    };
     html! {
         div.compare {
-            figure { figcaption { "Input" } img src=(before) alt="Input"; }
-            figure { figcaption { "Output" } img src=(after) alt="Output"; }
-            input type="range" min="0" max="100" value="50" aria-label="How much of the input is shown" hidden;
+            div.stage {
+                @if let Some(before) = before { (picture("Input", before)) }
+                (picture("Output", after))
+            }
+            @if before.is_some() {
+                input type="range" min="0" max="100" value="50" aria-label="Share of the input" hidden;
+            }
+            p.tools {
+                (save(after, file_name))
+                a href={ "/?use=" (after.trim_start_matches("/view/")) } { "Use in another run" }
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::host_of;
+    use super::{host_of, output_name};
+
+    #[test]
+    fn an_output_is_named_after_its_input_and_its_model() {
+        let url = "http://127.0.0.1/outputs/output.png?a=b.c";
+        for (input, model, name) in [
+            (Some("china.jpg"), Some("haze-removal"), "china-haze-removal.png"),
+            (None, Some("haze-removal"), "haze-removal.png"),
+            (None, None, "output_image.png"),
+        ] {
+            assert_eq!(output_name(input, model, "output_image", url), name);
+        }
+    }
 
     #[test]
     fn a_file_is_said_to_be_where_its_request_goes() {

@@ -6,24 +6,27 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use inferstore::types::TaskDetail;
 use inferstore::{Client, PollInterval};
-use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use crate::files::Kept;
 use crate::guard::Guard;
 use crate::runs::Runs;
 
-/// How many bytes of files are kept for pages.
+/// Limit of the bytes of files that are kept for pages.
 const MAX_KEPT: u64 = 2 * 1024 * 1024 * 1024;
 
-/// How many links to files of the service work at the same time.
+/// Limit of the links to files of the service that work at the same time.
 const MAX_LINKS: u64 = 10_000;
+
+/// Number of ended tasks that are remembered for lists.
+const MAX_DETAILS: u64 = 500;
 
 /// Everything that requests share.
 pub(crate) struct App {
     pub(crate) client: Client,
-    /// How often the status of a run is read.
+    /// Interval at which the status of a run is read.
     pub(crate) poll: PollInterval,
     pub(crate) guard: Guard,
     pub(crate) runs: Arc<Runs>,
@@ -33,6 +36,10 @@ pub(crate) struct App {
     pub(crate) links: Bounded<String>,
     /// The origin of the storage, once it is known.
     pub(crate) storage: OnceLock<String>,
+    /// The unit of prices, once it is known.
+    pub(crate) currency: OnceLock<String>,
+    /// Tasks that have ended, which do not change any more.
+    pub(crate) details: Bounded<Arc<TaskDetail>>,
     pub(crate) hasher: RandomState,
     /// Canceled when the console ends: streams of events end, too.
     pub(crate) ended: CancellationToken,
@@ -41,29 +48,22 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(client: Client, port: u16, poll: PollInterval, folder: PathBuf) -> io::Result<Self> {
-        Ok(Self {
+    pub(crate) fn new(client: Client, guard: Guard, poll: PollInterval, folder: PathBuf) -> Self {
+        Self {
             client,
             poll,
-            guard: Guard::new(port)?,
+            guard,
             runs: Arc::default(),
             kept: Bounded::new(MAX_KEPT),
             links: Bounded::new(MAX_LINKS),
             storage: OnceLock::new(),
+            currency: OnceLock::new(),
+            details: Bounded::new(MAX_DETAILS),
             hasher: RandomState::new(),
             ended: CancellationToken::new(),
             folder,
-        })
+        }
     }
-}
-
-/// A folder that other users of the machine cannot read, and so not the files of the account in it.
-pub(crate) fn private_folder() -> io::Result<TempDir> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("inferstore-console-");
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
-    builder.tempdir()
 }
 
 /// 128 random bits as text.
@@ -107,16 +107,4 @@ impl<V: Clone> Bounded<V> {
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(all(test, unix))]
-mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
-    #[test]
-    fn the_folder_of_files_is_for_its_user_alone() -> std::io::Result<()> {
-        let folder = super::private_folder()?;
-        assert_eq!(folder.path().metadata()?.permissions().mode() & 0o077, 0);
-        Ok(())
-    }
 }

@@ -30,6 +30,23 @@ pub fn peak(process: u32) -> io::Result<f64> {
     kib.map(|kib| kib / 1024.0).ok_or_else(|| io::Error::other("the system does not tell VmHWM"))
 }
 
+/// Returns the seconds of processor time that a running process has taken.
+///
+/// # Errors
+/// There is no such process, or the system does not count them.
+pub fn processor_time(process: u32) -> io::Result<f64> {
+    /// The unit of the counters, on every Linux.
+    const TICKS_PER_SECOND: f64 = 100.0;
+    let line = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The second field, a name in parentheses, may have spaces.
+    let fields = line.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: Vec<f64> = fields.skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
+    let [user, system] = ticks[..] else {
+        return Err(io::Error::other("the system does not tell the times of a process"));
+    };
+    Ok((user + system) / TICKS_PER_SECOND)
+}
+
 /// Runs a program to its end.
 ///
 /// # Errors

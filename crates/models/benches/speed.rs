@@ -1,6 +1,7 @@
-//! How long each model takes for a picture of one megapixel: `cargo bench --bench speed`. Fails
-//! when one takes more than is allowed. The ratio says how many times as long as merely reading and
-//! writing the same picture it takes, which depends less on the machine.
+//! Time and memory of each model for a photo of 12 megapixels: `cargo bench --package inferstore-models`. Every run has
+//! a process of its own. Fails when one takes more than is allowed.
+//!
+//! `PHOTO=FILE` names another picture, `KIND=NAME` one kind, and `OUTPUTS=FOLDER` keeps the outputs.
 
 #![expect(
     clippy::expect_used,
@@ -9,10 +10,13 @@
     reason = "a benchmark prints, and stops when it cannot go on"
 )]
 
-use std::time::Instant;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use inferstore_measure::{Better, Row};
-use inferstore_models::{Limits, built_in};
+use image::ImageFormat;
+use inferstore_measure::{Better, Row, peak, processor_time};
+use inferstore_models::{Limits, Output, built_in, largest_picture};
 
 #[path = "../tests/it/scenes.rs"]
 #[expect(dead_code, reason = "the tests use more of it")]
@@ -21,46 +25,90 @@ mod scenes;
 #[expect(dead_code, reason = "the tests use more of it")]
 mod support;
 
-/// The bar, in seconds.
-const ALLOWED: f64 = 5.0;
-const ROUNDS: usize = 3;
+/// Seconds of processor time.
+const MAX_TIME: f64 = 6.0;
+const MAX_MEMORY_MIB: f64 = 1024.0;
+/// The argument that makes this program run one kind: the kind and the file follow.
+const RUN: &str = "--run";
 
 fn main() {
-    let bytes = support::png(&scenes::hazy(1184, 888));
-    let codec = fastest(|| {
-        let picture = image::load_from_memory(&bytes).expect("it was just written");
-        support::encoded(&picture, image::ImageFormat::Png);
-    });
-    println!("{:32} {codec:8.3} s", "reading and writing alone");
-    let mut slowest: f64 = 0.0;
-    for model in built_in() {
-        let inputs = support::inputs_of(model.kind(), &bytes);
-        let seconds = fastest(|| drop(model.run(&inputs, &Limits::default()).expect("a good picture")));
-        println!("{:32} {seconds:8.3} s {:8.1} times", model.kind(), seconds / codec);
-        slowest = slowest.max(seconds);
+    let arguments: Vec<String> = env::args().collect();
+    if let [_, word, kind, file] = &arguments[..]
+        && word == RUN
+    {
+        return run(kind, Path::new(file));
     }
-    let row = Row {
-        group: "models".to_owned(),
-        what: "the slowest model, a megapixel".to_owned(),
-        against: "what is allowed".to_owned(),
-        unit: "s".to_owned(),
-        better: Better::Lower,
-        ours: vec![slowest],
-        theirs: vec![ALLOWED],
-        bar: None,
-        note: None,
-        command: "cargo bench --bench speed".to_owned(),
-    };
-    row.print();
-    assert!(slowest <= ALLOWED, "a model takes too long");
+    let photo = env::var_os("PHOTO").map_or_else(photo, PathBuf::from);
+    let program = env::current_exe().expect("this program has a path");
+    let (mut times, mut peaks) = (Vec::new(), Vec::new());
+    for model in built_in() {
+        let kind = model.kind();
+        if env::var("KIND").is_ok_and(|wanted| wanted != kind) {
+            continue;
+        }
+        let output = Command::new(&program).args([RUN, kind]).arg(&photo).output().expect("it starts");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        println!("{kind:32} {}", printed.trim());
+        let figures: Vec<f64> = printed.split(' ').filter_map(|word| word.parse().ok()).collect();
+        let [time, peak, ..] = figures[..] else {
+            println!("{}", String::from_utf8_lossy(&output.stderr));
+            assert!(env::var_os("PHOTO").is_some(), "{kind} failed on the photo of the benchmark");
+            continue;
+        };
+        times.push(time);
+        peaks.push(peak);
+    }
+    for (what, unit, ours, most) in [
+        ("the slowest model, 12 megapixels", "s", times, MAX_TIME),
+        ("the largest model, 12 megapixels", "MiB", peaks, MAX_MEMORY_MIB),
+    ] {
+        let largest = ours.into_iter().fold(0.0, f64::max);
+        let row = Row {
+            group: "models".to_owned(),
+            what: what.to_owned(),
+            against: "what is allowed".to_owned(),
+            unit: unit.to_owned(),
+            better: Better::Lower,
+            ours: vec![largest],
+            theirs: vec![most],
+            bar: None,
+            note: None,
+            command: "cargo bench --package inferstore-models".to_owned(),
+        };
+        row.print();
+        assert!(largest <= most, "{what}: {largest:.1} {unit}");
+    }
 }
 
-/// The time of the fastest round: the others were disturbed.
-fn fastest(mut run: impl FnMut()) -> f64 {
-    let time = |()| {
-        let start = Instant::now();
-        run();
-        start.elapsed().as_secs_f64()
-    };
-    [(); ROUNDS].map(time).into_iter().fold(f64::INFINITY, f64::min)
+/// Writes a photo of 4000 x 3000 pixels with fine noise, and returns its path.
+fn photo() -> PathBuf {
+    let photo = scenes::photo(4_000, 3_000);
+    let path = env::temp_dir().join("inferstore-12-megapixels.jpg");
+    std::fs::write(&path, support::encoded(&photo.into(), ImageFormat::Jpeg)).expect("it is written");
+    path
+}
+
+/// Runs a model, and prints its seconds of processor time, its peak of memory in MiB, and the sizes of its outputs.
+fn run(kind: &str, file: &Path) {
+    let inputs = support::inputs_of(kind, &std::fs::read(file).expect("the photo is there"));
+    let limits = Limits { memory: 1 << 30, ..Limits::default() };
+    let outputs = support::model(kind).run(&inputs, &limits);
+    let outputs = outputs.unwrap_or_else(|error| panic!("{kind}: {error}"));
+    let time = processor_time(std::process::id()).expect("the system counts it");
+    let peak = peak(std::process::id()).expect("the system keeps it");
+    let most = largest_picture(&*support::model(kind), &limits).unwrap_or(0) / 1_000_000;
+    print!("{time:.2} s {peak:.0} MiB at most {most} megapixels;");
+    for (name, output) in outputs {
+        match output {
+            Output::Text(text) => print!(" {name}: {} characters", text.len()),
+            Output::File { bytes, extension, .. } => {
+                print!(" {name}.{extension}: {:.1} MB", bytes.len() as f64 / 1e6);
+                if let Some(folder) = env::var_os("OUTPUTS") {
+                    let path = Path::new(&folder).join(format!("{kind}-{name}.{extension}"));
+                    std::fs::write(path, bytes).expect("the folder is there");
+                }
+            }
+        }
+    }
+    println!();
 }

@@ -1,11 +1,11 @@
 //! Background removal: cuts out what a picture shows.
 
 use crate::cutout;
+use crate::memory::Need;
 use crate::picture::Picture;
 use crate::{Error, Inputs, Limits, Model, Output};
 
-/// Bytes for a pixel at the peak.
-const NEED: u64 = 90;
+const NEED: Need = Need { pixel: 14, reduced_pixel: 34 };
 
 pub(crate) struct BackgroundRemoval;
 
@@ -14,19 +14,13 @@ impl Model for BackgroundRemoval {
         "background-removal"
     }
 
-    fn bytes_per_pixel(&self) -> Option<u64> {
-        Some(NEED)
+    fn memory(&self, pixels: u64) -> Option<u64> {
+        Some(NEED.of(pixels))
     }
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let mut picture = Picture::read(inputs, "input", NEED, limits)?;
-        let subject = cutout::subject(&picture, "input", limits)?;
-        cutout::clean_edges(&mut picture, &subject, limits)?;
-        // What was transparent stays so.
-        picture.alpha = Some(match &picture.alpha {
-            Some(alpha) => alpha.zip(&subject, f32::min),
-            None => subject,
-        });
-        Ok(vec![("output", picture.into_png()?)])
+        picture.alpha = Some(cutout::cut(&mut picture, "input", limits)?);
+        Ok(vec![("output", picture.into_file()?)])
     }
 }

@@ -1,12 +1,12 @@
 //! Background replacement: cuts out what a picture shows and puts it in front of another one.
 
 use crate::cutout;
-use crate::picture::Picture;
-use crate::plane::Plane;
+use crate::memory::Need;
+use crate::picture::{Picture, from_byte};
 use crate::{Error, Inputs, Limits, Model, Output};
 
-/// Bytes for a pixel at the peak. There are two pictures, and each is bounded by itself.
-const NEED: u64 = 120;
+/// There are two pictures, and each is bounded by itself.
+const NEED: Need = Need { pixel: 20, reduced_pixel: 40 };
 
 pub(crate) struct BackgroundReplacement;
 
@@ -15,37 +15,32 @@ impl Model for BackgroundReplacement {
         "background-replacement"
     }
 
-    fn bytes_per_pixel(&self) -> Option<u64> {
-        Some(NEED)
+    fn memory(&self, pixels: u64) -> Option<u64> {
+        Some(NEED.of(pixels))
     }
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let background = Picture::read(inputs, "input", NEED, limits)?;
         let mut original = Picture::read(inputs, "background_path", NEED, limits)?;
-        let mut subject = cutout::subject(&original, "background_path", limits)?;
-        cutout::clean_edges(&mut original, &subject, limits)?;
-        if let Some(alpha) = &original.alpha {
-            subject = subject.zip(alpha, f32::min);
-        }
-        let background = covering(background, original.width(), original.height());
-        for (ours, behind) in original.colors.iter_mut().zip(&background.colors) {
-            let places = behind.values.iter().zip(&subject.values);
-            for (value, (behind, subject)) in ours.values.iter_mut().zip(places) {
-                *value = behind + subject * (*value - behind);
+        let subject = cutout::cut(&mut original, "background_path", limits)?;
+        let (width, height) = (original.width, original.height);
+        // The part of the background that has the shape of the original.
+        let part_width = (background.height * width / height).clamp(1, background.width);
+        let part_height = (background.width * height / width).clamp(1, background.height);
+        let left = (background.width - part_width) / 2;
+        let top = (background.height - part_height) / 2;
+        let background =
+            background.cut(left, top, part_width, part_height).resized((width, height), limits)?;
+        let colors =
+            original.colors.as_chunks_mut::<3>().0.iter_mut().zip(background.colors.as_chunks::<3>().0);
+        for ((pixel, behind), subject) in colors.zip(&subject) {
+            let share = from_byte(*subject);
+            for (byte, behind) in pixel.iter_mut().zip(behind) {
+                *byte = (f32::from(*behind) + share * (f32::from(*byte) - f32::from(*behind)) + 0.5) as u8;
             }
         }
-        original.alpha = background.alpha.map(|alpha| alpha.zip(&subject, f32::max));
-        Ok(vec![("output", original.into_png()?)])
+        original.alpha =
+            background.alpha.map(|alpha| alpha.iter().zip(&subject).map(|(a, b)| *a.max(b)).collect());
+        Ok(vec![("output", original.into_file()?)])
     }
-}
-
-/// The picture, scaled to cover the size and cut evenly where it is longer.
-fn covering(picture: Picture, width: usize, height: usize) -> Picture {
-    let (old_width, old_height) = (picture.width(), picture.height());
-    // The part of it that has the wanted shape.
-    let part_width = (old_height * width / height).clamp(1, old_width);
-    let part_height = (old_width * height / width).clamp(1, old_height);
-    let (left, top) = ((old_width - part_width) / 2, (old_height - part_height) / 2);
-    let fit = |plane: Plane| plane.cut(left, top, part_width, part_height).resized(width, height);
-    Picture { colors: picture.colors.map(fit), alpha: picture.alpha.map(fit) }
 }

@@ -1,7 +1,6 @@
 //! Color extraction: the colors of a picture that a person would name, by clustering in Oklab.
 
-use std::collections::HashMap;
-
+use crate::memory::Need;
 use crate::oklab;
 use crate::picture::{Picture, to_byte};
 use crate::{Error, Inputs, Limits, Model, Output};
@@ -15,8 +14,7 @@ const ALIKE: f32 = 0.1;
 /// A color that covers less of the picture than this is noise.
 const LEAST_SHARE: f64 = 0.01;
 const ROUNDS: usize = 20;
-/// Bytes for a pixel at the peak.
-const NEED: u64 = 24;
+const NEED: Need = Need { pixel: 14, reduced_pixel: 2 };
 
 pub(crate) struct ColorExtraction;
 
@@ -25,8 +23,8 @@ impl Model for ColorExtraction {
         "color-extraction"
     }
 
-    fn bytes_per_pixel(&self) -> Option<u64> {
-        Some(NEED)
+    fn memory(&self, pixels: u64) -> Option<u64> {
+        Some(NEED.of(pixels))
     }
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
@@ -51,26 +49,26 @@ struct Sample {
 /// The colors of the picture without those of transparent pixels, counted in cells of a fine grid:
 /// clustering takes no longer for a large picture.
 fn samples(picture: &Picture) -> Vec<Sample> {
-    let mut cells: HashMap<[u8; 3], ([f64; 3], f64)> = HashMap::new();
-    let mut alphas = picture.alpha.iter().flat_map(|alpha| alpha.values.iter().copied());
-    for color in picture.pixels() {
-        let weight = f64::from(alphas.next().unwrap_or(1.0));
-        if weight > 0.0 {
-            let (sum, total) = cells.entry(color.map(|value| to_byte(value) >> 3)).or_default();
-            for (sum, value) in sum.iter_mut().zip(color) {
-                *sum += weight * f64::from(value);
-            }
-            *total += weight;
+    /// The bits of a channel by which cells differ.
+    const BITS: usize = 5;
+    /// Sums of the channels and of the weights.
+    type Cell = [u64; 4];
+    let mut cells = vec![Cell::default(); 1 << (3 * BITS)];
+    let mut alphas = picture.alpha.iter().flatten().copied();
+    for color in picture.colors.as_chunks::<3>().0 {
+        let weight = u64::from(alphas.next().unwrap_or(255));
+        let index = color.iter().fold(0, |index, byte| index << BITS | usize::from(byte >> (8 - BITS)));
+        let [red, green, blue, total] = &mut cells[index];
+        for (sum, byte) in [red, green, blue].into_iter().zip(color) {
+            *sum += weight * u64::from(*byte);
         }
+        *total += weight;
     }
-    let mut cells: Vec<_> = cells.into_iter().collect();
-    // A hash map has another order in every run.
-    cells.sort_unstable_by_key(|(cell, _)| *cell);
-    let mean = |(sum, weight): ([f64; 3], f64)| Sample {
-        color: oklab::from_srgb(sum.map(|sum| (sum / weight) as f32)),
-        weight,
+    let mean = |[red, green, blue, total]: Cell| {
+        let color = [red, green, blue].map(|sum| (sum as f64 / total as f64 / 255.0) as f32);
+        Sample { color: oklab::from_srgb(color), weight: total as f64 }
     };
-    cells.into_iter().map(|(_, cell)| mean(cell)).collect()
+    cells.into_iter().filter(|cell| cell[3] > 0).map(mean).collect()
 }
 
 /// The main colors, the most frequent first.

@@ -1,13 +1,15 @@
 //! Color harmonization: draws the hues of a picture into a template of harmonic hues.
 
 use crate::hue_wheel;
+use crate::memory::Need;
 use crate::oklab;
-use crate::picture::Picture;
+use crate::picture::{Picture, from_byte, resized_bytes};
+use crate::plane::Plane;
+use crate::resample::Enlarged;
 use crate::template::{Histogram, TEMPLATES, Turned};
 use crate::{Error, Inputs, Limits, Model, Output};
 
-/// Bytes for a pixel at the peak.
-const NEED: u64 = 55;
+const NEED: Need = Need { pixel: 14, reduced_pixel: 40 };
 /// Less colorful pixels than this are gray to the eye, and their hue means nothing.
 const GRAY: f32 = 0.01;
 
@@ -18,37 +20,53 @@ impl Model for ColorHarmonization {
         "color-harmonization"
     }
 
-    fn bytes_per_pixel(&self) -> Option<u64> {
-        Some(NEED)
+    fn memory(&self, pixels: u64) -> Option<u64> {
+        Some(NEED.of(pixels))
     }
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let sectors = inputs.choice("template", TEMPLATES)?;
         let angle = inputs.number("angle", 1.0..=90.0)? as f32;
         let mut picture = Picture::read(inputs, "input_image", NEED, limits)?;
-        picture.change_pixels(limits, |_, color| oklab::from_srgb(color))?;
-        let before = histogram(&picture);
+        let size = picture.reduced_size();
+        let [_, a, b] = picture.oklab(size, limits)?;
+        let alpha = alpha_at(&picture, size, limits)?;
+        let before = histogram(&a, &b, alpha.as_deref());
         let mut template = Turned::fitting(sectors, &before);
         template.turn += angle;
-        let [_, a, b] = &picture.colors;
         // Whole regions go to the same sector, also where their hues are noisy.
-        let radius = picture.width().min(picture.height()) / 200 + 1;
-        let (smooth_a, smooth_b) = (a.box_mean(radius, limits)?, b.box_mean(radius, limits)?);
-        picture.change_pixels(limits, |at, [lightness, a, b]| {
-            let region = hue(smooth_a.values[at], smooth_b.values[at]);
-            let chroma = a.hypot(b);
-            let drawn =
-                template.nearest(region).map_or(region, |sector| template.drawn_into(sector, hue(a, b)));
-            let (sin, cos) = drawn.to_radians().sin_cos();
-            [lightness, chroma * cos, chroma * sin]
+        let radius = size.0.min(size.1) / 200 + 1;
+        let regions = [a.box_mean(radius, limits)?, b.box_mean(radius, limits)?];
+        drop((a, b));
+        let (width, height) = (picture.width, picture.height);
+        let mut enlarged = Enlarged::new(regions.iter().collect(), width, height);
+        let mut rows = [(); 2].map(|()| vec![0.0; width]);
+        picture.change_rows(limits, |y, [red, green, blue]| {
+            for (number, row) in rows.iter_mut().enumerate() {
+                enlarged.row(number, y, row);
+            }
+            for x in 0..width {
+                let [lightness, a, b] = oklab::from_srgb([red[x], green[x], blue[x]]);
+                let chroma = a.hypot(b);
+                let region = hue(rows[0][x], rows[1][x]);
+                let drawn =
+                    template.nearest(region).map_or(region, |sector| template.drawn_into(sector, hue(a, b)));
+                let (sin, cos) = drawn.to_radians().sin_cos();
+                [red[x], green[x], blue[x]] = oklab::to_shown_srgb([lightness, chroma * cos, chroma * sin]);
+            }
         })?;
-        let after = histogram(&picture);
-        picture.change_pixels(limits, |_, color| oklab::to_shown_srgb(color))?;
+        let [_, a, b] = picture.oklab(size, limits)?;
+        let after = histogram(&a, &b, alpha.as_deref());
         Ok(vec![
-            ("output_image", picture.into_png()?),
+            ("output_image", picture.into_file()?),
             ("output_hue", hue_wheel::before_and_after(&before, &after, &template, limits)?),
         ])
     }
+}
+
+fn alpha_at(picture: &Picture, size: (usize, usize), limits: &Limits) -> Result<Option<Vec<u8>>, Error> {
+    let resized = |alpha: &[u8]| resized_bytes::<1>(alpha, (picture.width, picture.height), size, limits);
+    picture.alpha.as_deref().map(resized).transpose()
 }
 
 /// The hue in degrees.
@@ -56,13 +74,13 @@ fn hue(a: f32, b: f32) -> f32 {
     b.atan2(a).to_degrees().rem_euclid(360.0)
 }
 
-/// How much of each hue a picture in Oklab has; colorful pixels count more, transparent ones less.
-fn histogram(picture: &Picture) -> Histogram {
+/// Weight of each hue; colorful pixels count more, transparent ones less.
+fn histogram(a: &Plane, b: &Plane, alpha: Option<&[u8]>) -> Histogram {
     let mut hues = [0.0_f64; 360];
-    let mut alphas = picture.alpha.iter().flat_map(|alpha| alpha.values.iter().copied());
-    for [_, a, b] in picture.pixels() {
-        let weight = alphas.next().unwrap_or(1.0) * (a.hypot(b) - GRAY).max(0.0);
-        if let Some(bin) = hues.get_mut(hue(a, b) as usize) {
+    let mut alphas = alpha.into_iter().flatten().copied();
+    for (a, b) in a.values.iter().zip(&b.values) {
+        let weight = from_byte(alphas.next().unwrap_or(255)) * (a.hypot(*b) - GRAY).max(0.0);
+        if let Some(bin) = hues.get_mut(hue(*a, *b) as usize) {
             *bin += f64::from(weight);
         }
     }

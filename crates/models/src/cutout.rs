@@ -5,10 +5,11 @@
 //! then color models of both and a random walk that stops at edges (Grady, 2005) correct each other.
 
 use crate::color_model::{Color, ColorModel};
-use crate::guided::guided_filter;
+use crate::guided::GuidedFilter;
 use crate::oklab;
-use crate::picture::Picture;
-use crate::plane::Plane;
+use crate::picture::{Picture, luma, to_byte};
+use crate::plane::{Plane, pixels};
+use crate::resample::Enlarged;
 use crate::{Error, Limits};
 
 /// The longer side of the small picture on which the subject is sought.
@@ -28,29 +29,90 @@ const PLAUSIBLE: std::ops::Range<f32> = 0.005..0.97;
 /// When more pixels than this have colors of the other side, added up over both, the colors of the
 /// subject and of the background are the same, and the result would be arbitrary.
 const MAX_CONFUSION: f32 = 0.15;
+/// Share from which a pixel belongs to the subject alone.
+const SURE: f32 = 0.97;
 /// Pieces smaller than this share of the largest one are specks.
 const SPECK: f32 = 0.05;
 
-/// How much each pixel belongs to the subject, from 0 to 1.
-pub(crate) fn subject(picture: &Picture, input: &str, limits: &Limits) -> Result<Plane, Error> {
-    let (width, height) = (picture.width(), picture.height());
-    let shrink = (SMALL as f32 / width.max(height) as f32).min(1.0);
-    let [small_width, small_height] =
-        [width, height].map(|side| ((side as f32 * shrink).round() as usize).max(1));
-    let small = picture.colors.each_ref().map(|plane| plane.clone().resized(small_width, small_height));
-    let small = Picture { colors: small, alpha: None };
-    let colors: Vec<Color> = small.pixels().map(oklab::from_srgb).collect();
-    let (found, confused) = search(&colors, small_width, small_height, limits)?;
+/// Returns how much each pixel belongs to the subject, and is opaque, and takes the background out of the colors at the
+/// edge of the subject: they become those of the subject nearby.
+pub(crate) fn cut(picture: &mut Picture, input: &str, limits: &Limits) -> Result<Vec<u8>, Error> {
+    let rough = rough(picture, input, limits)?;
+    // The edges are those of the picture, found at a reduced size and drawn at the full one.
+    let size = picture.reduced_size();
+    let colors = picture.planes(size, limits)?;
+    let guide = Plane::of_pixels(&colors, luma);
+    let radius = (2 * size.0.max(size.1)).div_ceil(rough.width.max(rough.height));
+    let edges = GuidedFilter::fit(&rough.resized(size.0, size.1, limits)?, &guide, radius, 1e-4, limits)?;
+    let inner = Inner::of(colors, &edges.over(&guide), limits)?;
+    drop(guide);
+    let (width, height) = (picture.width, picture.height);
+    let mut planes = Enlarged::new(
+        [&edges.slope, &edges.offset, &inner.near].into_iter().chain(&inner.colors).collect(),
+        width,
+        height,
+    );
+    let mut rows = [(); 6].map(|()| vec![0.0; width]);
+    let mut subject = Vec::with_capacity(width * height);
+    picture.change_rows(limits, |y, [red, green, blue]| {
+        for (number, row) in rows.iter_mut().enumerate() {
+            planes.row(number, y, row);
+        }
+        let [slopes, offsets, near, inner @ ..] = &rows;
+        for x in 0..width {
+            let belongs = sharpened(slopes[x] * luma([red[x], green[x], blue[x]]) + offsets[x]);
+            if near[x] > 1e-3 && belongs < SURE {
+                for (values, inner) in [&mut *red, green, blue].into_iter().zip(inner) {
+                    values[x] += (1.0 - belongs) * (inner[x] / near[x] - values[x]);
+                }
+            }
+            subject.push(to_byte(belongs));
+        }
+    })?;
+    if let Some(alpha) = &picture.alpha {
+        // What was transparent stays so.
+        subject.iter_mut().zip(alpha).for_each(|(subject, alpha)| *subject = (*subject).min(*alpha));
+    }
+    Ok(subject)
+}
+
+fn sharpened(belongs: f32) -> f32 {
+    ((belongs - 0.5) * 2.2 + 0.5).clamp(0.0, 1.0)
+}
+
+/// The colors of the sure parts of the subject near each place, and how much of it is near.
+struct Inner {
+    near: Plane,
+    colors: [Plane; 3],
+}
+
+impl Inner {
+    fn of(colors: [Plane; 3], belongs: &Plane, limits: &Limits) -> Result<Self, Error> {
+        let radius = (belongs.width.max(belongs.height) / 150).max(2);
+        let sure = belongs.map(|belongs| f32::from(sharpened(belongs) > SURE));
+        let [red, green, blue] = colors.map(|mut plane| {
+            plane.change(&sure, |value, sure| value * sure);
+            plane.box_mean(radius, limits)
+        });
+        Ok(Self { near: sure.box_mean(radius, limits)?, colors: [red?, green?, blue?] })
+    }
+}
+
+/// Returns how much each pixel of a small picture belongs to the subject.
+fn rough(picture: &Picture, input: &str, limits: &Limits) -> Result<Plane, Error> {
+    let shrink = (SMALL as f32 / picture.longer_side() as f32).min(1.0);
+    let [width, height] =
+        [picture.width, picture.height].map(|side| ((side as f32 * shrink).round() as usize).max(1));
+    let colors: Vec<Color> =
+        pixels(&picture.planes((width, height), limits)?).map(oklab::from_srgb).collect();
+    let (found, confused) = search(&colors, width, height, limits)?;
     let rough = without_specks(&found);
     if !PLAUSIBLE.contains(&rough.mean()) || confused > MAX_CONFUSION {
         let reason = "nothing in it stands out clearly from its border; send a picture whose subject differs \
                       from its background in color";
         return Err(Error::Unusable { input: input.to_owned(), reason: reason.to_owned() });
     }
-    // The edges are those of the large picture.
-    let radius = (2.0 / shrink).ceil() as usize;
-    let smooth = guided_filter(&rough.resized(width, height), &picture.luma(), radius, 1e-4, limits)?;
-    Ok(smooth.map(|value| ((value - 0.5) * 2.2 + 0.5).clamp(0.0, 1.0)))
+    Ok(rough)
 }
 
 /// How much each pixel belongs to the subject, and how confused the colors of both sides are.
@@ -241,21 +303,4 @@ fn pieces(subject: &Plane, above: bool) -> Vec<Vec<usize>> {
         }
     }
     pieces
-}
-
-/// Takes the background out of the colors at the edge: they become those of the subject nearby.
-pub(crate) fn clean_edges(picture: &mut Picture, subject: &Plane, limits: &Limits) -> Result<(), Error> {
-    let radius = (picture.width().max(picture.height()) / 150).max(2);
-    let sure = subject.map(|value| if value > 0.97 { 1.0 } else { 0.0 });
-    let near = sure.box_mean(radius, limits)?;
-    for plane in &mut picture.colors {
-        let inner = plane.zip(&sure, |value, sure| value * sure).box_mean(radius, limits)?;
-        let places = subject.values.iter().zip(near.values.iter().zip(&inner.values));
-        for (value, (subject, (near, inner))) in plane.values.iter_mut().zip(places) {
-            if *near > 1e-3 && *subject < 0.97 {
-                *value += (1.0 - subject) * (inner / near - *value);
-            }
-        }
-    }
-    Ok(())
 }

@@ -1,6 +1,6 @@
 //! Drawing lines onto pictures.
 
-use crate::picture::Picture;
+use crate::picture::{Picture, from_byte, to_byte};
 
 /// A place in a picture, in pixels.
 pub(crate) type Point = (f32, f32);
@@ -8,7 +8,7 @@ pub(crate) type Point = (f32, f32);
 /// Draws a straight line with smooth edges.
 pub(crate) fn line(picture: &mut Picture, from: Point, to: Point, thickness: f32, color: [f32; 3]) {
     let reach = thickness / 2.0 + 1.0;
-    let (width, height) = (picture.width(), picture.height());
+    let (width, height) = (picture.width, picture.height);
     let (across, down) = (to.0 - from.0, to.1 - from.1);
     // A dot is a line of no length, by which nothing may be divided.
     let length = across.hypot(down).max(1e-3);
@@ -55,13 +55,46 @@ pub(crate) fn dot(picture: &mut Picture, center: Point, diameter: f32, color: [f
     line(picture, center, center, diameter, color);
 }
 
-fn put(picture: &mut Picture, at: usize, color: [f32; 3], cover: f32) {
-    for (plane, color) in picture.colors.iter_mut().zip(color) {
-        if let Some(value) = plane.values.get_mut(at) {
-            *value += cover * (color - *value);
+/// Writes a text at the upper left, in capitals: letters of five by seven squares on a dark ground.
+pub(crate) fn label(picture: &mut Picture, text: &str) {
+    const MARGIN: usize = 2;
+    let words = text.bytes().map(glyph);
+    let columns: Vec<u8> = words.flat_map(|columns| columns.into_iter().chain([0])).collect();
+    let square = (picture.shorter_side() / 120).min(picture.width / (columns.len() + 2 * MARGIN)).max(1);
+    for y in 0..((7 + 2 * MARGIN) * square).min(picture.height) {
+        for x in 0..((columns.len() + 2 * MARGIN) * square).min(picture.width) {
+            let [row, column] = [y, x].map(|at| (at / square).wrapping_sub(MARGIN));
+            let is_ink = row < 7 && columns.get(column).is_some_and(|squares| squares >> row & 1 == 1);
+            let color = if is_ink { [1.0; 3] } else { [0.0; 3] };
+            put(picture, y * picture.width + x, color, 1.0);
         }
     }
-    if let Some(alpha) = picture.alpha.as_mut().and_then(|alpha| alpha.values.get_mut(at)) {
-        *alpha = alpha.max(cover);
+}
+
+/// The columns of a letter, the lowest bit of each at its top.
+fn glyph(letter: u8) -> [u8; 5] {
+    match letter.to_ascii_uppercase() {
+        b'A' => [0x7e, 0x11, 0x11, 0x11, 0x7e],
+        b'C' => [0x3e, 0x41, 0x41, 0x41, 0x22],
+        b'D' => [0x7f, 0x41, 0x41, 0x22, 0x1c],
+        b'E' => [0x7f, 0x49, 0x49, 0x49, 0x41],
+        b'F' => [0x7f, 0x09, 0x09, 0x09, 0x01],
+        b'H' => [0x7f, 0x08, 0x08, 0x08, 0x7f],
+        b'M' => [0x7f, 0x02, 0x0c, 0x02, 0x7f],
+        b'N' => [0x7f, 0x04, 0x08, 0x10, 0x7f],
+        b'O' => [0x3e, 0x41, 0x41, 0x41, 0x3e],
+        b'T' => [0x01, 0x01, 0x7f, 0x01, 0x01],
+        b'U' => [0x3f, 0x40, 0x40, 0x40, 0x3f],
+        _ => [0; 5],
+    }
+}
+
+fn put(picture: &mut Picture, at: usize, color: [f32; 3], cover: f32) {
+    for (byte, color) in picture.colors[3 * at..3 * at + 3].iter_mut().zip(color) {
+        let value = from_byte(*byte);
+        *byte = to_byte(value + cover * (color - value));
+    }
+    if let Some(alpha) = &mut picture.alpha {
+        alpha[at] = alpha[at].max(to_byte(cover));
     }
 }

@@ -4,13 +4,13 @@ use std::sync::OnceLock;
 
 use crate::cascade::{Cascade, WINDOW};
 use crate::draw;
+use crate::memory::Need;
 use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::pyramid::halved;
 use crate::{Error, Inputs, Limits, Model, Output};
 
-/// Bytes for a pixel at the peak.
-const NEED: u64 = 60;
+const NEED: Need = Need { pixel: 14, reduced_pixel: 40 };
 /// From one size of faces to the next.
 const GROWTH: f64 = 1.1;
 /// Windows that differ by less than this share of their size show the same face.
@@ -34,24 +34,35 @@ impl Model for FaceDetection {
         "face-detection"
     }
 
-    fn bytes_per_pixel(&self) -> Option<u64> {
-        Some(NEED)
+    fn memory(&self, pixels: u64) -> Option<u64> {
+        Some(NEED.of(pixels))
     }
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let share = inputs.choice("model", RANGES)?;
         let confidence = inputs.number("confidence", 0.0..=1.0)?;
         let mut picture = Picture::read(inputs, "input", NEED, limits)?;
-        let faces = faces(&picture.luma(), share, confidence, limits)?;
-        let thickness = (picture.width().min(picture.height()) as f32 / 300.0).max(1.5);
+        let size = searched_size(&picture, share);
+        let scale = picture.width as f32 / size.0 as f32;
+        let faces = faces(&picture.luma(size, limits)?, share, confidence, limits)?;
+        if faces.is_empty() {
+            draw::label(&mut picture, "no face found");
+        }
+        let thickness = (picture.shorter_side() as f32 / 300.0).max(1.5);
         for Window { left, top, size } in faces {
+            let [left, top, size] = [left, top, size].map(|value| value * scale);
             let corners = ((left, top), (left + size, top + size));
             // A dark rim keeps the box visible on bright and on green things.
             draw::rectangle(&mut picture, corners.0, corners.1, thickness + 2.0, BLACK);
             draw::rectangle(&mut picture, corners.0, corners.1, thickness, GREEN);
         }
-        Ok(vec![("output", picture.into_png()?)])
+        Ok(vec![("output", picture.into_file()?)])
     }
+}
+
+/// Returns the size at which the smallest faces are some windows of the cascade large: nothing is found by more.
+pub(crate) fn searched_size(picture: &Picture, share: f64) -> (usize, usize) {
+    picture.scaled_size((2.5 * WINDOW as f64 / share / picture.shorter_side() as f64).min(1.0))
 }
 
 /// A square of the picture that may be a face.
@@ -84,7 +95,7 @@ pub(crate) fn faces(
         while width * 2 <= base.width && height * 2 <= base.height {
             base = halved(&base, limits)?;
         }
-        let small = base.clone().resized(width, height);
+        let small = base.resized(width, height, limits)?;
         // Small faces are looked for at every second pixel: they are many, and their pixels are fine.
         let step = if scale > 2.0 { 1 } else { 2 };
         for (left, top) in cascade.passing(&small, step, limits)? {

@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 use crate::draw;
-use crate::face_detection::{Window, faces};
+use crate::face_detection::{Window, faces, searched_size};
+use crate::memory::Need;
 use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
-/// Bytes for a pixel at the peak.
-const NEED: u64 = 50;
+const NEED: Need = Need { pixel: 14, reduced_pixel: 20 };
 /// The smallest face, as a share of the shorter side: landmarks of smaller ones would be noise.
 const SMALLEST: f64 = 1.0 / 12.0;
 /// The confidence of `face-detection` from which a window counts as a face.
@@ -114,16 +114,19 @@ impl Model for FaceMesh {
         "face-mesh"
     }
 
-    fn bytes_per_pixel(&self) -> Option<u64> {
-        Some(NEED)
+    fn memory(&self, pixels: u64) -> Option<u64> {
+        Some(NEED.of(pixels))
     }
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let mut picture = Picture::read(inputs, "input", NEED, limits)?;
-        let luma = picture.luma();
+        let size = searched_size(&picture, SMALLEST);
+        let luma = picture.luma(size, limits)?;
+        let scale = picture.width as f32 / size.0 as f32;
         let mut found = faces(&luma, SMALLEST, SURE, limits)?;
         found.sort_by(|one, other| one.left.total_cmp(&other.left));
-        let meshes: Vec<Mesh> = found.iter().map(|face| Mesh::fit(&luma, *face)).collect();
+        let fit = |face: &Window| Ok(Mesh::fit(&luma, *face, limits)?.scaled(scale));
+        let meshes: Vec<Mesh> = found.iter().map(fit).collect::<Result<_, Error>>()?;
         drop(luma);
         let mut text = String::new();
         for (number, mesh) in meshes.iter().enumerate() {
@@ -132,9 +135,9 @@ impl Model for FaceMesh {
             if meshes.len() > 1 {
                 let _ = writeln!(text, "face {number}");
             }
-            mesh.list(picture.width(), picture.height(), &mut text);
+            mesh.list(picture.width, picture.height, &mut text);
         }
-        Ok(vec![("output", picture.into_png()?), ("multi_face_landmarks", Output::Text(text))])
+        Ok(vec![("output", picture.into_file()?), ("multi_face_landmarks", Output::Text(text))])
     }
 }
 
@@ -147,8 +150,8 @@ struct Mesh {
 
 impl Mesh {
     /// Turns, scales and stretches the average face to where the eyes and the mouth are.
-    fn fit(luma: &Plane, face: Window) -> Self {
-        let Features { left_eye, right_eye, mouth } = Features::find(luma, face);
+    fn fit(luma: &Plane, face: Window, limits: &Limits) -> Result<Self, Error> {
+        let Features { left_eye, right_eye, mouth } = Features::find(luma, face, limits)?;
         let (across, down) = (right_eye.0 - left_eye.0, right_eye.1 - left_eye.1);
         let unit = across.hypot(down).max(1.0);
         let turned = (across / unit, down / unit);
@@ -160,7 +163,12 @@ impl Mesh {
             let (x, y) = (x * unit, y * unit * if y > 0.0 { stretch } else { 1.0 });
             [middle.0 + x * turned.0 - y * turned.1, middle.1 + x * turned.1 + y * turned.0, depth * unit]
         });
-        Self { points, unit }
+        Ok(Self { points, unit })
+    }
+
+    /// Returns the mesh in a picture so many times as large.
+    fn scaled(self, scale: f32) -> Self {
+        Self { points: self.points.map(|point| point.map(|value| value * scale)), unit: self.unit * scale }
     }
 
     fn draw(&self, picture: &mut Picture) {
@@ -244,21 +252,21 @@ struct Features {
 
 impl Features {
     /// Looks for what is darkest near where the features of a face usually are.
-    fn find(luma: &Plane, face: Window) -> Self {
+    fn find(luma: &Plane, face: Window, limits: &Limits) -> Result<Self, Error> {
         let left = (face.left.max(0.0) as usize).min(luma.width - 1);
         let top = (face.top.max(0.0) as usize).min(luma.height - 1);
         let size = (face.size as usize).clamp(1, (luma.width - left).min(luma.height - top));
-        let small = luma.cut(left, top, size, size).resized(FACE, FACE);
+        let small = luma.cut(left, top, size, size).resized(FACE, FACE, limits)?;
         let scale = size as f32 / FACE as f32;
         let at = |place: (f32, f32), spread: (f32, f32), blob: (usize, usize)| {
             let (x, y) = darkest(&small, place, spread, blob);
             (left as f32 + (x + 0.5) * scale, top as f32 + (y + 0.5) * scale)
         };
-        Self {
+        Ok(Self {
             left_eye: at((0.31, 0.39), (0.08, 0.07), (3, 2)),
             right_eye: at((0.69, 0.39), (0.08, 0.07), (3, 2)),
             mouth: at((0.50, 0.79), (0.05, 0.06), (8, 1)),
-        }
+        })
     }
 }
 

@@ -2,12 +2,12 @@
 
 use crate::draw;
 use crate::features::{self, Feature};
+use crate::memory::Need;
 use crate::picture::Picture;
-use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
-/// Bytes for a pixel at the peak. There are two pictures, and both again side by side.
-const NEED: u64 = 100;
+/// There are two pictures, and both again side by side.
+const NEED: Need = Need { pixel: 26, reduced_pixel: 30 };
 const MAX_FEATURES: usize = 1500;
 /// The best match has to be this much better than the second best.
 const RATIO: f32 = 0.85;
@@ -31,25 +31,36 @@ impl Model for FeatureMatching {
         "feature-matching"
     }
 
-    fn bytes_per_pixel(&self) -> Option<u64> {
-        Some(NEED)
+    fn memory(&self, pixels: u64) -> Option<u64> {
+        Some(NEED.of(pixels))
     }
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let first = Picture::read(inputs, "input_1", NEED, limits)?;
         let second = Picture::read(inputs, "input_2", NEED, limits)?;
         check_shapes(&first, &second)?;
-        let ours = features::find(&first.luma(), MAX_FEATURES, limits)?;
-        let theirs = features::find(&second.luma(), MAX_FEATURES, limits)?;
-        let size = second.width().max(second.height()) as f32;
+        let ours = found(&first, limits)?;
+        let theirs = found(&second, limits)?;
+        let size = second.longer_side() as f32;
         let matches = agreeing(matches(&ours, &theirs, limits)?, TOLERANCE * size, limits)?;
-        Ok(vec![("output", drawn(&first, &second, &matches).into_png()?)])
+        Ok(vec![("output", drawn(first, second, &matches).into_file()?)])
     }
+}
+
+/// Returns the features of a picture, found at a reduced size.
+fn found(picture: &Picture, limits: &Limits) -> Result<Vec<Feature>, Error> {
+    let size = picture.reduced_size();
+    let mut features = features::find(&picture.luma(size, limits)?, MAX_FEATURES, limits)?;
+    let scale = picture.width as f32 / size.0 as f32;
+    for feature in &mut features {
+        feature.place = (feature.place.0 * scale, feature.place.1 * scale);
+    }
+    Ok(features)
 }
 
 /// Refuses pictures that would leave most of the drawing empty: it would take more memory than both.
 fn check_shapes(first: &Picture, second: &Picture) -> Result<(), Error> {
-    let area = |picture: &Picture| picture.width() * picture.height();
+    let area = |picture: &Picture| picture.width * picture.height;
     let (width, height) = side_by_side_size(first, second);
     if width * height <= MAX_DRAWING * area(first).max(area(second)) {
         return Ok(());
@@ -174,10 +185,13 @@ fn affine([a, b, c]: [Match; 3]) -> Option<Affine> {
 }
 
 /// Both views side by side, with a line for each match, the clearest ones last.
-fn drawn(first: &Picture, second: &Picture, matches: &[Match]) -> Picture {
+fn drawn(first: Picture, second: Picture, matches: &[Match]) -> Picture {
+    let offset = first.width as f32;
     let mut both = side_by_side(first, second);
-    let offset = first.width() as f32;
-    let thickness = (both.height() as f32 / 400.0).max(1.0);
+    let thickness = (both.height as f32 / 400.0).max(1.0);
+    if matches.is_empty() {
+        draw::label(&mut both, "no match found");
+    }
     let shown = matches.len().min(MAX_LINES);
     // Every so many-th, so that they come from everywhere.
     for index in 0..shown {
@@ -194,21 +208,21 @@ fn drawn(first: &Picture, second: &Picture, matches: &[Match]) -> Picture {
 }
 
 fn side_by_side_size(first: &Picture, second: &Picture) -> (usize, usize) {
-    (first.width() + second.width(), first.height().max(second.height()))
+    (first.width + second.width, first.height.max(second.height))
 }
 
-fn side_by_side(first: &Picture, second: &Picture) -> Picture {
-    let (width, height) = side_by_side_size(first, second);
-    let joined = |one: &Plane, other: &Plane, around: f32| {
-        let mut joined = Plane::filled(width, height, around);
-        for (plane, left) in [(one, 0), (other, one.width)] {
-            for (from, to) in plane.rows().zip(joined.rows_mut()) {
-                to[left..left + plane.width].copy_from_slice(from);
+fn side_by_side(first: Picture, second: Picture) -> Picture {
+    const PAPER: u8 = 255;
+    let (width, height) = side_by_side_size(&first, &second);
+    let mut colors = vec![PAPER; 3 * width * height];
+    for (y, row) in colors.chunks_exact_mut(3 * width).enumerate() {
+        let (left, right) = row.split_at_mut(3 * first.width);
+        for (picture, part) in [(&first, left), (&second, right)] {
+            if y < picture.height {
+                part.copy_from_slice(picture.row(y));
             }
         }
-        joined
-    };
-    let colors = [0, 1, 2].map(|channel| joined(&first.colors[channel], &second.colors[channel], 1.0));
+    }
     // Lines have to be seen over transparent places too, so the views lose their transparency.
-    Picture { colors, alpha: None }
+    Picture { width, height, colors, alpha: None, form: first.form }
 }

@@ -54,7 +54,7 @@ pub(crate) fn find(luma: &Plane, most: usize, limits: &Limits) -> Result<Vec<Fea
         if width <= 2 * REACH || height <= 2 * REACH {
             break;
         }
-        let level = luma.clone().resized(width, height);
+        let level = luma.resized(width, height, limits)?;
         let smooth = level.box_mean(1, limits)?.box_mean(1, limits)?;
         // Each scale has its share, by its number of pixels.
         let share = (most as f32 / (scale * scale) * (1.0 - 1.0 / (SCALE * SCALE))) as usize;

@@ -4,27 +4,44 @@
 use crate::plane::Plane;
 use crate::{Error, Limits};
 
-/// `source`, smoothed within `radius` wherever the guide is smooth. Where the guide varies by much less
-/// than the square root of `epsilon`, it counts as smooth.
-pub(crate) fn guided_filter(
-    source: &Plane,
-    guide: &Plane,
-    radius: usize,
-    epsilon: f32,
-    limits: &Limits,
-) -> Result<Plane, Error> {
-    let mean = |plane: &Plane| plane.box_mean(radius, limits);
-    let guide_mean = mean(guide)?;
-    let source_mean = mean(source)?;
-    let variance =
-        mean(&guide.map(|value| value * value))?.zip(&guide_mean, |square, mean| square - mean * mean);
-    let products = guide_mean.zip(&source_mean, |guide, source| guide * source);
-    let covariance = mean(&guide.zip(source, |guide, source| guide * source))?
-        .zip(&products, |both, product| both - product);
-    // Within each window the result is a line over the guide: slope * guide + offset.
-    let slope = covariance.zip(&variance, |covariance, variance| covariance / (variance.max(0.0) + epsilon));
-    let moved = slope.zip(&guide_mean, |slope, mean| slope * mean);
-    let offset = source_mean.zip(&moved, |source, moved| source - moved);
-    let followed = mean(&slope)?.zip(guide, |slope, guide| slope * guide);
-    Ok(followed.zip(&mean(&offset)?, |followed, offset| followed + offset))
+/// A fitted filter: around each pixel its result is a line over the guide, `slope * guide + offset`. Fitted at a reduced
+/// size and enlarged, it has the edges of a guide of the full size ("Fast Guided Filter", 2015).
+pub(crate) struct GuidedFilter {
+    pub(crate) slope: Plane,
+    pub(crate) offset: Plane,
+}
+
+impl GuidedFilter {
+    /// Fits a filter that smooths `source` within `radius` wherever the guide is smooth. Where the guide varies by much
+    /// less than the square root of `epsilon`, it counts as smooth.
+    pub(crate) fn fit(
+        source: &Plane,
+        guide: &Plane,
+        radius: usize,
+        epsilon: f32,
+        limits: &Limits,
+    ) -> Result<Self, Error> {
+        let mean = |plane: &Plane| plane.box_mean(radius, limits);
+        let guide_mean = mean(guide)?;
+        let source_mean = mean(source)?;
+        let mut variance = mean(&guide.map(|value| value * value))?;
+        variance.change(&guide_mean, |square, mean| square - mean * mean);
+        let mut slope = mean(&guide.zip(source, |guide, source| guide * source))?;
+        slope.change(&guide_mean.zip(&source_mean, |guide, source| guide * source), |both, product| {
+            both - product
+        });
+        slope.change(&variance, |covariance, variance| covariance / (variance.max(0.0) + epsilon));
+        drop(variance);
+        let mut offset = source_mean;
+        offset.change(&slope.zip(&guide_mean, |slope, mean| slope * mean), |source, moved| source - moved);
+        drop(guide_mean);
+        Ok(Self { slope: mean(&slope)?, offset: mean(&offset)? })
+    }
+
+    /// Returns the smoothed plane over the guide of the same size.
+    pub(crate) fn over(&self, guide: &Plane) -> Plane {
+        let mut followed = self.slope.zip(guide, |slope, guide| slope * guide);
+        followed.change(&self.offset, |followed, offset| followed + offset);
+        followed
+    }
 }

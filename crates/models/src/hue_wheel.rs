@@ -1,10 +1,9 @@
 //! The picture of the hues: two wheels, before and after, with how much of each hue there is and the
 //! sectors of the template.
 
-use image::ExtendedColorType;
-
+use crate::encode::Form;
 use crate::oklab;
-use crate::picture::{png, to_byte};
+use crate::picture::{Picture, to_byte};
 use crate::template::{Histogram, Turned};
 use crate::{Error, Limits, Output};
 
@@ -43,7 +42,7 @@ pub(crate) fn before_and_after(
             bytes.extend(sum.map(to_byte));
         }
     }
-    png(&bytes, 2 * SIZE, SIZE, ExtendedColorType::Rgb8)
+    Picture { width: 2 * SIZE, height: SIZE, colors: bytes, alpha: None, form: Form::default() }.into_file()
 }
 
 /// The length of the bar of each hue, from 0 to 1. The root lets rare hues be seen beside frequent ones,

@@ -1,16 +1,19 @@
 //! Image blending: an object, marked by a mask, put into a background without a visible seam.
 
-use crate::picture::Picture;
+use crate::memory::Need;
+use crate::picture::{Picture, from_byte, luma, resized_bytes, to_byte};
 use crate::plane::Plane;
 use crate::poisson::{self, Domain};
-use crate::pyramid::Laplacian;
+use crate::pyramid::{masked, masks};
 use crate::{Error, Inputs, Limits, Model, Output};
 
-/// Bytes for a pixel at the peak. There are three pictures, and each is bounded by itself.
-const NEED: u64 = 90;
+/// There are three pictures, and each is bounded by itself.
+const NEED: Need = Need { pixel: 24, reduced_pixel: 4 };
 /// How many pixels across the coarsest level has, about. Fewer would let the colors of the object run
 /// far into the background.
 const COARSEST: usize = 20;
+/// The mask marks what is at least this bright.
+const MARKED: u8 = 128;
 
 pub(crate) struct ImageBlending;
 
@@ -32,8 +35,8 @@ impl Model for ImageBlending {
         "image-blending"
     }
 
-    fn bytes_per_pixel(&self) -> Option<u64> {
-        Some(NEED)
+    fn memory(&self, pixels: u64) -> Option<u64> {
+        Some(NEED.of(pixels))
     }
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
@@ -41,71 +44,139 @@ impl Model for ImageBlending {
         let mut background = Picture::read(inputs, "bg_img", NEED, limits)?;
         let object = Picture::read(inputs, "obj_img", NEED, limits)?;
         let mask = Picture::read(inputs, "mask_img", NEED, limits)?;
-        let (object, mask) = placed(object, mask, &background);
-        if mask.values.iter().all(|value| *value < 0.5) {
+        let object = Placed::new(object, mask, &background, limits)?;
+        if object.mask.iter().all(|value| *value < MARKED) {
             let reason = "it marks nothing; send one that is white where the object is".to_owned();
             return Err(Error::Unusable { input: "mask_img".to_owned(), reason });
         }
-        let domain = Domain::new(mask.width, mask.height, |at| mask.values[at] >= 0.5);
-        for (background, object) in background.colors.iter_mut().zip(object.colors) {
-            *background = match method {
-                Method::Poisson => seamless(background, &object, &domain, |object, _| object, limits)?,
-                Method::MixedGradient => seamless(background, &object, &domain, stronger, limits)?,
-                Method::Laplacian => pyramids(background, object, &mask, limits)?,
-            };
+        match method {
+            Method::Poisson => seamless(&mut background, &object, |object, _| object, limits)?,
+            Method::MixedGradient => seamless(&mut background, &object, stronger, limits)?,
+            Method::Laplacian => pyramids(&mut background, &object, limits)?,
         }
-        background.alpha = background.alpha.map(|alpha| alpha.zip(&mask, f32::max));
-        Ok(vec![("output", background.into_png()?)])
+        if let Some(alpha) = &mut background.alpha {
+            for (at, alpha) in alpha.iter_mut().enumerate() {
+                *alpha = (*alpha).max(object.mask_at(at % background.width, at / background.width));
+            }
+        }
+        Ok(vec![("output", background.into_file()?)])
     }
 }
 
-/// The object and its mask at the size of the background.
-fn placed(object: Picture, mask: Picture, background: &Picture) -> (Picture, Plane) {
-    let mut marked = mask.luma();
-    if let Some(alpha) = mask.alpha {
-        marked = marked.zip(&alpha, |value, alpha| value * alpha);
-    }
-    let (width, height) = (background.width(), background.height());
-    let shrink = (width as f64 / object.width() as f64).min(height as f64 / object.height() as f64).min(1.0);
-    let fit = |size: usize| ((size as f64 * shrink).round() as usize).max(1);
-    let (inner_width, inner_height) = (fit(object.width()), fit(object.height()));
-    marked = marked.resized(inner_width, inner_height);
-    if let Some(alpha) = &object.alpha {
-        marked = marked.zip(&alpha.clone().resized(inner_width, inner_height), |value, alpha| value * alpha);
-    }
-    let colors =
-        object.colors.map(|plane| plane.resized(inner_width, inner_height).centered(width, height, None));
-    (Picture { colors, alpha: None }, marked.centered(width, height, Some(0.0)))
+/// An object and its mask, scaled to fit into a background, and where they are in it.
+struct Placed {
+    picture: Picture,
+    mask: Vec<u8>,
+    left: usize,
+    top: usize,
 }
 
-/// The background with the gradients that `choose` picks inside the domain, from those of the object
-/// and of the background.
+impl Placed {
+    fn new(object: Picture, mask: Picture, background: &Picture, limits: &Limits) -> Result<Self, Error> {
+        let (width, height) = (background.width as f64, background.height as f64);
+        let shrink = (width / object.width as f64).min(height / object.height as f64).min(1.0);
+        let size = object.scaled_size(shrink);
+        let mut marked: Vec<u8> =
+            mask.colors.as_chunks::<3>().0.iter().map(|pixel| to_byte(luma(pixel.map(from_byte)))).collect();
+        multiply(&mut marked, mask.alpha.as_deref());
+        let mask_size = (mask.width, mask.height);
+        drop(mask);
+        if mask_size != size {
+            marked = resized_bytes::<1>(&marked, mask_size, size, limits)?;
+        }
+        let picture = object.resized(size, limits)?;
+        multiply(&mut marked, picture.alpha.as_deref());
+        let (left, top) = ((background.width - size.0) / 2, (background.height - size.1) / 2);
+        Ok(Self { picture, mask: marked, left, top })
+    }
+
+    /// The mask at a place of the background.
+    fn mask_at(&self, x: usize, y: usize) -> u8 {
+        let (x, y) = (x.wrapping_sub(self.left), y.wrapping_sub(self.top));
+        if x < self.picture.width && y < self.picture.height {
+            self.mask[y * self.picture.width + x]
+        } else {
+            0
+        }
+    }
+
+    /// The color of the object at a place of the background, or the nearest one that it has.
+    fn color_at(&self, x: usize, y: usize, channel: usize) -> f32 {
+        let x = x.saturating_sub(self.left).min(self.picture.width - 1);
+        let y = y.saturating_sub(self.top).min(self.picture.height - 1);
+        from_byte(self.picture.colors[3 * (y * self.picture.width + x) + channel])
+    }
+
+    /// The part of the background that has all of the object and a pixel around it: left, top, width and height.
+    fn window(&self, background: &Picture) -> [usize; 4] {
+        let left = self.left.saturating_sub(1);
+        let top = self.top.saturating_sub(1);
+        let right = (self.left + self.picture.width + 1).min(background.width);
+        let bottom = (self.top + self.picture.height + 1).min(background.height);
+        [left, top, right - left, bottom - top]
+    }
+}
+
+fn multiply(mask: &mut [u8], alpha: Option<&[u8]>) {
+    for (mask, alpha) in mask.iter_mut().zip(alpha.into_iter().flatten()) {
+        *mask = to_byte(from_byte(*mask) * from_byte(*alpha));
+    }
+}
+
+/// Gives the background the gradients that `choose` picks where the mask marks, from those of the object and of the
+/// background.
 fn seamless(
-    background: &Plane,
-    object: &Plane,
-    domain: &Domain,
+    background: &mut Picture,
+    object: &Placed,
     choose: impl Fn(f32, f32) -> f32,
     limits: &Limits,
-) -> Result<Plane, Error> {
-    let width = background.width;
-    let mut source = vec![0.0; background.values.len()];
-    for (at, source) in source.iter_mut().enumerate().filter(|(at, _)| domain.contains(*at)) {
-        let steps = [at - width, at - 1, at + 1, at + width].map(|near| {
-            choose(object.values[at] - object.values[near], background.values[at] - background.values[near])
-        });
-        *source = steps.iter().sum();
+) -> Result<(), Error> {
+    let [left, top, width, height] = object.window(background);
+    let domain =
+        Domain::new(width, height, |at| object.mask_at(left + at % width, top + at / width) >= MARKED);
+    for channel in 0..3 {
+        let mut field = Plane::filled(width, height, 0.0);
+        for (y, row) in field.rows_mut().enumerate() {
+            let pixels = background.row(top + y)[3 * left..].as_chunks::<3>().0;
+            row.iter_mut().zip(pixels).for_each(|(value, pixel)| *value = from_byte(pixel[channel]));
+        }
+        let mut source = vec![0.0; width * height];
+        for (at, source) in source.iter_mut().enumerate().filter(|(at, _)| domain.contains(*at)) {
+            let color = |at: usize| object.color_at(left + at % width, top + at / width, channel);
+            let (color_here, value_here) = (color(at), field.values[at]);
+            let steps = [at - width, at - 1, at + 1, at + width]
+                .map(|near| choose(color_here - color(near), value_here - field.values[near]));
+            *source = steps.iter().sum();
+        }
+        poisson::solve(&mut field, &source, &domain, limits)?;
+        for (at, value) in field.values.iter().enumerate().filter(|(at, _)| domain.contains(*at)) {
+            let place = (top + at / width) * background.width + left + at % width;
+            background.colors[3 * place + channel] = to_byte(*value);
+        }
     }
-    let mut blended = background.clone();
-    poisson::solve(&mut blended, &source, domain, limits)?;
-    Ok(blended)
+    Ok(())
 }
 
 fn stronger(object: f32, background: f32) -> f32 {
     if object.abs() > background.abs() { object } else { background }
 }
 
-fn pyramids(background: &Plane, object: Plane, mask: &Plane, limits: &Limits) -> Result<Plane, Error> {
-    let levels = (background.width.min(background.height) / COARSEST).max(1).ilog2() as usize;
-    let background = Laplacian::of(background.clone(), levels, limits)?;
-    Laplacian::of(object, levels, limits)?.blended(&background, mask, limits)?.sum(limits)
+/// Adds the difference between the object and the background, on every scale where the mask of that scale marks.
+fn pyramids(background: &mut Picture, object: &Placed, limits: &Limits) -> Result<(), Error> {
+    let (width, height) = (background.width, background.height);
+    let levels = (background.shorter_side() / COARSEST).max(1).ilog2() as usize;
+    let mask = (0..width * height).map(|at| from_byte(object.mask_at(at % width, at / width))).collect();
+    let masks = masks(Plane { width, height, values: mask }, levels, limits)?;
+    for channel in 0..3 {
+        let colors = background.colors.as_chunks_mut::<3>().0;
+        let difference = |(at, pixel): (usize, &[u8; 3])| {
+            object.color_at(at % width, at / width, channel) - from_byte(pixel[channel])
+        };
+        let values = colors.iter().enumerate().map(difference).collect();
+        let difference = masked(Plane { width, height, values }, &masks, limits)?;
+        for (pixel, difference) in colors.iter_mut().zip(difference.values) {
+            pixel[channel] = to_byte(from_byte(pixel[channel]) + difference);
+        }
+    }
+    Ok(())
 }

@@ -19,8 +19,11 @@ mod cascade;
 mod color_extraction;
 mod color_harmonization;
 mod color_model;
+mod container;
 mod cutout;
+mod decode;
 mod draw;
+mod encode;
 mod error;
 mod face_detection;
 mod face_mesh;
@@ -32,12 +35,15 @@ mod hue_wheel;
 mod image_blending;
 mod image_to_anime;
 mod low_light_enhancement;
+mod memory;
 mod model;
 mod oklab;
 mod picture;
 mod plane;
 mod poisson;
 mod pyramid;
+mod resample;
+mod samples;
 mod semantic_low_light;
 mod super_resolution;
 mod super_resolution_alt;
@@ -48,8 +54,9 @@ mod webp;
 use std::sync::Arc;
 
 pub use error::Error;
+pub use memory::{largest_picture, memory_of};
 pub use model::{Input, Inputs, Limits, Model, Output};
-pub use picture::memory_of;
+pub use samples::{SAMPLE_PICTURES, SamplePicture};
 
 /// Every model that this crate has, in the order of the catalog.
 #[must_use]

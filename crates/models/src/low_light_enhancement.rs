@@ -1,13 +1,14 @@
 //! Low-light enhancement: brightens what is dark by as much as the light there is missing, after LIME
-//! (Guo, Li and Ling, 2017), and quiets the noise that brightening would show.
+//! (Guo, Li and Ling, 2017), and quiets the noise that brightening would show. The light is estimated at a reduced size.
 
-use crate::guided::guided_filter;
-use crate::picture::Picture;
+use crate::guided::GuidedFilter;
+use crate::memory::Need;
+use crate::picture::{self, Picture};
 use crate::plane::Plane;
+use crate::resample::Enlarged;
 use crate::{Error, Inputs, Limits, Model, Output};
 
-/// Bytes for a pixel at the peak.
-const NEED: u64 = 90;
+const NEED: Need = Need { pixel: 14, reduced_pixel: 38 };
 /// How bright the light should be on average; pictures that are so already stay as they are.
 const WANTED: f32 = 0.6;
 /// Even a black picture keeps some contrast between its darks.
@@ -16,6 +17,10 @@ const LEAST_EXPONENT: f32 = 0.3;
 const LEAST_LIGHT: f32 = 0.02;
 /// What a camera's noise is, before brightening.
 const NOISE: f32 = 0.008;
+/// Radius within which noise is smoothed.
+const NOISE_RADIUS: usize = 2;
+/// Rows around a strip that the smoothing looks at: two filters of two means.
+const HALO: usize = 4 * NOISE_RADIUS;
 
 pub(crate) struct LowLightEnhancement;
 
@@ -24,70 +29,132 @@ impl Model for LowLightEnhancement {
         "low-light-enhancement"
     }
 
-    fn bytes_per_pixel(&self) -> Option<u64> {
-        Some(NEED)
+    fn memory(&self, pixels: u64) -> Option<u64> {
+        Some(NEED.of(pixels))
     }
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let mut picture = Picture::read(inputs, "input_image", NEED, limits)?;
-        let light = light(&picture, limits)?;
-        let gain = gain(&light);
-        drop(light);
-        denoise(&mut picture, &gain, limits)?;
-        brighten(&mut picture, &gain);
-        Ok(vec![("output_image", picture.into_png()?)])
+        let gain = Gain::fit(&picture.planes(picture.reduced_size(), limits)?, limits)?;
+        enhance(&mut picture, &gain, None, limits)?;
+        Ok(vec![("output_image", picture.into_file()?)])
     }
 }
 
-/// How much light falls on each place: smooth within a thing, different between things.
-pub(crate) fn light(picture: &Picture, limits: &Limits) -> Result<Plane, Error> {
-    let brightest = picture.pixels().map(|[r, g, b]| r.max(g).max(b)).collect();
-    let brightest = Plane { width: picture.width(), height: picture.height(), values: brightest };
-    let radius = (brightest.width.min(brightest.height) / 30).max(2);
-    // Edges count by how large they are in this picture, which may be dark as a whole.
-    let mean = brightest.mean().max(LEAST_LIGHT);
-    guided_filter(&brightest, &brightest, radius, (0.15 * mean).powi(2), limits)
+/// Factor of each pixel that makes the light as wanted on average.
+pub(crate) struct Gain {
+    /// Light that falls on each place, over the brightest channel: smooth within a thing, different between things.
+    light: GuidedFilter,
+    exponent: f32,
 }
 
-/// By what to multiply each pixel, so that the light is as wanted on average.
-pub(crate) fn gain(light: &Plane) -> Plane {
-    let mean = light.mean().clamp(LEAST_LIGHT, 1.0);
-    let exponent = (WANTED.ln() / mean.ln()).clamp(LEAST_EXPONENT, 1.0);
-    light.map(|light| light.clamp(LEAST_LIGHT, 1.0).powf(exponent - 1.0))
-}
-
-/// Multiplies every pixel by its gain.
-pub(crate) fn brighten(picture: &mut Picture, gain: &Plane) {
-    for plane in &mut picture.colors {
-        *plane = plane.zip(gain, |value, gain| value * gain);
+impl Gain {
+    /// Fits the gain to the colors of a picture at the reduced size.
+    pub(crate) fn fit(colors: &[Plane; 3], limits: &Limits) -> Result<Self, Error> {
+        let brightest = Plane::of_pixels(colors, brightest);
+        let radius = (brightest.width.min(brightest.height) / 30).max(2);
+        // Edges count by how large they are in this picture, which may be dark as a whole.
+        let mean = brightest.mean().max(LEAST_LIGHT);
+        let light = GuidedFilter::fit(&brightest, &brightest, radius, (0.15 * mean).powi(2), limits)?;
+        let mean = light.over(&brightest).mean().clamp(LEAST_LIGHT, 1.0);
+        Ok(Self { light, exponent: (WANTED.ln() / mean.ln()).clamp(LEAST_EXPONENT, 1.0) })
     }
-    keep_hues(picture);
+
+    /// The gain of a pixel on which so much light falls.
+    fn at(&self, light: f32) -> f32 {
+        light.clamp(LEAST_LIGHT, 1.0).powf(self.exponent - 1.0)
+    }
+
+    /// Returns the gains of a picture of the reduced size.
+    pub(crate) fn of(&self, colors: &[Plane; 3]) -> Plane {
+        self.light.over(&Plane::of_pixels(colors, brightest)).map(|light| self.at(light))
+    }
+
+    fn is_none(&self) -> bool {
+        self.exponent >= 1.0
+    }
 }
 
-/// Smooths lightly where much will be brightened: colors more than brightness, as the eye does.
-pub(crate) fn denoise(picture: &mut Picture, gain: &Plane, limits: &Limits) -> Result<(), Error> {
-    let luma = picture.luma();
-    let quiet = guided_filter(&luma, &luma, 2, NOISE * NOISE, limits)?;
-    for plane in &mut picture.colors {
-        let color = plane.zip(&luma, |value, luma| value - luma);
-        let quiet_color = guided_filter(&color, &quiet, 2, NOISE * NOISE, limits)?;
-        let smoothed = quiet.zip(&quiet_color, |luma, color| luma + color);
-        let gains = gain.values.iter().zip(&smoothed.values);
-        for (value, (gain, smoothed)) in plane.values.iter_mut().zip(gains) {
-            // Nothing at a gain of 1, all from a gain of 3.
-            *value += ((gain - 1.0) / 2.0).clamp(0.0, 1.0) * (smoothed - *value);
+fn brightest([red, green, blue]: [f32; 3]) -> f32 {
+    red.max(green).max(blue)
+}
+
+/// Corrections of the gain, at the reduced size.
+pub(crate) struct Guides {
+    /// The power to which each gain is raised.
+    pub(crate) power: Plane,
+    /// The factor of each gain.
+    pub(crate) factor: Plane,
+    /// Returns the gain of a pixel with this luma that shines by itself, or of another as it is.
+    pub(crate) lamp: fn(f32, f32) -> f32,
+}
+
+/// Smooths and brightens every pixel by its gain.
+pub(crate) fn enhance(
+    picture: &mut Picture,
+    gain: &Gain,
+    guides: Option<&Guides>,
+    limits: &Limits,
+) -> Result<(), Error> {
+    if gain.is_none() && guides.is_none() {
+        return Ok(());
+    }
+    let (width, height) = (picture.width, picture.height);
+    let mut planes = vec![&gain.light.slope, &gain.light.offset];
+    planes.extend(guides.iter().flat_map(|guides| [&guides.power, &guides.factor]));
+    let mut planes = Enlarged::new(planes, width, height);
+    let mut lines = [(); 4].map(|()| vec![1.0; width]);
+    let mut gains = vec![1.0; width];
+    picture.change_strips(HALO, limits, |top, kept, colors| {
+        let quiet = quieted(colors, limits)?;
+        for y in kept {
+            let numbers = if guides.is_some() { 0..4 } else { 0..2 };
+            for number in numbers {
+                planes.row(number, top + y, &mut lines[number]);
+            }
+            let mut bright = colors.each_mut().map(|plane| &mut plane.values[y * width..(y + 1) * width]);
+            let smooth = quiet.each_ref().map(|plane| plane.row(y as isize));
+            for (x, own) in gains.iter_mut().enumerate() {
+                *own = gain
+                    .at(lines[0][x] * brightest([bright[0][x], bright[1][x], bright[2][x]]) + lines[1][x]);
+            }
+            for (values, smooth) in bright.iter_mut().zip(smooth) {
+                for ((value, smooth), gain) in values.iter_mut().zip(smooth).zip(&gains) {
+                    // Nothing at a gain of 1, all from a gain of 3.
+                    *value += ((gain - 1.0) / 2.0).clamp(0.0, 1.0) * (smooth - *value);
+                }
+            }
+            if let Some(guides) = guides {
+                for (x, gain) in gains.iter_mut().enumerate() {
+                    let luma = picture::luma([bright[0][x], bright[1][x], bright[2][x]]);
+                    *gain = (guides.lamp)(gain.powf(lines[2][x]) * lines[3][x], luma);
+                }
+            }
+            let [red, green, blue] = bright;
+            for (((red, green), blue), gain) in red.iter_mut().zip(green).zip(blue).zip(&gains) {
+                // A color that becomes too bright to show gets darker as a whole, not paler in one channel.
+                let brightest = (red.max(*green).max(*blue) * gain).max(1.0);
+                for value in [red, green, blue] {
+                    *value *= gain / brightest;
+                }
+            }
         }
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
-/// A color that became too bright to show gets darker as a whole, not paler in one channel.
-fn keep_hues(picture: &mut Picture) {
-    let [red, green, blue] = &mut picture.colors;
-    for ((red, green), blue) in red.values.iter_mut().zip(&mut green.values).zip(&mut blue.values) {
-        let brightest = red.max(*green).max(*blue).max(1.0);
-        for value in [red, green, blue] {
-            *value /= brightest;
-        }
-    }
+/// The colors with less noise: smoothed more than the brightness, as the eye does.
+pub(crate) fn quieted(colors: &[Plane; 3], limits: &Limits) -> Result<[Plane; 3], Error> {
+    let smoothed = |source: &Plane, guide: &Plane| {
+        Ok(GuidedFilter::fit(source, guide, NOISE_RADIUS, NOISE * NOISE, limits)?.over(guide))
+    };
+    let luma = Plane::of_pixels(colors, picture::luma);
+    let quiet = smoothed(&luma, &luma)?;
+    let of_channel = |plane: &Plane| {
+        let mut color = smoothed(&plane.zip(&luma, |value, luma| value - luma), &quiet)?;
+        color.change(&quiet, |color, luma| luma + color);
+        Ok(color)
+    };
+    let [red, green, blue] = colors.each_ref().map(of_channel);
+    Ok([red?, green?, blue?])
 }

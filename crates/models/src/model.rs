@@ -10,9 +10,10 @@ pub trait Model: Send + Sync {
     /// The kind of the catalog that this model serves, such as `haze-removal`.
     fn kind(&self) -> &'static str;
 
-    /// Returns how many bytes a run takes at its peak for each pixel of its largest picture. `None`, the
-    /// default, reserves all of `Limits::memory` for every run.
-    fn bytes_per_pixel(&self) -> Option<u64> {
+    /// Returns how many bytes a run takes at its peak when its largest picture has so many pixels. `None`, the default,
+    /// reserves all of `Limits::memory` for every run.
+    fn memory(&self, pixels: u64) -> Option<u64> {
+        let _ = pixels;
         None
     }
 

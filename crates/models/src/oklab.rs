@@ -1,8 +1,30 @@
 //! Oklab, a color space in which distances are about what the eye sees (Ottosson, 2020).
 
+use std::sync::LazyLock;
+
+/// Steps of the tables, between which values are linear.
+const STEPS: usize = 4096;
+
+/// A function over 0 to 1, by a table.
+type Table = LazyLock<Vec<f32>>;
+
+static TO_LINEAR: Table = LazyLock::new(|| table(to_linear));
+static FROM_LINEAR: Table = LazyLock::new(|| table(from_linear));
+
+fn table(function: fn(f32) -> f32) -> Vec<f32> {
+    // One more, for the step after the last.
+    (0..=STEPS + 1).map(|at| function(at as f32 / STEPS as f32)).collect()
+}
+
+fn look_up(table: &[f32], value: f32) -> f32 {
+    let place = value.clamp(0.0, 1.0) * STEPS as f32;
+    let at = place as usize;
+    table[at] + (place - at as f32) * (table[at + 1] - table[at])
+}
+
 /// A color in sRGB, from 0 to 1, as lightness, green–red and blue–yellow.
 pub(crate) fn from_srgb(color: [f32; 3]) -> [f32; 3] {
-    let [r, g, b] = color.map(to_linear);
+    let [r, g, b] = color.map(|value| look_up(&TO_LINEAR, value));
     let l = (0.412_221_46 * r + 0.536_332_55 * g + 0.051_445_995 * b).cbrt();
     let m = (0.211_903_5 * r + 0.680_699_5 * g + 0.107_396_96 * b).cbrt();
     let s = (0.088_302_46 * r + 0.281_718_85 * g + 0.629_978_7 * b).cbrt();
@@ -13,45 +35,51 @@ pub(crate) fn from_srgb(color: [f32; 3]) -> [f32; 3] {
     ]
 }
 
-/// The way back. Colors that sRGB cannot show lie outside 0 to 1.
-pub(crate) fn to_srgb([lightness, a, b]: [f32; 3]) -> [f32; 3] {
-    let l = (lightness + 0.396_337_78 * a + 0.215_803_76 * b).powi(3);
-    let m = (lightness - 0.105_561_346 * a - 0.063_854_17 * b).powi(3);
-    let s = (lightness - 0.089_484_18 * a - 1.291_485_5 * b).powi(3);
+/// The way back; a color that sRGB cannot show becomes the nearest in each channel.
+pub(crate) fn to_srgb(color: [f32; 3]) -> [f32; 3] {
+    to_light(color).map(|value| look_up(&FROM_LINEAR, value))
+}
+
+/// The amounts of light, which lie outside 0 to 1 for colors that sRGB cannot show.
+fn to_light([lightness, a, b]: [f32; 3]) -> [f32; 3] {
+    let cube = |value: f32| value * value * value;
+    let l = cube(lightness + 0.396_337_78 * a + 0.215_803_76 * b);
+    let m = cube(lightness - 0.105_561_346 * a - 0.063_854_17 * b);
+    let s = cube(lightness - 0.089_484_18 * a - 1.291_485_5 * b);
     [
         4.076_741_7 * l - 3.307_711_6 * m + 0.230_969_94 * s,
         -1.268_438 * l + 2.609_757_4 * m - 0.341_319_38 * s,
         -0.004_196_086_3 * l - 0.703_418_6 * m + 1.707_614_7 * s,
     ]
-    .map(from_linear)
 }
 
 /// The way back, with only as much chroma as sRGB can show.
 pub(crate) fn to_shown_srgb([lightness, a, b]: [f32; 3]) -> [f32; 3] {
-    let fits = |color: [f32; 3]| color.iter().all(|value| (-0.002..=1.002).contains(value));
-    let with = |share: f32| to_srgb([lightness, a * share, b * share]);
-    if fits(with(1.0)) {
-        return with(1.0);
+    let fits = |share: f32| {
+        to_light([lightness, a * share, b * share]).iter().all(|value| (-1.5e-4..=1.004_5).contains(value))
+    };
+    if fits(1.0) {
+        return to_srgb([lightness, a, b]);
     }
     let (mut fitting, mut too_much) = (0.0, 1.0);
     for _ in 0..6 {
         let middle = (fitting + too_much) / 2.0;
-        if fits(with(middle)) {
+        if fits(middle) {
             fitting = middle;
         } else {
             too_much = middle;
         }
     }
-    with(fitting)
+    to_srgb([lightness, a * fitting, b * fitting])
 }
 
 /// From the encoding of sRGB to the amount of light.
-pub(crate) fn to_linear(value: f32) -> f32 {
+fn to_linear(value: f32) -> f32 {
     if value <= 0.040_45 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
 }
 
 /// From the amount of light to the encoding of sRGB.
-pub(crate) fn from_linear(value: f32) -> f32 {
+fn from_linear(value: f32) -> f32 {
     if value <= 0.003_130_8 { value * 12.92 } else { 1.055 * value.powf(1.0 / 2.4) - 0.055 }
 }
 

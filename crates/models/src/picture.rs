@@ -1,242 +1,280 @@
-//! Pictures: from the bytes of an input to planes, and from planes to the bytes of an output.
+//! Pictures in bytes, and the ways through their pixels: by rows, by strips, and as planes at a reduced size.
 
-use std::borrow::Cow;
-use std::io::Cursor;
+use std::ops::Range;
 
-use image::codecs::png::{CompressionType, FilterType, PngEncoder};
-use image::{DynamicImage, ExtendedColorType, ImageDecoder, ImageEncoder, ImageError, ImageReader};
+use image::DynamicImage;
 
+use crate::decode::decode;
+use crate::encode::Form;
+use crate::memory::{Need, REDUCED};
+use crate::oklab;
 use crate::plane::Plane;
-use crate::{Error, Inputs, Limits, Model, Output, webp};
+use crate::resample::resample;
+use crate::{Error, Inputs, Limits};
 
-/// A picture in sRGB: its colors, and how opaque it is unless it is so everywhere.
-#[derive(Debug, Clone)]
+/// A picture in sRGB, in eight bits a channel.
+#[derive(Debug)]
 pub(crate) struct Picture {
-    pub(crate) colors: [Plane; 3],
-    pub(crate) alpha: Option<Plane>,
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    /// Red, green and blue of each pixel, row by row.
+    pub(crate) colors: Vec<u8>,
+    /// Opacity of each pixel, unless all are wholly opaque.
+    pub(crate) alpha: Option<Vec<u8>>,
+    pub(crate) form: Form,
 }
 
+/// A row of a picture from 0 to 1: red, green and blue.
+pub(crate) type Row = [Vec<f32>; 3];
+
 impl Picture {
-    /// Reads the file `name` of the inputs and turns it as its camera says. `need` is how many bytes
-    /// the model takes for each pixel; the picture is refused by its header if that is too much.
-    pub(crate) fn read(inputs: &Inputs, name: &str, need: u64, limits: &Limits) -> Result<Self, Error> {
-        decode(inputs, name, need, limits).map(Self::from_image)
+    /// Reads the file `name` of the inputs and turns it as its camera says. It is refused by its header if the model
+    /// would need too much memory for it.
+    pub(crate) fn read(inputs: &Inputs, name: &str, need: Need, limits: &Limits) -> Result<Self, Error> {
+        let (image, form) = decode(inputs, name, need, limits)?;
+        Ok(Self { form, ..Self::from_image(image) })
     }
 
     pub(crate) fn from_image(image: DynamicImage) -> Self {
         let (width, height) = (image.width() as usize, image.height() as usize);
-        let has_alpha = image.color().has_alpha();
-        let deep = image.color().bytes_per_pixel() > image.color().channel_count();
-        let mut planes = [(); 4].map(|()| Vec::with_capacity(width * height));
-        let mut push = |pixel: [f32; 4]| {
-            for (plane, value) in planes.iter_mut().zip(pixel) {
-                plane.push(value);
-            }
-        };
-        if deep {
-            image
-                .into_rgba16()
-                .pixels()
-                .for_each(|pixel| push(pixel.0.map(|value| f32::from(value) / 65535.0)));
-        } else {
-            image.into_rgba8().pixels().for_each(|pixel| push(pixel.0.map(|value| f32::from(value) / 255.0)));
+        if !image.color().has_alpha() {
+            let colors = image.into_rgb8().into_raw();
+            return Self { width, height, colors, alpha: None, form: Form::default() };
         }
-        let [red, green, blue, alpha] = planes.map(|values| Plane { width, height, values });
-        let alpha = (has_alpha && alpha.values.iter().any(|value| *value < 1.0)).then_some(alpha);
-        Self { colors: [red, green, blue], alpha }
+        let mut colors = image.into_rgba8().into_raw();
+        let alpha: Vec<u8> = colors.as_chunks::<4>().0.iter().map(|pixel| pixel[3]).collect();
+        for at in 0..width * height {
+            colors.copy_within(4 * at..4 * at + 3, 3 * at);
+        }
+        colors.truncate(3 * width * height);
+        colors.shrink_to_fit();
+        let alpha = alpha.iter().any(|value| *value < 255).then_some(alpha);
+        Self { width, height, colors, alpha, form: Form::default() }
     }
 
-    pub(crate) fn width(&self) -> usize {
-        self.colors[0].width
+    pub(crate) fn shorter_side(&self) -> usize {
+        self.width.min(self.height)
     }
 
-    pub(crate) fn height(&self) -> usize {
-        self.colors[0].height
+    pub(crate) fn longer_side(&self) -> usize {
+        self.width.max(self.height)
     }
 
-    /// The color of every pixel.
-    pub(crate) fn pixels(&self) -> impl Iterator<Item = [f32; 3]> {
-        let [red, green, blue] = &self.colors;
-        red.values.iter().zip(&green.values).zip(&blue.values).map(|((r, g), b)| [*r, *g, *b])
+    /// Returns how many rows are worked on at once where a method needs those around each.
+    pub(crate) fn strip_rows(&self) -> usize {
+        const MAX_PIXELS: usize = 600_000;
+        (MAX_PIXELS / self.width).clamp(16, 128)
     }
 
-    /// Replaces the color of every pixel by what `change` makes of it and its index.
-    pub(crate) fn change_pixels(
+    /// The colors of a row.
+    pub(crate) fn row(&self, y: usize) -> &[u8] {
+        &self.colors[3 * y * self.width..3 * (y + 1) * self.width]
+    }
+
+    /// Returns the size with the shape of this picture at which most methods estimate.
+    pub(crate) fn reduced_size(&self) -> (usize, usize) {
+        self.scaled_size((REDUCED as f64 / (self.width * self.height) as f64).sqrt().min(1.0))
+    }
+
+    /// Returns the size of this picture times `scale`.
+    pub(crate) fn scaled_size(&self, scale: f64) -> (usize, usize) {
+        let scaled = |side: usize| ((side as f64 * scale).round() as usize).max(1);
+        (scaled(self.width), scaled(self.height))
+    }
+
+    /// Returns the colors of some rows, as planes.
+    pub(crate) fn strip(&self, rows: Range<usize>) -> [Plane; 3] {
+        let pixels = self.colors[3 * rows.start * self.width..3 * rows.end * self.width].as_chunks::<3>().0;
+        let plane = |channel: usize| {
+            let values = pixels.iter().map(|pixel| from_byte(pixel[channel])).collect();
+            Plane { width: self.width, height: rows.len(), values }
+        };
+        [0, 1, 2].map(plane)
+    }
+
+    /// Returns the colors at this size, as planes.
+    pub(crate) fn planes(
+        &self,
+        (width, height): (usize, usize),
+        limits: &Limits,
+    ) -> Result<[Plane; 3], Error> {
+        if (width, height) == (self.width, self.height) {
+            return Ok(self.strip(0..height));
+        }
+        let mut planes =
+            [(); 3].map(|()| Plane { width, height, values: Vec::with_capacity(width * height) });
+        self.resample((width, height), limits, |row| {
+            for (channel, plane) in planes.iter_mut().enumerate() {
+                plane.values.extend(row.as_chunks::<3>().0.iter().map(|pixel| pixel[channel]));
+            }
+        })?;
+        Ok(planes)
+    }
+
+    /// Returns the colors at this size in Oklab, as planes.
+    pub(crate) fn oklab(&self, size: (usize, usize), limits: &Limits) -> Result<[Plane; 3], Error> {
+        let [mut red, mut green, mut blue] = self.planes(size, limits)?;
+        for ((red, green), blue) in red.values.iter_mut().zip(&mut green.values).zip(&mut blue.values) {
+            [*red, *green, *blue] = oklab::from_srgb([*red, *green, *blue]);
+        }
+        Ok([red, green, blue])
+    }
+
+    /// Returns the brightness that the eye sees, at this size, by the weights of Rec. 709 on the encoded values.
+    pub(crate) fn luma(&self, size: (usize, usize), limits: &Limits) -> Result<Plane, Error> {
+        if size == (self.width, self.height) {
+            let pixels = self.colors.as_chunks::<3>().0.iter();
+            let values = pixels.map(|pixel| luma(pixel.map(from_byte))).collect();
+            return Ok(Plane { width: size.0, height: size.1, values });
+        }
+        let mut values = Vec::with_capacity(size.0 * size.1);
+        self.resample(size, limits, |row| {
+            values.extend(row.as_chunks::<3>().0.iter().map(|pixel| luma(*pixel)));
+        })?;
+        Ok(Plane { width: size.0, height: size.1, values })
+    }
+
+    /// Calls `put` with each row at another size.
+    fn resample(&self, size: (usize, usize), limits: &Limits, put: impl FnMut(&[f32])) -> Result<(), Error> {
+        resample_bytes::<3>(&self.colors, (self.width, self.height), size, limits, put)
+    }
+
+    /// Returns a part of the picture, which has to lie within it.
+    pub(crate) fn cut(mut self, left: usize, top: usize, width: usize, height: usize) -> Self {
+        let (whole_width, whole_height) = (self.width, self.height);
+        if (width, height) == (whole_width, whole_height) {
+            return self;
+        }
+        let cut = |bytes: &mut Vec<u8>, channels: usize| {
+            for y in 0..height {
+                let from = channels * ((top + y) * whole_width + left);
+                bytes.copy_within(from..from + channels * width, channels * y * width);
+            }
+            bytes.truncate(channels * width * height);
+        };
+        cut(&mut self.colors, 3);
+        self.alpha.iter_mut().for_each(|alpha| cut(alpha, 1));
+        (self.width, self.height) = (width, height);
+        self
+    }
+
+    /// Returns the picture at another size.
+    pub(crate) fn resized(self, size: (usize, usize), limits: &Limits) -> Result<Self, Error> {
+        let Self { width, height, colors, alpha, form } = self;
+        if size == (width, height) {
+            return Ok(Self { width, height, colors, alpha, form });
+        }
+        let colors = resized_bytes::<3>(&colors, (width, height), size, limits)?;
+        let alpha =
+            alpha.map(|alpha| resized_bytes::<1>(&alpha, (width, height), size, limits)).transpose()?;
+        Ok(Self { width: size.0, height: size.1, colors, alpha, form })
+    }
+
+    /// Replaces each row of colors by what `change` makes of it and its number.
+    pub(crate) fn change_rows(
         &mut self,
         limits: &Limits,
-        change: impl Fn(usize, [f32; 3]) -> [f32; 3],
+        mut change: impl FnMut(usize, &mut Row),
     ) -> Result<(), Error> {
-        let width = self.width();
-        let [red, green, blue] = &mut self.colors;
-        let pixels = red.values.iter_mut().zip(&mut green.values).zip(&mut blue.values);
-        for (at, ((red, green), blue)) in pixels.enumerate() {
-            if at % width == 0 {
-                limits.check_time()?;
+        let mut row = [(); 3].map(|()| vec![0.0; self.width]);
+        for (y, bytes) in self.colors.chunks_exact_mut(3 * self.width).enumerate() {
+            limits.check_time()?;
+            for (channel, values) in row.iter_mut().enumerate() {
+                for (value, pixel) in values.iter_mut().zip(bytes.as_chunks::<3>().0) {
+                    *value = from_byte(pixel[channel]);
+                }
             }
-            [*red, *green, *blue] = change(at, [*red, *green, *blue]);
+            change(y, &mut row);
+            pack(&row, bytes);
         }
         Ok(())
     }
 
-    /// How bright the eye sees it, by the weights of Rec. 709 on the encoded values.
-    pub(crate) fn luma(&self) -> Plane {
-        let values = self.pixels().map(|[r, g, b]| 0.2126 * r + 0.7152 * g + 0.0722 * b).collect();
-        Plane { width: self.width(), height: self.height(), values }
-    }
-
-    /// As a PNG file.
-    pub(crate) fn into_png(self) -> Result<Output, Error> {
-        let channels = if self.alpha.is_some() { 4 } else { 3 };
-        let mut bytes = vec![0; self.width() * self.height() * channels];
-        for (channel, plane) in self.colors.iter().chain(&self.alpha).enumerate() {
-            for (pixel, value) in bytes.chunks_exact_mut(channels).zip(&plane.values) {
-                pixel[channel] = to_byte(*value);
+    /// Replaces the colors by what `change` makes of strips of rows, each with `halo` more above and below as far as
+    /// there are some. `change` is given the number of the first row of a strip, the rows of it that are kept, and the
+    /// strip.
+    pub(crate) fn change_strips(
+        &mut self,
+        halo: usize,
+        limits: &Limits,
+        mut change: impl FnMut(usize, Range<usize>, &mut [Plane; 3]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let length = 3 * self.width;
+        // The rows above the strip as they were.
+        let mut above: Vec<u8> = Vec::new();
+        let rows = self.strip_rows();
+        for top in (0..self.height).step_by(rows) {
+            limits.check_time()?;
+            let bottom = (top + rows).min(self.height);
+            let first = top - above.len() / length;
+            let below = &self.colors[top * length..(bottom + halo).min(self.height) * length];
+            let height = (above.len() + below.len()) / length;
+            let pixels = || above.as_chunks::<3>().0.iter().chain(below.as_chunks::<3>().0);
+            let plane = |channel: usize| {
+                let values = pixels().map(|pixel| from_byte(pixel[channel])).collect();
+                Plane { width: self.width, height, values }
+            };
+            let mut strip = [0, 1, 2].map(plane);
+            change(first, top - first..bottom - first, &mut strip)?;
+            above = self.colors[bottom.saturating_sub(halo).max(top) * length..bottom * length].to_vec();
+            for y in top..bottom {
+                let row = strip.each_ref().map(|plane| plane.row((y - first) as isize));
+                pack(&row, &mut self.colors[y * length..(y + 1) * length]);
             }
         }
-        let color = if channels == 4 { ExtendedColorType::Rgba8 } else { ExtendedColorType::Rgb8 };
-        png(&bytes, self.width(), self.height(), color)
+        Ok(())
     }
+}
+
+/// Returns bytes, `CHANNELS` for each pixel, at another size.
+pub(crate) fn resized_bytes<const CHANNELS: usize>(
+    bytes: &[u8],
+    from: (usize, usize),
+    to: (usize, usize),
+    limits: &Limits,
+) -> Result<Vec<u8>, Error> {
+    let mut resized = Vec::with_capacity(CHANNELS * to.0 * to.1);
+    let put = |row: &[f32]| resized.extend(row.iter().copied().map(to_byte));
+    resample_bytes::<CHANNELS>(bytes, from, to, limits, put)?;
+    Ok(resized)
+}
+
+/// Calls `put` with each row of bytes, `CHANNELS` for each pixel, at another size and from 0 to 1.
+fn resample_bytes<const CHANNELS: usize>(
+    bytes: &[u8],
+    from: (usize, usize),
+    to: (usize, usize),
+    limits: &Limits,
+    put: impl FnMut(&[f32]),
+) -> Result<(), Error> {
+    let length = CHANNELS * from.0;
+    let add = |y: usize, weight: f32, sums: &mut [f32]| {
+        let weight = weight / 255.0;
+        for (sum, byte) in sums.iter_mut().zip(&bytes[y * length..(y + 1) * length]) {
+            *sum += weight * f32::from(*byte);
+        }
+    };
+    resample::<CHANNELS>(from, to, limits, add, put)
+}
+
+/// Writes a row of colors as bytes.
+pub(crate) fn pack<Values: AsRef<[f32]>>(row: &[Values; 3], bytes: &mut [u8]) {
+    let [red, green, blue] = row.each_ref().map(AsRef::as_ref);
+    let colors = red.iter().zip(green).zip(blue);
+    for (pixel, ((red, green), blue)) in bytes.as_chunks_mut::<3>().0.iter_mut().zip(colors) {
+        *pixel = [*red, *green, *blue].map(to_byte);
+    }
+}
+
+pub(crate) fn luma([red, green, blue]: [f32; 3]) -> f32 {
+    0.2126 * red + 0.7152 * green + 0.0722 * blue
+}
+
+pub(crate) fn from_byte(byte: u8) -> f32 {
+    f32::from(byte) / 255.0
 }
 
 /// From 0 to 1 into a byte; what lies outside becomes the nearest one.
 pub(crate) fn to_byte(value: f32) -> u8 {
     (value * 255.0 + 0.5) as u8
-}
-
-/// Writes rows of bytes as a PNG file, quickly rather than smallest.
-pub(crate) fn png(
-    bytes: &[u8],
-    width: usize,
-    height: usize,
-    color: ExtendedColorType,
-) -> Result<Output, Error> {
-    let failed = |reason: String| Error::Failed { reason: format!("writing the picture: {reason}") };
-    let [width, height] = [width, height].map(u32::try_from);
-    let (Ok(width), Ok(height)) = (width, height) else { return Err(failed("it is too large".to_owned())) };
-    let mut file = Vec::new();
-    PngEncoder::new_with_quality(&mut file, CompressionType::Fast, FilterType::Adaptive)
-        .write_image(bytes, width, height, color)
-        .map_err(|error| failed(error.to_string()))?;
-    Ok(Output::File { bytes: file, mime: "image/png", extension: "png" })
-}
-
-/// Returns how many bytes a run of `model` on `inputs` takes at most; never more than `limits` allow, because
-/// `run` refuses larger pictures. Only the headers of pictures are read.
-#[must_use]
-pub fn memory_of(model: &dyn Model, inputs: &Inputs, limits: &Limits) -> u64 {
-    let Some(need) = model.bytes_per_pixel() else { return limits.memory };
-    let of_file = |file: &[u8]| {
-        let pixels = decoder(file, limits).map_or(0, |decoder| pixels(&decoder));
-        needed(inputs, file, pixels, need)
-    };
-    inputs.files().map(of_file).max().unwrap_or(0).min(limits.memory)
-}
-
-/// How many bytes a run takes whose largest picture is `file`: every input, the copies of the file that its
-/// decoder makes (its chunks without metadata, and the whole of a JPEG), and the work on its pixels.
-pub(crate) fn needed(inputs: &Inputs, file: &[u8], pixels: u64, need: u64) -> u64 {
-    let held: u64 = inputs.files().map(|file| file.len() as u64).sum();
-    pixels.saturating_mul(need).saturating_add(held + 2 * file.len() as u64)
-}
-
-pub(crate) fn pixels(decoder: &impl ImageDecoder) -> u64 {
-    let (width, height) = decoder.dimensions();
-    u64::from(width) * u64::from(height)
-}
-
-/// What a decoder may allocate, in bytes.
-pub(crate) fn allocations(bytes: u64) -> image::Limits {
-    let mut limits = image::Limits::no_limits();
-    limits.max_alloc = Some(bytes);
-    limits
-}
-
-/// A decoder that has read the header of a file.
-fn decoder<'a>(file: &'a [u8], limits: &Limits) -> Result<impl ImageDecoder + 'a, ImageError> {
-    let mut reader = ImageReader::new(Cursor::new(without_metadata(file))).with_guessed_format()?;
-    reader.limits(allocations(limits.memory));
-    reader.into_decoder()
-}
-
-/// The chunks of a PNG file that its pixels depend on, and its orientation. The others may be compressed: a
-/// color profile or a text of 1 MB can unpack to 1 GB, and no model uses it. Other files stay as they are.
-fn without_metadata(file: &[u8]) -> Cow<'_, [u8]> {
-    const NEEDED: [&[u8]; 6] = [b"IHDR", b"PLTE", b"tRNS", b"eXIf", b"IDAT", b"IEND"];
-    const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
-    let Some(mut rest) = file.strip_prefix(SIGNATURE) else { return Cow::Borrowed(file) };
-    let mut kept = SIGNATURE.to_vec();
-    while let Some((length, _)) = rest.split_first_chunk::<4>() {
-        // Length, type, data, checksum. What is cut off is left to the decoder, which refuses it.
-        let size = 12 + u32::from_be_bytes(*length) as usize;
-        let Some((chunk, further)) = rest.split_at_checked(size) else { break };
-        if NEEDED.contains(&&chunk[4..8]) {
-            kept.extend_from_slice(chunk);
-        }
-        rest = further;
-    }
-    kept.extend_from_slice(rest);
-    Cow::Owned(kept)
-}
-
-/// Reads and checks the file `name`, as `Picture::read` does.
-pub(crate) fn decode(inputs: &Inputs, name: &str, need: u64, limits: &Limits) -> Result<DynamicImage, Error> {
-    limits.check_time()?;
-    let file = inputs.file(name)?;
-    if !webp::is_consistent(file) {
-        let reason = "the size of a part of it is not the one that it says".to_owned();
-        return Err(Error::NotAPicture { input: name.to_owned(), reason });
-    }
-    let unreadable = |error| unreadable(name, error);
-    let mut decoder = decoder(file, limits).map_err(unreadable)?;
-    let (width, height) = decoder.dimensions();
-    let pixels = pixels(&decoder);
-    if pixels == 0 {
-        return Err(Error::NotAPicture { input: name.to_owned(), reason: "it has no pixels".to_owned() });
-    }
-    if pixels > limits.pixels {
-        return Err(too_large(
-            name,
-            format!("it has {width} x {height} pixels, and {} are allowed in all", limits.pixels),
-        ));
-    }
-    let needed = needed(inputs, file, pixels, need);
-    if needed > limits.memory {
-        return Err(too_large(
-            name,
-            format!("{width} x {height} pixels need {needed} bytes here, and {} are allowed", limits.memory),
-        ));
-    }
-    // A frame of a GIF may be larger than its picture.
-    decoder.set_limits(allocations(needed)).map_err(unreadable)?;
-    // A picture whose orientation cannot be read is shown as it is.
-    let orientation = decoder.orientation().unwrap_or(image::metadata::Orientation::NoTransforms);
-    let mut image = DynamicImage::from_decoder(decoder).map_err(unreadable)?;
-    image.apply_orientation(orientation);
-    limits.check_time()?;
-    Ok(image)
-}
-
-/// Refuses the file `name` by its header when a side of it is longer than the format of the output allows. A header that
-/// cannot be read is left to `decode`.
-pub(crate) fn check_sides(inputs: &Inputs, name: &str, max: u32, limits: &Limits) -> Result<(), Error> {
-    let Ok(decoder) = decoder(inputs.file(name)?, limits) else { return Ok(()) };
-    let (width, height) = decoder.dimensions();
-    if width.max(height) > max {
-        let reason =
-            format!("it has {width} x {height} pixels, and a side of the output has at most {max} of them");
-        return Err(too_large(name, reason));
-    }
-    Ok(())
-}
-
-/// Why a decoder has refused the file `name`.
-pub(crate) fn unreadable(name: &str, error: ImageError) -> Error {
-    match error {
-        ImageError::Limits(error) => too_large(name, error.to_string()),
-        error => Error::NotAPicture { input: name.to_owned(), reason: error.to_string() },
-    }
-}
-
-fn too_large(input: &str, reason: String) -> Error {
-    Error::TooLarge { input: input.to_owned(), reason }
 }

@@ -1,8 +1,6 @@
 //! One channel of a picture in floating point, and the filters that most methods share.
 
-use image::imageops::{self, FilterType};
-use image::{ImageBuffer, Luma};
-
+use crate::resample::resample;
 use crate::{Error, Limits};
 
 /// One channel: a value for every pixel, row by row. Colors are from 0 to 1.
@@ -18,6 +16,12 @@ impl Plane {
         Self { width, height, values: vec![value; width * height] }
     }
 
+    /// A plane of a value for each pixel with these colors.
+    pub(crate) fn of_pixels(colors: &[Self; 3], value: impl FnMut([f32; 3]) -> f32) -> Self {
+        let values = pixels(colors).map(value).collect();
+        Self { width: colors[0].width, height: colors[0].height, values }
+    }
+
     /// A plane of the same size, from the values of this one.
     pub(crate) fn map(&self, function: impl Fn(f32) -> f32) -> Self {
         let values = self.values.iter().map(|value| function(*value)).collect();
@@ -28,6 +32,13 @@ impl Plane {
     pub(crate) fn zip(&self, other: &Self, function: impl Fn(f32, f32) -> f32) -> Self {
         let values = self.values.iter().zip(&other.values).map(|(a, b)| function(*a, *b)).collect();
         Self { width: self.width, height: self.height, values }
+    }
+
+    /// Replaces each value by what `function` makes of it and the value of a plane of the same size.
+    pub(crate) fn change(&mut self, other: &Self, function: impl Fn(f32, f32) -> f32) {
+        for (value, other) in self.values.iter_mut().zip(&other.values) {
+            *value = function(*value, *other);
+        }
     }
 
     pub(crate) fn mean(&self) -> f32 {
@@ -55,7 +66,7 @@ impl Plane {
     }
 
     /// Columns become rows.
-    pub(crate) fn transposed(&self) -> Self {
+    fn transposed(&self) -> Self {
         /// Blocks of this size stay in the cache.
         const BLOCK: usize = 32;
         let mut turned = Self::filled(self.height, self.width, 0.0);
@@ -71,46 +82,26 @@ impl Plane {
         turned
     }
 
-    /// The plane at another size: by Lanczos' filter, which neither blurs nor aliases.
-    pub(crate) fn resized(self, width: usize, height: usize) -> Self {
-        let sizes = [self.width, self.height, width, height].map(u32::try_from);
-        let [Ok(old_width), Ok(old_height), Ok(new_width), Ok(new_height)] = sizes else { return self };
-        if (old_width, old_height) == (new_width, new_height) {
-            return self;
+    /// Returns the plane at another size, by Lanczos' filter.
+    pub(crate) fn resized(&self, width: usize, height: usize, limits: &Limits) -> Result<Self, Error> {
+        if (self.width, self.height) == (width, height) {
+            return Ok(self.clone());
         }
-        // On the way there is a picture of the old width and the new height. Turned, it is no larger than both.
-        if self.width * height > (self.width * self.height).max(width * height) {
-            return self.transposed().resized(height, width).transposed();
-        }
-        let values = ImageBuffer::<Luma<f32>, _>::from_raw(old_width, old_height, self.values)
-            .map(|old| imageops::resize(&old, new_width, new_height, FilterType::Lanczos3).into_raw())
-            .unwrap_or_default();
-        Self { width, height, values }
+        let mut values = Vec::with_capacity(width * height);
+        let add = |y: usize, weight: f32, sums: &mut [f32]| {
+            for (sum, value) in sums.iter_mut().zip(self.row(y as isize)) {
+                *sum += weight * value;
+            }
+        };
+        let put = |row: &[f32]| values.extend_from_slice(row);
+        resample::<1>((self.width, self.height), (width, height), limits, add, put)?;
+        Ok(Self { width, height, values })
     }
 
     /// A part of the plane, which has to lie within it.
     pub(crate) fn cut(&self, left: usize, top: usize, width: usize, height: usize) -> Self {
         let rows = self.rows().skip(top).take(height);
         Self { width, height, values: rows.flat_map(|row| &row[left..left + width]).copied().collect() }
-    }
-
-    /// The plane in the middle of a larger one, with `around` there or else the nearest value.
-    pub(crate) fn centered(&self, width: usize, height: usize, around: Option<f32>) -> Self {
-        let (left, top) = (width.saturating_sub(self.width) / 2, height.saturating_sub(self.height) / 2);
-        let mut larger = Self::filled(width, height, around.unwrap_or(0.0));
-        for (y, row) in larger.rows_mut().enumerate() {
-            let from_y = y as isize - top as isize;
-            let from = self.row(from_y);
-            for (x, value) in row.iter_mut().enumerate() {
-                let from_x = x as isize - left as isize;
-                let is_there = clamp(from_x, self.width) as isize == from_x
-                    && clamp(from_y, self.height) as isize == from_y;
-                if is_there || around.is_none() {
-                    *value = from[clamp(from_x, self.width)];
-                }
-            }
-        }
-        larger
     }
 
     /// Runs a filter of lines over the rows and then over the columns.
@@ -129,21 +120,41 @@ impl Plane {
 
     /// The mean of the square of `2 * radius + 1` around every pixel, as far as it is in the picture.
     pub(crate) fn box_mean(&self, radius: usize, limits: &Limits) -> Result<Self, Error> {
-        self.separable(limits, |from, to| {
-            let length = from.len();
-            // Single precision would drift along a long line.
-            let mut sum: f64 = from.iter().take(radius).map(|value| f64::from(*value)).sum();
-            for (at, mean) in to.iter_mut().enumerate() {
-                if let Some(entering) = from.get(at + radius) {
-                    sum += f64::from(*entering);
-                }
-                if let Some(leaving) = at.checked_sub(radius + 1) {
-                    sum -= f64::from(from[leaving]);
-                }
-                let count = (at + radius + 1).min(length) - at.saturating_sub(radius);
-                *mean = (sum / count as f64) as f32;
+        let (width, height) = (self.width, self.height);
+        // How many places of a line are within the radius.
+        let count = |at: usize, length: usize| (at + radius + 1).min(length) - at.saturating_sub(radius);
+        let shares: Vec<f64> = (0..width).map(|x| 1.0 / count(x, width) as f64).collect();
+        // Single precision would drift along a long line.
+        let mut columns = vec![0.0_f64; width];
+        let mut means = Self::filled(width, height, 0.0);
+        for y in 0..radius.min(height) {
+            for (sum, value) in columns.iter_mut().zip(self.row(y as isize)) {
+                *sum += f64::from(*value);
             }
-        })
+        }
+        for (y, row) in means.rows_mut().enumerate() {
+            limits.check_time()?;
+            if y + radius < height {
+                for (sum, value) in columns.iter_mut().zip(self.row((y + radius) as isize)) {
+                    *sum += f64::from(*value);
+                }
+            }
+            if y > radius {
+                for (sum, value) in columns.iter_mut().zip(self.row((y - radius - 1) as isize)) {
+                    *sum -= f64::from(*value);
+                }
+            }
+            let share = 1.0 / count(y, height) as f64;
+            let mut sum: f64 = columns.iter().take(radius).sum();
+            for (x, mean) in row.iter_mut().enumerate() {
+                sum += columns.get(x + radius).copied().unwrap_or(0.0);
+                if x > radius {
+                    sum -= columns[x - radius - 1];
+                }
+                *mean = (sum * share * shares[x]) as f32;
+            }
+        }
+        Ok(means)
     }
 
     /// The smallest value of the square of `2 * radius + 1` around every pixel, in a time that does not
@@ -174,6 +185,11 @@ impl Plane {
             }
         })
     }
+}
+
+/// The colors of each pixel.
+pub(crate) fn pixels([red, green, blue]: &[Plane; 3]) -> impl Iterator<Item = [f32; 3]> {
+    red.values.iter().zip(&green.values).zip(&blue.values).map(|((red, green), blue)| [*red, *green, *blue])
 }
 
 /// `at`, or the nearest place from 0 up to `length`.

@@ -4,8 +4,9 @@
 use crate::plane::Plane;
 use crate::{Error, Limits};
 
-/// Enough for an error that no one can see in eight bits.
-const CYCLES: usize = 10;
+/// A correction that no one can see in eight bits.
+const PRECISION: f32 = 3e-4;
+const MAX_CYCLES: usize = 10;
 const SMOOTHINGS: usize = 2;
 /// On the coarsest grid, which is tiny.
 const LAST_SMOOTHINGS: usize = 60;
@@ -64,21 +65,25 @@ pub(crate) fn solve(
         domains.push(next);
         next = coarser;
     }
-    for _ in 0..CYCLES {
-        cycle(&mut field.values, source, domain, &domains, limits)?;
+    for _ in 0..MAX_CYCLES {
+        if cycle(&mut field.values, source, domain, &domains, limits)? < PRECISION {
+            break;
+        }
     }
     Ok(())
 }
 
+/// Returns the largest correction that the coarser grids made.
 fn cycle(
     field: &mut [f32],
     source: &[f32],
     domain: &Domain,
     coarser: &[Domain],
     limits: &Limits,
-) -> Result<(), Error> {
+) -> Result<f32, Error> {
     let Some((coarse, rest)) = coarser.split_first() else {
-        return smooth(field, source, domain, LAST_SMOOTHINGS, limits);
+        smooth(field, source, domain, LAST_SMOOTHINGS, limits)?;
+        return Ok(0.0);
     };
     smooth(field, source, domain, SMOOTHINGS, limits)?;
     let mut residual = vec![0.0; coarse.inside.len()];
@@ -90,6 +95,7 @@ fn cycle(
     }
     let mut correction = vec![0.0; residual.len()];
     cycle(&mut correction, &residual, coarse, rest, limits)?;
+    let mut largest = 0.0_f32;
     let (last_column, last_row) = (coarse.width - 1, coarse.height() - 1);
     for at in domain.places() {
         let (x, y) = (at % domain.width, at / domain.width);
@@ -101,9 +107,12 @@ fn cycle(
         let value = |row: usize, column: usize| correction[row * coarse.width + column];
         let near = 0.75 * value(row, column) + 0.25 * value(row, other_column);
         let far = 0.75 * value(other_row, column) + 0.25 * value(other_row, other_column);
-        field[at] += 0.75 * near + 0.25 * far;
+        let change = 0.75 * near + 0.25 * far;
+        largest = largest.max(change.abs());
+        field[at] += change;
     }
-    smooth(field, source, domain, SMOOTHINGS, limits)
+    smooth(field, source, domain, SMOOTHINGS, limits)?;
+    Ok(largest)
 }
 
 /// Gauss and Seidel's rounds, first over the black squares of a chessboard, then over the white ones.

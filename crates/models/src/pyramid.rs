@@ -5,84 +5,85 @@ use crate::{Error, Limits};
 
 /// Half the size, after smoothing what would alias.
 pub(crate) fn halved(plane: &Plane, limits: &Limits) -> Result<Plane, Error> {
-    Ok(halved_across(&halved_across(plane, limits)?.transposed(), limits)?.transposed())
-}
-
-fn halved_across(plane: &Plane, limits: &Limits) -> Result<Plane, Error> {
-    let mut half = Plane::filled(plane.width.div_ceil(2), plane.height, 0.0);
-    for (from, to) in plane.rows().zip(half.rows_mut()) {
+    let mut half = Plane::filled(plane.width.div_ceil(2), plane.height.div_ceil(2), 0.0);
+    let mut smooth = vec![0.0; plane.width];
+    for (y, row) in half.rows_mut().enumerate() {
         limits.check_time()?;
-        for (at, value) in to.iter_mut().enumerate() {
-            let near = |offset: isize| from[clamp(2 * at as isize + offset, from.len())];
-            *value = (near(-2) + near(2)) / 16.0 + (near(-1) + near(1)) / 4.0 + near(0) * 0.375;
+        let near = [-2, -1, 0, 1, 2].map(|step| plane.row(2 * y as isize + step));
+        for (x, value) in smooth.iter_mut().enumerate() {
+            *value = binomial(near.map(|row| row[x]));
+        }
+        for (x, value) in row.iter_mut().enumerate() {
+            *value =
+                binomial([-2, -1, 0, 1, 2].map(|step| smooth[clamp(2 * x as isize + step, smooth.len())]));
         }
     }
     Ok(half)
 }
 
-/// Twice the size, or one less where the plane that was halved had an odd size.
-pub(crate) fn doubled(plane: &Plane, width: usize, height: usize, limits: &Limits) -> Result<Plane, Error> {
-    let wide = doubled_across(plane, width, limits)?.transposed();
-    Ok(doubled_across(&wide, height, limits)?.transposed())
+fn binomial([a, b, c, d, e]: [f32; 5]) -> f32 {
+    (a + e) / 16.0 + (b + d) / 4.0 + c * 0.375
 }
 
-fn doubled_across(plane: &Plane, width: usize, limits: &Limits) -> Result<Plane, Error> {
-    let mut double = Plane::filled(width, plane.height, 0.0);
-    for (from, to) in plane.rows().zip(double.rows_mut()) {
+/// Calls `put` with each row of twice the size, or one less where the plane that was halved had an odd size.
+fn double(
+    plane: &Plane,
+    (width, height): (usize, usize),
+    limits: &Limits,
+    mut put: impl FnMut(usize, &[f32]),
+) -> Result<(), Error> {
+    let mut smooth = vec![0.0; plane.width];
+    let mut row = vec![0.0; width];
+    for y in 0..height {
         limits.check_time()?;
-        for (at, value) in to.iter_mut().enumerate() {
-            let near = |offset: isize| from[clamp((at / 2) as isize + offset, from.len())];
-            *value = if at % 2 == 0 {
-                (near(-1) + near(1)) / 8.0 + near(0) * 0.75
-            } else {
-                (near(0) + near(1)) / 2.0
-            };
+        let near = [-1, 0, 1].map(|step| plane.row((y / 2) as isize + step));
+        for (x, value) in smooth.iter_mut().enumerate() {
+            *value = between(y, near.map(|row| row[x]));
         }
+        for (x, value) in row.iter_mut().enumerate() {
+            *value = between(x, [-1, 0, 1].map(|step| smooth[clamp((x / 2) as isize + step, smooth.len())]));
+        }
+        put(y, &row);
     }
-    Ok(double)
+    Ok(())
 }
 
-/// The plane as details of ever larger scale, and what remains in the end. Adding up gives it back.
-pub(crate) struct Laplacian {
-    details: Vec<Plane>,
-    rest: Plane,
+fn between(at: usize, [before, here, after]: [f32; 3]) -> f32 {
+    if at.is_multiple_of(2) { (before + after) / 8.0 + here * 0.75 } else { (here + after) / 2.0 }
 }
 
-impl Laplacian {
-    pub(crate) fn of(plane: Plane, levels: usize, limits: &Limits) -> Result<Self, Error> {
-        let (mut details, mut rest) = (Vec::new(), plane);
-        for _ in 0..levels {
-            let half = halved(&rest, limits)?;
-            let smooth = doubled(&half, rest.width, rest.height, limits)?;
-            details.push(rest.zip(&smooth, |all, smooth| all - smooth));
-            rest = half;
+/// A mask at ever smaller sizes.
+pub(crate) fn masks(mask: Plane, levels: usize, limits: &Limits) -> Result<Vec<Plane>, Error> {
+    let mut masks = vec![mask];
+    for _ in 0..levels {
+        if let Some(last) = masks.last() {
+            masks.push(halved(last, limits)?);
         }
-        Ok(Self { details, rest })
     }
+    Ok(masks)
+}
 
-    /// Where `mask` is 1, `self`; where it is 0, `other`; every scale with a seam of its own width.
-    pub(crate) fn blended(self, other: &Self, mask: &Plane, limits: &Limits) -> Result<Self, Error> {
-        let mix = |mine: &Plane, other: &Plane, mask: &Plane| {
-            let mixed = mine.values.iter().zip(&other.values).zip(&mask.values);
-            let values = mixed.map(|((mine, other), mask)| other + mask * (mine - other)).collect();
-            Plane { values, width: mine.width, height: mine.height }
-        };
-        let (mut details, mut mask) = (Vec::new(), mask.clone());
-        for (mine, other) in self.details.iter().zip(&other.details) {
-            details.push(mix(mine, other, &mask));
-            mask = halved(&mask, limits)?;
-        }
-        Ok(Self { details, rest: mix(&self.rest, &other.rest, &mask) })
+/// Multiplies a plane by the mask, on every scale by that of its size: each has a seam of its own width.
+pub(crate) fn masked(mut plane: Plane, masks: &[Plane], limits: &Limits) -> Result<Plane, Error> {
+    let Some((mask, smaller)) = masks.split_first() else { return Ok(plane) };
+    if smaller.is_empty() {
+        plane.change(mask, |value, mask| value * mask);
+        return Ok(plane);
     }
-
-    pub(crate) fn sum(self, limits: &Limits) -> Result<Plane, Error> {
-        let mut sum = self.rest;
-        for detail in self.details.into_iter().rev() {
-            sum = doubled(&sum, detail.width, detail.height, limits)?
-                .zip(&detail, |smooth, detail| smooth + detail);
+    let (width, size) = (plane.width, (plane.width, plane.height));
+    let rest = halved(&plane, limits)?;
+    // The details of this scale are what is left without the rest.
+    double(&rest, size, limits, |y, smooth| {
+        let row = &mut plane.values[y * width..(y + 1) * width];
+        for ((value, smooth), mask) in row.iter_mut().zip(smooth).zip(mask.row(y as isize)) {
+            *value = (*value - smooth) * mask;
         }
-        Ok(sum)
-    }
+    })?;
+    double(&masked(rest, smaller, limits)?, size, limits, |y, smooth| {
+        let row = &mut plane.values[y * width..(y + 1) * width];
+        row.iter_mut().zip(smooth).for_each(|(value, smooth)| *value += smooth);
+    })?;
+    Ok(plane)
 }
 
 #[cfg(test)]
@@ -91,13 +92,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn details_and_rest_add_up_to_the_plane() {
+    fn a_mask_of_ones_keeps_the_plane() {
         let limits = Limits::default();
         for (width, height) in [(1, 1), (2, 3), (17, 9), (64, 31)] {
             let values = (0..width * height).map(|at| ((at * 7919) % 101) as f32 / 100.0).collect();
             let plane = Plane { width, height, values };
-            let sum = Laplacian::of(plane.clone(), 3, &limits).unwrap().sum(&limits).unwrap();
-            for (there, back) in plane.values.iter().zip(&sum.values) {
+            let ones = masks(Plane::filled(width, height, 1.0), 3, &limits).unwrap();
+            let back = masked(plane.clone(), &ones, &limits).unwrap();
+            for (there, back) in plane.values.iter().zip(&back.values) {
                 assert!((there - back).abs() < 1e-5);
             }
         }

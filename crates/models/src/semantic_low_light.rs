@@ -3,13 +3,13 @@
 //! cascade for faces and rules for sky and lamps, not a trained segmentation.
 
 use crate::face_detection::{Window, faces};
-use crate::low_light_enhancement as low_light;
-use crate::picture::Picture;
+use crate::low_light_enhancement::{Gain, Guides, enhance, quieted};
+use crate::memory::Need;
+use crate::picture::{Picture, luma};
 use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
-/// Bytes for a pixel at the peak.
-const NEED: u64 = 95;
+const NEED: Need = Need { pixel: 14, reduced_pixel: 80 };
 /// The smallest face that is sought, as a share of the shorter side.
 const SMALLEST_FACE: f64 = 1.0 / 16.0;
 const SURE_OF_FACE: f64 = 0.45;
@@ -31,42 +31,43 @@ impl Model for SemanticLowLight {
         "semantic-low-light-enhancement"
     }
 
-    fn bytes_per_pixel(&self) -> Option<u64> {
-        Some(NEED)
+    fn memory(&self, pixels: u64) -> Option<u64> {
+        Some(NEED.of(pixels))
     }
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let mut picture = Picture::read(inputs, "input_image", NEED, limits)?;
-        let mut gain = low_light::gain(&low_light::light(&picture, limits)?);
-        low_light::denoise(&mut picture, &gain, limits)?;
-        let sky = sky(&picture, &gain, limits)?;
-        let luma = picture.luma();
-        let preview = luma.zip(&gain, |luma, gain| (luma * gain).min(1.0));
-        gain = gain.zip(&sky, |gain, sky| gain.powf(1.0 + sky * (SKY - 1.0)));
-        drop(sky);
-        let faces = faces(&preview, SMALLEST_FACE, SURE_OF_FACE, limits)?;
-        for face in &faces {
-            light_face(&mut gain, &preview, *face);
-        }
-        drop(preview);
-        // A lamp that is brightened only loses its color.
-        for (gain, luma) in gain.values.iter_mut().zip(&luma.values) {
-            let shines = ((luma - LAMP) / 0.2).clamp(0.0, 1.0);
-            *gain += shines * (1.0 - *gain).min(0.0);
-        }
-        drop(luma);
-        low_light::brighten(&mut picture, &gain);
-        Ok(vec![("output_image", picture.into_png()?)])
+        let colors = picture.planes(picture.reduced_size(), limits)?;
+        let gain = Gain::fit(&colors, limits)?;
+        let guides = guides(colors, &gain, limits)?;
+        enhance(&mut picture, &gain, Some(&guides), limits)?;
+        Ok(vec![("output_image", picture.into_file()?)])
     }
 }
 
+/// Finds the sky and the faces.
+fn guides(colors: [Plane; 3], gain: &Gain, limits: &Limits) -> Result<Guides, Error> {
+    let gains = gain.of(&colors);
+    let colors = quieted(&colors, limits)?;
+    let luma = Plane::of_pixels(&colors, luma);
+    let power = sky(&colors, &luma, &gains, limits)?.map(|sky| 1.0 + sky * (SKY - 1.0));
+    let preview = luma.zip(&gains, |luma, gain| (luma * gain).min(1.0));
+    let mut factor = Plane::filled(luma.width, luma.height, 1.0);
+    for face in faces(&preview, SMALLEST_FACE, SURE_OF_FACE, limits)? {
+        light_face(&mut factor, &preview, face);
+    }
+    // A lamp that is brightened only loses its color.
+    let lamp = |gain: f32, luma: f32| gain + ((luma - LAMP) / 0.2).clamp(0.0, 1.0) * (1.0 - gain).min(0.0);
+    Ok(Guides { power, factor, lamp })
+}
+
 /// What is calm and is connected with the upper border, from 0 to 1.
-fn sky(picture: &Picture, gain: &Plane, limits: &Limits) -> Result<Plane, Error> {
+fn sky(colors: &[Plane; 3], luma: &Plane, gain: &Plane, limits: &Limits) -> Result<Plane, Error> {
     let (width, height) = (gain.width, gain.height);
     let radius = (width.min(height) / 60).max(1);
     // The strongest detail of a channel: hills may be as bright as the sky, but not of its color.
     let mut detail = Plane::filled(width, height, 0.0);
-    for plane in &picture.colors {
+    for plane in colors {
         let bright = plane.zip(gain, |value, gain| (value * gain).min(1.0));
         let mean = bright.box_mean(radius, limits)?;
         let differences = bright.zip(&mean, |value, mean| (value - mean).abs()).box_mean(radius, limits)?;
@@ -89,7 +90,7 @@ fn sky(picture: &Picture, gain: &Plane, limits: &Limits) -> Result<Plane, Error>
         next.extend(near.map(|(_, at)| at).filter(|at| calm(*at) && sky.values[*at] == 0.0));
     }
     // A narrow strip is a border, and what is gray and brighter than the rest is a wall.
-    if sky.mean() < 0.04 || !is_night_sky(picture, &sky) {
+    if sky.mean() < 0.04 || !is_night_sky(colors, luma, &sky) {
         return Ok(Plane::filled(width, height, 0.0));
     }
     // Detail begins half a window before the edge; and it ends softly.
@@ -98,12 +99,9 @@ fn sky(picture: &Picture, gain: &Plane, limits: &Limits) -> Result<Plane, Error>
 }
 
 /// Whether a region is blue, or darker than the picture on average.
-fn is_night_sky(picture: &Picture, region: &Plane) -> bool {
-    let [red, _, blue] =
-        picture.colors.each_ref().map(|plane| plane.zip(region, |value, inside| value * inside).mean());
-    let luma = picture.luma();
-    let inside = luma.zip(region, |value, inside| value * inside).mean() / region.mean();
-    blue > 1.15 * red || inside < 0.8 * luma.mean()
+fn is_night_sky([red, _, blue]: &[Plane; 3], luma: &Plane, region: &Plane) -> bool {
+    let within = |plane: &Plane| plane.zip(region, |value, inside| value * inside).mean();
+    within(blue) > 1.15 * within(red) || within(luma) / region.mean() < 0.8 * luma.mean()
 }
 
 /// Brings the middle of a face to the brightness of skin, fading out around it.

@@ -1,16 +1,21 @@
 //! The second super-resolution: twice as large by directional cubic convolution (Zhou, Shen and Dong,
 //! 2012): every new pixel is interpolated along the edge that it lies on, never across it.
 
-use crate::picture::Picture;
-use crate::plane::{Plane, clamp};
+use crate::memory::Need;
+use crate::picture::{Picture, luma};
+use crate::plane::Plane;
+use crate::super_resolution::doubled;
 use crate::{Error, Inputs, Limits, Model, Output};
 
-/// Bytes for a pixel of the input at the peak; the output has four times as many.
-const NEED: u64 = 130;
+/// The output has four times as many pixels as the input.
+const NEED: Need = Need { pixel: 36, reduced_pixel: 70 };
 /// One direction has to vary this much more than the other to be across an edge.
 const CLEARLY: f32 = 1.15;
 /// What is added to both, so that noise is no edge. It stands for sums over windows of values.
 const NOISE: f32 = 0.02;
+/// Distance from a new pixel to the values that it depends on: in the large picture, and in the small one.
+const REACH: usize = 4;
+const HALO: usize = REACH;
 
 pub(crate) struct SuperResolutionAlt;
 
@@ -19,92 +24,133 @@ impl Model for SuperResolutionAlt {
         "super-resolution-alt"
     }
 
-    fn bytes_per_pixel(&self) -> Option<u64> {
-        Some(NEED)
+    fn memory(&self, pixels: u64) -> Option<u64> {
+        Some(NEED.of(pixels))
     }
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let small = Picture::read(inputs, "input_image", NEED, limits)?;
-        let [red, green, blue] = small.colors.map(|plane| upscaled(&plane, limits));
-        let alpha = small.alpha.map(|alpha| upscaled(&alpha, limits)).transpose()?;
-        Ok(vec![("output_image", Picture { colors: [red?, green?, blue?], alpha }.into_png()?)])
+        let large = doubled(small, HALO, limits, |colors| upscaled(&colors, limits))?;
+        Ok(vec![("output_image", large.into_file()?)])
     }
 }
 
-fn upscaled(small: &Plane, limits: &Limits) -> Result<Plane, Error> {
-    let mut large = Plane::filled(2 * small.width, 2 * small.height, 0.0);
-    for (y, row) in large.rows_mut().enumerate().step_by(2) {
-        for (pair, value) in row.chunks_exact_mut(2).zip(small.row((y / 2) as isize)) {
-            pair.fill(*value);
-        }
-    }
+/// Doubles the colors; their luma decides along which edges.
+fn upscaled(colors: &[Plane; 3], limits: &Limits) -> Result<[Plane; 3], Error> {
+    let [red, green, blue] = colors;
+    let luma = Plane::of_pixels(colors, luma);
+    let mut large = [&luma, red, green, blue].map(Padded::spaced);
     // First the pixels between four given ones, along a diagonal; then the rest, which by now have
     // neighbors on all four sides, along a row or a column.
-    fill(&mut large, |x, y| x % 2 == 1 && y % 2 == 1, [(1, 1), (1, -1)], limits)?;
-    fill(&mut large, |x, y| x % 2 != y % 2, [(1, 0), (0, 1)], limits)?;
-    Ok(large)
+    fill(&mut large, |y| (y % 2 == 1).then_some(1), [(1, 1), (1, -1)], limits)?;
+    fill(&mut large, |y| Some(1 - y % 2), [(1, 0), (0, 1)], limits)?;
+    let [_, red, green, blue] = large.map(|plane| plane.inner());
+    Ok([red, green, blue])
+}
+
+/// A large plane with values around it.
+struct Padded {
+    width: usize,
+    height: usize,
+    plane: Plane,
+}
+
+impl Padded {
+    /// The values of a plane at even places of one twice as large.
+    fn spaced(small: &Plane) -> Self {
+        let (width, height) = (2 * small.width, 2 * small.height);
+        let plane = Plane::filled(width + 2 * REACH, height + 2 * REACH, 0.0);
+        let mut large = Self { width, height, plane };
+        for (y, row) in small.rows().enumerate() {
+            let start = large.index(0, 2 * y);
+            let places = large.plane.values[start..start + width].iter_mut().step_by(2);
+            places.zip(row).for_each(|(place, value)| *place = *value);
+        }
+        large.pad();
+        large
+    }
+
+    fn index(&self, x: usize, y: usize) -> usize {
+        (y + REACH) * self.plane.width + x + REACH
+    }
+
+    /// Fills what is around with the nearest pixel of the same kind: an even step keeps a given one given.
+    fn pad(&mut self) {
+        let (width, height) = (self.width, self.height);
+        let (full_width, full_height) = (self.plane.width, self.plane.height);
+        for y in 0..height {
+            let start = (y + REACH) * full_width;
+            let row = &mut self.plane.values[start..start + full_width];
+            for x in (0..REACH).chain(REACH + width..full_width) {
+                row[x] = row[REACH + nearest_alike(x, width)];
+            }
+        }
+        for y in (0..REACH).chain(REACH + height..full_height) {
+            let from = (REACH + nearest_alike(y, height)) * full_width;
+            self.plane.values.copy_within(from..from + full_width, y * full_width);
+        }
+    }
+
+    fn inner(&self) -> Plane {
+        self.plane.cut(REACH, REACH, self.width, self.height)
+    }
+}
+
+/// The place within a line of an even length that is nearest to `at` of the padded line, an even step away.
+fn nearest_alike(at: usize, length: usize) -> usize {
+    if at < REACH + length { (REACH + at) % 2 } else { length - 2 + (at - REACH) % 2 }
 }
 
 type Step = (isize, isize);
 
-/// Fills the pixels that `is_new`, each along the one of two directions in which less changes.
+/// Fills the new pixels of every row, every second one from `first` on, each along the one of two directions in which
+/// the luma, the first of the planes, changes less.
 fn fill(
-    large: &mut Plane,
-    is_new: impl Fn(usize, usize) -> bool,
+    planes: &mut [Padded; 4],
+    first: impl Fn(usize) -> Option<usize>,
     directions: [Step; 2],
     limits: &Limits,
 ) -> Result<(), Error> {
-    // New pixels are made of given ones only, which do not change.
-    let given = large.clone();
-    for (y, row) in large.rows_mut().enumerate() {
+    let (width, height) = (planes[0].width, planes[0].height);
+    let stride = planes[0].plane.width as isize;
+    // Across one direction lies the other.
+    let steps = directions.map(|(x, y)| y * stride + x);
+    let turned = directions.map(|(x, y)| x * stride - y);
+    for y in 0..height {
         limits.check_time()?;
-        for (x, value) in row.iter_mut().enumerate().filter(|(x, _)| is_new(*x, y)) {
-            *value = interpolated(&given, x as isize, y as isize, directions);
+        let Some(first) = first(y) else { continue };
+        for x in (first..width).step_by(2) {
+            let at = planes[0].index(x, y);
+            let [one, other] =
+                [0, 1].map(|number| variation(&planes[0].plane.values, at, steps[number], turned[number]));
+            let share = if one > CLEARLY * other {
+                0.0
+            } else if other > CLEARLY * one {
+                1.0
+            } else {
+                let [one, other] = [one, other].map(|varies| varies.powi(5));
+                other / (one + other)
+            };
+            for plane in &mut *planes {
+                let [along_one, along_other] = steps.map(|step| cubic(&plane.plane.values, at, step));
+                plane.plane.values[at] = share * along_one + (1.0 - share) * along_other;
+            }
         }
     }
+    planes.iter_mut().for_each(Padded::pad);
     Ok(())
 }
 
-fn interpolated(large: &Plane, x: isize, y: isize, directions: [Step; 2]) -> f32 {
-    // Beyond the border, the nearest pixel of the same kind: an even step keeps it given.
-    let inside = |at: isize, length: usize| {
-        let last = length as isize - 1;
-        if at < 0 {
-            clamp(-at, length)
-        } else if at > last {
-            clamp(at - 2 * ((at - last + 1) / 2), length)
-        } else {
-            clamp(at, length)
-        }
-    };
-    let value = |step: Step, times: isize, aside: Step| {
-        let row = large.row(inside(y + times * step.1 + aside.1, large.height) as isize);
-        row[inside(x + times * step.0 + aside.0, large.width)]
-    };
-    let [first, second] = directions.map(|step| {
-        let near: f32 =
-            [-3, -1, 1].iter().map(|at| (value(step, *at, (0, 0)) - value(step, at + 2, (0, 0))).abs()).sum();
-        // The lines beside it, which say the same of an edge.
-        let turned = (-step.1, step.0);
-        let beside: f32 = [turned, (-turned.0, -turned.1)]
-            .iter()
-            .map(|aside| {
-                let pair = |at: isize| (value(step, at, *aside) - value(step, at + 2, *aside)).abs();
-                pair(-2) + pair(0)
-            })
-            .sum();
-        let inner = value(step, -1, (0, 0)) + value(step, 1, (0, 0));
-        let outer = value(step, -3, (0, 0)) + value(step, 3, (0, 0));
-        ((9.0 * inner - outer) / 16.0, near + beside + NOISE)
-    });
-    let (along_first, varies_first) = first;
-    let (along_second, varies_second) = second;
-    if varies_first > CLEARLY * varies_second {
-        return along_second;
-    }
-    if varies_second > CLEARLY * varies_first {
-        return along_first;
-    }
-    let weights = [varies_first, varies_second].map(|varies| 1.0 / varies.powi(5));
-    (weights[0] * along_first + weights[1] * along_second) / (weights[0] + weights[1])
+/// Adds up the changes along a line through a new pixel, and along those beside it, which say the same of an edge.
+fn variation(values: &[f32], at: usize, step: isize, aside: isize) -> f32 {
+    let value = |offset: isize| values[at.wrapping_add_signed(offset)];
+    let change = |from: isize| (value(from) - value(from + 2 * step)).abs();
+    let line: f32 = [-3, -1, 1].into_iter().map(|times| change(times * step)).sum();
+    let beside = |aside: isize| change(aside - 2 * step) + change(aside);
+    line + beside(aside) + beside(-aside) + NOISE
+}
+
+fn cubic(values: &[f32], at: usize, step: isize) -> f32 {
+    let value = |times: isize| values[at.wrapping_add_signed(times * step)];
+    (9.0 * (value(-1) + value(1)) - value(-3) - value(3)) / 16.0
 }

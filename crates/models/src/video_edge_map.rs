@@ -10,13 +10,15 @@ use image::{
     AnimationDecoder, Delay, DynamicImage, Frame, Frames, ImageDecoder, ImageFormat, ImageResult, RgbaImage,
 };
 
-use crate::picture::{self, Picture};
+use crate::decode;
+use crate::memory::{Need, held};
+use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
 const INPUT: &str = "input";
-/// Bytes for a pixel of one picture at the peak.
-const NEED: u64 = 60;
+/// For one picture of the video.
+const NEED: Need = Need { pixel: 24, reduced_pixel: 2 };
 /// The longest side of a GIF, in pixels.
 const MAX_SIDE: u32 = 65_535;
 /// Edges are at least as strong as the first somewhere, and as the second everywhere.
@@ -30,8 +32,8 @@ impl Model for VideoEdgeMap {
         "video-edge-map"
     }
 
-    fn bytes_per_pixel(&self) -> Option<u64> {
-        Some(NEED)
+    fn memory(&self, pixels: u64) -> Option<u64> {
+        Some(NEED.of(pixels))
     }
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
@@ -41,13 +43,14 @@ impl Model for VideoEdgeMap {
                 "its format cannot be decoded, such as that of MP4 or WebM; send an animated GIF or WebP";
             return Err(Error::Unusable { input: INPUT.to_owned(), reason: reason.to_owned() });
         }
-        picture::check_sides(inputs, INPUT, MAX_SIDE, limits)?;
-        let still = || picture::decode(inputs, INPUT, NEED, limits).map(|image| vec![Ok(still_frame(image))]);
+        decode::check_sides(inputs, INPUT, MAX_SIDE, limits)?;
+        let still =
+            || decode::decode(inputs, INPUT, NEED, limits).map(|(image, _)| vec![Ok(still_frame(image))]);
         let mut bytes_out = Vec::new();
         match frames(inputs, bytes) {
             Some(frames) => {
                 // Its first picture is checked like any other before the animation is read.
-                picture::decode(inputs, INPUT, NEED, limits)?;
+                decode::decode(inputs, INPUT, NEED, limits)?;
                 encode(frames.map_err(unreadable)?, &mut bytes_out, limits)?;
             }
             None => encode(still()?, &mut bytes_out, limits)?,
@@ -60,8 +63,8 @@ impl Model for VideoEdgeMap {
 fn frames<'a>(inputs: &Inputs, bytes: &'a [u8]) -> Option<ImageResult<Frames<'a>>> {
     match image::guess_format(bytes).ok()? {
         ImageFormat::Gif => Some(GifDecoder::new(Cursor::new(bytes)).and_then(|mut decoder| {
-            let needed = picture::needed(inputs, bytes, picture::pixels(&decoder), NEED);
-            decoder.set_limits(picture::allocations(needed))?;
+            let needed = NEED.of(decode::pixels(&decoder)).saturating_add(held(inputs, bytes));
+            decoder.set_limits(decode::allocations(needed))?;
             Ok(decoder.into_frames())
         })),
         ImageFormat::WebP => match WebPDecoder::new(Cursor::new(bytes)) {
@@ -77,7 +80,7 @@ fn still_frame(image: DynamicImage) -> Frame {
 }
 
 fn unreadable(error: image::ImageError) -> Error {
-    picture::unreadable(INPUT, error)
+    decode::unreadable(INPUT, error)
 }
 
 fn encode(
@@ -95,11 +98,17 @@ fn encode(
         let image = frame.into_buffer();
         pixels += u64::from(image.width()) * u64::from(image.height());
         if pixels > limits.pixels {
-            let reason = format!("its pictures have more than {} pixels in all", limits.pixels);
+            let most = limits.pixels as f64 / 1e6;
+            let reason = format!(
+                "its pictures have more than {most} megapixels in all; send a shorter or smaller one"
+            );
             return Err(Error::TooLarge { input: INPUT.to_owned(), reason });
         }
         let (width, height) = image.dimensions();
-        let edges = edges(&Picture::from_image(image.into()).luma(), limits)?;
+        let picture = Picture::from_image(image.into());
+        let luma = picture.luma((picture.width, picture.height), limits)?;
+        drop(picture);
+        let edges = edges(luma, limits)?;
         let gray = edges.into_iter().flat_map(|is_edge| if is_edge { [255; 4] } else { [0, 0, 0, 255] });
         let Some(drawn) = RgbaImage::from_raw(width, height, gray.collect()) else { continue };
         encoder.encode_frame(Frame::from_parts(drawn, 0, 0, delay)).map_err(failed)?;
@@ -111,41 +120,48 @@ fn encode(
 }
 
 /// Which pixels are edges: where the picture changes most, in lines one pixel wide.
-fn edges(luma: &Plane, limits: &Limits) -> Result<Vec<bool>, Error> {
-    let smooth = luma.box_mean(1, limits)?.box_mean(1, limits)?;
-    let (width, height) = (luma.width, luma.height);
-    let mut slopes = Vec::with_capacity(width * height);
-    for y in 0..height as isize {
+fn edges(luma: Plane, limits: &Limits) -> Result<Vec<bool>, Error> {
+    let smooth = luma.box_mean(1, limits)?;
+    drop(luma);
+    let smooth = smooth.box_mean(1, limits)?;
+    let (width, height) = (smooth.width, smooth.height);
+    let mut strength = Plane::filled(width, height, 0.0);
+    // For each pixel the step across its edge, of the eight directions to the nearest neighbor.
+    let mut steps = vec![(0_i8, 0_i8); width * height];
+    for (y, (strengths, steps)) in strength.rows_mut().zip(steps.chunks_exact_mut(width)).enumerate() {
         limits.check_time()?;
+        let y = y as isize;
         let (upper, row, lower) = (smooth.row(y - 1), smooth.row(y), smooth.row(y + 1));
-        for x in 0..width {
+        for (x, (strength, step)) in strengths.iter_mut().zip(steps).enumerate() {
             let (left, right) = (x.saturating_sub(1), (x + 1).min(width - 1));
             let across =
                 upper[right] - upper[left] + 2.0 * (row[right] - row[left]) + lower[right] - lower[left];
             let down = lower[left] - upper[left] + 2.0 * (lower[x] - upper[x]) + lower[right] - upper[right];
-            slopes.push((across, down));
+            *strength = across.hypot(down);
+            let part = |part: f32| if (part / *strength).abs() > 0.38 { part.signum() as i8 } else { 0 };
+            *step = (part(across), part(down));
         }
     }
-    let strength = Plane { width, height, values: slopes.iter().map(|(x, y)| x.hypot(*y)).collect() };
+    drop(smooth);
     let mut certain = Vec::new();
-    let mut possible = vec![false; slopes.len()];
-    for (at, (across, down)) in slopes.iter().enumerate() {
+    let mut possible = vec![false; steps.len()];
+    for (at, (across, down)) in steps.into_iter().enumerate() {
         let here = strength.values[at];
         if here < POSSIBLE {
             continue;
         }
-        // Only the strongest across the edge, of the eight directions to the nearest neighbor.
-        let step = |part: f32| if (part / here).abs() > 0.38 { part.signum() as isize } else { 0 };
+        // Only the strongest across the edge.
         let (x, y) = ((at % width) as isize, (at / width) as isize);
-        let (step_x, step_y) = (step(*across), step(*down));
-        if here > strength.at(x + step_x, y + step_y) && here >= strength.at(x - step_x, y - step_y) {
+        let (across, down) = (isize::from(across), isize::from(down));
+        if here > strength.at(x + across, y + down) && here >= strength.at(x - across, y - down) {
             possible[at] = true;
             if here >= CERTAIN {
                 certain.push(at);
             }
         }
     }
-    let mut edges = vec![false; slopes.len()];
+    drop(strength);
+    let mut edges = vec![false; possible.len()];
     while let Some(at) = certain.pop() {
         if std::mem::take(&mut possible[at]) {
             edges[at] = true;

@@ -1,7 +1,7 @@
 //! A node: runs models for a service that is somewhere else. It pulls tasks by lease, gives each to a
 //! command or to a model server over HTTP, and hands in what comes out.
 //!
-//! A node needs no address of its own: it only calls. What it says is described in `docs/nodes.md`.
+//! A node needs no address of its own: it only calls. `docs/node-protocol.md` describes its requests.
 
 mod config;
 mod environment;

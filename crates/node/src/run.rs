@@ -20,7 +20,8 @@ pub(crate) async fn run(
     limit: Duration,
 ) -> bool {
     let (task, model) = (&lease.task, &lease.model);
-    tracing::info!(task, model, attempt = lease.attempt, "running");
+    let traceparent = lease.traceparent.as_deref();
+    tracing::info!(task, model, attempt = lease.attempt, traceparent, "running");
     let running = async {
         let ending = match output(node, registered, runner, lease, limit).await {
             Ok(output) => json!({ "output": output }),
@@ -42,7 +43,7 @@ pub(crate) async fn run(
         ended = running => match ended {
             Ok(ending) => {
                 let error = ending["error"]["message"].as_str();
-                tracing::info!(task, model, error, "the task has ended");
+                tracing::info!(task, model, error, traceparent, "the task has ended");
             }
             Err(Stopped::Lost(why)) => tracing::warn!(task, model, ?why, "what came out was thrown away"),
             Err(Stopped::Failed(failed)) => {

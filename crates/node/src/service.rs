@@ -49,6 +49,9 @@ pub(crate) struct Lease {
     /// Where the files of the service are now; a service of an earlier version says it at the registration alone.
     #[serde(default)]
     pub(crate) storage_url: Option<Url>,
+    /// The trace that the create of the task belongs to.
+    #[serde(default)]
+    pub(crate) traceparent: Option<String>,
 }
 
 /// What a parameter is.

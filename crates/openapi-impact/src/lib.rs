@@ -39,8 +39,8 @@ pub use case::{pascal_case, snake_case};
 pub use clients::Clients;
 pub use operations::METHODS;
 pub use place::Place;
-pub use read::{load, one_line, parse};
-pub use report::{json, markdown, text, verdict_in_words};
+pub use read::{load, one_line, parse, read};
+pub use report::{json, lines, markdown, text, verdict_in_words};
 pub use tree::{NULL, Tree};
 pub use version::{Version, check_version};
 

@@ -17,6 +17,12 @@ impl Place {
         Self(keys.iter().map(ToString::to_string).collect())
     }
 
+    /// The place that a reference such as `#/components/schemas/Task` leads to.
+    pub fn of_reference(reference: &str) -> Self {
+        let keys = reference.trim_start_matches('#').split('/').skip(1);
+        Self(keys.map(|key| key.replace("~1", "/").replace("~0", "~")).collect())
+    }
+
     /// The place one key further.
     pub fn at(&self, key: impl ToString) -> Self {
         let mut keys = self.0.clone();

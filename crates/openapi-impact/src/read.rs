@@ -16,7 +16,11 @@ use crate::tree::Tree;
 /// # Errors
 /// When the text is not YAML or not such a value: with line and column where they are known.
 pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T> {
-    serde_saphyr::from_str(text).map_err(|error| unreadable(path, &error))
+    serde_saphyr::from_str(text).map_err(|error| {
+        let line = error.location().and_then(|location| usize::try_from(location.line()).ok());
+        let hint = line.and_then(|line| indentation(text, line)).unwrap_or_default();
+        anyhow!("{}{hint}", unreadable(path, &error))
+    })
 }
 
 /// Reads a document that can be compared.
@@ -24,13 +28,21 @@ pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T> {
 /// # Errors
 /// When the file cannot be read, is no OpenAPI 3.0 document, or has a reference without a target.
 pub fn load(path: &Path) -> Result<Tree> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    read(path, &text)
+}
+
+/// Reads a document that can be compared from its text; `path` names it in the error.
+///
+/// # Errors
+/// When the text is no OpenAPI 3.0 document, or has a reference without a target.
+pub fn read(path: &Path, text: &str) -> Result<Tree> {
     let shown = path.display();
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
-    let document: Tree = match serde_saphyr::from_str(&text) {
+    let document: Tree = match serde_saphyr::from_str(text) {
         Ok(document) => document,
         // `Value` reports where the error is, and reads keys that are no strings as strings.
         Err(_) => {
-            parse::<Value>(path, &text)?;
+            parse::<Value>(path, text)?;
             bail!("{shown}: a key is a boolean, a number or null in YAML, such as `Off` or `1`; quote it");
         }
     };
@@ -51,6 +63,18 @@ fn broken_reference(document: &Tree, value: &Tree) -> Option<String> {
     let members = value.members().filter(|(key, _)| !EXAMPLES.contains(key)).map(|(_, member)| member);
     let mut inner = members.chain(value.items()).filter_map(|member| broken_reference(document, member));
     own.map(str::to_owned).or_else(|| inner.next())
+}
+
+/// Returns the end of a message when the line is indented unlike the line of text before it, by an odd number of spaces.
+fn indentation(text: &str, line: usize) -> Option<String> {
+    let before: Vec<&str> = text.lines().take(line).collect();
+    let (last, before) = before.split_last()?;
+    let spaces = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let other =
+        before.iter().rev().find(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'))?;
+    let (here, there) = (spaces(last), spaces(other));
+    (here % 2 == 1 && there % 2 == 0)
+        .then(|| format!("; `{}` is indented by {here} spaces, the line before it by {there}", last.trim()))
 }
 
 fn unreadable(path: &Path, error: &serde_saphyr::Error) -> Error {

@@ -29,10 +29,14 @@ struct Group<'a> {
     changes: Vec<&'a Change>,
 }
 
-/// For people. It ends with what the verdict means for the version.
-pub fn text(changes: &Changes, (old, old_name): (&Tree, &str), new_name: &str) -> String {
-    let mut text = format!("{old_name} → {new_name}: {}\n", verdict_in_words(changes.verdict()));
+/// For people. It begins with a summary, and what the verdict means for the version.
+pub fn text(changes: &Changes, (old, old_name): (&Tree, &str), (new, new_name): (&Tree, &str)) -> String {
     let groups = groups(changes);
+    let mut text = format!("{old_name} → {new_name}: {}\n", verdict_in_words(changes.verdict()));
+    if !groups.is_empty() {
+        text.push_str(&format!("{}\n", counts(&groups)));
+    }
+    text.push_str(&format!("{}\n", version::meaning(old, new, changes.verdict())));
     for group in &groups {
         text.push_str(&format!("\n{}\n", group.heading));
         for change in &group.changes {
@@ -43,10 +47,6 @@ pub fn text(changes: &Changes, (old, old_name): (&Tree, &str), new_name: &str) -
             }
         }
     }
-    if !groups.is_empty() {
-        text.push_str(&format!("\n{}\n", counts(&groups)));
-    }
-    text.push_str(&format!("{}\n", version::meaning(old, changes.verdict())));
     text
 }
 
@@ -55,6 +55,17 @@ fn breaks(change: &Change) -> String {
     let clients: Vec<&str> = change.breaks.iter().copied().collect();
     let how = if change.severity == Severity::Breaking { "breaks" } else { "refused at run time by" };
     format!("{how}: {}", clients.join(", "))
+}
+
+/// For people, one line a change: what breaks comes first.
+pub fn lines(changes: &Changes) -> String {
+    let mut all: Vec<&Change> = groups(changes).into_iter().flat_map(|group| group.changes).collect();
+    all.sort_by_key(|change| std::cmp::Reverse(change.severity));
+    let line = |change: &&Change| {
+        let clients = if change.breaks.is_empty() { String::new() } else { format!(" ({})", breaks(change)) };
+        format!("  {:<10}  {}: {}{clients}\n", change.severity.word(), change.place, change.message)
+    };
+    all.iter().map(line).collect()
 }
 
 /// For programs. Without `breaks`, a breaking change breaks every client.

@@ -5,6 +5,7 @@ use indexmap::IndexSet;
 use super::clients::{CONSTRUCTORS, OPTIONALS, STRICT_MODELS, UNBOXED, of, reading_more, with_named_types};
 use super::node::{Node, side_by_side};
 use super::{Comparison, Direction, Severity};
+use crate::tree::Tree;
 
 use Direction::{Request, Response};
 
@@ -47,8 +48,15 @@ const COMPARED: [&str; 34] = [
 ];
 
 /// Extensions that are compared; the others are texts for people.
-const MARKS: [&str; 6] =
-    ["x-open-enum", "x-extensible-enum", "x-enum-varnames", "x-model-kind", "x-decimal", "x-number"];
+const MARKS: [&str; 7] = [
+    "x-open-enum",
+    "x-extensible-enum",
+    "x-terminal",
+    "x-enum-varnames",
+    "x-model-kind",
+    "x-decimal",
+    "x-number",
+];
 
 impl Comparison {
     pub(super) fn schema(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
@@ -119,10 +127,12 @@ impl Comparison {
                 }
                 (Some(was), None) => {
                     let breaks = if direction == Request { "sends" } else { "reads" };
-                    self.breaks(
-                        &was.place,
-                        format!("the property {name} is gone: code that {breaks} it breaks"),
-                    );
+                    let hint = new_name(&was, &old.at("properties"), &new.at("properties")).map(|is| {
+                        format!("; if it is {is} now, keep {name} beside it, with `deprecated: true`")
+                    });
+                    let hint = hint.unwrap_or_default();
+                    let message = format!("the property {name} is gone: code that {breaks} it breaks{hint}");
+                    self.breaks(&was.place, message);
                 }
                 (None, Some(is)) if direction == Request && required && !travels(&is) => {
                     let message = format!("the property {name} is new and required: constructors take it");
@@ -305,6 +315,20 @@ impl Comparison {
             }
         }
     }
+}
+
+/// Returns the one new property that is like the one that is gone, but for its texts.
+fn new_name<'a>(gone: &Node<'_>, old: &Node<'_>, new: &Node<'a>) -> Option<&'a str> {
+    let texts = ["description", "example", "title"];
+    let facts = |schema: &Tree| -> Vec<(String, Tree)> {
+        let members = schema.members().filter(|(keyword, _)| !texts.contains(keyword));
+        members.map(|(keyword, value)| (keyword.to_owned(), value.clone())).collect()
+    };
+    let mut alike = new
+        .members()
+        .filter(|(name, schema)| !old.has(name) && facts(schema.value) == facts(gone.value))
+        .map(|(name, _)| name);
+    alike.next().filter(|_| alike.next().is_none())
 }
 
 /// A schema without schemas in it.

@@ -177,6 +177,7 @@ impl Comparison {
 
     pub(super) fn enumerations(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
         self.word_names(old, new);
+        self.terminal_words(old, new);
         let (was, is) = (Words::of(old), Words::of(new));
         if was != is {
             self.kind_of_words(was, is, new, direction);
@@ -211,6 +212,22 @@ impl Comparison {
                     self.breaks(place, message);
                 }
             }
+        }
+    }
+
+    /// `x-terminal`: a program that polls for the terminal words it knows does not end at another one.
+    fn terminal_words(&mut self, old: &Node<'_>, new: &Node<'_>) {
+        if !old.has("x-terminal") {
+            self.words(old, new, &["x-terminal"]);
+        }
+        let were = old.texts("x-terminal");
+        let are = new.texts("x-terminal");
+        let known = words(old);
+        let is_known = |word: &str| known.value.items().iter().any(|known| known.as_str() == Some(word));
+        for word in are.difference(&were).filter(|word| old.has("x-terminal") || !is_known(word)) {
+            let message =
+                format!("the word `{word}` is terminal: a program that polls for the others never ends");
+            self.breaks(&new.place.at("x-terminal"), message);
         }
     }
 

@@ -46,16 +46,20 @@ impl fmt::Display for Version {
 }
 
 /// What the verdict means for the version.
-pub(super) fn meaning(old: &Tree, verdict: Option<Severity>) -> String {
+pub(super) fn meaning(old: &Tree, new: &Tree, verdict: Option<Severity>) -> String {
     let rises = match verdict {
         None => return "nothing changed: the version may stay".to_owned(),
         Some(Severity::Docs) => "only texts changed: the third number of the version rises",
         Some(Severity::Compatible) => "something was added: the second number of the version rises",
         Some(Severity::Breaking) => "something breaks: the first number of the version rises",
     };
-    match Version::of(old) {
-        Ok(old) => format!("{rises}, from {old} to at least {}", old.needed(verdict)),
-        Err(_) => rises.to_owned(),
+    let Ok(old) = Version::of(old) else { return rises.to_owned() };
+    let needed = old.needed(verdict);
+    match Version::of(new) {
+        Ok(new) if new >= needed => {
+            format!("the version {new} is high enough: {old} needs {needed} or higher")
+        }
+        _ => format!("{rises}, from {old} to at least {needed}"),
     }
 }
 

@@ -35,7 +35,7 @@ async fn main() {
         with.push(request(&service).await);
         without.push(request(&plain).await);
     }
-    let note = "a service with controls looks for faults and keeps a journal with every request";
+    let note = "a service with controls checks every request for faults, and logs it";
     row("request with controls on", "the same with them off", "µs", with, without, Some(note)).print();
     service.shutdown().await;
     plain.shutdown().await;

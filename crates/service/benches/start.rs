@@ -69,8 +69,8 @@ fn row(what: &str, against: &str, ours: Vec<f64>, theirs: Vec<f64>) -> Row {
         theirs,
         bar: Some(BAR),
         note: Some(
-            "beyond its tables, ours locks the folder, draws an account and a key, publishes the catalog, and opens \
-             its listeners"
+            "beyond its tables, ours locks the folder, creates an account and a key, publishes the catalog, \
+             and opens its listeners"
                 .to_owned(),
         ),
         command: "cargo bench --bench start".to_owned(),

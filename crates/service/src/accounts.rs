@@ -35,6 +35,21 @@ words! {
     }
 }
 
+words! {
+    /// State of an account.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum AccountState {
+        /// The account may use the service.
+        #[default]
+        Active = "active",
+        /// Keys are refused, queued tasks wait, and unused upload targets are void, until the operator resumes the account.
+        Suspended = "suspended",
+        /// Keys are revoked for good.
+        Closed = "closed",
+    }
+}
+
 /// An account, as the database keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Account {
@@ -44,6 +59,7 @@ pub(crate) struct Account {
     pub(crate) wallet_address: String,
     /// The name of the account's bucket in the object store.
     pub(crate) bucket: String,
+    pub(crate) state: AccountState,
 }
 
 /// An account and its money, for the operator.
@@ -55,6 +71,8 @@ pub struct AccountOverview {
     pub username: String,
     /// Whose it is.
     pub scope: Scope,
+    /// Whether it may use the service.
+    pub state: AccountState,
     /// What was paid in and can be spent.
     pub balance: Money,
     /// What was given and can be spent; it is spent first.
@@ -77,6 +95,19 @@ pub(crate) struct KeptKey {
     /// The part by which the key is found.
     pub(crate) id: String,
     pub(crate) hash: [u8; 32],
+    pub(crate) rules: KeyRules,
+}
+
+/// Limits of an API key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct KeyRules {
+    /// For people.
+    pub(crate) name: Option<String>,
+    pub(crate) expires_at: Option<Moment>,
+    /// The sum of the prices of the tasks that it creates on one day of UTC. Those that fail or are canceled do not count.
+    pub(crate) daily_limit: Option<Money>,
+    /// The models whose tasks it creates; None for any.
+    pub(crate) models: Option<Vec<String>>,
 }
 
 /// How API keys begin, so that a leaked one is recognized by people and scanners.
@@ -97,7 +128,7 @@ impl NewKey {
         let id = random.word(12)?;
         let text = format!("{prefix}_{id}_{}", random.word(26)?);
         let hash = hash(&text);
-        Ok(Self { text, kept: KeptKey { id, hash } })
+        Ok(Self { text, kept: KeptKey { id, hash, rules: KeyRules::default() } })
     }
 
     /// Takes a key that was chosen, not drawn, for a service whose key is known beforehand. The whole text
@@ -108,7 +139,8 @@ impl NewKey {
             let cause = format!("a key has at least {MIN_CHOSEN_KEY} visible ASCII characters and no spaces");
             return Err(Error::setting("taking a chosen API key", cause));
         }
-        Ok(Self { kept: KeptKey { id: key_id(text), hash: hash(text) }, text: text.to_owned() })
+        let kept = KeptKey { id: key_id(text), hash: hash(text), rules: KeyRules::default() };
+        Ok(Self { kept, text: text.to_owned() })
     }
 }
 
@@ -141,6 +173,9 @@ pub(crate) trait Accounts: Send + Sync {
     async fn account(&self, username: &str) -> Result<Option<Account>>;
     /// All accounts with what is in their purses, as of one moment, the oldest first.
     async fn accounts(&self) -> Result<Vec<(Account, Purses)>>;
+    /// Changes the state of an account; false when it is closed and would be opened. An account that may not use the
+    /// service loses its unused upload targets, and a closed one its keys.
+    async fn set_state(&self, account: AccountId, state: AccountState, now: Moment) -> Result<bool>;
     /// Makes a person a member of an organization.
     async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<()>;
     /// Ends a membership, and voids the upload targets that the person has asked for; false when there was

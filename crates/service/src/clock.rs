@@ -123,6 +123,11 @@ impl Clock {
     }
 }
 
+/// Returns the time between two moments; zero when the clock was set back between them.
+pub(crate) fn elapsed(since: Moment, now: Moment) -> Duration {
+    Duration::from_millis(u64::try_from(now.0.saturating_sub(since.0)).unwrap_or(0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

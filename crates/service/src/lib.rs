@@ -64,9 +64,9 @@ mod queue;
 mod random;
 mod words;
 
-pub use accounts::{AccountOverview, Scope};
+pub use accounts::{AccountOverview, AccountState, Scope};
 pub use admin::{Admin, AdminClient, AdminError, Backup};
-pub use catalog::{Metadata, ModelChange, ModelSpec, Visibility};
+pub use catalog::{Metadata, ModelChange, ModelSpec, ModelState, Visibility};
 #[cfg(feature = "controls")]
 pub use controls::{
     Amounts, Controls, ControlsConfig, Effect, Fault, JournalEntry, KeptFault, Operation, Script, Side, Then,

@@ -68,6 +68,12 @@ impl Randomness {
     }
 }
 
+/// Prefix of the UUIDs of version 7 of a moment; all later ones come after it in the order of texts.
+pub(crate) fn uuid_beginning(at: Moment) -> String {
+    let digits = format!("{:012x}", at.0.max(0));
+    [&digits[..8], &digits[8..]].join("-")
+}
+
 fn uuid_of(mut bytes: [u8; 16], version: u8) -> String {
     bytes[6] = bytes[6] & 0x0f | version << 4;
     bytes[8] = bytes[8] & 0x3f | 0x80;
@@ -100,6 +106,8 @@ mod tests {
             "{first} {second}"
         );
         assert_ne!(first, random.uuid_by_time(Moment(1_767_225_600_000))?);
+        let beginning = uuid_beginning(Moment(1_767_225_600_001));
+        assert!(first < beginning && second.starts_with(&beginning), "{beginning}");
         let seeded = |now| Randomness::new(Some(7)).uuid_by_time(now);
         assert_eq!(seeded(Moment(0))?, seeded(Moment(1))?);
         Ok(())

@@ -1,7 +1,7 @@
 //! One call, `GET balance`, in three ways: by the client, by the raw client, and as one would write it by
 //! hand; and what answers it.
 
-use inferstore::{Account, ApiKey, Client};
+use inferstore::{ApiKey, Client};
 use inferstore_api::Envelope;
 use inferstore_api::types::AccountBalance;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -45,14 +45,14 @@ async fn answer(mut stream: tokio::net::TcpStream) {
 
 /// A client, ready to be called.
 pub(crate) enum Way {
-    Client(Account),
+    Client(Client),
     Raw(inferstore_api::Client),
     ByHand { http: reqwest::Client, base_url: String },
 }
 
 impl Way {
     pub(crate) fn client(base_url: &str) -> Self {
-        Self::Client(Client::new(base_url, "key").expect("a client").account())
+        Self::Client(Client::new(base_url, "key").expect("a client"))
     }
 
     pub(crate) fn raw(base_url: &str) -> Self {
@@ -69,7 +69,7 @@ impl Way {
 
     pub(crate) async fn call(&self) {
         match self {
-            Self::Client(account) => drop(account.balance().await.expect("an answer")),
+            Self::Client(client) => drop(client.balance().await.expect("an answer")),
             Self::Raw(client) => drop(client.get_balance().await.expect("an answer")),
             Self::ByHand { http, base_url } => by_hand(http, base_url).await,
         }

@@ -19,7 +19,7 @@ const FOLDER: &str = "tests/contract";
 const DESCRIPTION: &str = "consumer.yaml";
 
 /// Where generated clients are compiled and run.
-const WORK: &str = "target/consumers";
+pub(crate) const WORK: &str = "target/consumers";
 
 /// A `consumer.yaml`.
 #[derive(Deserialize)]
@@ -130,16 +130,9 @@ impl Consumer {
         needs.filter(|(program, _)| !is_installed(program))
     }
 
-    /// A new folder with the files of the consumer, and with the packages installed.
+    /// A new folder with the files of the consumer, and with the packages that users install: the client is generated
+    /// with no others.
     pub(crate) fn workspace(&self, root: &Path, document: &Path) -> Result<Workspace> {
-        let npm: Vec<&str> = self.packages.npm.iter().chain(&self.test.npm).map(String::as_str).collect();
-        let pypi: Vec<&str> = self.packages.pypi.iter().chain(&self.test.pypi).map(String::as_str).collect();
-        let versions = [npm.as_slice(), pypi.as_slice()].concat().join("\n");
-        // Consumers with the same packages share them.
-        let hash = Sha256::digest(versions.as_bytes());
-        let hash: String = hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-        let name = format!("consumer-{hash}");
-        let tools = Tools::install(root, &Set { name: &name, npm: &npm, pypi: &pypi })?;
         let folder = absolute(&root.join(WORK).join(&self.id))?;
         if folder.exists() {
             fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
@@ -151,19 +144,22 @@ impl Consumer {
             let name = file.file_name().context("a file has a name")?;
             fs::copy(&file, folder.join(name)).with_context(|| format!("cannot copy {}", file.display()))?;
         }
-        // Node looks for packages beside a program and above it, people for an environment in `.venv`.
-        for (installed, name, is_used) in [
-            (tools.node_folder().join("node_modules"), "node_modules", !npm.is_empty()),
-            (tools.folder().join("python"), ".venv", !pypi.is_empty()),
-        ] {
-            if is_used {
-                link(&absolute(&installed)?, &folder.join(name))?;
-            }
-        }
         let mut path = vec![folder.join("node_modules/.bin"), folder.join(".venv/bin")];
         path.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
         let path = env::join_paths(path).context("a folder of PATH has a name that PATH cannot hold")?;
-        Ok(Workspace { folder, path, document: absolute(document)? })
+        let workspace = Workspace { folder, path, document: absolute(document)? };
+        workspace.install(root, &self.packages.npm, &self.packages.pypi)?;
+        Ok(workspace)
+    }
+
+    /// Installs what only the program and its test use, too.
+    pub(crate) fn add_test_packages(&self, root: &Path, workspace: &Workspace) -> Result<()> {
+        let (Packages { npm, pypi }, test) = (&self.packages, &self.test);
+        workspace.install(
+            root,
+            &[npm.as_slice(), &test.npm].concat(),
+            &[pypi.as_slice(), &test.pypi].concat(),
+        )
     }
 
     /// Generates and compiles the client.
@@ -171,9 +167,11 @@ impl Consumer {
         let missing: Vec<_> = self.missing().map(|(_, package)| package).collect();
         ensure!(missing.is_empty(), "{} needs {}; install the packages", self.name, missing.join(" "));
         let workspace = self.workspace(root, document)?;
-        for lines in self.generate.iter().chain([&self.build]) {
+        if let Some(lines) = &self.generate {
             must("bash", &mut workspace.command(lines))?;
         }
+        self.add_test_packages(root, &workspace)?;
+        must("bash", &mut workspace.command(&self.build))?;
         Ok(())
     }
 }
@@ -186,6 +184,32 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
+    /// Installs these packages, and links them in place of those before.
+    fn install(&self, root: &Path, npm: &[String], pypi: &[String]) -> Result<()> {
+        let npm: Vec<&str> = npm.iter().map(String::as_str).collect();
+        let pypi: Vec<&str> = pypi.iter().map(String::as_str).collect();
+        let versions = [npm.as_slice(), pypi.as_slice()].concat().join("\n");
+        // Consumers with the same packages share them.
+        let hash = Sha256::digest(versions.as_bytes());
+        let hash: String = hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        let name = format!("consumer-{hash}");
+        let tools = Tools::install(root, &Set { name: &name, npm: &npm, pypi: &pypi })?;
+        // Node looks for packages beside a program and above it, people for an environment in `.venv`.
+        for (installed, name, is_used) in [
+            (tools.node_folder().join("node_modules"), "node_modules", !npm.is_empty()),
+            (tools.folder().join("python"), ".venv", !pypi.is_empty()),
+        ] {
+            let place = self.folder.join(name);
+            if place.is_symlink() {
+                fs::remove_file(&place).with_context(|| format!("cannot remove {}", place.display()))?;
+            }
+            if is_used {
+                link(&absolute(&installed)?, &place)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Shell lines, run in this folder.
     pub(crate) fn command(&self, lines: &str) -> Command {
         let mut command = Command::new("bash");
@@ -215,7 +239,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-fn link(target: &Path, at: &Path) -> Result<()> {
+pub(crate) fn link(target: &Path, at: &Path) -> Result<()> {
     ensure!(target.is_dir(), "{} is not there", target.display());
     #[cfg(unix)]
     let linked = std::os::unix::fs::symlink(target, at);

@@ -1,14 +1,17 @@
 //! `cargo xtask contract`: what is published works for others. Clients of other languages are generated
 //! from it and drive a running service, directly and through a proxy that gives every response that the
 //! document allows. Schemathesis looks for responses that the document does not describe. The published
-//! flows and the curl recipes run as printed.
+//! flows and the curl recipes run as printed. The packages of `sdk` pass their tests.
 
 pub mod consumers;
+pub mod examples;
 mod expectations;
 pub mod flows;
+mod packages;
 pub mod process_group;
 mod proxy;
 mod recipes;
+pub mod repository;
 mod results;
 mod service;
 pub mod tools;
@@ -29,6 +32,7 @@ use crate::process_group::End;
 use crate::service::{Service, Target};
 use crate::tools::{Set, Tools, absolute, must};
 use expectations::{MODES, unexpected};
+use packages::PACKAGES;
 use proxy::Proxy;
 use results::{Row, page};
 
@@ -51,13 +55,13 @@ const BUILD_TIMEOUT: Duration = Duration::from_secs(1800);
 const SHOWN_LINES: usize = 25;
 
 /// Drive the service with clients generated from what is published: those of CI, with the published flows,
-/// the curl recipes and Schemathesis.
+/// the curl recipes, Schemathesis and the tests of the packages in sdk.
 #[derive(clap::Args)]
 pub struct Job {
     /// Every client instead.
     #[arg(long, conflicts_with = "only")]
     all: bool,
-    /// One client instead: a folder of tests/contract.
+    /// One client instead: a folder of tests/contract, openapi/examples, sdk/python or sdk/typescript.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
     /// Only generate the clients and compile them.
@@ -76,6 +80,13 @@ impl Job {
     /// # Errors
     /// When a result is not the one that the table or a consumer expects.
     pub fn run(&self, root: &Path) -> Result<String> {
+        let only = self.only.as_deref();
+        if let Some(package) = PACKAGES.iter().find(|package| Some(package.folder) == only) {
+            return package.test(root);
+        }
+        if only == Some(examples::FOLDER) {
+            return examples::run(root);
+        }
         let document = absolute(&root.join("target/publish/inferstore.yaml"))?;
         ensure!(document.is_file(), "{} is not there; run `cargo xtask publish` first", document.display());
         let consumers = self.consumers(root)?;
@@ -101,6 +112,10 @@ impl Job {
             compare(root, &rows)?;
             report.push_str(&schemathesis(root, &document, &service)?);
             report.push_str(&flows::run(root, &service)?);
+            report.push_str(&examples::run(root)?);
+            for package in &PACKAGES {
+                report.push_str(&package.test(root)?);
+            }
         }
         Ok(report)
     }
@@ -150,6 +165,9 @@ impl Contract<'_> {
         let proxy = service.map(|service| Proxy::start(self.root, service)).transpose()?;
         let mut is_built = true;
         for (column, lines) in [("generate", consumer.generate.as_ref()), ("build", Some(&consumer.build))] {
+            if column == "build" {
+                consumer.add_test_packages(self.root, &workspace)?;
+            }
             match lines {
                 Some(lines) if is_built => {
                     let run = lines_of(&workspace.command(lines), BUILD_TIMEOUT)?;

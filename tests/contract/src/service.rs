@@ -2,10 +2,12 @@
 
 use std::env;
 use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::tools::{cargo, must};
 
@@ -40,13 +42,15 @@ impl Target {
             return Service::start(options);
         };
         let api_key = env::var(variable).with_context(|| format!("{variable} does not hold the API key"))?;
-        Ok(Service { base_url: base_url.clone(), api_key, process: None })
+        Ok(Service { base_url: base_url.clone(), api_key, controls: None, process: None })
     }
 }
 
 pub(crate) struct Service {
     pub(crate) base_url: String,
     pub(crate) api_key: String,
+    /// The URL and the token of the controls, if they are on.
+    controls: Option<(String, String)>,
     process: Option<Child>,
 }
 
@@ -56,39 +60,67 @@ struct Ready {
     event: String,
     base_url: String,
     api_key: String,
+    controls_url: Option<String>,
+    controls_token: Option<String>,
 }
 
 impl Service {
     /// Builds and starts the command of this repository, with further options.
-    fn start(options: &[&str]) -> Result<Self> {
-        must("Rust", cargo().args(["build", "--quiet", "--package", "inferstore-cli"]))?;
-        // This program is a debug build, too.
-        let program = env::current_exe().context("this program does not know where it is")?;
-        let mut process =
-            Command::new(program.with_file_name("inferstore").with_extension(env::consts::EXE_EXTENSION))
-                .args(SERVE)
-                .args(options)
-                // No line for every request.
-                .env("INFERSTORE_LOG", "warn")
-                .stdout(Stdio::piped())
-                .spawn()
-                .context("cannot start the service")?;
+    pub(crate) fn start(options: &[&str]) -> Result<Self> {
+        let mut process = Command::new(build_command()?)
+            .args(SERVE)
+            .args(options)
+            // No line for every request.
+            .env("INFERSTORE_LOG", "warn")
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start the service")?;
         let output = process.stdout.take().context("the service has no output")?;
         // From here on it is stopped whatever happens.
-        let mut service = Self { base_url: String::new(), api_key: String::new(), process: Some(process) };
+        let mut service =
+            Self { base_url: String::new(), api_key: String::new(), controls: None, process: Some(process) };
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line).context("the service prints nothing")?;
         let ready: Ready = serde_json::from_str(&line)
             .with_context(|| format!("the service prints no ready line but {line:?}"))?;
         ensure!(ready.event == "ready", "the service is not ready but {}", ready.event);
         (service.base_url, service.api_key) = (ready.base_url, ready.api_key);
+        service.controls = ready.controls_url.zip(ready.controls_token);
         Ok(service)
+    }
+
+    /// Sends a request to the controls, and returns the data of the response.
+    pub(crate) fn control(&self, method: &str, path: &str, body: &Value) -> Result<Value> {
+        let (url, token) = self.controls.as_ref().context("the service has no controls")?;
+        let mut curl = Command::new("curl");
+        curl.args([
+            "--silent",
+            "--show-error",
+            "--fail-with-body",
+            "--request",
+            method,
+            "--data",
+            &body.to_string(),
+        ]);
+        curl.args(["--header", "content-type: application/json"]);
+        curl.args(["--header", &format!("authorization: Bearer {token}"), &format!("{url}{path}")]);
+        let response: Value = serde_json::from_slice(&must("curl", &mut curl)?.stdout)
+            .with_context(|| format!("the controls respond to {path} without JSON"))?;
+        Ok(response["data"].clone())
     }
 
     /// The command with the environment that consumers read.
     pub(crate) fn connect<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.env("BASE_URL", &self.base_url).env("API_KEY", &self.api_key)
     }
+}
+
+/// Builds the command of this repository, and returns its path.
+pub(crate) fn build_command() -> Result<PathBuf> {
+    must("Rust", cargo().args(["build", "--quiet", "--package", "inferstore-cli"]))?;
+    // This program is a debug build, too.
+    let program = env::current_exe().context("this program does not know where it is")?;
+    Ok(program.with_file_name("inferstore").with_extension(env::consts::EXE_EXTENSION))
 }
 
 impl Drop for Service {

@@ -3,7 +3,7 @@
 
 use std::env;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -132,6 +132,14 @@ pub fn must(product: &str, command: &mut Command) -> Result<Output> {
         }
         Err(error) => Err(error).with_context(|| format!("cannot run {program}")),
     }
+}
+
+/// Writes a line about work that takes minutes.
+///
+/// # Errors
+/// Standard error cannot be written.
+pub fn progress(line: &str) -> Result<()> {
+    writeln!(io::stderr(), "{line}").context("cannot write to standard error")
 }
 
 /// Whether a program is in a folder of `PATH`.

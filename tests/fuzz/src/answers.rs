@@ -1,14 +1,21 @@
 //! Answers of the service: the name of an operation on the first line, then its body.
 
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use inferstore_document::types::rewritten;
+use inferstore_document::{document, members, success_schema};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::document::{must_be_read, success_schema};
+use crate::document::must_be_read;
 use crate::first_line;
-use crate::types::rewritten;
 
 /// What is in an answer as it came, and is not among what the types announce to keep digit by digit.
 const FREE: [&str; 4] = ["input_data", "result", "model_metadata", "num_config"];
+
+/// Objects whose members are of one type, whatever their names.
+const MAPS: [&str; 2] = ["input_format", "output_format"];
 
 /// No body makes a reader panic. Whatever says which thing it is about and deviates without harm is read.
 /// What is read goes out with every digit that came in, and is read again as the same.
@@ -28,29 +35,40 @@ pub fn answers(data: &[u8]) {
     let Ok(written) = rewritten(schema, text) else { return };
     let again = rewritten(schema, &written).unwrap_or_else(|error| panic!("{written}: {error}"));
     assert_eq!(again, written, "it is read as another");
-    nothing_is_lost(text, &written);
+    nothing_is_lost("", text, &written);
+}
+
+/// Whether a type reads the member of an object. Fields that the document does not have are kept as any JSON.
+fn is_typed(object: &str, name: &str) -> bool {
+    static PROPERTIES: LazyLock<BTreeSet<&str>> = LazyLock::new(|| {
+        let inline_names = |property: &'static Value| members(&property["properties"]).map(|(name, _)| name);
+        let schemas = members(&document()["components"]["schemas"]);
+        let named = schemas.flat_map(|(_, schema)| members(&schema["properties"]));
+        named.flat_map(|(name, property)| inline_names(property).chain([name])).collect()
+    });
+    !FREE.contains(&name) && (MAPS.contains(&object) || PROPERTIES.contains(name))
 }
 
 type Members<'a> = std::collections::BTreeMap<String, &'a RawValue>;
 
 /// Whether every value that goes out is the one that came in, digit by digit.
-fn nothing_is_lost(came: &str, goes: &str) {
+fn nothing_is_lost(object: &str, came: &str, goes: &str) {
     // A parameter of which nothing is said is there all the same.
     if (came, goes) == ("null", "{}") {
         return;
     }
     if let Ok(going) = serde_json::from_str::<Members<'_>>(goes) {
         let Ok(coming) = serde_json::from_str::<Members<'_>>(came) else { panic!("{goes} came of {came}") };
-        for (name, value) in going.iter().filter(|(name, _)| !FREE.contains(&name.as_str())) {
+        for (name, value) in going.iter().filter(|(name, _)| is_typed(object, name)) {
             let before = coming.get(name).map_or("null", |value| value.get());
-            nothing_is_lost(before, value.get());
+            nothing_is_lost(name, before, value.get());
         }
     } else if let Ok(going) = serde_json::from_str::<Vec<&RawValue>>(goes) {
         let coming: Vec<Option<&RawValue>> = serde_json::from_str(came).expect("a list came of a list");
         let coming: Vec<&RawValue> = coming.into_iter().flatten().collect();
         assert_eq!(going.len(), coming.len(), "{came} became {goes}");
         for (going, coming) in going.iter().zip(coming) {
-            nothing_is_lost(coming.get(), going.get());
+            nothing_is_lost(object, coming.get(), going.get());
         }
     } else {
         let plain = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| text.to_owned());

@@ -1,42 +1,19 @@
 //! What the document says of answers, read in the most forgiving way that loses nothing: the oracle for
 //! the types that are generated from it.
 
-use std::sync::LazyLock;
-
 use inferstore_api::Decimal;
+use inferstore_document::{resolve, schema};
 use serde_json::Value;
-
-static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
-    serde_saphyr::from_str(include_str!("../../../openapi/inferstore.yaml")).expect("the document is YAML")
-});
-
-static SCHEMAS: LazyLock<&Value> = LazyLock::new(|| &DOCUMENT["components"]["schemas"]);
-
-/// The name of the schema of a success of an operation, if there is the operation.
-pub fn success_schema(operation: &str) -> Option<&'static str> {
-    let items = DOCUMENT["paths"].as_object()?.values().filter_map(Value::as_object).flatten();
-    let (_, found) = items.into_iter().find(|(_, it)| it["operationId"] == operation)?;
-    let response = found["responses"]["2XX"]["$ref"].as_str()?;
-    let response = DOCUMENT.pointer(response.trim_start_matches('#'))?;
-    response["content"]["application/json"]["schema"]["$ref"].as_str()?.rsplit('/').next()
-}
 
 /// Whether an answer must be read by the type of this name: it says which thing it is about, and all the
 /// rest deviates in no way that changes what it says.
-pub(crate) fn must_be_read(schema: &str, answer: &Value) -> bool {
-    is_reported(&SCHEMAS[schema], answer)
-}
-
-fn resolved(schema: &Value) -> &Value {
-    match schema["$ref"].as_str().and_then(|reference| reference.rsplit('/').next()) {
-        Some(name) => &SCHEMAS[name],
-        None => schema,
-    }
+pub(crate) fn must_be_read(name: &str, answer: &Value) -> bool {
+    is_reported(schema(name), answer)
 }
 
 /// Whether a value that is there says what its schema asks for.
-fn is_reported(schema: &Value, value: &Value) -> bool {
-    let schema = resolved(schema);
+fn is_reported(schema: &'static Value, value: &Value) -> bool {
+    let schema = resolve(schema);
     let format = schema["format"].as_str().unwrap_or_default();
     match (schema["type"].as_str(), value) {
         (Some("object"), Value::Object(members)) => {
@@ -50,11 +27,11 @@ fn is_reported(schema: &Value, value: &Value) -> bool {
                 Some(value)
                     if is_required(name)
                         && property.get("$ref").is_some()
-                        && resolved(property)["type"] == "string" =>
+                        && resolve(property)["type"] == "string" =>
                 {
                     value.is_string()
                 }
-                Some(value) => resolved(property)["x-advisory"] == true || is_reported(property, value),
+                Some(value) => resolve(property)["x-advisory"] == true || is_reported(property, value),
             });
             let others = &schema["additionalProperties"];
             known

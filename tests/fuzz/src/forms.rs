@@ -2,10 +2,13 @@
 //! line as `name=value` and then the file behind an empty line; any other is a body as it comes, behind its
 //! content type.
 
-use inferstore::fuzzed::upload_form;
+use inferstore::File;
 use inferstore_service::fuzzed::{Form, form};
 
+use serde_json::json;
+
 use crate::first_line;
+use crate::wire;
 
 /// How much of a form is kept before its file.
 const MAX_FIELD_BYTES: usize = 64 * 1024;
@@ -46,9 +49,20 @@ fn written_and_read(text: &[u8]) {
         }
     }
     let file_name = expected.first().map_or("a.png", |(_, value)| value.as_str()).to_owned();
-    let (content_type, body) =
-        upload_form(&expected, &file_name, "image/png", file).expect("a form of bytes");
-    let read = read(&content_type, &body, 1 + body.len() / 3);
+    let fields: Vec<String> =
+        expected.iter().map(|(name, value)| format!("{}:{}", json!(name), json!(value))).collect();
+    let target = json!({
+        "endpoint": "https://files.test/bucket",
+        "fields": format!("{{{}}}", fields.join(",")),
+        "download_url": "https://files.test/a",
+    });
+    let upload = File::bytes(file_name.clone(), file.to_vec()).with_mime("image/png");
+    let (uploaded, sent) = wire::upload(target, upload);
+    let Some(sent) = sent.filter(|_| uploaded.is_ok()) else {
+        assert!(file.is_empty() || file_name.trim().is_empty(), "{uploaded:?}");
+        return;
+    };
+    let read = read(&sent.content_type, &sent.body, 1 + sent.body.len() / 3);
     for (name, _) in &mut expected {
         *name = name.to_ascii_lowercase();
     }

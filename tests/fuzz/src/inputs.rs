@@ -2,15 +2,17 @@
 //! parameter on the first line, then a value on each line, as JSON.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use inferstore::fuzzed::checked_inputs;
+use inferstore::{Error, InvalidInputs};
 use inferstore_api::Decimal;
 use inferstore_api::types::Descriptor;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use inferstore_service::fuzzed::{complaints, is_publishable};
 
 use crate::first_line;
+use crate::wire;
 
 /// Nothing makes either reading panic. What the client sends has the value that was given, is sent the same
 /// when it is given again, and is taken by the service. What the service takes as it is the client sends.
@@ -20,40 +22,35 @@ pub fn inputs(data: &[u8]) {
     let Ok(Value::Object(mut descriptor)) = serde_json::from_slice(descriptor) else { return };
     descriptor.entry("position").or_insert(json!(0));
     let declared = json!({ "p": descriptor }).to_string();
-    let Ok(by_client) = serde_json::from_str::<BTreeMap<String, Descriptor>>(&declared) else {
+    if serde_json::from_str::<BTreeMap<String, Descriptor>>(&declared).is_err() {
         assert!(!is_publishable(&declared), "the client cannot read what the service publishes: {declared}");
         return;
-    };
+    }
     let is_publishable = is_publishable(&declared);
     for line in given.split(|byte| *byte == b'\n') {
         if let Ok(value) = serde_json::from_slice::<Value>(line) {
-            judge(&by_client, is_publishable.then_some(declared.as_str()), &value);
+            judge(&declared, is_publishable, &value);
         }
     }
 }
 
 /// The value alone is judged by the client, and by the service where it would publish such a model.
-fn judge(by_client: &BTreeMap<String, Descriptor>, by_service: Option<&str>, given: &Value) {
-    let inputs = |value: &Value| Map::from_iter([("p".to_owned(), value.clone())]);
+fn judge(declared: &str, is_publishable: bool, given: &Value) {
     let complaints = |value: &Value| {
-        let complaints = complaints(by_service?, &json!({ "p": value }).to_string());
+        let declared = Some(declared).filter(|_| is_publishable)?;
+        let complaints = complaints(declared, &json!({ "p": value }).to_string());
         let complaints = complaints.expect("what is published can be read, and so can JSON");
         assert!(complaints.iter().all(|complaint| complaint.starts_with("p ")), "{complaints:?}");
         Some(complaints)
     };
-    let shown = by_service.unwrap_or("a model that is not published");
-    match checked_inputs(by_client, inputs(given)) {
-        Ok(sent) => {
-            let Some(sent) = sent.get("p") else {
-                assert!(given.is_null(), "{given} was lost");
-                return;
-            };
-            assert!(means_the_same(given, sent), "{given} became {sent}");
-            let again = checked_inputs(by_client, inputs(sent)).ok();
-            assert_eq!(again.as_ref().and_then(|again| again.get("p")), Some(sent), "{given}, given again");
-            let is_refused = complaints(sent).is_some_and(|complaints| !complaints.is_empty());
-            if is_refused && !is_left_to_the_service(sent) {
-                panic!("{shown}\nthe client sends {sent} for {given}, and the service refuses it");
+    match checked(declared, given) {
+        Ok(None) => assert!(given.is_null(), "{given} was lost"),
+        Ok(Some(sent)) => {
+            assert!(means_the_same(given, &sent), "{given} became {sent}");
+            assert_eq!(checked(declared, &sent), Ok(Some(sent.clone())), "{given}, given again");
+            let is_refused = complaints(&sent).is_some_and(|complaints| !complaints.is_empty());
+            if is_refused && !is_left_to_the_service(&sent) {
+                panic!("{declared}\nthe client sends {sent} for {given}, and the service refuses it");
             }
         }
         Err(invalid) => {
@@ -63,8 +60,23 @@ fn judge(by_client: &BTreeMap<String, Descriptor>, by_service: Option<&str>, giv
             }
             assert!(!invalid.to_string().contains(char::is_control), "{invalid}");
             let is_taken = complaints(given).is_some_and(|complaints| complaints.is_empty());
-            assert!(!is_taken, "{shown}\nthe client refuses {given}: {invalid}");
+            assert!(!is_taken, "{declared}\nthe client refuses {given}: {invalid}");
         }
+    }
+}
+
+/// Returns the value as a run would send it.
+fn checked(declared: &str, value: &Value) -> Result<Option<Value>, InvalidInputs> {
+    // The client keeps what a model declares.
+    static MODELS: AtomicUsize = AtomicUsize::new(0);
+    let model = format!("m{}", MODELS.fetch_add(1, Ordering::Relaxed));
+    let inputs = inferstore::Inputs::new().set("p", value);
+    let declared: Value = serde_json::from_str(declared).expect("it was JSON before");
+    let record = wire::success(json!({ "model_id": model, "input_format": declared }));
+    match wire::call(0, [record], |client| client.model(&model).run(inputs).check()).0 {
+        Ok(mut values) => Ok(values.remove("p")),
+        Err(Error::Inputs(invalid)) => Err(invalid),
+        Err(error) => panic!("{declared}: {error}"),
     }
 }
 

@@ -11,17 +11,15 @@ mod inputs;
 mod messages;
 mod pictures;
 mod policies;
-mod types;
 mod upload_targets;
+mod wire;
 
 pub use answers::answers;
-pub use document::success_schema;
 pub use forms::forms;
 pub use inputs::inputs;
 pub use messages::messages;
 pub use pictures::pictures;
 pub use policies::policies;
-pub use types::rewritten;
 pub use upload_targets::upload_targets;
 
 /// A target, which takes any bytes.

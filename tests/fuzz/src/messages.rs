@@ -1,53 +1,74 @@
-//! Headers and texts that come with answers: a value of `Retry-After` on the first line, the key of the
-//! client on the second, a text after them.
+//! Headers and texts of failures: a value of `Retry-After` on the first line, a decimal on the second, a text after
+//! them.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
-use inferstore::fuzzed::{redacted, retry_after, same_inputs};
+use http::Response;
+use inferstore::Error;
 use inferstore_api::{Decimal, Timestamp};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::first_line;
+use crate::wire::{self, KEYS};
 
-/// No header makes the client panic. No text shows the key or a signature, whatever stands around it. Times
+/// A value that grants access.
+const SIGNATURE: &str = "ZmluZSBwcmludA";
+
+/// No header makes the client panic. No error shows the key or a signature, whatever stands around it. Times
 /// and amounts are kept as they came, and decimals are in one order.
 pub fn messages(data: &[u8]) {
     let (header, rest) = first_line(data);
-    let (key, text) = first_line(rest);
+    let (other, text) = first_line(rest);
+    retry_after(header);
     let header = String::from_utf8_lossy(header);
-    let now = UNIX_EPOCH + Duration::from_secs(1_767_225_600);
-    if let (Some(pause), Ok(seconds)) = (retry_after(&header, now), header.trim().parse()) {
-        assert_eq!(pause, Duration::from_secs(seconds));
-    }
     assert_eq!(Timestamp::from(&*header).as_str(), header);
     let _ = Timestamp::from(&*header).to_system_time();
-    let (key, text) = (String::from_utf8_lossy(key), String::from_utf8_lossy(text));
-    masking(&key, &text);
-    decimals(&header, &key);
-    if let (Ok(one), Ok(other)) = (serde_json::from_str::<Value>(&key), serde_json::from_str::<Value>(&text))
-    {
-        assert!(same_inputs(&one, &one) && same_inputs(&other, &other));
-        assert_eq!(same_inputs(&one, &other), same_inputs(&other, &one));
+    let (other, text) = (String::from_utf8_lossy(other), String::from_utf8_lossy(text));
+    masking(&text);
+    decimals(&header, &other);
+}
+
+fn retry_after(header: &[u8]) {
+    let Ok(response) = Response::builder().status(503).header("retry-after", header).body(String::new())
+    else {
+        return;
+    };
+    let error = failure(0, response);
+    let seconds = std::str::from_utf8(header).ok().and_then(|text| text.trim().parse().ok());
+    if let Some(seconds) = seconds.filter(|_| error.retry_after().is_some()) {
+        assert_eq!(error.retry_after(), Some(Duration::from_secs(seconds)));
     }
 }
 
-fn masking(key: &str, text: &str) {
-    let masked = redacted(text, key);
-    assert!(!masked.contains(char::is_control), "{masked:?} moves a cursor");
-    // Such a key is drawn from letters that the mask does not have.
-    if key.len() >= 8 && key.is_ascii() {
-        assert!(!masked.contains(key), "{masked}");
-        assert!(!redacted(&format!("{text}{key}{text}"), key).contains(key));
+/// Returns the error of a call that this response ends.
+fn failure(key: usize, response: Response<String>) -> Error {
+    let (result, _) = wire::call(key, [response], |client| client.balance());
+    result.err().unwrap_or_else(|| panic!("it succeeded"))
+}
+
+fn masking(text: &str) {
+    for (number, key) in KEYS.iter().enumerate() {
+        no_error_shows(number, &format!("{text}{key}{text}"), key);
     }
-    let signature = "ZmluZSBwcmludA";
-    if !text.contains(signature) {
-        for shown in [
-            format!("{text}&X-Amz-Signature={signature}&{text}"),
-            format!("{text}\"policy\":\"{signature}\""),
-        ] {
-            let masked = redacted(&shown, "");
-            assert!(!masked.contains(signature), "{shown} is shown as {masked}");
+    if !text.contains(SIGNATURE) {
+        no_error_shows(0, &format!("{text}&X-Amz-Signature={SIGNATURE}&{text}"), SIGNATURE);
+        no_error_shows(0, &format!("{text}\"policy\":\"{SIGNATURE}\""), SIGNATURE);
+    }
+}
+
+/// The text comes as the message of a refusal, as a page, and as a response that cannot be decoded.
+fn no_error_shows(key: usize, text: &str, secret: &str) {
+    let refusal = json!({ "status": "fail", "message": text, "data": null }).to_string();
+    for (status, body) in [(400, refusal.as_str()), (500, text), (200, text)] {
+        let response = Response::builder().status(status).body(body.to_owned()).expect("a response");
+        let error = failure(key, response);
+        let context = error.context().expect("an error of a call");
+        let shown = [context.message.clone(), context.excerpt.clone(), Some(error.to_string())];
+        for shown in shown.into_iter().flatten() {
+            assert!(!shown.contains(secret), "{text} is shown as {shown}");
+            assert!(!shown.contains(char::is_control), "{shown:?} moves a cursor");
         }
+        assert!(!format!("{error:?}").contains(secret), "{text} is shown as {error:?}");
     }
 }
 

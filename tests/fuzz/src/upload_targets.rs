@@ -1,53 +1,64 @@
 //! Presigned answers, as the client reads them: the endpoint on the first line, then the fields.
 
-use inferstore::fuzzed::{UploadTarget, upload_target};
-use serde_json::{Value, json};
+use inferstore::reqwest::{Method, Url};
+use inferstore::{Error, File};
+use serde_json::{Map, Value, json};
 
 use crate::first_line;
+use crate::wire::{self, Sent};
 
-/// Nothing makes the reader panic or show what grants access. What it takes goes to an address of the web;
-/// the fields of a form are those that were written, in their order and with their texts.
+/// Content of a picture.
+const FILE: &[u8] = b"\x89PNG\r\n\x1a\n";
+
+/// Nothing makes the client panic or show what grants access. The bytes go to the address of the target, which is one
+/// of the web; the fields of a form keep their order and their texts.
 pub fn upload_targets(data: &[u8]) {
     let (endpoint, fields) = first_line(data);
     let (endpoint, fields) = (String::from_utf8_lossy(endpoint), String::from_utf8_lossy(fields));
-    let answer = json!({ "endpoint": endpoint, "fields": fields, "download_url": "https://files.test/a" });
-    let answer = serde_json::from_value(answer).expect("all of it is there");
-    match upload_target(answer) {
-        Ok(target) => {
-            assert!(target.url.starts_with("http://") || target.url.starts_with("https://"), "{target:?}");
-            assert_eq!(target.fields.is_none(), endpoint.contains("X-Amz-Algorithm"), "{target:?}");
-            are_as_written(&fields, &target);
+    let target = json!({ "endpoint": endpoint, "fields": fields, "download_url": "https://files.test/a" });
+    match wire::upload(target, File::bytes("a.png", FILE)) {
+        (Ok(_), Some(sent)) => {
+            let is_web = sent.url.starts_with("http://") || sent.url.starts_with("https://");
+            let mut address = Url::parse(&endpoint).expect("bytes were sent there");
+            // A user and a password go out as a header.
+            assert!(address.set_username("").is_ok() && address.set_password(None).is_ok());
+            assert!(is_web && address.as_str() == sent.url, "{endpoint} {sent:?}");
+            let is_put = endpoint.contains("X-Amz-Algorithm");
+            assert_eq!(sent.method, if is_put { Method::PUT } else { Method::POST }, "{sent:?}");
+            if is_put {
+                assert_eq!(sent.body, FILE);
+            } else {
+                are_as_written(&fields, &sent);
+            }
         }
-        Err(problem) => {
+        (Err(Error::File(problem)), _) => {
             // Words of ours and a position, whatever was there: nothing of it, for it may be a secret.
             let words = |byte: u8| byte.is_ascii_alphanumeric() || b" ()-,".contains(&byte);
-            assert!(problem.bytes().all(words) && problem.len() < 120, "{problem}");
+            assert!(problem.message.bytes().all(words) && problem.message.len() < 120, "{problem}");
         }
+        (result, sent) => panic!("{result:?} {sent:?}"),
     }
 }
 
-fn are_as_written(text: &str, target: &UploadTarget) {
-    let Some(fields) = &target.fields else { return };
-    // An object keeps the last of equal names, and no order.
-    let Ok(Value::Object(written)) = serde_json::from_str(text) else {
-        assert!(text.trim().is_empty() && fields.is_empty(), "{target:?}");
+fn are_as_written(text: &str, sent: &Sent) {
+    let Ok(written) = serde_json::from_str::<Map<String, Value>>(text) else {
+        assert!(text.trim().is_empty(), "{text} became a form");
         return;
     };
-    let named = |name: &String| fields.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value);
-    for (name, value) in &written {
-        match value {
-            Value::String(text) => assert_eq!(named(name), Some(text)),
-            // One that is null is left out, but there may be another of that name.
-            Value::Null => {}
-            other => assert_eq!(named(name), Some(&other.to_string())),
+    let (_, boundary) = sent.content_type.split_once("boundary=").expect("a form has a boundary");
+    let form = String::from_utf8_lossy(&sent.body);
+    let mut places = Vec::new();
+    // A name that no header can hold is changed, and a field that is null is left out.
+    let is_plain = |name: &str| !name.contains(['"', '\\']) && !name.contains(char::is_control);
+    for (name, value) in written.iter().filter(|(name, value)| is_plain(name) && !value.is_null()) {
+        let part = format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n");
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        assert!(form.contains(&format!("{part}{value}\r\n--{boundary}")), "{name} is not in {form}");
+        let name = json!(name).to_string();
+        if text.matches(&name).count() == 1 {
+            places.push((text.find(&name), form.find(&part)));
         }
     }
-    assert!(fields.iter().all(|(name, _)| written.contains_key(name)));
-    let places = fields.iter().map(|(name, _)| json!(name).to_string());
-    let mut from = 0;
-    for name in places.filter(|name| text.matches(name.as_str()).count() == 1) {
-        let place = text.find(&name).unwrap_or_default();
-        assert!(place >= from, "{name} has lost its place");
-        from = place;
-    }
+    places.sort_unstable();
+    assert!(places.is_sorted_by_key(|(_, place)| *place), "{text} has another order in {form}");
 }

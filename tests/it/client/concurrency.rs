@@ -11,7 +11,7 @@ use super::{Quickly, inputs};
 #[tokio::test]
 async fn calls_on_handles_that_are_gone_can_be_joined() -> Result<(), Error> {
     let (_service, _controls, client) = start().await;
-    let (balance, statistics) = tokio::join!(client.account().balance(), client.storage().statistics());
+    let (balance, statistics) = tokio::join!(client.balance(), client.storage_statistics());
     assert!(balance?.balance.is_some() && statistics?.total_files.is_some());
     let models = join_all([MODEL, "haze-removal"].map(|id| client.model(id).get())).await;
     assert!(models.iter().all(Result::is_ok), "{models:?}");
@@ -24,12 +24,12 @@ async fn runs_can_be_buffered_and_spawned() {
     controls.let_model(MODEL, success()).await.expect("it succeeds");
     let runs =
         stream::iter(1..=10).map(|angle| client.model(MODEL).run(inputs().set("angle", angle)).quickly());
-    let outcomes: Vec<_> = runs.buffer_unordered(4).collect().await;
+    let outcomes: Vec<_> = runs.map(IntoFuture::into_future).buffer_unordered(4).collect().await;
     assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 10, "{outcomes:?}");
 
     let mut set = JoinSet::new();
     for angle in 11..=15 {
-        set.spawn(client.model(MODEL).run(inputs().set("angle", angle)).quickly());
+        set.spawn(client.model(MODEL).run(inputs().set("angle", angle)).quickly().into_future());
     }
     let mut starts = JoinSet::new();
     for angle in 16..=20 {
@@ -51,7 +51,7 @@ async fn a_wait_can_be_selected_and_uploads_and_downloads_can_be_spawned() {
         () = std::future::pending() => unreachable!("nothing ends it"),
     }
     let file = inferstore::File::bytes("a.txt", "a note");
-    let upload = tokio::spawn(client.folder("documents").upload(file));
+    let upload = tokio::spawn(client.folder("documents").upload(file).into_future());
     let url = upload.await.expect("it does not panic").expect("it is stored").download_url;
     let download = tokio::spawn(client.download(url).bytes());
     let bytes = download.await.expect("it does not panic").expect("it is read");
@@ -65,7 +65,7 @@ async fn one_client_can_be_used_from_several_runtimes_one_after_the_other() {
         let client = client.clone();
         let other = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.expect("a runtime").block_on(client.account().balance()).map(drop)
+            runtime.expect("a runtime").block_on(client.balance()).map(drop)
         });
         let other = tokio::task::spawn_blocking(move || other.join()).await;
         let called = other.expect("it does not panic").expect("it does not panic");

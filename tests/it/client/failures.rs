@@ -21,11 +21,15 @@ async fn twelve_statuses_with_six_kinds_of_body_keep_status_operation_and_excerp
     for status in STATUSES {
         for (content_type, body, part) in BODIES {
             let server = Recorder::answering(response(&format!("{status} Reason"), content_type, body)).await;
-            let error = impatient(&server.base_url()).account().balance().await.expect_err("it is a failure");
+            let error = impatient(&server.base_url()).balance().await.expect_err("it is a failure");
             let context = error.context().unwrap_or_else(|| panic!("{status} {body:?}: {error:?}"));
             assert_eq!((context.status, context.operation), (Some(status), "getBalance"), "{body:?}");
             assert!(context.excerpt.as_deref().unwrap_or_default().contains(part), "{context:?}");
-            assert_eq!(matches!(error, Error::Unauthorized(_)), status == 401, "only 401 has a meaning");
+            assert_eq!(
+                error.kind() == inferstore::ErrorKind::Unauthorized,
+                status == 401,
+                "only 401 has a meaning"
+            );
             let text = error.to_string();
             assert!(text.contains("getBalance") && text.contains(&status.to_string()), "{text}");
         }
@@ -34,14 +38,14 @@ async fn twelve_statuses_with_six_kinds_of_body_keep_status_operation_and_excerp
 
 /// Asks once.
 fn impatient(base_url: &str) -> Client {
-    built(Client::builder(base_url, "key").retry(Retry::none()))
+    built(Client::builder(base_url, "key").settings(|settings| settings.retry = Retry::none()))
 }
 
 #[tokio::test]
 async fn an_envelope_that_says_fail_is_a_failure_although_the_status_is_200() {
     let body = r#"{"status":"fail","message":"not today"}"#;
     let server = Recorder::answering(response("200 OK", "application/json", body)).await;
-    let error = impatient(&server.base_url()).account().balance().await.expect_err("it says fail");
+    let error = impatient(&server.base_url()).balance().await.expect_err("it says fail");
     let Error::Api(context) = &error else { panic!("{error:?}") };
     assert_eq!(context.message.as_deref(), Some("not today"));
 }
@@ -49,7 +53,7 @@ async fn an_envelope_that_says_fail_is_a_failure_although_the_status_is_200() {
 #[tokio::test]
 async fn something_that_is_no_answer_of_the_service_is_reported_as_that() {
     let server = Recorder::answering(response("200 OK", "text/html", "<html>welcome</html>")).await;
-    let error = impatient(&server.base_url()).account().balance().await.expect_err("it is no balance");
+    let error = impatient(&server.base_url()).balance().await.expect_err("it is no balance");
     let Error::Decode(context) = &error else { panic!("{error:?}") };
     assert_eq!(context.excerpt.as_deref(), Some("<html>welcome</html>"));
     assert!(error.hint().contains("base URL"), "{}", error.hint());
@@ -59,7 +63,7 @@ async fn something_that_is_no_answer_of_the_service_is_reported_as_that() {
 async fn a_request_id_of_the_service_or_of_a_proxy_is_kept() {
     let answer = "HTTP/1.1 500 Oops\r\nx-request-id: abc-123\r\ncontent-length: 0\r\n\r\n";
     let server = Recorder::answering(answer).await;
-    let error = impatient(&server.base_url()).account().balance().await.expect_err("it is a failure");
+    let error = impatient(&server.base_url()).balance().await.expect_err("it is a failure");
     assert_eq!(error.context().and_then(|context| context.request_id.as_deref()), Some("abc-123"));
 }
 
@@ -67,7 +71,7 @@ async fn a_request_id_of_the_service_or_of_a_proxy_is_kept() {
 async fn a_large_body_is_kept_up_to_2000_characters_and_its_message_is_still_found() {
     let body = format!(r#"{{"status":"fail","padding":"{}é","message":"the reason"}}"#, "x".repeat(10_000));
     let server = Recorder::answering(response("400 Bad Request", "application/json", &body)).await;
-    let error = impatient(&server.base_url()).account().balance().await.expect_err("it is a failure");
+    let error = impatient(&server.base_url()).balance().await.expect_err("it is a failure");
     let context = error.context().expect("it has a context");
     let excerpt = context.excerpt.as_deref().unwrap_or_default();
     assert_eq!((excerpt.chars().count(), excerpt.ends_with('…')), (2_001, true));
@@ -99,7 +103,7 @@ async fn the_identifier_of_a_request_is_kept_however_it_fails() {
         let head = format!("HTTP/1.1 {status}\r\nx-request-id: r-1\r\ncontent-type: application/json\r\n");
         let answer = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
         let server = Recorder::answering(answer).await;
-        let error = impatient(&server.base_url()).account().balance().await.expect_err("it is a failure");
+        let error = impatient(&server.base_url()).balance().await.expect_err("it is a failure");
         let known =
             error.context().map(|context| (context.request_id.as_deref(), context.message.as_deref()));
         assert_eq!(known, Some((Some("r-1"), Some("no"))), "{error:?}");

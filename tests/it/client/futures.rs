@@ -2,7 +2,7 @@
 
 use std::future::IntoFuture;
 
-use inferstore::{Client, Inputs};
+use inferstore::{Client, File, Inputs};
 
 use super::{built, quick};
 
@@ -31,8 +31,8 @@ fn all_futures_are_send_and_small() {
     let client = built(quick("http://127.0.0.1:9/api/v1", "key"));
     let (model, task, folder) = (client.model("m"), client.task("t"), client.folder("samples"));
     let sizes = [
-        ("balance", size_of_val(&is_send(client.account().balance()))),
-        ("models", size_of_val(&is_send(client.models().page(Default::default())))),
+        ("balance", size_of_val(&is_send(client.balance()))),
+        ("models", size_of_val(&is_send(client.models_page(Default::default())))),
         ("model", size_of_val(&is_send(model.get()))),
         ("run", size_of_val(&is_send(model.run(Inputs::new())))),
         ("start", size_of_val(&is_send(model.run(Inputs::new()).start()))),
@@ -44,21 +44,21 @@ fn all_futures_are_send_and_small() {
         ("cost", size_of_val(&is_send(model.cost()))),
         ("serving", size_of_val(&is_send(model.serving()))),
         ("versioning", size_of_val(&is_send(model.versioning()))),
-        ("models, all", size_of_val(&is_send(client.models().list(Default::default())))),
+        ("models, all", size_of_val(&is_send(client.models(Default::default())))),
         ("tasks", size_of_val(&is_send(client.tasks().page(1, 0)))),
         ("tasks, all", size_of_val(&is_send(client.tasks().list()))),
         ("files, all", size_of_val(&is_send(folder.list(Default::default())))),
-        ("statistics", size_of_val(&is_send(client.storage().statistics()))),
+        ("statistics", size_of_val(&is_send(client.storage_statistics()))),
         ("events of a wait", size_of_val(&is_send(task.wait().events()))),
         (
             "download",
             size_of_val(&is_send(client.download("https://files.example/a").to_file("a").into_future())),
         ),
         ("wait", size_of_val(&is_send(task.wait()))),
-        ("wait_all", size_of_val(&is_send(client.tasks().wait_all(["a", "b"])))),
+        ("wait_all", size_of_val(&is_send(inferstore_batch::wait_all(&client, ["a", "b"])))),
         ("files", size_of_val(&is_send(folder.page(Default::default(), 1)))),
-        ("upload", size_of_val(&is_send(folder.upload("a.png")))),
-        ("delete", size_of_val(&is_send(client.storage().delete("https://files.example/a")))),
+        ("upload", size_of_val(&is_send(folder.upload(File::path("a.png"))))),
+        ("delete", size_of_val(&is_send(client.delete_file("https://files.example/a")))),
     ];
     let large: Vec<_> = sizes.into_iter().filter(|(_, size)| *size > LARGEST).collect();
     assert!(large.is_empty(), "{large:?}");

@@ -36,7 +36,7 @@ async fn a_price_that_is_not_reported_is_not_a_price_of_zero() {
 async fn a_model_that_nothing_serves_is_refused_when_the_caller_wants_that() {
     let (_service, controls, client) = start().await;
     controls.take_node_down().await.expect("it goes down");
-    let run = client.model(MODEL).run(inputs()).quickly().require_serving(true);
+    let run = client.model(MODEL).run(inputs()).quickly().options(|options| options.require_serving = true);
     let error = run.await.expect_err("nothing serves it");
     assert!(matches!(error, Error::ModelOffline(_)), "{error:?}");
     assert_eq!(controls.seen(operations::CREATE_TASK), 0);

@@ -13,7 +13,7 @@ async fn the_catalog_is_read_page_after_page() {
     for number in 0..120 {
         let _ = scripted.service.model(format!("model-{number}"));
     }
-    let models = scripted.client().models().list(ModelListRequest::default());
+    let models = scripted.client().models(ModelListRequest::default());
     assert_eq!(models.try_collect().await.expect("a list").len(), 121);
     assert_eq!(scripted.count("listModels"), 3, "121 models, 50 at once");
 }
@@ -27,9 +27,9 @@ async fn nothing_found_is_an_empty_page_and_an_empty_stream() {
         filter_by: Some(ModelFilter::Official),
         ..ModelListRequest::default()
     };
-    let page = client.models().page(query.clone()).await.expect("a page");
+    let page = client.models_page(query.clone()).await.expect("a page");
     assert_eq!((page.records.len(), page.total), (0, Some(0)));
-    let models: Vec<types::ModelSummary> = client.models().list(query).try_collect().await.expect("a list");
+    let models: Vec<types::ModelSummary> = client.models(query).try_collect().await.expect("a list");
     assert!(models.is_empty());
 }
 
@@ -61,5 +61,5 @@ async fn the_files_of_a_folder_are_read_page_after_page() {
     let query = FileQuery::category(types::MimeCategory::Video);
     let page = folder.page(query, 1).await.expect("a page");
     assert_eq!(page.total, Some(0));
-    assert_eq!(client.storage().statistics().await.expect("statistics").total_files, Some(7));
+    assert_eq!(client.storage_statistics().await.expect("statistics").total_files, Some(7));
 }

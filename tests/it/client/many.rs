@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use inferstore::WaitAll;
+use inferstore_batch::WaitAll;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::support::scripted::{MODEL, Reply, Scripted};
@@ -15,7 +15,7 @@ async fn add_tasks(scripted: &Scripted, count: usize, seconds: u64) -> BTreeSet<
 }
 
 fn wait_all(scripted: &Scripted, ids: &BTreeSet<String>) -> WaitAll {
-    scripted.client().tasks().wait_all(ids.iter().map(String::as_str))
+    inferstore_batch::wait_all(&scripted.client(), ids.iter().map(String::as_str))
 }
 
 /// The tasks of a wait that succeeded, which it must all do within ten minutes.

@@ -1,6 +1,7 @@
 //! The client against the local service with its controls (`on_the_service`), and, for virtual time and for
 //! responses that this service never gives, against `support::scripted` and `support::recorder`.
 
+mod blocking;
 mod concurrency;
 mod creates;
 mod deadlines;
@@ -23,7 +24,8 @@ mod waiting;
 
 use std::time::Duration;
 
-use inferstore::{ApiKey, Client, ClientBuilder, Inputs, PollInterval, Retry, Run, Wait, WaitAll};
+use inferstore::{ApiKey, Client, ClientBuilder, Inputs, PollInterval, Retry, Run, Wait};
+use inferstore_batch::WaitAll;
 
 /// A picture that is somewhere.
 const IMAGE: &str = "https://files.example/street.png";
@@ -38,7 +40,9 @@ pub(crate) fn quick_retry() -> Retry {
 
 /// A client that differs from the default only in its delays.
 pub(crate) fn quick(base_url: impl Into<String>, key: impl Into<ApiKey>) -> ClientBuilder {
-    Client::builder(base_url, key).retry(quick_retry()).create_settle_time(Duration::from_millis(100))
+    Client::builder(base_url, key)
+        .settings(|settings| settings.retry = quick_retry())
+        .settings(|settings| settings.create_settle_time = Duration::from_millis(100))
 }
 
 pub(crate) fn built(builder: ClientBuilder) -> Client {
@@ -77,9 +81,4 @@ impl Quickly for WaitAll {
     fn quickly(self) -> Self {
         self.poll(poll()).deadline(TEST_DEADLINE)
     }
-}
-
-/// With every permission to send a create again, and a short time before that.
-pub(crate) fn insisting(run: Run) -> Run {
-    run.retry_create_on_rejection(true).retry_create_if_absent_after(Duration::from_millis(5))
 }

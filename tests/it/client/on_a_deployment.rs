@@ -52,9 +52,9 @@ async fn audited(service: &Deployment) {
 #[tokio::test]
 async fn every_operation_of_the_client_succeeds() {
     let (service, client) = start().await;
-    client.account().balance().await.expect("getBalance");
+    client.balance().await.expect("getBalance");
     let models: Vec<_> =
-        client.models().list(types::ModelListRequest::default()).try_collect().await.expect("listModels");
+        client.models(types::ModelListRequest::default()).try_collect().await.expect("listModels");
     assert!(models.len() > 10);
     let model = client.model(QUEUED);
     model.get().await.expect("getModel");
@@ -76,8 +76,8 @@ async fn every_operation_of_the_client_succeeds() {
     client.download(&large.download_url).to_file(&place).await.expect("it is read");
     assert!(std::fs::read(place).expect("it is there") == content);
     assert_eq!(folder.page(Default::default(), 1).await.expect("listFiles").total, Some(2));
-    client.storage().delete(small.download_url).await.expect("deleteFile");
-    let statistics = client.storage().statistics().await.expect("getStorageStatistics");
+    client.delete_file(small.download_url).await.expect("deleteFile");
+    let statistics = client.storage_statistics().await.expect("getStorageStatistics");
     assert_eq!(statistics.total_files, Some(2), "the picture of the run, and the large file");
     audited(&service).await;
 }
@@ -101,11 +101,11 @@ async fn a_local_file_becomes_the_colors_in_it() {
 async fn runs_side_by_side_are_each_charged_once() {
     const RUNS: usize = 20;
     let (service, client) = start().await;
-    let before = client.account().balance().await.expect("it is reported").free_balance;
+    let before = client.balance().await.expect("it is reported").free_balance;
     let outcomes = join_all((0..RUNS).map(|_| run(&client).into_future())).await;
     let ended: BTreeSet<_> = outcomes.into_iter().map(|outcome| outcome.expect("it runs").task).collect();
     assert_eq!((ended.len(), tasks(&client).await), (RUNS, Some(RUNS as u64)));
-    let after = client.account().balance().await.expect("it is reported").free_balance;
+    let after = client.balance().await.expect("it is reported").free_balance;
     assert_eq!((before, after), ("5".parse().ok(), "4".parse().ok()));
     audited(&service).await;
 }
@@ -134,8 +134,8 @@ async fn a_create_whose_connection_breaks_anywhere_becomes_one_task() {
         let inputs =
             inputs().set("angle", "30").set("input_image", format!("https://files.example/{number}.png"));
         // What the model declares is not read, so that the first connection carries the create.
-        let run = client.model(QUEUED).run(inputs).quickly().skip_validation(true);
-        let run = super::insisting(run);
+        let run =
+            client.model(QUEUED).run(inputs).quickly().options(|options| options.skip_validation = true);
         run.start().await.unwrap_or_else(|error| panic!("{place:?}: {error:?}"));
     }
     assert_eq!(tasks(&client).await, Some(6));

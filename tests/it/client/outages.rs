@@ -3,8 +3,8 @@
 use std::error::Error as _;
 use std::time::Duration;
 
-use inferstore::{Error, TaskDisposition};
-use serde_json::json;
+use inferstore::{Abandon, Error, TaskDisposition};
+use inferstore_batch::wait_all;
 use tokio::time::{Instant, sleep};
 
 use super::inputs;
@@ -70,7 +70,7 @@ async fn wait_all_without_a_deadline_survives_two_minutes_of_failures() {
         let reply = failure.clone();
         scripted.reply(move |_, _| Some(reply.clone()));
         let started = Instant::now();
-        let mut all = scripted.client().tasks().wait_all(ids.iter().map(String::as_str));
+        let mut all = wait_all(&scripted.client(), ids.iter().map(String::as_str));
         let outage = async {
             sleep(OUTAGE).await;
             scripted.recover();
@@ -102,7 +102,7 @@ async fn a_wait_for_a_task_that_the_service_refuses_to_show_ends_at_once() {
             let error = error.expect_err("it cannot be read");
             assert!(started.elapsed() < Duration::from_secs(1), "{status}: {:?}", started.elapsed());
             assert_eq!(scripted.count("getTask"), 1, "{status}");
-            assert_eq!(matches!(error, Error::Unauthorized(_)), status == 401, "{error:?}");
+            assert_eq!(error.kind() == inferstore::ErrorKind::Unauthorized, status == 401, "{error:?}");
             assert_eq!((error.status(), error.task_id().is_some()), (Some(status), true), "{error:?}");
             assert!(error.to_string().contains("the reason"), "{error}");
         }
@@ -114,7 +114,7 @@ async fn of_many_tasks_one_that_the_service_refuses_to_show_ends_at_once_and_the
     let scripted = Scripted::new();
     let ids = scripted.create(1).await;
     let started = Instant::now();
-    let mut all = scripted.client().tasks().wait_all([ids[0].as_str(), "no-such-task"]);
+    let mut all = wait_all(&scripted.client(), [ids[0].as_str(), "no-such-task"]);
     let (first, result) = all.next().await.expect("one has ended");
     assert_eq!(first, "no-such-task");
     assert!(result.is_err_and(|error| error.is_not_found()));
@@ -132,7 +132,7 @@ async fn at_a_deadline_without_any_read_the_state_is_unknown_and_the_last_failur
     let deadline = Duration::from_secs(20);
     let client = scripted.client();
     let one = client.task(ids[0].as_str()).wait().deadline(deadline).await.expect_err("it cannot be read");
-    let mut all = client.tasks().wait_all([ids[0].as_str()]).deadline(deadline);
+    let mut all = wait_all(&client, [ids[0].as_str()]).deadline(deadline);
     let (_, of_many) = all.next().await.expect("it has ended");
     for error in [one, of_many.expect_err("it cannot be read")] {
         let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
@@ -154,16 +154,13 @@ async fn a_retry_after_that_is_longer_than_allowed_ends_a_call_at_once_and_is_in
     scripted.reply(|operation, _| {
         matches!(operation, "getBalance" | "createTask").then(|| Reply::too_many_requests(120))
     });
-    let error = client.account().balance().await.expect_err("it is refused");
+    let error = client.balance().await.expect_err("it is refused");
     assert_eq!((error.retry_after(), error.status()), (Some(requested), Some(429)), "{error:?}");
     assert!(error.is_retryable(), "{error:?}");
     let error = client.model(MODEL).run(inputs()).await.expect_err("it is refused");
     assert_eq!((error.retry_after(), error.status()), (Some(requested), Some(429)), "{error:?}");
     assert!(error.to_string().contains("too many requests"), "{error}");
-    let allowed = client.model(MODEL).run(inputs()).retry_create_on_rejection(true);
-    let error = allowed.await.expect_err("it is refused");
-    assert_eq!(error.retry_after(), Some(requested), "{error:?}");
-    assert_eq!((scripted.count("getBalance"), scripted.count("createTask")), (1, 2));
+    assert_eq!((scripted.count("getBalance"), scripted.count("createTask")), (1, 1));
     assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
 }
 
@@ -195,7 +192,7 @@ async fn retry_after_is_honoured_between_the_reads_of_a_wait() {
         assert!(shortest_pause(&scripted) >= Duration::from_secs(seconds), "{:?}", shortest_pause(&scripted));
 
         let (scripted, id) = busy_service(seconds).await;
-        let mut all = scripted.client().tasks().wait_all([id.as_str()]);
+        let mut all = wait_all(&scripted.client(), [id.as_str()]);
         let (_, result) = all.next().await.expect("it has ended");
         result.expect("it ends well");
         assert!(shortest_pause(&scripted) >= Duration::from_secs(seconds), "{:?}", shortest_pause(&scripted));
@@ -213,53 +210,10 @@ async fn a_retry_after_of_any_length_delays_the_reads_of_a_wait_by_ten_minutes_u
     let error = client.task(ids[0].as_str()).wait().deadline(deadline).await.expect_err("it cannot be read");
     assert!(error.is_timeout() && started.elapsed() <= deadline, "{error:?}");
     assert_eq!(scripted.count("getTask"), 7, "at once, five times, and shortly before the end");
-    let mut all = client.tasks().wait_all([ids[0].as_str()]).deadline(deadline);
+    let mut all = wait_all(&client, [ids[0].as_str()]).deadline(deadline);
     let (_, result) = all.next().await.expect("it has ended");
     assert!(result.is_err_and(|error| error.is_timeout()));
     assert_eq!(scripted.count("getTask"), 14, "at once, five times, and shortly before the end");
-}
-
-/// What a service replies whose model no node serves.
-fn not_served(operation: &str) -> Option<Reply> {
-    match operation {
-        "getModelServing" => Some(Reply::success(&json!({ "serving": false, "consumers": 0 }))),
-        "getTask" => Some(Reply::task("in_queue")),
-        _ => None,
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_run_of_a_model_that_no_node_serves_reports_that_and_ends() {
-    let scripted = Scripted::new();
-    scripted.reply(|operation, _| not_served(operation));
-    let started = Instant::now();
-    let mut events = scripted.client().model(MODEL).run(inputs()).events();
-    let mut reported = 0;
-    while let Some(event) = events.next().await {
-        if event == inferstore::RunEvent::ModelOffline {
-            reported += 1;
-            assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
-        }
-    }
-    let error = events.finish().await.expect_err("no node ever takes it");
-    let Error::ModelOffline(offline) = &error else { panic!("{error:?}") };
-    assert_eq!((reported, offline.disposition), (1, TaskDisposition::StillRunning));
-    assert_eq!(error.task_id(), Some(&scripted.service.created()[0].task));
-    let minutes = started.elapsed().as_secs() / 60;
-    assert!((10..12).contains(&minutes), "{:?}", started.elapsed());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_model_that_is_served_again_in_time_ends_well() {
-    let scripted = Scripted::new();
-    scripted.reply(|operation, _| not_served(operation));
-    let run = scripted.client().model(MODEL).run(inputs());
-    let maintenance = async {
-        sleep(Duration::from_secs(540)).await;
-        scripted.recover();
-    };
-    let (outcome, ()) = tokio::join!(run, maintenance);
-    outcome.expect("it ends well");
 }
 
 #[tokio::test(start_paused = true)]
@@ -270,24 +224,9 @@ async fn a_cancel_at_the_deadline_has_time_for_its_response_before_the_deadline(
     let client = scripted.client();
     let deadline = Duration::from_secs(5);
     let started = Instant::now();
-    let run = client.model("busy").run(inputs()).deadline(deadline).cancel_at_deadline(true);
+    let run = client.model("busy").run(inputs()).deadline(deadline).on_abandon(Abandon::Cancel);
     let error = run.await.expect_err("it stays queued");
     let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
     assert_eq!(reached.disposition, TaskDisposition::Canceled);
     assert!(started.elapsed() <= deadline, "{:?}", started.elapsed());
-
-    let mut ids = Vec::new();
-    for number in 0..200 {
-        let run = client.model("busy").run(inputs().set("angle", number));
-        ids.push(run.start().await.expect("it is created").id().clone());
-    }
-    let started = Instant::now();
-    let mut all = client.tasks().wait_all(ids).deadline(deadline * 4).cancel_at_deadline(true);
-    let mut canceled = 0;
-    while let Some((task, result)) = all.next().await {
-        let Err(Error::DeadlineReached(reached)) = &result else { panic!("{task}: {result:?}") };
-        canceled += usize::from(reached.disposition == TaskDisposition::Canceled);
-    }
-    assert_eq!(canceled, 200);
-    assert!(started.elapsed() <= deadline * 4 + Duration::from_millis(200), "{:?}", started.elapsed());
 }

@@ -10,7 +10,7 @@ use inferstore_service::{Controls, Fault, Script, Service};
 use tokio::time::sleep;
 
 use super::inputs;
-use super::on_the_service::{self, MODEL, client_of, tasks};
+use super::on_the_service::{self, MODEL, client_of, tasks, without_keys};
 
 /// A service whose tasks stay queued, and a client as it is before a restart.
 async fn start() -> (Service, Controls, Client) {
@@ -39,7 +39,10 @@ async fn a_prepared_run_becomes_the_same_task_before_and_after_a_restart() {
     let after = client_of(&service);
     let adopted = after.adopt_or_start(read_back(&prepared)).await.expect("it is found");
     assert_eq!((again.id(), adopted.id()), (task.id(), task.id()));
-    assert_eq!((tasks(&controls).await, controls.seen(operations::CREATE_TASK)), (1, 1));
+    assert_eq!((tasks(&controls).await, controls.seen(operations::CREATE_TASK)), (1, 2), "with the same key");
+    let adopted = without_keys(&service).adopt_or_start(read_back(&prepared)).await.expect("it is found");
+    assert_eq!(adopted.id(), task.id());
+    assert_eq!((tasks(&controls).await, controls.seen(operations::CREATE_TASK)), (1, 2), "in the history");
 }
 
 #[tokio::test]
@@ -47,7 +50,7 @@ async fn a_claimed_task_is_not_adopted() {
     let (service, controls, before) = start().await;
     let first = before.adopt_or_start(prepared(&before).await).await.expect("it is created");
     let second = prepared(&before).await;
-    let after = client_of(&service);
+    let after = without_keys(&service);
     after.tasks().claim([first.id()]);
     let created = after.adopt_or_start(read_back(&second)).await.expect("it is created");
     assert_ne!(created.id(), first.id());
@@ -58,12 +61,12 @@ async fn a_claimed_task_is_not_adopted() {
 async fn a_run_that_is_looked_for_does_not_adopt_the_task_of_a_create_under_way() {
     let (service, controls, before) = start().await;
     let from_journal = read_back(&prepared(&before).await);
-    let after = client_of(&service);
+    let after = without_keys(&service);
     let fresh = prepared(&after).await;
     // The task is in the history while the response to its create is still on the way.
     let late = Fault::delay(Duration::from_millis(500)).after_commit().on(operations::CREATE_TASK).once();
     controls.add_fault(late).expect("it is a fault");
-    let starting = tokio::spawn(after.adopt_or_start(fresh));
+    let starting = tokio::spawn(after.adopt_or_start(fresh).into_future());
     while tasks(&controls).await == 0 {
         sleep(Duration::from_millis(1)).await;
     }
@@ -84,8 +87,8 @@ async fn many_prepared_runs_with_the_same_inputs_become_one_task_each_at_the_sam
     for run in &runs[..6] {
         before.adopt_or_start(run.clone()).await.expect("it is created");
     }
-    let after = client_of(&service);
-    let adopted = join_all(runs.iter().map(|run| after.adopt_or_start(read_back(run)))).await;
+    let after = without_keys(&service);
+    let adopted = join_all(runs.iter().map(|run| after.adopt_or_start(read_back(run)).into_future())).await;
     let ids: BTreeSet<_> =
         adopted.into_iter().map(|task| task.expect("it has its task").id().clone()).collect();
     assert_eq!((ids.len(), tasks(&controls).await), (12, 12));
@@ -97,14 +100,15 @@ async fn a_history_that_cannot_be_read_creates_nothing() {
     let prepared = read_back(&prepared(&before).await);
     let refused = Fault::status(403).message("not yours").on(operations::LIST_TASKS);
     controls.add_fault(refused).expect("it is a fault");
-    let error = client_of(&service).adopt_or_start(prepared.clone()).await.expect_err("it may exist already");
+    let error =
+        without_keys(&service).adopt_or_start(prepared.clone()).await.expect_err("it may exist already");
     assert!(error.to_string().contains("not yours"), "{error}");
     controls.clear_faults();
 
     // The task exists, and its inputs cannot be read.
-    client_of(&service).adopt_or_start(prepared.clone()).await.expect("it is created");
+    without_keys(&service).adopt_or_start(prepared.clone()).await.expect("it is created");
     controls.add_fault(Fault::status(500).on(operations::GET_TASK)).expect("it is a fault");
-    let error = client_of(&service).adopt_or_start(read_back(&prepared)).await.expect_err("it may exist");
+    let error = without_keys(&service).adopt_or_start(read_back(&prepared)).await.expect_err("it may exist");
     assert!(matches!(error, Error::OutcomeUnknown(_)), "{error:?}");
     assert_eq!(tasks(&controls).await, 1);
 }

@@ -35,12 +35,12 @@ async fn a_redirect_is_an_error_of_every_write_and_leads_no_read_to_another_orig
 }
 
 async fn calls(client: &Client) -> [(&'static str, Result<(), Error>); 5] {
-    let run = client.model("m").run(inputs()).skip_validation(true);
+    let run = client.model("m").run(inputs()).options(|options| options.skip_validation = true);
     [
-        ("getBalance", client.account().balance().await.map(drop)),
+        ("getBalance", client.balance().await.map(drop)),
         ("createTask", run.start().await.map(drop)),
         ("cancelTask", client.task("t").cancel().await),
-        ("deleteFile", client.storage().delete("https://files.example/a").await),
+        ("deleteFile", client.delete_file("https://files.example/a").await),
         ("createPresignedUpload", client.folder("samples").upload(File::bytes("a", "x")).await.map(drop)),
     ]
 }

@@ -67,7 +67,7 @@ async fn no_surface_shows_a_planted_secret() {
     surfaces.add("model", &client.model(MODEL));
     surfaces.add("task", &client.task("t"));
     surfaces.add("folder", &client.folder("samples"));
-    surfaces.add("storage", &client.storage());
+    surfaces.add("tasks", &client.tasks());
     surfaces.add("run", &client.model(MODEL).run(inputs()));
 
     // Uploads that work, and uploads that fail in every way that quotes their target.
@@ -109,12 +109,12 @@ async fn no_surface_shows_a_planted_secret() {
         );
         let server = Recorder::answering(response(status, "application/json", &body)).await;
         let client = built(quick(server.base_url(), key));
-        surfaces.add_error("echo", &client.account().balance().await.expect_err("it is a failure"));
+        surfaces.add_error("echo", &client.balance().await.expect_err("it is a failure"));
         surfaces.add_error("echo of a create", &create_unchecked(&client).await);
     }
     // No listener, and keys that cannot be sent.
     let absent = built(quick("http://127.0.0.1:9/api/v1", key));
-    surfaces.add_error("absent", &absent.account().balance().await.expect_err("there is no listener"));
+    surfaces.add_error("absent", &absent.balance().await.expect_err("there is no listener"));
     let broken = Client::new(service.base_url(), format!("{key}\nx"));
     surfaces.add_error("broken key", &broken.expect_err("it cannot be sent"));
     let insecure = Client::new("http://host.example/api/v1", key);
@@ -135,7 +135,8 @@ async fn no_surface_shows_a_planted_secret() {
 }
 
 async fn create_unchecked(client: &Client) -> Error {
-    let unchecked = client.model(MODEL).run(inputs()).quickly().skip_validation(true);
+    let unchecked =
+        client.model(MODEL).run(inputs()).quickly().options(|options| options.skip_validation = true);
     unchecked.start().await.expect_err("it is a failure")
 }
 

@@ -44,15 +44,20 @@ async fn an_organization_gets_the_file_that_a_member_uploads_for_it() {
 }
 
 #[tokio::test]
-async fn what_a_member_uploaded_for_an_organization_and_cannot_delete_is_reported() {
+async fn what_a_member_uploaded_for_an_organization_is_deleted_by_the_member_who_pays() {
     let (service, controls, client) = start().await;
     service.add_account("a-team", Scope::Organization).await.expect("the account is new");
     service.add_member("a-team", "demo").await.expect("it becomes a member");
     controls.let_model(MODEL, success()).await.expect("it succeeds");
     let inputs = inputs().file("input_image", File::bytes("a.png", "pixels"));
-    let run = client.model(MODEL).run(inputs).org_username("a-team".to_owned());
-    let outcome = run.quickly().delete_inputs_after(true).await.expect("it runs");
-    assert_eq!(outcome.stored_inputs.len(), 1, "{:?}", outcome.stored_inputs);
+    let run =
+        client.model(MODEL).run(inputs).options(|options| options.org_username = Some("a-team".to_owned()));
+    let outcome = run.quickly().options(|options| options.delete_inputs_after = true).await.expect("it runs");
+    assert!(outcome.stored_inputs.is_empty(), "{:?}", outcome.stored_inputs);
+    let key = service.add_key("a-team").await.expect("it has a key");
+    let team = built(quick(service.base_url(), key));
+    let left = team.folder("samples").page(Default::default(), 1).await.expect("they are listed");
+    assert_eq!(left.total, Some(0));
 }
 
 #[tokio::test]

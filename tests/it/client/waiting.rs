@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use inferstore::types::TaskStatus;
-use inferstore::{Error, Inputs, RunEvent, RunEvents, TaskDisposition};
+use inferstore::{Abandon, Error, Inputs, RunEvent, RunEvents, TaskDisposition};
 use inferstore_api::operations;
+use inferstore_batch::wait_all;
 use inferstore_service::Script;
 use serde_json::json;
 use tokio::time::sleep;
@@ -76,7 +77,7 @@ async fn a_task_that_failed_has_its_message_and_detail_and_one_that_was_canceled
 async fn dropping_a_wait_leaves_the_task_alone() {
     let (_service, controls, client) = on_the_service::start().await;
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
-    let run = tokio::spawn(client.model(MODEL).run(inputs()).quickly());
+    let run = tokio::spawn(client.model(MODEL).run(inputs()).quickly().into_future());
     while controls.seen(operations::GET_TASK) < 2 {
         sleep(Duration::from_millis(1)).await;
     }
@@ -95,10 +96,7 @@ async fn three_hundred_tasks_are_waited_for_with_few_requests_and_each_comes_onc
         scripted.service.model(MODEL).takes(Duration::from_secs(seconds));
         ids.extend(scripted.create(TASKS / 3).await);
     }
-    let ended: HashMap<_, _> = scripted
-        .client()
-        .tasks()
-        .wait_all(ids.iter().map(String::as_str))
+    let ended: HashMap<_, _> = wait_all(&scripted.client(), ids.iter().map(String::as_str))
         .map(|(task, result)| (task.to_string(), result.map(|outcome| outcome.task.to_string())))
         .collect()
         .await;
@@ -127,11 +125,8 @@ async fn many_tasks_survive_failures_and_each_is_reported_at_the_deadline() {
         8 => Some(Reply::html_page(502)),
         _ => None,
     });
-    let ended: HashMap<_, _> = client
-        .tasks()
-        .wait_all(ids.iter().map(String::as_str))
+    let ended: HashMap<_, _> = wait_all(&client, ids.iter().map(String::as_str))
         .deadline(Duration::from_mins(1))
-        .cancel_at_deadline(true)
         .map(|(task, result)| (task.to_string(), result))
         .collect()
         .await;
@@ -174,7 +169,7 @@ async fn the_outcome_of_the_cancel_is_reported_at_the_deadline() {
             scripted.reply_to("cancelTask", reply);
         }
         let run = scripted.client().model("busy").run(inputs()).deadline(Duration::from_secs(10));
-        let error = run.cancel_at_deadline(true).await.expect_err("it stays in the queue");
+        let error = run.on_abandon(Abandon::Cancel).await.expect_err("it stays in the queue");
         let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
         assert_eq!(reached.disposition, expected);
     }
@@ -185,10 +180,7 @@ async fn of_many_tasks_one_that_cannot_be_and_one_that_stays_are_reported_and_no
     let scripted = Scripted::new();
     scripted.service.model(MODEL).takes(Duration::from_hours(1));
     let ids = scripted.create(1).await;
-    let ended: HashMap<_, _> = scripted
-        .client()
-        .tasks()
-        .wait_all([ids[0].as_str(), ".."])
+    let ended: HashMap<_, _> = wait_all(&scripted.client(), [ids[0].as_str(), ".."])
         .deadline(Duration::from_mins(1))
         .map(|(task, result)| (task.to_string(), result.err()))
         .collect()
@@ -206,7 +198,7 @@ async fn tasks_far_apart_are_read_by_themselves_and_reads_that_fail_are_repeated
         (operation == "getTask" && number <= 3).then(|| Reply::failure(500, "no"))
     });
     let both = [ids[0].as_str(), ids[151].as_str()];
-    let all: Vec<_> = scripted.client().tasks().wait_all(both).collect().await;
+    let all: Vec<_> = wait_all(&scripted.client(), both).collect().await;
     let mut ended: Vec<_> = all.iter().map(|(task, result)| (task.as_str(), result.is_ok())).collect();
     ended.sort_unstable();
     assert_eq!(ended, [(both[0], true), (both[1], true)]);

@@ -92,7 +92,7 @@ impl Bench {
         assert_eq!(audit.faults, Vec::<String>::new());
         let key = self.service.add_key(PUBLISHER).await.expect("the account is there");
         let publisher = Client::new(self.service.base_url(), key).expect("the address is right");
-        let balance = publisher.account().balance().await.expect("the service answers");
+        let balance = publisher.balance().await.expect("the service answers");
         balance.earnings.expect("the publisher has earnings").to_string()
     }
 }

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use inferstore::{Client, File, Inputs};
+use inferstore_document::kinds;
 use inferstore_service::{Config, Service};
 
 use crate::client::Quickly;
 use crate::client::on_the_service::audited;
-use crate::support::kinds;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_model-worker");
 

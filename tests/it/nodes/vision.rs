@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use inferstore::Inputs;
 use inferstore_node::{Config as NodeConfig, NodeKey, prepare, serve};
 use serde_json::Value;
@@ -15,9 +16,12 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/node/examples/vision")
 }
 
-/// Runs a line of Python in the environment of the node, and returns what it prints.
+/// Runs a line of Python in the environment of the node, and returns what it prints. The allocator overwrites what is
+/// freed, so that a network that reads freed memory returns noise.
 fn python(line: &str, arguments: &[&Path]) -> String {
-    let ran = Command::new(folder().join(".venv/bin/python")).arg("-c").arg(line).args(arguments).output();
+    let mut command = Command::new(folder().join(".venv/bin/python"));
+    command.current_dir(folder()).env("MALLOC_PERTURB_", "165").arg("-c").arg(line).args(arguments);
+    let ran = command.output();
     let ran = ran.expect("the environment is there");
     assert!(ran.status.success(), "{line}: {}", String::from_utf8_lossy(&ran.stderr));
     String::from_utf8_lossy(&ran.stdout).trim().to_owned()
@@ -111,6 +115,7 @@ async fn the_vision_node_runs_every_kind_that_it_serves() {
         }
     }
     assert_eq!(kinds, Vec::<String>::new(), "every kind of the node is tried");
+    enlargements_keep_to_the_picture(&bench, scratch.path()).await;
 
     // What is no picture fails with a reason, and the node goes on.
     let text = file("text.png");
@@ -123,4 +128,35 @@ async fn the_vision_node_runs_every_kind_that_it_serves() {
     drop(stop);
     let ended = tokio::time::timeout(Duration::from_secs(30), node).await.expect("it ends soon");
     ended.expect("the node does not crash").expect("the node ends in order");
+}
+
+/// Runs both enlargements several times side by side: each output shows the picture, as a plain enlargement does, and
+/// also where the allocator overwrites what is freed.
+async fn enlargements_keep_to_the_picture(bench: &Bench, folder: &Path) {
+    const LEAST_DECIBELS: f64 = 20.0;
+    let small = folder.join("small.png");
+    let nearness = "import cv2,sys; a=cv2.imread(sys.argv[1]); b=cv2.imread(sys.argv[2]); \
+                    b=cv2.resize(b,a.shape[1::-1],interpolation=cv2.INTER_CUBIC); \
+                    print(min(cv2.PSNR(a,b), cv2.PSNR(a[:80,:80].copy(),b[:80,:80].copy())))";
+    let check = |made: &Path| {
+        let decibels: f64 = python(nearness, &[made, &small]).parse().expect("a number");
+        assert!(decibels > LEAST_DECIBELS, "{}: {decibels} dB", made.display());
+    };
+    let models = ["super-resolution", "super-resolution-alt"];
+    let runs = models.iter().cycle().take(8).enumerate().map(async |(number, model)| {
+        let result = bench.run(model, Inputs::new().file("input_image", &small)).await;
+        let result = result.unwrap_or_else(|failure| panic!("{model}: {failure}"));
+        let made = folder.join(format!("{number}-{model}.png"));
+        std::fs::write(&made, bench.download(&result["output_image"]).await).expect("the folder is ours");
+        check(&made);
+    });
+    join_all(runs).await;
+    for network in ["photos", "drawn"] {
+        let line = format!(
+            "import sys,larger; from pathlib import Path; \
+             larger.{network}()({{'input_image': sys.argv[1]}}, Path(sys.argv[2]))"
+        );
+        python(&line, &[&small, folder]);
+        check(&folder.join("picture.png"));
+    }
 }

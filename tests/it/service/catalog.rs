@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use inferstore_document::kinds;
 use inferstore_service::{ModelChange, Money, Scope};
 use serde_json::{Value, json};
 
 use super::{MODEL, an_input, start, start_with_fixtures};
 use crate::support::caller::Caller;
 use crate::support::deployment::Deployment;
-use crate::support::kinds;
 
 const LIST: &str = "/api-key/model/list";
 
@@ -265,4 +265,44 @@ async fn consumers_are_the_accounts_with_tasks_that_have_not_ended() {
     assert_eq!(caller.get(&serving).await.data()["consumers"], 2);
     other.delete(&format!("/api-key/task/{task}/cancel")).await;
     assert_eq!(caller.get(&serving).await.data()["consumers"], 1);
+}
+
+#[tokio::test]
+async fn the_page_about_pictures_lists_the_models_as_the_service_declares_them() {
+    const PAGE: &str = include_str!("../../../docs/pictures.md");
+    let (_service, caller) = start().await;
+    let mut rows = Vec::new();
+    for id in list(&caller, json!({})).await {
+        let version = caller.get(&format!("/api-key/model/{id}/versioning")).await;
+        rows.push(row(&record(&caller, &id).await, version.data()));
+    }
+    rows.sort();
+    let (_, table) =
+        PAGE.split_once("| price |\n|---|---|---|---|---|---|\n").expect("the page has the table");
+    let (table, _) = table.split_once("\n\n").expect("the table ends");
+    assert_eq!(table, rows.join("\n"));
+}
+
+/// What a model of this version does, takes and gives, its largest picture and its price.
+fn row(model: &Value, version: &Value) -> String {
+    let parameters = |format: &str| {
+        let parameters = version[format].as_object().expect("a format");
+        let mut parameters: Vec<_> = parameters.iter().collect();
+        parameters.sort_by_key(|(_, descriptor)| descriptor["position"].as_u64());
+        parameters
+    };
+    let names = |format: &str| {
+        let names = parameters(format).into_iter().map(|(name, _)| format!("`{name}`"));
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let text = |name: &str| model[name].as_str().expect("a text");
+    let largest =
+        parameters("input_format").into_iter().find_map(|(_, descriptor)| descriptor["max_pixels"].as_u64());
+    let megapixels = largest.expect("each kind has a limit") / 1_000_000;
+    let (id, does, price) = (text("id"), text("description"), &model["price"]);
+    format!(
+        "| `{id}` | {does} | {} | {} | {megapixels} megapixels | {price} |",
+        names("input_format"),
+        names("output_format")
+    )
 }

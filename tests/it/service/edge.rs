@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use inferstore_document::{Operation, members, operations};
 use inferstore_service::Scope;
 use reqwest::Method;
 use serde_json::Value;
 
 use super::{MODEL, an_input, start};
 use crate::support::caller::{Odd, filled};
-use crate::support::document::{Operation, members, operations};
 
 fn method(operation: Operation) -> Method {
     operation.method.to_uppercase().parse().expect("a method")

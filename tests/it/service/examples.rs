@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
+use inferstore_document::{members, operations};
 use inferstore_service::{Config, Scope, Script, Service};
 use reqwest::{Method, Url};
 use serde_json::{Value, json};
 
-use super::MODEL;
 use super::limits::unfinished_request;
 use super::runs::{client, created, ended, uploaded};
+use super::{MODEL, create_keys};
 use crate::support::caller::{Answer, Caller, Odd};
-use crate::support::document::{members, operations};
 
 /// A picture, as the examples name one.
 const PNG: &[u8] = include_bytes!("../../fuzz/corpus/pictures/rgb.png");
@@ -80,6 +80,11 @@ impl Compared {
             }
             (Value::String(shown), Value::String(text)) if field == "endpoint" => {
                 names_of_query(shown) == names_of_query(text)
+            }
+            // The samples of files are at the address of the object store.
+            (Value::String(shown), Value::String(text)) if field == "samples" => {
+                shown.rsplit_once("/samples/").map_or(&**shown, |(_, name)| name)
+                    == text.rsplit_once("/samples/").map_or(&**text, |(_, name)| name)
             }
             (Value::String(shown), Value::String(text)) => {
                 VARIABLE.contains(&field) || without_digits(shown) == without_digits(text)
@@ -196,6 +201,9 @@ async fn compare_refusals(compared: &mut Compared, service: &Service, caller: &C
     let input = json!({ "input": "https://files.example/a.png" });
     let task = poor.post(&format!("/api-key/model/{MODEL}/task"), &input).await;
     compared.with("createTask", "no_balance", &task);
+    create_keys::created(caller, "key", &input).await;
+    let other = json!({ "input": "https://files.example/b.png" });
+    compared.with("createTask", "other_inputs", &create_keys::create(caller, "key", &other).await);
     let file = json!({"folder": "samples", "mime": "image/png", "name": "a.png", "size": 1});
     compared.with("createPresignedUpload", "no_balance", &poor.post(PRESIGN, &file).await);
 }

@@ -15,7 +15,7 @@ async fn a_bare_number_is_refused_where_the_samples_are_strings() {
     let (service, caller) = start().await;
     for path in ["/api-key/model/color-harmonization/task", "/model/color-harmonization/task"] {
         let answer = caller.post(path, &harmonization(json!(30))).await;
-        assert_eq!(answer.refusal(422), "angle must be a whole number sent as a string, such as \"30\"");
+        assert_eq!(answer.refusal(422), "angle must be a whole number sent as a string, such as \"1\"");
         caller.post(path, &harmonization(json!("30"))).await.data();
     }
     let faces = |confidence: Value| {

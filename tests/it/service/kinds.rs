@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use inferstore_document::kinds::kinds;
+use inferstore_document::schema::mistakes;
+use inferstore_document::{members, operations, resolve};
 use serde_json::{Value, json};
 
 use super::start;
-use crate::support::document::{members, operations, resolve};
-use crate::support::kinds::kinds;
-use crate::support::schema::mistakes;
 
 /// What the document says that a descriptor has to say.
 fn expected(property: &'static Value) -> BTreeMap<&'static str, Value> {

@@ -1,6 +1,7 @@
 //! The service over HTTP, held to the document in every answer.
 
 mod catalog;
+mod create_keys;
 mod edge;
 mod examples;
 mod inputs;

@@ -13,7 +13,12 @@ fn money(text: &str) -> Money {
 }
 
 /// A caller of an account of its own.
-async fn with_account(service: &Deployment, first: &Caller, username: &str, credits: &[Credit]) -> Caller {
+pub(super) async fn with_account(
+    service: &Deployment,
+    first: &Caller,
+    username: &str,
+    credits: &[Credit],
+) -> Caller {
     service.add_account(username, Scope::Personal).await.expect("the account is new");
     for credit in credits {
         service.credit(username, *credit).await.expect("credited");

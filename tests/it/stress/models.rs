@@ -64,7 +64,7 @@ async fn a_model_process_that_is_killed_costs_nothing_and_loses_nothing() {
     assert!(succeeded > failed, "{succeeded} tasks ended well and {failed} failed");
 
     // Every task has ended, and the successful ones alone were paid.
-    let balance = client.account().balance().await.expect("the service answers");
+    let balance = client.balance().await.expect("the service answers");
     let price = client.model("image-to-anime").cost().await.expect("the service answers").cost;
     let price: f64 = price.expect("it has a price").to_string().parse().expect("a number");
     let sum = |text: Option<String>| text.and_then(|text| text.parse::<f64>().ok()).unwrap_or_default();

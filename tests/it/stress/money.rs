@@ -14,7 +14,7 @@ use crate::client::on_the_service::{MODEL, audited, client_of, start, success};
 use crate::client::{Quickly, built, inputs, quick};
 use crate::support::deployment::Deployment;
 
-/// What a run of `MODEL` costs, in billionths.
+/// Price of a run of `MODEL`, in billionths.
 const PRICE: i64 = 50_000_000;
 
 /// How many creates arrive at once.
@@ -64,7 +64,13 @@ impl Account {
     async fn spend_it_all(&self, otherwise: InsufficientBalance, affordable: i64) -> i64 {
         let creates = (0..CROWD).map(|number| {
             let model = self.0[number % self.0.len()].model(MODEL);
-            tokio::spawn(model.run(inputs().set("angle", "30")).quickly().skip_validation(true).start())
+            tokio::spawn(
+                model
+                    .run(inputs().set("angle", "30"))
+                    .quickly()
+                    .options(|options| options.skip_validation = true)
+                    .start(),
+            )
         });
         let (mut created, mut refused) = (0, 0);
         for create in join_all(creates).await {
@@ -100,7 +106,7 @@ impl Account {
             let canceled = results.iter().filter(|result| result.is_ok()).count();
             assert_eq!(canceled, 1, "exactly one caller canceled it: {results:?}");
         }
-        let reported = self.0[0].account().balance().await.expect("it is reported");
+        let reported = self.0[0].balance().await.expect("it is reported");
         let amount = |billionths: i64| Money::from_smallest(billionths).to_string().parse().ok();
         assert_eq!((reported.balance, reported.free_balance), (amount(paid), amount(free)));
     }
@@ -145,7 +151,10 @@ async fn of_a_cancel_and_a_start_exactly_one_wins_and_the_caller_is_reported_whi
 async fn race(client: &Client, rounds: u32, first: Duration) -> (i64, i64) {
     let (mut pause, mut canceled, mut charged) = (first, 0, 0);
     for _ in 0..rounds {
-        let run = client.model(MODEL).run(inputs().set("angle", "30")).skip_validation(true);
+        let run = client
+            .model(MODEL)
+            .run(inputs().set("angle", "30"))
+            .options(|options| options.skip_validation = true);
         let task = run.start().await.expect("it is created");
         tokio::time::sleep(pause).await;
         match task.cancel().await {
@@ -169,7 +178,7 @@ async fn race(client: &Client, rounds: u32, first: Duration) -> (i64, i64) {
 
 /// What an account can spend, in billionths.
 async fn spendable(client: &Client) -> i64 {
-    let reported = client.account().balance().await.expect("it is reported");
+    let reported = client.balance().await.expect("it is reported");
     let amounts = [reported.balance, reported.free_balance].into_iter().flatten();
     amounts.map(|amount| amount.to_string().parse::<Money>().expect("an amount").smallest()).sum()
 }

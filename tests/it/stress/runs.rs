@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use inferstore::{Client, Error, TaskDisposition};
+use inferstore::{Abandon, Client, Error, TaskDisposition};
 use inferstore_api::operations;
 use inferstore_service::{Controls, Fault, Script, Service};
 
 use super::stored::{image, stored};
 use super::{Intensity, tell};
 use crate::client::on_the_service::{MODEL, audited, builder_of, start, success};
-use crate::client::{Quickly, TEST_DEADLINE, built, inputs, insisting, quick_retry};
+use crate::client::{Quickly, TEST_DEADLINE, built, inputs, quick_retry};
 
 const SIDE_BY_SIDE: u32 = 10;
 
@@ -47,7 +47,7 @@ fn add_faults(controls: &Controls) {
 fn persistent(service: &Service) -> Client {
     let mut retry = quick_retry();
     retry.max_attempts = 12;
-    built(builder_of(service).retry(retry))
+    built(builder_of(service).settings(|settings| settings.retry = retry))
 }
 
 /// Does the work of several callers at once, and gathers what they return.
@@ -92,7 +92,7 @@ async fn runs_under_twenty_percent_faults_end_with_the_right_result_and_are_bill
         async move {
             let begun = Instant::now();
             let inputs = inputs().set("input_image", image(number));
-            let outcome = insisting(client.model(MODEL).run(inputs).quickly()).await;
+            let outcome = client.model(MODEL).run(inputs).quickly().await;
             let outcome = outcome.unwrap_or_else(|error| panic!("{number}: {error:?}"));
             let expected = "https://files.example/harmonized.png";
             assert_eq!(
@@ -149,7 +149,7 @@ async fn deadlines_hold_under_the_same_faults_and_what_is_reported_of_each_task_
             let begun = Instant::now();
             let inputs = inputs().set("input_image", image(number));
             let run = client.model(MODEL).run(inputs).quickly().deadline(DEADLINE);
-            let run = insisting(run).cancel_at_deadline(cancel_at_deadline);
+            let run = run.on_abandon(if cancel_at_deadline { Abandon::Cancel } else { Abandon::Leave });
             let error = run.await.expect_err("nothing runs here");
             let late = begun.elapsed().saturating_sub(DEADLINE);
             assert!(late < GENEROUS, "{number}: {late:?} late");

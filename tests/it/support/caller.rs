@@ -1,12 +1,11 @@
 //! A caller of the service that takes no answer on trust: each one, success and failure, is held against
 //! what the document says of its operation.
 
+use inferstore_document::schema::mistakes_of_our_own;
+use inferstore_document::{Operation, operations};
 use inferstore_service::Service;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
-
-use super::document::{Operation, operations};
-use super::schema::mistakes_of_our_own;
 
 /// Sends requests to a running service with a key, or without one.
 #[derive(Clone)]
@@ -137,6 +136,7 @@ async fn judged(method: &Method, path: &str, response: Response) -> Answer {
     let place = format!("{method} {path} answered {status}");
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     assert_eq!(header("x-request-id").len(), 36, "{place}: a request has an identifier");
+    assert_eq!(header("idempotency-key-retention"), "86400", "{place}: keys of creates are known");
     assert_eq!(header("content-type"), "application/json", "{place}");
     let bytes = response.bytes().await.unwrap_or_else(|cause| panic!("{place}: {cause:?}"));
     if *method == Method::HEAD {

@@ -26,7 +26,7 @@ const START_TIMEOUT: Duration = Duration::from_mins(1);
 /// The servers that others keep.
 #[derive(Clone)]
 pub(crate) struct Engines {
-    /// The URL of PostgreSQL, up to the name of a database.
+    /// The URL of PostgreSQL, up to the name of a database. It may name a standby beside the primary.
     postgres: String,
     /// The URL of the bucket.
     pub(crate) objects: String,
@@ -41,8 +41,9 @@ impl Engines {
 
     /// Creates a database, and returns its URL.
     fn create_database(&self, name: &str) -> String {
-        query(&format!("{}/postgres", self.postgres), &format!("CREATE DATABASE {name}"));
-        format!("{}/{name}", self.postgres)
+        let url = |name: &str| format!("{}/{name}?target_session_attrs=read-write", self.postgres);
+        query(&url("postgres"), &format!("CREATE DATABASE {name}"));
+        url(name)
     }
 }
 
@@ -153,6 +154,18 @@ impl Cluster {
             assert!(began.elapsed() < START_TIMEOUT, "process {number}: {}", self.log(number));
             sleep(Duration::from_millis(100));
         }
+    }
+
+    /// Pauses a process, which keeps its connections and whatever it has locked.
+    pub(crate) fn pause(&self, number: usize, time: Duration) {
+        let Some(process) = &self.processes[number] else { return };
+        let signal = |signal: &str| {
+            let sent = Command::new("kill").args([signal, &process.id().to_string()]).status();
+            assert!(sent.is_ok_and(|status| status.success()), "process {number} has ended");
+        };
+        signal("-STOP");
+        sleep(time);
+        signal("-CONT");
     }
 
     fn kill(&mut self, number: usize) {

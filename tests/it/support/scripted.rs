@@ -1,5 +1,5 @@
 //! Virtual time, and responses that the local service never gives: the scripted service of
-//! `inferstore::testing` behind middleware that returns foreign statuses and bodies, breaks connections and
+//! `inferstore-testing` behind middleware that returns foreign statuses and bodies, breaks connections and
 //! trims the task history. Whatever the local service can be made to do is tested against that.
 
 use std::io;
@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use futures_util::stream;
 use inferstore::middleware::{BoxFuture, Middleware, Next};
-use inferstore::testing::ScriptedService;
 use inferstore::{Client, ClientBuilder, Inputs};
+use inferstore_testing::ScriptedService;
 use reqwest::{Body, Method, Request, Response};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -88,7 +88,7 @@ struct State {
 impl Scripted {
     /// A service whose model succeeds with two pictures.
     pub(crate) fn new() -> Self {
-        let service = ScriptedService::new();
+        let service = ScriptedService::new().without_idempotency_keys();
         let file = |name: &str| format!("https://files.example/{name}.png");
         service.model(MODEL).succeeds(json!({ "output_image": file("image"), "output_hue": file("hue") }));
         Self { service, state: Arc::default() }

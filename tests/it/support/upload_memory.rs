@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use inferstore::{Client, UploadEvent};
+use inferstore::{Client, File, UploadEvent};
 use serde_json::json;
 
 use super::responder::{Answer, respond};
@@ -74,7 +74,7 @@ pub(crate) fn upload(base_url: &str, path: &str) -> String {
     let client = Client::new(base_url, "key").expect("a client");
     let idle = memory();
     let (mut progress, mut peak) = (0, idle);
-    let mut events = client.folder("samples").upload(path).events();
+    let mut events = client.folder("samples").upload(File::path(path)).events();
     runtime.block_on(async {
         while let Some(event) = events.next().await {
             if let UploadEvent::Progress { sent, .. } = event {

@@ -11,8 +11,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use inferstore_measure::{ROW_MARK, ROWS_VARIABLE, Row};
 
-use crate::progress;
-use inferstore_contract::tools::{Set, Tools, absolute, cargo, is_installed, must};
+use inferstore_contract::tools::{Set, Tools, absolute, cargo, is_installed, must, progress};
 
 /// A part of the scoreboard.
 struct Part {

@@ -16,11 +16,18 @@ const HEAD: &str = "\
 # Scoreboard
 
 Written by `cargo xtask bench --publish`. Both sides of a row did the same work on the same machine, over
-loopback, in turns; figures are medians of the rounds. The ratio says how many times as good ours is: above
-1, ours is ahead. It is the median of the ratios of the rounds, which can differ from the ratio of the medians; the
-spread is that of the worst round and of the best. The command in the last
-column measures the row again.
+loopback, in alternating rounds; figures are medians of the rounds.
+
+- Ratio above 1: ours is better. Rates are ours / theirs; times and sizes are theirs / ours. The ratio is the median of the
+  ratios of the rounds, which can differ from the ratio of the medians. It is `-` where one side is zero.
+- Spread: the ratios of the worst and of the best round.
+- A row *meets its bar* when being ahead is not the point, and the ratio is at least the one that the row names.
+- The command in the last column measures the row again.
+
 ";
+
+/// The verdicts of a row, as the table spells them; the second one is followed by the bar.
+const VERDICTS: [&str; 3] = ["| ahead |", "| meets its bar of", "| behind |"];
 
 pub(super) fn write(root: &Path, measured: &[Measured]) -> Result<()> {
     let path = root.join(PAGE);
@@ -30,7 +37,26 @@ pub(super) fn write(root: &Path, measured: &[Measured]) -> Result<()> {
 
 /// The page, with the parts of the old one that were not measured.
 fn page(measured: &[Measured], old: &str) -> String {
-    let mut text = HEAD.to_owned();
+    let parts = parts(measured, old);
+    format!("{HEAD}{}{parts}", summary(&parts))
+}
+
+/// A table that counts the verdicts of each part.
+fn summary(parts: &str) -> String {
+    let mut text = "| part | rows | ahead | meet their bar | behind |\n|---|--:|--:|--:|--:|\n".to_owned();
+    for part in parts.split("\n## ").skip(1) {
+        let name = part.lines().next().unwrap_or_default();
+        let count = |verdict| part.lines().filter(|line| line.contains(verdict)).count();
+        let [ahead, meet, behind] = VERDICTS.map(count);
+        let rows = ahead + meet + behind;
+        // Writing to a text does not fail.
+        let _ = writeln!(text, "| [{name}](#{name}) | {rows} | {ahead} | {meet} | {behind} |");
+    }
+    text
+}
+
+fn parts(measured: &[Measured], old: &str) -> String {
+    let mut text = String::new();
     for name in PARTS.map(|part| part.name) {
         let Some(part) = measured.iter().find(|part| part.name == name) else {
             let kept = old.split("\n## ").find(|part| part.lines().next() == Some(name));
@@ -44,16 +70,29 @@ fn page(measured: &[Measured], old: &str) -> String {
         for row in &part.rows {
             let _ = writeln!(text, "{}", line(row));
         }
-        for row in &part.rows {
-            let Row { what, against, .. } = row;
-            if let Some(note) = &row.note {
-                let _ = write!(text, "\n**{what}**, beside {against} ({}): {note}\n", row.verdict());
-            } else if row.is_behind() {
-                let _ = write!(text, "\n**{what}**, beside {against}: behind; the reason is not known.\n");
-            }
-        }
+        text.push_str(&notes(&part.rows));
     }
     text
+}
+
+/// One list item for each note, with the rows that share it.
+fn notes(rows: &[Row]) -> String {
+    let mut notes: Vec<(&str, Vec<String>)> = Vec::new();
+    for row in rows {
+        let note = match &row.note {
+            Some(note) => note,
+            None if row.is_behind() => "the reason is not known",
+            None => continue,
+        };
+        let row = format!("{}, beside {} ({})", row.what, row.against, row.verdict());
+        match notes.iter_mut().find(|(known, _)| *known == note) {
+            Some((_, rows)) => rows.push(row),
+            None => notes.push((note, vec![row])),
+        }
+    }
+    let items = notes.into_iter().map(|(note, rows)| format!("- **{}**: {note}\n", rows.join("; ")));
+    let items: String = items.collect();
+    if items.is_empty() { items } else { format!("\n{items}") }
 }
 
 fn line(row: &Row) -> String {
@@ -65,10 +104,13 @@ fn line(row: &Row) -> String {
     let ratio = row.ratio();
     let [ours, theirs, median, least, most] =
         [median(&row.ours), median(&row.theirs), ratio.median, ratio.least, ratio.most].map(figure);
+    let spread = format!("{least} to {most}");
+    let (median, spread) =
+        if ratio.most.is_finite() { (median, spread) } else { ("-".to_owned(), "-".to_owned()) };
     let bar = row.bar.filter(|_| verdict == "meets its bar");
     let bar = bar.map_or_else(String::new, |bar| format!(" of {}", figure(bar)));
     format!(
-        "| {what} | {against} | {ours} {unit} | {theirs} {unit} | {median} | {least} to {most} | {verdict}{bar} | `{command}` |"
+        "| {what} | {against} | {ours} {unit} | {theirs} {unit} | {median} | {spread} | {verdict}{bar} | `{command}` |"
     )
 }
 

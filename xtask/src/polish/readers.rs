@@ -11,7 +11,7 @@ use super::serde_options;
 use crate::lower::{Lowered, STAND_INS};
 use crate::words::OPEN;
 
-const SCALARS: [&str; 6] = ["String", "bool", "f64", "i64", "u32", "u64"];
+const SCALARS: [&str; 7] = ["String", "bool", "f64", "i32", "i64", "u32", "u64"];
 
 /// Edits the fields of all structs. Fails where the document has a scalar that no field reads leniently,
 /// so that a generator that spells its types differently cannot remove readers unnoticed.
@@ -20,7 +20,7 @@ pub(super) fn add(types: &mut [Item], lowered: &Lowered) -> Result<()> {
     let mut scalars = 0;
     for item in types {
         if let Item::Struct(item) = item {
-            scalars += read_leniently(item, &advisory)?;
+            scalars += read_leniently(item, &advisory, &lowered.advisory)?;
             write_numbers_as_strings(item, &lowered.numbers_as_strings);
         }
     }
@@ -73,13 +73,21 @@ fn advisory(document: &Value) -> BTreeSet<String> {
     found
 }
 
-/// Returns how many of the fields are scalars.
-fn read_leniently(item: &mut ItemStruct, advisory: &BTreeSet<String>) -> Result<usize> {
-    let is_advisory = advisory.contains(&item.ident.to_string());
+/// Returns how many of the fields are scalars. Advisory are fields of advisory types, and those of the pairs of type and
+/// field.
+fn read_leniently(
+    item: &mut ItemStruct,
+    advisory: &BTreeSet<String>,
+    advisory_fields: &BTreeSet<(String, String)>,
+) -> Result<usize> {
+    let owner = item.ident.to_string();
+    let is_advisory = advisory.contains(&owner);
     let Fields::Named(fields) = &mut item.fields else { return Ok(0) };
     let mut scalars = 0;
     for field in &mut fields.named {
         let (name, argument) = outline(&field.ty);
+        let pair = (owner.clone(), field.ident.as_ref().map(ToString::to_string).unwrap_or_default());
+        let is_advisory = is_advisory || advisory_fields.contains(&pair);
         let is_optional = name == "Option";
         let (inner, element) = argument.filter(|_| is_optional).map_or((name, argument), outline);
         let is_scalar = SCALARS.contains(&inner.as_str());
@@ -176,6 +184,22 @@ mod tests {
             );
             assert!(code.contains(r#"#[serde(deserialize_with = "crate::lenient::required")]"#), "{code}");
         }
+    }
+
+    #[test]
+    fn a_field_that_only_helps_is_read_as_absent_where_it_is_unreadable() {
+        let schemas = json!({"Thing": {"type": "object", "properties": {
+            "name": {"type": "string", "nullable": true, "x-advisory": true},
+            "begin": {"type": "string", "nullable": true, "x-keep-shape": true, "x-advisory": true},
+            "size": {"type": "integer", "nullable": true},
+        }}});
+        let item =
+            "pub struct Thing { pub name: Option<String>, pub begin: Option<Sample>, pub size: Option<i64> }";
+        let mut types = vec![syn::parse_str::<Item>(item).expect("it is a struct")];
+        add(&mut types, &lower(&json!({"components": {"schemas": schemas}}))).expect("the types are known");
+        let code = prettyplease::unparse(&File { shebang: None, attrs: Vec::new(), items: types });
+        let readers: Vec<&str> = code.lines().filter_map(|line| line.split("lenient::").nth(1)).collect();
+        assert_eq!(readers, ["advisory\")]", "advisory\")]", "optional\")]"], "{code}");
     }
 
     #[test]

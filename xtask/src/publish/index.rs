@@ -8,6 +8,7 @@ use anyhow::Result;
 use super::json_schemas::JsonSchemas;
 use crate::document::Document;
 use inferstore_contract::consumers::Consumer;
+use inferstore_contract::examples::{EXAMPLES, Example};
 
 /// The page, with gaps in double braces.
 const PAGE: &str = include_str!("index.html");
@@ -36,8 +37,12 @@ pub(super) fn page(
         format!("<h3>{}</h3>\n  {}", escaped(language), definitions(&entries))
     };
     let clients: Vec<String> = clients.into_iter().map(of_language).collect();
+    let examples = EXAMPLES
+        .iter()
+        .map(|Example { file, language, .. }| format!("<a href=\"examples/{file}\">{language}</a>"));
     Ok(PAGE
         .replace("{{version}}", version)
+        .replace("{{examples}}", &examples.collect::<Vec<_>>().join(", "))
         .replace("{{resources}}", &list(&resources))
         .replace("{{kinds}}", &list(&kinds))
         .replace("{{clients}}", &clients.join("\n  "))
@@ -63,12 +68,14 @@ fn entry(root: &Path, consumer: &Consumer) -> Result<String> {
         text.push_str(&format!("<p><code>{}</code>:</p>{}", escaped(name), block(&content)));
     }
     let mut lines = Vec::new();
-    let registries =
-        [("npm install --save-exact", &consumer.packages.npm), ("pip install", &consumer.packages.pypi)];
-    for (install, packages) in registries {
-        if !packages.is_empty() {
-            lines.push(format!("{install} {}", packages.join(" ")));
-        }
+    let (npm, pypi) = (&consumer.packages.npm, &consumer.packages.pypi);
+    if !npm.is_empty() {
+        lines.push(format!("npm install --save-exact {}", npm.join(" ")));
+        lines.push("PATH=\"$PWD/node_modules/.bin:$PATH\"".to_owned());
+    }
+    if !pypi.is_empty() {
+        lines.push("python3 -m venv .venv && . .venv/bin/activate".to_owned());
+        lines.push(format!("pip install {}", pypi.join(" ")));
     }
     lines.extend(consumer.generate.as_ref().map(|lines| lines.replace("{document}", "inferstore.yaml")));
     if !lines.is_empty() {
@@ -130,7 +137,7 @@ mod tests {
             ["<h3>Go", "<h3>Rust", "<h2>Tools", "<dt>Checker"].map(|part| page.find(part)).to_vec();
         assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}");
         assert!(page.contains("<p>Needs <code>java</code> (Debian: jre).</p>"));
-        assert!(page.contains("<pre>pip install gen==1.0\ngen inferstore.yaml -o 'a&lt;b&gt;'</pre>"));
+        assert!(page.contains("<pre>python3 -m venv .venv &amp;&amp; . .venv/bin/activate\npip install gen==1.0\ngen inferstore.yaml -o 'a&lt;b&gt;'</pre>"));
         assert!(page.contains("<p>Set <code>-x</code>.</p>") && !page.contains("chromium"));
         Ok(())
     }

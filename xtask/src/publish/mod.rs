@@ -7,6 +7,7 @@ mod index;
 mod json_schemas;
 mod pages;
 mod prove;
+mod texts;
 mod view31;
 
 use std::collections::BTreeMap;
@@ -18,18 +19,24 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 
 use inferstore_contract::consumers::Consumer;
+use inferstore_contract::examples::{EXAMPLES, FOLDER as EXAMPLES_FOLDER};
 use openapi_impact::Version;
 
 use crate::diff::{self, published};
-use crate::document::Document;
+use crate::document::{DOCUMENT, Document};
 use crate::lint::{REDOCLY_RULES, lint};
 use inferstore_contract::tools::{LINTERS, Tools, absolute, must};
 use json_schemas::JsonSchemas;
 use openapi_impact::Tree;
 
-const DOCUMENT: &str = "openapi/inferstore.yaml";
 const FLOWS: [&str; 2] = ["flows.arazzo.yaml", "upload-and-run.arazzo.yaml"];
 const GENERATORS: &str = "openapi/generators.md";
+/// Files that are published as they are: their places in the repository, and in a publication.
+const COPIES: [(&str, &str); 3] = [
+    ("docs/controls.md", "controls.md"),
+    ("docs/safe-creates.md", "safe-creates.md"),
+    ("tests/contract/schemathesis.toml", "schemathesis.toml"),
+];
 /// How the flows name their version in the repository.
 const UNPUBLISHED: &str = "version: 0.0.0";
 const FOLDER: &str = "target/publish";
@@ -82,6 +89,18 @@ impl Job {
             ("generators.md".to_owned(), generators),
             ("kinds.json".to_owned(), pretty(&schemas.kinds())?),
         ]);
+        let read =
+            |path: &str| fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"));
+        files.insert("README.md".to_owned(), texts::readme(&read("openapi/README.md")?, &version)?);
+        files.insert("reference.md".to_owned(), texts::reference(&ordered, &version));
+        files.insert("llms.txt".to_owned(), texts::llms(&ordered, &version));
+        for (path, name) in COPIES {
+            files.insert(name.to_owned(), read(path)?);
+        }
+        for example in &EXAMPLES {
+            let text = read(&format!("{EXAMPLES_FOLDER}/{}", example.file))?;
+            files.insert(format!("examples/{}", example.file), text);
+        }
         for name in FLOWS {
             files.insert(name.to_owned(), flows(root, name, &version)?);
         }

@@ -26,6 +26,9 @@ pub(crate) fn validate(document: &Document) -> Result<Vec<Mistake>> {
     let mut check = Check { root, mistakes: Vec::new(), found: Vec::new(), references: Vec::new() };
     check.version();
     if check.mistakes.is_empty() {
+        check.codes(document);
+    }
+    if check.mistakes.is_empty() {
         check.shape(&shape::schema()?)?;
     }
     let steps: [fn(&mut Check<'_>); 8] = [
@@ -107,6 +110,21 @@ impl<'a> Check<'a> {
     fn all(&self, wanted: &str) -> Vec<(&'a Value, Place)> {
         let of_section = self.found.iter().filter(|(section, ..)| *section == wanted);
         of_section.map(|(_, value, place)| (*value, place.clone())).collect()
+    }
+
+    /// Codes of responses are texts. A parser of YAML that takes an unquoted one for a number finds no such response.
+    fn codes(&mut self, document: &Document) {
+        for (path, method, _, operation) in operations(self.root) {
+            let place = Place::of(&["paths", path, method, "responses"]);
+            for (code, _) in members(&operation["responses"]) {
+                let here = place.at(code);
+                if document.line(&here).is_some_and(|line| line.trim_start().starts_with(&format!("{code}:")))
+                    && code.parse::<u16>().is_ok()
+                {
+                    self.wrong(here, format!("is a number; put it in quotes: \"{code}\""));
+                }
+            }
+        }
     }
 
     fn version(&mut self) {

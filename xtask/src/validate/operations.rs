@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::rust_names::{has_one_capital_a_word, is_rust_name};
-use super::{Check, items, members, operations, resolved};
+use super::{Check, did_you_mean, items, members, operations, resolved, texts};
 use crate::document::Place;
 
 const FAILURES: [&str; 3] = ["401", "4XX", "5XX"];
@@ -22,11 +22,20 @@ impl<'a> Check<'a> {
         for (path, method, shared, operation) in operations(root) {
             let place = Place::of(&["paths", path, method]);
             self.operation_id(&place, operation, &mut seen);
+            self.tag(&place, operation);
             self.path_parameters(path, &place, shared, operation);
             self.responses(&place.at("responses"), &operation["responses"]);
         }
         for (parameter, place) in self.all("parameters") {
             self.parameter(parameter, &place);
+        }
+        for (response, place) in self.all("responses") {
+            for (name, link) in members(&response["links"]) {
+                let id = &link["operationId"];
+                if !operations(root).any(|(_, _, _, operation)| operation["operationId"] == *id) {
+                    self.wrong(place.at("links").at(name), format!("there is no operation {id}"));
+                }
+            }
         }
         for section in ["requestBodies", "responses"] {
             for (holder, place) in self.all(section) {
@@ -59,6 +68,16 @@ impl<'a> Check<'a> {
         }
         if let Some(first) = seen.insert(id, place.clone()) {
             self.wrong(here, format!("the operationId {id} is taken by {first}"));
+        }
+    }
+
+    fn tag(&mut self, place: &Place, operation: &'a Value) {
+        let known = || items(&self.root["tags"]).filter_map(|tag| tag["name"].as_str());
+        for name in texts(&operation["tags"]) {
+            if !known().any(|tag| tag == name) {
+                let hint = did_you_mean(name, known());
+                self.wrong(place.at("tags"), format!("the document describes no tag {name}{hint}"));
+            }
         }
     }
 

@@ -21,8 +21,8 @@ const HOLDS_ONE: [(&str, &str); 4] = [
 /// Keywords that hold a list or a mapping of them, beside those that are called like the section.
 const HOLDS_MANY: [(&str, &str); 2] = [("properties", "schemas"), ("allOf", "schemas")];
 
-/// Keywords that hold data, where a `$ref` is no reference.
-const DATA: [&str; 4] = ["default", "enum", "example", "value"];
+/// Keywords that hold data or links, where a `$ref` is no reference.
+const DATA: [&str; 5] = ["default", "enum", "example", "links", "value"];
 
 impl<'a> Check<'a> {
     /// Finds every definition and reference. The shape of the document is sound.

@@ -58,10 +58,7 @@ impl<'a> Check<'a> {
     /// back to themselves: an earlier step has checked that.
     fn followed(&self, value: &'a Value, place: Place) -> (&'a Value, Place) {
         match value["$ref"].as_str().and_then(|reference| Some((reference, target(self.root, reference)?))) {
-            Some((reference, target)) => {
-                let keys: Vec<&str> = reference.trim_start_matches("#/").split('/').collect();
-                self.followed(target, Place::of(&keys))
-            }
+            Some((reference, target)) => self.followed(target, Place::of_reference(reference)),
             None => (value, place),
         }
     }
@@ -81,6 +78,9 @@ impl<'a> Check<'a> {
         }
         for limit in LIMITS.iter().filter(|limit| schema.get(**limit).is_some()) {
             self.wrong(place.at(limit), "a response has no limits, which would make clients refuse it");
+        }
+        if schema["format"] == "float" {
+            self.wrong(place.at("format"), "a response keeps the digits of a number; write double");
         }
         if schema.get("enum").is_some() {
             self.wrong(place.at("enum"), "a response can hold other words; list these in x-extensible-enum");

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use openapi_impact::snake_case;
 use serde_json::Value;
 
 use super::rust_names::{has_one_capital_a_word, is_rust_name};
 use super::{Check, did_you_mean, members, resolved, texts};
 use crate::document::Place;
-use crate::words::{OPEN, OTHER, Words};
+use crate::lower::max_of_visible_ascii;
+use crate::words::{OPEN, OTHER, TERMINAL, Words};
 
 /// The keywords that the generator reads in schemas of certain types only.
 const OWNERS: [(&str, &[&str]); 10] = [
@@ -73,7 +75,10 @@ impl<'a> Check<'a> {
         if kind.is_none() && schema["nullable"] == true {
             return self.wrong(place.clone(), "nullable needs a type beside it");
         }
-        if schema.get("pattern").is_some() != schema.get("x-number").is_some() {
+        let is_named =
+            || members(&self.root["components"]["schemas"]).any(|(_, named)| std::ptr::eq(named, schema));
+        let is_visible_ascii = max_of_visible_ascii(schema).is_some() && is_named();
+        if !is_visible_ascii && schema.get("pattern").is_some() != schema.get("x-number").is_some() {
             // progenitor turns any other pattern into code that needs a regular expression engine.
             self.wrong(place.clone(), "pattern and x-number go together: a number that travels as a string");
         }
@@ -121,6 +126,10 @@ impl<'a> Check<'a> {
             }
         }
         for (name, property) in members(&schema["properties"]) {
+            if name.contains(|letter: char| letter.is_ascii_uppercase()) {
+                let message = format!("properties are written in snake_case: {}", snake_case(name));
+                self.wrong(place.at("properties").at(name), message);
+            }
             // One that is a `$ref` has the description of its target, one with properties is reported as
             // a schema.
             if property.get("$ref").is_none() && !has_properties(property) && is_undescribed(property) {
@@ -131,6 +140,11 @@ impl<'a> Check<'a> {
 
     fn words(&mut self, name: &str, schema: &'a Value, place: &Place) {
         let keyword = if schema.get(OPEN).is_some() { OPEN } else { "enum" };
+        if let Some(word) =
+            texts(&schema[TERMINAL]).find(|word| !texts(&schema[OPEN]).any(|known| known == *word))
+        {
+            self.wrong(place.at(TERMINAL), format!("{word} is no word of {OPEN}"));
+        }
         let Some(list) = schema[keyword].as_array() else {
             if schema.get("x-enum-varnames").is_some() {
                 self.wrong(place.at("x-enum-varnames"), "needs an enum beside it");
@@ -142,6 +156,11 @@ impl<'a> Check<'a> {
         }
         if keyword == OPEN && schema.get("enum").is_some() {
             return self.wrong(place.at("enum"), "a vocabulary is an enum or an x-extensible-enum, not both");
+        }
+        if list.len() < 2 {
+            let message =
+                "a vocabulary has two words or more; is a word missing, or is this a text with an example?";
+            return self.wrong(place.at(keyword), message);
         }
         let varnames = schema["x-enum-varnames"].as_array();
         if let Some(names) = varnames.filter(|names| names.len() != list.len()) {
@@ -158,6 +177,9 @@ impl<'a> Check<'a> {
                 place.at("description"),
                 format!("states no meaning of {word}; add the list item {item}"),
             );
+        }
+        for (word, missing) in read.iter().flat_map(Words::half_terminal) {
+            self.wrong(place.at(TERMINAL), format!("{word}: {missing}"));
         }
         self.variants(name, schema, keyword, place);
     }

@@ -18,6 +18,9 @@ const PROFILE: &str = include_str!("openapi/profile.yaml");
 /// Where the schema permits the extensions of other tools.
 const EXTENSIONS: &str = "^x-";
 
+/// The message about a `$ref` without quotes.
+const COMMENT: &str = "is empty: `#` begins a comment in YAML, so put the reference in quotes";
+
 /// A message shows a text up to this length.
 const SHOWN_TEXT: usize = 60;
 
@@ -92,7 +95,10 @@ impl Shape<'_> {
         let place = place(error.instance_path());
         let instance = error.instance();
         let message = match error.kind() {
-            // References are checked on their own.
+            // References are checked on their own, but one that YAML took for a comment.
+            Kind::OneOfNotValid { .. } if instance.get("$ref").is_some_and(Value::is_null) => {
+                return self.mistakes.push((place.at("$ref"), COMMENT.to_owned()));
+            }
             Kind::OneOfNotValid { .. } if instance.get("$ref").is_some() => return,
             Kind::OneOfNotValid { context } => return self.explain_choice(place, instance, context),
             Kind::Required { property } => {
@@ -155,6 +161,7 @@ impl Shape<'_> {
             return;
         }
         let known: Vec<&str> = members(known).map(|(known, _)| known).collect();
+        let hint = misplaced_property(error.instance(), &place).filter(|_| hint.is_empty()).unwrap_or(hint);
         let hint = match &known[..] {
             [] => "; it has codes such as 404, and ranges such as 4XX".to_owned(),
             known if hint.is_empty() => format!("; it can have {}", known.join(", ")),
@@ -162,6 +169,26 @@ impl Shape<'_> {
         };
         self.mistakes.push((place, format!("the {} cannot have `{keyword}`{hint}", name(error))));
     }
+}
+
+/// Returns the end of a message about a property of an object that stands a level too far out or in, if the unknown
+/// keyword looks like one.
+fn misplaced_property(schema: &Value, place: &Place) -> Option<String> {
+    let (name, parents) = place.keys().split_last()?;
+    let value = &schema[name.as_str()];
+    let is_schema =
+        ["type", "$ref", "allOf", "properties"].iter().any(|keyword| value.get(keyword).is_some());
+    if !is_schema || snake_case(name) != *name {
+        return None;
+    }
+    let beside = match parents {
+        [.., properties, beside] if properties == "properties" => beside,
+        _ if schema["properties"].is_object() => {
+            return Some("; if it is a property, indent it so that it stands below `properties`".to_owned());
+        }
+        _ => return None,
+    };
+    Some(format!("; if it is a property, indent it as {beside} is, beside which it belongs"))
 }
 
 fn place(location: &Location) -> Place {

@@ -4,6 +4,7 @@
 #![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
 mod diff;
+mod drift;
 mod generate;
 mod mistakes;
 mod polish;

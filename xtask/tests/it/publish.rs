@@ -11,7 +11,15 @@ use serde_json::{Value, json};
 use crate::support::{Folder, Said, real_document, replaced, repository_file};
 
 /// What a publication is made of beside the document; one consumer stands for all.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 14] = [
+    "docs/controls.md",
+    "docs/safe-creates.md",
+    "openapi/README.md",
+    "openapi/examples/run.go",
+    "openapi/examples/run.php",
+    "openapi/examples/run.rb",
+    "openapi/examples/run.sh",
+    "tests/contract/schemathesis.toml",
     "openapi/generators.md",
     "tests/contract/typescript/consumer.yaml",
     "openapi/redocly.yaml",

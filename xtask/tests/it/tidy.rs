@@ -36,7 +36,14 @@ fn clean_tree(name: &str) -> Folder {
     folder.write("tests/it/snapshots/it__wire__get_task.snap", "");
     folder.write("tests/it/snapshots/it__wire__a_snapshot.snap", "");
     folder.write("tests/it/snapshots/it__wire__terminal_80.snap", "");
-    folder.write("README.md", "# Inferstore\n");
+    folder.write(
+        "README.md",
+        "# Inferstore\n\n[Tests](docs/tests.md#the-first-one), [below](#inferstore), [all](tests/)\n",
+    );
+    folder.write(
+        "docs/tests.md",
+        "# Tests\n\n## The `first` one\n\n[Up](../README.md), `[code](nowhere.md)`\n",
+    );
     folder.write(".gitignore", "/target\n");
     folder.write("target/ignored.rs", "fn ignored() {}\n");
     folder.git(&["init", "--quiet"]);
@@ -56,7 +63,7 @@ fn assert_broken(folder: &Folder, place: &str, rule: &str) {
 #[test]
 fn a_tree_that_keeps_the_rules_passes() {
     let report = tidy(&clean_tree("tidy_clean")).succeeded();
-    assert_eq!(report, "15 files keep 7 rules\n");
+    assert_eq!(report, "16 files keep 9 rules\n");
 }
 
 #[test]
@@ -74,6 +81,25 @@ fn a_long_file_is_reported() {
     folder.write("crates/api/src/lib.rs", &format!("//! The raw client.\n{}", "mod a {}\n".repeat(600)));
     let rule = "a hand-written Rust file has at most 600 lines";
     assert_broken(&folder, "crates/api/src/lib.rs has 601 lines", rule);
+}
+
+#[test]
+fn a_long_page_is_reported() {
+    let folder = clean_tree("tidy_long_page");
+    folder.write("docs/cli.md", &"A line.\n".repeat(401));
+    folder.write("docs/long.md", &"A line.\n".repeat(401));
+    assert_broken(&folder, "docs/long.md has 401 lines", "a hand-written page has at most 400 lines");
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_reported() {
+    let rule = "a link between pages leads to a file and a heading";
+    let targets = ["nowhere.md", "tests.md#the-second-one", "#below", "../../README.md"];
+    for (index, target) in targets.iter().enumerate() {
+        let folder = clean_tree(&format!("tidy_link_{index}"));
+        folder.write("docs/new.md", &format!("# New\n\nSee [this]({target}).\n"));
+        assert_broken(&folder, &format!("docs/new.md:3 links to {target}"), rule);
+    }
 }
 
 #[test]

@@ -26,7 +26,7 @@ const EXAMPLES: &str = "\
 Examples:
   inferstore admin account add lena
   inferstore admin key add lena --format quiet
-  inferstore admin credit lena 25.50
+  inferstore admin credit lena 25.50 --reference invoice-17
   inferstore admin key revoke isk_q3v9
   inferstore admin model price haze-removal 0.02
   inferstore admin task refund 0198c5a2-6a0e-7c3e-9d55-5a1b3f0e7c11
@@ -34,7 +34,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Add and list accounts
+    /// Add, list, suspend and close accounts
     #[command(subcommand)]
     Account(Account),
     /// Add, list and remove members of organizations
@@ -45,27 +45,41 @@ enum Command {
     Key(Key),
     /// Give an account money, or free credits
     #[command(
-        after_help = "Examples:\n  inferstore admin credit lena 25.50\n  inferstore admin credit lena 5 --free"
+        after_help = "Examples:\n  inferstore admin credit lena 25.50 --reference invoice-17\n  inferstore admin credit lena 5 --free"
     )]
     Credit {
-        /// The account
-        account: String,
-        /// The amount, exact to nine digits behind the point
-        #[arg(allow_negative_numbers = true)]
-        amount: Money,
-        /// Free credits, which are used first
-        #[arg(long)]
-        free: bool,
+        #[command(flatten)]
+        adjustment: Adjustment,
+        /// The reason, for `admin account movements`
+        #[arg(long, value_name = "TEXT")]
+        note: Option<String>,
     },
-    /// Publish and list models, and change what they cost and who sees them
+    /// Take money or free credits back from an account, no more than it has
+    #[command(
+        after_help = "Examples:\n  inferstore admin debit lena 2524.50 --note mistyped --reference invoice-17-corrected"
+    )]
+    Debit {
+        #[command(flatten)]
+        adjustment: Adjustment,
+        /// The reason, for `admin account movements`
+        #[arg(long, value_name = "TEXT")]
+        note: String,
+    },
+    /// Publish, list, pause and retire models, and change what they cost and who sees them
     #[command(subcommand)]
     Model(Model),
     /// List nodes, and create and revoke the keys of nodes outside the service
     #[command(subcommand)]
     Node(Node),
-    /// List, show and refund tasks
+    /// List, show, end and refund tasks
     #[command(subcommand)]
     Task(Task),
+    /// Take down a file
+    #[command(subcommand)]
+    File(File),
+    /// List what operators did with these commands and requests, the newest first
+    #[command(after_help = "Examples:\n  inferstore admin log --limit 20")]
+    Log(Page),
     /// Recompute every balance from the movements of money
     #[command(after_help = "Examples:\n  inferstore admin audit")]
     Audit,
@@ -79,7 +93,23 @@ enum Command {
     },
 }
 
-/// Add and list accounts
+/// Arguments of a credit and of a debit.
+#[derive(Debug, Args)]
+struct Adjustment {
+    /// The account
+    account: String,
+    /// The amount, exact to nine digits behind the point
+    #[arg(allow_negative_numbers = true)]
+    amount: Money,
+    /// Free credits, which are used first
+    #[arg(long)]
+    free: bool,
+    /// Identifies the change among those of the account: sent again, it is made once
+    #[arg(long, value_name = "TEXT")]
+    reference: Option<String>,
+}
+
+/// Add, list, suspend and close accounts
 #[derive(Debug, Subcommand)]
 enum Account {
     /// Add an account with nothing in it and no key
@@ -87,7 +117,7 @@ enum Account {
         after_help = "Examples:\n  inferstore admin account add lena\n  inferstore admin account add studio --organization"
     )]
     Add {
-        /// The name of the account
+        /// The name of the account: lower-case letters, digits, `.`, `_`, `-`, `@` and `+`
         name: String,
         /// It is an organization, which persons are members of
         #[arg(long)]
@@ -103,6 +133,32 @@ enum Account {
     Show {
         /// The account
         account: String,
+    },
+    /// Refuse the keys of an account and let its queued tasks wait, until it is resumed
+    #[command(after_help = "Examples:\n  inferstore admin account suspend lena")]
+    Suspend {
+        /// The account
+        account: String,
+    },
+    /// End the suspension of an account
+    #[command(after_help = "Examples:\n  inferstore admin account resume lena")]
+    Resume {
+        /// The account
+        account: String,
+    },
+    /// Close an account for good: revoke its keys, end its memberships, cancel its queued tasks
+    #[command(after_help = "Examples:\n  inferstore admin account close lena")]
+    Close {
+        /// The account
+        account: String,
+    },
+    /// List the credits, debits and bills for storage of an account, the newest first
+    #[command(after_help = "Examples:\n  inferstore admin account movements lena --limit 20")]
+    Movements {
+        /// The account
+        account: String,
+        #[command(flatten)]
+        page: Page,
     },
 }
 
@@ -137,10 +193,24 @@ enum Member {
 #[derive(Debug, Subcommand)]
 enum Key {
     /// Create a key for an account; this is the one time it is shown
-    #[command(after_help = "Examples:\n  inferstore admin key add lena --format quiet")]
+    #[command(
+        after_help = "Examples:\n  inferstore admin key add lena --format quiet\n  inferstore admin key add lena --name nightly --daily-limit 2.50 --model haze-removal --expires-in-days 90"
+    )]
     Add {
         /// The account
         account: String,
+        /// A name for `admin key list`
+        #[arg(long, value_name = "TEXT")]
+        name: Option<String>,
+        /// After how many days the key is refused
+        #[arg(long, value_name = "DAYS")]
+        expires_in_days: Option<u32>,
+        /// Largest sum of the prices of the tasks that the key creates on a day of UTC
+        #[arg(long, value_name = "AMOUNT")]
+        daily_limit: Option<Money>,
+        /// A model that the key creates tasks of; may be repeated. Any model without it
+        #[arg(long = "model", value_name = "MODEL")]
+        models: Vec<String>,
     },
     /// List the keys of an account, the newest first; of a key, only its identifier is known
     #[command(after_help = "Examples:\n  inferstore admin key list lena")]
@@ -161,7 +231,7 @@ enum Key {
 
 const YES_OR_NO: [&str; 2] = ["yes", "no"];
 
-/// Publish and list models, and change what they cost and who sees them
+/// Publish, list, pause and retire models, and change what they cost and who sees them
 #[derive(Debug, Subcommand)]
 enum Model {
     /// List all models, private ones too, in the order of their publication
@@ -217,6 +287,24 @@ enum Model {
         #[arg(value_parser = YES_OR_NO)]
         playground: String,
     },
+    /// Let tasks of a model wait: they are still created, and the model counts as not served
+    #[command(after_help = "Examples:\n  inferstore admin model pause edge-map")]
+    Pause {
+        /// The model
+        model: String,
+    },
+    /// Run tasks of a model that was paused or retired
+    #[command(after_help = "Examples:\n  inferstore admin model resume edge-map")]
+    Resume {
+        /// The model
+        model: String,
+    },
+    /// Refuse new tasks of a model, and cancel the queued ones
+    #[command(after_help = "Examples:\n  inferstore admin model retire edge-map")]
+    Retire {
+        /// The model
+        model: String,
+    },
     /// Change what one run of a model costs; tasks that exist keep their price
     #[command(after_help = "Examples:\n  inferstore admin model price haze-removal 0.02")]
     Price {
@@ -263,7 +351,20 @@ enum Node {
     },
 }
 
-/// List, show and refund tasks
+/// Take down a file
+#[derive(Debug, Subcommand)]
+enum File {
+    /// Delete the file of a `download_url`, whoever owns it
+    #[command(
+        after_help = "Examples:\n  inferstore admin file delete https://files.example.com/files-q3v9/k2/documents/notes.txt"
+    )]
+    Delete {
+        /// Its URL
+        url: String,
+    },
+}
+
+/// List, show, end and refund tasks
 #[derive(Debug, Subcommand)]
 enum Task {
     /// List tasks of all accounts, the newest first
@@ -283,6 +384,29 @@ enum Task {
     /// Show a task with its inputs, its outputs and the node that ran it
     #[command(after_help = "Examples:\n  inferstore admin task show 0198c5a2-6a0e-7c3e-9d55-5a1b3f0e7c11")]
     Show {
+        /// The task
+        task: String,
+    },
+    /// Cancel a queued task; its price is given back
+    #[command(after_help = "Examples:\n  inferstore admin task cancel 0198c5a2-6a0e-7c3e-9d55-5a1b3f0e7c11")]
+    Cancel {
+        /// The task
+        task: String,
+    },
+    /// Fail a running task; its price is given back, and a result of its node is refused
+    #[command(
+        after_help = "Examples:\n  inferstore admin task fail 0198c5a2-6a0e-7c3e-9d55-5a1b3f0e7c11 --message stopped"
+    )]
+    Fail {
+        /// The task
+        task: String,
+        /// The reason, which the customer reads
+        #[arg(long, value_name = "TEXT")]
+        message: String,
+    },
+    /// Take a running task from its node, for any node to run it anew
+    #[command(after_help = "Examples:\n  inferstore admin task requeue 0198c5a2-6a0e-7c3e-9d55-5a1b3f0e7c11")]
+    Requeue {
         /// The task
         task: String,
     },

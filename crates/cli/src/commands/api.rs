@@ -50,8 +50,9 @@ pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Resul
         [path, ..] => (None, path.clone()),
         [] => (None, String::new()),
     };
-    if !path.starts_with('/') {
-        return Err(Failure::usage(format!("the path {path:?} does not begin with a slash"))
+    let path = if path.starts_with('/') { path } else { format!("/{path}") };
+    if path.contains("://") {
+        return Err(Failure::usage(format!("{path:?} is no path"))
             .with_hint("paths are relative to the base URL, such as /api-key/balance"));
     }
     if session.output.has_fields() {
@@ -83,7 +84,7 @@ pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Resul
             }
             failure
         })?;
-        session.output.response(response.trim_end())?;
+        session.output.response(response.trim_end(), request.method == Method::GET)?;
         if !paginate || !page.advance(&response) {
             return Ok(());
         }

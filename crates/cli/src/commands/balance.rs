@@ -19,7 +19,7 @@ Examples:
   inferstore balance --format quiet     the available balance alone";
 
 pub(crate) async fn execute(_: &Arguments, session: &Session) -> Result {
-    let balance = session.client()?.account().balance().await?;
+    let balance = session.client()?.balance().await?;
     let shown = |amount: &Option<Decimal>| amount.as_ref().map(ToString::to_string);
     let table = Table::of_fields([
         ("balance", shown(&balance.balance)),

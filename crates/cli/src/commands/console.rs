@@ -92,8 +92,11 @@ async fn console_of(
     address: SocketAddr,
 ) -> Result<Console, Box<dyn Error + Send + Sync>> {
     // The address may be one of the network: it leads to this process all the same.
-    let client = Client::builder(local_url(service), key).allow_insecure_http(true).build()?;
-    Ok(Console::start(client, address, LOCAL_POLL).await?)
+    let client = Client::builder(local_url(service), key)
+        .settings(|settings| settings.allow_insecure_http = true)
+        .build()?;
+    let file = service.data_folder().join("console");
+    Ok(Console::start_beside(service.server(), client, address, LOCAL_POLL, Some(&file)).await?)
 }
 
 async fn revoke(service: &Service, added_key: Option<String>) {

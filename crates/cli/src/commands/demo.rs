@@ -9,12 +9,13 @@ use clap::Args;
 use inferstore::{Client, File, Inputs, Outcome, RunEvent};
 use inferstore_console::LOCAL_POLL;
 use inferstore_service::{Config, Service};
+use serde_json::json;
 
 use super::console::{Beside, LOOPBACK};
 use super::signals::Signals;
 use crate::exit;
 use crate::failure::{Failure, Result};
-use crate::output::{Output, Report};
+use crate::output::{Format, Output, Report};
 use crate::progress::{Progress, watch};
 use crate::settings::Session;
 use crate::table::{Fit, Table};
@@ -35,9 +36,8 @@ const DARK: &[u8] = include_bytes!("../../demo/dark.png");
 
 const AFTERWARDS: &str = "\
 How to go on:
-  inferstore serve                        the same service, on a data folder that stays
-  inferstore models list                  its catalog, in another terminal
-  inferstore run haze-removal photo.jpg   a run of your own";
+  inferstore serve             the same service, on a data folder that stays
+  inferstore models list       its catalog, in another terminal";
 
 pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
     // A signal removes what the service has stored, too.
@@ -99,24 +99,30 @@ impl<'a> Demo<'a> {
         &self.session.output
     }
 
+    /// A line for people: beside the data where another format is asked for.
+    fn say(&self, line: impl AsRef<str>) -> Result {
+        if self.output().options.format == Format::Table {
+            return self.output().data(line);
+        }
+        line.as_ref().lines().for_each(|line| self.output().note(line));
+        Ok(())
+    }
+
     fn title(&self, text: &str) -> Result {
-        self.output().data(format!("\n{}", self.output().emphasized(text)))
+        self.say(format!("\n{}", self.output().emphasized(text)))
     }
 
     async fn run(self) -> Result {
-        self.output().data(self.output().emphasized("The service runs in this process"))?;
-        self.output().data(format!("  API             {}", self.base_url))?;
-        self.output().data(format!("  object storage  {}", self.storage_url))?;
+        self.say(self.output().emphasized("The service runs in this process"))?;
+        self.say(format!("  API             {}", self.base_url))?;
+        self.say(format!("  object storage  {}", self.storage_url))?;
         let before = self.balance().await?;
 
         self.title("Uploads, straight to object storage")?;
         let drawn = landscape::bitmap();
-        let hazy = File::bytes("hazy.png", HAZY);
-        let dark = File::bytes("dark.png", DARK);
-        let hazy = self.upload("hazy.png", hazy, "as a form, because it is small").await?;
-        let dark = self.upload("dark.png", dark, "as a form, because it is small").await?;
-        let large = File::bytes("landscape.bmp", drawn);
-        let large = self.upload("landscape.bmp", large, "as one PUT, because it has more than 5 MiB").await?;
+        let hazy = self.upload("hazy.png", HAZY.to_vec(), "as a form, because it is small").await?;
+        let dark = self.upload("dark.png", DARK.to_vec(), "as a form, because it is small").await?;
+        let large = self.upload("landscape.bmp", drawn, "as one PUT, because it has more than 5 MiB").await?;
 
         self.title("Models")?;
         let mut table = Table::new([
@@ -125,6 +131,8 @@ impl<'a> Demo<'a> {
             ("OUTPUT", Fit::Drop(1)),
             ("WHERE", Fit::Keep),
         ]);
+        let mut records = Vec::new();
+        let mut places = Vec::new();
         let harmony = Inputs::new().set("input_image", &large).set("template", "v_shape").set("angle", 30);
         for (model, inputs) in [
             ("haze-removal", Inputs::new().set("input_image", &hazy)),
@@ -135,33 +143,44 @@ impl<'a> Demo<'a> {
             let outcome = self.model(model, inputs).await?;
             let cost = outcome.cost.as_ref().map(ToString::to_string).unwrap_or_default();
             for (output, place) in self.save_outputs(model, &outcome).await? {
+                let record = json!({"model": model, "cost": cost, "output": output, "place": place});
+                records.push(record.to_string());
+                places.push(place.clone());
                 table.add([model.to_owned(), cost.clone(), output, place]);
             }
         }
-        self.output().report(&Report { table, ..Report::default() })?;
+        self.output().report(&Report::of_list(table, records, places))?;
 
         let after = self.balance().await?;
         self.title("Money")?;
-        self.output().data(format!("  before  {before}"))?;
-        self.output().data(format!("  after   {after}"))?;
-        self.output().data(format!("\nThe pictures are in {}.\n", self.out.display()))?;
-        self.output().data(AFTERWARDS)
+        self.say(format!("  before  {before}"))?;
+        self.say(format!("  after   {after}"))?;
+        self.say(format!("\nThe pictures are in {}.\n", self.out.display()))?;
+        self.say(AFTERWARDS)?;
+        let picture = self.out.join("hazy.png");
+        self.say(format!("  inferstore run haze-removal {} -o clear.png", picture.display()))
     }
 
     async fn balance(&self) -> Result<String> {
-        let balance = self.client.account().balance().await?;
+        let balance = self.client.balance().await?;
         let shown = |amount: Option<inferstore::Decimal>| {
             amount.map_or_else(String::new, |amount| amount.to_string())
         };
         Ok(format!("{} and {} free credits", shown(balance.balance), shown(balance.free_balance)))
     }
 
-    async fn upload(&self, label: &str, file: File, how: &str) -> Result<String> {
+    /// Keeps a picture beside the outputs and uploads it.
+    async fn upload(&self, label: &str, content: Vec<u8>, how: &str) -> Result<String> {
+        let path = self.out.join(label);
+        std::fs::write(self.session.environment.folder.join(&path), &content).map_err(|error| {
+            Failure::local_failure(format!("{} cannot be written", path.display()), error)
+        })?;
+        let file = File::bytes(label, content);
         let mut progress = Progress::new(self.output());
         let upload = self.client.folder("samples").upload(file).events();
         let uploaded = watch(upload, |event| progress.upload(label, event)).await?;
         progress.end();
-        self.output().data(format!("  {:<14} {:>9}  {how}", uploaded.name, size(uploaded.size)))?;
+        self.say(format!("  {:<14} {:>9}  {how}", uploaded.name, size(uploaded.size)))?;
         Ok(uploaded.download_url)
     }
 
@@ -187,7 +206,10 @@ impl<'a> Demo<'a> {
                 continue;
             };
             let folder = self.session.environment.folder.join(self.out);
-            let file = download.overwrite(true).to_dir(folder, format!("{model}-{name}")).await?;
+            let file = download
+                .limits(|limits| limits.overwrite = true)
+                .to_dir(folder, format!("{model}-{name}"))
+                .await?;
             let file = self.out.join(file.path.file_name().unwrap_or_default());
             kept.push((name.clone(), file.display().to_string()));
         }

@@ -85,7 +85,8 @@ async fn run(checks: &mut Checks, session: &Session) -> Option<()> {
     let host = checks.note("DNS", resolve(client.base_url()).await)?;
     checks.note("connection", connect(&host).await)?;
     let started = SystemTime::now();
-    let balance = client.account().balance().await;
+    let balance = client.balance().await;
+    checks.note("TLS", tls(client.base_url(), balance.as_ref().err()))?;
     checks.note("API and key", api(balance.err(), started))?;
     checks.note("clock", clock(session))?;
     checks.note("object storage", storage(&client).await)
@@ -121,15 +122,40 @@ async fn connect(place: &str) -> Result<((), String)> {
     }
 }
 
+/// Whether the certificate of the service is accepted, by the error of the first call.
+fn tls(base_url: &str, error: Option<&Error>) -> Result<((), String)> {
+    if !base_url.starts_with("https:") {
+        return Ok(((), "the base URL is plain http".to_owned()));
+    }
+    match error {
+        Some(error @ Error::Transport(_)) => {
+            let cause = error.with_causes();
+            let cause = cause.rsplit_once("certificate: ").map_or(&*cause, |(_, cause)| cause);
+            Err(Failure::new(exit::NOT_REACHED, format!("no TLS connection is made: {cause}"))
+                .with_hint(hint_of_certificate(cause)))
+        }
+        _ => Ok(((), "the certificate is accepted".to_owned())),
+    }
+}
+
+/// Returns what to try after a refused certificate.
+fn hint_of_certificate(cause: &str) -> &'static str {
+    if cause.contains("CaUsedAsEndEntity") {
+        return "the service shows the certificate of an authority as its own: make one with `openssl req -x509 \
+                -addext basicConstraints=critical,CA:FALSE …`, and give it with --cacert";
+    }
+    if cause.contains("UnknownIssuer") || cause.contains("unknown") {
+        return "the authority is not trusted here: give its certificate with --cacert, or set SSL_CERT_FILE";
+    }
+    "is the scheme https, is the certificate valid for this name and time, and is a proxy in between?"
+}
+
 fn api(error: Option<Error>, started: SystemTime) -> Result<((), String)> {
     match error {
         None => {
             let elapsed = started.elapsed().unwrap_or_default().as_millis();
             Ok(((), format!("it responds within {elapsed} ms, and accepts the key")))
         }
-        Some(error @ Error::Transport(_)) => Err(Failure::from(error).with_hint(
-            "the connection works, so look at TLS: is the scheme https, and is the certificate valid?",
-        )),
         Some(error) => Err(error.into()),
     }
 }
@@ -164,7 +190,7 @@ async fn storage(client: &Client) -> Result<((), String)> {
     let url = response["data"]["download_url"].as_str().unwrap_or_default();
     let host = Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
     // Nothing is stored under that name, and any response shows that the way there works.
-    match client.download(url).deadline(CONNECT_TIMEOUT).bytes().await {
+    match client.download(url).limits(|limits| limits.deadline = Some(CONNECT_TIMEOUT)).bytes().await {
         Err(Error::File(error)) if error.status.is_none() => Err(failed(error.message.clone())),
         Err(Error::DeadlineReached(_)) => Err(failed("no response within 5 seconds".to_owned())),
         _ => Ok(((), format!("{host} responds"))),

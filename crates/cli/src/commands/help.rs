@@ -6,7 +6,7 @@ use crate::exit;
 use crate::failure::{Failure, Result, did_you_mean};
 use crate::settings::Session;
 
-/// Print the help of a command, or of a topic: environment, exit-codes, formats
+/// Print the help of a command, or of a topic: environment, exit-codes, formats, outputs
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  inferstore help run\n  inferstore help files upload\n  inferstore help exit-codes"
@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
     words: Vec<String>,
 }
 
-const TOPICS: [&str; 3] = ["environment", "exit-codes", "formats"];
+const TOPICS: [&str; 4] = ["environment", "exit-codes", "formats", "outputs"];
 
 pub(crate) fn execute(arguments: &Arguments, session: &Session) -> Result {
     let words: Vec<&str> = arguments.words.iter().map(String::as_str).collect();
@@ -25,6 +25,7 @@ pub(crate) fn execute(arguments: &Arguments, session: &Session) -> Result {
         ["environment"] => return session.output.bytes(ENVIRONMENT.as_bytes()),
         ["exit-codes"] => return session.output.data(format!("Exit codes:\n{}", exit::help().trim_end())),
         ["formats"] => return session.output.bytes(FORMATS.as_bytes()),
+        ["outputs"] => return session.output.bytes(OUTPUTS.as_bytes()),
         _ => {}
     }
     let mut root = crate::command();
@@ -47,6 +48,9 @@ Variables:
   INFERSTORE_API_KEY   the API key
   INFERSTORE_PROFILE   the profile to use
   INFERSTORE_CONFIG    the file of profiles [default: inferstore/profiles.json below XDG_CONFIG_HOME or ~/.config]
+  INFERSTORE_CACERT    a PEM file of certificates that are trusted beside those of the system, as --cacert
+  SSL_CERT_FILE, SSL_CERT_DIR  the certificates that are trusted instead of those of the system
+  HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY  the proxies, unless --proxy names one; none for http to this machine
   INFERSTORE_LOG       filters the log of `serve`: warn, or info,inferstore_service=debug
   INFERSTORE_FIRST_KEY the API key of the first account of `serve`
   INFERSTORE_DATABASE  the PostgreSQL of `serve`, instead of --database
@@ -76,5 +80,19 @@ Formats:
                    is null; one that these data do not have is an error, which names the fields
   --jq EXPRESSION  the JSON filtered by jq: --jq '.records[].task_id'
 
-Data go to standard output, everything else to standard error.
+Data go to standard output, everything else to standard error; with -q or --no-progress, errors alone.
+";
+
+const OUTPUTS: &str = "\
+Where -o PATH of `run`, `task wait`, `task show` and `task rerun` writes:
+  -                standard output
+  a {template}     a file named by the template: {input}, {model}, {task}, {name} of the output; .{ext} at its end
+  a folder         PATH is a folder, ends with a slash, or has no extension: a file in it named {input}-{model}.{ext}
+  a file           anything else; of several outputs, PATH is 'a.png' and the files are a-NAME.png
+
+What exists already:
+  a file           is an error before anything is sent; --overwrite replaces it
+  in a folder      stays, and the new file gets a number: a-2.png
+  in a batch       the output of a file that has changed since is replaced; every other file stays, and a line names
+                   both
 ";

@@ -1,13 +1,13 @@
 //! `inferstore login` and `inferstore logout`.
 
 use clap::Args;
-use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, CONFIG_VARIABLE, Error};
+use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Error, ErrorKind};
+use inferstore_profiles::{CONFIG_VARIABLE, KeySource, Keyring, Profile, Profiles};
 
 use crate::exit;
 use crate::failure::{Failure, Result};
-use crate::keyring::{Entry, Keyring};
 use crate::output::Report;
-use crate::profiles::{self, Profile, Profiles};
+use crate::profiles;
 use crate::settings::{Session, shown};
 
 /// Where `inferstore serve` listens.
@@ -76,27 +76,27 @@ pub(crate) async fn execute(arguments: LoginArguments, mut session: Session) -> 
     }
     let client = session.client_of(&base_url, &key)?;
     if !arguments.no_check {
-        client.account().balance().await.map_err(|error| match error {
-            Error::Unauthorized(_) => Failure::from(error).with_hint(KEY_HINT),
-            error => error.into(),
+        client.balance().await.map_err(|error| match error.kind() {
+            ErrorKind::Unauthorized => Failure::from(error).with_hint(KEY_HINT),
+            _ => error.into(),
         })?;
     }
     let base_url = client.base_url().to_owned();
     // Other commands may have changed the profiles while the key was typed.
-    let _lock = profiles::lock(&path);
+    let _lock = Profiles::lock(&path);
     let mut profiles = Profiles::read(&path)?;
-    let name = named.unwrap_or_else(|| profiles.name_for(&base_url));
+    let name = named.unwrap_or_else(|| profiles::name_for(&profiles, &base_url));
     let profile = profile_of(&name, base_url, key, !arguments.no_keyring, &session);
-    let is_in_keyring = profile.api_key.is_none();
+    let is_in_keyring = profile.key_source(&name) == KeySource::Keyring;
     let before = profiles.profiles.insert(name.clone(), profile.clone());
     profiles.current = Some(name.clone());
     let is_replaced = before.as_ref().is_some_and(|before| before.base_url == profile.base_url);
-    if let Err(failure) = profiles.write(&path) {
+    if let Err(error) = profiles.write(&path) {
         if is_in_keyring && !is_replaced {
             // Nothing would lead to it any more; the failure is reported either way.
             let _ = forget_key(&profile, &name);
         }
-        return Err(failure);
+        return Err(error.into());
     }
     session.output.note(format!("profile {name}: {}", profile.base_url));
     let where_the_key_is = if is_in_keyring { ", and the key in the keyring of the system" } else { "" };
@@ -116,29 +116,22 @@ pub(super) fn profile_of(
     wants_keyring: bool,
     session: &Session,
 ) -> Profile {
-    let mut profile = Profile { base_url, api_key: None, key_command: None, data_dir: None };
-    if wants_keyring {
-        profile.key_command = store_in_keyring(profile.entry(name), &key, session);
-    }
-    profile.api_key = Some(key).filter(|_| profile.key_command.is_none());
-    profile
-}
-
-/// Stores the key in the keyring, where there is one that a person can unlock; the command that prints it. Who names a
-/// file of profiles wants everything in it.
-fn store_in_keyring(entry: Entry<'_>, key: &str, session: &Session) -> Option<Vec<String>> {
+    let mut profile = Profile::new(base_url, key);
     let environment = &session.environment;
-    let keyring = Keyring::find(environment).filter(|_| environment.variable(CONFIG_VARIABLE).is_none())?;
-    let warn = |problem| {
+    // A file that INFERSTORE_CONFIG names has everything in it.
+    let wants_keyring = wants_keyring && environment.variable(CONFIG_VARIABLE).is_none();
+    let keyring = Keyring::find(|name| environment.variable(name).map(str::to_owned));
+    if let Some(keyring) = keyring.filter(|_| wants_keyring)
+        && let Err(problem) = profile.move_key_to(&keyring, name)
+    {
         session.output.note(format!("warning: the keyring of the system cannot be used: {problem}"));
-    };
-    keyring.store(entry, key).map_err(warn).ok()
+    }
+    profile
 }
 
 /// Removes the key of a former profile from the keyring, if it is there.
 pub(super) fn forget_key(profile: &Profile, name: &str) -> Result {
-    let Some(keyring) = profile.keyring(name) else { return Ok(()) };
-    keyring.remove(profile.entry(name)).map_err(|problem| {
+    profile.forget_key(name).map_err(|problem| {
         Failure::local_failure(format!("the keyring of the system may still have a key of {name}"), problem)
             .with_hint("unlock the keyring and remove the entry there; its label begins with Inferstore")
     })
@@ -171,8 +164,9 @@ fn completed(given: &str) -> String {
 
 /// Fails unless the API responds at this address: without a valid key, it refuses the key.
 async fn check_address(base_url: &str, session: &Session) -> Result {
-    match session.client_of(base_url, "none")?.account().balance().await {
-        Ok(_) | Err(Error::Unauthorized(_)) => Ok(()),
+    match session.client_of(base_url, "none")?.balance().await {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::Unauthorized => Ok(()),
         Err(error @ Error::Transport(_)) => Err(error.into()),
         Err(error) => {
             let problem = Failure::from(error).headline;
@@ -185,20 +179,21 @@ async fn check_address(base_url: &str, session: &Session) -> Result {
 /// Removes a profile and its key: the one that is named here, by a flag or by the environment, else the one in use.
 pub(crate) fn remove(name: Option<String>, session: &Session) -> Result {
     let path = profiles::path(&session.environment)?;
-    let _lock = profiles::lock(&path);
+    let _lock = Profiles::lock(&path);
     let mut profiles = Profiles::read(&path)?;
     let named = name.or_else(|| session.profile_name());
     let Some(name) = named.or_else(|| profiles.current.clone()) else {
-        return Err(Failure::usage("no profile is in use").with_hint(profiles.next_step()));
+        return Err(Failure::usage("no profile is in use").with_hint(profiles::next_step(&profiles)));
     };
-    let Some(profile) = profiles.profiles.remove(&name) else { return Err(profiles.unknown(&name)) };
+    let profile = profiles::named(&profiles, &name)?;
+    profiles.profiles.remove(&name);
     profiles.current = profiles.current.filter(|current| *current != name);
     profiles.write(&path)?;
     session.output.note(format!("the profile {name} is removed"));
     forget_key(&profile, &name)?;
     session.output.note("its key is removed");
     if profiles.current.is_none() {
-        session.output.note(format!("no profile is in use: {}", profiles.next_step()));
+        session.output.note(format!("no profile is in use: {}", profiles::next_step(&profiles)));
     }
     session.output.report(&Report { quiet: vec![name], ..Report::default() })
 }

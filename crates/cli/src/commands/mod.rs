@@ -10,6 +10,7 @@ pub(crate) mod doctor;
 pub(crate) mod files;
 pub(crate) mod help;
 pub(crate) mod login;
+pub(crate) mod mcp;
 pub(crate) mod model_init;
 pub(crate) mod model_worker;
 pub(crate) mod models;
@@ -58,6 +59,7 @@ pub(crate) fn execute(command: Command, session: Session) -> Result {
         Command::Api(arguments) => on_one_core(api::execute(arguments, session)),
         Command::Login(arguments) => on_one_core(login::execute(arguments, session)),
         Command::Status(arguments) => on_one_core(status::execute(&arguments, &session)),
+        Command::Mcp(arguments) => on_one_core(mcp::execute(arguments, session)),
         Command::Doctor(arguments) => on_one_core(doctor::execute(&arguments, &session)),
     }
 }

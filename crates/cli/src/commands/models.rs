@@ -39,10 +39,10 @@ pub(crate) enum Command {
     /// List the models of the catalog
     #[command(visible_alias = "ls")]
     List(ListArguments),
-    /// Show a model
+    /// Show a model, and what it takes and returns, in words
     #[command(after_help = "Examples:\n  inferstore models show haze-removal")]
     Show(OneModel),
-    /// Show what a model takes and returns, with samples
+    /// Show the types of what a model takes and returns, with samples
     #[command(after_help = "Examples:\n  inferstore models schema color-harmonization")]
     Schema(OneModel),
     /// Show what one run of a model costs
@@ -51,8 +51,7 @@ pub(crate) enum Command {
     /// Show whether a model can be run now
     #[command(after_help = "Examples:\n  inferstore models serving haze-removal")]
     Serving(OneModel),
-    /// Write Rust types for what a model takes and returns; needs a command that was built with
-    /// --features codegen
+    /// Write Rust types for what a model takes and returns
     #[command(
         after_help = "Examples:\n  inferstore models code color-harmonization > src/color_harmonization.rs"
     )]
@@ -139,7 +138,7 @@ pub(crate) async fn check_exists(id: &str, client: &Client) -> Result {
 
 async fn known(client: &Client) -> Vec<ModelSummary> {
     let query = ModelListRequest { limit: Some(MAX_SEARCHED), offset: Some(0), ..Default::default() };
-    client.models().page(query).await.map(|page| page.records).unwrap_or_default()
+    client.models_page(query).await.map(|page| page.records).unwrap_or_default()
 }
 
 /// The parameters that are files, in their order.
@@ -156,9 +155,8 @@ async fn list(arguments: ListArguments, client: &Client, session: &Session) -> R
     let sort: Option<ModelSort> = sort.and_then(|word| word.parse().ok());
     let filter_by: Option<ModelFilter> = filter.and_then(|word| word.parse().ok());
     let query = ModelListRequest { search, sort, filter_by, ..Default::default() };
-    let models = client.models();
     let page = |offset, size| {
-        models.page(ModelListRequest { offset: Some(offset), limit: Some(size), ..query.clone() })
+        client.models_page(ModelListRequest { offset: Some(offset), limit: Some(size), ..query.clone() })
     };
     let limit = if all { u64::MAX } else { u64::from(limit) };
     let listed = lists::range(session, offset, limit, page).await?;
@@ -198,10 +196,13 @@ async fn serving_of(models: &[&ModelSummary], client: &Client) -> BTreeMap<Strin
 
 async fn show(id: &str, client: &Client, session: &Session) -> Result<Report, Error> {
     let model = client.model(id).get().await?;
+    let payload = session.payload();
+    // The record says enough without the declaration.
+    let version = client.model(id).versioning().await.ok();
     let metadata = model.model_metadata.unwrap_or_default();
     let text = |text: Option<String>| text.map(Cell::from);
     let word = |flag: Option<bool>| flag.map(|flag| Cell::from(if flag { "yes" } else { "no" }));
-    let table = Table::of_fields([
+    let mut table = Table::of_fields([
         ("id", Some(Cell::from(model.id.as_str()))),
         ("name", text(model.name)),
         ("title", text(metadata.pretty_name)),
@@ -217,7 +218,10 @@ async fn show(id: &str, client: &Client, session: &Session) -> Result<Report, Er
         ("created", time::stamp(model.created_at.as_ref())),
         ("updated", time::stamp(model.updated_at.as_ref())),
     ]);
-    Ok(Report::of_one(table, session.payload(), model.id.to_string()).of_type::<types::ModelDetail>())
+    for (name, words) in version.iter().flat_map(schema::explained) {
+        table.add([Cell::from(name), Cell::from(words)]);
+    }
+    Ok(Report::of_one(table, payload, model.id.to_string()).of_type::<types::ModelDetail>())
 }
 
 async fn declared(id: &str, client: &Client, session: &Session) -> Result<Report, Error> {

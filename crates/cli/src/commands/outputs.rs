@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use inferstore::{Download, DownloadEvent, Outcome};
 
+use tokio::io::AsyncWriteExt;
+
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::progress::{Progress, watch};
@@ -18,9 +20,9 @@ pub(crate) use staged::{absolute, shown};
 /// Where the outputs of a task go.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct OutputArguments {
-    /// Download the outputs: into a folder, a file, - for standard output, or a template such as
-    /// '{input}-{model}.{ext}' with {input}, {model}, {task}, {name} and {ext}. An output without files is written as
-    /// JSON into a file or to standard output, and printed beside a folder or a template
+    /// Download the outputs: into a file, a folder (it ends with a slash or has no extension), - for standard output, or
+    /// a template such as '{input}-{model}.{ext}'; `inferstore help outputs` has the rule. An output without files is
+    /// written as JSON into a file or to standard output, and printed beside a folder or a template
     #[arg(short, long, value_name = "PATH")]
     pub(crate) out: Option<String>,
     /// Replace regular files that exist
@@ -105,6 +107,12 @@ impl OutputArguments {
             return Ok(Destination::Template(out));
         }
         let path = session.environment.folder.join(&out);
+        if let Err(error) = std::fs::symlink_metadata(&path)
+            && error.kind() == io::ErrorKind::InvalidFilename
+        {
+            return Err(Failure::usage(format!("{out} cannot be written: {error}"))
+                .with_hint("choose a shorter name; nothing was sent"));
+        }
         if is_special(&path) {
             return Ok(Destination::File(path));
         }
@@ -247,7 +255,6 @@ impl Delivery {
         session: &Session,
     ) -> Result {
         let mut progress = Progress::new(&session.output);
-        let mut show = |name: &str, event: &DownloadEvent| progress.download(name, event);
         let outputs: Vec<String> = outcome.urls().map(|(name, _)| name.to_owned()).collect();
         if outputs.is_empty() {
             let values = outcome.output.to_string();
@@ -265,9 +272,9 @@ impl Delivery {
             return Err(several_files(&outputs));
         }
         for name in &outputs {
-            let download = outcome.download(name)?.overwrite(self.overwrite);
+            let download = outcome.download(name)?.limits(|limits| limits.overwrite = self.overwrite);
             if matches!(destination, Destination::Stdout) {
-                download.to_writer(session.output.clone()).await?;
+                to_stdout(download, session).await?;
                 continue;
             }
             let path = destination.path(outcome, names, name, session);
@@ -278,7 +285,7 @@ impl Delivery {
                             Failure::local_failure(format!("{} cannot be made", folder.display()), error)
                         })?;
                     }
-                    save_to(download, &path, |event| show(name, event)).await?;
+                    save_to(download, &path, |event| progress.download(name, event)).await?;
                     path
                 }
                 Some(stem) => {
@@ -286,9 +293,10 @@ impl Delivery {
                     let folder = stem.parent().unwrap_or(Path::new("")).to_owned();
                     let file = stem.file_name().unwrap_or_default().to_string_lossy().into_owned();
                     let download = download.to_dir(folder, file);
-                    watch(download, |event| show(name, event)).await?.path
+                    watch(download, |event| progress.download(name, event)).await?.path
                 }
             };
+            progress.done(name, Some("downloaded"));
             saved.push((name.clone(), shown(&path, session)));
         }
         Ok(())
@@ -332,18 +340,29 @@ impl Destination {
     }
 }
 
+/// The most bytes of a name of others in the name of an output: a file name has 255 at most.
+const MAX_NAME: usize = 100;
+
 /// The template with its names; what others wrote leads to no other folder.
 fn named(template: &str, outcome: &Outcome, names: &Names, output: &str) -> String {
     let task = outcome.task.as_str();
     let model = names.model.as_deref().unwrap_or("output");
     let input = names.input.as_deref().unwrap_or(task);
     let words = [("{input}", input), ("{model}", model), ("{task}", task), ("{name}", output)];
-    words.into_iter().fold(template.to_owned(), |text, (word, value)| text.replace(word, &harmless(value)))
+    words
+        .into_iter()
+        .fold(template.to_owned(), |text, (word, value)| text.replace(word, short(&harmless(value))))
+}
+
+/// The beginning of a name.
+fn short(name: &str) -> &str {
+    &name[..name.floor_char_boundary(MAX_NAME)]
 }
 
 /// A text that leads to no other folder, and is no part of a template.
 pub(crate) fn harmless(text: &str) -> String {
-    text.replace(['/', '\\', '{'], "_").replace("..", "_")
+    let text = text.replace(|c: char| c.is_control() || matches!(c, '/' | '\\' | '{'), "_");
+    text.replace("..", "_")
 }
 
 /// Downloads to a path. A symlink is followed, a device or a pipe is written into, and a regular file keeps its
@@ -359,11 +378,26 @@ pub(crate) async fn save_to(
     }
     let failed =
         |error: io::Error| Failure::local_failure(format!("{} cannot be written", path.display()), error);
-    let file = tokio::fs::OpenOptions::new().write(true).open(&path).await.map_err(failed)?;
+    let mut file = tokio::fs::OpenOptions::new().write(true).open(&path).await.map_err(failed)?;
     let mut downloaded = inferstore::DownloadedFile::default();
-    downloaded.size = download.to_writer(file).await?;
+    let mut stream = download.stream();
+    while let Some(bytes) = stream.next().await {
+        let bytes = bytes?;
+        file.write_all(&bytes).await.map_err(failed)?;
+        downloaded.size += bytes.len() as u64;
+    }
+    file.flush().await.map_err(failed)?;
     downloaded.path = path;
     Ok(downloaded)
+}
+
+/// Downloads to standard output.
+pub(crate) async fn to_stdout(download: Download, session: &Session) -> Result {
+    let mut stream = download.stream();
+    while let Some(bytes) = stream.next().await {
+        session.output.bytes(&bytes?)?;
+    }
+    Ok(())
 }
 
 /// The path behind symlinks, which may not exist yet.

@@ -1,13 +1,14 @@
 //! `inferstore profile`.
 
 use clap::{Args, Subcommand};
+use inferstore_profiles::Profiles;
 use serde_json::json;
 
 use super::login;
 use crate::complete;
 use crate::failure::Result;
 use crate::output::Report;
-use crate::profiles::{self, Profiles};
+use crate::profiles;
 use crate::settings::{Session, shown};
 use crate::table::{Fit, Table};
 
@@ -65,11 +66,11 @@ fn list(session: &Session) -> Result {
 
 fn choose(name: String, session: &Session) -> Result {
     let path = profiles::path(&session.environment)?;
-    let _lock = profiles::lock(&path);
+    let _lock = Profiles::lock(&path);
     let mut profiles = Profiles::read(&path)?;
-    let Some(profile) = profiles.profiles.get(&name) else { return Err(profiles.unknown(&name)) };
+    let profile = profiles::named(&profiles, &name)?;
     session.output.note(format!("{name} is used from now on: {}", shown(&profile.base_url)));
     login::warn_of_variables(session);
     profiles.current = Some(name);
-    profiles.write(&path)
+    Ok(profiles.write(&path)?)
 }

@@ -1,27 +1,29 @@
 //! `inferstore run`.
 
 mod batch;
-mod contact_sheet;
+mod entries;
 mod inputs;
 mod interrupt;
 mod journal;
 mod names;
+mod rows;
 mod summary;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use inferstore::types::{ModelVersioning, TaskDetail, TaskId, UploadFolder};
-use inferstore::{Client, Decimal, Error, Inputs, Outcome, ViolationKind};
+use inferstore::{Abandon, Client, Decimal, Error, Inputs, Outcome, ViolationKind};
+use inferstore_batch::limit_pause;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep};
 
-use super::files::{of_upload, upload_folder};
+use super::files::upload_folder;
 use super::models;
 use super::outputs::{Delivery, Names, OutputArguments, Saved, check_folder, make_folder};
-use super::task::{WaitOptions, ended_task, outcome_report};
+use super::task::{WaitOptions, ended_task, outcome_report, stem_of_stored};
 use crate::complete;
 use crate::exit;
 use crate::failure::{Failure, Result};
@@ -32,9 +34,14 @@ use crate::schema;
 use crate::settings::Session;
 use crate::table::Table;
 use crate::values::{self, Input, is_url};
-pub(super) use inputs::stem_of;
+pub(super) use batch::{Plan, run_one};
+pub(super) use entries::Entry;
 use inputs::{Collected, attach, collect};
+pub(super) use inputs::{read_stdin, stem_of};
 use interrupt::Interrupts;
+pub(super) use journal::NAME as JOURNAL;
+pub(super) use rows::entry as entry_of;
+pub(super) use summary::{Ended, Status};
 
 /// Arguments of `run`; `Command::Run` describes it.
 #[derive(Debug, Args)]
@@ -61,6 +68,9 @@ pub(crate) struct RunOptions {
     /// Inputs as a JSON object, from a file or from standard input for -; other inputs come before it
     #[arg(long, value_name = "FILE|-", hide_short_help = true)]
     input_json: Option<String>,
+    /// Run the model for each row of a CSV or JSON Lines file: a column is an input, and a file is a path or a URL
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    rows: Option<String>,
     #[command(flatten)]
     outputs: OutputArguments,
     #[command(flatten)]
@@ -68,12 +78,12 @@ pub(crate) struct RunOptions {
     /// Send the inputs as they are, without checking them against what the model declares
     #[arg(long, hide_short_help = true)]
     no_check: bool,
-    /// Also send inputs that the model does not declare
-    #[arg(long, hide_short_help = true)]
-    allow_undeclared: bool,
     /// Refuse to run when it costs more; each file of a batch may cost so much
     #[arg(long, value_name = "AMOUNT", value_parser = values::amount)]
     max_cost: Option<Decimal>,
+    /// Refuse to start a batch that costs more, with all that its folder has cost before
+    #[arg(long, value_name = "AMOUNT", value_parser = values::amount)]
+    budget: Option<Decimal>,
     /// Refuse to run when no node serves the model now
     #[arg(long, hide_short_help = true)]
     require_serving: bool,
@@ -86,8 +96,7 @@ pub(crate) struct RunOptions {
     /// Cancel the task at the first Ctrl-C if it is still in the queue
     #[arg(long, hide_short_help = true)]
     cancel_on_interrupt: bool,
-    /// Delete the uploaded inputs when the task has ended; else they stay stored, and storage is billed. Those of an
-    /// organization (--org) can be deleted with its key alone
+    /// Delete the uploaded inputs when the task has ended; else they stay stored, and storage is billed
     #[arg(long, conflicts_with = "detach")]
     delete_inputs: bool,
     /// Upload files among the inputs into this folder
@@ -99,12 +108,24 @@ pub(crate) struct RunOptions {
     /// How many files of a batch run at once
     #[arg(short, long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: u16,
-    /// Write a contact sheet of a batch: a PNG that shows each input beside its output
-    #[arg(long, value_name = "PNG", conflicts_with_all = ["detach", "dry_run"])]
-    before_after: Option<PathBuf>,
     /// How long a task that an interrupted batch has asked for may take to appear in the history
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::duration, hide_short_help = true)]
     settle: Duration,
+}
+
+impl RunOptions {
+    /// The defaults, with outputs in this folder.
+    pub(super) fn into_folder(folder: &Path) -> Self {
+        /// The options as a command of their own.
+        #[derive(clap::Parser)]
+        struct Defaults {
+            #[command(flatten)]
+            options: RunOptions,
+        }
+        let mut options = <Defaults as clap::Parser>::parse_from(["run"]).options;
+        options.outputs.out = Some(format!("{}/", folder.display()));
+        options
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -138,19 +159,13 @@ impl Limit {
     /// After which delay the run begins again, if a limit refused it and there is time.
     fn delay(&self, error: &Error, session: &Session) -> Option<Duration> {
         let timeout = self.deadline.map_or(LIMIT_TIMEOUT, |deadline| deadline.min(LIMIT_TIMEOUT));
-        let delay = limit_delay(error).filter(|_| error.task_id().is_none())?;
-        if self.begun.elapsed() + delay >= timeout {
+        let delay = limit_pause(error).filter(|_| error.task_id().is_none())?;
+        if self.begun.elapsed().saturating_add(delay) >= timeout {
             return None;
         }
         session.output.note("waiting: the service limits the account");
         Some(delay)
     }
-}
-
-/// When to try again what a limit of the account refused: that had no effect.
-fn limit_delay(error: &Error) -> Option<Duration> {
-    let is_limited = matches!(error, Error::Api(context) if context.status == Some(429));
-    is_limited.then(|| error.retry_after().unwrap_or(Duration::from_secs(1)))
 }
 
 /// What is run, and how.
@@ -176,33 +191,38 @@ pub(crate) async fn again(
     options: RunOptions,
     mut session: Session,
 ) -> Result {
+    let mut of_earlier = earlier.values().filter_map(Value::as_str).filter(|text| is_url(text));
+    let of_earlier = of_earlier.next().and_then(stem_of_stored);
     let collected = collect(earlier, &options, &mut session)?;
+    let client = session.client_with_settle(options.settle)?;
+    let is_asking = collected.is_empty() && options.rows.is_none() && session.environment.stdin_is_terminal;
+    let needs_version = is_asking
+        || !collected.loose.is_empty()
+        || options.rows.is_some()
+        || collected.has_sweep()
+        || options.outputs.out.is_some();
+    let version = if needs_version { Some(declared(&model, &client).await?) } else { None };
+    let sweeps = version.as_ref().map(|version| rows::sweeps(&collected.texts, version)).transpose()?;
+    let sweeps = sweeps.unwrap_or_default();
+    let is_batch = options.rows.is_some() || collected.loose.len() > 1 || !sweeps.is_empty();
     if !options.dry_run {
-        session.output.check_fields(match collected.loose.len() {
+        session.output.check_fields(match is_batch {
             _ if options.detach => &["task_id"],
-            0 | 1 => fields::of::<TaskDetail>(),
-            _ => &summary::FIELDS,
+            false => fields::of::<TaskDetail>(),
+            true => &summary::FIELDS,
         })?;
     }
-    let client = session.client_with_settle(options.settle)?;
-    let is_asking = collected.is_empty() && session.environment.stdin_is_terminal;
-    let needs_version = is_asking || !collected.loose.is_empty() || options.outputs.out.is_some();
-    let version = if needs_version { Some(declared(&model, &client).await?) } else { None };
     let outputs = version.as_ref().map(|version| models::files(version.output_format.as_ref()));
     let check = if options.dry_run { check_folder } else { make_folder };
     let delivery = options.outputs.check(check, outputs.as_deref(), &session)?;
-    let Collected { inputs, files, loose, given, identity: others } = collected;
-    if loose.len() > 1 {
-        inputs::check_files(&loose, &session)?;
-        let field = inputs::file_input(version.as_ref(), &given, &loose)?;
-        let plan = batch::Plan { client, model, field, inputs, others, options, delivery };
-        return batch::execute(plan, loose, &session).await;
+    if let Some(version) = version.as_ref().filter(|_| is_batch) {
+        let entries = entries::all(collected, &sweeps, options.rows.as_deref(), version, &mut session)?;
+        let plan = batch::Plan { client, model, entries, options, delivery, price: None };
+        return batch::execute(plan, &session).await;
     }
-    if options.before_after.is_some() {
-        return Err(Failure::usage("--before-after is for several files")
-            .with_hint("--show draws the picture of one run in the terminal"));
-    }
-    let names = Names { input: inputs::name_of(&loose, &files), model: Some(model.clone()) };
+    let Collected { inputs, files, loose, given, .. } = collected;
+    let input = inputs::name_of(&loose, &files).or(of_earlier);
+    let names = Names { input, model: Some(model.clone()) };
     let mut run = Run { client, model, options, inputs, files, delivery, names };
     if let Some(word) = loose.first() {
         let field = inputs::file_input(version.as_ref(), &given, &loose)?;
@@ -233,15 +253,16 @@ fn configured(client: &Client, model: &str, inputs: Inputs, options: &RunOptions
         .model(model)
         .run(inputs)
         .deadline(options.wait.deadline)
-        .cancel_at_deadline(options.wait.cancel_at_deadline)
+        .on_abandon(if options.wait.cancel_at_deadline { Abandon::Cancel } else { Abandon::Leave })
         .poll(options.wait.poll.clone())
-        .skip_validation(options.no_check)
-        .allow_undeclared(options.allow_undeclared)
-        .require_serving(options.require_serving)
-        .delete_inputs_after(options.delete_inputs)
-        .upload_folder(options.folder)
-        .org_username(options.org.clone());
-    match &options.max_cost {
+        .options(|run| {
+            run.skip_validation = options.no_check;
+            run.require_serving = options.require_serving;
+            run.delete_inputs_after = options.delete_inputs;
+            run.upload_folder = Some(options.folder);
+            run.org_username = options.org.clone();
+        });
+    match options.max_cost.iter().chain(&options.budget).min() {
         Some(max_cost) => run.max_cost(max_cost.clone()),
         None => run,
     }
@@ -281,7 +302,7 @@ impl Run {
         if error.is_not_found() && error.task_id().is_none() {
             return models::explained(error, &self.model, &self.client).await;
         }
-        if let Error::Api(_) | Error::Unauthorized(_) | Error::Decode(_) = &error
+        if let Error::Api(_) | Error::Decode(_) = &error
             && let Some(task) = error.task_id().map(ToString::to_string)
         {
             let hint =
@@ -289,7 +310,7 @@ impl Run {
             return Failure { data: vec![task], ..Failure::from(error).with_hint(hint) };
         }
         let hint = inputs::forgotten_mark(&error, &self.inputs, session);
-        let failure = of_upload(error);
+        let failure = Failure::from(error);
         match hint {
             Some(hint) => failure.with_hint(hint),
             None => failure,
@@ -378,7 +399,7 @@ impl Run {
         let mut reported = Ok(());
         if !is_stdout {
             with_paths(&mut report, saved.as_deref().unwrap_or_default(), session.output.options.format);
-            reported = session.output.report(&report);
+            reported = session.output.report_done(&report);
         }
         for url in outcome.stored_inputs.iter().filter(|_| self.options.delete_inputs) {
             session.output.note(format!("an input is still stored: inferstore files delete {url}"));
@@ -454,7 +475,7 @@ impl Run {
         let inputs = task.input_data.unwrap_or_default();
         let uploaded = self.files.iter().filter(|(_, file)| !is_url(file));
         for url in uploaded.filter_map(|(name, _)| inputs.get(name)?.as_str()) {
-            if self.client.storage().delete(url).await.is_err() {
+            if self.client.delete_file(url).await.is_err() {
                 return false;
             }
         }

@@ -99,6 +99,9 @@ pub(crate) struct Arguments {
     /// AWS_SECRET_ACCESS_KEY hold its keys [default: the data folder]
     #[arg(long, value_name = "URL")]
     objects: Option<String>,
+    /// Print the lifecycle rule that the bucket needs where it is versioned, and end
+    #[arg(long, requires = "objects")]
+    print_lifecycle: bool,
     /// The folder of the data, for its owner alone
     #[arg(long, value_name = "DIR", default_value = "inferstore-data")]
     data_dir: PathBuf,
@@ -118,19 +121,30 @@ pub(crate) struct Arguments {
     /// How many requests an account may send per second [default: no limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_requests_per_second: Option<u32>,
+    /// Seconds that a start waits for a database or a bucket that cannot be reached yet
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    start_timeout: u64,
     /// How many seconds requests in progress and running tasks may take when the service ends
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     shutdown_timeout: u64,
-    /// How many days the files that models produce are kept
-    #[arg(long, value_name = "DAYS", default_value_t = 30)]
-    output_retention: u32,
-    /// How many days ended tasks are kept [default: for ever]
-    #[arg(long, value_name = "DAYS")]
-    task_retention: Option<u32>,
-    /// How many days movements of money without a task are kept one by one, before they are added up [default:
-    /// for ever]
-    #[arg(long, value_name = "DAYS")]
-    movement_retention: Option<u32>,
+    /// Days for which the files that models produce are kept, or `ever`; a policy, which stays in the database until a start
+    /// sets another one [default of a new database: 30]
+    #[arg(long, value_name = "DAYS", value_parser = days)]
+    output_retention: Option<Duration>,
+    /// Days for which ended tasks are kept, or `ever`; a policy [default of a new database: ever]
+    #[arg(long, value_name = "DAYS", value_parser = days)]
+    task_retention: Option<Duration>,
+    /// Days for which movements of money without a task are kept one by one, before they are added up, or `ever`; a policy
+    /// [default of a new database: ever]
+    #[arg(long, value_name = "DAYS", value_parser = days)]
+    movement_retention: Option<Duration>,
+    /// Hours that a task waits for a node before it fails, unbilled, or `ever`; a policy [default of a new database:
+    /// ever]
+    #[arg(long, value_name = "HOURS", value_parser = hours)]
+    queue_timeout: Option<Duration>,
+    /// The price of storing one GiB for one day; a policy [default of a new database: 0.001]
+    #[arg(long, value_name = "AMOUNT")]
+    storage_price: Option<Money>,
     /// The balance of the first account
     #[arg(long, value_name = "AMOUNT", default_value = "100")]
     balance: Money,
@@ -138,7 +152,7 @@ pub(crate) struct Arguments {
     /// once
     #[arg(long, value_name = "WHAT", default_value = REFUSE, value_parser = [REFUSE, FAIL_TASK])]
     insufficient_balance: String,
-    /// A file with the API key of the first account [env: INFERSTORE_FIRST_KEY holds the key itself]
+    /// A file with the API key of the first account, which is not printed then [env: INFERSTORE_FIRST_KEY holds the key itself]
     /// [default: a random key]
     #[arg(long, value_name = "FILE")]
     first_key_file: Option<PathBuf>,
@@ -174,6 +188,9 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     close_to_others();
     let first_key = first_key(&arguments, session)?;
     let objects = objects(&arguments, session)?;
+    if let Some(objects) = objects.as_ref().filter(|_| arguments.print_lifecycle) {
+        return session.output.data(objects.lifecycle());
+    }
     if !arguments.host.is_loopback() {
         tracing::warn!(
             host = %arguments.host,
@@ -185,6 +202,7 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     let console_address =
         (!arguments.no_console).then(|| SocketAddr::new(arguments.console_host, arguments.console_port));
     let database = database(&arguments, session)?;
+    check_roles(&arguments, database.as_ref())?;
     // The key of an ephemeral service is worth nothing when it ends.
     let stores_profile = !(is_ready_json || arguments.no_profile || arguments.ephemeral);
     let given_key = first_key.clone();
@@ -203,7 +221,9 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     let console_address = console_address.filter(|_| !service.base_url().is_empty());
     let console = beside(&service, console_address).await;
     let console_url = console.as_ref().map(|beside| beside.console.url());
-    if let Err(failure) = print_addresses(&service, console_url, session, is_ready_json) {
+    // A key that was given is known, and has to stay out of journals.
+    let drawn_key = service.api_key().filter(|_| given_key.is_none());
+    if let Err(failure) = print_addresses(&service, drawn_key, console_url, session, is_ready_json) {
         if let Some(console) = console {
             console.end().await;
         }
@@ -252,9 +272,10 @@ fn failed_start(error: inferstore_service::Error) -> Failure {
     }
 }
 
-/// Prints where the service is and, once, the key of the first account.
+/// Prints where the service is and, once, the key that was drawn for the first account.
 fn print_addresses(
     service: &Service,
+    drawn_key: Option<&str>,
     console_url: Option<&str>,
     session: &Session,
     is_ready_json: bool,
@@ -266,7 +287,7 @@ fn print_addresses(
             "event": "ready",
             "base_url": local_url(service),
             "storage_url": service.storage_url(),
-            "api_key": service.api_key(),
+            "api_key": drawn_key,
             "console_url": console_url,
             "data_dir": folder,
             "pid": std::process::id(),
@@ -281,7 +302,7 @@ fn print_addresses(
     } else {
         output.data(format!("export {BASE_URL_VARIABLE}={}", local_url(service)))?;
     }
-    if let Some(key) = service.api_key() {
+    if let Some(key) = drawn_key {
         output.data(format!("export {API_KEY_VARIABLE}={key}"))?;
     }
     output.note(format!("object storage: {}", service.storage_url()));
@@ -385,9 +406,12 @@ fn config(arguments: Arguments, first_key: Option<String>, session: &Session) ->
     config.allow_unlocked_folder = arguments.allow_unlocked_data_dir;
     config.request_rate = arguments.max_requests_per_second.and_then(NonZeroU32::new);
     config.shutdown_timeout = Duration::from_secs(arguments.shutdown_timeout);
-    config.output_retention = days(arguments.output_retention);
-    config.task_retention = arguments.task_retention.map(days);
-    config.movement_retention = arguments.movement_retention.map(days);
+    config.start_timeout = Duration::from_secs(arguments.start_timeout);
+    config.output_retention = arguments.output_retention;
+    config.task_retention = arguments.task_retention;
+    config.movement_retention = arguments.movement_retention;
+    config.queue_timeout = arguments.queue_timeout;
+    config.storage_price_per_gib_day = arguments.storage_price;
     config.roles = arguments.role.unwrap_or_default();
     if arguments.insufficient_balance == FAIL_TASK {
         config.insufficient_balance = InsufficientBalance::FailTask;
@@ -402,8 +426,46 @@ fn config(arguments: Arguments, first_key: Option<String>, session: &Session) ->
     config
 }
 
-fn days(count: u32) -> Duration {
-    Duration::from_hours(u64::from(count) * 24)
+fn days(text: &str) -> Result<Duration, String> {
+    time(text, 24)
+}
+
+fn hours(text: &str) -> Result<Duration, String> {
+    time(text, 1)
+}
+
+/// Reads a number of so many hours, or `ever`.
+fn time(text: &str, hours: u64) -> Result<Duration, String> {
+    if text == "ever" {
+        return Ok(Duration::MAX);
+    }
+    let count: u32 = text.parse().map_err(|_| "a whole number is expected, or `ever`")?;
+    Ok(Duration::from_hours(u64::from(count) * hours))
+}
+
+/// Refuses settings that do nothing: whoever gave them relies on something else.
+fn check_roles(arguments: &Arguments, database: Option<&DatabaseUrl>) -> Result {
+    let Some(roles) = arguments.role else { return Ok(()) };
+    if database.is_none() && roles != Roles::default() {
+        let message = "--role leaves something to other processes, and a data folder has one process";
+        return Err(Failure::usage(message)
+            .with_hint(format!("name the database that they share with --database or {DATABASE_VARIABLE}")));
+    }
+    let unused = [
+        (roles.nodes, arguments.nodes_port.is_some(), "--nodes-port", "nodes"),
+        (roles.nodes, arguments.workers.is_some(), "--workers", "nodes"),
+        (roles.nodes, !arguments.exclude_model.is_empty(), "--exclude-model", "nodes"),
+        (roles.api, !arguments.cors_origin.is_empty(), "--cors-origin", "api"),
+        (roles.api, arguments.max_requests_per_second.is_some(), "--max-requests-per-second", "api"),
+        (roles.api, arguments.first_key_file.is_some(), "--first-key-file", "api"),
+    ];
+    match unused.into_iter().find(|(has_role, is_given, ..)| !has_role && *is_given) {
+        Some((_, _, flag, role)) => {
+            let message = format!("{flag} does nothing in a process without the role {role}");
+            Err(Failure::usage(message).with_hint(format!("add the role {role}, or leave {flag} out")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Makes every file of this process its owner's alone: they hold keys, inputs and results.
@@ -414,3 +476,55 @@ fn close_to_others() {
 
 #[cfg(not(unix))]
 fn close_to_others() {}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Serve {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    /// Why the arguments are refused, in a process with a database of several.
+    fn refused(line: &str, database: Option<&str>) -> Option<String> {
+        let words = ["serve"].into_iter().chain(line.split_whitespace());
+        let arguments = Serve::try_parse_from(words).ok()?.arguments;
+        let database = database.and_then(|url| url.parse().ok());
+        check_roles(&arguments, database.as_ref()).err().map(|failure| failure.headline)
+    }
+
+    #[test]
+    fn a_flag_that_does_nothing_is_refused_with_the_reason() {
+        let shared = Some("postgres://host/name");
+        for (line, flag) in [
+            ("--role api,jobs --nodes-port 1", "--nodes-port"),
+            ("--role api --workers 1", "--workers"),
+            ("--role jobs --exclude-model face-mesh", "--exclude-model"),
+            ("--role nodes --cors-origin *", "--cors-origin"),
+            ("--role nodes --max-requests-per-second 1", "--max-requests-per-second"),
+            ("--role jobs --first-key-file key.txt", "--first-key-file"),
+        ] {
+            let message = refused(line, shared);
+            assert!(message.as_ref().is_some_and(|message| message.starts_with(flag)), "{line}: {message:?}");
+        }
+        for line in
+            ["", "--nodes-port 1 --workers 1", "--role api --cors-origin *", "--role nodes --workers 0"]
+        {
+            assert_eq!(refused(line, shared), None, "{line}");
+        }
+        assert!(refused("--role api", None).is_some_and(|message| message.contains("--role")));
+        assert_eq!(refused("--role api,nodes,jobs", None), None);
+    }
+
+    #[test]
+    fn a_policy_is_a_number_or_has_no_end() {
+        assert_eq!(days("30"), Ok(Duration::from_hours(720)));
+        assert_eq!(hours("6"), Ok(Duration::from_hours(6)));
+        assert_eq!(days("ever"), Ok(Duration::MAX));
+        assert!(days("-1").is_err() && hours("never").is_err());
+    }
+}

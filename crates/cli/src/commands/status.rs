@@ -23,15 +23,20 @@ pub(crate) async fn execute(_: &Arguments, session: &Session) -> Result {
     let base_url = Setting { value: shown(&target.base_url.value), source: target.base_url.source.clone() };
     let key = Setting { value: masked(&target.api_key.value), source: target.api_key.source.clone() };
     let client = session.client_of(&target.base_url.value, &target.api_key.value)?;
-    let balance = client.account().balance().await;
-    let amount = balance.as_ref().ok().and_then(|balance| balance.balance.as_ref()).map(ToString::to_string);
+    let balance = client.balance().await;
+    let account = balance.as_ref().ok();
+    let amount = account.and_then(|account| account.balance.as_ref()).map(ToString::to_string);
+    let free = account.and_then(|account| account.free_balance.as_ref()).map(ToString::to_string);
+    let wallet = account.and_then(|account| account.wallet_address.as_ref()).map(ToString::to_string);
     let file = profiles::path(&session.environment).ok().map(|path| path.display().to_string());
     let state = if balance.is_ok() { "reached, and the key is accepted" } else { "not usable" };
     let table = Table::of_fields([
         ("service", Some(from(&base_url))),
         ("key", Some(from(&key))),
         ("state", Some(state.to_owned())),
+        ("wallet", wallet.clone()),
         ("balance", amount.clone()),
+        ("free credits", free.clone()),
         ("profiles", file.clone()),
     ]);
     let record = json!({
@@ -40,7 +45,9 @@ pub(crate) async fn execute(_: &Arguments, session: &Session) -> Result {
         "api_key": key.value,
         "api_key_from": key.source,
         "is_usable": balance.is_ok(),
+        "wallet_address": wallet,
         "balance": amount,
+        "free_balance": free,
         "profiles": file,
     });
     session.output.report(&Report::of_one(table, record, base_url.value))?;

@@ -2,13 +2,14 @@
 
 pub(super) mod identifier;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use inferstore::types::{self, TaskStatus};
 use inferstore::{Client, Decimal, Error, PollInterval};
 
+use super::files::all_of;
 use super::models;
 use super::outputs::{Names, OutputArguments, make_folder};
 use super::run::{self, RunOptions};
@@ -43,9 +44,11 @@ pub(crate) enum Command {
     ///
     /// The exit code says how: 0 success, 6 failed, 7 canceled, 8 not in time.
     Wait(WaitArguments),
-    /// Cancel a task that is still in the queue; it is not billed
-    #[command(after_help = "Examples:\n  inferstore task cancel @last")]
-    Cancel(OneTask),
+    /// Cancel tasks that are still in the queue; they are not billed
+    #[command(
+        after_help = "Examples:\n  inferstore task cancel @last\n  inferstore task list --status in_queue -q | xargs inferstore task cancel"
+    )]
+    Cancel(CancelArguments),
     /// Run the model of a task again, with the same inputs
     Rerun(Box<RerunArguments>),
 }
@@ -53,9 +56,17 @@ pub(crate) enum Command {
 /// One task.
 #[derive(Debug, Args)]
 pub(crate) struct OneTask {
-    /// The identifier of the task, its beginning, or @last
+    /// The identifier of the task, its beginning or its end, or @last
     #[arg(value_name = "TASK", add = complete::tasks())]
     id: String,
+}
+
+/// Arguments of `task cancel`; `Command::Cancel` describes it.
+#[derive(Debug, Args)]
+pub(crate) struct CancelArguments {
+    /// The identifiers of the tasks, their beginnings or ends, or @last
+    #[arg(required = true, value_name = "TASK", add = complete::tasks())]
+    ids: Vec<String>,
 }
 
 /// Arguments of `task show`; `Command::Show` describes it.
@@ -127,6 +138,12 @@ pub(crate) struct ListArguments {
     /// Only tasks of this model
     #[arg(long, value_name = "MODEL", add = complete::models())]
     model: Option<String>,
+    /// Only tasks that were created within this time, such as 90m or 24h
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    since: Option<Duration>,
+    /// Only tasks with this text in their identifier or model
+    #[arg(long, value_name = "TEXT")]
+    search: Option<String>,
     /// Show the list again every 2 seconds, until Ctrl-C
     #[arg(short, long)]
     watch: bool,
@@ -135,7 +152,7 @@ pub(crate) struct ListArguments {
 const LIST_EXAMPLES: &str = "\
 Examples:
   inferstore task list
-  inferstore task list --status failed --limit 100
+  inferstore task list --status failed --since 24h
   inferstore task list --all --format jsonl
   inferstore task list --json=task_id,status --jq '.[].task_id'";
 
@@ -144,7 +161,7 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
     match command {
         Command::Show(arguments) => show(arguments, client, &session).await,
         Command::Wait(arguments) => wait(arguments, client, &session).await,
-        Command::Cancel(task) => cancel(&task.id, client, &session).await,
+        Command::Cancel(arguments) => cancel(&arguments.ids, client, &session).await,
         Command::List(arguments) if arguments.watch => watch_list(&arguments, client, &session).await,
         Command::List(arguments) => {
             let report = list(&arguments, client, &session).await?;
@@ -204,7 +221,17 @@ async fn names_of(task: &types::TaskDetail, client: &Client) -> Result<Names> {
     let inputs = task.input_data.iter().flatten();
     let url = inputs.filter_map(|(_, value)| value.as_str()).find(|text| text.contains("://"));
     let model = identifier::model_of(task.task_id.as_str(), client).await?;
-    Ok(Names { input: url.and_then(run::stem_of), model })
+    Ok(Names { input: url.and_then(stem_of_stored), model })
+}
+
+/// The stem of a stored file, without the random prefix of the uploads of a run.
+pub(super) fn stem_of_stored(url: &str) -> Option<String> {
+    const PREFIX: usize = 32;
+    let stem = run::stem_of(url)?;
+    let own = stem.split_once('-').filter(|(prefix, own)| {
+        prefix.len() == PREFIX && prefix.chars().all(|c| c.is_ascii_hexdigit()) && !own.is_empty()
+    });
+    Some(own.map_or(stem.as_str(), |(_, own)| own).to_owned())
 }
 
 async fn wait(arguments: WaitArguments, client: &Client, session: &Session) -> Result {
@@ -275,11 +302,25 @@ fn text(value: &serde_json::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-async fn cancel(id: &str, client: &Client, session: &Session) -> Result {
-    let id = identified(id, client).await?;
-    client.task(id.as_str()).cancel().await?;
-    session.output.note(format!("task {id} is canceled and is not billed"));
-    session.output.report(&Report { quiet: vec![id], ..Report::default() })
+async fn cancel(named: &[String], client: &Client, session: &Session) -> Result {
+    let mut ids = Vec::new();
+    for named in named {
+        ids.push(identified(named, client).await?);
+    }
+    let mut canceled = Vec::new();
+    let mut failures = Vec::new();
+    for id in ids {
+        match client.task(id.as_str()).cancel().await {
+            Ok(()) => {
+                session.output.note(format!("task {id} is canceled and is not billed"));
+                canceled.push(id);
+            }
+            // The other tasks are canceled nevertheless.
+            Err(error) => failures.push(Failure::from(error)),
+        }
+    }
+    session.output.report(&Report { quiet: canceled, ..Report::default() })?;
+    all_of(failures, session)
 }
 
 async fn rerun(arguments: RerunArguments, session: Session) -> Result {
@@ -294,13 +335,19 @@ async fn rerun(arguments: RerunArguments, session: Session) -> Result {
 }
 
 async fn list(arguments: &ListArguments, client: &Client, session: &Session) -> Result<Report> {
-    let ListArguments { limit, offset, all, status, model, .. } = arguments;
+    let ListArguments { limit, offset, all, status, model, since, search, .. } = arguments;
+    let earliest = since.and_then(|since| SystemTime::now().checked_sub(since));
     let tasks = &client.tasks();
     let fits = |task: &types::TaskRecord| {
         status.as_ref().is_none_or(|status| task.status.as_ref().is_some_and(|s| s.as_str() == status))
             && model.as_ref().is_none_or(|model| task.model_id.as_ref() == Some(model))
+            && earliest.is_none_or(|earliest| is_since(task, earliest))
+            && search.as_ref().is_none_or(|text| {
+                let model = task.model_id.as_deref().unwrap_or_default();
+                task.task_id.as_str().contains(text.as_str()) || model.contains(text.as_str())
+            })
     };
-    let is_filtered = status.is_some() || model.is_some();
+    let is_filtered = status.is_some() || model.is_some() || since.is_some() || search.is_some();
     let fits: Option<&(dyn Fn(&types::TaskRecord) -> bool + Sync)> =
         if is_filtered { Some(&fits) } else { None };
     let limit = if *all { u64::MAX } else { u64::from(*limit) };
@@ -311,6 +358,12 @@ async fn list(arguments: &ListArguments, client: &Client, session: &Session) -> 
     }
     let table = history(&listed);
     Ok(listed.report("records", table, |task| task.task_id.to_string()))
+}
+
+/// Whether a task was created at this time or later.
+fn is_since(task: &types::TaskRecord, earliest: SystemTime) -> bool {
+    let created = task.created_at.as_ref().and_then(inferstore::Timestamp::to_system_time);
+    created.is_some_and(|created| created >= earliest)
 }
 
 async fn watch_list(arguments: &ListArguments, client: &Client, session: &Session) -> Result {

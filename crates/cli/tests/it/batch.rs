@@ -134,6 +134,9 @@ fn an_input_of_an_organization_is_named_as_stored_and_deleted_no_second_time() {
         service.add_account("studio", Scope::Organization).await.expect("the name is free");
         service.add_member("studio", "demo").await.expect("they exist");
     });
+    // As a service that lets the organization alone delete them.
+    local
+        .fault(serde_json::json!({"effect": "status", "status": 404, "operation": "deleteFile", "times": 2}));
     let run = "run haze-removal p000.png p001.png -o out --org studio --delete-inputs";
     for still_stored in [2, 0] {
         let ended = local.cli.call(run);
@@ -178,36 +181,6 @@ fn a_dry_run_counts_what_is_still_to_be_paid_and_makes_no_price_up() {
     );
     let unknown = local.cli.call(&format!("{dry} --json"));
     assert!(cost(&unknown).is_null(), "{unknown}");
-}
-
-#[test]
-fn a_contact_sheet_shows_each_input_beside_its_output() {
-    let local = Local::start();
-    pictures(local.cli.folder.path(), 2);
-    let run = "run haze-removal p000.png p001.png -o out --before-after sheet.png";
-    let called = local.cli.call(run);
-    assert_eq!(called.code, exit::DONE, "{}", called.stderr);
-    assert!(called.stderr.contains("sheet.png shows 2 of 2 results"), "{}", called.stderr);
-    assert!(std::fs::read(local.cli.path("sheet.png")).expect("it is there").starts_with(b"\x89PNG"));
-    let tasks = || local.cli.call("task list --all -q").stdout.lines().count();
-    let refused = local.cli.call("run haze-removal p000.png p001.png -o out --before-after none/sheet.png");
-    assert_eq!((refused.code, tasks()), (exit::USAGE, 2), "{}", refused.stderr);
-}
-
-#[test]
-fn a_contact_sheet_replaces_no_file_but_the_sheet_of_an_earlier_start() {
-    let local = Local::start();
-    pictures(local.cli.folder.path(), 2);
-    let run = "run haze-removal p000.png p001.png -o out --before-after";
-    let refused = local.cli.call(&format!("{run} p000.png"));
-    assert_eq!(refused.code, exit::INPUT, "{refused}");
-    assert_eq!(local.cli.call("task list -q").stdout, "");
-    for _ in 0..2 {
-        assert_eq!(local.cli.call(&format!("{run} sheet.png")).code, exit::DONE, "the same sheet");
-    }
-    std::fs::write(local.cli.path("sheet.png"), "mine").expect("it can be written");
-    assert_eq!(local.cli.call(&format!("{run} sheet.png")).code, exit::INPUT, "another file");
-    assert_eq!(local.cli.call(&format!("{run} sheet.png --overwrite")).code, exit::DONE);
 }
 
 #[test]

@@ -46,7 +46,8 @@ fn a_batch_whose_creates_were_refused_asks_again_within_the_limits_of_the_next_s
 fn a_create_that_may_have_been_sent_is_sent_again_within_the_limits_of_the_next_start() {
     let local = Local::with_controls();
     pictures(local.cli.folder.path(), 2);
-    local.fault(json!({"effect": "status", "status": 502, "operation": "createTask", "times": 2}));
+    // Each create is sent five times.
+    local.fault(json!({"effect": "status", "status": 502, "operation": "createTask", "times": 10}));
     let run = "run haze-removal p000.png p001.png -o out --settle 1s --json";
     let unknown = local.cli.call(run);
     assert_eq!(unknown.code, exit::OUTCOME_UNKNOWN, "{unknown}");
@@ -224,4 +225,38 @@ fn a_file_whose_task_seemed_to_be_gone_is_not_paid_twice() {
     assert_eq!(local.cli.call(run).code, exit::FAILED);
     let ended = local.cli.call(run);
     assert_eq!((ended.code, tasks(&local)), (exit::DONE, 2), "{ended}");
+}
+
+#[test]
+fn the_output_of_a_file_that_has_changed_is_replaced() {
+    let local = Local::start();
+    let folder = local.cli.folder.path();
+    pictures(folder, 2);
+    let run = "run haze-removal p000.png p001.png -o out";
+    assert_eq!(local.cli.call(run).code, exit::DONE);
+    let output = local.cli.path("out/p001-haze-removal.png");
+    let before = std::fs::read(&output).expect("it is there");
+    std::fs::copy(local.cli.path("p001.png"), local.cli.path("old.png")).expect("it can be copied");
+    std::fs::copy(local.cli.path("hazy.png"), local.cli.path("p001.png")).expect("it can be copied");
+    let ended = local.cli.call(run);
+    assert_eq!((ended.code, tasks(&local)), (exit::DONE, 3), "{ended}");
+    let after = std::fs::read(&output).expect("it is there");
+    assert!(before != after, "the output of another picture");
+    assert_eq!(names_in(&folder.join("out")).len(), 3, "{:?}", names_in(&folder.join("out")));
+    // Nothing is paid again, also where both contents are in the journal.
+    assert_eq!((local.cli.call(run).code, tasks(&local)), (exit::DONE, 3));
+    assert!(std::fs::read(&output).is_ok_and(|content| content == after));
+}
+
+#[test]
+fn an_output_that_stays_beside_a_new_one_is_named() {
+    let local = Local::start();
+    pictures(local.cli.folder.path(), 2);
+    let run =
+        |angle| format!("run color-harmonization p000.png p001.png template=v_shape angle={angle} -o out");
+    assert_eq!(local.cli.call(&run(30)).code, exit::DONE);
+    let ended = local.cli.call(&run(31));
+    let named = "out/p000-color-harmonization-output_image.png exists and stays; the new output is \
+                 out/p000-color-harmonization-output_image-2.png";
+    assert!(ended.code == exit::DONE && ended.stderr.contains(named), "{ended}");
 }

@@ -73,7 +73,7 @@ impl Served {
         let mut command = inferstore();
         command.args(words.split(' '));
         for (variable, field) in [("INFERSTORE_BASE_URL", "base_url"), ("INFERSTORE_API_KEY", "api_key")] {
-            command.env(variable, self.ready[field].as_str().expect("it is printed"));
+            command.env(variable, self.ready[field].as_str().unwrap_or_default());
         }
         command
     }
@@ -154,6 +154,13 @@ fn a_task_that_the_balance_does_not_cover_is_refused_or_fails_as_the_service_was
     }
 }
 
+/// Ends a service, which has written its key neither to standard output nor to its log.
+fn not_printed(served: Served, key: &str) {
+    assert!(served.ready["api_key"].is_null(), "{}", served.ready);
+    let ended = served.end("TERM");
+    assert!(!text(&ended.stdout).contains(key) && !text(&ended.stderr).contains(key), "{ended:?}");
+}
+
 #[test]
 fn the_first_key_is_never_the_key_of_the_client_and_a_key_that_does_not_work_is_never_printed() {
     let cli = Cli::new();
@@ -161,9 +168,12 @@ fn the_first_key_is_never_the_key_of_the_client_and_a_key_that_does_not_work_is_
     let first = "a-first-key-of-ours";
     let variables = [("INFERSTORE_API_KEY", "a-key-of-another-service"), ("INFERSTORE_FIRST_KEY", first)];
     let served = Served::with(&["--data-dir", &folder], &variables);
-    assert_eq!(served.ready["api_key"], first);
-    assert!(served.call("balance").output().expect("it starts").status.success());
-    served.end("TERM");
+    let works = |served: &Served| {
+        let mut balance = served.call("balance");
+        balance.env("INFERSTORE_API_KEY", first).output().expect("it starts").status.success()
+    };
+    assert!(works(&served));
+    not_printed(served, first);
 
     let key_file = cli.path("key.txt");
     // The unit of a system names it at every start.
@@ -177,8 +187,10 @@ fn the_first_key_is_never_the_key_of_the_client_and_a_key_that_does_not_work_is_
 
     std::fs::write(&key_file, format!("{first}\n")).expect("the key is written");
     let from_file = Served::start(&["--ephemeral", "--first-key-file", &key_file]);
-    assert_eq!(from_file.ready["api_key"], first);
-    from_file.end("TERM");
+    assert!(works(&from_file));
+    not_printed(from_file, first);
+    let lines = exports(&["--first-key-file", &key_file, "--controls-port", "0"], 2);
+    assert!(lines[1].starts_with("export INFERSTORE_CONTROLS_URL"), "{lines:?}");
     let short = inferstore().args(["serve", "--ephemeral"]).env("INFERSTORE_FIRST_KEY", "short").output();
     let short = short.expect("it starts");
     assert_eq!(short.status.code(), Some(exit::USAGE.into()));
@@ -196,6 +208,17 @@ fn the_first_key_is_never_the_key_of_the_client_and_a_key_that_does_not_work_is_
     let no_bucket = no_bucket.expect("it starts");
     assert_eq!(no_bucket.status.code(), Some(exit::USAGE.into()), "{no_bucket:?}");
     assert!(text(&no_bucket.stderr).contains("--objects"), "{no_bucket:?}");
+}
+
+#[test]
+fn the_lifecycle_rule_of_a_bucket_is_printed_and_nothing_is_started() {
+    let mut serve = inferstore();
+    serve.args(["serve", "--objects", "s3://files/a?endpoint=http://store.example", "--print-lifecycle"]);
+    let printed = serve.env("AWS_ACCESS_KEY_ID", "key").env("AWS_SECRET_ACCESS_KEY", "secret").output();
+    let printed = printed.expect("it starts");
+    assert_eq!(printed.status.code(), Some(exit::DONE.into()), "{printed:?}");
+    let rule: serde_json::Value = serde_json::from_slice(&printed.stdout).expect("JSON");
+    assert_eq!(rule["Rules"][0]["Filter"]["Prefix"], "a/blobs/");
 }
 
 #[test]

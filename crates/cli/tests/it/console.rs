@@ -121,14 +121,17 @@ fn a_signal_leaves_no_temporary_folder() {
 fn a_service_has_a_console_beside_it_also_when_its_key_is_forgotten() {
     let cli = Cli::new();
     let folder = cli.path("data");
+    let mut tokens = Vec::new();
     for is_key_known in [true, false] {
         let (started, ready) = Started::serve(&["--data-dir", &folder]);
         assert_eq!(ready["api_key"].is_string(), is_key_known);
         let url = ready["console_url"].as_str().expect("an address");
         assert!(url.starts_with("http://127.0.0.1:"), "{url}");
         assert!(catalog(url).contains("Color harmonization"));
+        tokens.push(url.split("token=").nth(1).expect("a token").to_owned());
         started.end();
     }
+    assert_eq!(tokens[0], tokens[1], "an open page is admitted after a restart");
     assert_eq!(valid_keys(&cli), 1, "the key of the console is revoked");
     let (started, ready) = Started::serve(&["--data-dir", &folder, "--no-console"]);
     assert!(ready["console_url"].is_null());

@@ -121,7 +121,6 @@ fn a_line_break_in_a_name_begins_no_line() {
         &["run", "haze-removal", there, "hazy.png", "-o", "out"],
         &["run", "haze-removal", there, missing, "-o", "out"],
         &["run", "haze-removal", missing, "-o", "d\nforged.png"],
-        &["run", "haze-removal", there, missing, "-o", "out", "--before-after", "d\nforged.txt"],
         &["run", "haze-removal", "c\nforged"],
         &["run", "haze-removal", &named],
         &["run", "haze-removal", &at],
@@ -325,21 +324,22 @@ fn a_task_that_cannot_be_read_after_its_create_is_named_with_the_command_that_wa
 #[test]
 fn a_run_waits_while_the_service_limits_the_account() {
     let local = Local::with_controls();
-    let limit = || {
+    let limit = |retry_after: u64, times: u64| {
         local.fault(serde_json::json!({
-            "effect": "status", "status": 429, "retry_after": 1, "operation": "createTask", "times": 1
+            "effect": "status", "status": 429, "retry_after": retry_after, "operation": "createTask", "times": times
         }));
     };
-    for command in ["run haze-removal hazy.png", "run haze-removal hazy.png --delete-inputs -q"] {
-        limit();
+    for command in ["run haze-removal hazy.png", "run haze-removal hazy.png --delete-inputs --json"] {
+        // The client itself sends a create five times.
+        limit(0, 5);
         let ended = local.cli.call(command);
         assert_eq!(ended.code, exit::DONE, "{ended}");
         assert!(ended.stderr.contains("waiting: the service limits the account"), "{ended}");
     }
-    limit();
+    limit(0, 5);
     let ended = local.cli.call("run haze-removal hazy.png --detach -q");
     assert_eq!(ended.code, exit::DONE, "{ended}");
-    limit();
+    limit(1, 1);
     let ended = local.cli.call("run haze-removal hazy.png --deadline 500ms");
     assert_eq!(ended.code, exit::REFUSED, "the deadline is before the next attempt: {ended}");
     assert_eq!(local.cli.call("task list --all -q").stdout.lines().count(), 3);
@@ -392,6 +392,19 @@ fn an_output_goes_into_a_pipe_that_the_shell_has_opened() {
     assert_eq!(ended.code, exit::DONE, "{ended}");
     let read = reading.join().expect("it does not panic").expect("it can be read");
     assert!(read.starts_with(b"\x89PNG"));
+}
+
+#[test]
+fn a_picture_with_too_many_pixels_is_refused_before_it_is_uploaded() {
+    let local = Local::start();
+    let mut photo = PICTURE.to_vec();
+    photo.splice(16..24, [12_000_u32.to_be_bytes(), 9_000_u32.to_be_bytes()].concat());
+    std::fs::write(local.cli.path("large.png"), photo).expect("it can be written");
+    let ended = local.cli.call("run haze-removal large.png");
+    assert_eq!(ended.code, exit::INPUT, "{ended}");
+    let words = "input_image: This picture has 108 megapixels; this model takes at most 50. Make it smaller";
+    assert!(ended.stderr.contains(words), "{ended}");
+    assert_eq!(local.cli.call("files list samples -q").stdout, "", "nothing was uploaded");
 }
 
 #[test]

@@ -15,14 +15,19 @@ mod console;
 mod docs;
 mod edges;
 mod failures;
+mod files;
 #[cfg(target_os = "linux")]
 mod interactive;
 #[cfg(feature = "controls")]
 mod interrupted;
+#[cfg(feature = "controls")]
+mod mcp;
 mod mistakes;
+mod network;
 mod node;
 mod profiles;
 mod reference;
+mod rows;
 mod scripts;
 mod support;
 mod terminal;

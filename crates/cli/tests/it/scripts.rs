@@ -39,8 +39,88 @@ fn a_run_whose_output_does_not_fit_the_expression_prints_it_whole() {
     assert_eq!(ended.code, exit::FAILED, "{ended}");
     assert!(ended.stderr.contains("inferstore task show"), "the run is paid: {ended}");
     assert_eq!(parsed(&ended.stdout)["status"], "success");
-    let ended = local.cli.call("task show @last --json=nothing");
-    assert!(ended.code == exit::USAGE && parsed(&ended.stdout)["status"] == "success", "{ended}");
+}
+
+#[test]
+fn a_read_whose_filter_fails_prints_nothing_and_says_what_the_json_is() {
+    let local = Local::start();
+    assert_eq!(local.cli.call("run face-mesh hazy.png --detach").code, exit::DONE);
+    for command in [
+        "task list --jq .[].task_id",
+        "task list --format jsonl --jq .task_id.word",
+        "models list --json=nope",
+        "balance --json=nope",
+        "task show @last --json=nope",
+        "api /api-key/balance --jq .[].x",
+    ] {
+        let ended = local.cli.call(command);
+        assert!(ended.code == exit::USAGE && ended.stdout.is_empty(), "{command}: {ended}");
+        assert!(ended.stderr.len() < 500 && ended.stderr.contains("hint: "), "{command}: {ended}");
+    }
+    let ended = local.cli.call("task list --jq .[].task_id");
+    assert!(ended.stderr.contains("an object with records, total"), "{ended}");
+    assert!(ended.stderr.contains("'.records[].task_id'"), "{ended}");
+}
+
+#[test]
+fn quiet_and_no_progress_write_errors_alone_to_standard_error() {
+    let local = Local::start();
+    pictures(local.cli.folder.path(), 2);
+    for command in [
+        "run haze-removal hazy.png -o one.png -q",
+        "run haze-removal p000.png p001.png -o out -q",
+        "files upload samples p000.png p001.png -q",
+        "run face-mesh hazy.png --detach -q",
+        "task cancel @last -q",
+        "run haze-removal hazy.png --no-progress --json",
+    ] {
+        let ended = local.cli.call(command);
+        assert!(ended.code == exit::DONE && ended.stderr.is_empty(), "{command}: {ended}");
+    }
+    let ended = local.cli.call("run haze-removal missing.png -q");
+    assert!(ended.stderr.contains("missing.png: "), "{ended}");
+    std::fs::write(local.cli.path("fake.png"), "no picture").expect("it can be written");
+    let ended = local.cli.call("run haze-removal p000.png fake.png -o out -q");
+    assert!(ended.code != exit::DONE && ended.stderr.contains("fake.png"), "the failed file: {ended}");
+}
+
+#[test]
+fn a_file_with_an_odd_name_runs_and_a_name_that_is_too_long_is_known_before() {
+    let local = Local::start();
+    let cli = &local.cli;
+    let long = format!("{}.png", "n".repeat(250));
+    for name in ["new\nline.png", "ta\tb.png", &long] {
+        std::fs::copy(cli.path("hazy.png"), cli.path(name)).expect("it can be copied");
+        let ended = cli.call_with(&["run", "haze-removal", name, "-o", "out/"]);
+        assert_eq!(ended.code, exit::DONE, "{ended}");
+    }
+    assert_eq!(cli.call_with(&["run", "haze-removal", "hazy.png", &long, "-o", "batch/"]).code, exit::DONE);
+    let tasks = cli.call("task list --all -q").stdout.lines().count();
+    let ended =
+        cli.call_with(&["run", "haze-removal", "hazy.png", "-o", &format!("{}.png", "n".repeat(300))]);
+    assert_eq!(ended.code, exit::USAGE, "{ended}");
+    assert_eq!(cli.call("task list --all -q").stdout.lines().count(), tasks, "nothing was sent");
+}
+
+#[test]
+fn a_task_is_named_by_the_end_of_its_identifier() {
+    let local = Local::start();
+    for _ in 0..2 {
+        local.cli.call("run face-mesh hazy.png --detach");
+    }
+    let tasks = local.cli.call("task list -q").stdout;
+    for id in tasks.lines() {
+        let shown = local.cli.call(&format!("task show {} -q", &id[id.len() - 8..]));
+        assert_eq!(shown.stdout.trim(), id, "{shown}");
+    }
+}
+
+#[test]
+fn outputs_of_a_waited_task_are_named_after_the_file_that_was_given() {
+    let local = Local::start();
+    assert_eq!(local.cli.call("run haze-removal hazy.png -o a/").code, exit::DONE);
+    let waited = local.cli.call("task wait @last -o b/ -q");
+    assert_eq!(waited.stdout, "b/hazy-haze-removal.png\n", "{waited}");
 }
 
 #[test]
@@ -250,4 +330,34 @@ fn unfinished_files_of_a_batch_are_not_called_failed() {
     pictures(local.cli.folder.path(), 2);
     let ended = local.cli.call("run face-mesh p000.png p001.png -o out --deadline 1s");
     assert!(ended.stderr.contains("2 of 2 files are unfinished"), "{ended}");
+}
+
+#[test]
+fn several_tasks_are_canceled_and_lists_are_searched() {
+    let local = Local::start();
+    for _ in 0..2 {
+        local.cli.call("run face-mesh hazy.png --detach");
+    }
+    local.cli.call("run haze-removal hazy.png");
+    let ids = local.cli.call("task list --search mesh -q").stdout;
+    let ids: Vec<&str> = ids.lines().collect();
+    assert_eq!(ids.len(), 2);
+    assert_eq!(local.cli.call("task list --since 1h -q").stdout.lines().count(), 3);
+    let done = local.cli.call("task list --model haze-removal -q").stdout;
+    let ended = local.cli.call(&format!("task cancel {} {} {} -q", ids[0], done.trim(), ids[1]));
+    assert!(ended.code == exit::REFUSED && ended.stdout.lines().eq([ids[0], ids[1]]), "{ended}");
+    for (word, own) in
+        [("ps", "task list"), ("upload", "files upload"), ("config", "profile"), ("list", "models list")]
+    {
+        let ended = local.cli.call(word);
+        assert!(ended.stderr.contains(&format!("`inferstore {own}`")), "{ended}");
+    }
+}
+
+#[test]
+fn outputs_of_a_rerun_are_named_after_the_file_of_the_first_run() {
+    let local = Local::start();
+    assert_eq!(local.cli.call("run haze-removal hazy.png").code, exit::DONE);
+    let again = local.cli.call("task rerun @last -o again/ -q");
+    assert_eq!(again.stdout, "again/hazy-haze-removal.png\n", "{again}");
 }

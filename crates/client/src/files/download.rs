@@ -1,4 +1,4 @@
-//! Downloads: a URL to a file, to memory, to a writer or as a stream, resumed after a lost connection.
+//! Downloads: a URL to a file, to memory or as a stream.
 
 use std::fmt;
 use std::io;
@@ -9,22 +9,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, StreamExt};
-use inferstore_api::Transport;
-use reqwest::header::{
-    ACCEPT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_RANGE, LOCATION, RANGE,
-};
+use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
 use reqwest::{Response, StatusCode, Url};
 use serde::{Deserialize, Serialize};
 use tempfile::TempPath;
-use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 
 use crate::files;
 use crate::files::source::blocking;
-use crate::transport::Core;
-use crate::transport::causes::{FileError, FileErrorKind};
 use crate::transport::deadline::Deadline;
 use crate::transport::error::{Error, Result};
-use crate::transport::events::{Events, Items, Sink, ignored};
+use crate::transport::error::{FileError, FileErrorKind};
+use crate::transport::events::{Events, Items, Sink};
+use crate::transport::{Core, Timeouts};
 
 const MAX_REDIRECTS: u32 = 5;
 
@@ -47,21 +44,32 @@ const USUAL_EXTENSIONS: [(&str, &str); 4] =
 /// # }
 /// ```
 ///
-/// The API key is not sent. A lost connection is resumed if the server names the version of the content
-/// with a strong `ETag`; else the download fails.
+/// The API key is not sent. A request that fails in passing is sent again; a connection that is lost within the content
+/// ends the download.
 #[derive(Clone)]
 #[must_use = "a download starts when one of its `to_…` methods, `bytes` or `stream` is used"]
 pub struct Download {
     core: Arc<Core>,
     url: String,
-    deadline: Option<Duration>,
-    max_size: Option<u64>,
-    overwrite: bool,
+    limits: Limits,
     url_filter: UrlFilter,
 }
 
-/// Why a URL is not requested.
-type UrlFilter = fn(&Url) -> Result<(), &'static str>;
+/// Limits of a download.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Limits the whole download, all attempts and the delays between them included. Default: none.
+    pub deadline: Option<Duration>,
+    /// Fails when the content has more bytes, as soon as that is known. Default: none, but for [`Download::bytes`].
+    pub max_size: Option<u64>,
+    /// Replaces an existing regular file. Anything else is never replaced. Default: `false`, and in a folder a number is
+    /// added to a name that exists.
+    pub overwrite: bool,
+}
+
+/// Returns why a URL is not requested.
+type UrlFilter = Arc<dyn Fn(&Url) -> Result<(), String> + Send + Sync>;
 
 /// A downloaded file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,35 +106,32 @@ pub type DownloadEvents = Events<DownloadEvent, DownloadedFile>;
 /// Without the URL, which may grant access.
 impl fmt::Debug for Download {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Download").field("overwrite", &self.overwrite).finish_non_exhaustive()
+        f.debug_struct("Download").field("limits", &self.limits).finish_non_exhaustive()
     }
 }
 
 impl Download {
     pub(crate) fn new(core: Arc<Core>, url: impl Into<String>) -> Self {
-        let url_filter: UrlFilter = |_| Ok(());
-        Self { core, url: url.into(), deadline: None, max_size: None, overwrite: false, url_filter }
+        let url_filter: UrlFilter = Arc::new(|_| Ok(()));
+        Self { core, url: url.into(), limits: Limits::default(), url_filter }
     }
 
-    /// Limits the whole download, all attempts and the delays between them included. Default: none.
-    pub fn deadline(self, deadline: impl Into<Option<Duration>>) -> Self {
-        Self { deadline: deadline.into(), ..self }
-    }
-
-    /// Fails when the content has more bytes, as soon as that is known. Default: none, but for [`bytes`](Self::bytes).
-    pub fn max_size(self, max_size: impl Into<Option<u64>>) -> Self {
-        Self { max_size: max_size.into(), ..self }
-    }
-
-    /// Replaces an existing regular file. Anything else is never replaced. Default: `false`.
-    pub fn overwrite(self, overwrite: bool) -> Self {
-        Self { overwrite, ..self }
+    /// Changes the limits.
+    ///
+    /// ```
+    /// # fn example(download: inferstore::Download) -> inferstore::Download {
+    /// download.limits(|limits| limits.max_size = Some(1_000_000))
+    /// # }
+    /// ```
+    pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
+        change(&mut self.limits);
+        self
     }
 
     /// Fails with the reason that the filter returns for the URL or for a redirect, before it is requested. A
     /// foreign URL may lead into the local network. Default: every URL is requested.
-    pub fn url_filter(self, url_filter: fn(&Url) -> Result<(), &'static str>) -> Self {
-        Self { url_filter, ..self }
+    pub fn url_filter(self, url_filter: impl Fn(&Url) -> Result<(), String> + Send + Sync + 'static) -> Self {
+        Self { url_filter: Arc::new(url_filter), ..self }
     }
 
     /// Downloads to this path. The file appears when it is complete. Await the result, or read its events.
@@ -140,7 +145,7 @@ impl Download {
     }
 
     /// Downloads into a folder, under this name with the extension of the MIME type, such as `.png`. A
-    /// name that exists gets a number, unless [`overwrite`](Self::overwrite) is set. Characters that
+    /// name that exists gets a number, unless [`overwrite`](Limits::overwrite) is set. Characters that
     /// could lead out of the folder become `_`. The folder is created if it does not exist.
     ///
     /// # Errors
@@ -155,45 +160,36 @@ impl Download {
         Events::new(|events| self.save(path, stem, events).boxed())
     }
 
-    /// Downloads into memory: at most 256 MiB, unless [`max_size`](Self::max_size) sets another limit.
+    /// Downloads into memory: at most 256 MiB, unless [`max_size`](Limits::max_size) sets another limit.
     ///
     /// # Errors
     ///
     /// As [`to_file`](Self::to_file).
     pub fn bytes(self) -> BoxFuture<'static, Result<Bytes>> {
-        let max_size = self.max_size.unwrap_or(MAX_IN_MEMORY);
-        let download = self.max_size(max_size);
+        let download = self.limits(|limits| _ = limits.max_size.get_or_insert(MAX_IN_MEMORY));
         async move {
+            let mut stream = download.stream();
             let mut content = Vec::new();
-            download.to_writer(&mut content).await?;
+            while let Some(bytes) = stream.next().await {
+                content.extend_from_slice(&bytes?);
+            }
             Ok(content.into())
         }
         .boxed()
     }
 
-    /// Downloads into a writer, and returns the number of bytes. After an error a part of the content is
-    /// written.
-    ///
-    /// # Errors
-    ///
-    /// As [`to_file`](Self::to_file).
-    pub fn to_writer<W>(self, mut writer: W) -> impl Future<Output = Result<u64>> + Send + use<W>
-    where
-        W: AsyncWrite + Send + Unpin,
-    {
-        Box::pin(async move {
-            let mut transfer = self.transfer(ignored())?;
-            transfer.deadline.bound(transfer.copy_to(&mut writer, "the writer of a download")).await?;
-            Ok(transfer.received)
-        })
-    }
-
     /// Downloads as a stream of bytes, which ends with an error if the content is incomplete.
     pub fn stream(self) -> DownloadStream {
-        let chunks = stream::try_unfold(Err(self), |transfer: Result<Transfer, Self>| async {
-            let mut transfer = transfer.or_else(|download| download.transfer(ignored()))?;
-            let bytes = transfer.deadline.bound(transfer.next()).await?;
-            Ok(bytes.map(|bytes| (bytes, Ok(transfer))))
+        let chunks = stream::try_unfold(Err(self), |transfer: Result<(Transfer, Deadline), Self>| async {
+            let (mut transfer, deadline) = match transfer {
+                Ok(begun) => begun,
+                Err(download) => {
+                    let deadline = Deadline::of_transfer(download.limits.deadline);
+                    (deadline.bound(download.request(deadline)).await?, deadline)
+                }
+            };
+            let bytes = deadline.bound(transfer.next()).await?;
+            Ok(bytes.map(|bytes| (bytes, Ok((transfer, deadline)))))
         });
         Items(chunks.boxed())
     }
@@ -205,9 +201,8 @@ impl Download {
         stem: Option<String>,
         events: Sink<DownloadEvent>,
     ) -> Result<DownloadedFile> {
-        let overwrite = self.overwrite;
-        let mut transfer = self.transfer(events)?;
-        let deadline = transfer.deadline;
+        let deadline = Deadline::of_transfer(self.limits.deadline);
+        let overwrite = self.limits.overwrite;
         let label = path.display().to_string();
         let failed = |error| unwritable(&label, error);
         let work = async {
@@ -217,7 +212,12 @@ impl Download {
             let temporary = blocking(move || temporary_file(&target, is_folder, overwrite)).await;
             let (file, temporary) = temporary.map_err(failed)?;
             let mut file = tokio::fs::File::from_std(file);
-            transfer.copy_to(&mut file, &label).await?;
+            let mut transfer = self.request(deadline).await?;
+            while let Some(bytes) = transfer.next().await? {
+                file.write_all(&bytes).await.map_err(failed)?;
+                events(DownloadEvent::Progress { received: transfer.received, total: transfer.total });
+            }
+            file.flush().await.map_err(failed)?;
             drop(file.into_std().await);
             let path = match stem {
                 Some(stem) => path.join(transfer.file_name(&stem)),
@@ -230,176 +230,103 @@ impl Download {
         deadline.bound(Box::pin(work)).await
     }
 
-    /// The transfer, whose time begins now.
-    fn transfer(self, events: Sink<DownloadEvent>) -> Result<Transfer> {
-        let deadline = Deadline::of_transfer(self.deadline);
+    /// Requests the content, again after a failure that may pass.
+    async fn request(&self, deadline: Deadline) -> Result<Transfer> {
         let url = files::web_url(self.url.trim()).ok_or_else(|| {
             Error::InvalidArgument("the download is not a URL with http or https".to_owned())
         })?;
-        let host = url.host_str().unwrap_or_default().to_owned();
-        Ok(Transfer {
-            download: self,
-            url,
-            host,
-            deadline,
-            events,
-            response: None,
-            received: 0,
-            total: None,
-            mime: None,
-            etag: None,
-        })
-    }
-}
-
-/// Reads a URL chunk by chunk, over as many requests as it takes.
-struct Transfer {
-    download: Download,
-    url: Url,
-    /// The name of the download in errors: the part of the URL that grants no access.
-    host: String,
-    deadline: Deadline,
-    events: Sink<DownloadEvent>,
-    response: Option<Response>,
-    received: u64,
-    total: Option<u64>,
-    mime: Option<String>,
-    /// A strong tag, which a range can be requested of.
-    etag: Option<HeaderValue>,
-}
-
-impl Transfer {
-    /// Not generic and boxed, so that this crate compiles it once.
-    fn copy_to<'a>(
-        &'a mut self,
-        writer: &'a mut (dyn AsyncWrite + Send + Unpin),
-        label: &'a str,
-    ) -> BoxFuture<'a, Result<()>> {
-        let copy = async move {
-            while let Some(bytes) = self.next().await? {
-                writer.write_all(&bytes).await.map_err(|error| unwritable(label, error))?;
-            }
-            writer.flush().await.map_err(|error| unwritable(label, error))?;
-            Ok(())
-        };
-        copy.boxed()
-    }
-
-    /// The next bytes, or `None` at the end of the content.
-    async fn next(&mut self) -> Result<Option<Bytes>> {
-        let core = Arc::clone(&self.download.core);
-        let mut attempts = core.retries.start("download", self.deadline);
+        let mut attempts = self.core.retries.start("download", deadline);
         loop {
-            let error = match self.attempt().await {
-                Ok(bytes) => return Ok(bytes),
+            let error = match self.attempt(&url, attempts.count).await {
+                Ok(transfer) => return Ok(transfer),
                 Err(error) => error,
             };
-            self.response = None;
-            let can_resume = self.received == 0 || self.etag.is_some();
-            let may_retry = error.kind == FileErrorKind::Transport && can_resume;
+            let may_retry = error.kind == FileErrorKind::Transport;
             if !may_retry || !attempts.backoff(error.retry_after).await {
                 return Err(error.into());
             }
         }
     }
 
-    async fn attempt(&mut self) -> Result<Option<Bytes>, FileError> {
-        let mut response = match self.response.take() {
-            Some(response) => response,
-            None => self.request().await?,
-        };
-        let idle_timeout = self.download.core.timeouts.transfer;
-        let bytes = files::within(&self.host, idle_timeout, response.chunk()).await?;
-        let Some(bytes) = bytes else {
-            if self.total.is_some_and(|total| total != self.received) {
-                return Err(self.error(FileErrorKind::Transport, "the content is incomplete"));
-            }
-            self.download.core.retries.succeeded();
-            return Ok(None);
-        };
-        let received = self.received + bytes.len() as u64;
-        self.check_size(received)?;
-        self.received = received;
-        (self.events)(DownloadEvent::Progress { received, total: self.total });
-        self.response = Some(response);
-        Ok(Some(bytes))
-    }
-
-    /// Requests the content, or the rest of it.
-    async fn request(&mut self) -> Result<Response, FileError> {
-        let response = self.follow_redirects().await?;
-        let status = response.status();
-        let headers = response.headers();
-        if self.received > 0 && (status.is_success() || status == StatusCode::RANGE_NOT_SATISFIABLE) {
-            if status == StatusCode::PARTIAL_CONTENT && self.is_continued_by(headers) {
-                return Ok(response);
-            }
-            // Nothing was missing but the last chunk, which is empty.
-            let end = format!("bytes */{}", self.received);
-            if self.total.is_none() && headers.get(CONTENT_RANGE).is_some_and(|range| *range == *end) {
-                return Ok(Response::from(http::Response::new("")));
-            }
-            return Err(self.error(FileErrorKind::Changed, "the content changed, or cannot be resumed"));
-        }
-        if !status.is_success() {
-            let redactor =
-                self.download.core.redactor.with_target(&self.url, &[]).with_target(response.url(), &[]);
-            return Err(files::rejected(&self.host, response, &redactor).await);
-        }
-        if status == StatusCode::PARTIAL_CONTENT {
-            return Err(self.error(FileErrorKind::Rejected, "the server sent a part of the content only"));
-        }
-        self.total = response.content_length();
-        self.check_size(self.total.unwrap_or_default())?;
-        // A weak tag stands for equivalent bytes, and not for the same ones.
-        self.etag = headers.get(ETAG).filter(|etag| !etag.as_bytes().starts_with(b"W/")).cloned();
-        self.mime = headers.get(CONTENT_TYPE).and_then(|mime| mime.to_str().ok()).map(str::to_owned);
-        Ok(response)
-    }
-
-    async fn follow_redirects(&self) -> Result<Response, FileError> {
-        let storage = &self.download.core.storage;
-        let response_timeout = self.download.core.timeouts.transfer.max(self.download.core.timeouts.read);
-        let mut url = self.url.clone();
+    /// Requests the content, and follows redirects to it.
+    async fn attempt(&self, from: &Url, number: u32) -> Result<Transfer, FileError> {
+        // The part of the URL that grants no access.
+        let host = from.host_str().unwrap_or_default();
+        let rejected = |message: String| FileError::new(host, FileErrorKind::Rejected, message);
+        let Timeouts { read, transfer } = self.core.timeouts;
+        let mut url = from.clone();
         for _ in 0..=MAX_REDIRECTS {
-            (self.download.url_filter)(&url).map_err(|reason| self.error(FileErrorKind::Rejected, reason))?;
+            (self.url_filter)(&url).map_err(rejected)?;
+            let storage = &self.core.storage;
             // A compressed content would have another length.
-            let mut request = storage.http.get(url.clone()).header(ACCEPT_ENCODING, "identity");
-            if let Some(etag) = self.etag.as_ref().filter(|_| self.received > 0) {
-                request = request.header(RANGE, format!("bytes={}-", self.received)).header(IF_RANGE, etag);
+            let request = storage.http.get(url.clone()).header(ACCEPT_ENCODING, "identity");
+            let response = async { storage.send(request.build()?, "download", number).await };
+            let response = files::within(host, transfer.max(read), response).await?;
+            let status = response.status();
+            if status.is_redirection() {
+                url = redirect(&url, response.headers()).map_err(|message| rejected(message.to_owned()))?;
+                continue;
             }
-            let response = async { storage.execute(request.build()?).await };
-            let response = files::within(&self.host, response_timeout, response).await?;
-            if !response.status().is_redirection() {
-                return Ok(response);
+            if !status.is_success() {
+                let redactor = self.core.redactor.with_target(from, &[]).with_target(response.url(), &[]);
+                return Err(files::rejected(host, response, &redactor).await);
             }
-            let target = redirect(&url, response.headers());
-            url = target.map_err(|message| self.error(FileErrorKind::Rejected, message))?;
+            if status == StatusCode::PARTIAL_CONTENT {
+                return Err(rejected("the server sent a part of the content only".to_owned()));
+            }
+            let mime = response.headers().get(CONTENT_TYPE).and_then(|mime| mime.to_str().ok());
+            let transfer = Transfer {
+                core: Arc::clone(&self.core),
+                url: from.clone(),
+                host: host.to_owned(),
+                max_size: self.limits.max_size,
+                received: 0,
+                total: response.content_length(),
+                mime: mime.map(str::to_owned),
+                response,
+            };
+            transfer.check_size(transfer.total.unwrap_or_default())?;
+            return Ok(transfer);
         }
-        Err(self.error(FileErrorKind::Rejected, format!("there are more than {MAX_REDIRECTS} redirects")))
+        Err(rejected(format!("there are more than {MAX_REDIRECTS} redirects")))
     }
+}
 
-    /// Whether a range starts where the last one ended, in the same version of the content.
-    fn is_continued_by(&self, headers: &HeaderMap) -> bool {
-        let range = headers.get(CONTENT_RANGE).and_then(|range| range.to_str().ok()).unwrap_or_default();
-        let start = format!("bytes {}-", self.received);
-        let has_same_total = self.total.is_none_or(|total| range.ends_with(&format!("/{total}")));
-        // Some servers ignore `If-Range`.
-        let has_same_tag = headers.get(ETAG).is_none_or(|etag| Some(etag) == self.etag.as_ref());
-        range.starts_with(&start) && (has_same_total || range.ends_with("/*")) && has_same_tag
+/// A response whose content is read chunk by chunk.
+struct Transfer {
+    core: Arc<Core>,
+    url: Url,
+    /// The name of the download in errors.
+    host: String,
+    max_size: Option<u64>,
+    response: Response,
+    received: u64,
+    total: Option<u64>,
+    mime: Option<String>,
+}
+
+impl Transfer {
+    /// The next bytes, or `None` at the end of the content.
+    async fn next(&mut self) -> Result<Option<Bytes>> {
+        let idle_timeout = self.core.timeouts.transfer;
+        let bytes = files::within(&self.host, idle_timeout, self.response.chunk()).await?;
+        if let Some(bytes) = &bytes {
+            self.received += bytes.len() as u64;
+            self.check_size(self.received)?;
+        } else {
+            self.core.retries.succeeded();
+        }
+        Ok(bytes)
     }
 
     fn check_size(&self, size: u64) -> Result<(), FileError> {
-        match self.download.max_size {
+        match self.max_size {
             Some(max) if size > max => {
-                Err(self.error(FileErrorKind::TooLarge, format!("the content has more than {max} bytes")))
+                let message = format!("the content has more than {max} bytes");
+                Err(FileError::new(&self.host, FileErrorKind::TooLarge, message))
             }
             _ => Ok(()),
         }
-    }
-
-    fn error(&self, kind: FileErrorKind, message: impl Into<String>) -> FileError {
-        FileError::new(&self.host, kind, message)
     }
 
     /// The name with the extension of the MIME type, else of the URL.

@@ -6,7 +6,7 @@ use mime::Mime;
 /// The MIME type of a file whose content and extension are unknown.
 const OCTET_STREAM: &str = "application/octet-stream";
 
-/// Whether the type says what a file is.
+/// Returns whether the type says what a file is.
 pub(crate) fn is_known(mime: &str) -> bool {
     canonical(mime).is_some_and(|mime| mime != OCTET_STREAM)
 }
@@ -32,7 +32,7 @@ pub(crate) fn choose<'a>(explicit: Option<&'a str>, name: &str, beginning: &[u8]
     Ok(mime.to_owned())
 }
 
-/// Whether the content is more specific than the extension. The first bytes identify an image, but not
+/// Returns whether the content is more specific than the extension. The first bytes identify an image, but not
 /// a container (of office documents, of audio, of video), and the signatures of some images are two
 /// letters, with which a text may begin.
 fn is_specific(content: MatcherType, extension: &str) -> bool {
@@ -43,12 +43,12 @@ fn is_specific(content: MatcherType, extension: &str) -> bool {
     }
 }
 
-/// Whether the text is a MIME type that is safe in a header.
+/// Returns whether the text is a MIME type that is safe in a header.
 fn is_well_formed(mime: &str) -> bool {
     mime.bytes().all(|byte| matches!(byte, b' '..=b'~')) && parse(mime).is_some()
 }
 
-/// Whether one of the patterns accepts the MIME type. No patterns accept everything, and so does a
+/// Returns whether one of the patterns accepts the MIME type. No patterns accept everything, and so does a
 /// pattern that cannot be read: only the service knows what it means.
 pub(crate) fn is_accepted(mime: &str, patterns: &[String]) -> bool {
     let patterns = patterns.iter().flat_map(|list| list.split(',')).map(str::trim);

@@ -13,8 +13,8 @@ use reqwest::{Response, StatusCode, Url};
 use tokio::time::timeout;
 
 use crate::transport::call::read_error_body;
-use crate::transport::causes::{FileError, FileErrorKind};
 use crate::transport::deadline::Deadline;
+use crate::transport::error::{FileError, FileErrorKind};
 use crate::transport::redact::Redactor;
 use crate::transport::retry;
 

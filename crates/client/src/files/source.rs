@@ -3,8 +3,8 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io::{self, Read};
-use std::path::PathBuf;
+use std::io::{self, BufReader, Read, Seek};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -16,14 +16,17 @@ use tokio::task::spawn_blocking;
 
 use crate::files::mime;
 use crate::memory::hasher;
-use crate::transport::causes::{FileError, FileErrorKind};
 use crate::transport::error::Result;
+use crate::transport::error::{FileError, FileErrorKind};
 
 /// The largest file that the storage accepts: 100 MiB.
 pub(crate) const MAX_SIZE: u64 = inferstore_api::limits::MAX_PRESIGN_REQUEST_SIZE;
 
 /// How many bytes are examined to find the MIME type.
 const SNIFF_LENGTH: usize = 8 * 1024;
+
+/// The most bytes of the name of a file in the name that a run stores it under.
+const MAX_STORED_NAME: usize = 100;
 
 /// How much is read at once.
 pub(super) const CHUNK: usize = 64 * 1024;
@@ -34,7 +37,7 @@ pub(super) const CHUNK: usize = 64 * 1024;
 /// use inferstore::{File, Inputs};
 ///
 /// let inputs = Inputs::new()
-///     .file("input", "photo.jpg")
+///     .file("input", File::path("photo.jpg"))
 ///     .file("mask_img", File::bytes("mask.png", vec![0_u8; 16]).with_mime("image/png"));
 /// ```
 ///
@@ -46,6 +49,8 @@ pub struct File {
     source: Source,
     name: String,
     pub(crate) mime: Option<String>,
+    /// The pixels of a picture, once its header was read.
+    pub(crate) pixels: Option<u64>,
 }
 
 /// Where the bytes come from.
@@ -58,22 +63,22 @@ enum Source {
 
 impl File {
     /// A file on this machine, stored under its own name.
-    pub fn path(path: impl Into<PathBuf>) -> Self {
-        let path = path.into();
+    pub fn path(path: impl AsRef<Path>) -> Self {
+        let path = path.as_ref().to_owned();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Self { source: Source::Path(path), name, mime: None }
+        Self { source: Source::Path(path), name, mime: None, pixels: None }
     }
 
     /// Bytes in memory.
     pub fn bytes(name: impl Into<String>, bytes: impl Into<Bytes>) -> Self {
-        Self { source: Source::Bytes(bytes.into()), name: name.into(), mime: None }
+        Self { source: Source::Bytes(bytes.into()), name: name.into(), mime: None, pixels: None }
     }
 
     /// The content of a reader. It is copied to a temporary file at first use, because its size must be
     /// known before the upload and a retry sends it again. The last clone deletes the temporary file.
     pub fn reader(name: impl Into<String>, reader: impl AsyncRead + Send + Unpin + 'static) -> Self {
         let spool = Spool(spool(reader).map_err(Arc::new).boxed().shared());
-        Self { source: Source::Reader(spool), name: name.into(), mime: None }
+        Self { source: Source::Reader(spool), name: name.into(), mime: None, pixels: None }
     }
 
     /// The file under another name.
@@ -114,6 +119,7 @@ impl File {
             name: self.name.clone(),
             size: digest.size,
             mime,
+            pixels: digest.pixels,
             content_id: digest.id(),
             source,
         })
@@ -143,7 +149,11 @@ impl Source {
             }
             Self::Bytes(bytes) => {
                 let bytes = bytes.clone();
-                blocking(move || Ok((Self::Bytes(bytes.clone()), Digest::of(&bytes[..])?))).await
+                blocking(move || {
+                    let digest = Digest::of(io::Cursor::new(&bytes))?;
+                    Ok((Self::Bytes(bytes), digest))
+                })
+                .await
             }
             Self::Reader(spool) => {
                 let path = spool.read().await?;
@@ -159,12 +169,6 @@ impl Source {
             Self::Bytes(bytes) => Box::new(io::Cursor::new(bytes.clone())),
             Self::Reader(spool) => Box::new(tokio::fs::File::open(&*spool.read().await?).await?),
         })
-    }
-}
-
-impl<P: Into<PathBuf>> From<P> for File {
-    fn from(path: P) -> Self {
-        Self::path(path)
     }
 }
 
@@ -188,6 +192,8 @@ pub(crate) struct Prepared {
     pub(crate) name: String,
     pub(crate) size: u64,
     pub(crate) mime: String,
+    /// Width times height of a picture, by its header.
+    pub(crate) pixels: Option<u64>,
     /// Identifies the content: a 128-bit hash with keys of this process, so that no two contents can be
     /// prepared that share one.
     pub(crate) content_id: u128,
@@ -198,7 +204,7 @@ impl Prepared {
     /// The same file under an unguessable name: the URL of an input is its only access control, and the
     /// service does not define what happens to an existing file of the same name.
     pub(crate) fn with_unique_name(self) -> Self {
-        Self { name: format!("{}-{}", random_hex(), self.name), ..self }
+        Self { name: format!("{}-{}", random_hex(), storable(&self.name)), ..self }
     }
 
     /// A reader over the content, from its beginning.
@@ -207,16 +213,24 @@ impl Prepared {
     }
 }
 
+/// The name without control characters, and with its end alone if it is long: nobody chose it for the storage.
+fn storable(name: &str) -> String {
+    let name: String = name.chars().map(|c| if c.is_control() { '_' } else { c }).collect();
+    let start = (name.len().saturating_sub(MAX_STORED_NAME)..).find(|at| name.is_char_boundary(*at));
+    name[start.unwrap_or_default()..].to_owned()
+}
+
 /// The size, the hash and the first bytes of a content, computed chunk by chunk.
 pub(super) struct Digest {
     pub(super) size: u64,
     hasher: SipHasher13,
     beginning: Vec<u8>,
+    pixels: Option<u64>,
 }
 
 impl Digest {
     pub(super) fn new() -> Self {
-        Self { size: 0, hasher: hasher(), beginning: Vec::new() }
+        Self { size: 0, hasher: hasher(), beginning: Vec::new(), pixels: None }
     }
 
     pub(super) fn update(&mut self, chunk: &[u8]) {
@@ -231,7 +245,7 @@ impl Digest {
     }
 
     /// Stops when the size is known to be too large: a file may grow meanwhile.
-    fn of(mut reader: impl Read) -> io::Result<Self> {
+    fn of(mut reader: impl Read + Seek) -> io::Result<Self> {
         let mut digest = Self::new();
         let mut chunk = vec![0; CHUNK];
         while digest.size <= MAX_SIZE {
@@ -240,6 +254,10 @@ impl Digest {
                 length => digest.update(&chunk[..length]),
             }
         }
+        reader.rewind()?;
+        // The formats that models read; a header that cannot be read is left to the model.
+        let size = imagesize::reader_size(BufReader::new(reader)).ok();
+        digest.pixels = size.map(|size| size.width as u64 * size.height as u64);
         Ok(digest)
     }
 }

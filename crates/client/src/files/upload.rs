@@ -1,17 +1,16 @@
 //! Uploads: a presigned target from the service, then the bytes straight to object storage.
 
 use std::io;
-use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures_util::future::{Either, FutureExt, select};
+use futures_util::future::{BoxFuture, Either, FutureExt, select};
 use futures_util::stream::{self, Stream, TryStreamExt};
-use inferstore_api::Transport;
 use inferstore_api::operations::CREATE_PRESIGNED_UPLOAD;
 use inferstore_api::types::{PresignRequest, UploadFolder};
+use parking_lot::Mutex;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use reqwest::{Request, Response};
 use serde::{Deserialize, Serialize};
@@ -23,12 +22,9 @@ use tracing::{Instrument, debug_span};
 use crate::files;
 use crate::files::source::{CHUNK, Digest, File, Prepared, unreadable};
 use crate::files::target::{Target, UploadMethod, form};
-use crate::memory::lock;
-use crate::resources::Folder;
-use crate::transport::causes::{FileError, FileErrorKind};
 use crate::transport::deadline::Deadline;
-use crate::transport::error::Result;
-use crate::transport::events::{Events, Lazy, Sink, ignored};
+use crate::transport::error::{Error, FileError, FileErrorKind, Result};
+use crate::transport::events::{Events, Sink, awaited, ignored};
 use crate::transport::{Core, Timeouts};
 
 /// How many targets replace a rejected one.
@@ -45,12 +41,12 @@ const MIN_THROUGHPUT: u64 = 32 * 1024;
 /// ```no_run
 /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
 /// use std::time::Duration;
-/// use inferstore::UploadEvent;
+/// use inferstore::{File, UploadEvent};
 ///
-/// let uploaded = client.folder("samples").upload("photo.jpg").deadline(Duration::from_secs(60)).await?;
+/// let uploaded = client.folder("samples").upload(File::path("photo.jpg")).deadline(Duration::from_secs(60)).await?;
 /// println!("{}", uploaded.download_url);
 ///
-/// let mut events = client.folder("samples").upload("video.mp4").events();
+/// let mut events = client.folder("samples").upload(File::path("video.mp4")).events();
 /// while let Some(event) = events.next().await {
 ///     if let UploadEvent::Progress { sent, size, .. } = event {
 ///         println!("{sent} of {size} bytes");
@@ -61,18 +57,16 @@ const MIN_THROUGHPUT: u64 = 32 * 1024;
 /// # }
 /// ```
 ///
-/// The file stays in the storage, and is billed, until it is [deleted](crate::Storage::delete). Dropping
-/// an upload stops it; a file whose last bytes were already sent may be stored all the same. One that was polled, as in
-/// a `select!`, goes on when it is polled again, with the options that it began with; read as events it fails, because
-/// that would be a second upload.
+/// The file stays in the storage, and is billed, until it is [deleted](crate::Client::delete_file). Dropping
+/// an upload stops it; a file whose last bytes were already sent may be stored all the same.
 #[derive(Clone, Debug)]
 #[must_use = "an upload starts when it is awaited or its events are read"]
 pub struct Upload {
-    folder: Folder,
+    core: Arc<Core>,
+    folder: String,
     file: File,
     org_username: Option<String>,
     deadline: Option<Duration>,
-    running: Lazy<UploadedFile>,
 }
 
 /// An upload as a stream of its events.
@@ -116,26 +110,11 @@ pub enum UploadEvent {
     },
 }
 
-impl Folder {
-    /// Uploads a file into the folder: a path, or any [`File`].
-    ///
-    /// # Errors
-    ///
-    /// [`Error::File`](crate::Error::File) when the file cannot be read, is empty or larger than 100 MiB, changes during the
-    /// upload, or is rejected by object storage; [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a folder without uploads;
-    /// [`Error::DeadlineReached`](crate::Error::DeadlineReached); and those of every call, because the service issues the target.
-    pub fn upload(&self, file: impl Into<File>) -> Upload {
-        Upload {
-            folder: self.clone(),
-            file: file.into(),
-            org_username: None,
-            deadline: None,
-            running: Lazy::default(),
-        }
-    }
-}
-
 impl Upload {
+    pub(crate) fn new(core: Arc<Core>, folder: String, file: File) -> Self {
+        Self { core, folder, file, org_username: None, deadline: None }
+    }
+
     /// Uploads for this organization. Only with a key of personal scope. Default: none.
     pub fn org_username(self, org_username: impl Into<Option<String>>) -> Self {
         Self { org_username: org_username.into(), ..self }
@@ -152,25 +131,18 @@ impl Upload {
     }
 
     async fn run(self, events: Sink<UploadEvent>) -> Result<UploadedFile> {
-        self.running.check_unused()?;
         let deadline = Deadline::of_transfer(self.deadline);
-        let core = Arc::clone(&self.folder.core);
-        let folder = self.folder.uploadable()?;
+        let folder = self.folder.parse::<UploadFolder>();
+        let folder = folder.map_err(|error| {
+            Error::InvalidArgument(format!("the folder cannot be uploaded into: {error}"))
+        })?;
         // A reader may be slow.
         let file = deadline.bound(Box::pin(self.file.prepare())).await?;
-        upload(&core, folder, &file, self.org_username, deadline, events, &|_| ()).await
+        upload(&self.core, folder, &file, self.org_username, deadline, events, &|_| ()).await
     }
 }
 
-impl Future for Upload {
-    type Output = Result<UploadedFile>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let upload = self.get_mut();
-        let running = upload.running.0.take().unwrap_or_else(|| upload.clone().run(ignored()).boxed());
-        upload.running.0.insert(running).poll_unpin(context)
-    }
-}
+awaited!(Upload => UploadedFile, |upload| upload.run(ignored()).boxed());
 
 /// Uploads a prepared file. Each target is made known before anything is sent there: what a deadline cuts off may be
 /// stored all the same.
@@ -186,7 +158,9 @@ pub(crate) async fn upload(
     let request =
         PresignRequest { org_username, ..PresignRequest::new(folder, &file.mime, &file.name, file.size) };
     let transfer = Transfer { core, file, request, deadline, events, on_target, sent: 0 };
-    let span = debug_span!("inferstore_upload", size = file.size);
+    let operation = "upload";
+    let span =
+        debug_span!("inferstore", otel.name = operation, otel.kind = "client", operation, size = file.size);
     // Boxed, so that the futures of callers stay small.
     deadline.bound(Box::pin(transfer.run().instrument(span))).await
 }
@@ -212,7 +186,7 @@ impl Transfer<'_> {
         let mut target = self.presign().await?;
         let mut attempts = self.core.retries.start("upload", self.deadline);
         let mut fresh_targets = 0;
-        while let Err(error) = self.send(&target).await {
+        while let Err(error) = self.send(&target, attempts.count).await {
             let may_retry = match error.kind {
                 FileErrorKind::Transport => true,
                 FileErrorKind::Forbidden => fresh_targets < MAX_FRESH_TARGETS,
@@ -243,13 +217,13 @@ impl Transfer<'_> {
     }
 
     /// Sends the whole file once.
-    async fn send(&mut self, target: &Target) -> Result<(), FileError> {
+    async fn send(&mut self, target: &Target, number: u32) -> Result<(), FileError> {
         let (counter, mut sent) = watch::channel(0);
         let failure = Arc::new(Mutex::new(None));
         let body = Body { file: self.file.clone(), reader: self.file.open().await?, digest: Digest::new() };
         let request = self.request(target, body.chunks(counter, Arc::clone(&failure)));
-        let response = self.response(request, &mut sent).await;
-        if let Some(error) = lock(&failure).take() {
+        let response = self.response(request, number, &mut sent).await;
+        if let Some(error) = failure.lock().take() {
             return Err(error);
         }
         let response = response?;
@@ -287,13 +261,14 @@ impl Transfer<'_> {
     async fn response(
         &mut self,
         request: reqwest::Result<Request>,
+        number: u32,
         sent: &mut watch::Receiver<u64>,
     ) -> Result<Response, FileError> {
         let file = &self.file.label;
         let idle = self.core.timeouts.transfer;
         let response_timeout = response_timeout(self.core.timeouts, self.file.size);
         let storage = &self.core.storage;
-        let mut response = pin!(async { storage.execute(request?).await });
+        let mut response = pin!(async { storage.send(request?, "upload", number).await });
         loop {
             let handed_over = match timeout(idle, select(response.as_mut(), pin!(sent.changed()))).await {
                 Ok(Either::Left((response, _))) => {
@@ -341,7 +316,7 @@ impl Body {
             .inspect_ok(move |chunk| sent.send_modify(|sent| *sent += chunk.len() as u64))
             .map_err(move |error| {
                 let message = error.to_string();
-                *lock(&failure) = Some(error);
+                *failure.lock() = Some(error);
                 io::Error::other(message)
             })
     }

@@ -14,7 +14,8 @@ use serde_json::{Map, Value};
 use super::number::{Form, Numeric, Range};
 use super::{Input, is_http};
 use crate::files::mime;
-use crate::transport::causes::{InvalidInputs, Violation, ViolationKind};
+use crate::files::source::File;
+use crate::transport::error::{InvalidInputs, Violation, ViolationKind};
 use crate::transport::redact::{cut, mask_urls};
 
 /// Messages show this many characters of a value or a name.
@@ -35,21 +36,6 @@ const MIN_CONTAINED: usize = 3;
 /// Longer words are not compared: no name is so long, and the time grows with both lengths.
 const MAX_COMPARED: usize = 200;
 
-/// Inputs that fit the model.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Checked {
-    /// The values as they are sent; files are not among them.
-    pub(crate) values: Map<String, Value>,
-    /// What is sent although it looks wrong, one line each.
-    pub(crate) warnings: Vec<String>,
-}
-
-impl Checked {
-    fn warn(&mut self, name: &str, warning: &str) {
-        self.warnings.push(format!("{}: {warning}, it is sent as it is", plain(name)));
-    }
-}
-
 /// How messages describe a URL.
 const URL: &str = "a URL that starts with http:// or https://";
 
@@ -58,13 +44,12 @@ const URL: &str = "a URL that starts with http:// or https://";
 ///
 /// A model that declares nothing takes everything as it is: its schema may be missing from the
 /// response. Of another model, inputs that it does not declare are refused, because a mistyped name would be a paid
-/// run without the input, or else sent with a warning.
+/// run without the input. Returns the values as they are sent; files are not among them.
 pub(crate) fn check(
     declared: &BTreeMap<String, Descriptor>,
     inputs: &BTreeMap<String, Input>,
-    allow_undeclared: bool,
-) -> Result<Checked, InvalidInputs> {
-    let mut checked = Checked::default();
+) -> Result<Map<String, Value>, InvalidInputs> {
+    let mut values = Map::new();
     let mut violations = Vec::new();
     let mut parameters: Vec<_> = declared.iter().collect();
     // Those without a position come last. The sort is stable, and the map is in the order of names.
@@ -80,12 +65,9 @@ pub(crate) fn check(
         };
         let fitted = match input {
             // Its value is known once it is uploaded.
-            Input::File(file) => fit_file(name, descriptor, file.mime.as_deref()),
+            Input::File(file) => fit_file(name, descriptor, file),
             Input::Value(value) => fit_value(name, descriptor, value).map(|value| {
-                if let Some(warning) = step_warning(descriptor, &value) {
-                    checked.warn(name, &warning);
-                }
-                checked.values.insert((*name).clone(), value);
+                values.insert((*name).clone(), value);
             }),
         };
         violations.extend(fitted.err());
@@ -94,17 +76,14 @@ pub(crate) fn check(
     let is_sent = |input: &Input| declared.is_empty() || is_given(input);
     for (name, input) in inputs.iter().filter(|(name, input)| !declared.contains_key(*name) && is_sent(input))
     {
-        if !declared.is_empty() && allow_undeclared {
-            checked.warn(name, "the model declares no such parameter");
-        } else if !declared.is_empty() {
+        if !declared.is_empty() {
             violations.push(undeclared_name(name, &names));
-        }
-        if let Input::Value(value) = input {
-            checked.values.insert(name.clone(), value.clone());
+        } else if let Input::Value(value) = input {
+            values.insert(name.clone(), value.clone());
         }
     }
     if violations.is_empty() {
-        return Ok(checked);
+        return Ok(values);
     }
     Err(InvalidInputs::new(violations, names.into_iter().map(str::to_owned).collect()))
 }
@@ -126,20 +105,34 @@ fn undeclared_name(name: &str, names: &[&str]) -> Violation {
     violation(name, ViolationKind::Undeclared, &problem)
 }
 
-fn fit_file(name: &str, descriptor: &Descriptor, mime: Option<&str>) -> Result<(), Violation> {
+fn fit_file(name: &str, descriptor: &Descriptor, file: &File) -> Result<(), Violation> {
     use DescriptorType::{Float, Int, Options};
     // Text may be a URL, and an unknown type may be one of files.
     if matches!(kind_of(descriptor), Int | Float | Options) {
         return Err(mismatch(name, ViolationKind::WrongType, descriptor, "a file"));
     }
     let accepted = descriptor.mime_type.as_deref().unwrap_or_default();
-    match mime {
+    let largest = descriptor.max_pixels.and_then(|most| u64::try_from(most).ok());
+    if let Some((pixels, most)) = file.pixels.zip(largest).filter(|(pixels, most)| pixels > most) {
+        return Err(violation(name, ViolationKind::TooManyPixels, &too_many_pixels(pixels, most)));
+    }
+    match file.mime.as_deref() {
         Some(mime) if mime::is_known(mime) && !mime::is_accepted(mime, accepted) => {
             let got = format!("a file of type {}", plain(mime));
             Err(mismatch(name, ViolationKind::MimeType, descriptor, &got))
         }
         _ => Ok(()),
     }
+}
+
+/// Says that a picture is too large. Its size is rounded up and the limit down, or 50.04 megapixels would be too large
+/// for 50.
+fn too_many_pixels(pixels: u64, most: u64) -> String {
+    let unit = if most < 100_000 { 1 } else { 100_000 };
+    let [pixels, most] = [pixels.div_ceil(unit), most / unit].map(|units| (units * unit) as f64 / 1e6);
+    format!(
+        "This picture has {pixels} megapixels; this model takes at most {most}. Make it smaller, and run the model again."
+    )
 }
 
 fn fit_value(name: &str, descriptor: &Descriptor, value: &Value) -> Result<Value, Violation> {
@@ -207,15 +200,6 @@ fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// A step may be no more than the step of a slider: a value between two steps is sent, with a warning.
-fn step_warning(descriptor: &Descriptor, value: &Value) -> Option<String> {
-    if !matches!(kind_of(descriptor), DescriptorType::Int | DescriptorType::Float) {
-        return None;
-    }
-    let steps = Range::of(descriptor).step_missed_by(&Numeric::of(value)?.value)?;
-    Some(format!("{} is not {steps}", value_shown(value)))
-}
-
 fn mismatch(name: &str, kind: ViolationKind, descriptor: &Descriptor, got: &str) -> Violation {
     violation(name, kind, &format!("expected {}, got {got}", expected(descriptor)))
 }
@@ -248,7 +232,7 @@ fn samples(descriptor: &Descriptor) -> &[Sample] {
     descriptor.samples.as_deref().unwrap_or_default()
 }
 
-/// Whether the text is an absolute URL over http or https. The parser also takes `https:///host` and URLs
+/// Returns whether the text is an absolute URL over http or https. The parser also takes `https:///host` and URLs
 /// within space, which other readers refuse.
 fn is_web_url(text: &str) -> bool {
     let after_scheme = text.split_once("://").map_or("", |(_, rest)| rest);
@@ -260,7 +244,7 @@ fn is_web_url(text: &str) -> bool {
 }
 
 /// Shows a value. The content of a list or an object is left out.
-fn value_shown(value: &Value) -> String {
+pub(super) fn value_shown(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
         Value::Array(items) => format!("a list of {}", items.len()),

@@ -6,8 +6,9 @@ mod number;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use reqwest::Url;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -20,9 +21,9 @@ use crate::transport::error::{Error, Result};
 /// The inputs of a run, by the names of the model's parameters.
 ///
 /// ```
-/// use inferstore::Inputs;
+/// use inferstore::{File, Inputs};
 ///
-/// let inputs = Inputs::new().file("input_image", "photo.jpg").set("template", "v_shape").set("angle", 30);
+/// let inputs = Inputs::new().file("input_image", File::path("photo.jpg")).set("template", "v_shape").set("angle", 30);
 ///
 /// let same: Inputs = [("template", "v_shape")].into_iter().collect();
 /// assert_eq!(same.get("template"), inputs.get("template"));
@@ -35,18 +36,21 @@ use crate::transport::error::{Error, Result};
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(from = "Map<String, Value>")]
 pub struct Inputs {
-    /// By name; an error is why the value cannot be written as JSON, reported when the inputs are used.
+    /// By name; an error is why the input cannot be sent, reported when the inputs are used.
     fields: BTreeMap<String, Result<Input, String>>,
 }
 
-/// One input. Paths, URLs and [`File`]s convert into it.
+/// One input. URLs, paths and [`File`]s convert into it.
 ///
 /// ```
+/// use std::path::Path;
 /// use inferstore::{File, Input};
 ///
-/// assert_eq!(Input::from("photo.jpg"), Input::File(File::path("photo.jpg")));
+/// assert_eq!(Input::from(Path::new("photo.jpg")), Input::File(File::path("photo.jpg")));
 /// assert_eq!(Input::from("https://host.example/a.jpg"), Input::Value("https://host.example/a.jpg".into()));
 /// ```
+///
+/// Text is never a path: a program that passes on what it has received would upload any file of this machine.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Input {
@@ -56,16 +60,40 @@ pub enum Input {
     File(File),
 }
 
-/// Text that starts with `http://` or `https://` is a URL; everything else is a path.
-impl<P: Into<PathBuf>> From<P> for Input {
-    fn from(path: P) -> Self {
-        let path = path.into();
-        match path.to_str() {
-            Some(text) if is_http(text) => Self::Value(text.into()),
-            _ => Self::File(File::path(path)),
-        }
+impl From<&str> for Input {
+    fn from(url: &str) -> Self {
+        Self::Value(url.into())
     }
 }
+
+impl From<String> for Input {
+    fn from(url: String) -> Self {
+        Self::Value(url.into())
+    }
+}
+
+impl From<Url> for Input {
+    fn from(url: Url) -> Self {
+        Self::Value(String::from(url).into())
+    }
+}
+
+macro_rules! from_paths {
+    ($($path:ty),*) => {
+        $(impl From<$path> for File {
+            fn from(path: $path) -> Self {
+                Self::path(path)
+            }
+        }
+
+        impl From<$path> for Input {
+            fn from(path: $path) -> Self {
+                Self::File(File::path(path))
+            }
+        })*
+    };
+}
+from_paths!(&Path, &PathBuf, PathBuf);
 
 impl From<File> for Input {
     fn from(file: File) -> Self {
@@ -85,15 +113,24 @@ impl Inputs {
     /// are written as `null`, which counts as an input that is not given.
     #[must_use]
     pub fn set(self, name: impl Into<String>, value: impl Serialize) -> Self {
-        let value = as_json(&value).map(Input::Value).map_err(|error| error.to_string());
-        self.with(name.into(), value)
+        let name = name.into();
+        let value = as_json(&value).map(Input::Value);
+        let value = value.map_err(|error| not_json(&check::plain(&name), &error.to_string()));
+        self.with(name, value)
     }
 
-    /// Sets a parameter to a file: a path, a URL that starts with `http://` or `https://`, or a
-    /// [`File`]. A path and a `File` are uploaded and replaced by their URL.
+    /// Sets a parameter to a file: a URL that starts with `http://` or `https://` as text, a local file as a
+    /// [`Path`], a [`PathBuf`] or a [`File`]. A local file is uploaded and replaced by its URL.
+    ///
+    /// Text that is no such URL is reported when the inputs are used, and nothing is read or sent then.
     #[must_use]
     pub fn file(self, name: impl Into<String>, file: impl Into<Input>) -> Self {
-        self.with(name.into(), Ok(file.into()))
+        let name = name.into();
+        let file = match file.into() {
+            Input::Value(value) if !value.as_str().is_some_and(is_http) => Err(not_a_url(&name, &value)),
+            file => Ok(file),
+        };
+        self.with(name, file)
     }
 
     // Not generic, so that the map is compiled here, and not in each program that sets an input.
@@ -114,24 +151,30 @@ impl Inputs {
     /// [`Error::InvalidArgument`] if the value does not serialize to a JSON object.
     pub fn from_serialize(value: &impl Serialize) -> Result<Self> {
         let values = as_json::<Map<String, Value>>(value);
-        values.map(Self::from).map_err(|error| not_json("the inputs", &error.to_string()))
+        let not_json = |error: serde_json::Error| not_json("the inputs", &error.to_string());
+        values.map(Self::from).map_err(|error| Error::InvalidArgument(not_json(error)))
     }
 
     /// Returns the fields, if all of them can be sent.
     pub(crate) fn into_fields(self) -> Result<BTreeMap<String, Input>> {
-        let fields = self.fields.into_iter().map(|(name, input)| match input {
-            Ok(input) => Ok((name, input)),
-            Err(error) => Err(not_json(&check::plain(&name), &error)),
-        });
-        fields.collect()
+        let fields = self.fields.into_iter().map(|(name, input)| Ok((name, input?)));
+        fields.collect::<Result<_, String>>().map_err(Error::InvalidArgument)
     }
 }
 
-fn not_json(what: &str, error: &str) -> Error {
-    Error::InvalidArgument(format!("{what} cannot be written as JSON: {}", check::plain(error)))
+fn not_json(what: &str, error: &str) -> String {
+    format!("{what} cannot be written as JSON: {}", check::plain(error))
 }
 
-/// Whether the text starts with `http://` or `https://`.
+fn not_a_url(name: &str, value: &Value) -> String {
+    let name = check::plain(name);
+    let value = check::value_shown(value);
+    format!(
+        "{name}: {value} is not a URL that starts with http:// or https://; a local file is a Path or a File"
+    )
+}
+
+/// Returns whether the text starts with `http://` or `https://`.
 pub(crate) fn is_http(text: &str) -> bool {
     let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
     scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")

@@ -1,4 +1,4 @@
-//! Numeric parameters: exact values, their range and step, and their form in JSON.
+//! Numeric parameters: exact values, their range, and their form in JSON.
 
 use inferstore_api::types::{Descriptor, NumConfig};
 use inferstore_api::{Decimal, Sample};
@@ -98,7 +98,6 @@ impl Range {
         if matches!((&config.min, &config.max), (Some(min), Some(max)) if min > max) {
             config = NumConfig::default();
         }
-        config.step = config.step.filter(|step| !step.is_zero() && !step.is_negative());
         Self(config)
     }
 
@@ -116,33 +115,8 @@ impl Range {
         let Self(NumConfig { min, max, .. }) = self;
         min.as_ref().is_none_or(|min| value >= min) && max.as_ref().is_none_or(|max| value <= max)
     }
-
-    /// Returns the steps as the end of "0.6 is not …" if the value lies between two of them.
-    pub(super) fn step_missed_by(&self, value: &Decimal) -> Option<String> {
-        let step = self.0.step.as_ref()?;
-        let base = self.0.min.clone().unwrap_or_else(|| Decimal::from(0));
-        if remainder(value, &base, step)? == 0 {
-            return None;
-        }
-        let from = self.0.min.as_ref().map_or_else(String::new, |min| format!("{} plus ", shown(min)));
-        Some(format!("{from}a multiple of {}", shown(step)))
-    }
 }
 
 fn shown(number: &Decimal) -> String {
     plain(number.as_str())
-}
-
-/// The remainder of `(value - base) / step`, as a multiple of the smallest decimal place of the
-/// three; `None` where that takes more than 128 bits.
-fn remainder(value: &Decimal, base: &Decimal, step: &Decimal) -> Option<i128> {
-    let texts = [value.to_plain_string()?, base.to_plain_string()?, step.to_plain_string()?];
-    let places = |text: &String| text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
-    // 128 bits hold no more places, and a width of 65,536 would be too much for the formatter.
-    let scale = texts.iter().map(places).max().filter(|scale| *scale <= 38)?;
-    let [value, base, step] = texts.map(|text| {
-        let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-        format!("{whole}{fraction:0<scale$}").parse::<i128>().ok()
-    });
-    value?.checked_sub(base?)?.checked_rem(step?)
 }

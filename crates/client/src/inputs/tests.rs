@@ -15,12 +15,12 @@ use std::collections::BTreeMap;
 
 use inferstore_api::Decimal;
 use inferstore_api::types::Descriptor;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Input;
-use super::check::{Checked, check};
+use super::check::check;
 use crate::files::source::File;
-use crate::transport::causes::{InvalidInputs, ViolationKind};
+use crate::transport::error::{InvalidInputs, ViolationKind};
 
 fn descriptors(schema: Value) -> BTreeMap<String, Descriptor> {
     serde_json::from_value(schema).unwrap()
@@ -31,8 +31,8 @@ fn inputs(values: Value) -> BTreeMap<String, Input> {
     values.into_iter().map(|(name, value)| (name, Input::Value(value))).collect()
 }
 
-fn check_json(schema: &Value, values: Value) -> Result<Checked, InvalidInputs> {
-    check(&descriptors(schema.clone()), &inputs(values), false)
+fn check_json(schema: &Value, values: Value) -> Result<Map<String, Value>, InvalidInputs> {
+    check(&descriptors(schema.clone()), &inputs(values))
 }
 
 /// A file of this MIME type.
@@ -47,7 +47,7 @@ fn file(mime: Option<&str>) -> Input {
 /// What becomes of one value for one parameter.
 fn sent(descriptor: &Value, given: Value) -> Result<Value, ViolationKind> {
     match check_json(&json!({ "p": descriptor }), json!({ "p": given })) {
-        Ok(mut checked) => Ok(checked.values.remove("p").unwrap()),
+        Ok(mut checked) => Ok(checked.remove("p").unwrap()),
         Err(invalid) => Err(only_kind(&invalid)),
     }
 }
@@ -57,24 +57,24 @@ fn only_kind(invalid: &InvalidInputs) -> ViolationKind {
     violation.kind
 }
 
-fn check_file(descriptor: &Value, mime: Option<&str>) -> Result<Checked, InvalidInputs> {
+fn check_file(descriptor: &Value, mime: Option<&str>) -> Result<Map<String, Value>, InvalidInputs> {
     let inputs = BTreeMap::from([("p".to_owned(), file(mime))]);
-    check(&descriptors(json!({ "p": descriptor })), &inputs, false)
+    check(&descriptors(json!({ "p": descriptor })), &inputs)
 }
 
 #[test]
 fn a_model_that_declares_nothing_takes_everything_as_it_is() {
     let mut inputs = inputs(json!({ "a": " 30 ", "b": null, "c": [1, { "d": 2 }] }));
     inputs.insert("f".to_owned(), file(None));
-    let checked = check(&BTreeMap::new(), &inputs, false).unwrap();
-    assert_eq!(Value::Object(checked.values), json!({ "a": " 30 ", "b": null, "c": [1, { "d": 2 }] }));
+    let checked = check(&BTreeMap::new(), &inputs).unwrap();
+    assert_eq!(Value::Object(checked), json!({ "a": " 30 ", "b": null, "c": [1, { "d": 2 }] }));
 }
 
 #[test]
 fn null_is_not_given() {
     let schema = json!({ "a": { "type": "int" }, "b": { "type": "int", "required": true } });
     let checked = check_json(&schema, json!({ "a": null, "b": 1, "unknown": null })).unwrap();
-    assert_eq!(Value::Object(checked.values), json!({ "b": 1 }));
+    assert_eq!(Value::Object(checked), json!({ "b": 1 }));
     let invalid = check_json(&schema, json!({ "b": null })).unwrap_err();
     assert_eq!(only_kind(&invalid), ViolationKind::Missing);
 }
@@ -83,7 +83,7 @@ fn null_is_not_given() {
 fn only_what_says_so_is_required() {
     for required in [json!(false), json!(null)] {
         let schema = json!({ "a": { "type": "int", "required": required }, "b": {} });
-        assert!(check_json(&schema, json!({})).unwrap().values.is_empty());
+        assert!(check_json(&schema, json!({})).unwrap().is_empty());
     }
     assert!(check_json(&json!({ "a": { "required": true } }), json!({})).is_err());
 }
@@ -193,39 +193,11 @@ fn a_number_with_very_many_digits_is_sent_as_it_is() {
 }
 
 #[test]
-fn a_value_between_two_steps_is_sent_with_a_warning() {
-    for (kind, config, given, warns) in [
-        ("float", json!({ "min": 0.1, "step": 0.1 }), json!(0.3), false),
-        ("float", json!({ "min": 0.1, "step": 0.1 }), json!(0.35), true),
-        ("float", json!({ "min": 0.1, "step": 0.1 }), json!("0.70"), false),
-        ("float", json!({ "step": 0.1 }), json!(1e30), false),
-        ("float", json!({ "step": 0.1 }), json!(1e300), false),
-        ("float", json!({ "step": 0.1 }), json!("1e-300"), false),
-        ("float", json!({ "step": 3 }), json!(1e30), true),
-        ("float", json!({ "min": -9, "step": 2 }), json!(-3), false),
-        ("float", json!({ "min": -9, "step": 2 }), json!(-4), true),
-        ("float", json!({ "step": 1 }), json!(0), false),
-        ("int", json!({ "min": 1, "step": 2 }), json!(31), false),
-        ("int", json!({ "min": 1, "step": 2 }), json!("30"), true),
-        ("options", json!({ "step": 2 }), json!(3), false),
-        ("string", json!({ "step": 2 }), json!("3"), false),
-    ] {
-        let schema = json!({ "p": { "type": kind, "num_config": config } });
-        let checked = check_json(&schema, json!({ "p": given })).unwrap();
-        assert_eq!(checked.values.len(), 1);
-        assert_eq!(!checked.warnings.is_empty(), warns, "{config} {given}");
-    }
-}
-
-#[test]
-fn undeclared_inputs_are_sent_with_a_warning_if_that_is_allowed() {
+fn undeclared_inputs_are_refused() {
     let declared = descriptors(json!({ "p": { "type": "int" } }));
     let mut given = inputs(json!({ "p": 1, "seed": 7, "none": null }));
     given.insert("mask".to_owned(), file(None));
-    let checked = check(&declared, &given, true).unwrap();
-    assert_eq!(Value::Object(checked.values), json!({ "p": 1, "seed": 7 }));
-    assert_eq!(checked.warnings.len(), 2);
-    let invalid = check(&declared, &given, false).unwrap_err();
+    let invalid = check(&declared, &given).unwrap_err();
     assert_eq!(invalid.violations.iter().filter(|one| one.kind == ViolationKind::Undeclared).count(), 2);
 }
 
@@ -233,8 +205,6 @@ fn undeclared_inputs_are_sent_with_a_warning_if_that_is_allowed() {
 fn a_range_that_makes_no_sense_is_no_range() {
     for config in [
         json!({ "min": 90, "max": 1, "step": 7 }),
-        json!({ "step": 0 }),
-        json!({ "step": -1 }),
         json!({ "min": null, "max": null, "step": null }),
         json!({}),
         json!(null),
@@ -279,8 +249,8 @@ fn options_that_look_like_numbers_are_found_by_numbers() {
 fn an_option_that_no_json_number_holds_is_sent_as_it_was_given() {
     let declared = r#"{ "p": { "type": "options", "samples": [0.30000000000000000001] } }"#;
     let given = inputs(json!({ "p": "0.30000000000000000001" }));
-    let checked = check(&serde_json::from_str(declared).unwrap(), &given, false).unwrap();
-    assert_eq!(checked.values["p"], "0.30000000000000000001");
+    let checked = check(&serde_json::from_str(declared).unwrap(), &given).unwrap();
+    assert_eq!(checked["p"], "0.30000000000000000001");
 }
 
 #[test]
@@ -312,11 +282,38 @@ fn a_file_is_named_by_a_url_over_http() {
 }
 
 #[test]
+fn a_picture_with_more_pixels_than_declared_is_refused_in_megapixels() {
+    let refused = |declared: Value, pixels: Option<u64>| {
+        let mut picture = File::path("photo.jpg");
+        picture.pixels = pixels;
+        let inputs = BTreeMap::from([("p".to_owned(), Input::File(picture))]);
+        let invalid = check(&descriptors(json!({ "p": declared })), &inputs).err()?;
+        assert_eq!(only_kind(&invalid), ViolationKind::TooManyPixels);
+        Some(invalid.to_string())
+    };
+    let image = |most: Value| json!({ "type": "file", "mime_type": ["image/*"], "max_pixels": most });
+    let text = refused(image(json!(50_000_000)), Some(108_000_000)).unwrap();
+    let words = "p: This picture has 108 megapixels; this model takes at most 50.";
+    assert!(text.contains(words), "{text}");
+    let text = refused(image(json!(50_000_000)), Some(50_000_001)).unwrap();
+    assert!(text.contains("has 50.1 megapixels"), "{text}");
+    for (most, pixels) in [
+        (json!(50_000_000), Some(50_000_000)),
+        (json!(50_000_000), None),
+        (json!(null), Some(u64::MAX)),
+        (json!("many"), Some(u64::MAX)),
+        (json!(-1), Some(u64::MAX)),
+    ] {
+        assert_eq!(refused(image(most), pixels), None);
+    }
+}
+
+#[test]
 fn a_file_to_upload_must_be_of_an_accepted_type() {
     let image = json!({ "type": "file", "mime_type": ["image/*"] });
     for mime in [Some("image/png"), None] {
         let checked = check_file(&image, mime).unwrap();
-        assert!(checked.values.is_empty());
+        assert!(checked.is_empty());
     }
     let invalid = check_file(&image, Some("video/mp4")).unwrap_err();
     assert_eq!(only_kind(&invalid), ViolationKind::MimeType);

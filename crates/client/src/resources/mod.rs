@@ -1,68 +1,26 @@
-//! The operations of the service by noun: account, models, tasks, storage; and lists, as one page or as a stream over
-//! all.
+//! Handles by noun: model, task history, folder; and lists, as one page or as a stream over all.
 //!
 //! Their futures are boxed here: the body of an async function is otherwise compiled by every crate that awaits it.
 
-mod models;
-mod storage;
-mod tasks;
+mod model;
 
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use inferstore_api::limits::{MAX_LIST_TASKS_LIMIT, RESERVED_FOLDER_NAMES};
 use inferstore_api::operations;
-use inferstore_api::types::AccountBalance;
+use inferstore_api::types::{FolderName, MimeCategory, StorageFile, TaskId, TaskRecord};
 use serde::{Deserialize, Serialize};
 
-pub use models::{Model, Models};
-pub use storage::{FileQuery, Folder, Storage};
-pub(crate) use tasks::MAX_RECORDS;
-pub use tasks::{Task, Tasks};
+pub use model::Model;
 
-use crate::transport::{Core, Error, Items, Result};
+use crate::files::source::File;
+use crate::files::upload::Upload;
+use crate::transport::{Core, Deadline, Error, Items, Result, identifier};
 
-/// The account that owns the API key.
-#[derive(Clone, Debug)]
-pub struct Account {
-    pub(crate) core: Arc<Core>,
-}
-
-impl Account {
-    /// The balance, free credits, debt and earnings, as exact decimals.
-    ///
-    /// ```no_run
-    /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
-    /// let balance = client.account().balance().await?;
-    /// println!("{}", balance.balance.unwrap_or_default());
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// Dropping the future is safe: a read has no effect.
-    ///
-    /// # Errors
-    ///
-    /// Those of every call: see [`Error`](crate::Error).
-    pub fn balance(&self) -> BoxFuture<'static, Result<AccountBalance>> {
-        let core = Arc::clone(&self.core);
-        async move { core.call(operations::GET_BALANCE).send(|api| api.get_balance()).await }.boxed()
-    }
-}
-
-/// The text as an identifier, unless it would change the path that it becomes a segment of.
-pub(crate) fn identifier<Id: From<String>>(what: &str, text: &str) -> Result<Id> {
-    let shown = crate::transport::redact::cut(text, 80);
-    let invalid =
-        |problem: &str| Error::InvalidArgument(format!("{shown:?} cannot be the {what}: {problem}"));
-    if text.trim().is_empty() {
-        return Err(invalid("it is empty"));
-    }
-    if matches!(text, "." | "..") {
-        return Err(invalid("as a segment of a path it would lead to another operation"));
-    }
-    Ok(Id::from(text.to_owned()))
-}
+/// Number of files that a stream asks for at once.
+const FILES_PER_PAGE: u32 = 100;
 
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -106,22 +64,155 @@ impl<T: Send + 'static> Listing<T> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use inferstore_api::types::TaskId;
+/// The tasks of the account.
+#[derive(Clone, Debug)]
+pub struct Tasks {
+    pub(crate) core: Arc<Core>,
+}
 
-    use super::*;
+impl Tasks {
+    /// The whole history, oldest first, as a stream that reads page after page.
+    ///
+    /// ```no_run
+    /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
+    /// let mut tasks = client.tasks().list();
+    /// while let Some(task) = tasks.next().await {
+    ///     let task = task?;
+    ///     println!("{} costs {}", task.task_id, task.cost.unwrap_or_default());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The stream ends with its first error.
+    pub fn list(&self) -> Listing<TaskRecord> {
+        let tasks = self.clone();
+        Listing::new(0, move |offset| tasks.page(MAX_LIST_TASKS_LIMIT, offset))
+    }
 
-    #[test]
-    fn an_identifier_that_changes_the_path_is_an_error_and_every_other_is_taken() {
-        for text in ["", " ", ".", ".."] {
-            assert!(identifier::<TaskId>("identifier of a task", text).is_err(), "{text:?}");
+    /// One page of the history, oldest first: at most `limit` records (at most 100) from `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// Errors of every call: see [`Error`](crate::Error).
+    pub fn page(&self, limit: u32, offset: u64) -> BoxFuture<'static, Result<Page<TaskRecord>>> {
+        let core = Arc::clone(&self.core);
+        async move {
+            let page = core.list_tasks(limit, offset, Deadline::never()).await?;
+            Ok(Page::new(page.records, page.total))
         }
-        for text in ["a", "...", "a/b", "ä", "a b"] {
-            let id = identifier::<TaskId>("identifier of a task", text);
-            assert_eq!(id.ok().as_ref().map(TaskId::as_str), Some(text));
+        .boxed()
+    }
+
+    /// Marks tasks as known to this program, such as those that a journal lists after a restart. They are
+    /// never adopted for another create: see [`Client::adopt_or_start`](crate::Client::adopt_or_start). The
+    /// latest 100,000 are remembered, together with the tasks that this client created.
+    pub fn claim<Ids: IntoIterator<Item: Into<TaskId>>>(&self, tasks: Ids) {
+        for task in tasks {
+            self.core.memory.claim(&task.into());
         }
     }
+}
+
+/// One folder of the storage. Making the handle sends nothing.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    pub(crate) core: Arc<Core>,
+    pub(crate) name: String,
+}
+
+/// Which files of a folder to list.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct FileQuery {
+    /// Only files of this MIME category. Default: all.
+    pub category: Option<MimeCategory>,
+    /// Number of files of a page. Default: 100 for a stream, else as the service decides.
+    pub page_size: Option<u32>,
+}
+
+impl FileQuery {
+    /// Files of this MIME category.
+    pub fn category(category: MimeCategory) -> Self {
+        Self { category: Some(category), ..Self::default() }
+    }
+}
+
+impl Folder {
+    /// The name as a folder that can be listed.
+    fn listable(&self) -> Result<FolderName> {
+        if RESERVED_FOLDER_NAMES.contains(&self.name.as_str()) {
+            return Err(Error::InvalidArgument(format!(
+                "the folder {:?} cannot be listed: its path belongs to another operation of the service",
+                self.name
+            )));
+        }
+        identifier("name of a folder", &self.name)
+    }
+
+    /// Uploads a file into the folder: a path, or any [`File`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`](crate::Error::File) when the file cannot be read, is empty or larger than 100 MiB, changes during the
+    /// upload, or is rejected by object storage; [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a folder without uploads;
+    /// [`Error::DeadlineReached`](crate::Error::DeadlineReached); and those of every call, because the service issues the target.
+    pub fn upload(&self, file: impl Into<File>) -> Upload {
+        Upload::new(Arc::clone(&self.core), self.name.clone(), file.into())
+    }
+
+    /// All files that match the query, as a stream that reads page after page.
+    ///
+    /// ```no_run
+    /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
+    /// use inferstore::{FileQuery, types::MimeCategory};
+    ///
+    /// let mut files = client.folder("samples").list(FileQuery::category(MimeCategory::Image));
+    /// while let Some(file) = files.next().await {
+    ///     println!("{:?}", file?);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The stream ends with its first error.
+    pub fn list(&self, query: FileQuery) -> Listing<StorageFile> {
+        let folder = self.clone();
+        let page_size = query.page_size.unwrap_or(FILES_PER_PAGE).max(1);
+        let query = FileQuery { page_size: Some(page_size), ..query };
+        // Pages are counted from 1, and by their number: the service may return fewer files than asked for.
+        let mut page = 0;
+        Listing::new(0, move |_| {
+            page += 1;
+            folder.page(query.clone(), page)
+        })
+    }
+
+    /// One page of the files that match the query, counted from 1.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidArgument`] for a folder that cannot be listed, and those of every call.
+    pub fn page(&self, query: FileQuery, page: u64) -> BoxFuture<'static, Result<Page<StorageFile>>> {
+        let folder = self.clone();
+        async move {
+            let name = folder.listable()?;
+            let category = query.category.as_ref();
+            let call = folder.core.call(operations::LIST_FILES);
+            let send = call.send(|api| api.list_files(&name, Some(page), query.page_size, category));
+            let listing = send.await?;
+            Ok(Page {
+                pages: listing.total_pages.and_then(|pages| u64::try_from(pages).ok()),
+                ..Page::new(listing.files, listing.total)
+            })
+        }
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     /// All records of a service that returns at most `most` at once.
     async fn all(count: u64, most: u64, is_total_stated: bool, by_page: bool) -> Result<Vec<u64>> {

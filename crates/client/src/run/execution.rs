@@ -1,38 +1,42 @@
-//! The steps of a run, from its inputs to its outcome.
+//! The steps of a run, from its inputs to its outcome, and what is done when its caller drops it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex};
+use std::panic::resume_unwind;
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use futures_util::future::{Either, select};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use inferstore_api::types::{TaskId, TaskInput, TaskStatus, UploadFolder};
+use inferstore_api::types::{ModelId, UploadFolder};
 use inferstore_api::{Decimal, operations};
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 use tokio::time::sleep;
-use tracing::warn;
+use tracing::{Instrument, warn};
 
 use crate::files::source::Prepared;
 use crate::files::upload::upload;
 use crate::inputs::{Input, check};
-use crate::memory::{DeclaredInputs, RunState, UPLOAD_TTL, UploadKey, lock};
-use crate::resources::{MAX_RECORDS, Model, Storage, Task, Tasks};
-use crate::run::create::{Create, SentBefore};
-use crate::run::wait::Waiter;
-use crate::run::{Outcome, PreparedRun, RunEvent, RunOptions, outcome};
+use crate::memory::{DeclaredInputs, RunState};
+use crate::run::create::{Create, Created};
+use crate::run::prepared::SentBefore;
+use crate::run::task::{WaitOptions, cancel, wait};
+use crate::run::{Abandon, Outcome, PreparedRun, RunEvent, Settings, Task};
 use crate::transport::redact::MAX_MESSAGE;
 use crate::transport::{
-    CallContext, CostLimit, Deadline, Error, ModelOffline, Result, Sink, TaskDisposition, UnknownOutcome,
+    CallContext, Core, CostLimit, Deadline, Error, Result, Sink, TaskDisposition, UnknownOutcome, model_id,
 };
 
-/// How long the uploaded inputs of a run that has ended may take to be deleted.
+/// Limit of the deletion of the uploaded inputs of a run that has ended.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// For how long the task of a dropped run is canceled again when that fails.
-const CANCEL_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time that a store may take to commit an upload whose connection was cut.
+const LATE_UPLOAD: Duration = Duration::from_secs(1);
 
-/// How long the history may take to show how long a model took.
-const LEARN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Limit of the attempts to cancel the task of a dropped run.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(60);
 
 type Fields = BTreeMap<String, Input>;
 
@@ -41,358 +45,350 @@ type Files = BTreeMap<String, Prepared>;
 
 /// One run under way.
 pub(crate) struct Execution {
-    model: Model,
+    core: Arc<Core>,
+    model: ModelId,
     fields: Fields,
-    options: RunOptions,
+    settings: Settings,
     deadline: Deadline,
     sink: Sink<RunEvent>,
-    /// The URLs of the files among the inputs, so far.
-    uploaded: Mutex<Vec<String>>,
     /// The URLs that files may have been uploaded to, also by an upload that was cut off.
     targets: Mutex<Vec<String>>,
 }
 
+/// The inputs of a run as they are sent, and the URLs of the uploads among them.
+struct Ready {
+    inputs: Map<String, Value>,
+    uploaded: Vec<String>,
+}
+
+/// Whether the caller of a run still waits for it. `None`: a run that ends when it is dropped, and need not ask.
+struct Caller(Option<watch::Receiver<()>>);
+
+impl Caller {
+    fn is_waiting(&self) -> bool {
+        self.0.as_ref().is_none_or(|alive| alive.has_changed().is_ok())
+    }
+
+    /// Runs work until the caller has dropped the run; `None` then.
+    async fn race<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let Some(mut alive) = self.0.clone() else { return Some(work.await) };
+        match select(pin!(work), pin!(alive.changed())).await {
+            Either::Left((done, _)) => Some(done),
+            Either::Right(_) => None,
+        }
+    }
+}
+
 impl Execution {
-    pub(crate) fn new(model: Model, fields: Fields, options: RunOptions, sink: Sink<RunEvent>) -> Self {
-        let (uploaded, targets) = (Mutex::default(), Mutex::default());
-        Self { model, fields, options, deadline: Deadline::never(), sink, uploaded, targets }
+    /// A run whose time begins now.
+    pub(crate) fn begin(
+        core: Arc<Core>,
+        model: String,
+        fields: Fields,
+        settings: Settings,
+        sink: Sink<RunEvent>,
+    ) -> Result<Self> {
+        let model = model_id(&model)?;
+        let deadline = Deadline::after(settings.deadline);
+        Ok(Self { core, model, fields, settings, deadline, sink, targets: Mutex::default() })
     }
 
-    /// The same run, whose time begins now.
-    pub(crate) fn begin(self) -> Self {
-        Self { deadline: Deadline::after(self.options.wait.deadline), ..self }
-    }
-
-    /// Runs the model to its end.
-    pub(crate) async fn finish(self) -> Result<Outcome> {
-        let deletes = self.options.delete_inputs_after;
-        let input = self.ready(!deletes).await?;
-        if self.options.learn_from_history {
-            self.learn().await;
+    /// Runs the model to its end; in a Tokio task of its own, which outlives the caller, if an abandoned run is cleaned up.
+    pub(crate) async fn run_to_end(self) -> Result<Outcome> {
+        if self.settings.on_abandon == Abandon::Leave {
+            return self.outcome(&Caller(None)).await;
         }
-        let created = Box::pin(self.create(input)).await;
-        if deletes && let Err(error) = &created {
-            self.clean_up(!matches!(error, Error::OutcomeUnknown(_))).await;
+        let (_alive, watched) = watch::channel(());
+        let run = async move { self.outcome(&Caller(Some(watched))).await };
+        match tokio::spawn(run.in_current_span()).await.map_err(tokio::task::JoinError::try_into_panic) {
+            Ok(result) => result,
+            Err(Ok(panic)) => resume_unwind(panic),
+            // The runtime shuts down, and the create may have been sent.
+            Err(Err(_)) => {
+                let context = CallContext::new(operations::CREATE_TASK.id, None);
+                Err(Error::OutcomeUnknown(Box::new(UnknownOutcome { context, ..UnknownOutcome::default() })))
+            }
         }
-        let (task, guard) = created?;
-        let wait = self.options.wait.clone();
-        let waiter = Waiter::new(&self.model.core, wait, self.deadline, self.sink.clone());
-        let ended = Box::pin(waiter.of_run(self.model.checked_id()?).one(task)).await;
-        disarm(guard);
-        if deletes {
-            self.clean_up(has_ended(&ended)).await;
-        }
-        let mut outcome = ended?;
-        outcome.stored_inputs = std::mem::take(&mut *lock(&self.uploaded));
-        Ok(outcome)
     }
 
     /// Creates the task without waiting for its end.
     pub(crate) async fn start(self) -> Result<Task> {
-        if self.options.delete_inputs_after {
+        if self.settings.options.delete_inputs_after {
             return Err(Error::InvalidArgument(
                 "delete_inputs_after is for a run that is awaited: nothing here sees the end of the task"
                     .to_owned(),
             ));
         }
-        let input = self.ready(true).await?;
-        let (id, guard) = Box::pin(self.create(input)).await?;
-        disarm(guard);
-        Ok(Task { model: Some(self.model.checked_id()?), ..Task::new(&self.model.core, id) })
+        let Ready { inputs, uploaded } = self.ready(self.deletes_uploads()).await?;
+        let created = self.create(inputs, !uploaded.is_empty(), &Caller(None)).await?;
+        Ok(self.task(&created))
+    }
+
+    async fn outcome(&self, caller: &Caller) -> Result<Outcome> {
+        let Some(ready) = caller.race(self.ready(self.deletes_uploads())).await else {
+            if self.deletes_uploads() {
+                self.clean_up_cut().await;
+            }
+            return Err(dropped());
+        };
+        // Not raced with the caller: a create that was sent is waited for, because its task may have to be canceled.
+        let Ready { inputs, uploaded } = ready?;
+        let created = self.create(inputs, !uploaded.is_empty(), caller).await?;
+        let task = self.task(&created);
+        // An adopted task may be that of another program.
+        let cancels = self.settings.on_abandon != Abandon::Leave && created.is_proven;
+        let poll = self.settings.poll.clone();
+        let options = WaitOptions { poll, cancel_at_deadline: cancels };
+        let waited = caller.race(Box::pin(wait(&task, options, self.deadline, &self.sink, None))).await;
+        let Some(ended) = waited else {
+            let has_ended = cancels && abandon(&task).await;
+            if self.deletes_uploads() {
+                self.clean_up(Vec::new(), has_ended).await;
+            }
+            return Err(dropped());
+        };
+        let has_result = matches!(ended, Ok(_) | Err(Error::TaskFailed(_) | Error::TaskCanceled(_)));
+        let deletes =
+            if has_result { self.settings.options.delete_inputs_after } else { self.deletes_uploads() };
+        let is_canceled =
+            ended.as_ref().is_err_and(|error| error.disposition() == Some(TaskDisposition::Canceled));
+        let stored =
+            if deletes { self.clean_up(uploaded, has_result || is_canceled).await } else { uploaded };
+        let mut outcome = ended?;
+        outcome.stored_inputs = stored;
+        outcome.is_adopted = created.is_adopted;
+        Ok(outcome)
+    }
+
+    fn task(&self, created: &Created) -> Task {
+        Task::new(&self.core, created.task.clone()).of_model(self.model.clone())
+    }
+
+    /// Returns whether uploads that no task needs are deleted.
+    fn deletes_uploads(&self) -> bool {
+        self.settings.options.delete_inputs_after || self.settings.on_abandon == Abandon::CancelAndDelete
     }
 
     /// Everything before the first upload.
     pub(crate) async fn check(self) -> Result<Map<String, Value>> {
-        let (_, values) = self.deadline.bound(Box::pin(self.checked())).await?;
-        Ok(values)
+        Ok(self.deadline.bound(Box::pin(self.checked())).await?.1)
     }
 
-    /// Everything before the create. The uploads are not shared, so that no other run has these inputs.
+    /// Everything before the create.
     pub(crate) async fn prepare(self) -> Result<PreparedRun> {
-        if self.options.retry_create_on_rejection || self.options.retry_create_if_absent_after.is_some() {
-            return Err(Error::InvalidArgument(
-                "a prepared run has no retries of its create: call adopt_or_start again".to_owned(),
-            ));
-        }
-        let model = self.model.checked_id()?;
-        let inputs = self.ready(false).await?;
-        let uploaded = std::mem::take(&mut *lock(&self.uploaded));
+        let Ready { inputs, uploaded } = self.ready(true).await?;
         if uploaded.is_empty() {
             // No upload has just shown the clock of the service, and this machine may have been suspended since the
             // last response.
-            let tasks = Tasks { core: Arc::clone(&self.model.core) };
-            self.deadline.bound(tasks.page_until(1, 0, self.deadline)).await?;
+            self.deadline.bound(self.core.list_tasks(1, 0, self.deadline)).await?;
         }
-        let prepared_at = self.model.core.service_time().unwrap_or_else(SystemTime::now);
-        let RunOptions { max_cost, require_serving, .. } = self.options;
-        let id = format!("{:032x}", fastrand::u128(..));
-        let sent_before = SentBefore::default();
-        let run =
-            PreparedRun { model, inputs, uploaded, prepared_at, max_cost, require_serving, id, sent_before };
+        let run = PreparedRun {
+            model: self.model,
+            inputs,
+            uploaded,
+            prepared_at: self.core.service_time().unwrap_or_else(SystemTime::now),
+            max_cost: self.settings.max_cost,
+            require_serving: self.settings.options.require_serving,
+            id: random_id(),
+            sent_before: SentBefore::default(),
+        };
         // This client knows that no create was sent.
-        self.model.core.memory.own_tasks.prepared_run(run.key(), RunState::New);
+        self.core.memory.prepared_run(&run.key(), RunState::New);
         Ok(run)
     }
 
     /// The files to upload, and the other inputs as they are sent.
     async fn checked(&self) -> Result<(Files, Map<String, Value>)> {
-        self.model.checked_id()?;
-        let (files, fields) = self.prepared().await?;
-        let check = |declared: &DeclaredInputs| check(declared, &fields, self.options.allow_undeclared);
-        let cached = if self.options.skip_validation {
+        let (files, fields) = self.prepared_files().await?;
+        let cached = if self.settings.options.skip_validation {
             Some(DeclaredInputs::default())
         } else {
-            self.model.declared_before()
+            self.core.cached_declaration(&self.model)
         };
-        let checked = match cached.and_then(|declared| check(&declared).ok()) {
-            Some(checked) => checked,
+        let values = match cached.and_then(|declared| check(&declared, &fields).ok()) {
+            Some(values) => values,
             // The model may declare something else by now.
-            None => check(&self.model.declared(self.deadline).await?)
-                .map_err(|invalid| Error::Inputs(invalid.redacted(&self.model.core.redactor)))?,
+            None => check(&*self.core.read_declaration(&self.model, self.deadline).await?, &fields)
+                .map_err(|invalid| Error::Inputs(invalid.redacted(&self.core.redactor)))?,
         };
-        for warning in checked.warnings {
-            let warning = self.model.core.redactor.mask(&warning);
-            warn!(model = self.model.id(), "{warning}");
-            (self.sink)(RunEvent::Warning(warning));
-        }
-        let max_cost = self.options.max_cost.as_ref();
-        check_limits(&self.model, max_cost, self.options.require_serving, self.deadline).await?;
-        Ok((files, checked.values))
+        let Settings { max_cost, options, .. } = &self.settings;
+        check_limits(&self.core, &self.model, max_cost.as_ref(), options.require_serving, self.deadline)
+            .await?;
+        Ok((files, values))
     }
 
     /// Prepares all files among the inputs, so that a missing one fails the run before anything is sent, and returns
-    /// them with the inputs, which name their MIME types now.
-    async fn prepared(&self) -> Result<(Files, Fields)> {
+    /// them with the inputs, which name their MIME types and pixels now.
+    async fn prepared_files(&self) -> Result<(Files, Fields)> {
         let mut files = Files::new();
         let mut fields = self.fields.clone();
         for (field, input) in &mut fields {
             if let Input::File(file) = input {
                 let prepared = file.prepare().await.map_err(|error| error.in_field(field))?;
                 file.mime = Some(prepared.mime.clone());
+                file.pixels = prepared.pixels;
                 files.insert(field.clone(), prepared.with_unique_name());
             }
         }
         Ok((files, fields))
     }
 
-    /// Everything before the create. A failure deletes what was uploaded for this run alone, which no other one can
-    /// use.
-    async fn ready(&self, is_shared: bool) -> Result<Map<String, Value>> {
+    /// Everything before the create. A failure deletes what was uploaded, if that is wanted.
+    async fn ready(&self, deletes: bool) -> Result<Ready> {
         let ready = async {
-            let (files, mut input) = self.checked().await?;
-            input.extend(self.upload(files, is_shared).await?);
-            Ok(input)
+            let (files, mut inputs) = self.checked().await?;
+            let (urls, uploaded) = self.upload(files).await?;
+            inputs.extend(urls);
+            Ok(Ready { inputs, uploaded })
         };
         let ready = self.deadline.bound(Box::pin(ready)).await;
-        if ready.is_err() && !is_shared {
-            self.clean_up(true).await;
+        match &ready {
+            Err(error) if deletes && error.is_timeout() => self.clean_up_cut().await,
+            Err(_) if deletes => _ = self.clean_up(Vec::new(), true).await,
+            _ => {}
         }
         ready
     }
 
-    /// Uploads the files concurrently, the same content once, and returns the URL for each field.
-    /// `is_shared` when the uploads of other runs are reused, and these by them.
-    async fn upload(&self, files: Files, is_shared: bool) -> Result<Map<String, Value>> {
-        let mut contents: HashMap<UploadKey, (Prepared, Vec<String>)> = HashMap::new();
+    /// Uploads the files concurrently, the same content once. Returns the URL for each field, and each URL once.
+    async fn upload(&self, files: Files) -> Result<(Map<String, Value>, Vec<String>)> {
+        let mut contents: HashMap<(String, u128), (Prepared, Vec<String>)> = HashMap::new();
         for (field, file) in files {
-            let key = UploadKey {
-                folder: self.options.upload_folder.unwrap_or(UploadFolder::Samples),
-                organization: self.options.org_username.clone(),
-                mime: file.mime.clone(),
-                content: file.content_id,
-            };
-            contents.entry(key).or_insert_with(|| (file, Vec::new())).1.push(field);
+            let content = (file.mime.clone(), file.content_id);
+            contents.entry(content).or_insert_with(|| (file, Vec::new())).1.push(field);
         }
-        let uploads = contents.into_iter().map(|(key, (file, fields))| async move {
-            let url = self.url(key, &file, &fields[0], is_shared).await?;
-            lock(&self.uploaded).push(url.clone());
-            Ok::<_, Error>(fields.into_iter().map(move |field| (field, Value::from(url.as_str()))))
+        let uploads = contents.into_values().map(|(file, fields)| async move {
+            let (events, field) = (Arc::clone(&self.sink), fields[0].clone());
+            let sink = Arc::new(move |event| events(RunEvent::Upload { field: field.clone(), event }));
+            let on_target = |url: &str| self.targets.lock().push(url.to_owned());
+            let options = &self.settings.options;
+            let folder = options.upload_folder.unwrap_or(UploadFolder::Samples);
+            let organization = options.org_username.clone();
+            let upload = upload(&self.core, folder, &file, organization, self.deadline, sink, &on_target);
+            let url = upload.await.map_err(|error| error.in_field(&fields[0]))?.download_url;
+            Ok::<_, Error>((fields, url))
         });
-        let concurrency = self.model.core.max_concurrent_uploads.max(1);
-        let urls: Vec<_> = stream::iter(uploads).buffer_unordered(concurrency).try_collect().await?;
-        Ok(urls.into_iter().flatten().collect())
+        let concurrency = self.core.max_concurrent_uploads.max(1);
+        let uploads: Vec<_> = stream::iter(uploads).buffer_unordered(concurrency).try_collect().await?;
+        let mut urls = Map::new();
+        let mut uploaded = Vec::new();
+        for (fields, url) in uploads {
+            urls.extend(fields.into_iter().map(|field| (field, Value::from(url.as_str()))));
+            uploaded.push(url);
+        }
+        Ok((urls, uploaded))
     }
 
-    /// The URL of the content, perhaps of an earlier run.
-    async fn url(&self, key: UploadKey, file: &Prepared, field: &str, is_shared: bool) -> Result<String> {
-        let cache = &self.model.core.memory.uploads;
-        if is_shared && let Some(url) = cache.get(&key, UPLOAD_TTL) {
-            return Ok(url);
-        }
-        let events = Arc::clone(&self.sink);
-        let event_field = field.to_owned();
-        let sink = Arc::new(move |event| events(RunEvent::Upload { field: event_field.clone(), event }));
-        let (organization, deadline) = (key.organization.clone(), self.deadline);
-        let on_target = |url: &str| lock(&self.targets).push(url.to_owned());
-        let upload = upload(&self.model.core, key.folder, file, organization, deadline, sink, &on_target);
-        let url = upload.await.map_err(|error| error.in_field(field))?.download_url;
-        if is_shared {
-            cache.insert(key, url.clone());
-        }
-        Ok(url)
-    }
-
-    async fn create(&self, input: Map<String, Value>) -> Result<(TaskId, CancelGuard)> {
-        let create = Create {
-            retry_on_rejection: self.options.retry_create_on_rejection,
-            retry_if_absent_after: self.options.retry_create_if_absent_after,
-            deadline: self.deadline,
-            ..Create::new(Arc::clone(&self.model.core), self.model.checked_id()?, TaskInput(input))
-        };
+    /// Creates the task. A failure deletes what was uploaded, if that is wanted and no task may need it.
+    async fn create(
+        &self,
+        inputs: Map<String, Value>,
+        has_uploads: bool,
+        caller: &Caller,
+    ) -> Result<Created> {
+        let create = Create::new(&self.core, &random_id(), &self.model, inputs, has_uploads, self.deadline)?;
         (self.sink)(RunEvent::Creating);
         // A caller that reads the events can drop the run before anything of the create is sent.
         tokio::task::yield_now().await;
-        let created = if self.options.cancel_on_drop {
-            create_guarded(create).await
-        } else {
-            create.send(&|| true).await.map(|task| (task, None))
-        };
-        let (task, guard) = created.inspect_err(|error| self.forget_after(error))?;
-        (self.sink)(RunEvent::Created(task.clone()));
-        Ok((task, guard))
+        let created = Box::pin(create.send(&|| caller.is_waiting())).await;
+        if let Err(error) = &created {
+            // A create that is refused for its inputs may mean that the declaration was outdated; a refusal for the
+            // account says nothing about the inputs.
+            if error.is_permanent() && !matches!(error.status(), Some(401..=403)) {
+                self.core.memory.declarations.forget(&self.model);
+            }
+            if self.deletes_uploads() {
+                self.clean_up(Vec::new(), !matches!(error, Error::OutcomeUnknown(_))).await;
+            }
+        }
+        let created = created?;
+        (self.sink)(RunEvent::Created(created.task.clone()));
+        Ok(created)
     }
 
-    /// A create that is refused for its inputs may mean that the declaration was outdated or an uploaded file is gone.
-    fn forget_after(&self, error: &Error) {
-        // Those of the account say nothing about the inputs.
-        if error.is_permanent() && !matches!(error.status(), Some(401..=403)) {
-            self.model.core.memory.declarations.forget(&self.model.id);
-            for url in &*lock(&self.uploaded) {
-                self.model.core.memory.uploads.forget_value(url.as_str());
-            }
+    /// Deletes the uploads of a run that was cut off before its create, and once more a little later: a store may still
+    /// have been taking the last bytes of one.
+    async fn clean_up_cut(&self) {
+        self.clean_up(Vec::new(), true).await;
+        // Those that were not found.
+        if !self.targets.lock().is_empty() {
+            sleep(LATE_UPLOAD).await;
+            self.clean_up(Vec::new(), true).await;
         }
     }
 
-    /// Deletes the uploaded inputs if no task needs them, and reports those that are still stored. They stay in the list.
-    async fn clean_up(&self, is_unused: bool) {
+    /// Deletes the uploaded inputs if no task needs them, and reports and returns those that are still stored. Those that
+    /// are not found stay targets.
+    async fn clean_up(&self, uploaded: Vec<String>, is_unused: bool) -> Vec<String> {
+        let targets = std::mem::take(&mut *self.targets.lock());
+        let mut stored = Vec::new();
         if is_unused {
-            let storage = Storage { core: Arc::clone(&self.model.core) };
             // Bounds how long the caller waits for the deletions.
             let deadline = Deadline::of_transfer(Some(DELETE_TIMEOUT));
-            let targets = std::mem::take(&mut *lock(&self.targets));
-            let uploaded = std::mem::take(&mut *lock(&self.uploaded));
-            let mut stored = Vec::new();
             for url in targets {
                 // A file of an organization is not found with the key of a member, who cannot delete it.
-                let is_of_others = self.options.org_username.is_some() && uploaded.contains(&url);
-                if let Err(error) = deadline.bound(storage.delete(&url)).await
-                    && (is_of_others || !error.is_not_found())
-                {
-                    warn!(%error, "an uploaded input could not be deleted");
-                    stored.push(url);
+                let is_of_others = self.settings.options.org_username.is_some() && uploaded.contains(&url);
+                match deadline.bound(self.core.delete_file(&url, deadline)).await {
+                    Ok(()) => {}
+                    Err(error) if error.is_not_found() && !is_of_others => self.targets.lock().push(url),
+                    Err(error) => {
+                        warn!(%error, "an uploaded input could not be deleted");
+                        stored.push(url);
+                    }
                 }
             }
-            *lock(&self.uploaded) = stored;
+        } else {
+            stored = if uploaded.is_empty() { targets } else { uploaded };
         }
-        let stored = lock(&self.uploaded);
         if !stored.is_empty() {
             // Their names alone: a whole URL grants access.
             let names: Vec<_> = stored.iter().filter_map(|url| url.rsplit('/').next()).collect();
-            let names = self.model.core.redactor.foreign(&names.join(" "), MAX_MESSAGE);
+            let names = self.core.redactor.foreign(&names.join(" "), MAX_MESSAGE);
             warn!(count = stored.len(), names, "uploaded inputs are still stored");
         }
+        stored
     }
+}
 
-    /// Learns the durations of the model from the end of the task history. A failure costs only that.
-    async fn learn(&self) {
-        let durations = &self.model.core.memory.durations;
-        let tasks = Tasks { core: Arc::clone(&self.model.core) };
-        let Ok(model) = self.model.checked_id() else { return };
-        if !durations.of(&model).is_empty() {
-            return;
-        }
-        let deadline = self.deadline.or_earlier(Deadline::after(Some(LEARN_TIMEOUT)));
-        let Ok(first) = tasks.page_until(1, 0, deadline).await else { return };
-        let offset = first.total.unwrap_or_default().saturating_sub(u64::from(MAX_RECORDS));
-        let Ok(page) = tasks.page_until(MAX_RECORDS, offset, deadline).await else { return };
-        for record in page.records {
-            let is_success = record.status == Some(TaskStatus::Success);
-            let is_of_model = record.model_id.as_deref() == Some(model.as_str());
-            let duration = outcome::between(record.created_at.as_ref(), record.updated_at.as_ref());
-            if let Some(duration) = duration.filter(|_| is_success && is_of_model) {
-                durations.add(&model, duration);
-            }
-        }
+/// Cancels the task of a dropped run. Returns whether the task has ended.
+async fn abandon(task: &Task) -> bool {
+    let (disposition, read) = cancel(task, Deadline::after(Some(CANCEL_TIMEOUT))).await;
+    let has_ended =
+        disposition == TaskDisposition::Canceled || read.is_some_and(|read| read.outcome.is_some());
+    if !has_ended {
+        warn!(?disposition, "the task of a dropped run could not be canceled");
     }
+    has_ended
+}
+
+/// An identifier of 128 random bits.
+fn random_id() -> String {
+    format!("{:032x}", fastrand::u128(..))
+}
+
+/// The error of a run that its caller has dropped, and that nobody receives.
+fn dropped() -> Error {
+    Error::InvalidArgument("the run was dropped".to_owned())
 }
 
 /// Fails when a run costs more, or when no node serves the model though one must.
 pub(super) async fn check_limits(
-    model: &Model,
+    core: &Core,
+    model: &ModelId,
     max_cost: Option<&Decimal>,
     require_serving: bool,
     deadline: Deadline,
 ) -> Result<()> {
     if let Some(max_cost) = max_cost {
-        let quote = model.cost_until(deadline).await?.cost;
+        let quote = core.model_cost(model, deadline).await?.cost;
         // A missing quote is not a price of zero.
         if quote.as_ref().is_none_or(|quote| quote > max_cost) {
             let max_cost = max_cost.clone();
             return Err(Error::CostLimitExceeded(Box::new(CostLimit { quote, max_cost })));
         }
     }
-    if require_serving && model.serving_until(deadline).await?.serving != Some(true) {
-        return Err(Error::ModelOffline(Box::new(ModelOffline::new(model.checked_id()?))));
+    if require_serving && core.model_serving(model, deadline).await?.serving != Some(true) {
+        return Err(Error::ModelOffline(model.clone()));
     }
     Ok(())
-}
-
-/// Whether the task of a run has ended, and reads its inputs no more.
-fn has_ended<T>(ended: &Result<T>) -> bool {
-    match ended {
-        Ok(_) | Err(Error::TaskFailed(_) | Error::TaskCanceled(_)) => true,
-        Err(Error::DeadlineReached(reached)) => reached.disposition == TaskDisposition::Canceled,
-        Err(Error::ModelOffline(offline)) => offline.disposition == TaskDisposition::Canceled,
-        Err(_) => false,
-    }
-}
-
-/// Dropping it cancels the task of a run that was dropped before its end, if that was asked for.
-type CancelGuard = Option<oneshot::Sender<()>>;
-
-/// Creates the task in a Tokio task of its own, which outlives the run: a create that was sent finishes, and one
-/// that was not is never sent when the run has been dropped.
-async fn create_guarded(create: Create) -> Result<(TaskId, CancelGuard)> {
-    let (created, receive_created) = oneshot::channel();
-    let (guard, disarmed) = oneshot::channel();
-    tokio::spawn(async move {
-        let result = create.send(&|| !created.is_closed()).await;
-        let task = result.as_ref().ok().cloned();
-        if let Err(Err(error)) = created.send(result) {
-            warn!(%error, "the create of a dropped run failed");
-        }
-        if let Some(id) = task
-            && disarmed.await.is_err()
-            && let Err(error) = cancel_dropped(&Task::new(&create.core, id)).await
-        {
-            warn!(%error, "the task of a dropped run could not be canceled");
-        }
-    });
-    // Without a result the runtime shuts down, and the create may have been sent.
-    let created = receive_created.await.unwrap_or_else(|_| {
-        let context = CallContext::new(operations::CREATE_TASK.id, None);
-        Err(Error::OutcomeUnknown(Box::new(UnknownOutcome { context, ..UnknownOutcome::default() })))
-    });
-    Ok((created?, Some(guard)))
-}
-
-/// Cancels the task of a dropped run. Nobody reads the response, so it is sent again as long as it may help.
-async fn cancel_dropped(task: &Task) -> Result<()> {
-    let deadline = Deadline::after(Some(CANCEL_TIMEOUT));
-    let mut delay = Duration::from_secs(1);
-    loop {
-        let Err(error) = task.cancel_until(deadline).await else { return Ok(()) };
-        delay = (delay * 2).max(error.retry_after().unwrap_or_default());
-        if error.is_permanent() || !deadline.allows(delay) {
-            // An earlier cancel may have had its effect, and only its response was lost.
-            let status = task.get_until(deadline).await.ok().and_then(|task| task.status);
-            return if status == Some(TaskStatus::Canceled) { Ok(()) } else { Err(error) };
-        }
-        sleep(delay).await;
-    }
-}
-
-fn disarm(guard: CancelGuard) {
-    // A receiver that is gone needs no signal.
-    let _ = guard.map(|guard| guard.send(()));
 }

@@ -5,18 +5,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use inferstore_api::types::{TaskDetail, TaskId};
 use inferstore_api::{Decimal, Timestamp};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::files::download::Download;
+use crate::files::download::{Download, Limits};
 use crate::inputs::is_http;
+use crate::transport::events::awaited;
 use crate::transport::redact::{MAX_MESSAGE, Redactor};
-use crate::transport::{Core, Error, OutputMismatch, Result};
+use crate::transport::{Core, Deadline, Error, OutputMismatch, Result};
 
-/// What a task that succeeded returned.
+/// Files of an outcome that are downloaded at the same time.
+const MAX_CONCURRENT_DOWNLOADS: usize = 4;
+
+/// Outcome of a task that succeeded.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Outcome<T = Value> {
@@ -26,12 +31,14 @@ pub struct Outcome<T = Value> {
     pub output: T,
     /// The price, if the service stated it.
     pub cost: Option<Decimal>,
-    /// How long the task took, from its creation to its end, by the clock of the service.
+    /// Duration of the task, from its creation to its end, by the clock of the service.
     pub duration: Option<Duration>,
-    /// URLs of files among the inputs that are still stored, uploaded for this run or for an earlier one with the
-    /// same content. Storage is billed: see [`Run::delete_inputs_after`](crate::Run::delete_inputs_after).
+    /// URLs of files among the inputs that are still stored, uploaded for this run. Storage is billed: see [`Run::delete_inputs_after`](crate::RunOptions::delete_inputs_after).
     #[serde(default)]
     pub stored_inputs: Vec<String>,
+    /// See [`is_adopted`](Self::is_adopted).
+    #[serde(default)]
+    pub(crate) is_adopted: bool,
     /// For downloads. Absent in an outcome that was deserialized or made by hand.
     #[serde(skip)]
     core: Option<Arc<Core>>,
@@ -40,7 +47,21 @@ pub struct Outcome<T = Value> {
 impl<T> Outcome<T> {
     /// An outcome, for tests of code that receives one.
     pub fn new(task: impl Into<TaskId>, output: T) -> Self {
-        Self { task: task.into(), output, cost: None, duration: None, stored_inputs: Vec::new(), core: None }
+        Self {
+            task: task.into(),
+            output,
+            cost: None,
+            duration: None,
+            stored_inputs: Vec::new(),
+            is_adopted: false,
+            core: None,
+        }
+    }
+
+    /// Returns whether the response to the create was lost, and the task was found in the history instead. Without an
+    /// upload among its inputs it may be the task of another program with the same inputs.
+    pub fn is_adopted(&self) -> bool {
+        self.is_adopted
     }
 }
 
@@ -60,7 +81,7 @@ impl Outcome {
         let duration = between(task.created_at.as_ref(), task.updated_at.as_ref());
         let output = task.result.and_then(|result| result.result).unwrap_or(Value::Null);
         let core = Some(Arc::clone(core));
-        Self { task: task.task_id, output, cost: task.cost, duration, stored_inputs: Vec::new(), core }
+        Self { cost: task.cost, duration, core, ..Self::new(task.task_id, output) }
     }
 
     /// The output as a type: that of a model kind, or one of your own.
@@ -72,8 +93,8 @@ impl Outcome {
         // Through text, as a response is read, so that types may read more than their strict form.
         match serde_json::from_str(&self.output.to_string()) {
             Ok(output) => {
-                let Self { task, cost, duration, stored_inputs, core, .. } = self;
-                Ok(Outcome { task, output, cost, duration, stored_inputs, core })
+                let Self { task, cost, duration, stored_inputs, is_adopted, core, .. } = self;
+                Ok(Outcome { task, output, cost, duration, stored_inputs, is_adopted, core })
             }
             Err(error) => {
                 let redactor = self.core.as_ref().map(|core| core.redactor.clone()).unwrap_or_default();
@@ -107,7 +128,7 @@ impl Outcome {
         })
     }
 
-    /// Starts the download of this field of the output: into memory, a file, a writer or a stream.
+    /// Starts the download of this field of the output: into memory, a file or a stream.
     ///
     /// ```no_run
     /// # async fn example(outcome: inferstore::Outcome) -> Result<(), inferstore::Error> {
@@ -125,23 +146,10 @@ impl Outcome {
     }
 
     /// Downloads every URL of the output into the folder, each under the name of its field with the
-    /// extension of its MIME type, and returns the paths. Files that exist are not replaced: a number is
-    /// added to the name.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::File`](crate::Error::File) when a URL cannot be read, or a file cannot be written.
-    pub fn save_all(&self, folder: impl AsRef<Path>) -> BoxFuture<'static, Result<Vec<PathBuf>>> {
-        let outcome = self.clone();
+    /// extension of its MIME type. Await it for the paths, in the order of the fields.
+    pub fn save_all(&self, folder: impl AsRef<Path>) -> SaveAll {
         let folder = folder.as_ref().to_owned();
-        async move {
-            let mut paths = Vec::new();
-            for (name, _) in outcome.urls() {
-                paths.push(outcome.download(name)?.to_dir(&folder, name).await?.path);
-            }
-            Ok(paths)
-        }
-        .boxed()
+        SaveAll { outcome: self.clone(), folder, limits: Limits::default() }
     }
 
     fn core(&self) -> Result<&Arc<Core>> {
@@ -150,6 +158,43 @@ impl Outcome {
         })
     }
 }
+
+/// The download of all files of an outcome: await it for their paths.
+///
+/// # Errors
+///
+/// Awaiting it returns [`Error::File`](crate::Error::File) when a URL cannot be read, or a file cannot be written; the files
+/// that are complete stay.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is downloaded until it is awaited"]
+pub struct SaveAll {
+    outcome: Outcome,
+    folder: PathBuf,
+    limits: Limits,
+}
+
+impl SaveAll {
+    /// Changes the limits: of each file, but for the deadline, which is that of all files together.
+    pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
+        change(&mut self.limits);
+        self
+    }
+
+    async fn run(&self) -> Result<Vec<PathBuf>> {
+        let files = self.outcome.urls().map(|(name, _)| {
+            let download = self.outcome.download(name);
+            async move {
+                let download = download?.limits(|limits| *limits = self.limits.clone());
+                Ok(download.to_dir(&self.folder, name).await?.path)
+            }
+        });
+        let files: Vec<_> = files.collect();
+        let saved = stream::iter(files).buffered(MAX_CONCURRENT_DOWNLOADS).try_collect();
+        Deadline::of_transfer(self.limits.deadline).bound(saved).await
+    }
+}
+
+awaited!(SaveAll => Vec<PathBuf>, |save| async move { save.run().await }.boxed());
 
 /// From the creation of a task to its last change of status.
 pub(super) fn between(created: Option<&Timestamp>, ended: Option<&Timestamp>) -> Option<Duration> {

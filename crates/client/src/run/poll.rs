@@ -1,25 +1,32 @@
-//! Poll schedule: when a task is read while it is waited for. Pure: from what is known to a delay.
+//! Poll schedule: computes the delay before the next read of a task. Pure; does no I/O.
 
 use std::time::Duration;
 
-/// How often a task is read while it is waited for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+use serde::{Deserialize, Serialize};
+
+use crate::transport::retry::seconds;
+
+/// Intervals between the reads of a task that is waited for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PollInterval {
-    /// Stays within the intervals that the service suggests, 2 to 5 seconds for fast models and 10 to 30
-    /// for long jobs, and learns: once a few tasks of the model have ended, the first read comes when
-    /// they ended, or 30 seconds after the create. The default.
+    /// Four early reads within the first second, then the intervals that the service suggests: 2 to 5 seconds for
+    /// fast models and 10 to 30 for long jobs. It learns: once a few tasks of the model have ended, the first read
+    /// comes when they ended, or 30 seconds after the create. The default.
     #[default]
     Adaptive,
-    /// What the service suggests for fast models: every 2 to 5 seconds.
+    /// Intervals that the service suggests for fast models: every 2 to 5 seconds.
     Fast,
-    /// What the service suggests for long jobs: every 10 to 30 seconds.
+    /// Intervals that the service suggests for long jobs: every 10 to 30 seconds.
     Long,
     /// From the first delay on, growing by half up to the longest.
     Between {
         /// The first delay.
+        #[serde(with = "seconds")]
         first: Duration,
         /// The longest delay.
+        #[serde(with = "seconds")]
         longest: Duration,
     },
 }
@@ -28,6 +35,12 @@ impl PollInterval {
     /// Always the same delay.
     pub fn every(delay: Duration) -> Self {
         Self::Between { first: delay, longest: delay }
+    }
+
+    /// Returns the delay before the next read of a task of unknown duration, after this many reads and this wait. A loop
+    /// over [`Task::poll`](crate::Task::poll) sleeps for it between two reads.
+    pub fn delay(&self, reads: u32, waited: Duration) -> Duration {
+        Schedule { interval: self.clone(), learned: None, jitter: 1.0 }.delay(reads, waited)
     }
 }
 
@@ -39,6 +52,18 @@ const MIN_DELAY: Duration = Duration::from_millis(10);
 
 /// No delay is longer: clocks cannot be added to without limit.
 const MAX_DELAY: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// Times of the early reads after the create. A quick model has ended by then; the suggested intervals lie between two
+/// reads, and leave the first ones open.
+const EARLY_READS: [Duration; 4] = [
+    Duration::from_millis(100),
+    Duration::from_millis(250),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+];
+
+/// Share of an early read's time by which it is delayed at random at most, so that tasks created together are not read together.
+const JITTER: f64 = 0.2;
 
 /// The suggested intervals.
 const FAST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(5));
@@ -52,18 +77,20 @@ const LONG_JOB: Duration = Duration::from_secs(300);
 
 /// The delay is this share of the wait, or of the known duration: how late the end of a task is seen,
 /// compared with the task.
-const FAST_SHARE: f64 = 0.6;
+const FAST_SHARE: f64 = 0.45;
 const LONG_SHARE: f64 = 0.08;
 const KNOWN_SHARE: f64 = 1.0 / 60.0;
 
 /// Fewer durations say nothing of the next one.
 const MIN_SAMPLES: usize = 3;
 
-/// When a task is read, by the interval and by the durations of earlier tasks.
+/// Computes delays from the interval and the durations of earlier tasks.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
     interval: PollInterval,
     learned: Option<Learned>,
+    /// Factor of the times of the early reads.
+    jitter: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -78,11 +105,19 @@ impl Schedule {
     pub(crate) fn new(interval: PollInterval, durations: &[Duration]) -> Self {
         let is_adaptive = interval == PollInterval::Adaptive;
         let learned = if is_adaptive { Learned::of(durations) } else { None };
-        Self { interval, learned }
+        Self { interval, learned, jitter: 1.0 + JITTER * fastrand::f64() }
     }
 
-    /// The delay before the next read, after this many reads and this wait.
+    /// Returns the delay before the next read, after this many reads and this wait.
     pub(crate) fn delay(&self, reads: u32, waited: Duration) -> Duration {
+        let is_before_first = self.learned.as_ref().is_some_and(|learned| waited < learned.first_read);
+        let mut early_reads = EARLY_READS.iter().map(|read| read.mul_f64(self.jitter));
+        if self.interval == PollInterval::Adaptive
+            && !is_before_first
+            && let Some(early) = early_reads.find(|read| *read > waited)
+        {
+            return (early - waited).max(MIN_DELAY);
+        }
         match (&self.learned, &self.interval) {
             (Some(learned), _) if waited < learned.longest.saturating_mul(2) => learned.delay(waited),
             (_, PollInterval::Adaptive) if waited >= LONG_AFTER => {
@@ -139,7 +174,7 @@ fn grown(first: Duration, longest: Duration, reads: u32) -> Duration {
 mod tests {
     use super::*;
 
-    /// How many reads it takes to see the end of a task, and how late that is.
+    /// Returns the reads that it takes to see the end of a task, and the lateness.
     fn reads_and_lateness(schedule: &Schedule, duration: Duration) -> (u32, Duration) {
         let mut reads = 0;
         let mut waited = Duration::ZERO;
@@ -202,10 +237,33 @@ mod tests {
     }
 
     #[test]
-    fn a_minute_of_an_unknown_model_takes_at_most_15_reads_and_is_seen_at_most_5_seconds_late() {
+    fn a_minute_of_an_unknown_model_takes_at_most_18_reads_and_is_seen_at_most_5_seconds_late() {
         let schedule = Schedule::new(PollInterval::Adaptive, &[]);
         let (reads, lateness) = reads_and_lateness(&schedule, Duration::from_secs(60));
-        assert!(reads <= 15 && lateness <= Duration::from_secs(5), "{reads} reads, {lateness:?}");
+        assert!(reads <= 18 && lateness <= Duration::from_secs(5), "{reads} reads, {lateness:?}");
+    }
+
+    #[test]
+    fn the_end_of_a_task_within_a_second_is_seen_at_once_whether_the_model_is_known_or_not() {
+        for milliseconds in (10..=790).step_by(10) {
+            let duration = Duration::from_millis(milliseconds);
+            for known in [vec![], vec![Duration::from_millis(30); 20], vec![duration; 20]] {
+                let (reads, lateness) =
+                    reads_and_lateness(&Schedule::new(PollInterval::Adaptive, &known), duration);
+                assert!(
+                    reads <= 5 && lateness <= duration.mul_f64(1.6) + Duration::from_millis(120),
+                    "{duration:?}: {lateness:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn tasks_that_were_created_together_are_not_read_together() {
+        let first = || Schedule::new(PollInterval::Adaptive, &[]).delay(0, Duration::ZERO);
+        let delays: std::collections::BTreeSet<_> = std::iter::repeat_with(first).take(20).collect();
+        assert!(delays.len() > 10, "{delays:?}");
+        assert!(delays.iter().all(|delay| (100..=120).contains(&delay.as_millis())), "{delays:?}");
     }
 
     #[test]
@@ -219,14 +277,14 @@ mod tests {
     }
 
     #[test]
-    fn ten_minutes_of_an_unknown_model_take_at_most_45_reads_and_are_seen_at_most_8_percent_late() {
+    fn ten_minutes_of_an_unknown_model_take_at_most_48_reads_and_are_seen_at_most_8_percent_late() {
         let schedule = Schedule::new(PollInterval::Adaptive, &[]);
         let (reads, lateness) = reads_and_lateness(&schedule, Duration::from_secs(600));
-        assert!(reads <= 45 && lateness <= Duration::from_secs(48), "{reads} reads, {lateness:?}");
+        assert!(reads <= 48 && lateness <= Duration::from_secs(48), "{reads} reads, {lateness:?}");
     }
 
     #[test]
-    fn every_delay_but_the_first_read_of_a_known_model_is_within_the_suggested_intervals() {
+    fn every_delay_after_the_early_reads_and_the_first_of_a_known_model_is_within_the_suggested_intervals() {
         let is_suggested =
             |delay: Duration| (FAST.0..=FAST.1).contains(&delay) || (LONG.0..=LONG.1).contains(&delay);
         for seconds in [0.3, 5.0, 60.0, 250.0, 600.0, 7_200.0] {
@@ -237,7 +295,8 @@ mod tests {
                 let mut waited = schedule.delay(0, Duration::ZERO);
                 for reads in 1..500 {
                     let delay = schedule.delay(reads, waited);
-                    assert!(is_suggested(delay), "{seconds} s, after {waited:?}: {delay:?}");
+                    let is_early = waited < EARLY_READS[3].mul_f64(1.0 + JITTER);
+                    assert!(is_early || is_suggested(delay), "{seconds} s, after {waited:?}: {delay:?}");
                     waited += delay;
                 }
             }
@@ -279,7 +338,7 @@ mod tests {
             let durations: Vec<_> = durations.iter().copied().map(Duration::from_secs).collect();
             Schedule::new(PollInterval::Adaptive, &durations).delay(0, Duration::ZERO)
         };
-        assert_eq!(first(&[9, 9]), FAST.0);
+        assert!(first(&[9, 9]) <= EARLY_READS[0].mul_f64(1.0 + JITTER));
         assert_eq!(first(&[9, 9, 9]), Duration::from_secs(9));
         // Up to two delays apart, one read can see most of them end.
         assert_eq!(first(&[10, 10, 14]), Duration::from_secs(14));

@@ -2,33 +2,29 @@
 //! and turns every failure into an [`Error`].
 
 use std::error::Error as StdError;
-use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::task::Poll;
 use std::time::Duration;
 
 use inferstore_api::types::{EnvelopeStatus, TaskId};
 use inferstore_api::{Envelope, Error as RawError, Operation, ResponseValue, Safety};
-use reqwest::StatusCode;
-use reqwest::header::{DATE, HeaderMap};
+use reqwest::header::HeaderMap;
 use serde::Deserialize;
-use tokio::time::{Instant, Sleep, sleep_until};
 use tracing::{Instrument, Span, debug, debug_span, field};
 
-use crate::memory::lock;
 use crate::transport::Core;
 use crate::transport::deadline::Deadline;
 use crate::transport::error::{CallContext, Error, OTHER_REQUEST, Result, is_too_large};
+use crate::transport::middleware::Attempt;
 use crate::transport::redact::{MAX_INPUT, MAX_MESSAGE, Redactor};
 use crate::transport::retry;
 
-/// How much of a body an error keeps, in characters.
+/// Limit of the body that an error keeps, in characters.
 const MAX_EXCERPT: usize = 2_000;
 
-/// How much of the body of a failure is read to find its message, in bytes.
+/// Limit of the body of a failure that is read to find its message, in bytes.
 const MAX_ERROR_BODY: usize = MAX_INPUT;
 
-/// How long reading the body of a failure may take; the failure is known without it.
+/// Timeout of reading the body of a failure, which is known without it.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One attempt may take this many read timeouts: a response that comes byte by byte never reaches one.
@@ -44,8 +40,12 @@ pub(crate) struct Call<'a> {
     safety: Safety,
     deadline: Deadline,
     task: Option<TaskId>,
-    retry_on_rejection: bool,
+    has_idempotency_key: bool,
+    is_wanted: &'a IsWanted<'a>,
 }
+
+/// Whether the caller still waits for the call. Asked before each attempt.
+pub(crate) type IsWanted<'a> = dyn Fn() -> bool + Sync + 'a;
 
 impl Core {
     /// A call to this operation, without a deadline.
@@ -55,8 +55,15 @@ impl Core {
 
     /// A call to an operation that the document does not list.
     pub(crate) fn call_unlisted(&self, operation: &'static str, safety: Safety) -> Call<'_> {
-        let deadline = Deadline::never();
-        Call { core: self, operation, safety, deadline, task: None, retry_on_rejection: false }
+        Call {
+            core: self,
+            operation,
+            safety,
+            deadline: Deadline::never(),
+            task: None,
+            has_idempotency_key: false,
+            is_wanted: &|| true,
+        }
     }
 }
 
@@ -71,9 +78,14 @@ impl<'a> Call<'a> {
         Self { task: Some(task.clone()), ..self }
     }
 
-    /// Retries a create after 429 and 503.
-    pub(crate) fn retry_on_rejection(self, retry_on_rejection: bool) -> Self {
-        Self { retry_on_rejection, ..self }
+    /// Retries the call like a read where the service knows idempotency keys: it carries one.
+    pub(crate) fn with_idempotency_key(self) -> Self {
+        Self { has_idempotency_key: true, ..self }
+    }
+
+    /// Sends nothing more once the caller no longer waits.
+    pub(crate) fn while_wanted(self, is_wanted: &'a IsWanted<'a>) -> Self {
+        Self { is_wanted, ..self }
     }
 
     /// Sends the call, and retries it as far as its safety, the budget and the deadline allow.
@@ -83,6 +95,8 @@ impl<'a> Call<'a> {
     {
         let span = debug_span!(
             "inferstore",
+            otel.name = self.operation,
+            otel.kind = "client",
             operation = self.operation,
             attempts = field::Empty,
             status = field::Empty
@@ -102,10 +116,12 @@ impl<'a> Call<'a> {
         let core = self.core;
         let retries = if self.deadline.is_of_wait { &core.wait_retries } else { &core.retries };
         let mut attempts = retries.start(self.operation, self.deadline);
+        // Whether the service may have done what a failed attempt asked for.
+        let mut is_in_doubt = false;
         loop {
             // Pinned here: each function that takes it by value would move and keep a copy of its kilobytes.
             let sent = pin!(send(&core.api));
-            let mut error = match self.attempt(sent).await {
+            let mut error = match self.attempt(sent, attempts.count, is_in_doubt).await {
                 Ok((status, data)) => {
                     retries.succeeded();
                     span.record("attempts", attempts.count).record("status", status);
@@ -115,7 +131,13 @@ impl<'a> Call<'a> {
             };
             // A path that no operation has may lead to a page, which will not become JSON.
             let is_page = self.operation == OTHER_REQUEST && matches!(error, Error::Decode(_));
-            let may_retry = !is_page && retry::may_retry(self.safety, self.retry_on_rejection, &error);
+            let is_keyed = self.has_idempotency_key && core.key_retention().is_some();
+            let safety = if is_keyed { Safety::Repeatable } else { self.safety };
+            let may_retry = !is_page && retry::may_retry(safety, &error);
+            // With a key, whatever leaves a doubt is asked again.
+            let may_retry = may_retry || is_keyed && error.may_have_had_effect();
+            is_in_doubt |= error.may_have_had_effect();
+            let may_retry = may_retry && (is_in_doubt || (self.is_wanted)());
             // An argument that cannot be sent has none.
             let Some(context) = error.context_mut() else { return Err(error) };
             span.record("attempts", attempts.count).record("status", context.status);
@@ -127,6 +149,7 @@ impl<'a> Call<'a> {
                 context.elapsed = attempts.started.elapsed();
                 context.is_budget_exhausted = attempts.is_budget_exhausted;
                 context.is_retry_safe = may_retry;
+                context.is_in_doubt = is_in_doubt;
                 context.task = self.task;
                 return Err(error);
             }
@@ -137,30 +160,30 @@ impl<'a> Call<'a> {
     async fn attempt<T>(
         &self,
         sent: Pin<&mut impl Future<Output = Result<ResponseValue<Envelope<T>>, RawError>>>,
+        number: u32,
+        is_in_doubt: bool,
     ) -> Result<(u16, T)> {
-        let permit = match self.core.requests.try_acquire() {
-            Ok(permit) => Some(permit),
-            // The semaphore is never closed.
-            Err(_) => self.deadline.timeout(self.core.requests.acquire()).await.and_then(Result::ok),
+        let unsent = |problem: &str| {
+            Err(Error::Transport(Box::new(CallContext { is_unsent: true, ..because(problem) })))
         };
-        let Some(_permit) = permit.filter(|_| !self.deadline.is_over()) else {
-            let context = because("the deadline passed before a request was permitted");
-            return Err(Error::Transport(Box::new(CallContext { is_unsent: true, ..context })));
-        };
+        if self.deadline.is_over() {
+            return unsent("the deadline passed before a request was sent");
+        }
+        // The task of a create that may have been sent has to be known, so that it can be canceled.
+        if !is_in_doubt && !(self.is_wanted)() {
+            return unsent("the caller has stopped waiting");
+        }
         let longest = self.core.timeouts.read.saturating_mul(ATTEMPT_SHARE);
-        let until = self.deadline.or_earlier(Deadline::after(Some(longest))).at;
-        // A middleware may have no read timeout.
-        let is_untimed = self.deadline.at.is_none() && self.core.storage.middleware.is_empty();
-        let untimed = if is_untimed { ATTEMPT_SHARE - 1 } else { 0 };
-        match limited(sent, until, untimed).await {
+        let limit = self.deadline.or_earlier(Deadline::after(Some(longest)));
+        let stack = &self.core.storage;
+        let sent = stack.within(Attempt { operation: self.operation, number }, sent);
+        match limit.timeout(sent).await {
             Some(Ok(response)) => {
-                if let Some(date) = response.headers().get(DATE) {
-                    *lock(&self.core.clock) = Some((date.clone(), Instant::now()));
-                }
+                self.core.note_response(response.headers());
                 open(response, &self.core.redactor)
             }
             // Boxed, because it is rare, and the future of every call would hold it.
-            Some(Err(error)) => Err(Box::pin(failure(error, &self.core.redactor, self.deadline)).await),
+            Some(Err(error)) => Err(Box::pin(self.failure(error)).await),
             None if self.deadline.is_over() => {
                 Err(Error::Transport(Box::new(because("the deadline passed"))))
             }
@@ -170,54 +193,38 @@ impl<'a> Call<'a> {
             }
         }
     }
+
+    /// Returns the failure behind an error of the generated client.
+    async fn failure(&self, error: RawError) -> Error {
+        let redactor = &self.core.redactor;
+        match error {
+            RawError::UnexpectedResponse(response) => {
+                self.core.note_failure(response.headers());
+                rejected(response, redactor, self.deadline).await
+            }
+            RawError::InvalidResponsePayload(body, error) => undecodable(&body, &error, redactor),
+            RawError::CommunicationError(error) if error.is_builder() => {
+                Error::InvalidArgument(format!("the request cannot be built: {}", error.without_url()))
+            }
+            RawError::CommunicationError(error) => {
+                // A middleware may have sent the request before this error: it is proof of nothing.
+                let is_unsent = error.is_connect() && self.core.storage.middleware.is_empty();
+                Error::Transport(Box::new(CallContext { is_unsent, ..because(error.without_url()) }))
+            }
+            RawError::ResponseBodyError(error) | RawError::InvalidUpgrade(error) => {
+                let kind = if is_too_large(&error) { Error::Decode } else { Error::Transport };
+                kind(Box::new(because(error.without_url())))
+            }
+            RawError::InvalidRequest(problem) | RawError::Custom(problem) => Error::InvalidArgument(problem),
+            // The document declares no typed failure, so the generator makes none of this kind.
+            RawError::ErrorResponse(_) => Error::Api(Box::default()),
+        }
+    }
 }
 
-/// Runs an attempt until this time at most, or returns `None`. The first `untimed` waits set no timer, which would cost
-/// 1 % of a call: each of them ends with the read timeout.
-fn limited<T>(
-    mut attempt: Pin<&mut impl Future<Output = T>>,
-    until: Option<Instant>,
-    mut untimed: u32,
-) -> impl Future<Output = Option<T>> {
-    let mut timer: Option<Pin<Box<Sleep>>> = None;
-    poll_fn(move |context| {
-        if let Poll::Ready(done) = attempt.as_mut().poll(context) {
-            return Poll::Ready(Some(done));
-        }
-        if untimed > 0 {
-            untimed -= 1;
-            return Poll::Pending;
-        }
-        let Some(until) = until else { return Poll::Pending };
-        timer.get_or_insert_with(|| Box::pin(sleep_until(until))).as_mut().poll(context).map(|()| None)
-    })
-}
-
-/// What an attempt shows of its failure; the call adds the rest.
+/// Returns the context of a failed attempt; the call adds the rest.
 fn because(source: impl Into<Box<dyn StdError + Send + Sync>>) -> CallContext {
     CallContext { source: Some(source.into()), ..CallContext::default() }
-}
-
-/// The failure behind an error of the generated client.
-async fn failure(error: RawError, redactor: &Redactor, deadline: Deadline) -> Error {
-    match error {
-        RawError::UnexpectedResponse(response) => rejected(response, redactor, deadline).await,
-        RawError::InvalidResponsePayload(body, error) => undecodable(&body, &error, redactor),
-        RawError::CommunicationError(error) if error.is_builder() => {
-            Error::InvalidArgument(format!("the request cannot be built: {}", error.without_url()))
-        }
-        RawError::CommunicationError(error) => {
-            let is_unsent = error.is_connect();
-            Error::Transport(Box::new(CallContext { is_unsent, ..because(error.without_url()) }))
-        }
-        RawError::ResponseBodyError(error) | RawError::InvalidUpgrade(error) => {
-            let kind = if is_too_large(&error) { Error::Decode } else { Error::Transport };
-            kind(Box::new(because(error.without_url())))
-        }
-        RawError::InvalidRequest(problem) | RawError::Custom(problem) => Error::InvalidArgument(problem),
-        // The document declares no typed failure, so the generator makes none of this kind.
-        RawError::ErrorResponse(_) => Error::Api(Box::default()),
-    }
 }
 
 async fn rejected(response: reqwest::Response, redactor: &Redactor, deadline: Deadline) -> Error {
@@ -225,15 +232,14 @@ async fn rejected(response: reqwest::Response, redactor: &Redactor, deadline: De
     let request_id = request_id(response.headers(), redactor);
     let retry_after = retry::retry_after(response.headers());
     let body = read_error_body(response, deadline).await;
-    let context = Box::new(CallContext {
+    Error::Api(Box::new(CallContext {
         status: Some(status.as_u16()),
         request_id,
         retry_after,
         message: message(&body, redactor),
         excerpt: excerpt(&body, redactor),
         ..CallContext::default()
-    });
-    if status == StatusCode::UNAUTHORIZED { Error::Unauthorized(context) } else { Error::Api(context) }
+    }))
 }
 
 /// A 2xx that is no response of the operation: a failure in an envelope, or something else.
@@ -243,13 +249,13 @@ fn undecodable(body: &[u8], error: &serde_json::Error, redactor: &Redactor) -> E
         envelope.is_ok_and(|Status { status }: Status| status != EnvelopeStatus::Success.as_str());
     // The parser quotes values of the body.
     let problem = redactor.foreign(&error.to_string(), MAX_MESSAGE);
-    let context = CallContext { excerpt: excerpt(body, redactor), ..because(problem) };
+    let excerpt = excerpt(body, redactor);
     if !is_failure {
-        return Error::Decode(Box::new(context));
+        return Error::Decode(Box::new(CallContext { excerpt, ..because(problem) }));
     }
     let message = message(body, redactor);
     // The generated client returns only a 2xx in this way.
-    Error::Api(Box::new(CallContext { status: Some(200), message, ..context }))
+    Error::Api(Box::new(CallContext { status: Some(200), message, excerpt, ..CallContext::default() }))
 }
 
 fn open<T>(response: ResponseValue<Envelope<T>>, redactor: &Redactor) -> Result<(u16, T)> {
@@ -301,26 +307,4 @@ fn excerpt(body: &[u8], redactor: &Redactor) -> Option<String> {
     let beginning = &body[..body.len().min(MAX_ERROR_BODY)];
     let text = redactor.foreign(&String::from_utf8_lossy(beginning), MAX_EXCERPT);
     (!text.is_empty()).then_some(text)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::convert::Infallible;
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn an_attempt_whose_response_comes_in_many_pieces_ends_at_its_limit() {
-        let limit = Duration::from_secs(600);
-        for untimed in [0, ATTEMPT_SHARE - 1] {
-            let started = Instant::now();
-            let drips = pin!(async {
-                loop {
-                    tokio::time::sleep(Duration::from_secs(59)).await;
-                }
-            });
-            assert_eq!(limited::<Infallible>(drips, Some(started + limit), untimed).await, None);
-            assert_eq!(started.elapsed(), limit);
-        }
-    }
 }

@@ -6,14 +6,14 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::transport::error::{DeadlineReached, Error, Result, TaskDisposition};
 
-/// When an operation started and when it must finish, if ever.
+/// Start of an operation, and the time at which it must finish, if there is one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     pub(crate) started: Instant,
     pub(crate) at: Option<Instant>,
     /// Whether the operation is a wait, whose calls have a retry budget of their own.
     pub(crate) is_of_wait: bool,
-    /// What work that is cut off says of a task.
+    /// Disposition of the task in the error of work that is cut off.
     pub(crate) disposition: TaskDisposition,
 }
 
@@ -49,7 +49,7 @@ impl Deadline {
         self.at.is_some_and(|at| Instant::now() >= at)
     }
 
-    /// Whether something can still start after this delay.
+    /// Returns whether something can still start after this delay.
     pub(crate) fn allows(self, delay: Duration) -> bool {
         self.at.is_none_or(|at| Instant::now().checked_add(delay).is_some_and(|then| then < at))
     }

@@ -1,4 +1,7 @@
-//! Errors: what failed, what is known of it, and what to try.
+//! Errors: what failed, what is known of it, its class, and what to try.
+
+mod call;
+mod input;
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -6,14 +9,13 @@ use std::iter::successors;
 use std::time::Duration;
 
 use inferstore_api::types::{ModelId, TaskId, TaskStatus};
-use inferstore_api::{BodyTooLarge, Decimal};
+use inferstore_api::{Decimal, operations};
 use serde_json::Value;
 
-use crate::transport::causes::{FileError, FileErrorKind, InvalidInputs};
-use crate::transport::redact::{cut, printable};
-
-/// The operation of [`Client::request`](crate::Client::request), which the document does not list.
-pub(crate) const OTHER_REQUEST: &str = "the request";
+pub use self::call::{CallContext, HistoryRead, Resource, UnknownOutcome};
+pub(crate) use self::call::{OTHER_REQUEST, is_too_large};
+pub use self::input::{FileError, FileErrorKind, InvalidInputs, Violation, ViolationKind};
+use crate::transport::redact::{cut, shown};
 
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -22,7 +24,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// `Display` is one line without advice, [`hint`](Self::hint) is the advice, and `source()` the cause,
 /// which `Display` does not repeat. `Debug` prints all three, so that a `main` that returns this error
-/// reports it readably.
+/// reports it readably. [`with_causes`](Self::with_causes) is the error and its causes in one line, for a log.
+/// [`kind`](Self::kind) is the class of the error, for exit codes and HTTP statuses.
 ///
 /// ```no_run
 /// # async fn example(client: inferstore::Client, inputs: inferstore::Inputs) -> Result<(), inferstore::Error> {
@@ -30,7 +33,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///     Ok(outcome) => println!("{}", outcome.output),
 ///     Err(error) if error.is_retryable() => println!("later, in {:?}", error.retry_after()),
 ///     Err(error) => {
-///         eprintln!("{error}\nhint: {}", error.hint());
+///         eprintln!("{}\nhint: {}", error.with_causes(), error.hint());
 ///         if let Some(task) = error.task_id() {
 ///             eprintln!("the task is {task}"); // any process can pick it up again
 ///         }
@@ -42,106 +45,107 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///
 /// Every error after a task was created carries its identifier. Text of the service in an error is
 /// masked, on one line, bounded, and without control characters.
-///
-/// # Troubleshooting
-///
-/// | variant | what happened | what to try |
-/// |---|---|---|
-/// | [`Config`](Self::Config) | the client cannot be built | fix the setting that the message names |
-/// | [`InvalidArgument`](Self::InvalidArgument) | an argument cannot be sent; nothing was sent | fix the argument |
-/// | [`Inputs`](Self::Inputs) | the inputs do not match what the model declares; nothing was sent | fix the fields in the list |
-/// | [`File`](Self::File) | a file could not be read, uploaded, downloaded or written | see its kind and message |
-/// | [`Unauthorized`](Self::Unauthorized) | `401` | check the API key |
-/// | [`Api`](Self::Api) | the service responded with a failure | read its message; see [`status`](Self::status) |
-/// | [`Transport`](Self::Transport) | no response, after all safe retries | check the network, try later |
-/// | [`Decode`](Self::Decode) | a response that is not one of this service | check the base URL |
-/// | [`OutcomeUnknown`](Self::OutcomeUnknown) | a task may have been created, or not | look at the candidates before you create it again |
-/// | [`CostLimitExceeded`](Self::CostLimitExceeded) | the price is above `max_cost`, or not stated; nothing was created | raise the limit |
-/// | [`ModelOffline`](Self::ModelOffline) | no node serves the model | try later |
-/// | [`TaskFailed`](Self::TaskFailed), [`TaskCanceled`](Self::TaskCanceled) | the task ended without a result; not billed | read the detail |
-/// | [`DeadlineReached`](Self::DeadlineReached) | the deadline passed | see its disposition |
-/// | [`OutputType`](Self::OutputType) | the output does not have the requested type, or no URL of that name | read it as JSON |
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The client cannot be built with these settings.
+    #[error("{0}")]
     Config(String),
     /// An argument cannot be sent. Nothing was sent.
+    #[error("{0}")]
     InvalidArgument(String),
     /// The inputs do not match what the model declares. Nothing was sent.
+    #[error(transparent)]
     Inputs(InvalidInputs),
     /// A file could not be read, uploaded, downloaded or written.
+    #[error(transparent)]
     File(Box<FileError>),
-    /// The service responded with `401`: the API key is missing or wrong.
-    Unauthorized(Box<CallContext>),
     /// The service responded with a failure.
+    #[error("{}{}", .0.rejection(), .0.attempts())]
     Api(Box<CallContext>),
-    /// No response came.
-    Transport(Box<CallContext>),
-    /// A response came that cannot be decoded.
-    Decode(Box<CallContext>),
+    /// No response came, after all safe retries.
+    #[error("{} got no response{}", .0.operation, .0.attempts())]
+    Transport(#[source] Box<CallContext>),
+    /// A response came that cannot be decoded: it is not one of this service, or too large.
+    #[error("the response to {} cannot be decoded{}", .0.operation, .0.attempts())]
+    Decode(#[source] Box<CallContext>),
     /// A create was sent, its response was lost, and the task history does not show which task it is.
+    #[error(transparent)]
     OutcomeUnknown(Box<UnknownOutcome>),
     /// A run costs more than its limit, or the service states no price. Nothing was created.
+    #[error(transparent)]
     CostLimitExceeded(Box<CostLimit>),
-    /// No node serves the model.
-    ModelOffline(Box<ModelOffline>),
-    /// The task ended in `failed`.
+    /// No node serves the model. No task was created.
+    #[error("no node serves the model {}", shown(.0.as_str()))]
+    ModelOffline(ModelId),
+    /// The task ended in `failed`. It is not billed.
+    #[error(transparent)]
     TaskFailed(Box<TaskFailure>),
-    /// The task ended in `canceled`.
+    /// The task ended in `canceled`. It is not billed.
+    #[error("the task {} was canceled", shown(.0.as_str()))]
     TaskCanceled(TaskId),
     /// The deadline passed.
+    #[error(transparent)]
     DeadlineReached(Box<DeadlineReached>),
     /// The output of a task does not have the requested type, or no URL of the requested name.
+    #[error(transparent)]
     OutputType(Box<OutputMismatch>),
 }
 
-/// What is known of a failed call.
-#[derive(Debug, Default)]
+/// The classes of errors: what a program decides by, such as its exit code or an HTTP status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub struct CallContext {
-    /// The operation, by its identifier in the OpenAPI document.
-    pub operation: &'static str,
-    /// The status of the response, if one came. A 2xx can be a failure too: its body says so.
-    pub status: Option<u16>,
-    /// The message of the service, redacted, if the body had one.
-    pub message: Option<String>,
-    /// The beginning of the body, redacted, at most 2,000 characters.
-    pub excerpt: Option<String>,
-    /// The identifier that the service or a proxy gave the request, if any.
-    pub request_id: Option<String>,
-    /// How long the service asked to wait before the next attempt.
-    pub retry_after: Option<Duration>,
-    /// How many times the request was sent.
-    pub attempts: u32,
-    /// How long all attempts took together.
-    pub elapsed: Duration,
-    /// Whether it was not sent again because the [retry budget](crate::Retry::budget) of the client was exhausted.
-    pub is_budget_exhausted: bool,
-    /// Whether the same call can be sent again without having an effect twice.
-    pub is_retry_safe: bool,
-    /// The task that the call was about.
-    pub task: Option<TaskId>,
-    /// Whether nothing of the last attempt reached the service.
-    pub(crate) is_unsent: bool,
-    pub(crate) source: Option<Box<dyn StdError + Send + Sync>>,
-}
-
-/// A create whose response was lost.
-#[derive(Debug, Default)]
-#[non_exhaustive]
-pub struct UnknownOutcome {
-    /// The call that failed.
-    pub context: CallContext,
-    /// Tasks in the history that may be the one, newest last. Empty when the history could not be
-    /// read, or shows none.
-    pub candidates: Vec<TaskId>,
-    /// Whether the history was read completely. If so and there is no candidate, most likely no task
-    /// was created.
-    pub history_was_read: bool,
+pub enum ErrorKind {
+    /// A setting of the client is wrong.
+    Config,
+    /// An argument, an input or an input file cannot be sent. No task was created.
+    InvalidInput,
+    /// A file, or the content of a download, is larger than its limit.
+    TooLarge,
+    /// A local file exists already, cannot be written, or changed during its transfer.
+    LocalFile,
+    /// The price is above the limit, or not stated. No task was created.
+    CostLimitExceeded,
+    /// No node serves the model. No task was created.
+    ModelOffline,
+    /// The API key is missing or wrong: `401`.
+    Unauthorized,
+    /// The balance does not cover the task: `402`.
+    InsufficientBalance,
+    /// There is no such model, task, folder or file: `404`.
+    NotFound,
+    /// The present state does not allow the call: `409`.
+    Conflict,
+    /// The account sends too many requests: `429`.
+    RateLimited,
+    /// The service rejected the call for another reason.
+    Rejected,
+    /// The service, or a gateway before it, failed: `408` or `5xx`.
+    Unavailable,
+    /// The service or object storage was not reached, or its response was lost.
+    NoResponse,
+    /// A response is not one of this service, or larger than the limit.
+    InvalidResponse,
+    /// Object storage rejected a transfer.
+    StorageRejected,
+    /// A task may have been created, or not.
+    OutcomeUnknown,
+    /// The task ended in `failed`.
+    TaskFailed,
+    /// The task ended in `canceled`.
+    TaskCanceled,
+    /// The deadline passed.
+    DeadlineReached,
+    /// The output of a task that succeeded does not have the requested type.
+    OutputType,
 }
 
 /// A price above the limit, or none to compare with it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("{}", match quote {
+    Some(quote) => format!("a run costs {quote}, more than the limit of {max_cost}"),
+    None => format!("the service states no price to compare with the limit of {max_cost}"),
+})]
 #[non_exhaustive]
 pub struct CostLimit {
     /// The price of a run, if the service states one.
@@ -150,20 +154,9 @@ pub struct CostLimit {
     pub max_cost: Decimal,
 }
 
-/// A model that no node serves.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ModelOffline {
-    /// The model.
-    pub model: ModelId,
-    /// The task that stayed in the queue, if one was created.
-    pub task: Option<TaskId>,
-    /// What became of the task.
-    pub disposition: TaskDisposition,
-}
-
 /// A task that ended in `failed`. It is not billed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the task {} failed{}", shown(task.as_str()), self.reason())]
 #[non_exhaustive]
 pub struct TaskFailure {
     /// The task.
@@ -174,22 +167,20 @@ pub struct TaskFailure {
     pub detail: Option<Value>,
 }
 
-/// A deadline that passed.
-#[derive(Debug, Default)]
+/// An output that does not have the requested type, or no URL of the requested name.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("the output of the task {} does not fit: {problem}", shown(task.as_str()))]
 #[non_exhaustive]
-pub struct DeadlineReached {
-    /// The task, if one was created.
-    pub task: Option<TaskId>,
-    /// What became of the task.
-    pub disposition: TaskDisposition,
-    /// The status that the last successful read of the task showed.
-    pub last_status: Option<TaskStatus>,
-    /// How long the operation took.
-    pub elapsed: Duration,
-    pub(crate) source: Option<Box<Error>>,
+pub struct OutputMismatch {
+    /// The task; it succeeded.
+    pub task: TaskId,
+    /// The output as it is.
+    pub output: Value,
+    /// Why it does not match.
+    pub problem: String,
 }
 
-/// What became of a task that is no longer waited for.
+/// Disposition of a task that is no longer waited for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TaskDisposition {
@@ -208,39 +199,178 @@ pub enum TaskDisposition {
     NoTask,
 }
 
-/// An output that does not have the requested type, or no URL of the requested name.
-#[derive(Clone, Debug)]
+impl TaskDisposition {
+    fn describe(self, task: Option<&TaskId>) -> String {
+        let task = task.map(|task| shown(task.as_str())).unwrap_or_default();
+        match self {
+            Self::NotCreated => "no task was created".to_owned(),
+            Self::Canceled => format!("the task {task} was canceled while it was queued"),
+            Self::CancelUnknown => format!("whether the task {task} was canceled is unknown"),
+            Self::StillRunning => format!("the task {task} has not ended"),
+            Self::Unknown => format!("the state of the task {task} is unknown"),
+            Self::NoTask => "the transfer is not complete".to_owned(),
+        }
+    }
+
+    /// Returns the advice after a deadline.
+    fn hint(self) -> &'static str {
+        match self {
+            Self::NotCreated => "allow more time; no task was created",
+            Self::Canceled => "allow more time and run it again; the task was canceled and is not billed",
+            Self::CancelUnknown => "read the task to see whether it was canceled",
+            Self::StillRunning => "wait for the task again; it is billed if it succeeds",
+            Self::Unknown => "check the network, the identifier and the API key, then read the task",
+            Self::NoTask => "allow more time and transfer the file again",
+        }
+    }
+}
+
+impl TaskFailure {
+    /// A failure with a message, for tests of code that handles errors.
+    pub fn new(task: impl Into<TaskId>, message: impl Into<String>) -> Self {
+        Self { task: task.into(), message: Some(message.into()), detail: None }
+    }
+
+    /// The message, and the detail unless it only repeats the message.
+    fn reason(&self) -> String {
+        let message = self.message.as_deref().unwrap_or_default();
+        let repeats = |value: &Value| value.as_str() == Some(message);
+        let detail = match &self.detail {
+            None => String::new(),
+            Some(detail) if repeats(detail) || repeats(&detail["message"]) => String::new(),
+            Some(Value::String(text)) => format!(" ({text})"),
+            Some(detail) => format!(" ({})", cut(&detail.to_string(), 500)),
+        };
+        if message.is_empty() { detail } else { format!(": {message}{detail}") }
+    }
+}
+
+impl OutputMismatch {
+    /// An output that does not match, for tests of code that handles errors.
+    pub fn new(task: impl Into<TaskId>, output: Value, problem: impl Into<String>) -> Self {
+        Self { task: task.into(), output, problem: problem.into() }
+    }
+}
+
+/// A deadline that passed.
+#[derive(Debug, Default, thiserror::Error)]
+#[error("the deadline passed after {:.1} s; {}", elapsed.as_secs_f64(), disposition.describe(task.as_ref()))]
 #[non_exhaustive]
-pub struct OutputMismatch {
-    /// The task; it succeeded.
-    pub task: TaskId,
-    /// The output as it is.
-    pub output: Value,
-    /// Why it does not match.
-    pub problem: String,
+pub struct DeadlineReached {
+    /// The task, if one was created.
+    pub task: Option<TaskId>,
+    /// Disposition of the task.
+    pub disposition: TaskDisposition,
+    /// The status that the last successful read of the task showed.
+    pub last_status: Option<TaskStatus>,
+    /// Duration of the operation.
+    pub elapsed: Duration,
+    pub(crate) source: Option<Box<Error>>,
 }
 
 impl Error {
+    /// The class of the error.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Config(_) => ErrorKind::Config,
+            Self::InvalidArgument(_) | Self::Inputs(_) => ErrorKind::InvalidInput,
+            Self::File(error) => match error.kind {
+                FileErrorKind::TooLarge => ErrorKind::TooLarge,
+                FileErrorKind::Changed | FileErrorKind::AlreadyExists => ErrorKind::LocalFile,
+                FileErrorKind::Unwritable => ErrorKind::LocalFile,
+                FileErrorKind::InvalidTarget => ErrorKind::InvalidResponse,
+                FileErrorKind::Forbidden | FileErrorKind::Rejected => ErrorKind::StorageRejected,
+                FileErrorKind::Transport => ErrorKind::NoResponse,
+                _ => ErrorKind::InvalidInput,
+            },
+            Self::Api(context) => match context.status {
+                Some(401) => ErrorKind::Unauthorized,
+                Some(402) => ErrorKind::InsufficientBalance,
+                Some(404) => ErrorKind::NotFound,
+                Some(409) => ErrorKind::Conflict,
+                Some(429) => ErrorKind::RateLimited,
+                Some(408 | 500..) => ErrorKind::Unavailable,
+                _ => ErrorKind::Rejected,
+            },
+            Self::Transport(_) => ErrorKind::NoResponse,
+            Self::Decode(_) => ErrorKind::InvalidResponse,
+            Self::OutcomeUnknown(_) => ErrorKind::OutcomeUnknown,
+            Self::CostLimitExceeded(_) => ErrorKind::CostLimitExceeded,
+            Self::ModelOffline(_) => ErrorKind::ModelOffline,
+            Self::DeadlineReached(_) => ErrorKind::DeadlineReached,
+            Self::TaskFailed(_) => ErrorKind::TaskFailed,
+            Self::TaskCanceled(_) => ErrorKind::TaskCanceled,
+            Self::OutputType(_) => ErrorKind::OutputType,
+        }
+    }
+
+    /// Returns the advice: what to try.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Config(_) | Self::InvalidArgument(_) | Self::Inputs(_) => {
+                "fix what the message names and try again; nothing was sent"
+            }
+            Self::File(error) => error.hint(),
+            Self::Api(context) => context.hint(),
+            Self::Transport(_) if self.is_retryable() => "check the network and the base URL, then try again",
+            Self::Transport(_) => "check whether the call had its effect before sending it again",
+            Self::Decode(context) => context.decode_hint(),
+            Self::OutcomeUnknown(unknown) => unknown.hint(),
+            Self::CostLimitExceeded(_) => "change max_cost, or choose another model; no task was created",
+            Self::ModelOffline(_) => "try again later, or run without require_serving; no task was created",
+            Self::TaskFailed(_) => {
+                "fix the inputs or the balance if the message names them, otherwise run it again; the task is not billed"
+            }
+            Self::TaskCanceled(_) => "run it again if the cancel was not intended; the task is not billed",
+            Self::DeadlineReached(reached) => reached.disposition.hint(),
+            Self::OutputType(_) => "read the output as JSON; the task succeeded and was billed",
+        }
+    }
+
+    /// The error and its causes in one line, without texts that are part of one before.
+    pub fn with_causes(&self) -> String {
+        let mut line = self.to_string();
+        for cause in self.causes().map(ToString::to_string) {
+            if !line.contains(&cause) {
+                line = format!("{line}: {cause}");
+            }
+        }
+        line
+    }
+
+    fn causes(&self) -> impl Iterator<Item = &(dyn StdError + 'static)> {
+        successors(self.source(), |&cause| cause.source())
+    }
+
     /// The task that the error is about, if one was created.
     pub fn task_id(&self) -> Option<&TaskId> {
         match self {
             Self::TaskFailed(failure) => Some(&failure.task),
             Self::TaskCanceled(task) => Some(task),
             Self::DeadlineReached(reached) => reached.task.as_ref(),
-            Self::ModelOffline(offline) => offline.task.as_ref(),
             Self::OutputType(mismatch) => Some(&mismatch.task),
             Self::OutcomeUnknown(_) => None,
             other => other.context()?.task.as_ref(),
         }
     }
 
-    /// What is known of the call, if the error came from one.
+    /// The tasks that a create whose outcome is unknown may have become, newest last.
+    pub fn candidates(&self) -> &[TaskId] {
+        match self {
+            Self::OutcomeUnknown(unknown) => &unknown.candidates,
+            _ => &[],
+        }
+    }
+
+    /// Disposition of a task that is no longer waited for.
+    pub fn disposition(&self) -> Option<TaskDisposition> {
+        if let Self::DeadlineReached(reached) = self { Some(reached.disposition) } else { None }
+    }
+
+    /// Returns the context of the call, if the error came from one.
     pub fn context(&self) -> Option<&CallContext> {
         match self {
-            Self::Unauthorized(context)
-            | Self::Api(context)
-            | Self::Transport(context)
-            | Self::Decode(context) => Some(context),
+            Self::Api(context) | Self::Transport(context) | Self::Decode(context) => Some(context),
             Self::OutcomeUnknown(unknown) => Some(&unknown.context),
             Self::DeadlineReached(reached) => reached.source.as_deref()?.context(),
             _ => None,
@@ -249,10 +379,7 @@ impl Error {
 
     pub(crate) fn context_mut(&mut self) -> Option<&mut CallContext> {
         match self {
-            Self::Unauthorized(context)
-            | Self::Api(context)
-            | Self::Transport(context)
-            | Self::Decode(context) => Some(context),
+            Self::Api(context) | Self::Transport(context) | Self::Decode(context) => Some(context),
             _ => None,
         }
     }
@@ -265,7 +392,7 @@ impl Error {
         }
     }
 
-    /// How long the service asked to wait before the next attempt.
+    /// Delay that the service asked for before the next attempt.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::File(error) => error.retry_after,
@@ -273,41 +400,80 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later, without having an effect twice: a passing failure of
+    /// Returns whether the same call may succeed later, without having an effect twice: a passing failure of
     /// the network or the service, a rate limit, a model that is offline.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Transport(context) | Self::Decode(context) => context.is_retry_safe,
-            Self::Api(context) => context.is_retry_safe && !self.is_permanent(),
-            Self::ModelOffline(offline) => offline.task.is_none(),
+            Self::Api(context) => context.is_retry_safe && !context.is_permanent(),
+            Self::ModelOffline(_) => true,
             // Files are transferred before a task is created, or after it has ended.
             Self::File(error) => error.kind == FileErrorKind::Transport,
             _ => false,
         }
     }
 
-    /// Whether the service responded with `404`: there is no such model, task, folder or file.
+    /// Returns whether the service responded with `404`: there is no such model, task, folder or file.
     pub fn is_not_found(&self) -> bool {
-        matches!(self, Self::Api(context) if context.status == Some(404))
+        self.kind() == ErrorKind::NotFound
     }
 
-    /// Whether the service refused a task because the balance does not cover it: it responded with `402`. A service
+    /// Returns whether the service no longer has the task that was read. A `404` without a message is one of a gateway, which
+    /// says nothing about the task.
+    pub fn is_gone(&self) -> bool {
+        let is_of = |call: &CallContext| call.operation == operations::GET_TASK.id && call.message.is_some();
+        self.is_not_found() && self.context().is_some_and(is_of)
+    }
+
+    /// Returns whether the service refused a task because the balance does not cover it: it responded with `402`. A service
     /// may create the task instead and fail it with a message about the balance, as [`Error::TaskFailed`].
     pub fn is_insufficient_balance(&self) -> bool {
-        matches!(self, Self::Api(context) if context.status == Some(402))
+        self.kind() == ErrorKind::InsufficientBalance
     }
 
-    /// Whether the deadline passed.
+    /// Returns whether a run was refused for good before its task was created: there is no task, and none will appear.
+    pub fn is_refused_create(&self) -> bool {
+        match self {
+            Self::InvalidArgument(_)
+            | Self::Inputs(_)
+            | Self::CostLimitExceeded(_)
+            | Self::ModelOffline(_) => true,
+            other => {
+                let operation = other.context().map(|context| context.operation);
+                operation == Some(operations::CREATE_TASK.id) && other.is_permanent()
+            }
+        }
+    }
+
+    /// Returns whether the deadline passed.
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::DeadlineReached(_))
     }
 
-    /// Whether the service refused the call for good: a 4xx other than 408 and 429.
+    /// Returns whether the service refused the call for good: a 4xx other than 408 and 429.
     pub(crate) fn is_permanent(&self) -> bool {
+        matches!(self, Self::Api(context) if context.is_permanent())
+    }
+
+    /// Returns whether the service may have done what the failed attempt asked for.
+    pub(crate) fn may_have_had_effect(&self) -> bool {
         match self {
-            Self::Unauthorized(_) => true,
-            Self::Api(context) => matches!(context.status, Some(400..=407 | 409..=428 | 430..=499)),
+            Self::Transport(context) => !context.is_unsent,
+            Self::Decode(_) => true,
+            // A gateway that gave up says nothing about the service behind it.
+            Self::Api(context) => context.is_ambiguous(),
             _ => false,
+        }
+    }
+
+    /// Returns whether a failed read of a task ends the wait: the task has ended, or every further read would fail the same
+    /// way.
+    pub fn ends_wait(&self) -> bool {
+        match self {
+            Self::InvalidArgument(_) | Self::TaskFailed(_) | Self::TaskCanceled(_) => true,
+            // A response above the size limit.
+            Self::Decode(context) => !context.is_retry_safe,
+            other => other.is_permanent(),
         }
     }
 
@@ -318,56 +484,11 @@ impl Error {
         }
         self
     }
+}
 
-    /// What to try.
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Self::Config(_) => "fix the setting and try again; nothing was sent",
-            Self::InvalidArgument(_) => "fix the argument and try again; nothing was sent",
-            Self::Inputs(_) => "fix the inputs and try again; nothing was sent",
-            Self::File(error) => error.hint(),
-            Self::Unauthorized(_) => "check the API key and which service the base URL leads to",
-            Self::Api(_) if self.is_retryable() => "try again later",
-            Self::Api(context) => match context.status {
-                Some(402) => "top up the balance of the account",
-                Some(404) if context.operation == OTHER_REQUEST => "check the path",
-                Some(404) => "check the identifier",
-                Some(429 | 503) => "try again later, if the service promises that this had no effect",
-                Some(500..) => "read the message of the service, and check whether the call had its effect",
-                _ => "read the message of the service; the same call will fail again",
-            },
-            Self::Transport(_) if self.is_retryable() => "check the network and the base URL, then try again",
-            Self::Transport(_) => "check whether the call had its effect before sending it again",
-            Self::Decode(_) if self.source().is_some_and(is_too_large) => {
-                "raise max_response_size of the client builder"
-            }
-            Self::Decode(context) if context.operation == OTHER_REQUEST => "check the path",
-            Self::Decode(_) => "check that the base URL leads to the service and ends in its versioned root",
-            Self::OutcomeUnknown(unknown) if unknown.shows_nothing() => {
-                "read the task history once more in a moment, then create it again"
-            }
-            Self::OutcomeUnknown(_) => "look at the candidates and the task history before creating it again",
-            Self::CostLimitExceeded(_) => "raise max_cost, or choose another model; no task was created",
-            Self::ModelOffline(_) if self.is_retryable() => {
-                "try again later, or run without require_serving; no task was created"
-            }
-            Self::ModelOffline(_) => "cancel the task, or wait for it until a node serves the model",
-            Self::TaskFailed(_) => {
-                "fix the inputs or the balance if the detail names them, else run it again; it was not billed"
-            }
-            Self::TaskCanceled(_) => "run it again if that was not intended; it was not billed",
-            Self::DeadlineReached(reached) => match reached.disposition {
-                TaskDisposition::NotCreated => "allow more time; no task was created",
-                TaskDisposition::Canceled => {
-                    "allow more time and run it again; the task was canceled and is not billed"
-                }
-                TaskDisposition::CancelUnknown => "read the task to see whether it was canceled",
-                TaskDisposition::StillRunning => "wait for the task again; it is billed if it succeeds",
-                TaskDisposition::Unknown => "check the identifier and the API key, then read the task",
-                TaskDisposition::NoTask => "allow more time and transfer the file again",
-            },
-            Self::OutputType(_) => "read the output as JSON; the task succeeded and was billed",
-        }
+impl From<FileError> for Error {
+    fn from(error: FileError) -> Self {
+        Self::File(Box::new(error))
     }
 }
 
@@ -378,188 +499,11 @@ impl From<inferstore_api::ParseDecimalError> for Error {
     }
 }
 
-impl CallContext {
-    /// A failure of this operation, for tests of code that handles errors.
-    pub fn new(operation: &'static str, status: Option<u16>) -> Self {
-        Self { operation, status, attempts: 1, ..Self::default() }
-    }
-
-    fn refusal(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} failed", self.operation)?;
-        if let Some(status) = self.status {
-            write!(f, " with {status}")?;
-        }
-        match (&self.message, &self.excerpt) {
-            (Some(message), _) => write!(f, ": {message}"),
-            (None, Some(excerpt)) => write!(f, ": {}", cut(excerpt, 200)),
-            (None, None) => Ok(()),
-        }
-    }
-
-    fn attempts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.attempts > 1 {
-            write!(f, " (after {} attempts in {:.1} s)", self.attempts, self.elapsed.as_secs_f64())?;
-        }
-        if self.is_budget_exhausted {
-            f.write_str(" (the retry budget is exhausted)")?;
-        }
-        Ok(())
-    }
-
-    /// Whether the service may have had its effect all the same: a gateway lost the response, or the
-    /// service failed after it began.
-    pub(crate) fn is_ambiguous(&self) -> bool {
-        self.status.is_some_and(|status| status == 408 || status >= 500)
-    }
-}
-
-impl TaskFailure {
-    /// A failure with a message, for tests of code that handles errors.
-    pub fn new(task: impl Into<TaskId>, message: impl Into<String>) -> Self {
-        Self { task: task.into(), message: Some(message.into()), detail: None }
-    }
-}
-
-impl ModelOffline {
-    /// A model that was found offline before a task was created.
-    pub fn new(model: impl Into<ModelId>) -> Self {
-        Self { model: model.into(), task: None, disposition: TaskDisposition::NotCreated }
-    }
-}
-
-impl OutputMismatch {
-    /// An output that does not match, for tests of code that handles errors.
-    pub fn new(task: impl Into<TaskId>, output: Value, problem: impl Into<String>) -> Self {
-        Self { task: task.into(), output, problem: problem.into() }
-    }
-}
-
-impl UnknownOutcome {
-    /// Whether the whole history was read and shows no task that could be the one. A success says that there is one.
-    pub(crate) fn shows_nothing(&self) -> bool {
-        self.candidates.is_empty() && self.history_was_read && self.context.status != Some(200)
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Config(problem) | Self::InvalidArgument(problem) => f.write_str(problem),
-            Self::Inputs(invalid) => invalid.fmt(f),
-            Self::File(error) => error.fmt(f),
-            Self::Unauthorized(context) if context.message.is_none() => {
-                context.refusal(f)?;
-                f.write_str(": the API key is missing or wrong")
-            }
-            Self::Unauthorized(context) => context.refusal(f),
-            Self::Api(context) => {
-                context.refusal(f)?;
-                context.attempts(f)
-            }
-            Self::Transport(context) => {
-                write!(f, "{} got no response", context.operation)?;
-                context.attempts(f)
-            }
-            Self::Decode(context) => {
-                write!(f, "the response to {} cannot be decoded", context.operation)?;
-                context.attempts(f)
-            }
-            Self::OutcomeUnknown(unknown) => unknown.fmt(f),
-            Self::CostLimitExceeded(limit) => {
-                let CostLimit { quote, max_cost } = &**limit;
-                match quote {
-                    Some(quote) => write!(f, "a run costs {quote}, more than the limit of {max_cost}"),
-                    None => write!(f, "the service states no price to compare with the limit of {max_cost}"),
-                }
-            }
-            Self::ModelOffline(offline) => {
-                write!(f, "no node serves the model {}", shown(offline.model.as_str()))?;
-                match &offline.task {
-                    Some(task) => write!(f, "; {}", disposition(offline.disposition, Some(task))),
-                    None => Ok(()),
-                }
-            }
-            Self::TaskFailed(failure) => failure.fmt(f),
-            Self::TaskCanceled(task) => write!(f, "the task {} was canceled", shown(task.as_str())),
-            Self::DeadlineReached(reached) => {
-                let disposition = disposition(reached.disposition, reached.task.as_ref());
-                write!(f, "the deadline passed after {:.1} s; {disposition}", reached.elapsed.as_secs_f64())
-            }
-            Self::OutputType(mismatch) => {
-                let task = shown(mismatch.task.as_str());
-                write!(f, "the output of task {task} is not as requested: {}", mismatch.problem)
-            }
-        }
-    }
-}
-
-/// Whether the response was larger than the limit.
-pub(crate) fn is_too_large(error: &(dyn StdError + 'static)) -> bool {
-    successors(Some(error), |&cause| cause.source()).any(|cause| cause.is::<BodyTooLarge>())
-}
-
-/// An identifier of the service, which is kept as it is and shown without control characters.
-pub(crate) fn shown(id: &str) -> String {
-    cut(&printable(id), 200)
-}
-
-fn disposition(disposition: TaskDisposition, task: Option<&TaskId>) -> String {
-    let task = task.map(|task| shown(task.as_str())).unwrap_or_default();
-    match disposition {
-        TaskDisposition::NotCreated => "no task was created".to_owned(),
-        TaskDisposition::Canceled => format!("the task {task} was canceled while it was queued"),
-        TaskDisposition::CancelUnknown => format!("whether the task {task} was canceled is unknown"),
-        TaskDisposition::StillRunning => format!("the task {task} has not ended"),
-        TaskDisposition::Unknown => format!("the state of the task {task} is unknown"),
-        TaskDisposition::NoTask => "the transfer is not complete".to_owned(),
-    }
-}
-
-impl fmt::Display for UnknownOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.context.status {
-            Some(_) => self.context.refusal(f)?,
-            None => write!(f, "the response to {} was lost", self.context.operation)?,
-        }
-        f.write_str("; whether a task was created is unknown: ")?;
-        match &self.candidates[..] {
-            [] if self.history_was_read => f.write_str("the task history shows no matching task"),
-            [] => f.write_str("the task history could not be read"),
-            candidates => {
-                let names: Vec<_> = candidates.iter().map(|task| shown(task.as_str())).collect();
-                write!(f, "it may be {}", names.join(" or "))
-            }
-        }
-    }
-}
-
-impl fmt::Display for TaskFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the task {} failed", shown(self.task.as_str()))?;
-        let message = self.message.as_deref().unwrap_or_default();
-        if !message.is_empty() {
-            write!(f, ": {message}")?;
-        }
-        // A detail that only repeats the message adds nothing.
-        let detail = self.detail.as_ref().filter(|detail| {
-            let repeats = |value: &Value| value.as_str() == Some(message);
-            !repeats(detail) && !repeats(&detail["message"])
-        });
-        match detail {
-            Some(Value::String(text)) => write!(f, " ({text})"),
-            Some(detail) => write!(f, " ({})", cut(&detail.to_string(), 500)),
-            None => Ok(()),
-        }
-    }
-}
-
-impl StdError for Error {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match self {
-            Self::File(error) => error.source(),
-            Self::DeadlineReached(reached) => Some(reached.source.as_deref()?),
-            other => Some(other.context()?.source.as_deref()?),
-        }
+impl DeadlineReached {
+    /// The same deadline, with the error of the last read of the task as its source.
+    #[must_use]
+    pub fn with_source(self, source: Error) -> Self {
+        Self { source: Some(Box::new(source)), ..self }
     }
 }
 
@@ -567,7 +511,7 @@ impl StdError for Error {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")?;
-        for cause in successors(self.source(), |&cause| cause.source()) {
+        for cause in self.causes() {
             write!(f, "\n  caused by: {cause}")?;
         }
         write!(f, "\n  hint: {}", self.hint())

@@ -1,15 +1,15 @@
 //! Long operations as streams, of their events or of what they read.
 
-use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use futures_util::future::{BoxFuture, FutureExt, MaybeDone, maybe_done};
+use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{BoxStream, Stream, StreamExt, TryStreamExt};
 
-use crate::memory::lock;
 use crate::transport::error::{Error, Result};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// The receiver of the events of an operation.
 pub(crate) type Sink<E> = Arc<dyn Fn(E) + Send + Sync>;
@@ -19,90 +19,85 @@ pub(crate) fn ignored<E>() -> Sink<E> {
     Arc::new(|_| ())
 }
 
-/// An operation that starts when it is polled first, and is there from then on. A clone has not started.
-pub(crate) struct Lazy<T>(pub(crate) Option<BoxFuture<'static, Result<T>>>);
-
-impl<T> Lazy<T> {
-    /// Fails once the operation has begun: it may have had its effect, which another use of it would have again.
-    pub(crate) fn check_unused(&self) -> Result<()> {
-        match &self.0 {
-            None => Ok(()),
-            Some(_) => Err(Error::InvalidArgument(
-                "it has begun: it goes on when it is awaited again, and can be used in no other way"
-                    .to_owned(),
-            )),
-        }
-    }
-}
-
-impl<T> Default for Lazy<T> {
-    fn default() -> Self {
-        Self(None)
-    }
-}
-
-impl<T> Clone for Lazy<T> {
-    fn clone(&self) -> Self {
-        Self::default()
-    }
-}
-
-impl<T> std::fmt::Debug for Lazy<T> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.0.is_some() { "started" } else { "not started" })
-    }
-}
-
 /// An operation as a stream of its events. Read the events with [`next`](Self::next), then take the
 /// result with [`finish`](Self::finish), which also skips events that were not read; or await it for the
-/// result alone. Nothing happens while none of them is polled.
+/// result alone. As a [`Stream`] it yields [`Step`]s, and the last one is the result. Nothing happens while it is not
+/// polled.
 #[must_use = "the operation runs only while its events are read"]
 pub struct Events<E, T> {
-    operation: MaybeDone<BoxFuture<'static, Result<T>>>,
-    queue: Arc<Mutex<VecDeque<E>>>,
+    /// `None` once it has ended.
+    operation: Option<BoxFuture<'static, Result<T>>>,
+    /// `None` until the operation has ended, and when it was taken.
+    result: Option<Result<T>>,
+    events: UnboundedReceiver<E>,
+}
+
+/// An item of [`Events`] as a stream.
+#[derive(Debug)]
+pub enum Step<E, T> {
+    /// Something happened.
+    Event(E),
+    /// The operation has ended. Nothing follows.
+    End(Result<T>),
 }
 
 impl<E: Send + 'static, T: Send + 'static> Events<E, T> {
     /// The events of the operation that is handed a sink.
     pub(crate) fn new(start: impl FnOnce(Sink<E>) -> BoxFuture<'static, Result<T>>) -> Self {
-        let queue = Arc::new(Mutex::new(VecDeque::new()));
-        let filled = Arc::clone(&queue);
-        let sink = Arc::new(move |event| lock(&filled).push_back(event));
-        Self { operation: maybe_done(start(sink)), queue }
+        let (sender, events) = unbounded_channel();
+        // Nobody reads the events once the stream is dropped.
+        let sink = Arc::new(move |event| _ = sender.send(event));
+        Self { operation: Some(start(sink)), result: None, events }
     }
 
     /// The next event, or `None` when the operation has ended.
     ///
     /// Dropping the future loses no event.
     pub async fn next(&mut self) -> Option<E> {
-        StreamExt::next(self).await
+        poll_fn(|context| self.poll_event(context)).await
     }
 
     /// Runs the operation to its end and returns its result.
     ///
     /// # Errors
     ///
-    /// The error of the operation.
+    /// The error of the operation; [`Error::InvalidArgument`] when the stream has yielded its [`Step::End`] already.
     pub async fn finish(mut self) -> Result<T> {
         while self.next().await.is_some() {}
-        match Pin::new(&mut self.operation).take_output() {
-            Some(result) => result,
-            // The stream ends only after the result is there.
-            None => std::future::pending().await,
+        self.result.unwrap_or_else(|| {
+            Err(Error::InvalidArgument("the stream has yielded its result already".to_owned()))
+        })
+    }
+
+    fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Option<E>> {
+        if let Poll::Ready(Some(event)) = self.events.poll_recv(context) {
+            return Poll::Ready(Some(event));
         }
+        if let Some(operation) = &mut self.operation {
+            match operation.poll_unpin(context) {
+                Poll::Ready(result) => {
+                    self.result = Some(result);
+                    self.operation = None;
+                }
+                // It may have sent one. Without a sender, it sends no more.
+                Poll::Pending => match self.events.poll_recv(context) {
+                    Poll::Ready(None) => return Poll::Pending,
+                    event => return event,
+                },
+            }
+        }
+        Poll::Ready(self.events.try_recv().ok())
     }
 }
 
-impl<E, T> Stream for Events<E, T> {
-    type Item = E;
+impl<E: Send + 'static, T: Send + 'static> Stream for Events<E, T> {
+    type Item = Step<E, T>;
 
-    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<E>> {
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let events = self.get_mut();
-        let has_ended = lock(&events.queue).is_empty() && events.operation.poll_unpin(context).is_ready();
-        match lock(&events.queue).pop_front() {
-            None if !has_ended => Poll::Pending,
-            next => Poll::Ready(next),
-        }
+        events
+            .poll_event(context)
+            .map(|event| event.map(Step::Event).or_else(|| events.result.take().map(Step::End)))
     }
 }
 
@@ -123,6 +118,22 @@ impl<E, T> std::fmt::Debug for Events<E, T> {
         f.debug_struct("Events").finish_non_exhaustive()
     }
 }
+
+/// Makes a value an operation that is awaited.
+macro_rules! awaited {
+    ($operation:ty => $done:ty, $begin:expr $(, $parameter:ident)?) => {
+        impl$(<$parameter: Send + 'static>)? IntoFuture for $operation {
+            type Output = Result<$done>;
+            type IntoFuture = BoxFuture<'static, Result<$done>>;
+
+            fn into_future(self) -> Self::IntoFuture {
+                let begin: fn(Self) -> Self::IntoFuture = $begin;
+                begin(self)
+            }
+        }
+    };
+}
+pub(crate) use awaited;
 
 /// A stream of what the service or object storage returns piece by piece. It ends with its first error.
 #[must_use = "nothing is read while it is not polled"]
@@ -184,6 +195,16 @@ mod tests {
         assert_eq!(seen, [1, 2, 3]);
         assert_eq!(events.next().await, None);
         assert!(matches!(events.finish().await, Ok("done")));
+    }
+
+    #[tokio::test]
+    async fn the_last_item_of_the_stream_is_the_result() {
+        let steps: Vec<_> = counting().collect().await;
+        let shown: Vec<_> = steps.iter().map(|step| format!("{step:?}")).collect();
+        assert_eq!(shown, ["Event(1)", "Event(2)", "Event(3)", "End(Ok(\"done\"))"]);
+        let mut events = counting();
+        while StreamExt::next(&mut events).await.is_some() {}
+        assert!(matches!(events.finish().await, Err(Error::InvalidArgument(_))));
     }
 
     #[tokio::test]

@@ -1,55 +1,75 @@
-//! Sending requests: retries, deadlines, middleware, errors, redaction of foreign text, and what all
-//! handles of a client share.
+//! Sending requests: retries, deadlines, middleware, errors, redaction of foreign text, and the state that all
+//! handles of a client share, with the operations that runs, waits and handles have in common.
 
 pub(crate) mod call;
-pub(crate) mod causes;
 pub(crate) mod deadline;
 pub(crate) mod error;
 pub(crate) mod events;
+pub(crate) mod middleware;
 pub(crate) mod redact;
 pub(crate) mod retry;
 
-use std::sync::{Arc, Mutex};
+use std::ops::Deref;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use futures_util::future::BoxFuture;
-use inferstore_api::{Transport, is_plain_loopback};
-use reqwest::header::HeaderValue;
-use reqwest::{Request, Response};
-use tokio::sync::Semaphore;
+use inferstore_api::types::{
+    FileUrl, ModelId, ModelVersioning, ServingStatus, TaskCost, TaskDetail, TaskId, TaskPage,
+};
+use inferstore_api::{ApiKey, operations};
+use parking_lot::Mutex;
+use reqwest::header::{DATE, HeaderMap, HeaderName, HeaderValue};
 use tokio::time::Instant;
 
 pub(crate) use deadline::Deadline;
-pub(crate) use error::shown;
 pub use error::{
-    CallContext, CostLimit, DeadlineReached, Error, ModelOffline, OutputMismatch, Result, TaskDisposition,
-    TaskFailure, UnknownOutcome,
+    CallContext, CostLimit, DeadlineReached, Error, ErrorKind, FileError, FileErrorKind, HistoryRead,
+    InvalidInputs, OutputMismatch, Resource, Result, TaskDisposition, TaskFailure, UnknownOutcome, Violation,
+    ViolationKind,
 };
-pub use events::{Events, Items};
-pub(crate) use events::{Lazy, Sink, ignored};
+pub use events::{Events, Items, Step};
+pub(crate) use events::{Sink, ignored};
+pub(crate) use redact::{cut, shown};
 
-use crate::memory::{Memory, lock};
+use crate::memory::{DeclaredInputs, Memory};
+use crate::transport::middleware::HttpStack;
 use crate::transport::redact::Redactor;
 use crate::transport::retry::Retries;
 
-/// What all handles of a client share.
+/// The response header by which a service announces that it knows idempotency keys, and for how many seconds it remembers
+/// them at least.
+const KEY_RETENTION: HeaderName = HeaderName::from_static("idempotency-key-retention");
+
+/// The state of a client: what belongs to its key, and what clients with other keys of the same service share.
 pub(crate) struct Core {
     /// The generated client, which carries the key.
     pub(crate) api: inferstore_api::Client,
+    /// Masks the key.
+    pub(crate) redactor: Redactor,
+    shared: Arc<Shared>,
+}
+
+/// The state that all clients share which were made from one builder.
+pub(crate) struct Shared {
     /// For object storage: it never sees the key, and follows no redirect.
     pub(crate) storage: HttpStack,
     pub(crate) base_url: String,
-    pub(crate) redactor: Redactor,
     pub(crate) retries: Retries,
-    /// Those of waits, which last as long as an outage and would use up the budget of every other call.
+    /// Retries of waits, which last as long as an outage and would use up the budget of every other call.
     pub(crate) wait_retries: Retries,
     pub(crate) timeouts: Timeouts,
     pub(crate) max_concurrent_uploads: usize,
-    /// One permit for each concurrent request.
-    pub(crate) requests: Semaphore,
     pub(crate) memory: Memory,
-    /// The `Date` of the last response, which is read when it is needed, and when it came.
-    pub(crate) clock: Mutex<Option<(HeaderValue, Instant)>>,
+    pub(crate) announced: Mutex<Announced>,
+}
+
+/// Announcements of the service in the headers of its last response.
+#[derive(Default)]
+pub(crate) struct Announced {
+    /// The `Date`, which is parsed when it is needed, and when it came.
+    date: Option<(HeaderValue, Instant)>,
+    /// The retention of idempotency keys. `None`: the service knows none.
+    key_retention: Option<HeaderValue>,
 }
 
 /// Timeouts of silence; none of them limits a whole transfer.
@@ -62,10 +82,53 @@ pub(crate) struct Timeouts {
 }
 
 impl Core {
-    /// The time by the clock of the service, once a response has shown it.
+    pub(crate) fn new(api: inferstore_api::Client, redactor: Redactor, shared: Arc<Shared>) -> Self {
+        Self { api, redactor, shared }
+    }
+
+    /// Returns the core of a client with another key. The redactor masks both keys.
+    pub(crate) fn with_key(&self, key: ApiKey) -> Self {
+        let redactor = self.redactor.with_key(key.expose());
+        Self::new(self.api.with_key(key), redactor, Arc::clone(&self.shared))
+    }
+}
+
+impl Deref for Core {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl Shared {
+    /// Returns the time by the clock of the service, once a response has shown it.
     pub(crate) fn service_time(&self) -> Option<SystemTime> {
-        let (date, at) = lock(&self.clock).clone()?;
+        let (date, at) = self.announced.lock().date.clone()?;
         retry::http_date(&date)?.checked_add(at.elapsed())
+    }
+
+    /// Returns for how long the service remembers an idempotency key, or `None` if it has announced none.
+    pub(crate) fn key_retention(&self) -> Option<Duration> {
+        let seconds = self.announced.lock().key_retention.clone()?;
+        seconds.to_str().ok()?.parse().ok().map(Duration::from_secs)
+    }
+
+    /// Notes the announcements of a successful response.
+    pub(crate) fn note_response(&self, headers: &HeaderMap) {
+        let mut announced = self.announced.lock();
+        if let Some(date) = headers.get(DATE) {
+            announced.date = Some((date.clone(), Instant::now()));
+        }
+        // A success comes from the service itself: one of an older version announces nothing.
+        announced.key_retention = headers.get(KEY_RETENTION).cloned();
+    }
+
+    /// Notes the announcements of a failure. A gateway that failed instead of the service announces nothing.
+    pub(crate) fn note_failure(&self, headers: &HeaderMap) {
+        if let Some(retention) = headers.get(KEY_RETENTION) {
+            self.announced.lock().key_retention = Some(retention.clone());
+        }
     }
 }
 
@@ -75,60 +138,94 @@ impl std::fmt::Debug for Core {
     }
 }
 
-/// Sees every request before it leaves and every response before it is decoded: to add headers, to
-/// measure, or to respond without a network. Each attempt of a retried call passes again.
-///
-/// ```
-/// use inferstore::middleware::{BoxFuture, Middleware, Next};
-/// use inferstore::reqwest::{self, Request, Response, header::HeaderValue};
-///
-/// struct TraceId;
-///
-/// impl Middleware for TraceId {
-///     fn handle<'a>(&'a self, mut request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
-///         request.headers_mut().insert("x-trace-id", HeaderValue::from_static("4711"));
-///         next.run(request)
-///     }
-/// }
-/// # let _ = TraceId;
-/// ```
-///
-/// A request to the API carries the API key in `x-api-key`; a request to object storage carries a
-/// presigned URL. Neither belongs in a log.
-pub trait Middleware: Send + Sync + 'static {
-    /// Handles one request, usually by running `next`.
-    fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>>;
+/// Time for which declared inputs are cached.
+const DECLARATION_TTL: Duration = Duration::from_secs(300);
+
+/// The text as an identifier, unless it would change the path that it becomes a segment of.
+pub(crate) fn identifier<Id: From<String>>(what: &str, text: &str) -> Result<Id> {
+    let shown = cut(text, 80);
+    let invalid =
+        |problem: &str| Error::InvalidArgument(format!("{shown:?} cannot be the {what}: {problem}"));
+    if text.trim().is_empty() {
+        return Err(invalid("it is empty"));
+    }
+    if matches!(text, "." | "..") {
+        return Err(invalid("as a segment of a path it would lead to another operation"));
+    }
+    Ok(Id::from(text.to_owned()))
 }
 
-/// The rest of the stack: further middleware, then the network.
-pub struct Next<'a> {
-    stack: &'a HttpStack,
-    rest: &'a [Arc<dyn Middleware>],
+pub(crate) fn model_id(text: &str) -> Result<ModelId> {
+    identifier("identifier of a model", text)
 }
 
-impl<'a> Next<'a> {
-    /// Passes the request on.
-    pub fn run(self, request: Request) -> BoxFuture<'a, reqwest::Result<Response>> {
-        match self.rest.split_first() {
-            Some((first, rest)) => first.handle(request, Next { stack: self.stack, rest }),
-            None if is_plain_loopback(request.url()) => Box::pin(self.stack.direct.execute(request)),
-            None => Box::pin(self.stack.http.execute(request)),
-        }
+pub(crate) fn check_task_id(id: &TaskId) -> Result<()> {
+    identifier::<TaskId>("identifier of a task", id.as_str()).map(drop)
+}
+
+impl Core {
+    pub(crate) async fn get_task(&self, id: &TaskId, deadline: Deadline) -> Result<TaskDetail> {
+        check_task_id(id)?;
+        self.call(operations::GET_TASK).about(id).until(deadline).send(|api| api.get_task(id)).await
+    }
+
+    pub(crate) async fn cancel_task(&self, id: &TaskId, deadline: Deadline) -> Result<()> {
+        check_task_id(id)?;
+        let call = self.call(operations::CANCEL_TASK).about(id).until(deadline);
+        call.send(|api| api.cancel_task(id)).await.map(drop)
+    }
+
+    pub(crate) async fn list_tasks(&self, limit: u32, offset: u64, deadline: Deadline) -> Result<TaskPage> {
+        let call = self.call(operations::LIST_TASKS).until(deadline);
+        call.send(|api| api.list_tasks(Some(limit), Some(offset))).await
+    }
+
+    pub(crate) async fn model_cost(&self, id: &ModelId, deadline: Deadline) -> Result<TaskCost> {
+        self.call(operations::GET_MODEL_COST).until(deadline).send(|api| api.get_model_cost(id)).await
+    }
+
+    pub(crate) async fn model_serving(&self, id: &ModelId, deadline: Deadline) -> Result<ServingStatus> {
+        self.call(operations::GET_MODEL_SERVING).until(deadline).send(|api| api.get_model_serving(id)).await
+    }
+
+    pub(crate) async fn versioning(&self, id: &ModelId, deadline: Deadline) -> Result<ModelVersioning> {
+        let call = self.call(operations::GET_MODEL_VERSIONING).until(deadline);
+        let version = call.send(|api| api.get_model_versioning(id)).await?;
+        let declared = DeclaredInputs::new(version.input_format.clone().unwrap_or_default());
+        self.memory.declarations.insert(id.clone(), declared);
+        Ok(version)
+    }
+
+    /// Returns the declared inputs of a model, if the cache has fresh ones.
+    pub(crate) fn cached_declaration(&self, id: &ModelId) -> Option<DeclaredInputs> {
+        self.memory.declarations.get(id, DECLARATION_TTL)
+    }
+
+    /// Reads the declared inputs of a model.
+    pub(crate) async fn read_declaration(&self, id: &ModelId, deadline: Deadline) -> Result<DeclaredInputs> {
+        let version = self.versioning(id, deadline).await?;
+        let cached = self.cached_declaration(id);
+        Ok(cached.unwrap_or_else(|| DeclaredInputs::new(version.input_format.unwrap_or_default())))
+    }
+
+    pub(crate) async fn delete_file(&self, download_url: &str, deadline: Deadline) -> Result<()> {
+        let file = FileUrl::new(download_url);
+        self.call(operations::DELETE_FILE).until(deadline).send(|api| api.delete_file(&file)).await.map(drop)
     }
 }
 
-/// HTTP clients below the middleware.
-#[derive(Clone)]
-pub(crate) struct HttpStack {
-    pub(crate) http: reqwest::Client,
-    /// Sends plain `http` to this machine, without the proxies of the environment.
-    pub(crate) direct: reqwest::Client,
-    pub(crate) middleware: Arc<[Arc<dyn Middleware>]>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Sends a request through the middleware.
-impl Transport for HttpStack {
-    fn execute(&self, request: Request) -> BoxFuture<'_, reqwest::Result<Response>> {
-        Next { stack: self, rest: &self.middleware }.run(request)
+    #[test]
+    fn an_identifier_that_changes_the_path_is_an_error_and_every_other_is_taken() {
+        for text in ["", " ", ".", ".."] {
+            assert!(identifier::<TaskId>("identifier of a task", text).is_err(), "{text:?}");
+        }
+        for text in ["a", "...", "a/b", "ä", "a b"] {
+            let id = identifier::<TaskId>("identifier of a task", text);
+            assert_eq!(id.ok().as_ref().map(TaskId::as_str), Some(text));
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! [`Redactor::foreign`] before it can reach an error, an event or a log.
 
 use reqwest::Url;
+use zeroize::Zeroizing;
 
 /// The replacement of a masked value.
 const MASK: &str = "…";
@@ -9,7 +10,7 @@ const MASK: &str = "…";
 /// The longest message of a service, in characters.
 pub(crate) const MAX_MESSAGE: usize = 1_000;
 
-/// How much of a text is redacted, in bytes: many times what is shown of it.
+/// Limit of the text that is redacted, in bytes: many times the part that is shown.
 pub(crate) const MAX_INPUT: usize = 64 * 1024;
 
 /// Names whose value is a credential, in a query (`name=value`) or in JSON (`"name":"value"`), in
@@ -27,13 +28,20 @@ const MIN_SECRET: usize = 8;
 #[derive(Clone, Default)]
 pub(crate) struct Redactor {
     /// Longest first, so that no part of one remains.
-    secrets: Vec<String>,
+    secrets: Vec<Zeroizing<String>>,
 }
 
 impl Redactor {
     /// Masks the API key.
     pub(crate) fn new(key: &str) -> Self {
         let mut redactor = Self::default();
+        redactor.add([key.to_owned()]);
+        redactor
+    }
+
+    /// Also masks another API key.
+    pub(crate) fn with_key(&self, key: &str) -> Self {
+        let mut redactor = self.clone();
         redactor.add([key.to_owned()]);
         redactor
     }
@@ -59,8 +67,9 @@ impl Redactor {
     fn add(&mut self, secrets: impl IntoIterator<Item = String>) {
         for secret in secrets {
             // A secret with quotes or backslashes reads differently within JSON.
-            let in_json = serde_json::Value::from(secret.as_str()).to_string();
-            let in_json = in_json.trim_matches('"').to_owned();
+            let secret = Zeroizing::new(secret);
+            let in_json = Zeroizing::new(serde_json::to_string(&*secret).unwrap_or_default());
+            let in_json = Zeroizing::new(in_json.trim_matches('"').to_owned());
             self.secrets.extend([secret, in_json]);
         }
         self.secrets.retain(|secret| !secret.is_empty());
@@ -78,7 +87,8 @@ impl Redactor {
 
     /// The text with every secret masked.
     pub(crate) fn mask(&self, text: &str) -> String {
-        let known = self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, MASK));
+        let known =
+            self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), MASK));
         mask_credentials(&mask_urls(&known))
     }
 
@@ -123,6 +133,11 @@ pub(crate) fn printable(text: &str) -> String {
         .filter_map(|c| if c.is_whitespace() { Some(' ') } else { (!is_harmful(c)).then_some(c) })
         .collect();
     spaced.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// An identifier of the service, which is kept as it is and shown without control characters.
+pub(crate) fn shown(id: &str) -> String {
+    cut(&printable(id), 200)
 }
 
 /// At most `limit` characters, and an ellipsis where more would follow.

@@ -1,20 +1,20 @@
 //! Retry policy: backoff, budget, `Retry-After`. The only place that decides whether and when a failed
 //! request is sent again.
 
-use std::error::Error as _;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
 
 use inferstore_api::Safety;
 use reqwest::header::{DATE, HeaderMap, HeaderValue, RETRY_AFTER};
+use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use crate::transport::deadline::Deadline;
-use crate::transport::error::{Error, is_too_large};
+use crate::transport::error::Error;
 
-/// How failed requests are retried. Change the fields that differ from the default:
+/// Retry policy of failed requests. Change the fields that differ from the default:
 ///
 /// ```
 /// use inferstore::Retry;
@@ -22,23 +22,45 @@ use crate::transport::error::{Error, is_too_large};
 /// let mut retry = Retry::default();
 /// retry.max_attempts = 3;
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Retry {
-    /// How many times a request is sent at most. Default: 5.
+    /// Limit of the attempts of a request. Default: 5.
     pub max_attempts: u32,
     /// The longest backoff before the first retry; it doubles with every further one. The actual
     /// backoff is drawn between zero and that. Default: 200 ms.
+    #[serde(with = "seconds")]
     pub initial_backoff: Duration,
     /// The upper limit of the doubling. Default: 10 s.
+    #[serde(with = "seconds")]
     pub max_backoff: Duration,
     /// The longest `Retry-After` that a call waits for. One that is longer ends the call at once, and is
     /// in the error. Default: 60 s.
+    #[serde(with = "seconds")]
     pub max_retry_after: Duration,
-    /// How many retries a client may send without a success in between; each success earns half a retry
+    /// Limit of the retries that a client sends without a success in between; each success earns half a retry
     /// back. Retries of every call would keep a failing service down. The waits of a client have as many of their
     /// own. Default: 100.
     pub budget: u32,
+}
+
+/// Durations of settings as numbers of seconds.
+pub(crate) mod seconds {
+    use std::time::Duration;
+
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(duration.as_secs_f64())
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        let seconds = f64::deserialize(deserializer)?;
+        Duration::try_from_secs_f64(seconds)
+            .map_err(|error| D::Error::custom(format!("{seconds} seconds: {error}")))
+    }
 }
 
 impl Default for Retry {
@@ -67,22 +89,18 @@ impl Retry {
     }
 }
 
-/// Whether a request may be sent again after this error of an attempt.
-pub(crate) fn may_retry(safety: Safety, retry_on_rejection: bool, error: &Error) -> bool {
+/// Returns whether a request may be sent again after this error of an attempt.
+pub(crate) fn may_retry(safety: Safety, error: &Error) -> bool {
     match (safety, error) {
         (_, Error::Transport(context)) if context.is_unsent => true,
         (Safety::Repeatable, Error::Transport(_)) => true,
-        (Safety::Repeatable, Error::Decode(_)) => !error.source().is_some_and(is_too_large),
+        (Safety::Repeatable, Error::Decode(context)) => !context.is_too_large(),
         (Safety::Repeatable, Error::Api(context)) => matches!(context.status, Some(408 | 429 | 502..=504)),
-        // Some services promise that such a rejection had no effect; only the caller knows.
-        (Safety::Billed, Error::Api(context)) => {
-            retry_on_rejection && matches!(context.status, Some(429 | 503))
-        }
         _ => false,
     }
 }
 
-/// What the calls of a client share: the policy and the budget.
+/// Policy and budget that the calls of a client share.
 #[derive(Debug)]
 pub(crate) struct Retries {
     pub(crate) policy: Retry,
@@ -152,7 +170,7 @@ impl Attempts<'_> {
     }
 }
 
-/// How long a response asks to wait. A date is compared with the `Date` of the same response, so that
+/// Returns the delay that a response asks for. A date is compared with the `Date` of the same response, so that
 /// the clock of this machine does not matter.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let header = headers.get(RETRY_AFTER)?.to_str().ok()?;
@@ -194,29 +212,20 @@ mod tests {
     #[test]
     fn a_create_is_never_sent_again_once_it_may_have_been_sent() {
         for error in (100..=599).map(status).chain([lost(false), undecodable()]) {
-            assert!(!may_retry(Safety::Billed, false, &error), "{error:?}");
-            assert!(!may_retry(Safety::Once, true, &error), "{error:?}");
+            assert!(!may_retry(Safety::Billed, &error), "{error:?}");
+            assert!(!may_retry(Safety::Once, &error), "{error:?}");
         }
-        assert!(may_retry(Safety::Billed, false, &lost(true)));
-        assert!(may_retry(Safety::Once, false, &lost(true)));
-    }
-
-    #[test]
-    fn a_caller_may_allow_retries_of_rejected_creates() {
-        let is_retried = |number: &u16| may_retry(Safety::Billed, true, &status(*number));
-        let retried: Vec<_> = (100..=599).filter(is_retried).collect();
-        assert_eq!(retried, [429, 503]);
-        assert!(!may_retry(Safety::Billed, true, &lost(false)));
+        assert!(may_retry(Safety::Billed, &lost(true)));
+        assert!(may_retry(Safety::Once, &lost(true)));
     }
 
     #[test]
     fn a_read_is_retried_after_failures_that_pass() {
-        let is_retried = |number: &u16| may_retry(Safety::Repeatable, false, &status(*number));
+        let is_retried = |number: &u16| may_retry(Safety::Repeatable, &status(*number));
         let retried: Vec<_> = (100..=599).filter(is_retried).collect();
         assert_eq!(retried, [408, 429, 502, 503, 504]);
-        assert!(may_retry(Safety::Repeatable, false, &lost(false)));
-        assert!(may_retry(Safety::Repeatable, false, &undecodable()));
-        assert!(!may_retry(Safety::Repeatable, false, &Error::Unauthorized(Box::default())));
+        assert!(may_retry(Safety::Repeatable, &lost(false)));
+        assert!(may_retry(Safety::Repeatable, &undecodable()));
     }
 
     #[tokio::test(start_paused = true)]

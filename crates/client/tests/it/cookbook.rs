@@ -8,9 +8,9 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use inferstore::testing::ScriptedService;
 use inferstore::types::TaskStatus;
-use inferstore::{File, Inputs, Result, TaskDisposition};
+use inferstore::{Abandon, File, Inputs, Result, TaskDisposition};
+use inferstore_testing::ScriptedService;
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -40,7 +40,7 @@ async fn a_dropped_run_cancels_its_queued_task_when_asked_to() -> Result<()> {
     let service = ScriptedService::new();
     service.model("m").stays_queued();
     let client = service.client()?;
-    let run = client.model("m").run(inputs()).cancel_on_drop(true);
+    let run = client.model("m").run(inputs()).on_abandon(Abandon::Cancel);
     assert!(timeout(Duration::from_secs(60), run).await.is_err());
     sleep(Duration::from_secs(60)).await;
     assert_eq!(status(&client).await?, Some(TaskStatus::Canceled));
@@ -53,7 +53,7 @@ async fn a_run_that_is_dropped_before_the_create_leaves_no_task() -> Result<()> 
     service.model("m").succeeds(json!(1));
     service.responds("getModelVersioning", 503, "maintenance");
     let client = service.client()?;
-    let mut run = Box::pin(client.model("m").run(inputs()));
+    let mut run = client.model("m").run(inputs()).into_future();
     let not_yet = timeout(Duration::ZERO, &mut run).await;
     assert!(not_yet.is_err());
     drop(run);
@@ -75,7 +75,7 @@ async fn no_event_is_lost_when_next_is_dropped() -> Result<()> {
             Err(_) => {}
         }
     }
-    assert_eq!(seen, 4, "creating, created, computing, success");
+    assert_eq!(seen, 5, "creating, created, in the queue, computing, success");
     assert_eq!(events.finish().await?.output, 1);
     Ok(())
 }
@@ -90,66 +90,6 @@ async fn a_deadline_says_what_became_of_the_task() -> Result<()> {
     assert_eq!(reached.disposition, TaskDisposition::StillRunning);
     let Some(task) = reached.task.clone() else { panic!("there is a task") };
     assert_eq!(client.task(task).wait().await?.output, 1);
-    Ok(())
-}
-
-#[expect(dead_code, reason = "a program")]
-#[path = "../../examples/batch_with_journal.rs"]
-mod batch_with_journal;
-
-#[tokio::test(start_paused = true)]
-async fn a_batch_that_is_killed_at_any_moment_pays_each_picture_once()
--> std::result::Result<(), Box<dyn Error>> {
-    // The creates are in the first half second; then the tasks run.
-    for killed_after in (0..20).map(|step| step * 25).chain((1..20).map(|step| step * 500)) {
-        let killed_after = Duration::from_millis(killed_after);
-        let folder = tempfile::tempdir()?;
-        let pictures = folder.path().join("pictures");
-        let outputs = folder.path().join("outputs");
-        std::fs::create_dir(&pictures)?;
-        for number in 0..3 {
-            std::fs::write(pictures.join(format!("{number}.png")), "the same picture")?;
-        }
-        let service = ScriptedService::new();
-        let output = service.stores("clear.png", "image/png", b"clear".to_vec());
-        service.model("haze-removal").succeeds(json!({ "output_image": output })).costs("0.1".parse()?);
-        // The response to the first create is lost, so that the program can be killed while it looks for the task.
-        service.loses_response("createTask");
-        service.responds("listTasks", 503, "maintenance").responds("listTasks", 503, "maintenance");
-        let first =
-            timeout(killed_after, batch_with_journal::run(service.client()?, &pictures, &outputs)).await;
-        let cost = match first {
-            Ok(cost) => cost?,
-            Err(_) => batch_with_journal::run(service.client()?, &pictures, &outputs).await?,
-        };
-        assert_eq!(cost, "0.3".parse()?);
-        assert_eq!(service.created().len(), 3, "killed after {killed_after:?}");
-        assert_eq!(std::fs::read_dir(&outputs)?.count(), 4, "three pictures and the journal");
-    }
-    Ok(())
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_batch_creates_tasks_while_it_uploads_and_waits_again_for_those_it_could_not_read()
--> std::result::Result<(), Box<dyn Error>> {
-    let folder = tempfile::tempdir()?;
-    let pictures = folder.path().join("pictures");
-    let outputs = folder.path().join("outputs");
-    std::fs::create_dir(&pictures)?;
-    for number in 0..20 {
-        std::fs::write(pictures.join(format!("{number}.png")), "the same picture")?;
-    }
-    let service = ScriptedService::new();
-    let output = service.stores("clear.png", "image/png", b"clear".to_vec());
-    service.model("haze-removal").succeeds(json!({ "output_image": output })).costs("0.1".parse()?);
-    service.responds("getTask", 401, "the key has expired").responds("getTask", 401, "the key has expired");
-    assert!(batch_with_journal::run(service.client()?, &pictures, &outputs).await.is_err());
-    let requests = service.requests();
-    let first_create = requests.iter().position(|request| *request == "createTask");
-    let last_upload = requests.iter().rposition(|request| *request == "createPresignedUpload");
-    assert!(first_create < last_upload, "{requests:?}");
-    let cost = batch_with_journal::run(service.client()?, &pictures, &outputs).await?;
-    assert_eq!((cost, service.created().len()), ("2.0".parse()?, 20));
     Ok(())
 }
 
@@ -200,17 +140,18 @@ async fn runs_are_spawned_joined_selected_and_buffered() -> std::result::Result<
     let client = service.client()?;
     let mut set = JoinSet::new();
     for _ in 0..3 {
-        set.spawn(client.model("m").run(Inputs::new()));
+        set.spawn(client.model("m").run(Inputs::new()).into_future());
     }
     assert!(set.join_all().await.iter().all(|outcome| outcome.is_ok()));
-    let (balance, statistics) = tokio::join!(client.account().balance(), client.storage().statistics());
+    let (balance, statistics) = tokio::join!(client.balance(), client.storage_statistics());
     assert!(balance.is_ok() && statistics.is_ok());
     tokio::select! {
         outcome = client.model("m").run(Inputs::new()) => assert_eq!(outcome?.output, 1),
         () = sleep(Duration::from_secs(60)) => panic!("it takes three seconds"),
     }
-    let runs = stream::iter(0..3)
-        .map(|number| client.model("m").run([("number", number)].into_iter().collect::<Inputs>()));
+    let runs = stream::iter(0..3).map(|number| {
+        client.model("m").run([("number", number)].into_iter().collect::<Inputs>()).into_future()
+    });
     let outcomes: Vec<_> = runs.buffer_unordered(2).try_collect().await?;
     assert_eq!((outcomes.len(), service.created().len()), (3, 7));
     let tasks = service.created().into_iter().map(|created| client.task(created.task).get());

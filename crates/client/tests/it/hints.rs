@@ -1,58 +1,64 @@
-//! What an error advises, and what a handle shows of itself.
+//! Predicates of errors, and what a handle shows of itself.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-use inferstore::testing::ScriptedService;
-use inferstore::{
-    CallContext, DeadlineReached, Error, File, FileError, FileErrorKind, ModelOffline, UnknownOutcome,
-};
+use inferstore::{CallContext, Error, ErrorKind, File, FileError, FileErrorKind, Resource};
+use inferstore_testing::ScriptedService;
+
+fn refused(operation: &'static str, status: u16, message: Option<&str>) -> Error {
+    let mut context = CallContext::new(operation, Some(status));
+    context.message = message.map(str::to_owned);
+    Error::Api(Box::new(context))
+}
 
 #[test]
-fn the_hint_says_whether_the_same_call_helps_and_what_else_does() {
-    let context = |operation, is_retry_safe| {
-        let mut context = CallContext::new(operation, None);
-        context.is_retry_safe = is_retry_safe;
-        Box::new(context)
-    };
-    let unknown = |history_was_read, candidates: &[&str]| {
-        let mut unknown = UnknownOutcome::default();
-        unknown.history_was_read = history_was_read;
-        unknown.candidates = candidates.iter().map(|task| (*task).into()).collect();
-        Error::OutcomeUnknown(Box::new(unknown))
-    };
-    let mut queued = ModelOffline::new("m");
-    queued.task = Some("task-1".into());
-    for (error, hint) in [
-        (Error::Transport(context("getTask", true)), "check the network and the base URL, then try again"),
-        (
-            Error::Transport(context("deleteFile", false)),
-            "check whether the call had its effect before sending it again",
-        ),
-        (
-            Error::Decode(context("getTask", true)),
-            "check that the base URL leads to the service and ends in its versioned root",
-        ),
-        (unknown(true, &[]), "read the task history once more in a moment, then create it again"),
-        (unknown(false, &[]), "look at the candidates and the task history before creating it again"),
-        (unknown(true, &["task-1"]), "look at the candidates and the task history before creating it again"),
-        (
-            Error::ModelOffline(Box::new(ModelOffline::new("m"))),
-            "try again later, or run without require_serving; no task was created",
-        ),
-        (
-            Error::ModelOffline(Box::new(queued)),
-            "cancel the task, or wait for it until a node serves the model",
-        ),
-        (FileError::new("a", FileErrorKind::Empty, "it is empty").into(), "give a file with content"),
-        (
-            FileError::new("a", FileErrorKind::Transport, "it is lost").into(),
-            "check the network and try again",
-        ),
-    ] {
-        assert_eq!(error.hint(), hint, "{error:?}");
-        assert!(!error.is_timeout(), "{error:?}");
+fn a_create_is_refused_for_good_by_a_4xx_that_no_retry_changes() {
+    for status in [400, 402, 404, 409, 422, 499] {
+        assert!(refused("createTask", status, None).is_refused_create(), "{status}");
+        assert!(!refused("getTask", status, None).is_refused_create(), "{status}");
     }
-    assert!(Error::DeadlineReached(Box::<DeadlineReached>::default()).is_timeout());
+    for status in [200, 408, 429, 500, 503] {
+        assert!(!refused("createTask", status, None).is_refused_create(), "{status}");
+    }
+    assert!(Error::Api(Box::new(CallContext::new("createTask", Some(401)))).is_refused_create());
+    assert!(Error::CostLimitExceeded(Box::default()).is_refused_create());
+    assert!(Error::ModelOffline("m".into()).is_refused_create());
+    assert!(!Error::OutcomeUnknown(Box::default()).is_refused_create());
+}
+
+#[test]
+fn a_task_is_gone_when_the_service_says_so_and_not_when_a_gateway_knows_no_path() {
+    assert!(refused("getTask", 404, Some("no such task")).is_gone());
+    assert!(!refused("getTask", 404, None).is_gone());
+    assert!(!refused("getModel", 404, Some("no such model")).is_gone());
+    assert!(!refused("getTask", 410, Some("no such task")).is_gone());
+}
+
+#[test]
+fn a_call_names_the_kind_of_thing_that_it_is_about() {
+    for (operation, resource) in [
+        ("getBalance", Some(Resource::Account)),
+        ("getModelCost", Some(Resource::Model)),
+        ("createTask", Some(Resource::Model)),
+        ("cancelTask", Some(Resource::Task)),
+        ("listTasks", Some(Resource::Task)),
+        ("createPresignedUpload", Some(Resource::File)),
+        ("deleteFile", Some(Resource::File)),
+        ("the request", None),
+    ] {
+        assert_eq!(CallContext::new(operation, None).resource(), resource, "{operation}");
+    }
+}
+
+#[test]
+fn the_causes_of_an_error_follow_it_in_one_line_once_each() {
+    let error = |message: &str| {
+        let error = FileError::new("a.png", FileErrorKind::Rejected, message);
+        Error::from(error.with_source("too late"))
+    };
+    assert_eq!(error("it is rejected").with_causes(), "a.png: it is rejected: too late");
+    assert_eq!(error("it is too late").with_causes(), "a.png: it is too late");
+    assert_eq!(error("it is rejected").kind(), ErrorKind::StorageRejected);
 }
 
 #[tokio::test]
@@ -73,8 +79,7 @@ async fn a_transfer_or_wait_that_is_printed_names_its_type_and_shows_no_url() {
         ("Download", format!("{:?}", download())),
         ("Events", format!("{:?}", download().to_file("a.png"))),
         ("Items", format!("{:?}", download().stream())),
-        ("WaitAll", format!("{:?}", client.tasks().wait_all(["task-1"]))),
-        ("not started", format!("{:?}", client.folder("samples").upload(File::bytes("a.png", "pixels")))),
+        ("Upload", format!("{:?}", client.folder("samples").upload(File::bytes("a.png", "pixels")))),
     ] {
         assert!(
             shown.contains(name) && !shown.contains("SECRET") && !shown.contains("host.example"),

@@ -1,21 +1,22 @@
-//! What users of the client rely on, tested with its own test kit.
+//! Tests of the client with the test kit, as its users use it.
 
 mod cookbook;
 mod creates;
+mod error_texts;
 mod hints;
+mod keys;
 mod limits;
 mod lost;
 mod outages;
-mod profiles;
 mod proxies;
 mod refusals;
 mod runs;
-mod testing;
 mod tracing;
+mod values;
 mod waits;
 
-use inferstore::testing::ScriptedService;
 use inferstore::{Client, Inputs, Run};
+use inferstore_testing::ScriptedService;
 use serde_json::{Value, json};
 
 /// A run of the model `m`.

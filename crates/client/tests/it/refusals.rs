@@ -9,8 +9,8 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 use inferstore::middleware::{BoxFuture, Middleware, Next};
 use inferstore::reqwest::{self, Body, Request, Response};
-use inferstore::testing::ScriptedService;
 use inferstore::{CallContext, Client, Error, File, Inputs, Result, Retry};
+use inferstore_testing::ScriptedService;
 
 /// Responds to everything with this status, these headers and this body.
 struct Refusal(u16, &'static [(&'static str, &'static str)], String);
@@ -29,8 +29,8 @@ impl Middleware for Refusal {
 /// The error of a call that is sent once.
 async fn refused(refusal: Refusal) -> Result<Error> {
     let client = Client::builder("http://127.0.0.1:9/api/v1", "the-key");
-    let client = client.retry(Retry::none()).middleware(refusal).build()?;
-    match client.account().balance().await {
+    let client = client.settings(|settings| settings.retry = Retry::none()).middleware(refusal).build()?;
+    match client.balance().await {
         Ok(_) => panic!("it is no success"),
         Err(error) => Ok(error),
     }
@@ -61,7 +61,7 @@ async fn what_is_not_there_or_not_paid_can_be_told_apart() -> Result<()> {
     let unpaid = refused(Refusal(402, &[], String::new())).await?;
     assert!(unpaid.is_insufficient_balance() && !unpaid.is_not_found() && !unpaid.is_retryable());
     assert_eq!(context(&unpaid).message, None);
-    assert!(unpaid.hint().contains("balance") && missing.hint().contains("identifier"));
+    assert!(unpaid.hint().contains("balance") && missing.hint().contains("base URL"));
     let busy = Error::Api(Box::new(CallContext::new("createTask", Some(503))));
     assert!(busy.hint().contains("if the service promises"), "{}", busy.hint());
     Ok(())
@@ -118,7 +118,7 @@ async fn the_message_of_a_refusal_is_found_in_a_body_of_some_length_and_not_in_a
 async fn the_message_of_a_store_is_found_in_a_response_of_some_length() -> Result<()> {
     let service = ScriptedService::new();
     let _ = service.model("m");
-    let client = service.client_builder().retry(Retry::none()).build()?;
+    let client = service.client_builder().settings(|settings| settings.retry = Retry::none()).build()?;
     for (length, is_found) in [(60_000, true), (70_000, false)] {
         let padding = "x".repeat(length);
         let message = "<Message>it has more than 5 GiB</Message>";
@@ -155,9 +155,10 @@ async fn a_refusal_is_read_up_to_a_limit_however_its_pieces_come() -> Result<()>
         vec![format!(r#"{{"padding": "{padding}"#), format!(r#"{padding}", "message": "late"}}"#)];
     pieces.extend(std::iter::repeat_n(" ".to_owned(), 10));
     let read = Arc::new(AtomicU32::new(0));
-    let client = Client::builder("http://127.0.0.1:9/api/v1", "the-key").retry(Retry::none());
+    let client = Client::builder("http://127.0.0.1:9/api/v1", "the-key")
+        .settings(|settings| settings.retry = Retry::none());
     let client = client.middleware(Pieces(pieces, Arc::clone(&read))).build()?;
-    let Err(error) = client.account().balance().await else { panic!("it is no success") };
+    let Err(error) = client.balance().await else { panic!("it is no success") };
     assert_eq!(context(&error).message, None, "its end was not read");
     assert_eq!(read.load(Ordering::Relaxed), 2);
     Ok(())
@@ -187,7 +188,7 @@ impl Middleware for Unbuildable {
 #[tokio::test]
 async fn a_request_that_middleware_cannot_build_is_no_failure_of_the_network() -> Result<()> {
     let client = ScriptedService::new().client_builder().middleware(Unbuildable).build()?;
-    let Err(error) = client.account().balance().await else { panic!("it is no success") };
+    let Err(error) = client.balance().await else { panic!("it is no success") };
     assert!(
         matches!(&error, Error::InvalidArgument(problem) if problem.contains("cannot be built")),
         "{error:?}"
@@ -202,6 +203,6 @@ async fn any_request_is_retried_and_so_is_a_page_in_place_of_a_response_of_an_op
     service.responds("getBalance", 503, "");
     client.request(reqwest::Method::GET, "/api-key/balance", None).await?;
     service.responds("getBalance", 200, "<p>Back in a moment</p>");
-    client.account().balance().await?;
+    client.balance().await?;
     Ok(())
 }

@@ -4,14 +4,11 @@
 
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use inferstore::testing::ScriptedService;
 use inferstore::types::TaskStatus;
-use inferstore::{Error, Inputs, ModelOffline, Retry, TaskDisposition, TaskFailure};
+use inferstore::{Abandon, Error, Inputs, Retry, TaskDisposition, TaskFailure};
+use inferstore_testing::ScriptedService;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
-
-use crate::count;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -32,49 +29,17 @@ async fn a_check_shows_the_inputs_as_they_would_be_sent_and_creates_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_is_new_learns_how_long_a_model_takes_from_the_history() {
+async fn a_run_uses_the_declaration_that_was_just_read() {
     let service = ScriptedService::new();
-    let mut model = service.model("m").takes(20 * SECOND);
-    for _ in 0..6 {
-        model = model.succeeds(json!("done"));
-    }
-    let first = service.client().unwrap();
-    for _ in 0..4 {
-        first.model("m").run(Inputs::new()).await.unwrap();
-    }
-    let reads = async |learn| {
-        let before = service.requests().len();
-        let client = service.client().unwrap();
-        client.model("m").run(Inputs::new()).learn_from_history(learn).await.unwrap();
-        let requests = &service.requests()[before..];
-        (count(requests, "listTasks"), count(requests, "getTask"))
-    };
-    let (pages, ignorant) = reads(false).await;
-    let (pages_read, informed) = reads(true).await;
-    assert_eq!((pages, pages_read), (0, 2));
-    assert!(informed < ignorant, "{informed} reads, and {ignorant} without the history");
-}
-
-#[tokio::test(start_paused = true)]
-async fn tasks_in_a_long_history_are_looked_for_on_no_more_pages_than_there_are_tasks() {
-    let service = ScriptedService::new();
-    let mut model = service.model("m").takes(60 * SECOND);
-    for number in 0..450 {
-        model = model.succeeds(json!(number));
-    }
-    let client = service.client().unwrap();
-    let mut tasks = Vec::new();
-    for _ in 0..450 {
-        tasks.push(client.model("m").run(Inputs::new()).start().await.unwrap().id().clone());
-    }
-    for (waited_for, expected) in [([&tasks[0], &tasks[1]], 3), ([&tasks[448], &tasks[449]], 2)] {
-        let before = service.requests().len();
-        let outcomes: Vec<_> = client.tasks().wait_all(waited_for).collect().await;
-        assert!(outcomes.iter().all(|(_, outcome)| outcome.is_ok()), "{outcomes:?}");
-        let pages = count(&service.requests()[before..], "listTasks");
-        // The first request is for the length of the history.
-        assert_eq!(pages, expected);
-    }
+    let _ = service
+        .model("m")
+        .declares(json!({"angle": {"type": "int", "required": true}}))
+        .succeeds(json!("done"));
+    let model = service.client().unwrap().model("m");
+    model.versioning().await.unwrap();
+    model.run(Inputs::new().set("angle", 45)).await.unwrap();
+    let reads = service.requests().into_iter().filter(|operation| *operation == "getModelVersioning");
+    assert_eq!(reads.count(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,7 +49,7 @@ async fn an_error_says_how_often_and_how_long_a_call_was_tried() {
         service.responds("getBalance", 503, "");
     }
     let started = Instant::now();
-    let error = service.client().unwrap().account().balance().await.unwrap_err();
+    let error = service.client().unwrap().balance().await.unwrap_err();
     let context = error.context().unwrap();
     assert_eq!((context.attempts, context.elapsed), (5, started.elapsed()));
     assert!(context.elapsed > Duration::ZERO && error.to_string().contains("after 5 attempts"), "{error}");
@@ -95,11 +60,11 @@ async fn an_error_says_that_the_retry_budget_is_exhausted() {
     let service = ScriptedService::new();
     let mut retry = Retry::default();
     retry.budget = 1;
-    let client = service.client_builder().retry(retry).build().unwrap();
+    let client = service.client_builder().settings(|settings| settings.retry = retry).build().unwrap();
     for _ in 0..3 {
         service.responds("getBalance", 503, "");
     }
-    let error = client.account().balance().await.unwrap_err();
+    let error = client.balance().await.unwrap_err();
     let context = error.context().unwrap();
     assert!(context.attempts == 2 && context.is_budget_exhausted, "{context:?}");
     assert!(error.to_string().contains("the retry budget is exhausted"), "{error}");
@@ -139,22 +104,23 @@ fn a_failure_shows_its_detail_unless_that_repeats_the_message() {
 
 #[test]
 fn a_model_that_was_offline_before_a_task_was_created_is_worth_another_try() {
-    let error = Error::ModelOffline(Box::new(ModelOffline::new("m")));
+    let error = Error::ModelOffline("m".into());
     assert!(error.is_retryable() && error.hint().contains("no task was created"), "{}", error.hint());
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancel_on_drop_cancels_no_task_whose_run_has_returned() {
+async fn a_task_that_was_started_is_not_abandoned_and_one_at_the_deadline_of_its_run_is() {
     let service = ScriptedService::new();
     let _ = service.model("m").stays_queued();
     let client = service.client().unwrap();
-    let run = || client.model("m").run(Inputs::new()).cancel_on_drop(true);
+    let run = || client.model("m").run(Inputs::new()).on_abandon(Abandon::Cancel);
     let started = run().start().await.unwrap();
     let Err(Error::DeadlineReached(reached)) = run().deadline(10 * SECOND).await else {
         panic!("nothing runs the task")
     };
-    assert_eq!(reached.disposition, TaskDisposition::StillRunning);
+    assert_eq!(reached.disposition, TaskDisposition::Canceled);
     sleep(60 * SECOND).await;
-    assert!(!service.requests().contains(&"cancelTask"), "{:?}", service.requests());
+    let cancels = service.requests().into_iter().filter(|operation| *operation == "cancelTask");
+    assert_eq!(cancels.count(), 1);
     assert_eq!(started.get().await.unwrap().status, Some(TaskStatus::InQueue));
 }

@@ -4,10 +4,11 @@ use std::cell::RefCell;
 use std::io::Write;
 use std::time::Duration;
 
-use inferstore::testing::ScriptedService;
-use inferstore::{File, Inputs, Result};
+use inferstore::{Abandon, File, Inputs, Result};
+use inferstore_testing::ScriptedService;
 use serde_json::json;
 use tokio::time::{sleep, timeout};
+use tracing::Instrument as _;
 use tracing_subscriber::fmt::format::FmtSpan;
 
 thread_local! {
@@ -41,27 +42,40 @@ async fn spans_name_the_operation_the_attempts_and_the_status_and_no_secret() ->
     service.model("m").succeeds(json!(1));
     service.responds("getTask", 503, "maintenance").loses_response("upload");
     service.client()?.model("m").run(inputs.clone()).await?;
+    let job = tracing::info_span!("job");
+    service.client()?.model("m").run(Inputs::new()).into_future().instrument(job).await?;
     // A run that fails returns no list of what is still stored.
     let _ = service.model("failing").fails("no");
     service.responds("deleteFile", 500, "busy");
-    let failed = service.client()?.model("failing").run(inputs.clone()).delete_inputs_after(true).await;
+    let failed = service
+        .client()?
+        .model("failing")
+        .run(inputs.clone())
+        .options(|options| options.delete_inputs_after = true)
+        .await;
     assert!(failed.is_err());
     let _ = service.model("slow").stays_queued();
-    let slow = service.client()?.model("slow").run(inputs).delete_inputs_after(true);
+    let slow =
+        service.client()?.model("slow").run(inputs).options(|options| options.delete_inputs_after = true);
     assert!(slow.deadline(Duration::from_secs(9)).await.is_err());
     // The cancel of a dropped run takes effect, and its response is lost.
     let _ = service.model("queued").stays_queued();
     service.loses_response("cancelTask");
-    let dropped = service.client()?.model("queued").run(Inputs::new()).cancel_on_drop(true);
+    let dropped = service.client()?.model("queued").run(Inputs::new()).on_abandon(Abandon::Cancel);
     assert!(timeout(Duration::from_secs(5), dropped).await.is_err());
     sleep(Duration::from_secs(60)).await;
     assert_eq!(crate::count(&service.requests(), "cancelTask"), 2);
     let text = LOG.with_borrow(|log| String::from_utf8_lossy(log).into_owned());
     for expected in [
-        r#"inferstore{operation="createTask" attempts=1 status=200}"#,
+        r#"inferstore_run{otel.kind="internal" model="m"}:inferstore{otel.name="createTask" otel.kind="client" operation="createTask" attempts=1 status=200}"#,
+        // A future that is instrumented, as one that is spawned, is in the trace of its caller.
+        r#"job:inferstore_run{otel.kind="internal" model="m"}:inferstore{otel.name="createTask""#,
+        // A run that may be dropped goes on in a task of its own, and stays in the trace.
+        r#"inferstore_run{otel.kind="internal" model="queued"}:inferstore{otel.name="createTask""#,
+        r#"inferstore_run{otel.kind="internal" model="queued"}:inferstore{otel.name="cancelTask""#,
         // The subscriber writes every value that was recorded, the last one last.
-        r#"inferstore{operation="getTask" attempts=1 status=503 attempts=2 status=200}"#,
-        "inferstore_upload{size=14}",
+        r#"operation="getTask" attempts=1 status=503 attempts=2 status=200}"#,
+        r#"operation="upload" size=14}"#,
         "the call failed attempt=1 status=503",
         "uploaded inputs are still stored count=1 names=",
     ] {

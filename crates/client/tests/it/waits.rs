@@ -10,11 +10,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use inferstore::middleware::{BoxFuture, Middleware, Next};
 use inferstore::reqwest::{self, Method, Request, Response};
-use inferstore::testing::ScriptedService;
 use inferstore::{Client, Error, Inputs, PollInterval, Task, TaskDisposition};
-use tokio::time::{sleep, timeout};
-
-use crate::count;
+use inferstore_testing::ScriptedService;
+use tokio::time::sleep;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -30,39 +28,6 @@ async fn a_wait_for_a_task_that_was_canceled_is_no_success() {
     task.cancel().await.unwrap();
     let error = task.wait().await.unwrap_err();
     assert!(matches!(&error, Error::TaskCanceled(id) if id == task.id()), "{error:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_task_that_is_added_again_is_not_looked_for_again() {
-    let service = ScriptedService::new();
-    let _ = service.model("m").stays_queued();
-    let client = service.client().unwrap();
-    let mut tasks = Vec::new();
-    for _ in 0..20 {
-        tasks.push(start(&client).await.id().clone());
-    }
-    let mut all = client.tasks().wait_all(tasks.clone()).poll(PollInterval::every(SECOND));
-    assert!(timeout(SECOND * 7 / 2, all.next()).await.is_err());
-    let before = service.requests().len();
-    all.add(tasks[7].clone());
-    assert!(timeout(2 * SECOND, all.next()).await.is_err());
-    assert_eq!(service.requests()[before..], ["listTasks"; 2], "one page a round");
-}
-
-#[tokio::test(start_paused = true)]
-async fn pages_of_the_history_that_save_no_request_are_not_read() {
-    let service = ScriptedService::new();
-    let _ = service.model("m").stays_queued();
-    let client = service.client().unwrap();
-    let mut tasks = Vec::new();
-    for _ in 0..101 {
-        tasks.push(start(&client).await.id().clone());
-    }
-    // No page shows both of them.
-    let mut all = client.tasks().wait_all([&tasks[0], &tasks[100]]).poll(PollInterval::every(SECOND));
-    assert!(timeout(SECOND * 7 / 2, all.next()).await.is_err());
-    let pages = count(&service.requests(), "listTasks");
-    assert_eq!(pages, 3, "its length, and where each of them is");
 }
 
 /// Shows a task this often, and then never again.

@@ -11,12 +11,13 @@ use inferstore::{Client, ClientBuilder, reqwest};
 use crate::state::App;
 
 fn console_of(base_url: &str) -> App {
-    console(Client::builder(base_url, "a key").allow_insecure_http(true))
+    console(Client::builder(base_url, "a key").settings(|settings| settings.allow_insecure_http = true))
 }
 
 fn console(client: ClientBuilder) -> App {
     let client = client.build().expect("a client");
-    App::new(client, 0, inferstore::PollInterval::Adaptive, std::env::temp_dir()).expect("a console")
+    let guard = crate::guard::Guard::new(0, String::new());
+    App::new(client, guard, inferstore::PollInterval::Adaptive, std::env::temp_dir())
 }
 
 /// Why the file behind this URL is not fetched.

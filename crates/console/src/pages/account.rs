@@ -7,14 +7,16 @@ use inferstore::Decimal;
 use inferstore::types::TaskRecord;
 use jiff::{SignedDuration, Timestamp};
 
+use super::run::price;
 use super::task::{MAX_READ, history};
 
-/// How many days and models the charts show.
+/// Number of days and models in the charts.
 const DAYS: i64 = 14;
 const MODELS: usize = 8;
 
 pub(crate) async fn show(app: &App) -> Result<Response> {
-    let balance = within(app.client.account().balance()).await?;
+    let balance = within(app.client.balance()).await?;
+    let unit = app.currency().await;
     let (mut tasks, read_to) = history(app, None, usize::MAX, |_| true).await?;
     // The oldest day that was read, which may have tasks that were not, if not all were read.
     let oldest = tasks.last().filter(|_| read_to > 0).map(|task| day_of(task).to_owned());
@@ -34,6 +36,10 @@ pub(crate) async fn show(app: &App) -> Result<Response> {
     let is_read = |day: &String| oldest.as_ref().is_none_or(|oldest| day >= oldest);
     let days: Vec<_> =
         days.map(|day| (is_read(&day).then(|| by_day.remove(&day).unwrap_or_default()), day)).collect();
+    // Days before the first one with a run are empty.
+    let is_used = |(sum, _): &(Option<Decimal>, String)| sum.as_ref().is_none_or(|sum| !sum.is_zero());
+    let used = days.iter().rposition(is_used).map_or(0, |last| last + 1);
+    let days = &days[..used];
     let mut models: Vec<_> = by_model.into_iter().map(|(model, sum)| (Some(sum), model)).collect();
     models.sort_by(|a, b| b.cmp(a));
     models.truncate(MODELS);
@@ -45,7 +51,7 @@ pub(crate) async fn show(app: &App) -> Result<Response> {
     ];
     let body = html! {
         div.heading { h1 { "Account" } p.muted { (app.client.base_url()) } }
-        dl.purses { @for (name, sum) in purses { div.card { dt { (name) } dd { (amount(sum.as_ref())) } } } }
+        dl.purses { @for (name, sum) in purses { div.card { dt { (name) } dd { (price(sum.as_ref(), unit)) } } } }
         section.card {
             h2 { "Spent by day" }
             p.muted {
@@ -54,15 +60,15 @@ pub(crate) async fn show(app: &App) -> Result<Response> {
                     " Only the " (MAX_READ) " latest tasks are counted: " (oldest) " may be incomplete, and older days are unknown."
                 }
             }
-            (chart("Day", &days))
+            @if days.is_empty() { p { "Nothing was spent yet." } } @else { (chart("Day", days, unit)) }
         }
         section.card {
             h2 { "Spent by model" }
             p.muted {
-                "In " (tasks.len()) " successful tasks, " (amount(Some(&whole))) " in all."
+                "In " (tasks.len()) " successful tasks, " (price(Some(&whole), unit)) " in all."
                 @if read_to > 0 { " Only the " (MAX_READ) " latest tasks are counted." }
             }
-            (chart("Model", &models))
+            (chart("Model", &models, unit))
         }
     };
     Ok(page("Account", "/account", body))
@@ -74,7 +80,7 @@ fn day_of(task: &TaskRecord) -> &str {
 }
 
 /// Sums as bars beside their names. Only the drawing is not exact.
-fn chart(what: &str, sums: &[(Option<Decimal>, String)]) -> Markup {
+fn chart(what: &str, sums: &[(Option<Decimal>, String)], unit: &str) -> Markup {
     let length = |sum: &Option<Decimal>| sum.as_ref().map_or(0.0, |sum| sum.as_str().parse().unwrap_or(0.0));
     let longest = sums.iter().map(|(sum, _)| length(sum)).fold(f64::MIN_POSITIVE, f64::max);
     html! {
@@ -90,7 +96,7 @@ fn chart(what: &str, sums: &[(Option<Decimal>, String)]) -> Markup {
                                 rect width=(100.0 * length(sum) / longest) height="10" {}
                             }
                         }
-                        td.end { (amount(sum.as_ref())) }
+                        td.end { (price(sum.as_ref(), unit)) }
                     }
                 }
             }

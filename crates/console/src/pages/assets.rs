@@ -1,28 +1,51 @@
 //! Assets: style, script and icon, the document, and the reference that is made from it.
 
 use super::prelude::*;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::LazyLock;
+
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use maud::PreEscaped;
 
-const STYLE: &str = include_str!("../../assets/app.css");
-const SCRIPT: &str = include_str!("../../assets/app.js");
-const ICON: &str = include_str!("../../assets/icon.svg");
 const DOCUMENT: &str = include_str!("../../../../openapi/inferstore.yaml");
 
 /// Made from the document by a test of this crate, which also shows that it is up to date: so the command needs
 /// no parser of YAML and Markdown, and its build does not grow.
 const REFERENCE: &str = include_str!("../../assets/reference.html");
 
-/// A file that is the same for everyone.
-pub(crate) fn asset(name: &str) -> Result<Response> {
-    let (kind, text) = match name {
-        "app.css" => ("text/css; charset=utf-8", STYLE),
-        "app.js" => ("text/javascript; charset=utf-8", SCRIPT),
-        "icon.svg" => ("image/svg+xml", ICON),
-        "openapi.yaml" => ("text/plain; charset=utf-8", DOCUMENT),
-        _ => return Err(Failure::not_found("The console has no such page.")),
-    };
-    Ok(([(CONTENT_TYPE, kind), (CACHE_CONTROL, "no-cache")], text).into_response())
+/// A file that is the same for everyone, at an address that changes with its content.
+pub(crate) struct Asset {
+    pub(crate) address: LazyLock<String>,
+    mime: &'static str,
+    text: &'static str,
+}
+
+macro_rules! asset {
+    ($name:literal, $extension:literal, $mime:literal) => {{
+        const TEXT: &str = include_str!(concat!("../../assets/", $name, $extension));
+        let address: LazyLock<String> = LazyLock::new(|| {
+            let mut hasher = DefaultHasher::new();
+            TEXT.hash(&mut hasher);
+            format!(concat!("/assets/", $name, "-{:016x}", $extension), hasher.finish())
+        });
+        Asset { address, mime: $mime, text: TEXT }
+    }};
+}
+
+pub(crate) static STYLE: Asset = asset!("app", ".css", "text/css; charset=utf-8");
+pub(crate) static SCRIPT: Asset = asset!("app", ".js", "text/javascript; charset=utf-8");
+pub(crate) static ICON: Asset = asset!("icon", ".svg", "image/svg+xml");
+
+/// The asset at this path, which a browser keeps without asking again.
+pub(crate) fn asset(path: &str) -> Result<Response> {
+    let asset = [&STYLE, &SCRIPT, &ICON].into_iter().find(|asset| *asset.address == path);
+    let asset = asset.ok_or_else(|| Failure::not_found("The console has no such page."))?;
+    let cache = "public, max-age=31536000, immutable";
+    Ok(([(CONTENT_TYPE, asset.mime), (CACHE_CONTROL, cache)], asset.text).into_response())
+}
+
+pub(crate) fn document() -> Response {
+    ([(CONTENT_TYPE, "text/plain; charset=utf-8")], DOCUMENT).into_response()
 }
 
 pub(crate) fn reference() -> Response {

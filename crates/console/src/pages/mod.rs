@@ -11,6 +11,7 @@ pub(crate) mod task;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::str::FromStr;
+use std::time::Duration;
 
 use axum::response::{IntoResponse, Redirect, Response};
 use inferstore::types::{TaskId, TaskStatus};
@@ -18,9 +19,10 @@ use inferstore::{Decimal, Timestamp};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
+use self::assets::{ICON, SCRIPT, STYLE};
 use crate::failure::{Failure, Result};
 
-/// What every page uses.
+/// Names that every page uses.
 mod prelude {
     pub(super) use axum::extract::Request;
     pub(super) use axum::http::StatusCode;
@@ -29,8 +31,8 @@ mod prelude {
     pub(super) use maud::{Markup, html};
 
     pub(super) use super::{
-        Words, amount, badge, choice, exact, go_to, page, page_that_reloads, pager, parsed, segment, short,
-        size, titled, when, word,
+        Words, amount, badge, choice, duration, exact, go_to, page, page_that_reloads, pager, parsed,
+        segment, short, size, titled, when, word,
     };
     pub(super) use crate::failure::{Failure, Result, within};
     pub(super) use crate::state::App;
@@ -40,16 +42,10 @@ mod prelude {
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// The pages of the navigation.
-const NAVIGATION: [(&str, &str); 6] = [
-    ("/", "Models"),
-    ("/runs", "Runs"),
-    ("/tasks", "Tasks"),
-    ("/files", "Files"),
-    ("/account", "Account"),
-    ("/docs", "API"),
-];
+const NAVIGATION: [(&str, &str); 5] =
+    [("/", "Models"), ("/runs", "Runs"), ("/files", "Files"), ("/account", "Account"), ("/docs", "API")];
 
-/// What a request says behind the `?`, or in a small form.
+/// The words of a query, or of a small form.
 pub(crate) type Words = BTreeMap<String, String>;
 
 /// A word of a query, or an empty text.
@@ -68,7 +64,7 @@ pub(crate) fn parsed<T: FromStr>(query: &Words, name: &str) -> Result<Option<T>>
     word.parse().map(Some).map_err(|_| unknown())
 }
 
-/// Whether a character turns the direction of the text around it.
+/// Returns whether a character turns the direction of the text around it.
 fn is_direction(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -100,21 +96,22 @@ pub(crate) fn page_that_reloads(title: &str, section: &str, seconds: Option<u32>
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { (title) " · Inferstore" }
-                link rel="icon" href="/assets/icon.svg" type="image/svg+xml";
-                link rel="stylesheet" href="/assets/app.css";
-                script type="module" src="/assets/app.js" {}
+                link rel="icon" href=(*ICON.address) type="image/svg+xml";
+                link rel="stylesheet" href=(*STYLE.address);
+                script type="module" src=(*SCRIPT.address) {}
                 @if let Some(seconds) = seconds { noscript { meta http-equiv="refresh" content=(seconds); } }
             }
             body {
                 a.skip href="#main" { "Skip to content" }
                 header.top {
-                    a.brand href="/" { img src="/assets/icon.svg" alt="" width="28" height="28"; "Inferstore" }
+                    a.brand href="/" { img src=(*ICON.address) alt="" width="28" height="28"; "Inferstore" }
                     nav aria-label="Pages" {
                         @for (path, name) in NAVIGATION {
                             a href=(path) aria-current=[(path == section).then_some("page")] { (name) }
                         }
                     }
                 }
+                p.notice #notice role="status" {}
                 main id="main" { (body) }
             }
         }
@@ -197,7 +194,17 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{count:.*} {unit}", usize::from(power > 0))
 }
 
-/// A time: to the second when the service states it in UTC, else as it is written.
+/// A duration in words: `0.4 s`, `12 s`, `3 min`.
+pub(crate) fn duration(duration: Duration) -> String {
+    match duration.as_secs_f64() {
+        seconds if seconds < 0.05 => "< 0.1 s".to_owned(),
+        seconds if seconds < 9.95 => format!("{seconds:.1} s"),
+        seconds if seconds < 120.0 => format!("{seconds:.0} s"),
+        seconds => format!("{:.0} min", seconds / 60.0),
+    }
+}
+
+/// A time: to the second when the service states it in UTC, else as it is written. JavaScript shows the local time.
 pub(crate) fn when(stamp: Option<&Timestamp>) -> Markup {
     let text = stamp.map_or("–", Timestamp::as_str);
     let second = text.get(..19).filter(|_| text.ends_with('Z'));

@@ -9,16 +9,29 @@ use inferstore::{Decimal, Sample};
 use serde_json::Value;
 
 use super::catalog::served;
-use crate::form::Form;
+use crate::files::name_of;
+use crate::form::{Form, begin_of, label_of, title_of};
 use crate::runs::Run;
 use crate::shown::{self, media, mime_of};
 use crate::state::random_id;
+
+/// How many sample files are offered.
+const MAX_EXAMPLES: usize = 3;
 
 pub(crate) async fn show(app: &App, id: &str, query: &Words) -> Result<Response> {
     let mut form = Form::default();
     if let Some(task) = query.get("from") {
         let task = within(app.client.task(task.as_str()).get()).await?;
         form = Form::from_task(&task.input_data.unwrap_or_default());
+        app.learn_origin().await;
+    }
+    if let Some(file) = query.get("use") {
+        // The first input that takes a file gets the picture that was chosen on another page.
+        let url = app.linked(file)?;
+        let version = within(app.client.model(id).versioning()).await?;
+        let inputs = ordered(version.input_format.as_ref());
+        let file = inputs.iter().find(|(_, descriptor)| descriptor.type_ == Some(DescriptorType::File));
+        form.values.extend(file.map(|(name, _)| ((*name).clone(), url)));
         app.learn_origin().await;
     }
     show_with(app, id, &form).await
@@ -33,7 +46,8 @@ async fn show_with(app: &App, id: &str, form: &Form) -> Result<Response> {
     })
     .await?;
     let metadata = detail.model_metadata.clone().unwrap_or_default();
-    let name = titled(metadata.pretty_name.as_deref().or(detail.name.as_deref()).unwrap_or(id));
+    // The same name as in the catalog.
+    let name = titled(detail.name.as_deref().or(metadata.pretty_name.as_deref()).unwrap_or(id));
     let body = html! {
         div.heading {
             h1 { (name) " " (served(serving)) }
@@ -44,9 +58,10 @@ async fn show_with(app: &App, id: &str, form: &Form) -> Result<Response> {
                 h2 { "Try it" }
                 @if let Some(failure) = &form.failure { (failure) }
                 @if !form.errors.is_empty() {
-                    p.error role="alert" {
-                        "Nothing was sent: " (form.errors.len())
-                        @if form.errors.len() == 1 { " input does" } @else { " inputs do" } " not fit."
+                    p.error.summary role="alert" {
+                        "Error: nothing was sent: " (form.errors.len())
+                        @if form.errors.len() == 1 { " input does" } @else { " inputs do" } " not fit:"
+                        @for field in form.errors.keys() { " " a href={ "#in." (field) } { (titled(field)) } }
                     }
                 }
                 input type="hidden" name="form" value=(random_id().unwrap_or_default());
@@ -61,10 +76,15 @@ async fn show_with(app: &App, id: &str, form: &Form) -> Result<Response> {
                     button.primary type="submit" { "Run" }
                 }
             }
-            (about(&detail, &version))
+            div {
+                section.tries hidden { ol.earlier aria-label="Earlier tries" {} div.latest {} }
+                (about(&detail, &version))
+            }
         }
     };
-    Ok(page(&name, "/", body))
+    let is_refused = form.failure.is_some() || !form.errors.is_empty();
+    let title = if is_refused { format!("Error · {name}") } else { name };
+    Ok(page(&title, "/", body))
 }
 
 fn price(price: &TaskCost) -> Markup {
@@ -95,7 +115,7 @@ fn about(detail: &ModelDetail, version: &ModelVersioning) -> Markup {
         ("Version", version.commit_hash.as_ref().map(|hash| hash.chars().take(12).collect())),
     ];
     html! {
-        aside.card {
+        section.card {
             h2 { "About" }
             dl {
                 @for (name, value) in facts {
@@ -105,11 +125,18 @@ fn about(detail: &ModelDetail, version: &ModelVersioning) -> Markup {
             h3 { "Returns" }
             dl {
                 @for (name, descriptor) in ordered(version.output_format.as_ref()) {
-                    dt { (titled(name)) } dd { (takes(descriptor)) }
+                    dt { (title_of(name, descriptor)) } dd { (help(descriptor)) }
                 }
             }
         }
     }
+}
+
+/// What a parameter means, and what it takes.
+fn help(descriptor: &Descriptor) -> Markup {
+    let description = descriptor.description.as_deref().unwrap_or_default();
+    let is_listed = descriptor.type_ == Some(DescriptorType::Options) && !description.is_empty();
+    html! { (description) @if !is_listed { " " span.muted { (takes(descriptor)) } } }
 }
 
 /// What a parameter is, in words.
@@ -127,7 +154,8 @@ fn takes(descriptor: &Descriptor) -> String {
         Some(other) => other.as_str(),
         None => "any value",
     };
-    titled(kind) + &min + &max + &types
+    let pixels = descriptor.max_pixels.map(|most| format!(", at most {} megapixels", most as f64 / 1e6));
+    titled(kind) + &min + &max + &types + &pixels.unwrap_or_default()
 }
 
 fn fields(app: &App, version: &ModelVersioning, form: &Form) -> Markup {
@@ -137,7 +165,7 @@ fn fields(app: &App, version: &ModelVersioning, form: &Form) -> Markup {
             div.field.invalid[error.is_some()] {
                 (field(app, name, descriptor, form))
                 p.help id={ "in." (name) ".help" } {
-                    @if let Some(error) = error { span.error { (error) } } @else { (takes(descriptor)) }
+                    @if let Some(error) = error { span.error { (error) } } @else { (help(descriptor)) }
                 }
             }
         }
@@ -148,12 +176,11 @@ fn field(app: &App, name: &str, descriptor: &Descriptor, form: &Form) -> Markup 
     let id = format!("in.{name}");
     let help = format!("{id}.help");
     let samples: Vec<&str> = descriptor.samples.iter().flatten().map(Sample::as_str).collect();
-    // Samples of files and texts are examples; a number or an option begins with one.
     let is_new = form.values.is_empty() && form.files.is_empty() && form.errors.is_empty();
-    let begin = samples.first().copied().filter(|_| is_new).unwrap_or_default();
+    let begin = if is_new { begin_of(descriptor) } else { "" };
     let given = form.values.get(name).map(String::as_str);
     let name_and_need = html! {
-        (titled(name)) @if descriptor.required != Some(true) { span.muted { " optional" } }
+        (title_of(name, descriptor)) @if descriptor.required != Some(true) { span.muted { " optional" } }
     };
     let label = html! { label for=(id) { (name_and_need) } };
     html! {
@@ -166,7 +193,7 @@ fn field(app: &App, name: &str, descriptor: &Descriptor, form: &Form) -> Markup 
                         label {
                             input type="radio" name=(id) id=[(index == 0).then_some(&id)] value=(exact(option))
                                 checked[*option == given.unwrap_or(begin)] aria-describedby=(help);
-                            span { (titled(option)) }
+                            span { (label_of(option, descriptor)) }
                         }
                     }
                 }
@@ -226,6 +253,7 @@ fn file(app: &App, name: &str, descriptor: &Descriptor, form: &Form) -> Markup {
                 }
             }
             input type="file" id={ "in." (name) } name={ "in." (name) } accept=[types]
+                data-max-pixels=[descriptor.max_pixels]
                 aria-describedby={ "in." (name) ".help" };
             @if let Some(file) = kept {
                 input type="hidden" name={ "kept." (name) } value=(file.id);
@@ -235,7 +263,13 @@ fn file(app: &App, name: &str, descriptor: &Descriptor, form: &Form) -> Markup {
             details open[!url.is_empty()] {
                 summary { "or give the URL of a file" }
                 input type="url" name={ "url." (name) } value=(exact(url)) placeholder="https://…"
-                    aria-label={ "URL of " (titled(name)) };
+                    aria-label={ "URL of " (title_of(name, descriptor)) };
+                // Nothing is fetched before the run: another host may have named the example.
+                @for example in descriptor.samples.iter().flatten().take(MAX_EXAMPLES) {
+                    button.quiet.example type="button" data-url=(example.as_str()) hidden {
+                        "Example: " (name_of(example.as_str()))
+                    }
+                }
             }
         }
     }
@@ -262,6 +296,8 @@ pub(crate) async fn run(app: &App, id: &str, request: Request) -> Result<Respons
             let mut new = Run::new(Some(id.to_owned()), inputs, None);
             let names = form.files.iter().map(|(field, kept)| (field.clone(), kept.name.clone()));
             new.files = names.collect();
+            let picture = form.files.iter().find(|(_, kept)| shown::is_picture(&kept.mime));
+            new.picture = picture.map(|(_, kept)| kept.id.clone());
             new.inputs.extend(new.files.keys().map(|name| (name.clone(), Value::from("FILE_URL"))));
             if let Some(nonce) = form.more.get("form") {
                 let digests: Vec<_> = form.files.iter().map(|(_, kept)| kept.digest).collect();

@@ -1,48 +1,166 @@
-//! Runs of this console: all of them, and the progress of one.
+//! Runs: one list of those in progress and of the history, and the progress of one.
 
 use super::prelude::*;
+use std::sync::Arc;
+
 use axum::response::sse::{KeepAlive, Sse};
 use futures_util::StreamExt;
+use futures_util::future::join_all;
+use inferstore::types::{ModelListRequest, TaskId, TaskRecord};
+use jiff::Timestamp;
 
+use super::task::{MAX_READ, history, input_name, lasted, picture_of, usual};
 use crate::call::same_call;
 use crate::runs::{Progress, Run};
 
+/// Number of tasks on a page, and of models in the filter.
+const PAGE: usize = 25;
+const MODELS: u32 = 100;
+
 /// The changes of one run, or of all, as they happen.
-pub(crate) fn events(app: &App, query: &Words) -> Response {
-    let changes = app.runs.changes(word(query, "run").parse().ok());
+pub(crate) async fn events(app: &App, query: &Words) -> Response {
+    let unit = app.currency().await.to_owned();
+    let changes = app.runs.changes(word(query, "run").parse().ok(), unit);
     let changes = changes.take_until(app.ended.clone().cancelled_owned());
     Sse::new(changes).keep_alive(KeepAlive::default()).into_response()
 }
 
-pub(crate) fn list(app: &App) -> Response {
-    let runs = app.runs.list();
-    let is_running = runs.iter().any(|run| run.progress().end.is_none());
+pub(crate) async fn list(app: &App, query: &Words) -> Result<Response> {
+    let [model, status, day] = ["model", "status", "day"].map(|name| word(query, name));
+    // The history is oldest first: new tasks do not move a place in it.
+    let before = parsed::<u32>(query, "before")?.map(u64::from);
+    let is_shown = |own: Option<&str>, state: &str, at: &str| {
+        (status.is_empty() || state == status)
+            && (model.is_empty() || own == Some(model))
+            && at.starts_with(day)
+    };
+    let matches = |record: &TaskRecord| {
+        let state = record.status.as_ref().map_or("", TaskStatus::as_str);
+        is_shown(record.model_id.as_deref(), state, record.created_at.as_ref().map_or("", |at| at.as_str()))
+    };
+    app.learn_origin().await;
+    let some_models = ModelListRequest { limit: Some(MODELS), ..Default::default() };
+    let (unit, models, found) = tokio::join!(
+        app.currency(),
+        within(app.client.models_page(some_models)),
+        history(app, before, PAGE, matches)
+    );
+    let (records, read_to) = found?;
+    let models = models.map(|page| page.records).unwrap_or_default();
+    // Runs that the history does not have, or not as they are now, stand on its first page.
+    let runs = app.runs.list().into_iter().map(|run| (run.progress(), run));
+    let runs: Vec<_> = runs.filter(|(progress, _)| before.is_none() && !progress.has_result()).collect();
+    let is_running = runs.iter().any(|(progress, _)| progress.end.is_none());
+    let is_in_history = |record: &&TaskRecord| {
+        runs.iter().all(|(progress, _)| progress.task.as_ref() != Some(&record.task_id))
+    };
+    let rows = join_all(records.iter().filter(is_in_history).map(|record| task_row(app, record, unit))).await;
+    let mut rows: Vec<_> = rows.into_iter().map(|(at, row)| (at, html! { li { (row) } })).collect();
+    rows.extend(runs.iter().filter_map(|(progress, run)| {
+        let at = run.created.to_string();
+        is_shown(run.model.as_deref(), state(progress).1, &at)
+            .then(|| (at, html! { li data-run=(run.id) { (row(run, progress, unit)) } }))
+    }));
+    rows.sort_by(|(one, _), (other, _)| other.cmp(one));
+    let is_filtered = [model, status, day].iter().any(|filter| !filter.is_empty());
     let body = html! {
-        div.heading { h1 { "Runs" } p.muted { "What this console has started or watches, as it happens. The whole history is under Tasks." } }
-        @if runs.is_empty() {
-            div.empty { h2 { "Nothing has run yet" } p { a href="/" { "Choose a model" } } }
-        } @else {
-            div.scroll tabindex="0" role="region" aria-label="Runs" {
-                table {
-                    thead { tr { th { "Run" } th { "Model" } th { "Status" } th { "Progress" } th.end { "Time" } } }
-                    tbody data-live="/runs/events" { @for run in &runs { tr data-run=(run.id) { (row(run, &run.progress())) } } }
-                }
+        div.heading { h1 { "Runs" } p.muted { "Newest first, with those that other programs of the account have started." } }
+        form.bar method="get" action="/runs" {
+            (choice("model", "All models", models.iter().map(|model| model.id.as_str()), model))
+            (choice("status", "Any state", TaskStatus::KNOWN.iter().map(TaskStatus::as_str), status))
+            input type="date" name="day" value=(day) aria-label="Day in UTC";
+            button type="submit" { "Filter" }
+            @if is_filtered { a.button href="/runs" { "Show all" } }
+        }
+        @if rows.is_empty() {
+            div.empty {
+                @if is_filtered { h2 { "No run matches" } @if read_to > 0 { p { "None of the " (MAX_READ) " latest tasks does." } } }
+                @else { h2 { "Nothing has run yet" } p { a href="/" { "Choose a model" } } }
             }
         }
+        // A filtered or an older page shows what was there when it was opened.
+        ul.runs data-live=[(before.is_none() && !is_filtered).then_some("/runs/events")] { @for (_, row) in rows { (row) } }
+        @if read_to > 0 {
+            p { a.button href={ "/runs?status=" (segment(status)) "&model=" (segment(model)) "&day=" (segment(day)) "&before=" (read_to) } { "Older runs" } }
+        }
     };
-    page_that_reloads("Runs", "/runs", is_running.then_some(3), body)
+    Ok(page_that_reloads("Runs", "/runs", is_running.then_some(3), body))
 }
 
-/// One run as the cells of a row.
-pub(crate) fn row(run: &Run, progress: &Progress) -> Markup {
-    let model = run.model.as_deref().map_or_else(|| "Task".to_owned(), titled);
-    html! {
-        td { a href={ "/runs/" (run.id) } { "Run " (run.id) } }
-        td { (model) }
-        td { (state_badge(progress)) }
-        td { (summary(progress)) }
-        td.end { (seconds(progress)) }
+/// The parts of a row of the list.
+struct Row<'a> {
+    address: String,
+    picture: Option<String>,
+    /// The name of its input, if it has one with a name.
+    name: Option<&'a str>,
+    model: Option<&'a str>,
+    badge: Markup,
+    note: String,
+    duration: Markup,
+    cost: String,
+    created: Markup,
+}
+
+impl maud::Render for Row<'_> {
+    fn render(&self) -> Markup {
+        let model = self.model.map_or_else(|| "Task".to_owned(), titled);
+        html! {
+            div.thumbnail { @if let Some(picture) = &self.picture { img src={ (picture) "?small" } alt="" loading="lazy"; } }
+            p.what { a href=(self.address) { (model) } @if let Some(name) = self.name { " " span.muted { (name) } } }
+            p.state { (self.badge) @if !self.note.is_empty() { " " span.muted { (self.note) } } }
+            p.duration { (self.duration) }
+            p.cost { (self.cost) }
+            p.created { (self.created) }
+        }
     }
+}
+
+fn task_address(task: &TaskId, model: Option<&str>) -> String {
+    format!("/tasks/{}?model={}", segment(task.as_str()), segment(model.unwrap_or_default()))
+}
+
+/// A row for a task of the history, with the time that it is ordered by.
+async fn task_row(app: &App, record: &TaskRecord, unit: &str) -> (String, Markup) {
+    let task = app.detail(record.task_id.as_str()).await;
+    let name = task.as_deref().and_then(input_name);
+    let model = record.model_id.as_deref();
+    let is_success = record.status == Some(TaskStatus::Success);
+    let row = Row {
+        address: task_address(&record.task_id, model),
+        picture: task.as_ref().and_then(|task| picture_of(app, task)),
+        name: name.as_deref(),
+        model,
+        badge: badge(record.status.as_ref()),
+        note: String::new(),
+        duration: html! { @if let Some(time) = lasted(record) { (duration(time)) } },
+        cost: if is_success { price(record.cost.as_ref(), unit) } else { String::new() },
+        created: when(record.created_at.as_ref()),
+    };
+    let at = record.created_at.as_ref().map(|at| at.as_str().to_owned()).unwrap_or_default();
+    (at, html! { (row) })
+}
+
+/// One run as a row.
+pub(crate) fn row(run: &Run, progress: &Progress, unit: &str) -> Markup {
+    let cost = match &progress.end {
+        Some(Ok(cost)) => price(cost.as_ref(), unit),
+        _ => String::new(),
+    };
+    let row = Row {
+        address: match &progress.task {
+            Some(task) if progress.has_result() => task_address(task, run.model.as_deref()),
+            _ => format!("/runs/{}", run.id),
+        },
+        picture: run.picture.as_ref().map(|id| format!("/uploads/{id}")),
+        name: run.files.values().next().map(String::as_str),
+        model: run.model.as_deref(),
+        badge: state_badge(progress),
+        note: summary(progress),
+        duration: clock(progress),
+        cost,
+        created: html! { time datetime=(run.created) { (run.created.strftime("%F %T UTC")) } },
+    };
+    html! { (row) }
 }
 
 /// The status in a word, and the class of its badge.
@@ -60,28 +178,45 @@ fn state_badge(progress: &Progress) -> Markup {
     html! { span.badge.(class) { (word) } }
 }
 
+/// The bytes that were sent, and of how many.
+fn uploaded(progress: &Progress) -> (u64, u64) {
+    progress.uploads.values().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+}
+
 fn summary(progress: &Progress) -> String {
-    let (sent, whole) = progress.uploads.values().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let (sent, whole) = uploaded(progress);
     match &progress.end {
-        Some(Ok(cost)) => format!("Cost {}", amount(cost.as_ref())),
         Some(Err(failure)) => failure.text.clone(),
-        None if sent < whole => format!("Uploading {} of {}", size(sent), size(whole)),
-        None => String::new(),
+        None if sent < whole => format!("{} of {}", size(sent), size(whole)),
+        _ => String::new(),
     }
 }
 
-fn seconds(progress: &Progress) -> String {
-    format!("{:.1} s", progress.elapsed.as_secs_f64())
+/// The duration so far. JavaScript lets it run between two events.
+fn clock(progress: &Progress) -> Markup {
+    let seconds = format!("{:.1} s", progress.elapsed.as_secs_f64());
+    html! {
+        @if progress.end.is_none() { span data-elapsed=(progress.elapsed.as_millis()) { (seconds) } } @else { (seconds) }
+    }
 }
 
-pub(crate) fn show(app: &App, id: &str) -> Result<Response> {
-    let forgotten = || Failure::not_found("The console does not know this run. Its task is in the history.");
-    let run = id.parse().ok().and_then(|id| app.runs.get(id)).ok_or_else(forgotten)?;
+pub(crate) async fn show(app: &App, id: &str) -> Result<Response> {
+    let run = id.parse().ok().and_then(|id| app.runs.get(id)).ok_or_else(|| {
+        let forgotten = Failure::not_found("The console was started anew and does not know this run.");
+        forgotten.with_hint("look for its task in the list of runs")
+    })?;
     let progress = run.progress();
     if let (true, Some(task)) = (progress.has_result(), &progress.task) {
         return Ok(go_to("tasks", task.as_str()));
     }
     let name = run.model.as_deref().map_or_else(|| "Task".to_owned(), titled);
+    let (expected, is_offline) = match (&progress.end, &run.model) {
+        (None, Some(model)) => tokio::join!(expected(app, &run), async {
+            let serving = within(app.client.model(model.as_str()).serving()).await;
+            serving.is_ok_and(|status| status.serving == Some(false))
+        }),
+        _ => (None, false),
+    };
     let body = html! {
         div.heading {
             h1 { (name) }
@@ -90,20 +225,32 @@ pub(crate) fn show(app: &App, id: &str) -> Result<Response> {
         section.card data-live=[progress.end.is_none().then(|| format!("/runs/events?run={id}"))] {
             h2.hidden { "Progress" }
             div data-run=(run.id) { (steps(&run, &progress)) }
+            @if let Some(expected) = expected { p.muted { "Usually " (expected) "." } }
+            @if is_offline { p { "No node serves the model now: the task waits for one." } }
             // The clock of the steps changes too often to be read aloud.
             p.hidden role="status" { (state(&progress).0) }
         }
         @if let Some(model) = &run.model { (same_call(model, &run.inputs, &run.files)) }
     };
-    Ok(page_that_reloads(&name, "/runs", progress.end.is_none().then_some(2), body))
+    let title = format!("{} · {name}", state(&progress).0);
+    Ok(page_that_reloads(&title, "/runs", progress.end.is_none().then_some(2), body))
 }
 
-/// How far a run is, step by step.
+/// Estimates the duration of a run: by runs with as large files, else by the history of the model.
+async fn expected(app: &App, run: &Arc<Run>) -> Option<String> {
+    if let Some(time) = app.runs.usual(run) {
+        return Some(format!("{} with files of this size", duration(time)));
+    }
+    let (time, count) = usual(app, run.model.as_deref()?).await?;
+    Some(format!("{}: the median of the last {count} runs", duration(time)))
+}
+
+/// Shows the progress of a run, step by step.
 pub(crate) fn steps(run: &Run, progress: &Progress) -> Markup {
     let is_created = progress.task.is_some();
     let status = progress.status.as_ref();
     let is_over = progress.end.is_some();
-    let (sent, whole) = progress.uploads.values().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let (sent, whole) = uploaded(progress);
     let is_queued = matches!(status, Some(TaskStatus::InQueue));
     let is_computing = matches!(status, Some(TaskStatus::Computing));
     let is_done = matches!(progress.end, Some(Ok(_)));
@@ -118,6 +265,7 @@ pub(crate) fn steps(run: &Run, progress: &Progress) -> Markup {
             @for (name, is_done, is_now) in steps {
                 li.done[is_done] .now[is_now] aria-current=[is_now.then_some("step")] {
                     span { (name) }
+                    span.hidden { @if is_done { ": done" } @else if is_now { ": in progress" } @else { ": not yet" } }
                     @if name == "Upload" && whole > 0 {
                         small.muted { " " (size(sent)) " of " (size(whole)) }
                         @if sent < whole { progress max=(whole) value=(sent) aria-label="Upload" {} }
@@ -125,10 +273,13 @@ pub(crate) fn steps(run: &Run, progress: &Progress) -> Markup {
                 }
             }
         }
-        p.clock { (state_badge(progress)) " " (seconds(progress)) @if let Some(task) = &progress.task { " · " a href={ "/tasks/" (segment(task.as_str())) } { "Task " (short(task)) } } }
+        p.clock { (state_badge(progress)) " " (clock(progress)) @if let Some(task) = &progress.task { " · " a.task href={ "/tasks/" (segment(task.as_str())) } { "Task " (short(task)) } } }
         @if let Some(note) = &progress.note { p { (note) } }
         @if let (Some(task), true, false) = (&progress.task, is_queued, is_over) {
             form method="post" action={ "/tasks/" (segment(task.as_str())) "/cancel" } { button.quiet type="submit" { "Cancel" } " " span.muted { "A canceled task is not billed." } }
+        }
+        @if is_computing && !is_over {
+            p.muted { "A task that computes cannot be canceled. It goes on when this page is closed, and is then under Runs." }
         }
         @if let Some(Err(failure)) = &progress.end {
             (failure)
@@ -136,4 +287,14 @@ pub(crate) fn steps(run: &Run, progress: &Progress) -> Markup {
                 @if let Some(task) = &progress.task { a.button href={ "/tasks/" (segment(task.as_str())) } { "Look at the task again" } } }
         }
     }
+}
+
+/// An amount with its unit.
+pub(crate) fn price(sum: Option<&inferstore::Decimal>, unit: &str) -> String {
+    format!("{} {unit}", amount(sum)).trim_end().to_owned()
+}
+
+/// The present time, to the second.
+pub(crate) fn now() -> Timestamp {
+    Timestamp::now().round(jiff::Unit::Second).unwrap_or_else(|_| Timestamp::now())
 }

@@ -1,4 +1,4 @@
-//! Files: folders with thumbnails, uploads, deletion, statistics.
+//! Files: folders with thumbnails, newest first, uploads, deletion, statistics.
 
 use super::prelude::*;
 use axum::extract::FromRequest;
@@ -7,14 +7,17 @@ use inferstore::types::{MimeCategory, StorageFile, UploadFolder};
 use inferstore::{File, FileQuery};
 
 use crate::failure::named;
-use crate::files::name_of;
+use crate::files::original_name;
 use crate::form::Form;
-use crate::shown::{is_picture, media, save};
+use crate::shown::{is_picture, save};
 
-const PAGE: u32 = 24;
+const PAGE: u64 = 24;
 
-/// A larger picture is no thumbnail.
-const MAX_THUMBNAIL: i64 = 8 * 1024 * 1024;
+/// Of a larger picture no thumbnail is made.
+const MAX_THUMBNAIL: i64 = 32 * 1024 * 1024;
+
+/// Prefix of the checkboxes of files.
+const CHOSEN: &str = "file.";
 
 /// The address of a page of a folder.
 fn place(folder: &str, number: u64, kind: Option<MimeCategory>) -> String {
@@ -33,20 +36,51 @@ pub(crate) fn check_folder(folder: &str) -> Result<()> {
     known.map(drop).map_err(|_| Failure::not_found("The storage has no folder of this name."))
 }
 
+/// Reads a page of a folder, newest first, and the count of all files: the service lists the oldest first.
+async fn newest(
+    app: &App,
+    folder: &str,
+    number: u64,
+    kind: Option<MimeCategory>,
+) -> Result<(Vec<StorageFile>, u64)> {
+    let folder = app.client.folder(folder);
+    let mut query = FileQuery::default();
+    (query.category, query.page_size) = (kind, Some(PAGE as u32));
+    let first = within(folder.page(query.clone(), 1)).await?;
+    let total = first.total.unwrap_or(first.records.len() as u64);
+    // The files in the order of the service that are on this page.
+    let end = total.saturating_sub(PAGE.saturating_mul(number - 1));
+    let start = end.saturating_sub(PAGE);
+    let mut files = Vec::new();
+    if start < end {
+        for page in start / PAGE..=(end - 1) / PAGE {
+            let records = match page {
+                0 => first.records.clone(),
+                page => within(folder.page(query.clone(), page + 1)).await?.records,
+            };
+            let place = (page * PAGE..).zip(records);
+            files.extend(place.filter(|(place, _)| (start..end).contains(place)).map(|(_, file)| file));
+        }
+    }
+    files.reverse();
+    Ok((files, total))
+}
+
 pub(crate) async fn list(app: &App, folder: &str, query: &Words) -> Result<Response> {
     let (number, kind) = chosen(query)?;
-    let mut asked = FileQuery::default();
-    (asked.category, asked.page_size) = (kind, Some(PAGE));
-    let (files, statistics) = within(async {
-        tokio::try_join!(app.client.folder(folder).page(asked, number), app.client.storage().statistics())
-    })
-    .await?;
-    let pages = files.pages.unwrap_or_default();
-    if files.records.is_empty() && (1..number).contains(&pages) {
+    let (found, statistics) =
+        tokio::join!(newest(app, folder, number, kind), within(app.client.storage_statistics()));
+    let ((files, total), statistics) = (found?, statistics?);
+    let pages = total.div_ceil(PAGE);
+    if files.is_empty() && (1..number).contains(&pages) {
         // The last file of the last page was deleted.
         return Ok(Redirect::to(&place(folder, pages, kind)).into_response());
     }
+    let done = ["stored", "deleted"].map(|word| (word, parsed::<u64>(query, word)));
     let body = html! {
+        @for (word, count) in done {
+            @if let Some(count) = count? { p.notice role="status" { (count) @if count == 1 { " file was " } @else { " files were " } (word) "." } }
+        }
         div.heading {
             h1 { "Files" }
             p.muted { (statistics.total_files.unwrap_or_default()) " stored, " (size(statistics.total_size.unwrap_or_default().unsigned_abs())) " in all. Storage is billed." }
@@ -66,32 +100,47 @@ pub(crate) async fn list(app: &App, folder: &str, query: &Words) -> Result<Respo
             (choice("kind", "All kinds", MimeCategory::ALL.iter().map(MimeCategory::as_str), word(query, "kind")))
             button type="submit" { "Filter" }
         }
-        @if files.records.is_empty() {
+        @if files.is_empty() {
             div.empty { h2 { "No files here" } p { "Files among the inputs of a run are stored under Samples." } }
         } @else {
-            ul.cards.files { @for file in &files.records { li.card { (card(app, file, &place(folder, number, kind))) } } }
+            form method="get" action={ "/files/" (segment(folder)) "/delete" } {
+                input type="hidden" name="page" value=(number);
+                input type="hidden" name="kind" value=(kind.as_ref().map_or("", MimeCategory::as_str));
+                ul.cards.files { @for file in &files { li.card { (card(app, file)) } } }
+                p { button.danger type="submit" { "Delete the selected files" } }
+            }
         }
         (pager(pages, number, |one| place(folder, one, kind)))
     };
     Ok(page("Files", "/files", body))
 }
 
-/// A file, on the page of a folder at this address.
-fn card(app: &App, file: &StorageFile, place: &str) -> Markup {
+/// The picture of a file at this address, if it has one.
+fn thumbnail(address: Option<&str>, mime: &str) -> Markup {
+    html! {
+        div.thumbnail {
+            @if let Some(address) = address { img src={ (address) "?small" } alt="" loading="lazy"; } @else { span.muted { (mime) } }
+        }
+    }
+}
+
+fn card(app: &App, file: &StorageFile) -> Markup {
     let key = file.key.as_deref().unwrap_or(&file.id);
-    let name = key.rsplit('/').next().unwrap_or(key);
+    let name = original_name(key);
     let mime = file.mime.as_deref().unwrap_or_default();
     let bytes = file.size.unwrap_or_default();
     let address = file.download_url.as_deref().map(|url| app.link_to(file, url));
-    let is_small = bytes <= MAX_THUMBNAIL && is_picture(mime);
+    let is_shown = bytes <= MAX_THUMBNAIL && is_picture(mime);
     html! {
-        div.thumbnail { @if let Some(address) = address.as_deref().filter(|_| is_small) { (media(mime, address, "")) } @else { span.muted { (mime) } } }
-        h2 title=(name) { (name) }
+        (thumbnail(address.as_deref().filter(|_| is_shown), mime))
+        h2 title=(key) { (name) }
         p.muted { (size(bytes.unsigned_abs())) " · " (when(file.created_at.as_ref())) @if file.is_expired == Some(true) { " · expired" } }
         @if let Some(address) = &address {
+            @let id = address.trim_start_matches("/view/");
             div.foot {
-                (save(address, name))
-                a.danger href={ (place.replacen('?', "/delete?", 1)) "&file=" (address.trim_start_matches("/view/")) } aria-label={ "Delete " (name) } { "Delete" }
+                label { input type="checkbox" name={ (CHOSEN) (id) } aria-label={ "Select " (name) }; " Select" }
+                @if is_picture(mime) { a href={ "/?use=" (id) } aria-label={ "Use " (name) " in a run" } { "Use" } }
+                (save(address, &name))
             }
         }
     }
@@ -114,7 +163,11 @@ pub(crate) async fn upload(app: &App, folder: &str, request: Request) -> Result<
         }
     }
     app.forget_downloads();
-    let Some((_, first)) = failed.first() else { return Ok(go_to("files", folder)) };
+    let Some((_, first)) = failed.first() else {
+        return Ok(
+            Redirect::to(&format!("{}&stored={}", place(folder, 1, None), stored.len())).into_response()
+        );
+    };
     let status = first.status;
     let body = html! {
         h1 { "Upload" }
@@ -126,37 +179,59 @@ pub(crate) async fn upload(app: &App, folder: &str, request: Request) -> Result<
         }
         p { a.button href=(place(folder, 1, None)) { "Back to the files" } }
     };
-    Ok((status, page("Upload", "/files", body)).into_response())
+    Ok((status, page("Error: upload", "/files", body)).into_response())
 }
 
-/// Asks before a file is deleted.
+/// The links of the files that were selected, with their URLs.
+fn selected(app: &App, words: &Words) -> Result<Vec<(String, String)>> {
+    let ids = words.keys().filter_map(|word| word.strip_prefix(CHOSEN));
+    ids.map(|id| Ok((id.to_owned(), app.linked(id)?))).collect()
+}
+
+/// Asks before files are deleted.
 pub(crate) fn confirm(app: &App, folder: &str, query: &Words) -> Result<Response> {
     let (number, kind) = chosen(query)?;
-    let id = word(query, "file");
-    let url = app.linked(id)?;
+    let files = selected(app, query)?;
+    let back = place(folder, number, kind);
+    if files.is_empty() {
+        return Ok(Redirect::to(&back).into_response());
+    }
+    let title = match &files[..] {
+        [(_, url)] => format!("Delete {}?", original_name(url)),
+        files => format!("Delete {} files?", files.len()),
+    };
     let body = html! {
-        h1 { "Delete " (name_of(&url)) "?" }
-        p { "Nothing can bring it back." }
+        h1 { (title) }
+        p { "Nothing can bring back a deleted file." }
+        ul.cards.files {
+            @for (id, url) in &files {
+                @let address = format!("/view/{id}");
+                @let mime = crate::shown::mime_of(url, None);
+                li.card { (thumbnail(Some(address.as_str()).filter(|_| is_picture(&mime)), &mime)) h2 { (original_name(url)) } }
+            }
+        }
         form.bar method="post" action={ "/files/" (segment(folder)) "/delete" } {
-            input type="hidden" name="file" value=(id);
+            @for (id, _) in &files { input type="hidden" name={ (CHOSEN) (id) } value="on"; }
             input type="hidden" name="page" value=(number);
             input type="hidden" name="kind" value=(kind.as_ref().map_or("", MimeCategory::as_str));
             button.danger type="submit" { "Delete" }
-            a.button href=(place(folder, number, kind)) { "Keep it" }
+            a.button href=(back) { "Cancel" }
         }
     };
-    Ok(page("Delete a file", "/files", body))
+    Ok(page("Delete files", "/files", body))
 }
 
-/// Deletes a file that a page has shown.
+/// Deletes files that a page has shown.
 pub(crate) async fn delete(app: &App, folder: &str, request: Request) -> Result<Response> {
     let words = axum::Form::<Words>::from_request(request, app).await;
     let words = words.map_or_else(|_| Words::new(), |axum::Form(words)| words);
     let (number, kind) = chosen(&words)?;
-    let url = app.linked(word(&words, "file"))?;
-    let deleted = within(app.client.storage().delete(url)).await;
-    // Also when the response was lost.
-    app.forget_downloads();
-    deleted?;
-    Ok(Redirect::to(&place(folder, number, kind)).into_response())
+    let files = selected(app, &words)?;
+    for (_, url) in &files {
+        let deleted = within(app.client.delete_file(url)).await;
+        // Also when the response was lost.
+        app.forget_downloads();
+        deleted?;
+    }
+    Ok(Redirect::to(&format!("{}&deleted={}", place(folder, number, kind), files.len())).into_response())
 }

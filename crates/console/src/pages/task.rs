@@ -2,16 +2,24 @@
 
 use super::prelude::*;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
-use inferstore::types::{Descriptor, TaskDetail, TaskId, TaskRecord};
+use inferstore::Timestamp;
+use inferstore::types::{Descriptor, ModelListRequest, TaskCost, TaskDetail, TaskId, TaskRecord};
 use serde_json::{Map, Value};
+use tokio::time::timeout;
 
+use super::run::price;
 use crate::call::same_call;
-use crate::runs::Run;
-use crate::shown::{compare, picture, value};
+use crate::files::original_name;
+use crate::runs::{MAX_COMPARED, Run, median};
+use crate::shown::{compare, output_name, picture, url_of, value};
 
-/// How many tasks a page shows, how many are read at once, and how many are read to fill a page.
-const PAGE: usize = 25;
+/// Timeout of a list for the details of each task.
+const DETAIL_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Number of tasks that are read at once, and limit of those that are read to fill a page.
 const READ: u32 = 100;
 pub(crate) const MAX_READ: u64 = 2_000;
 
@@ -44,48 +52,77 @@ pub(crate) async fn history(
     Ok((found, read_to))
 }
 
-pub(crate) async fn list(app: &App, query: &Words) -> Result<Response> {
-    let [model, status] = ["model", "status"].map(|name| word(query, name));
-    // The history is oldest first: new tasks do not move a place in it.
-    let before = parsed(query, "before")?;
-    let matches = |record: &TaskRecord| {
-        (status.is_empty() || record.status.as_ref().is_some_and(|own| own.as_str() == status))
-            && (model.is_empty() || record.model_id.as_deref() == Some(model))
+impl App {
+    /// A task for a list, if the service has it soon. A task that has ended is read once.
+    pub(crate) async fn detail(&self, id: &str) -> Option<Arc<TaskDetail>> {
+        if let Some(task) = self.details.get(id) {
+            return Some(task);
+        }
+        let task = timeout(DETAIL_TIMEOUT, self.client.task(id).get()).await.ok()?.ok()?;
+        let task = Arc::new(task);
+        if task.status.as_ref().is_some_and(TaskStatus::is_terminal) {
+            self.details.insert(id.to_owned(), Arc::clone(&task), 1);
+        }
+        Some(task)
+    }
+
+    /// The unit of prices, which a model states.
+    pub(crate) async fn currency(&self) -> &str {
+        if let Some(known) = self.currency.get() {
+            return known;
+        }
+        let one = ModelListRequest { limit: Some(1), ..Default::default() };
+        let unit = within(async {
+            let model = self.client.models_page(one).await?.records.into_iter().next();
+            Ok(match model {
+                Some(model) => self.client.model(model.id.as_str()).cost().await?,
+                None => TaskCost::default(),
+            })
+        });
+        match unit.await {
+            Ok(cost) => self.currency.get_or_init(|| cost.unit.or(cost.symbol).unwrap_or_default()),
+            Err(_) => "",
+        }
+    }
+}
+
+/// The time from the creation of an ended task to its end.
+pub(crate) fn lasted(task: &TaskRecord) -> Option<Duration> {
+    let is_over = task.status.as_ref().is_some_and(TaskStatus::is_terminal);
+    let time = |stamp: &Option<Timestamp>| stamp.as_ref()?.as_str().parse::<jiff::Timestamp>().ok();
+    let [start, end] = [&task.created_at, &task.updated_at].map(time);
+    end.filter(|_| is_over)?.duration_since(start?).try_into().ok()
+}
+
+/// The median duration of the latest successful tasks of a model, and their count.
+pub(crate) async fn usual(app: &App, model: &str) -> Option<(Duration, usize)> {
+    let tasks = app.client.tasks();
+    let total = within(tasks.page(1, 0)).await.ok()?.total?;
+    let records = within(tasks.page(READ, total.saturating_sub(READ.into()))).await.ok()?.records;
+    let is_same = |task: &&TaskRecord| {
+        task.model_id.as_deref() == Some(model) && task.status == Some(TaskStatus::Success)
     };
-    let (records, read_to) = history(app, before, PAGE, matches).await?;
-    let body = html! {
-        div.heading { h1 { "Tasks" } p.muted { "The history of the account, newest first." } }
-        form.bar method="get" action="/tasks" {
-            label.grow { span.hidden { "Model" } input type="search" name="model" value=(exact(model)) placeholder="Identifier of a model"; }
-            (choice("status", "Any status", TaskStatus::KNOWN.iter().map(TaskStatus::as_str), status))
-            button type="submit" { "Filter" }
-        }
-        @if records.is_empty() {
-            div.empty { h2 { "No task" } p { @if read_to > 0 { "None of the " (MAX_READ) " latest tasks matches." } @else { a href="/" { "Run a model" } } } }
-        } @else {
-            div.scroll tabindex="0" role="region" aria-label="Tasks" {
-                table {
-                    thead { tr { th { "Task" } th { "Model" } th { "Status" } th.end { "Cost" } th { "Created" } } }
-                    tbody {
-                        @for task in &records {
-                            @let model = task.model_id.as_deref().unwrap_or_default();
-                            tr {
-                                td { a href={ "/tasks/" (segment(task.task_id.as_str())) "?model=" (segment(model)) } { code { (short(&task.task_id)) } } }
-                                td { (titled(model)) }
-                                td { (badge(task.status.as_ref())) }
-                                td.end { @if task.status == Some(TaskStatus::Success) { (amount(task.cost.as_ref())) } }
-                                td { (when(task.created_at.as_ref())) }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        @if read_to > 0 {
-            p { a.button href={ "/tasks?status=" (segment(status)) "&model=" (segment(model)) "&before=" (read_to) } { "Older tasks" } }
-        }
-    };
-    Ok(page("Tasks", "/tasks", body))
+    let durations: Vec<_> =
+        records.iter().rev().filter(is_same).filter_map(lasted).take(MAX_COMPARED).collect();
+    let count = durations.len();
+    Some((median(durations)?, count))
+}
+
+/// The original name of the first file among the inputs.
+pub(crate) fn input_name(task: &TaskDetail) -> Option<String> {
+    let inputs = task.input_data.clone().unwrap_or_default();
+    let files = ordered(&inputs, task.input_format.as_ref());
+    let url = files.iter().find_map(|(_, value, descriptor)| url_of(value, *descriptor))?;
+    Some(original_name(url)).filter(|name| !name.is_empty())
+}
+
+/// The address of the first picture of the service among the outputs, else among the inputs.
+pub(crate) fn picture_of(app: &App, task: &TaskDetail) -> Option<String> {
+    let output = output(task);
+    let inputs = task.input_data.clone().unwrap_or_default();
+    let outputs = ordered(&output, task.output_format.as_ref());
+    let mut all = outputs.into_iter().chain(ordered(&inputs, task.input_format.as_ref()));
+    all.find_map(|(_, value, descriptor)| picture(app, value, descriptor)).map(|url| app.link(url))
 }
 
 pub(crate) async fn show(app: &App, id: &str, query: &Words) -> Result<Response> {
@@ -104,6 +141,7 @@ pub(crate) async fn show(app: &App, id: &str, query: &Words) -> Result<Response>
         return Ok(go_to("runs", run.id));
     }
     app.learn_origin().await;
+    let unit = app.currency().await;
     let files = run.map(|run| run.files.clone()).unwrap_or_default();
     let name = model.as_deref().map_or_else(|| "Task".to_owned(), titled);
     let inputs = task.input_data.clone().unwrap_or_default();
@@ -114,22 +152,23 @@ pub(crate) async fn show(app: &App, id: &str, query: &Words) -> Result<Response>
                 p { a.button href={ "/models/" (segment(model)) "?from=" (segment(id)) } { "Run again" } }
             }
         }
-        @if task.status == Some(TaskStatus::Success) { (result(app, &task, &inputs)) } @else { (problem(&task)) }
+        @if task.status == Some(TaskStatus::Success) { (result(app, &task, &inputs, model.as_deref())) } @else { (problem(&task)) }
         div.columns {
             section.card {
                 h2 { "Inputs" }
                 div.values {
                     @for (name, one, descriptor) in ordered(&inputs, task.input_format.as_ref()) {
-                        (value(app, name, one, descriptor))
+                        @let file = one.as_str().map(original_name).unwrap_or_default();
+                        (value(app, name, one, descriptor, &file))
                     }
                 }
             }
-            aside.card {
+            section.card {
                 h2 { "Task" }
                 dl {
-                    dt { "Identifier" } dd { code { (task.task_id.as_str()) } }
+                    dt { "Identifier" } dd { a.task href={ "/tasks/" (segment(id)) } { code { (task.task_id.as_str()) } } }
                     @if let Some(model) = &model { dt { "Model" } dd { a href={ "/models/" (segment(model)) } { (model) } } }
-                    @if task.status == Some(TaskStatus::Success) { dt { "Cost" } dd { (amount(task.cost.as_ref())) } }
+                    @if task.status == Some(TaskStatus::Success) { dt { "Cost" } dd { (price(task.cost.as_ref(), unit)) } }
                     dt { "Created" } dd { (when(task.created_at.as_ref())) }
                     dt { "Ended" } dd { (when(task.updated_at.as_ref())) }
                 }
@@ -137,7 +176,8 @@ pub(crate) async fn show(app: &App, id: &str, query: &Words) -> Result<Response>
         }
         @if let Some(model) = &model { (same_call(model, &inputs, &files)) }
     };
-    Ok(page(&name, "/tasks", body))
+    let status = titled(task.status.as_ref().map_or("unknown", TaskStatus::as_str));
+    Ok(page(&format!("{status} · {name}"), "/runs", body))
 }
 
 /// The model of a task that no page led to: only the history knows it.
@@ -157,21 +197,37 @@ fn ordered<'a>(
     values
 }
 
-fn result(app: &App, task: &TaskDetail, inputs: &Map<String, Value>) -> Markup {
-    let output = task.result.as_ref().and_then(|result| result.result.clone()).unwrap_or_default();
-    let output = match output {
-        Value::Object(output) => output,
-        other => Map::from_iter([("output".to_owned(), other)]),
-    };
+/// The outputs by their names.
+fn output(task: &TaskDetail) -> Map<String, Value> {
+    match task.result.as_ref().and_then(|result| result.result.clone()) {
+        Some(Value::Object(output)) => output,
+        Some(other) => Map::from_iter([("output".to_owned(), other)]),
+        None => Map::new(),
+    }
+}
+
+fn result(app: &App, task: &TaskDetail, inputs: &Map<String, Value>, model: Option<&str>) -> Markup {
+    let output = output(task);
     let inputs = ordered(inputs, task.input_format.as_ref());
     let outputs = ordered(&output, task.output_format.as_ref());
     let before = inputs.iter().find_map(|(_, value, descriptor)| picture(app, value, *descriptor));
-    let after = outputs.iter().find_map(|(_, value, descriptor)| picture(app, value, *descriptor));
+    let input = input_name(task);
+    let named = |name: &str, value: &Value| {
+        output_name(input.as_deref(), model, name, value.as_str().unwrap_or_default())
+    };
+    let is_picture = |value: &Value, descriptor| picture(app, value, descriptor).is_some();
+    let first = outputs.iter().position(|(_, value, descriptor)| is_picture(value, *descriptor));
     html! {
         section.card.result {
             h2 { "Result" }
-            @if let (Some(before), Some(after)) = (before, after) { (compare(&app.link(before), &app.link(after))) }
-            div.values { @for (name, one, descriptor) in outputs { (value(app, name, one, descriptor)) } }
+            @if let Some((name, value, _)) = first.and_then(|first| outputs.get(first)) {
+                (compare(before.map(|url| app.link(url)).as_deref(), &app.link(value.as_str().unwrap_or_default()), &named(name, value)))
+            }
+            div.values {
+                @for (index, (name, one, descriptor)) in outputs.iter().enumerate() {
+                    @if Some(index) != first { (value(app, name, one, *descriptor, &named(name, one))) }
+                }
+            }
         }
     }
 }
@@ -180,14 +236,22 @@ fn problem(task: &TaskDetail) -> Markup {
     let detail =
         task.result.as_ref().and_then(|result| result.error.as_ref()).filter(|detail| !detail.is_null());
     let is_failed = task.status == Some(TaskStatus::Failed);
+    // Messages name inputs as the model does; the form has titles.
+    let mut message = task.message.clone().unwrap_or_default();
+    for name in task.input_data.iter().flatten().map(|(name, _)| name) {
+        message = message.replace(&format!("`{name}`"), &format!("“{}”", titled(name)));
+    }
     html! {
         section.card.failure {
-            h2 { @if is_failed { "The model failed" } @else { "The task was canceled" } }
-            @if let Some(message) = &task.message { p { (message) } }
-            @if let Some(detail) = detail.filter(|detail| detail.as_str() != task.message.as_deref()) {
-                pre tabindex="0" aria-label="Detail" { (serde_json::to_string_pretty(detail).unwrap_or_default()) }
-            }
+            h2 { @if is_failed { span.hidden { "Error: " } "The model failed" } @else { "The task was canceled" } }
+            @if !message.is_empty() { p { (message) } }
             p.hint { "It is not billed." }
+            @if let Some(detail) = detail.filter(|detail| detail.as_str() != task.message.as_deref()) {
+                details {
+                    summary { "Details" }
+                    pre tabindex="0" role="group" aria-label="Details" { (serde_json::to_string_pretty(detail).unwrap_or_default()) }
+                }
+            }
         }
     }
 }

@@ -228,7 +228,7 @@ impl Tab {
     }
 
     /// The middle of an element, scrolled into view.
-    async fn middle(&self, selector: &str) -> (f64, f64) {
+    pub(crate) async fn middle(&self, selector: &str) -> (f64, f64) {
         // A style that is not there yet would move the element.
         self.until("document.readyState === 'complete'").await;
         let found = format!("document.querySelector({})", json!(selector));
@@ -247,6 +247,13 @@ impl Tab {
             let event = json!({"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1});
             self.call("Input.dispatchMouseEvent", event).await;
         }
+    }
+
+    /// Turns the wheel over an element; up is negative.
+    pub(crate) async fn wheel(&self, selector: &str, turns: f64) {
+        let (x, y) = self.middle(selector).await;
+        let event = json!({"type": "mouseWheel", "x": x, "y": y, "deltaX": 0, "deltaY": turns});
+        self.call("Input.dispatchMouseEvent", event).await;
     }
 
     /// Presses a key, such as `Tab`; one character types itself.

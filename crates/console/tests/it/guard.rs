@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use inferstore::{Client, PollInterval};
-use inferstore_console::Console;
+use inferstore_console::{Console, LOCAL_POLL};
+use inferstore_service::{Config, Service};
 use reqwest::{Method, StatusCode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -37,6 +38,63 @@ async fn only_a_browser_with_the_token_is_let_in() {
         assert_eq!(seen.status, StatusCode::UNAUTHORIZED, "{name}");
         assert!(!seen.body.contains(&token) && seen.header("set-cookie").is_empty(), "{name}");
     }
+}
+
+#[tokio::test]
+async fn a_browser_is_admitted_by_a_form_with_the_address_or_the_token() {
+    let site = Site::start().await;
+    let visitor = site.open().await;
+    let address = site.console.url();
+    let token = address.split("token=").nth(1).expect("a token");
+    let page = seen(visitor.http.get(format!("{}/runs", visitor.origin))).await;
+    page.says("action=\"/admit\"").says("name=\"page\" value=\"runs\"");
+    let send = |text: &str, origin: &str| {
+        let form = [("address", text.to_owned()), ("page", "runs".to_owned())];
+        let body = form.map(|(name, text)| format!("{name}={}", text.replace('&', "%26"))).join("&");
+        let request = visitor.http.post(format!("{}/admit", visitor.origin)).header("origin", origin);
+        seen(request.header("content-type", "application/x-www-form-urlencoded").body(body))
+    };
+    for text in [token, address, &format!(" {address}&page=account ")] {
+        let admitted = send(text, &visitor.origin).await;
+        assert_eq!(admitted.header("refresh"), "0; url=/runs", "{text}");
+        assert!(admitted.header("set-cookie").starts_with(&visitor.cookie), "{text}");
+    }
+    let wrong = send(&"0".repeat(32), &visitor.origin).await;
+    assert_eq!(wrong.status, StatusCode::UNAUTHORIZED);
+    wrong.says("this is not the token of this console");
+    assert!(wrong.header("set-cookie").is_empty());
+    assert_eq!(send(token, "http://attacker.example").await.status, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn a_console_has_its_address_again_after_a_restart() {
+    let service = Service::start(Config::ephemeral()).await.expect("a service starts");
+    let client = Client::new(service.base_url(), service.api_key().expect("a key")).expect("a client");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("console");
+    let start = || Console::start_beside(service.server(), client.clone(), ANYWHERE, LOCAL_POLL, Some(&file));
+    let console = start().await.expect("a console");
+    let first = console.url().to_owned();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = file.metadata().expect("the file is there").permissions().mode();
+        assert_eq!(mode & 0o077, 0, "only its owner reads the token");
+    }
+    // Its port is taken by now, so the second one has another and the same token.
+    let second = start().await.expect("a console").url().to_owned();
+    assert_ne!(first, second);
+    assert_eq!(first.split("token=").nth(1), second.split("token=").nth(1));
+    drop(console);
+    // Its task closes the port soon after.
+    let port = second.split(['/', '?']).nth(2).expect("an address");
+    while TcpStream::connect(port).await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let again = start().await.expect("a console").url().to_owned();
+    assert_eq!(again, second, "the port of the last one");
+    std::fs::write(&file, "damaged").expect("it is written");
+    assert_ne!(start().await.expect("a console").url(), second);
 }
 
 #[tokio::test]
@@ -102,9 +160,7 @@ async fn another_host_or_origin_is_refused() {
 async fn pages_forbid_everything_from_elsewhere() {
     let site = Site::start().await;
     let visitor = site.open().await;
-    for path in
-        ["/", "/models/haze-removal", "/runs", "/tasks", "/files/samples", "/account", "/docs", "/nowhere"]
-    {
+    for path in ["/", "/models/haze-removal", "/runs", "/files/samples", "/account", "/docs", "/nowhere"] {
         let page = visitor.get(path).await;
         let policy = page.header("content-security-policy");
         assert!(
@@ -135,7 +191,6 @@ async fn the_key_is_in_no_page_and_no_header() {
         "/",
         "/models/color-extraction",
         "/runs",
-        "/tasks",
         "/files/samples",
         "/account",
         "/docs",
@@ -165,7 +220,7 @@ async fn a_file_of_a_stranger_is_never_a_page() {
     let listing = visitor.get("/files/documents").await;
     let mut kinds = Vec::new();
     for link in listing.body.split("href=\"/view/").skip(1).filter_map(|rest| rest.split('"').next()) {
-        let address = format!("/view/{}", link.trim_end_matches("?download"));
+        let address = format!("/view/{}", link.split('?').next().unwrap_or_default());
         let file = visitor.get(&address).await;
         assert_eq!(file.status, StatusCode::OK);
         assert_eq!(file.header("content-security-policy"), "sandbox; default-src 'none'");
@@ -216,7 +271,7 @@ async fn head_says_what_get_would() {
         "/models/haze-removal",
         "/runs",
         "/files",
-        "/assets/app.js",
+        "/openapi.yaml",
         "/nowhere",
         &format!("/view/{link}"),
     ] {
@@ -230,6 +285,29 @@ async fn head_says_what_get_would() {
     }
     let events = seen(visitor.request(Method::HEAD, "/runs/events")).await;
     assert_eq!(events.header("content-type"), "text/event-stream");
+}
+
+#[tokio::test]
+async fn strangers_at_the_port_of_the_console_leave_the_service_its_connections() {
+    let mut config = Config::ephemeral();
+    config.limits.max_connections = 16;
+    let service = Service::start(config).await.expect("a service starts");
+    let client = Client::new(service.base_url(), service.api_key().expect("a key")).expect("a client");
+    let console = Console::start_beside(service.server(), client.clone(), ANYWHERE, LOCAL_POLL, None).await;
+    let console = console.expect("a console");
+    let address = console.url().trim_start_matches("http://").split('/').next().expect("an address");
+    let mut strangers = Vec::new();
+    for _ in 0..100 {
+        strangers.push(TcpStream::connect(address).await.expect("a connection"));
+    }
+    client.balance().await.expect("the API responds");
+    let mut stranger = TcpStream::connect(address).await.expect("a connection");
+    stranger.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nx: ").await.expect("it is sent");
+    // Either may be first: the end of the connection, or the response to a head that is too large.
+    let _ = timeout(Duration::from_secs(30), stranger.write_all(&vec![b'x'; 1 << 20])).await.expect("an end");
+    let mut response = Vec::new();
+    let _ = timeout(Duration::from_secs(30), stranger.read_to_end(&mut response)).await.expect("an end");
+    assert!(!response.starts_with(b"HTTP/1.1 200"));
 }
 
 #[tokio::test(start_paused = true)]

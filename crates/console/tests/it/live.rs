@@ -76,6 +76,8 @@ async fn a_hundred_streams_side_by_side_end_with_their_runs() {
     for _ in 0..100 {
         runs.push(visitor.run("color-extraction", Form::new().file("in.input", "a.png", &picture())).await);
     }
+    let all = visitor.get("/runs").await;
+    assert_eq!(all.body.matches("data-run=").count(), 100);
     let streams = join_all(runs.iter().map(|run| {
         let path = format!("/runs/events?run={}", run.trim_start_matches("/runs/"));
         let visitor = &visitor;
@@ -91,8 +93,6 @@ async fn a_hundred_streams_side_by_side_end_with_their_runs() {
         assert_eq!(last["over"], true, "{run}");
         assert!(last["html"].as_str().unwrap_or_default().contains("Success"), "{run}: {last}");
     }
-    let all = visitor.get("/runs").await;
-    assert_eq!(all.body.matches("data-run=").count(), 100);
 }
 
 #[tokio::test]

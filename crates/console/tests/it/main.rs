@@ -8,5 +8,4 @@ mod forms;
 mod guard;
 mod live;
 mod pages;
-mod reference;
 mod support;

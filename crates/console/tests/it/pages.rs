@@ -1,5 +1,7 @@
 //! Pages: what they show, how fast they are, and that they stay when the service fails.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use inferstore::middleware::{BoxFuture, Middleware, Next};
@@ -25,10 +27,43 @@ async fn the_first_page_is_small_and_quick() {
     }
     // The best of several: other tests run on the same cores.
     assert!(quickest <= Duration::from_millis(50), "{quickest:?}");
-    for asset in ["/assets/app.css", "/assets/app.js", "/assets/icon.svg"] {
-        size += visitor.get(asset).await.body.len();
+    let page = visitor.get("/").await;
+    let assets: BTreeSet<_> = page.body.split('"').filter(|text| text.starts_with("/assets/")).collect();
+    assert_eq!(assets.len(), 3);
+    for address in assets {
+        let asset = visitor.get(address).await;
+        // The address changes with the content, so a browser never asks again.
+        assert!(asset.header("cache-control").contains("immutable"), "{address}");
+        size += asset.body.len();
     }
     assert!(size <= 60 * 1024, "{size} bytes");
+    assert_eq!(visitor.get("/assets/app.css").await.status, StatusCode::NOT_FOUND);
+}
+
+/// The lines of code below a folder: not blank, no comments, without tests and without what is generated.
+fn code_lines(folder: &Path) -> usize {
+    let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let count = |path: PathBuf| {
+        if path.is_dir() {
+            return code_lines(&path);
+        }
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+        if matches!(name.as_str(), "reference.html" | "tests.rs") {
+            return 0;
+        }
+        let text = std::fs::read_to_string(&path).expect("text");
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let is_code = |line: &&str| !line.is_empty() && !line.starts_with("//") && !line.starts_with("/*");
+        code.lines().map(str::trim).filter(is_code).count()
+    };
+    entries.map(count).sum()
+}
+
+#[test]
+fn the_console_stays_small() {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let lines = code_lines(&package.join("src")) + code_lines(&package.join("assets"));
+    assert!(lines <= 3_400, "{lines} lines of Rust with its templates, CSS and JavaScript");
 }
 
 #[tokio::test]
@@ -38,8 +73,19 @@ async fn the_catalog_is_searched_filtered_and_says_what_is_served() {
     let all = visitor.get("/").await;
     assert_eq!(all.body.matches("href=\"/models/").count(), 15);
     all.says("Ready").says("0.05").says("Official");
-    let found = visitor.get("/?q=haze&sort=created").await;
-    assert_eq!(found.body.matches("href=\"/models/").count(), 1);
+    for (search, model) in [
+        ("haze&sort=created", "haze-removal"),
+        ("Background+remove", "background-removal"),
+        ("cartoon", "image-to-anime"),
+        ("palette", "color-extraction"),
+    ] {
+        let found = visitor.get(&format!("/?q={search}")).await;
+        found.says(&format!("href=\"/models/{model}\""));
+        assert!(found.body.matches("href=\"/models/").count() <= 3, "{search}: {}", found.body);
+    }
+    visitor.get("/?q=upscale").await.says("href=\"/models/super-resolution\"");
+    // All models are on this page: there is nothing to order.
+    assert!(!all.body.contains("<select"));
     visitor.get("/?q=nothing-like-it").await.says("No model matches");
     visitor.get("/?filter=community").await.says("No model matches");
     site.service.controls().expect("controls").take_node_down().await.expect("a node");
@@ -64,7 +110,7 @@ async fn the_history_is_newest_first_in_pages_and_filtered() {
         );
     }
     let place = |page: &str, number: usize| page.find(&format!("/tasks/{}", tasks[number]));
-    let page = visitor.get("/tasks").await;
+    let page = visitor.get("/runs").await;
     assert!(place(&page.body, 29) < place(&page.body, 28) && place(&page.body, 5).is_some());
     assert!(place(&page.body, 4).is_none());
     let older = page
@@ -74,9 +120,13 @@ async fn the_history_is_newest_first_in_pages_and_filtered() {
         .and_then(|link| link.split('"').next());
     let page = visitor.get(&older.expect("a link").replace("&amp;", "&")).await;
     assert!(place(&page.body, 4) < place(&page.body, 0) && place(&page.body, 5).is_none());
-    let page = visitor.get("/tasks?model=haze-removal").await;
+    let page = visitor.get("/runs?model=haze-removal").await;
     assert!(place(&page.body, 3).is_some() && place(&page.body, 4).is_none());
-    visitor.get("/tasks?status=canceled").await.says("No task");
+    visitor.get("/runs?status=canceled").await.says("No run matches");
+    visitor.get("/runs?day=2001-01-01").await.says("No run matches");
+    let today = jiff::Timestamp::now().strftime("%F").to_string();
+    let page = visitor.get(&format!("/runs?model=haze-removal&day={today}")).await;
+    assert!(place(&page.body, 3).is_some() || jiff::Timestamp::now().strftime("%F").to_string() != today);
 }
 
 #[tokio::test]
@@ -88,8 +138,9 @@ async fn files_are_stored_listed_fetched_and_deleted() {
     let page = visitor.get("/files/covers").await;
     page.says("2 stored").says("a.png").says("b.txt").says("<img src=\"/view/");
     visitor.get("/files/covers?kind=text").await.says("b.txt");
-    let link =
-        page.body.split("<img src=\"").nth(2).and_then(|rest| rest.split('"').next()).expect("a thumbnail");
+    let links = downloads(&page);
+    let [text, link] = &links[..] else { panic!("two downloads: {links:?}") };
+    assert!(text.ends_with("?download=b.txt"), "the newest is first: {text}");
     let bytes = visitor
         .request(reqwest::Method::GET, link)
         .header("range", "bytes=0-7")
@@ -98,32 +149,70 @@ async fn files_are_stored_listed_fetched_and_deleted() {
         .expect("a response");
     assert_eq!(bytes.status(), StatusCode::PARTIAL_CONTENT);
     assert_eq!(&bytes.bytes().await.expect("bytes")[1..4], b"PNG");
-    // The page of the file asks before it deletes, and leads back to the page before.
-    let ask = page
-        .body
-        .split("href=\"")
-        .find(|link| link.contains("Delete b.txt"))
-        .and_then(|link| link.split('"').next())
-        .expect("a link")
-        .replace("&amp;", "&");
-    visitor.get(&ask).await.says("Delete b.txt?").says("method=\"post\"");
+    let id = |link: &str| link.trim_start_matches("/view/").split('?').next().unwrap_or_default().to_owned();
+    let small = visitor.request(reqwest::Method::GET, &format!("/view/{}?small", id(link))).send().await;
+    let small = small.expect("a response").bytes().await.expect("bytes");
+    let small = image::load_from_memory(&small).expect("a picture");
+    assert_eq!((small.width(), small.height()), (384, 240));
+    // A page asks before files are deleted, and leads back to the page before.
+    let chosen = format!("file.{}=on&page=1&kind=text", id(text));
+    visitor
+        .get(&format!("/files/covers/delete?{chosen}"))
+        .await
+        .says("Delete b.txt?")
+        .says("method=\"post\"");
+    visitor.get(&format!("/files/covers/delete?{chosen}&file.{}=on", id(link))).await.says("Delete 2 files?");
     visitor.get("/files/covers").await.says("2 stored");
-    let query = ask.split_once('?').expect("a query").1.replace("kind=", "kind=text");
-    let request =
-        visitor.request(reqwest::Method::POST, "/files/covers/delete").header("origin", &visitor.origin);
-    let request = request.header("content-type", "application/x-www-form-urlencoded").body(query);
-    let deleted = crate::support::seen(request).await;
+    let deleted = delete(&visitor, &chosen).await;
     assert_eq!(deleted.status, StatusCode::SEE_OTHER);
-    assert_eq!(deleted.header("location"), "/files/covers?page=1&kind=text");
+    assert_eq!(deleted.header("location"), "/files/covers?page=1&kind=text&deleted=1");
+    visitor.get(deleted.header("location")).await.says("1 file was deleted");
     visitor.get("/files/covers").await.says("1 stored").says("a.png");
     let beyond = visitor.get("/files/covers?page=9").await;
     assert_eq!(beyond.header("location"), "/files/covers?page=1&kind=");
 }
 
-/// The address of the first download on a page.
+/// Sends the form that deletes files of the folder `covers`.
+async fn delete(visitor: &Visitor, form: &str) -> Seen {
+    let request =
+        visitor.request(reqwest::Method::POST, "/files/covers/delete").header("origin", &visitor.origin);
+    let request = request.header("content-type", "application/x-www-form-urlencoded").body(form.to_owned());
+    crate::support::seen(request).await
+}
+
+/// The addresses of the downloads on a page.
+fn downloads(page: &Seen) -> Vec<String> {
+    let links = page.body.split("class=\"save\" href=\"").skip(1);
+    links.filter_map(|rest| rest.split('"').next().map(str::to_owned)).collect()
+}
+
 fn download(page: &Seen) -> String {
-    let link = page.body.split("class=\"save\" href=\"").nth(1).and_then(|rest| rest.split('"').next());
-    link.expect("a download").to_owned()
+    downloads(page).into_iter().next().expect("a download")
+}
+
+#[tokio::test]
+async fn files_are_listed_newest_first_over_pages_under_their_own_names() {
+    let site = Site::start().await;
+    let visitor = site.open().await;
+    for number in 0..30 {
+        let file = inferstore::File::bytes(format!("{number}.txt"), &b"text"[..]);
+        site.client.folder("covers").upload(file).await.expect("an upload");
+    }
+    let names = |page: &Seen| -> Vec<String> {
+        let names = downloads(page).into_iter().filter_map(|link| Some(link.rsplit_once('=')?.1.to_owned()));
+        names.collect()
+    };
+    let expected =
+        |range: std::ops::Range<u32>| range.rev().map(|number| format!("{number}.txt")).collect::<Vec<_>>();
+    assert_eq!(names(&visitor.get("/files/covers").await), expected(6..30));
+    assert_eq!(names(&visitor.get("/files/covers?page=2").await), expected(0..6));
+
+    // The file of a run is stored under a name that cannot be guessed.
+    let run = visitor.run("color-extraction", Form::new().file("in.input", "my cat.png", &picture())).await;
+    visitor.result(&run).await;
+    let page = visitor.get("/files/samples").await;
+    page.says(">my cat.png</h2>");
+    visitor.get("/runs").await.says("my cat.png");
 }
 
 #[tokio::test]
@@ -145,12 +234,8 @@ async fn a_file_that_was_replaced_or_deleted_is_not_shown_any_more() {
     visitor.post("/files/covers", upload(b"the third")).await;
     assert_eq!(visitor.get(&second).await.body, "the third");
 
-    let id = second.trim_start_matches("/view/").trim_end_matches("?download").to_owned();
-    let request =
-        visitor.request(reqwest::Method::POST, "/files/covers/delete").header("origin", &visitor.origin);
-    let request =
-        request.header("content-type", "application/x-www-form-urlencoded").body(format!("file={id}"));
-    assert_eq!(crate::support::seen(request).await.status, StatusCode::SEE_OTHER);
+    let id = second.trim_start_matches("/view/").split('?').next().unwrap_or_default();
+    assert_eq!(delete(&visitor, &format!("file.{id}=on")).await.status, StatusCode::SEE_OTHER);
     assert!(!visitor.get(&second).await.status.is_success());
 }
 
@@ -172,14 +257,21 @@ async fn an_upload_that_fails_in_part_says_what_is_stored() {
 async fn an_address_or_a_form_that_no_page_has_is_refused_with_a_reason() {
     let site = Site::start().await;
     let visitor = site.open().await;
-    for path in ["/?sort=nope", "/?filter=nope", "/?page=x", "/files/nope", "/files/covers?kind=nope"] {
+    for path in [
+        "/runs?before=18446744073709551615",
+        "/?sort=nope",
+        "/?filter=nope",
+        "/?page=x",
+        "/files/nope",
+        "/files/covers?kind=nope",
+    ] {
         assert_eq!(visitor.get(path).await.status, StatusCode::NOT_FOUND, "{path}");
     }
     let form = Form::new().file("files", "a.txt", b"text");
     assert_eq!(visitor.post("/files/nope", form).await.status, StatusCode::NOT_FOUND);
     // A service may have statuses that the console does not know.
-    let page = visitor.get("/tasks?status=foo").await;
-    page.says("No task").says("<option value=\"foo\" selected>Foo</option>");
+    let page = visitor.get("/runs?status=foo").await;
+    page.says("No run matches").says("<option value=\"foo\" selected>Foo</option>");
     let request = visitor.request(reqwest::Method::POST, "/files/covers").header("origin", &visitor.origin);
     let request = request.header("content-type", "application/x-www-form-urlencoded").body("files=a");
     let page = crate::support::seen(request).await;
@@ -237,7 +329,7 @@ async fn an_output_in_a_storage_elsewhere_is_shown_before_any_file_is_stored() {
     let page = visitor.result(&run.await).await;
     page.says("Show the file from tracker.example");
     assert_eq!(page.body.matches("<img src=\"/view/").count(), 1, "{}", page.body);
-    let stored = site.client.storage().statistics().await.expect("they are read");
+    let stored = site.client.storage_statistics().await.expect("they are read");
     assert_eq!(stored.total_files, Some(0), "nothing was uploaded");
 }
 
@@ -264,6 +356,34 @@ async fn a_picture_of_another_host_is_fetched_by_a_click_alone() {
 }
 
 #[tokio::test]
+async fn a_picture_of_another_port_of_the_same_host_is_not_fetched() {
+    let site = Site::start().await;
+    let visitor = site.open().await;
+    let other = tokio::net::TcpListener::bind(ANYWHERE).await.expect("a port");
+    let port = other.local_addr().expect("an address").port();
+    let output = json!({"output": format!("http://127.0.0.1:{port}/secret.png")});
+    let controls = site.service.controls().expect("controls");
+    controls.let_model("background-removal", Script::succeed(output)).await.expect("a script");
+    let run = visitor.run("background-removal", Form::new().file("in.input", "a.png", &picture())).await;
+    let page = visitor.result(&run).await;
+    page.says(&format!("Show the file from 127.0.0.1:{port}"));
+    assert_eq!(page.body.matches("<img src=\"/view/").count(), 1, "the input alone: {}", page.body);
+}
+
+#[tokio::test]
+async fn a_message_names_inputs_by_their_titles_and_folds_details() {
+    let site = Site::start().await;
+    let visitor = site.open().await;
+    let controls = site.service.controls().expect("controls");
+    controls
+        .let_model("haze-removal", Script::fail("The input `input_image` is too large"))
+        .await
+        .expect("a script");
+    let run = visitor.run("haze-removal", Form::new().file("in.input_image", "a.png", &picture())).await;
+    visitor.result(&run).await.says("The input “Input image” is too large");
+}
+
+#[tokio::test]
 async fn the_account_shows_the_balance_and_what_was_spent() {
     let site = Site::start().await;
     let visitor = site.open().await;
@@ -272,10 +392,10 @@ async fn the_account_shows_the_balance_and_what_was_spent() {
         visitor.result(&run).await.says("#");
     }
     let page = visitor.get("/account").await;
-    page.says("4.9</dd>")
-        .says("In 2 successful tasks, 0.1 in all")
+    page.says("4.9 USD</dd>")
+        .says("In 2 successful tasks, 0.1 USD in all")
         .says("<rect width=\"100\"")
-        .says("0.1</td>")
+        .says("0.1 USD</td>")
         .says("color-extraction</td>");
 }
 

@@ -3,8 +3,11 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod corpus;
+mod files;
 mod golden;
 mod hostile;
 mod memory;
+mod samples;
 mod scenes;
 mod support;

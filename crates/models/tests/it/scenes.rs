@@ -216,3 +216,14 @@ pub(crate) fn hash(x: i32, y: i32) -> f32 {
     state = (state ^ (state >> 12)).wrapping_mul(0x297A_2D39);
     (state ^ (state >> 15)) as f32 / u32::MAX as f32
 }
+
+/// A photo of people of any size, with the noise of a camera.
+pub(crate) fn photo(width: u32, height: u32) -> RgbImage {
+    let small = people(width.min(1_000), height.min(750));
+    let mut photo = image::imageops::resize(&small, width, height, image::imageops::FilterType::CatmullRom);
+    for (x, y, pixel) in photo.enumerate_pixels_mut() {
+        let noise = (hash(x as i32, y as i32) * 9.0) as u8;
+        pixel.0 = pixel.0.map(|value| value.saturating_add(noise));
+    }
+    photo
+}

@@ -33,9 +33,10 @@ class Network:
         self.names, self.pad, self.shrinks = names, pad, shrinks
 
     def tile(self, pixels):
-        source = ncnn.Mat(np.ascontiguousarray(pixels.transpose(2, 0, 1).astype(np.float32) / 255))
+        # ncnn.Mat does not own the array: it has to live until the network has run.
+        array = np.ascontiguousarray(pixels.transpose(2, 0, 1).astype(np.float32) / 255)
         extractor = self.net.create_extractor()
-        extractor.input(self.names[0], source)
+        extractor.input(self.names[0], ncnn.Mat(array))
         failed, result = extractor.extract(self.names[1])
         if failed:
             raise RuntimeError("the network could not be run")

@@ -42,7 +42,10 @@ impl Cog {
             };
             given.insert(name, value);
         }
-        let response = self.server.post("/predictions", &json!({ "input": given })).await?;
+        let response = self
+            .server
+            .post("/predictions", &json!({ "input": given }), lease.traceparent.as_deref())
+            .await?;
         match response["status"].as_str() {
             Some("succeeded") => outputs(lease, &response["output"]),
             _ => {

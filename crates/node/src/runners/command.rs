@@ -25,6 +25,9 @@ const MAX_RESPONSE: u64 = 8 << 20;
 /// The largest file that it may hand in, in bytes.
 const MAX_FILE: u64 = inferstore_fetch::MAX_FILE;
 
+/// The variable in which a program finds the trace of its task.
+const TRACEPARENT: &str = "TRACEPARENT";
+
 pub(crate) struct Command {
     program: String,
     /// The program and its arguments, with what limits it in front.
@@ -42,6 +45,8 @@ pub(super) struct Given<'a> {
     /// Files by path.
     inputs: BTreeMap<String, Box<RawValue>>,
     output_format: &'a BTreeMap<String, Descriptor>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<&'a str>,
 }
 
 impl Command {
@@ -66,7 +71,7 @@ impl Command {
         let (_scratch, folder) = scratch().await?;
         let given = given(lease, &folder, inputs).await?;
         let given = serde_json::to_vec(&given).map_err(|cause| here("writing the inputs", &cause))?;
-        let (status, written, tail) = self.talk(&given, &folder).await?;
+        let (status, written, tail) = self.talk(&given, &folder, lease.traceparent.as_deref()).await?;
         if !status.success() {
             return Err(failed(format!("the command ended with {status}"), &tail));
         }
@@ -78,12 +83,19 @@ impl Command {
 
     /// Starts the program, says what is given, and waits for its end. Dropping the future ends it and all
     /// that it started.
-    async fn talk(&self, given: &[u8], scratch: &Path) -> Result<(ExitStatus, Vec<u8>, Tail), Failed> {
+    async fn talk(
+        &self,
+        given: &[u8],
+        scratch: &Path,
+        traceparent: Option<&str>,
+    ) -> Result<(ExitStatus, Vec<u8>, Tail), Failed> {
         let [program, arguments @ ..] = &self.words[..] else {
             return Err(Failed::model("there is no command"));
         };
         let mut process = Process::new(program);
         process.args(arguments).env("INFERSTORE_RUN_FOLDER", scratch);
+        // The trace of the node itself is not that of the task.
+        process.env_remove(TRACEPARENT).envs(traceparent.map(|traceparent| (TRACEPARENT, traceparent)));
         let Program { mut child, group: _group, mut stdin, stdout, stderr } =
             spawn(process, self.folder.as_deref())
                 .map_err(|cause| Failed::node("starting the command", &cause))?;
@@ -151,6 +163,7 @@ pub(super) async fn given<'a>(
         inputs: lay_out(folder, inputs).await?,
         folder,
         output_format: &lease.output_format,
+        traceparent: lease.traceparent.as_deref(),
     })
 }
 
@@ -223,4 +236,28 @@ fn failed(what: String, tail: &Tail) -> Failed {
 fn here(doing: &str, cause: &dyn std::error::Error) -> Failed {
     tracing::error!(%cause, "{doing} failed");
     Failed::model(format!("the node failed at {doing}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_command_finds_the_trace_of_its_task() -> Result<(), Box<dyn std::error::Error>> {
+        let script = r#"cat > /dev/null; printf '{"seen":"%s"}' "$TRACEPARENT""#;
+        let command = Command::new(&["sh", "-c", script].map(str::to_owned), None, None)?;
+        for trace in [Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"), None] {
+            let lease: Lease = serde_json::from_value(json!({
+                "task": "t", "attempt": 1, "model": "m", "input": {}, "input_format": {},
+                "output_format": {}, "lease_seconds": 30.0, "traceparent": trace
+            }))?;
+            let folder = TempDir::new()?;
+            let given = given(&lease, folder.path(), Inputs::new()).await.map_err(|failed| failed.message)?;
+            assert_eq!(serde_json::to_value(&given)?.get("traceparent"), trace.map(Value::from).as_ref());
+            let outputs = command.run(&lease, Inputs::new()).await.map_err(|failed| failed.message)?;
+            let Some(Output::Value(seen)) = outputs.get("seen") else { return Err("no output".into()) };
+            assert_eq!(seen, trace.unwrap_or_default());
+        }
+        Ok(())
+    }
 }

@@ -48,8 +48,16 @@ impl Server {
     }
 
     /// Sends JSON, and reads the JSON of the response.
-    pub(super) async fn post(&self, path: &str, body_of_request: &Value) -> Result<Value, Failed> {
-        let request = self.http.post(format!("{}{path}", self.root));
+    pub(super) async fn post(
+        &self,
+        path: &str,
+        body_of_request: &Value,
+        traceparent: Option<&str>,
+    ) -> Result<Value, Failed> {
+        let mut request = self.http.post(format!("{}{path}", self.root));
+        if let Some(traceparent) = traceparent {
+            request = request.header("traceparent", traceparent);
+        }
         let request = request.header(CONTENT_TYPE, "application/json").body(body_of_request.to_string());
         let unreachable = |why: String| Failed::model(format!("the model server did not respond: {why}"));
         let response = request.send().await.map_err(|cause| unreachable(reason(&cause)))?;

@@ -38,7 +38,8 @@ impl OpenInference {
             .map(|(name, input)| tensor(&name, input, lease.input_format.get(&name)))
             .collect();
         let body = json!({ "id": format!("{}-{}", lease.task, lease.attempt), "inputs": given });
-        let response = self.server.post(&format!("{}/infer", self.model), &body).await?;
+        let response =
+            self.server.post(&format!("{}/infer", self.model), &body, lease.traceparent.as_deref()).await?;
         let tensors = response["outputs"].as_array().map(Vec::as_slice).unwrap_or_default();
         let read_one = |(name, descriptor): (&String, &Descriptor)| {
             // A model with one output may call it as it likes.

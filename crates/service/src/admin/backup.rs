@@ -114,7 +114,7 @@ fn create(folder: &Path) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object_storage::Target;
+    use crate::object_storage::{Replaces, Target};
     use crate::{Config, Service};
 
     type Outcome = std::result::Result<(), Box<dyn std::error::Error>>;
@@ -126,9 +126,9 @@ mod tests {
         let owner = service.account("demo", "finding an account").await?;
         let now = service.app.clock.now();
         let target = Target::of_owner("target".to_owned(), (owner.id, &owner.bucket), "a", 1, now);
-        service.app.database.add_target(&target).await?;
+        service.app.database.add_target(&target, 1).await?;
         let object = target.object("abcdefgh".to_owned(), String::new(), now);
-        service.app.database.store_upload("target", "file", &object).await?;
+        service.app.database.store_upload("target", "file", &object, Replaces::Any).await?;
         // A blob that can be neither linked nor copied.
         let blob = folder.path().join("objects/blobs/ab/abcdefgh");
         fs::create_dir_all(&blob)?;

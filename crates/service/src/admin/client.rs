@@ -7,7 +7,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::header::{CONTENT_TYPE, HOST};
 use axum::http::{Method, Request, Response, StatusCode};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde_json::Value;
 use tower::ServiceExt;
 
@@ -15,7 +15,7 @@ use super::http;
 use crate::{Error, Service, database};
 
 /// Calls the operator's part of a service over HTTP: that of a running one, or that of a stopped one in this
-/// process. The requests are those of `docs/admin.md`.
+/// process. The requests are those of `docs/admin-http.md`.
 ///
 /// ```
 /// # #[tokio::main]
@@ -141,20 +141,17 @@ impl AdminClient {
         segments: &[&str],
         body: Option<String>,
     ) -> Result<Value, AdminError> {
-        let path: String =
-            segments.iter().map(|part| format!("/{}", utf8_percent_encode(part, NON_ALPHANUMERIC))).collect();
-        self.send(method, &path, body).await
+        self.send(method, &path(segments), body).await
     }
 
     /// Reads a list: the same with `GET` and a query.
     ///
     /// # Errors
     /// As `call`.
-    pub async fn list(&mut self, path: &str, query: &[(&str, String)]) -> Result<Value, AdminError> {
-        let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    pub async fn list(&mut self, segments: &[&str], query: &[(&str, String)]) -> Result<Value, AdminError> {
         let pairs: Vec<String> =
             query.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
-        self.send("GET", &format!("/{path}?{}", pairs.join("&")), None).await
+        self.send("GET", &format!("{}?{}", path(segments), pairs.join("&")), None).await
     }
 
     async fn send(&mut self, method: &str, path: &str, body: Option<String>) -> Result<Value, AdminError> {
@@ -192,4 +189,13 @@ impl AdminClient {
             service.shutdown().await;
         }
     }
+}
+
+/// Returns the path of these segments.
+fn path(segments: &[&str]) -> String {
+    segments.iter().map(|segment| format!("/{}", encoded(segment))).collect()
+}
+
+fn encoded(text: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(text, NON_ALPHANUMERIC)
 }

@@ -1,4 +1,4 @@
-//! Administration over HTTP, as JSON: the requests of `docs/admin.md`.
+//! Administration over HTTP, as JSON: the requests of `docs/admin-http.md`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,6 +14,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::adjust::{credit, debit, movements};
+use super::audit_log::{actions, record};
+use super::keys::add_key;
+use super::levers::{cancel_task, change_account, fail_task, requeue_task, take_down};
 use super::{Admin, Backup, TaskDetail, TaskFilter};
 use crate::Error;
 use crate::accounts::{Account, Scope};
@@ -22,7 +26,7 @@ use crate::api::{
     whole, wrong_method,
 };
 use crate::catalog::{ModelChange, ModelSpec};
-use crate::ledger::{Audit, Credit};
+use crate::ledger::Audit;
 use crate::lifecycle::app::App;
 use crate::queue::Status;
 
@@ -30,8 +34,10 @@ use crate::queue::Status;
 pub(super) fn router(app: &Arc<App>) -> Router {
     Router::new()
         .route("/accounts", get(accounts).post(add_account))
-        .route("/accounts/{account}", get(account))
+        .route("/accounts/{account}", get(account).patch(change_account))
         .route("/accounts/{account}/credits", post(credit))
+        .route("/accounts/{account}/debits", post(debit))
+        .route("/accounts/{account}/movements", get(movements))
         .route("/accounts/{account}/members", get(members))
         .route("/accounts/{account}/members/{person}", put(add_member).delete(remove_member))
         .route("/accounts/{account}/keys", get(keys).post(add_key))
@@ -44,12 +50,18 @@ pub(super) fn router(app: &Arc<App>) -> Router {
         .route("/nodes/keys/{name}", delete(revoke_node_key))
         .route("/tasks", get(tasks))
         .route("/tasks/{task}", get(task))
+        .route("/tasks/{task}/cancel", post(cancel_task))
+        .route("/tasks/{task}/fail", post(fail_task))
+        .route("/tasks/{task}/requeue", post(requeue_task))
         .route("/tasks/{task}/refund", post(refund))
+        .route("/files", delete(take_down))
         .route("/audit", get(audit))
+        .route("/log", get(actions))
+        .route_layer(from_fn_with_state(Arc::clone(app), record))
         .route_layer(from_fn_with_state(Arc::clone(app), run_to_end))
         .route("/backups", post(backup))
         .method_not_allowed_fallback(wrong_method)
-        .fallback(unknown_path("docs/admin.md lists the requests"))
+        .fallback(unknown_path("docs/admin-http.md lists the requests"))
         .layer(DefaultBodyLimit::max(app.config.limits.body))
         .with_state(Arc::clone(app))
 }
@@ -70,11 +82,11 @@ impl FromRequestParts<Arc<App>> for Admin {
 }
 
 /// The refusal of a request that names something which does not exist.
-fn not_found(message: impl Into<String>) -> DetailedFailure {
+pub(super) fn not_found(message: impl Into<String>) -> DetailedFailure {
     Failure::new(StatusCode::NOT_FOUND, message).into()
 }
 
-type Done<T = Value> = crate::api::Done<T, DetailedFailure>;
+pub(super) type Done<T = Value> = crate::api::Done<T, DetailedFailure>;
 
 async fn accounts(admin: Admin) -> Done {
     let accounts = admin.accounts().await?;
@@ -95,13 +107,6 @@ async fn add_account(admin: Admin, body: ApiJson<NewAccount>) -> Done {
     Ok(Success::data(json!({ "account": account })))
 }
 
-async fn credit(admin: Admin, ApiPath(account): ApiPath, body: ApiJson<Credit>) -> Done {
-    let (Credit::Paid(amount) | Credit::Free(amount)) = body.value;
-    let free = matches!(body.value, Credit::Free(_));
-    admin.credit(&account, body.value).await?;
-    Ok(Success::data(json!({ "account": account, "amount": amount, "free": free })))
-}
-
 async fn account(admin: Admin, ApiPath(username): ApiPath) -> Done {
     let database = &admin.app.database;
     let account = found(&admin, &username).await?;
@@ -118,6 +123,7 @@ async fn account(admin: Admin, ApiPath(username): ApiPath) -> Done {
     Ok(Success::data(json!({
         "account": account.username,
         "scope": account.scope,
+        "state": account.state,
         "balance": purses.balance,
         "free_balance": purses.free,
         "debt": purses.owed(),
@@ -132,7 +138,7 @@ async fn account(admin: Admin, ApiPath(username): ApiPath) -> Done {
 }
 
 /// The account of a path.
-async fn found(admin: &Admin, username: &str) -> Result<Account, DetailedFailure> {
+pub(super) async fn found(admin: &Admin, username: &str) -> Result<Account, DetailedFailure> {
     let account = admin.app.database.account(username).await?;
     account.ok_or_else(|| not_found(format!("there is no account {username:?}")))
 }
@@ -168,11 +174,6 @@ async fn remove_member(admin: Admin, ApiPath((organization, person)): Membership
     }
 }
 
-async fn add_key(admin: Admin, ApiPath(account): ApiPath) -> Done {
-    let key = admin.add_key(&account).await?;
-    Ok(Success::data(json!({ "account": account, "api_key": key })))
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Revocation {
@@ -192,16 +193,23 @@ const DEFAULT_PAGE: u32 = 100;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PageQuery {
+pub(super) struct PageQuery {
     #[serde(default, deserialize_with = "whole")]
     limit: Option<Whole>,
     #[serde(default, deserialize_with = "whole")]
     offset: Option<Whole>,
 }
 
+impl PageQuery {
+    /// Returns the limit and the offset.
+    pub(super) fn bounds(self) -> Result<(u32, u64), Failure> {
+        let limit = page_size("limit", self.limit, DEFAULT_PAGE, MAX_PAGE)?;
+        Ok((limit, place("offset", self.offset, 0)?))
+    }
+}
+
 async fn models(admin: Admin, ApiQuery(page): ApiQuery<PageQuery>) -> Done {
-    let limit = page_size("limit", page.limit, DEFAULT_PAGE, MAX_PAGE)?;
-    let offset = place("offset", page.offset, 0)?;
+    let (limit, offset) = page.bounds()?;
     let models = admin.app.database.all_models(limit, offset).await?;
     Ok(Success::data(json!({ "models": models })))
 }
@@ -222,14 +230,13 @@ async fn tasks(admin: Admin, ApiQuery(query): ApiQuery<TaskQuery>) -> Done {
         Some(username) => Some(found(&admin, username).await?.id),
         None => None,
     };
-    let limit = page_size("limit", query.limit, DEFAULT_PAGE, MAX_PAGE)?;
-    let offset = place("offset", query.offset, 0)?;
+    let (limit, offset) = PageQuery { limit: query.limit, offset: query.offset }.bounds()?;
     let filter = TaskFilter { account, status: query.status, limit, offset };
     let tasks = admin.app.database.all_tasks(filter).await?;
     Ok(Success::data(json!({ "tasks": tasks })))
 }
 
-fn no_task(id: &str) -> DetailedFailure {
+pub(super) fn no_task(id: &str) -> DetailedFailure {
     not_found(format!("there is no task {id:?}"))
 }
 

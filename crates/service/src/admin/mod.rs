@@ -2,9 +2,13 @@
 //! programs that embed the service, and over HTTP on the socket `admin.sock` in the data folder; nothing of
 //! it is reachable over the API.
 
+mod adjust;
+mod audit_log;
 mod backup;
 mod client;
 mod http;
+mod keys;
+mod levers;
 pub(crate) mod publish;
 mod records;
 #[cfg(unix)]
@@ -16,11 +20,14 @@ use std::sync::Arc;
 pub use backup::Backup;
 pub use client::{AdminClient, AdminError};
 pub(crate) use records::{
-    AdminDatabase, KeyOverview, ModelOverview, NodeOverview, Refund, TaskDetail, TaskFilter, TaskOverview,
+    Action, AdminDatabase, KeyOverview, ModelOverview, MovementOverview, NodeOverview, Refund, TaskChange,
+    TaskDetail, TaskFilter, TaskOverview,
 };
 
-use crate::accounts::{Account, AccountOverview, NODE_PREFIX, NewAccount, NewKey, Scope, key_id};
-use crate::ledger::{Audit, Credit, Money, Purses};
+use crate::accounts::{
+    Account, AccountOverview, AccountState, KeyRules, NODE_PREFIX, NewAccount, NewKey, Scope, key_id,
+};
+use crate::ledger::{Audit, Money, Purses};
 use crate::lifecycle::app::App;
 use crate::object_storage::TargetsOf;
 use crate::{Error, Service};
@@ -47,8 +54,8 @@ impl Admin {
     /// Adds an account with nothing in it and no key.
     ///
     /// # Errors
-    /// When the name is taken, empty, has a `/`, a control character or white space other than spaces between others,
-    /// or the database cannot be written.
+    /// When the name is taken or is none: up to 64 lower-case letters, digits, `.`, `_`, `-`, `@` and `+`, of which the first
+    /// is a letter or a digit; or the database cannot be written.
     pub async fn add_account(&self, username: &str, scope: Scope) -> Result<(), Error> {
         let doing = || format!("adding the account {username:?}");
         check_name(username).map_err(|why| Error::new(doing(), why))?;
@@ -68,6 +75,7 @@ impl Admin {
         let overview = |(account, purses): (Account, Purses)| AccountOverview {
             username: account.username,
             scope: account.scope,
+            state: account.state,
             balance: purses.balance,
             free_balance: purses.free,
             debt: purses.owed(),
@@ -112,8 +120,16 @@ impl Admin {
     /// # Errors
     /// When there is no such account, or the database cannot be written.
     pub async fn add_key(&self, username: &str) -> Result<String, Error> {
+        self.add_key_with(username, KeyRules::default()).await
+    }
+
+    pub(crate) async fn add_key_with(&self, username: &str, rules: KeyRules) -> Result<String, Error> {
         let account = self.account(username, "adding a key").await?;
-        let key = NewKey::draw(&self.app.random)?;
+        if account.state == AccountState::Closed {
+            return Err(Error::new("adding a key", "the account is closed"));
+        }
+        let mut key = NewKey::draw(&self.app.random)?;
+        key.kept.rules = rules;
         self.app.database.add_key(account.id, &key.kept, self.app.clock.now()).await?;
         Ok(key.text)
     }
@@ -205,20 +221,6 @@ impl Admin {
         Ok(revoked)
     }
 
-    /// Gives an account money or free credits.
-    ///
-    /// # Errors
-    /// When there is no such account, the amount is not above zero, the account would own more than the largest
-    /// amount, or the database cannot be written.
-    pub async fn credit(&self, username: &str, credit: Credit) -> Result<(), Error> {
-        let (Credit::Paid(amount) | Credit::Free(amount)) = credit;
-        if !amount.is_positive() {
-            return Err(Error::new("crediting an account", "the amount is not above zero"));
-        }
-        let account = self.account(username, "crediting an account").await?;
-        self.app.database.credit(account.id, credit, self.app.clock.now()).await
-    }
-
     /// Recomputes every balance from the movements of money.
     ///
     /// # Errors
@@ -233,16 +235,21 @@ impl Admin {
     }
 }
 
-/// A name is a line of lists, and a segment of paths.
+/// The largest number of characters of a name.
+const MAX_NAME: usize = 64;
+
+/// Checks a new name: a word of lists, a segment of paths, an argument of commands. No two differ in case alone.
 pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
-    let is_refused =
-        |letter: char| letter == '/' || (letter != ' ' && (letter.is_control() || letter.is_whitespace()));
+    let is_letter = |letter: char| letter.is_alphanumeric() && letter.to_lowercase().eq([letter]);
+    let is_inside = |letter: char| is_letter(letter) || matches!(letter, '.' | '_' | '-' | '@' | '+');
     if name.is_empty() {
         Err("it needs a name")
-    } else if name.trim() != name {
-        Err("a name has no white space around it")
-    } else if name.contains(is_refused) {
-        Err("a name has neither `/` nor control characters, and no white space but spaces")
+    } else if name.chars().count() > MAX_NAME {
+        Err("a name has at most 64 characters")
+    } else if !name.starts_with(is_letter) || !name.chars().all(is_inside) {
+        Err(
+            "a name has lower-case letters, digits, `.`, `_`, `-`, `@` and `+`, and begins with a letter or a digit",
+        )
     } else {
         Ok(())
     }
@@ -286,13 +293,36 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_is_one_line_and_no_path() -> Result<(), Error> {
+    async fn a_name_is_a_word_in_lower_case() -> Result<(), Error> {
         let service = Service::start(Config::ephemeral()).await?;
-        for name in ["lena", "Lena Ø.", "lena@example.com", "名前"] {
+        let longest = "é".repeat(64);
+        for name in ["lena", "lena-ø.2", "lena+a_b@example.com", "名前", "7", &longest] {
             service.add_account(name, Scope::Personal).await?;
             service.add_node_key(name).await?;
         }
-        for name in ["", " ", " lena", "lena\n", "le\nna", "le\tna", "le/na", "le\u{2028}na", "\u{7f}"] {
+        let too_long = "e".repeat(65);
+        let none = [
+            "",
+            " ",
+            " lena",
+            "lena\n",
+            "le\na",
+            "le na",
+            "le/na",
+            "le\u{2028}na",
+            "\u{7f}",
+            "-x",
+            ".",
+            "..",
+            "@",
+            "bad!",
+            "Lena",
+            "lenA",
+            "\u{1c5}",
+            "le\u{301}na",
+            &too_long,
+        ];
+        for name in none {
             let refused = service.add_account(name, Scope::Personal).await;
             assert!(refused.is_err_and(|error| error.to_string().contains("name")), "{name:?}");
             let refused = service.add_node_key(name).await;

@@ -2,7 +2,7 @@
 //! costs. Like everything that the operator can do, this is for programs that embed the service.
 
 use super::Admin;
-use crate::catalog::{Existing, ModelChange, ModelSpec, NewVersion, checked_formats};
+use crate::catalog::{Existing, ModelChange, ModelSpec, ModelState, NewVersion, checked_formats};
 use crate::ledger::Money;
 use crate::{Error, Result};
 
@@ -51,7 +51,8 @@ impl Admin {
         }
     }
 
-    /// Changes a model. Tasks that exist go on, at their price; a restart keeps the change.
+    /// Changes a model. Tasks that exist go on, at their price; a restart keeps the change. Queued tasks of a model that
+    /// is paused wait, and those of one that is retired are canceled.
     ///
     /// # Errors
     /// When there is no such model, the price is below zero, or the database cannot be written.
@@ -60,9 +61,25 @@ impl Admin {
         if change.price.is_some_and(|price| price < Money::ZERO) {
             return Err(Error::new(doing(), "a price is not below zero"));
         }
-        match self.app.database.change_model(model, change, self.app.clock.now()).await? {
-            true => Ok(()),
-            false => Err(Error::not_found(doing(), "there is no such model")),
+        if !self.app.database.change_model(model, change, self.app.clock.now()).await? {
+            return Err(Error::not_found(doing(), "there is no such model"));
+        }
+        if change.state == Some(ModelState::Retired) {
+            self.cancel_queued(model).await?;
+        }
+        self.app.dispatcher.look_for_all();
+        Ok(())
+    }
+
+    async fn cancel_queued(&self, model: &str) -> Result<()> {
+        loop {
+            let queued = self.app.database.queued_of_model(model).await?;
+            if queued.is_empty() {
+                return Ok(());
+            }
+            for (account, task) in queued {
+                self.app.database.cancel(account, &task, self.app.clock.now()).await?;
+            }
         }
     }
 }

@@ -18,6 +18,20 @@ use serde_json::error::Category;
 use super::Failure;
 use crate::lifecycle::app::App;
 
+/// Reads a body, within the limits of its size and of the time that it takes.
+pub(crate) async fn read_body(request: Request, app: &Arc<App>) -> Result<Bytes, Failure> {
+    let limits = app.config.limits;
+    match tokio::time::timeout(limits.body_time, Bytes::from_request(request, app)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(rejection)) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+            let message = format!("the body is larger than {} bytes", limits.body);
+            Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, message))
+        }
+        Ok(Err(_)) => Err(Failure::new(StatusCode::BAD_REQUEST, "the body was cut off")),
+        Err(_) => Err(Failure::new(StatusCode::REQUEST_TIMEOUT, "the body took too long to arrive")),
+    }
+}
+
 /// A JSON body, and its text as it was sent.
 pub(crate) struct ApiJson<T> {
     pub(crate) value: T,
@@ -36,19 +50,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for ApiJson<T> {
             let message = "the body must be sent without a content-encoding";
             return Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
         }
-        let limits = app.config.limits;
-        let body = tokio::time::timeout(limits.body_time, Bytes::from_request(request, app));
-        let bytes = match body.await {
-            Ok(Ok(bytes)) => bytes,
-            Ok(Err(rejection)) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-                let message = format!("the body is larger than {} bytes", limits.body);
-                return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, message));
-            }
-            Ok(Err(_)) => return Err(Failure::new(StatusCode::BAD_REQUEST, "the body was cut off")),
-            Err(_) => {
-                return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, "the body took too long to arrive"));
-            }
-        };
+        let bytes = read_body(request, app).await?;
         let text = String::from_utf8(bytes.into())
             .map_err(|_| Failure::new(StatusCode::BAD_REQUEST, "the body is not UTF-8"))?;
         // serde would read a struct from an array, too.

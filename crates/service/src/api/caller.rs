@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 
 use super::Failure;
-use crate::accounts::{Account, key_id};
+use crate::accounts::{Account, AccountState, KeptKey, key_id};
 use crate::http::account_limit::Permit;
 use crate::lifecycle::app::App;
 
@@ -16,6 +16,8 @@ use crate::lifecycle::app::App;
 pub(crate) struct Caller {
     pub(crate) app: Arc<App>,
     pub(crate) account: Account,
+    /// The identifier of the API key, and what limits it.
+    pub(crate) key: KeptKey,
     _permit: Permit,
 }
 
@@ -31,8 +33,15 @@ impl FromRequestParts<Arc<App>> for Caller {
         let text = sent_key(&parts.headers, "x-api-key").ok_or_else(refused)?;
         match app.database.key(&key_id(text)).await? {
             Some((kept, account)) if kept.is_of(text) => {
+                if account.state != AccountState::Active {
+                    let message = "this account is suspended; only the operator of the service can resume it";
+                    return Err(Failure::new(StatusCode::FORBIDDEN, message));
+                }
+                if kept.rules.expires_at.is_some_and(|expires_at| expires_at <= app.clock.now()) {
+                    return Err(Failure::new(StatusCode::UNAUTHORIZED, "this API key has expired"));
+                }
                 let permit = admit(parts, app, &account)?;
-                Ok(Self { app: Arc::clone(app), account, _permit: permit })
+                Ok(Self { app: Arc::clone(app), account, key: kept, _permit: permit })
             }
             _ => Err(refused()),
         }

@@ -1,10 +1,12 @@
 //! What surrounds every request: its identifier, the access log, metrics, limits, CORS.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, DATE, RETRY_AFTER};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -16,12 +18,53 @@ use super::caller::CallerSlot;
 use crate::lifecycle::app::App;
 use crate::lifecycle::config::CorsOrigin;
 use crate::operations::metrics::label;
+use crate::queue::KEY_RETENTION;
 
 /// Identifies a request in responses and logs.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// The key of a create, and for how many seconds keys are remembered.
+pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const IDEMPOTENCY_KEY_RETENTION: HeaderName = HeaderName::from_static("idempotency-key-retention");
+
 /// How long a browser may keep the response to a preflight.
 const PREFLIGHT_MAX_AGE: Duration = Duration::from_hours(1);
+
+/// The trace that a request belongs to.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// The trace that a request belongs to, by the header of W3C Trace Context; one that is not valid counts as none.
+pub(super) struct TraceParent(pub(super) Option<String>);
+
+impl TraceParent {
+    fn of(headers: &HeaderMap) -> Self {
+        let mut sent = headers.get_all(TRACEPARENT).iter();
+        let only = sent.next().filter(|_| sent.next().is_none()).and_then(|value| value.to_str().ok());
+        Self(only.filter(|value| is_traceparent(value)).map(str::to_owned))
+    }
+}
+
+impl FromRequestParts<Arc<App>> for TraceParent {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Infallible> {
+        Ok(Self::of(&parts.headers))
+    }
+}
+
+/// Whether a value has the form `version-trace-parent-flags` in lower-case hexadecimal digits, with a trace and a parent that
+/// are not zero.
+fn is_traceparent(value: &str) -> bool {
+    let parts: Vec<&str> = value.split('-').collect();
+    let [version, trace, parent, flags] = parts[..] else { return false };
+    let is_hex = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    let is_zero = |part: &str| part.bytes().all(|byte| byte == b'0');
+    [version, trace, parent, flags].map(str::len) == [2, 32, 16, 2]
+        && parts.iter().all(|part| is_hex(part))
+        && version != "ff"
+        && !is_zero(trace)
+        && !is_zero(parent)
+}
 
 /// The identifier of a request.
 #[derive(Clone)]
@@ -39,7 +82,8 @@ pub(crate) async fn observe(State(app): State<Arc<App>>, mut request: Request, n
         .get::<MatchedPath>()
         .map_or_else(|| "unknown".to_owned(), |path| path.as_str().to_owned());
     let method = request.method().clone();
-    let span = tracing::info_span!("request", id);
+    let TraceParent(traceparent) = TraceParent::of(request.headers());
+    let span = tracing::info_span!("request", id, traceparent);
     let begun = Instant::now();
     let mut response = next.run(request).instrument(span).await;
     let status = response.status();
@@ -51,6 +95,7 @@ pub(crate) async fn observe(State(app): State<Arc<App>>, mut request: Request, n
         status = status.as_u16(),
         ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
         account = caller.username(),
+        traceparent,
         "request"
     );
     app.metrics.observe(&method, &route, status, elapsed);
@@ -60,6 +105,12 @@ pub(crate) async fn observe(State(app): State<Arc<App>>, mut request: Request, n
     // What an account has, and URLs of its files, are for nobody else.
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     set_date(&app, response.headers_mut());
+    response
+}
+
+/// Announces to clients, in every response, that the service knows keys of creates.
+pub(super) async fn announce_keys(mut response: Response) -> Response {
+    response.headers_mut().insert(IDEMPOTENCY_KEY_RETENTION, KEY_RETENTION.as_secs().into());
     response
 }
 
@@ -93,8 +144,8 @@ pub(super) async fn limit_requests(
 pub(super) fn cors(origins: &[CorsOrigin]) -> Option<CorsLayer> {
     let layer = cors_of(origins)?
         .allow_methods([Method::GET, Method::POST, Method::DELETE])
-        .allow_headers([HeaderName::from_static("x-api-key"), CONTENT_TYPE])
-        .expose_headers([REQUEST_ID, RETRY_AFTER]);
+        .allow_headers([HeaderName::from_static("x-api-key"), CONTENT_TYPE, IDEMPOTENCY_KEY, TRACEPARENT])
+        .expose_headers([REQUEST_ID, RETRY_AFTER, IDEMPOTENCY_KEY_RETENTION]);
     Some(layer)
 }
 

@@ -14,17 +14,20 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::header::CONTENT_TYPE;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn_with_state, map_response};
 use axum::routing::get;
 use tower::util::option_layer;
 
-pub(crate) use body::{ApiJson, ApiPath, ApiQuery, Whole, page_size, place, present, whole};
+pub(crate) use body::{ApiJson, ApiPath, ApiQuery, Whole, page_size, place, present, read_body, whole};
 pub(crate) use caller::{Caller, sent_key};
 pub(crate) use edge::{RequestId, cors_of, observe, set_date};
 pub(crate) use response::{
-    DetailedFailure, Done, Failure, Page, Success, beginning, unknown_path, with_stored_json, wrong_method,
+    DetailedFailure, Done, Failure, Page, Success, beginning, refuse_unrouted, unknown_path,
+    with_stored_json, wrong_method,
 };
 pub(crate) use storage::is_mime;
+#[cfg(test)]
+pub(crate) use tasks::MAX_PAGE as MAX_HISTORY_PAGE;
 pub(crate) use tasks::with_current_urls;
 
 use crate::lifecycle::app::App;
@@ -55,6 +58,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     let routes = crate::controls::around_the_api(routes, app);
     routes
         .layer(option_layer(edge::cors(&app.config.cors_origins)))
+        .layer(map_response(edge::announce_keys))
         .layer(from_fn_with_state(Arc::clone(app), edge::observe))
         .with_state(Arc::clone(app))
 }

@@ -3,13 +3,18 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::response::Response;
 use axum::routing::{get, post};
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
-use super::{ApiJson, ApiPath, Caller, Done, Failure, Page, Success, Whole, page_size, place, present};
+use super::{
+    ApiJson, ApiPath, Caller, Done, Failure, Page, Success, Whole, page_size, place, present,
+    with_stored_json,
+};
 use crate::accounts::Account;
-use crate::catalog::{Filter, Model, ModelSummary, Published, Search, Sort, Visibility};
+use crate::catalog::{
+    Filter, Model, ModelState, ModelSummary, Published, Search, Sort, Version, Visibility, with_sample_urls,
+};
 use crate::ledger::{Money, as_number};
 use crate::lifecycle::app::App;
 use crate::queue::Serving;
@@ -86,10 +91,12 @@ async fn cost(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Done
 }
 
 async fn serving(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Done<Serving> {
-    find_model(&app, &account, &id).await?;
+    let found = find_model(&app, &account, &id).await?;
     // A node that was silent for the length of a lease has lost its tasks: it counts as gone.
     let since = app.clock.now().before(app.config.lease);
-    Ok(Success::data(app.database.serving(&id, since).await?))
+    let Serving { serving, consumers } = app.database.serving(&id, since).await?;
+    let serving = serving && found.state == ModelState::Active;
+    Ok(Success::data(Serving { serving, consumers }))
 }
 
 #[derive(Serialize)]
@@ -97,17 +104,14 @@ struct Versioning {
     model_id: String,
     commit_hash: String,
     is_active: bool,
-    input_format: Box<RawValue>,
-    output_format: Box<RawValue>,
 }
 
-async fn versioning(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Done<Versioning> {
-    let version = find_model(&app, &account, &id).await?.version.clone();
-    Ok(Success::data(Versioning {
-        model_id: id,
-        commit_hash: version.commit_hash,
-        is_active: true,
-        input_format: version.input_format,
-        output_format: version.output_format,
-    }))
+async fn versioning(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Result<Response, Failure> {
+    let found = find_model(&app, &account, &id).await?;
+    let Version { commit_hash, input_format, output_format, .. } = &found.version;
+    let address = app.objects.locations.address();
+    let formats = [input_format, output_format].map(|format| with_sample_urls(format.get(), address));
+    let stored = [("input_format", &*formats[0]), ("output_format", &*formats[1])];
+    let version = Versioning { model_id: id, commit_hash: commit_hash.clone(), is_active: true };
+    with_stored_json(&version, &stored)
 }

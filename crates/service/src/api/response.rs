@@ -64,21 +64,25 @@ impl<T: Serialize> IntoResponse for Success<T> {
     }
 }
 
-/// Returns a success with this message, whose payload is a record with further fields of JSON as it is stored: what was validated when
-/// it was written is not parsed again.
+/// Returns a success whose payload is a record with further fields of JSON as it is stored: what was validated when it was
+/// written is not parsed again.
 pub(crate) fn with_stored_json(
-    message: &'static str,
     record: &impl Serialize,
     stored: &[(&str, &str)],
 ) -> Result<Response, Failure> {
     let record = serde_json::to_string(record).map_err(|cause| Error::new("writing a response", cause))?;
-    let mut body = format!("{{\"status\":\"success\",\"message\":\"{message}\",\"data\":");
+    let mut body = r#"{"status":"success","message":"ok","data":"#.to_owned();
     body.push_str(record.strip_suffix('}').unwrap_or(&record));
     for (name, json) in stored {
         body.extend([",\"", name, "\":", json]);
     }
     body.push_str("}}");
     Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
+}
+
+/// The response to a request that is refused before it is routed.
+pub(crate) fn refuse_unrouted(message: &'static str) -> Response {
+    Failure::new(StatusCode::BAD_REQUEST, message).into_response()
 }
 
 /// One page of a list. `records` is null when nothing matches at all, and empty when the page lies

@@ -1,7 +1,8 @@
 //! Stored files over HTTP: presign, list, count, delete.
 //!
 //! A key sees the storage of its own account. With `org_username` a member uploads into an
-//! organization's storage; those files are listed, counted and deleted with the organization's key.
+//! organization's storage; those files are listed and counted with the organization's key alone, and deleted with that
+//! and with the member's.
 
 use std::sync::Arc;
 
@@ -14,9 +15,12 @@ use super::{
     ApiJson, ApiPath, ApiQuery, Caller, Done, Failure, Success, Whole, beginning, page_size, place, present,
     whole,
 };
-use crate::accounts::{Account, Scope};
+use crate::accounts::{Account, AccountState, Scope};
 use crate::lifecycle::app::App;
 use crate::object_storage::{FOLDERS, MAX_FILE, MAX_KEY, StoredFile, Target, TargetsOf, Usage};
+
+/// After how many seconds a caller with too many unused targets is to try again.
+const UNUSED_RETRY: u64 = 60;
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -65,7 +69,7 @@ async fn presign(Caller { app, account, .. }: Caller, body: ApiJson<PresignBody>
     }
     let now = app.clock.now();
     let target = Target {
-        id: app.random.uuid_by_time(now)?,
+        id: app.objects.target_id(&app.random, now)?,
         owner: owner.id,
         payer,
         bucket: owner.bucket,
@@ -82,7 +86,14 @@ async fn presign(Caller { app, account, .. }: Caller, body: ApiJson<PresignBody>
         return Err(Failure::new(StatusCode::CONFLICT, message));
     }
     let presigned = app.objects.presign(&target, app.config.target_life)?;
-    app.database.add_target(&target).await?;
+    let max_unused = app.config.limits.account_targets;
+    if !app.database.add_target(&target, max_unused).await? {
+        let message = format!(
+            "{max_unused} upload targets of this account are unused; upload to them, or wait until they are forgotten, \
+             an hour after they expire"
+        );
+        return Err(Failure::too_many(message, UNUSED_RETRY));
+    }
     Ok(Success::data(PresignedUpload {
         endpoint: presigned.endpoint,
         download_url: app.objects.locations.url(&target.bucket, &target.key),
@@ -101,7 +112,15 @@ async fn owner(app: &App, account: Account, org_username: Option<String>) -> Res
     let organization = app.database.account(&name).await?.ok_or_else(refused)?;
     let is_member = organization.scope == Scope::Organization
         && app.database.is_member(organization.id, account.id).await?;
-    if is_member { Ok(organization) } else { Err(refused()) }
+    if !is_member {
+        return Err(refused());
+    }
+    if organization.state != AccountState::Active {
+        let message =
+            format!("the organization {:?} takes no files: it is suspended or closed", beginning(&name));
+        return Err(Failure::new(StatusCode::FORBIDDEN, message));
+    }
+    Ok(organization)
 }
 
 fn check_name(name: &str, key: &str) -> Result<(), Failure> {
@@ -226,12 +245,10 @@ struct DeleteBody {
 
 async fn remove(Caller { app, account, .. }: Caller, body: ApiJson<DeleteBody>) -> Done {
     let url = body.value.url;
-    let unknown = || Failure::not_found("file", &url);
-    let (bucket, key) = app.objects.locations.locate(&url).ok_or_else(unknown)?;
-    app.objects.settle(&app, TargetsOf::Object { bucket: &bucket, key: &key }).await?;
-    let blob = app.database.delete_file(account.id, &bucket, &key, app.clock.now()).await?;
-    app.objects.delete_blob(&blob.ok_or_else(unknown)?).await;
-    Ok(Success::done("deleted"))
+    match app.objects.delete_file(&app, Some(account.id), &url).await? {
+        true => Ok(Success::done("deleted")),
+        false => Err(Failure::not_found("file", &url)),
+    }
 }
 
 #[cfg(test)]

@@ -5,23 +5,28 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
+use axum::http::request::Parts;
 use axum::response::Response;
 use axum::routing::{delete, get, post};
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::edge::{IDEMPOTENCY_KEY, TraceParent};
 use super::models::find_model;
 use super::{
     ApiJson, ApiPath, ApiQuery, Caller, Done, Failure, Page, Success, Whole, page_size, place, whole,
     with_stored_json,
 };
 use crate::Error;
-use crate::catalog::{Format, Inputs, Kind, check_inputs};
+use crate::accounts::KeptKey;
+use crate::catalog::{Format, Inputs, Kind, ModelState, check_inputs, with_sample_urls};
 use crate::lifecycle::app::App;
-use crate::nodes::is_local;
 use crate::object_storage::Locations;
-use crate::queue::{Cancel, Created, NewTask, Status, Task, TaskSummary};
+use crate::queue::{
+    Cancel, CreateKey, Created, KeyedCreate, MAX_KEY, NewTask, Spending, Status, Task, TaskSummary,
+};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -42,11 +47,28 @@ struct CreatedTask {
 }
 
 async fn create(
-    Caller { app, account, .. }: Caller,
+    Caller { app, account, key: KeptKey { id: api_key, rules, .. }, .. }: Caller,
     ApiPath(model): ApiPath,
+    IdempotencyKey(key): IdempotencyKey,
+    TraceParent(traceparent): TraceParent,
     input: ApiJson<Inputs>,
 ) -> Done<CreatedTask> {
+    if rules.models.is_some_and(|models| !models.contains(&model)) {
+        let message = "this API key creates no tasks of this model";
+        return Err(Failure::new(StatusCode::FORBIDDEN, message));
+    }
+    let key = key.map(|key| CreateKey::new(key, &model, &input.value.canonical()));
+    // Before anything that may have changed since the first create.
+    if let Some(sent) = &key
+        && let Some(used) = app.database.keyed_create(account.id, &sent.key, app.clock.now()).await?
+    {
+        return created_before(used, key.as_ref());
+    }
     let found = find_model(&app, &account, &model).await?;
+    if found.state == ModelState::Retired {
+        let message = "the model is retired, and runs no tasks any more; nothing was created";
+        return Err(Failure::new(StatusCode::CONFLICT, message));
+    }
     let limits = &app.config.limits;
     if input.text.len() > limits.input {
         let message = format!("the inputs of a task have at most {} bytes; send files by URL", limits.input);
@@ -63,16 +85,27 @@ async fn create(
         publisher: found.model.owner,
         price: found.model.summary.price,
         input: input.text,
+        key,
+        traceparent,
+        spending: rules.daily_limit.map(|daily_limit| Spending { key: api_key, daily_limit }),
     };
     let (otherwise, max) = (app.config.insufficient_balance, limits.account_unfinished);
     let (id, price) = (task.id.clone(), task.price);
     match app.database.create_task(&task, otherwise, max, now).await? {
         Created::Queued => app.task_queued(&task.model),
         Created::Failed => {}
+        Created::KeyUsed(used) => return created_before(used, task.key.as_ref()),
         Created::TooManyUnfinished => {
             let message =
                 format!("{max} tasks of this account have not ended; wait until one ends, or cancel one");
             return Err(Failure::too_many(message, UNFINISHED_RETRY));
+        }
+        Created::KeyLimit { left } => {
+            let message = format!(
+                "insufficient balance: the model costs {price}, and this API key may spend {left} more until midnight \
+                 UTC; nothing was created"
+            );
+            return Err(Failure::insufficient_balance(message));
         }
         Created::Refused { spendable } => {
             let message = format!(
@@ -84,8 +117,40 @@ async fn create(
     Ok(Success::data(CreatedTask { data: id }))
 }
 
+/// Responds with the task of the create that used the key, if that was the same create.
+fn created_before(used: KeyedCreate, key: Option<&CreateKey>) -> Done<CreatedTask> {
+    if key.is_some_and(|key| key.request == used.request) {
+        return Ok(Success::data(CreatedTask { data: used.task }));
+    }
+    let message =
+        "this Idempotency-Key was used for a task with another model or other inputs; nothing was created";
+    Err(Failure::new(StatusCode::CONFLICT, message))
+}
+
+/// The `Idempotency-Key` of a create, if it has one.
+struct IdempotencyKey(Option<String>);
+
+impl FromRequestParts<Arc<App>> for IdempotencyKey {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Failure> {
+        let mut sent = parts.headers.get_all(IDEMPOTENCY_KEY).iter();
+        let Some(key) = sent.next() else { return Ok(Self(None)) };
+        let is_good = (1..=MAX_KEY).contains(&key.len()) && key.as_bytes().iter().all(u8::is_ascii_graphic);
+        match key.to_str() {
+            Ok(key) if is_good && sent.next().is_none() => Ok(Self(Some(key.to_owned()))),
+            _ => {
+                let message = format!(
+                    "the header Idempotency-Key must be sent once, with 1 to {MAX_KEY} visible ASCII characters"
+                );
+                Err(Failure::new(StatusCode::BAD_REQUEST, message))
+            }
+        }
+    }
+}
+
 /// The largest page of a history.
-const MAX_PAGE: u32 = 100;
+pub(crate) const MAX_PAGE: u32 = 100;
 
 #[derive(Deserialize)]
 struct HistoryQuery {
@@ -124,18 +189,16 @@ async fn read(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Resu
         }
         _ => "null".to_owned(),
     };
+    let address = app.objects.locations.address();
+    let [inputs, outputs] =
+        [&task.input_format, &task.output_format].map(|format| with_sample_urls(format, address));
     let stored = [
         ("input_data", &*task.input),
-        ("input_format", &*task.input_format),
-        ("output_format", &*task.output_format),
+        ("input_format", &*inputs),
+        ("output_format", &*outputs),
         ("result", &*result),
     ];
-    let message = match (task.status, task.node.as_deref()) {
-        (Status::Success, Some(node)) if is_local(node) => "computed by the service itself",
-        (Status::Success, Some(_)) => "computed by a node outside the service",
-        _ => "ok",
-    };
-    with_stored_json(message, &TaskRecord { id: &task.id, task: &task }, &stored)
+    with_stored_json(&TaskRecord { id: &task.id, task: &task }, &stored)
 }
 
 /// Parameters as JSON, with files of this service under the address that it has now: no one serves a former one.

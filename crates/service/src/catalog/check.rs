@@ -15,6 +15,28 @@ use super::format::{Descriptor, Format, Kind, NumConfig, Sample};
 #[serde(transparent)]
 pub(crate) struct Inputs(Entries<Box<RawValue>>);
 
+impl Inputs {
+    /// Returns names and values in one form for all spellings of the same JSON values: in the order of their names, texts
+    /// without escapes, numbers without exponents and needless zeros. Lists and objects, which no model takes, stay as they
+    /// were spelled.
+    pub(crate) fn canonical(&self) -> Vec<String> {
+        let mut sorted: Vec<_> = self.0.0.iter().collect();
+        sorted.sort_unstable_by_key(|(name, _)| name);
+        sorted.into_iter().flat_map(|(name, value)| [name.clone(), canonical(value.get())]).collect()
+    }
+}
+
+fn canonical(value: &str) -> String {
+    if let Some(text) = text(value) {
+        return format!("\"{text}");
+    }
+    match json_number(value) {
+        Some(number) if number.is_zero() => "0".to_owned(),
+        Some(number) => number.normalize().to_string(),
+        None => value.to_owned(),
+    }
+}
+
 /// How many violations a refusal names.
 const MAX_VIOLATIONS: usize = 20;
 /// How many bytes the URL of a file may have: servers and proxies take no more.

@@ -11,10 +11,10 @@ const MAX_ENTRIES: usize = 1_000;
 
 /// The entries of a JSON object.
 #[derive(Debug, Clone)]
-pub(super) struct Entries<V>(pub(super) Vec<(String, V)>);
+pub(crate) struct Entries<V>(pub(crate) Vec<(String, V)>);
 
 impl<V> Entries<V> {
-    pub(super) fn get(&self, name: &str) -> Option<&V> {
+    pub(crate) fn get(&self, name: &str) -> Option<&V> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 }

@@ -1,5 +1,7 @@
 //! What a version of a model declares: its parameters with their descriptors, in their order.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
@@ -11,9 +13,9 @@ use crate::{Error, Result};
 #[serde(transparent)]
 pub(crate) struct Format(Entries<Descriptor>);
 
-/// Declares one parameter.
+/// Declares one parameter. Further fields are ignored where it is read again: a process of a later version may have
+/// published them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(crate) struct Descriptor {
     #[serde(rename = "type")]
     pub(crate) kind: Kind,
@@ -29,7 +31,37 @@ pub(crate) struct Descriptor {
     /// For options, all the words. For numbers, a sample says that a value is sent as a string.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) samples: Vec<Sample>,
+    /// Name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) title: Option<String>,
+    /// A sentence or two for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) description: Option<String>,
+    /// The value with which a form begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) default: Option<Sample>,
+    /// For options, names for people, by word.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) labels: BTreeMap<String, String>,
+    /// For files, the largest picture in pixels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) max_pixels: Option<u64>,
 }
+
+/// The fields of a descriptor, which are all that can be published.
+pub(super) const FIELDS: [&str; 11] = [
+    "type",
+    "mime_type",
+    "required",
+    "position",
+    "num_config",
+    "samples",
+    "title",
+    "description",
+    "default",
+    "labels",
+    "max_pixels",
+];
 
 /// What a parameter is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,6 +121,13 @@ impl Format {
 
     pub(crate) fn get(&self, name: &str) -> Option<&Descriptor> {
         self.0.get(name)
+    }
+
+    /// Declares the largest picture of every file.
+    pub(crate) fn limit_pictures(&mut self, max_pixels: Option<u64>) {
+        for (_, descriptor) in self.0.0.iter_mut().filter(|(_, descriptor)| descriptor.kind == Kind::File) {
+            descriptor.max_pixels = max_pixels;
+        }
     }
 }
 

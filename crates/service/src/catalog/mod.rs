@@ -5,6 +5,7 @@ mod built_in;
 mod check;
 mod entries;
 mod format;
+mod samples;
 mod search;
 mod spec;
 
@@ -13,7 +14,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 pub(crate) use built_in::publish_built_in;
 pub(crate) use check::{Inputs, check_inputs, check_output};
+pub(crate) use entries::Entries;
 pub(crate) use format::{Format, Kind};
+pub(crate) use samples::{sample_at, with_sample_urls};
 pub(crate) use search::{Filter, Search, Sort, folded, trending_since};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -24,6 +27,7 @@ pub use spec::{Metadata, ModelSpec, Visibility};
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::ledger::{Money, as_number};
+use crate::words::words;
 use crate::{Error, Result};
 
 /// A model as lists show it.
@@ -38,6 +42,21 @@ pub(crate) struct ModelSummary {
     pub(crate) visibility: Visibility,
     #[serde(serialize_with = "as_number")]
     pub(crate) price: Money,
+}
+
+words! {
+    /// State of a model.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    pub enum ModelState {
+        /// Tasks are run.
+        #[default]
+        Active = "active",
+        /// Tasks are created and wait.
+        Paused = "paused",
+        /// No task is created, and tasks that waited were canceled.
+        Retired = "retired",
+    }
 }
 
 /// A model as its own record shows it.
@@ -66,6 +85,8 @@ pub struct ModelChange {
     pub is_verified: Option<bool>,
     /// Whether the filter `playground` finds it.
     pub is_playground: Option<bool>,
+    /// Whether its tasks are run.
+    pub state: Option<ModelState>,
 }
 
 /// A version of a model.
@@ -85,6 +106,7 @@ pub(crate) struct Published {
     pub(crate) version: Version,
     /// The input format of the version.
     pub(crate) inputs: Format,
+    pub(crate) state: ModelState,
 }
 
 /// A model to be published.

@@ -60,10 +60,18 @@ pub(crate) fn trending_since(now: Moment) -> i64 {
     now.before(Duration::from_hours(7 * 24)).day()
 }
 
+/// The offset from which on a page is far: to count fewer models takes less time than the rest of a request.
+const FAR: u64 = 500;
+
 impl Search {
     /// What names and descriptions have to contain, folded; None for anything.
     pub(crate) fn folded_text(&self) -> Option<String> {
         self.text.as_deref().map(folded).filter(|text| !text.is_empty())
+    }
+
+    /// Returns whether the database looks at many models one by one: for a text, or before a page far into a list.
+    pub(crate) fn reads_many(&self) -> bool {
+        self.text.is_some() || self.offset >= FAR
     }
 
     /// What a cache finds the page by; none where something else than the catalog decides what is on it: how much models

@@ -1,11 +1,14 @@
 //! Models to be published: their form, and the checks of names, formats and samples.
 
+use std::collections::BTreeMap;
+
 use rust_decimal::Decimal;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::check::{check_input, json_number};
-use super::format::{Descriptor, Format, Kind, NumConfig};
+use super::format::{Descriptor, FIELDS, Format, Kind, NumConfig, Sample};
 use super::{NewModel, NewVersion, short_hash};
 use crate::accounts::{Account, OPERATOR};
 use crate::clock::Moment;
@@ -20,6 +23,10 @@ const RESERVED: &str = "list";
 const MAX_NAME_LENGTH: usize = 100;
 /// How long a description may be.
 const MAX_DESCRIPTION_LENGTH: usize = 10_000;
+/// How long the title of a parameter and the label of an option may be.
+const MAX_TITLE_LENGTH: usize = 200;
+/// How long the description of a parameter may be.
+const MAX_HELP_LENGTH: usize = 2_000;
 
 /// Who sees a model and may run it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,8 +120,21 @@ impl ModelSpec {
 
     /// The model that an account publishes, if it can be. It is official when the operator publishes it.
     pub(crate) fn to_model(&self, owner: &Account, now: Moment) -> Result<NewModel> {
-        let doing = || format!("publishing the model {:?}", self.id);
-        let (inputs, outputs) = self.checked().map_err(|why| Error::new(doing(), why))?;
+        let formats = self.checked().map_err(|why| Error::new(self.publishing(), why))?;
+        self.with_formats(formats, owner, now)
+    }
+
+    pub(super) fn publishing(&self) -> String {
+        format!("publishing the model {:?}", self.id)
+    }
+
+    /// The model with these formats, which were checked.
+    pub(super) fn with_formats(
+        &self,
+        (inputs, outputs): (Format, Format),
+        owner: &Account,
+        now: Moment,
+    ) -> Result<NewModel> {
         let metadata =
             FullMetadata { id: short_hash(&self.id), model_id: &self.id, metadata: &self.metadata };
         Ok(NewModel {
@@ -127,7 +147,7 @@ impl ModelSpec {
             is_public: self.visibility == Visibility::Public,
             is_playground: self.is_playground,
             price: self.price,
-            metadata: to_raw_value(&metadata).map_err(|cause| Error::new(doing(), cause))?,
+            metadata: to_raw_value(&metadata).map_err(|cause| Error::new(self.publishing(), cause))?,
             likes: self.likes.into(),
             downloads: self.downloads.into(),
             created_at: now,
@@ -171,11 +191,13 @@ pub(crate) fn checked_formats(inputs: &str, outputs: &str) -> Result<(Format, Fo
         }
         for (name, descriptor) in format.parameters() {
             check_descriptor(name, descriptor).map_err(|why| format!("the {which}: {name:?} {why}"))?;
-            if let Some(sample) = descriptor.samples.iter().find(|sample| sample.text().is_none()) {
-                let raw = sample.raw();
+            let samples = descriptor.samples.iter().map(|sample| ("sample", sample));
+            let mut values = samples.chain(descriptor.default.iter().map(|value| ("default", value)));
+            if let Some((noun, value)) = values.find(|(_, value)| value.text().is_none()) {
+                let raw = value.raw();
                 let is_number = json_number(raw).is_some();
                 let hint = if is_number { format!("; write {raw} as \"{raw}\"") } else { String::new() };
-                return Err(format!("the {which}: {name:?} has a sample that is not a string{hint}"));
+                return Err(format!("the {which}: {name:?} has a {noun} that is not a string{hint}"));
             }
         }
         Ok(format)
@@ -191,6 +213,14 @@ pub(crate) fn checked_formats(inputs: &str, outputs: &str) -> Result<(Format, Fo
 /// Reads a format, or says at which parameter it is wrong. The position that the parser adds is left out: it counts
 /// from where the format begins, which is somewhere within a file.
 fn read_format(text: &str) -> Result<Format, String> {
+    if let Ok(format) = serde_json::from_str::<BTreeMap<String, BTreeMap<String, IgnoredAny>>>(text) {
+        let mut fields =
+            format.iter().flat_map(|(name, fields)| fields.keys().map(move |field| (name, field)));
+        if let Some((name, field)) = fields.find(|(_, field)| !FIELDS.contains(&field.as_str())) {
+            let known = FIELDS.join("`, `");
+            return Err(format!("{name}: unknown field `{field}`, expected one of `{known}`"));
+        }
+    }
     serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(text)).map_err(|error| {
         let cause = error.inner().to_string();
         let cause = cause.rsplit_once(" at line ").map_or(&*cause, |(cause, _)| cause);
@@ -216,12 +246,48 @@ fn check_descriptor(name: &str, descriptor: &Descriptor) -> Result<(), &'static 
     if descriptor.kind == Kind::Options && descriptor.samples.is_empty() {
         return Err("is an option without words: its samples are all of them");
     }
+    check_words(descriptor)?;
     match &descriptor.num_config {
         Some(_) if !matches!(descriptor.kind, Kind::Int | Kind::Float) => {
             Err("has a num_config and is no number")
         }
         Some(range) if !is_range(range) => {
             Err("has a num_config that is none: numbers, min not above max, step above zero")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks what a descriptor says to people, and the largest picture.
+fn check_words(descriptor: &Descriptor) -> Result<(), &'static str> {
+    let is_line = |text: &String| {
+        !text.trim().is_empty() && text.len() <= MAX_TITLE_LENGTH && !text.contains(char::is_control)
+    };
+    if !descriptor.title.iter().all(is_line) {
+        return Err("has a title that is none: 1 to 200 bytes without control characters");
+    }
+    if !descriptor.labels.values().all(is_line) {
+        return Err("has a label that is none: 1 to 200 bytes without control characters");
+    }
+    let is_control = |letter: char| letter.is_control() && letter != '\n';
+    let is_help = |text: &String| text.len() <= MAX_HELP_LENGTH && !text.contains(is_control);
+    if !descriptor.description.iter().all(is_help) {
+        return Err(
+            "has a description that is too long or has control characters: at most 2,000 bytes of text",
+        );
+    }
+    if !descriptor.labels.is_empty() && descriptor.kind != Kind::Options {
+        return Err("has labels and is no option");
+    }
+    let words: Vec<String> = descriptor.samples.iter().filter_map(Sample::text).collect();
+    if !descriptor.labels.keys().all(|word| words.contains(word)) {
+        return Err("has a label for a word that is not among its samples");
+    }
+    match descriptor.max_pixels {
+        Some(_) if descriptor.kind != Kind::File => Err("has max_pixels and is no file"),
+        Some(0) => Err("has max_pixels of 0, which no picture has"),
+        _ if descriptor.kind == Kind::File && descriptor.default.is_some() => {
+            Err("has a default and is a file: give a sample instead")
         }
         _ => Ok(()),
     }
@@ -240,9 +306,13 @@ fn is_range(range: &NumConfig) -> bool {
     ordered && step.is_none_or(|step| step > Decimal::ZERO)
 }
 
-/// Whether the samples of every input pass as what they are samples of.
+/// Whether the samples and the default of every input pass as what they are samples of.
 fn check_samples(inputs: &Format) -> Result<(), String> {
     for (name, descriptor) in inputs.parameters() {
+        if let Some(default) = &descriptor.default {
+            check_input(descriptor, default.raw())
+                .map_err(|why| format!("the input format: the default of {name} is refused: it {why}"))?;
+        }
         for sample in &descriptor.samples {
             check_input(descriptor, sample.raw())
                 .map_err(|why| format!("the input format: a sample is refused: {name} {why}"))?;
@@ -301,6 +371,25 @@ mod tests {
                 r#"{"a": {"type": "int", "position": 0, "samples": ["9"], "num_config": {"max": 3}}}"#,
                 "at most 3",
             ),
+            (r#"{"a": {"type": "int", "position": 0, "title": "a\nb"}}"#, "title that is none"),
+            (r#"{"a": {"type": "int", "position": 0, "description": "\u001b[2J"}}"#, "control characters"),
+            (
+                r#"{"a": {"type": "int", "position": 0, "default": 4}}"#,
+                "a default that is not a string; write 4 as",
+            ),
+            (
+                r#"{"a": {"type": "int", "position": 0, "default": "x"}}"#,
+                "the default of a is refused: it must be",
+            ),
+            (r#"{"a": {"type": "file", "position": 0, "default": "https://a.example/b"}}"#, "give a sample"),
+            (r#"{"a": {"type": "int", "position": 0, "labels": {"a": "b"}}}"#, "is no option"),
+            (
+                r#"{"a": {"type": "options", "position": 0, "samples": ["a"], "labels": {"b": "B"}}}"#,
+                "not among its samples",
+            ),
+            (r#"{"a": {"type": "int", "position": 0, "max_pixels": 5}}"#, "is no file"),
+            (r#"{"a": {"type": "file", "position": 0, "max_pixels": 0}}"#, "which no picture has"),
+            (r#"{"a": {"type": "file", "position": 0, "max_size": 5}}"#, "unknown field `max_size`"),
         ] {
             let refused = checked_formats(inputs, output).map(|_| ());
             assert!(refused.as_ref().is_err_and(|why| why.contains(complaint)), "{inputs}: {refused:?}");
@@ -308,6 +397,11 @@ mod tests {
             assert!(refused.as_ref().is_err_and(|why| !why.contains(" line ")), "{inputs}: {refused:?}");
         }
         assert!(checked_formats("{}", "{}").is_err(), "a model without outputs");
+        let words = r#"{"a": {"type": "options", "position": 0, "samples": ["x", "y"], "title": "A",
+            "description": "One\nof two.", "default": "y", "labels": {"x": "X"}}}"#;
+        assert!(checked_formats(words, output).is_ok());
+        let later = r#"{"a": {"type": "string", "position": 0, "max_length": 5}}"#;
+        assert!(Format::kept(later).is_ok(), "a process of a later version has published it");
         assert!(checked_formats("{}", output).is_ok());
     }
 }

@@ -7,10 +7,10 @@ use axum::body::{Body, Bytes, HttpBody, to_bytes};
 use axum::http::Response;
 use axum::http::header::CONTENT_LENGTH;
 use futures_util::{StreamExt, stream};
+use inferstore_server::HangUp;
 use serde_json::value::RawValue;
 
 use super::{Effect, Fault};
-use crate::http::listener::HangUp;
 
 impl Fault {
     /// The same response with another body.

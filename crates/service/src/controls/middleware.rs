@@ -10,11 +10,11 @@ use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderName, HeaderValue, Response};
 use axum::middleware::{Next, from_fn};
 use axum::response::IntoResponse;
+use inferstore_server::HangUp;
 
 use super::{Effect, Fault, Operation, Side, Tester};
 use crate::api::{Failure, ROOT, RequestId};
 use crate::clock::Clock;
-use crate::http::listener::HangUp;
 use crate::lifecycle::app::App;
 use crate::object_storage::{Code, S3Error};
 

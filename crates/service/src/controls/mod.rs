@@ -35,6 +35,7 @@ mod switch;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use inferstore_server::Listener;
 use subtle::ConstantTimeEq;
 
 pub use fault::{Effect, Fault, Side};
@@ -46,9 +47,9 @@ pub use operation::Operation;
 pub use running::Amounts;
 pub use scripts::{Script, Then};
 
-use crate::http::listener::Listener;
 use crate::lifecycle::app::App;
 use crate::lifecycle::config::{Config, FREE_PORT};
+use crate::lifecycle::listeners;
 use crate::random::Randomness;
 use crate::{Error, Result};
 use faults::Faults;
@@ -104,13 +105,13 @@ impl Tester {
             // Never from a seed: a guessed seed must not give the token.
             None => Randomness::new(None).word(32)?,
         };
-        let listener = Listener::bind(settings.address)?;
+        let listener = listeners::bind(settings.address)?;
         let tester = Self {
             faults: Faults::new(config.seed),
             switch: Arc::new(Switch::new()),
             journal: Journal::default(),
             baseline: tokio::sync::Mutex::default(),
-            url: listener.url(),
+            url: listeners::url(&listener),
             token,
         };
         Ok(Some((Arc::new(tester), listener)))

@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::far_pages::Key;
 use crate::Result;
 use crate::accounts::{Account, KeptKey};
-use crate::catalog::{ModelPage, Published, Search, Sort};
+use crate::catalog::{ModelPage, Published, Search};
 
 /// How long an entry is used without a look at the database.
 const LIFETIME: Duration = Duration::from_secs(10);
@@ -18,22 +17,16 @@ const LIFETIME: Duration = Duration::from_secs(10);
 const MAX_ENTRIES: usize = 10_000;
 /// How many pages of the catalog are kept. One of 100 models, each with a paragraph, has some 50 KiB.
 const MAX_PAGES: usize = 500;
-/// How many orders of the catalog are kept. One of 100,000 models has 1.6 MB.
-const MAX_ORDERS: usize = 8;
 
 /// What every request reads.
 pub(super) struct Caches {
     pub(super) keys: Arc<Cache<(KeptKey, Account)>>,
     pub(super) models: Arc<Cache<Arc<Published>>>,
     pages: Arc<Cache<Arc<ModelPage>>>,
-    orders: Arc<Cache<Arc<[Key]>>>,
-    /// Held while an order is read, so that those who wait for it do not all read it.
-    reading_order: tokio::sync::Mutex<()>,
 }
 
 /// Invalidates what is known of models when it is dropped.
-type ModelsInvalidation =
-    (Invalidation<Arc<Published>>, Invalidation<Arc<ModelPage>>, Invalidation<Arc<[Key]>>);
+type ModelsInvalidation = (Invalidation<Arc<Published>>, Invalidation<Arc<ModelPage>>);
 
 impl Default for Caches {
     fn default() -> Self {
@@ -41,8 +34,6 @@ impl Default for Caches {
             keys: Arc::new(Cache::new(MAX_ENTRIES)),
             models: Arc::new(Cache::new(MAX_ENTRIES)),
             pages: Arc::new(Cache::new(MAX_PAGES)),
-            orders: Arc::new(Cache::new(MAX_ORDERS)),
-            reading_order: tokio::sync::Mutex::default(),
         }
     }
 }
@@ -58,24 +49,8 @@ impl Caches {
         Ok(page.map(Arc::unwrap_or_clone).unwrap_or_default())
     }
 
-    /// The keys of all public models of a list in its order, from the cache or else from the database.
-    pub(super) async fn order<F>(
-        &self,
-        sort: Sort,
-        more: &str,
-        read: impl FnOnce() -> F,
-    ) -> Result<Arc<[Key]>>
-    where
-        F: Future<Output = Result<Vec<Key>>>,
-    {
-        let _reading = self.reading_order.lock().await;
-        let list = format!("{sort:?} {more}");
-        let order = self.orders.get_or_read(&list, || async { Ok(Some(read().await?.into())) }).await?;
-        Ok(order.unwrap_or_default())
-    }
-
     pub(super) fn invalidate_models(&self) -> ModelsInvalidation {
-        (self.models.invalidate(), self.pages.invalidate(), self.orders.invalidate())
+        (self.models.invalidate(), self.pages.invalidate())
     }
 }
 

@@ -42,28 +42,6 @@ pub(super) const fn order(sort: Sort) -> (Option<&'static str>, &'static str) {
 pub(super) const SUMMARY: &str =
     "models.id, name, username, description, is_official, is_verified, is_public, price";
 
-/// The place and number of each model of these parts, in order: for the account $1.
-pub(super) fn keys(parts: &[&str], more: &str, place: &str, order: &str) -> String {
-    let select =
-        |part| format!("SELECT {place} AS place, sequence AS number FROM models WHERE {part} {more}");
-    let keys = parts.iter().map(select).collect::<Vec<_>>().join(" UNION ALL ");
-    // The parameter is named with its type, whether the parts name it or not.
-    format!(
-        "SELECT place, number FROM ({keys}) AS keys WHERE CAST($1 AS BIGINT) IS NOT NULL ORDER BY {order}"
-    )
-}
-
-/// The models of a list, for the account $1, whose numbers an engine reads from $2 as `page`, each with a place.
-pub(super) fn models_by_number(filter: Option<Filter>, page: &str) -> String {
-    let (parts, more) = parts(filter);
-    let listed = parts.join(") OR (");
-    format!(
-        "SELECT {SUMMARY} FROM {page} JOIN models ON models.sequence = page.number \
-         JOIN accounts ON accounts.id = models.owner \
-         WHERE (({listed})) {more} AND CAST($1 AS BIGINT) IS NOT NULL ORDER BY page.place"
-    )
-}
-
 /// The operator's queries of tasks, given the column by which movements name one. They have no inputs and results unless
 /// there are `more` columns: these may be long.
 fn tasks(name: &str, more: &str) -> String {

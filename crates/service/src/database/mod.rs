@@ -6,7 +6,6 @@ mod audits;
 mod cache;
 #[cfg(test)]
 pub(crate) mod conformance;
-mod far_pages;
 mod lists;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -30,6 +29,8 @@ use crate::clock::Moment;
 use crate::ledger::{Ledger, Money};
 use crate::nodes::Registry;
 use crate::object_storage::Files;
+use crate::operations::metrics::DatabaseMetrics;
+use crate::operations::totals::Totals;
 use crate::queue::Queue;
 
 /// Everything that the service keeps, in any engine.
@@ -55,6 +56,9 @@ pub(crate) async fn open(folder: &Path, durability: Durability) -> Result<Arc<dy
     Ok(Arc::new(sqlite::SqliteDatabase::open(&folder.join(FILE), durability).await?))
 }
 
+#[cfg(all(test, feature = "postgres"))]
+pub(crate) use postgres::MAX_CONNECTIONS;
+
 /// Connects to a database that others keep, and brings its schema up to date.
 #[cfg(feature = "postgres")]
 pub(crate) async fn connect(url: &str) -> Result<Arc<dyn Database>> {
@@ -68,6 +72,9 @@ pub(crate) async fn connect(_: &str) -> Result<Arc<dyn Database>> {
     Err(crate::Error::new("opening the database", cause).with_hint("build it with `--features postgres`"))
 }
 
+/// The time for which a process that says nothing more keeps others from a job that it has begun.
+pub(crate) const JOB_LEASE: Duration = Duration::from_secs(30);
+
 /// What several processes over one database need of it. The engine of one process needs nothing.
 #[async_trait]
 pub(crate) trait Sharing: Send + Sync {
@@ -79,12 +86,29 @@ pub(crate) trait Sharing: Send + Sync {
     async fn time(&self) -> Result<Option<Moment>> {
         Ok(None)
     }
-    /// Begins a run of a job in this process; false when one began in any process less than an interval ago.
+    /// Begins a run of a job in this process; false when one began in any process less than an interval ago, or goes on in
+    /// another one, which holds it.
     async fn begin_job(&self, _name: &str, _interval: Duration, _now: Moment) -> Result<bool> {
         Ok(true)
     }
+    /// Holds a job that this process has begun for `JOB_LEASE` from now on, as its beginning does.
+    async fn hold_job(&self, _name: &str, _now: Moment) -> Result<()> {
+        Ok(())
+    }
+    /// Lets other processes begin the next run of a job.
+    async fn end_job(&self, _name: &str) -> Result<()> {
+        Ok(())
+    }
     /// Adds up what writes have left to be added up, so that they share no row.
     async fn consolidate(&self) -> Result<()> {
+        Ok(())
+    }
+    /// The metrics of a database on a server.
+    fn metrics(&self) -> Option<&DatabaseMetrics> {
+        None
+    }
+    /// Brings the gauges of these metrics up to date.
+    async fn measure(&self) -> Result<()> {
         Ok(())
     }
     /// Lets other processes know that a task of the model was queued: a hint, which may be lost.
@@ -116,9 +140,6 @@ pub(crate) trait Settings: Send + Sync {
     async fn set_setting(&self, name: &str, value: &str) -> Result<()>;
 }
 
-/// The setting that lists the latest hours of service.
-pub(crate) const HOURS_OF_SERVICE: &str = "hours of service";
-
 /// The setting that names the first account, once it was made.
 pub(crate) const FIRST_ACCOUNT: &str = "first account";
 
@@ -139,6 +160,8 @@ pub(crate) trait Maintenance: Settings {
         // An empty transaction would not touch the disk, and a read would succeed on a standby.
         self.set_setting("health check", "").await
     }
+    /// Sums stored bytes, held money and unused upload targets over all accounts.
+    async fn totals(&self) -> Result<Totals>;
     /// Writes a copy, as of one moment, into a file that must not exist yet. Reads and writes go on. Returns the blobs
     /// that it names.
     async fn backup_to(&self, file: &Path) -> Result<Vec<String>>;

@@ -7,13 +7,17 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 
 use super::refund::Charged;
 use super::values::Json;
-use crate::accounts::{Account, KeptKey, Scope};
-use crate::admin::{KeyOverview, ModelOverview, NodeOverview, TaskDetail, TaskOverview};
+use crate::accounts::{Account, KeptKey, KeyRules, Scope};
+use crate::admin::{
+    Action, KeyOverview, ModelOverview, MovementOverview, NodeOverview, TaskDetail, TaskOverview,
+};
 use crate::catalog::{Format, Model, ModelSummary, Published, Version};
+use crate::clock::Moment;
 use crate::ledger::{Meter, Split};
-use crate::nodes::NodeKey;
+use crate::nodes::{KnownNode, NodeKey, SeenSlot};
 use crate::object_storage::{Object, StoredFile, Target, Usage};
-use crate::queue::{Lease, Serving, Task, TaskSummary};
+use crate::operations::totals::Totals;
+use crate::queue::{KeyedCreate, Lease, LeaseState, ModelLoad, Serving, Status, Task, TaskSummary};
 
 /// A row of an engine.
 pub(super) trait Row {
@@ -69,29 +73,59 @@ macro_rules! records {
 }
 
 records! {
-    account -> Account: id username scope wallet_address bucket;
-    kept_key -> KeptKey: id hash;
+    account -> Account: id username scope wallet_address bucket state;
     target -> Target: id owner payer bucket folder key mime size expires_at is_void;
     object -> Object: bucket key blob mime size etag created_at;
     stored_file -> StoredFile: id bucket folder key mime size created_at;
     usage -> Usage: files bytes;
+    totals -> Totals: stored_bytes held unused_targets;
     model_summary -> ModelSummary: id name username description is_official is_verified visibility price;
-    task -> Task: id status cost message input input_format output_format output error created_at updated_at node;
+    task -> Task: id status cost message input input_format output_format output error created_at updated_at;
     task_summary -> TaskSummary: task_id status model_id cost created_at updated_at;
-    lease -> Lease: task model input input_format output_format attempt;
+    model_load -> ModelLoad: model queued computing waits_since nodes;
+    keyed_create -> KeyedCreate: task request;
+    lease -> Lease: task model input input_format output_format attempt releases traceparent account created_at;
     serving -> Serving: serving consumers;
     split -> Split: free balance;
     meter -> Meter: stored_bytes byte_seconds gib_seconds metered_at;
-    key_overview -> KeyOverview: key created_at revoked_at;
-    model_overview -> ModelOverview: model publisher name price visibility is_official is_verified is_playground
+    model_overview -> ModelOverview: model publisher name price visibility is_official is_verified is_playground state
         created_at updated_at;
+    action -> Action: at request body status;
+    movement_overview -> MovementOverview: at reason amount from to reference note;
     task_overview -> TaskOverview: task account model status price cost message node attempt created_at updated_at
         is_refunded;
 }
 
+/// Reads a key without its rules.
+pub(super) fn kept_key(row: &dyn Row) -> FromSqlResult<KeptKey> {
+    Ok(KeptKey { id: row.get(0)?, hash: row.get(1)?, rules: KeyRules::default() })
+}
+
+fn key_rules(row: &dyn Row) -> FromSqlResult<KeyRules> {
+    let models: Option<Json<_>> = row.get(3)?;
+    let models = models.map(|models| models.0);
+    Ok(KeyRules { name: row.get(0)?, expires_at: row.get(1)?, daily_limit: row.get(2)?, models })
+}
+
+/// Reads an API key for the operator.
+pub(super) fn key_overview(row: &dyn Row) -> FromSqlResult<KeyOverview> {
+    let KeyRules { name, expires_at, daily_limit, models } = key_rules(&RowFrom { first: 3, row })?;
+    let created_at = row.get(1)?;
+    Ok(KeyOverview {
+        key: row.get(0)?,
+        name,
+        created_at,
+        expires_at,
+        daily_limit,
+        models,
+        revoked_at: row.get(2)?,
+    })
+}
+
 /// Reads a key with the account that it belongs to.
 pub(super) fn key_of_account(row: &dyn Row) -> FromSqlResult<(KeptKey, Account)> {
-    Ok((kept_key(row)?, account(&RowFrom { first: 2, row })?))
+    let rules = key_rules(&RowFrom { first: 8, row })?;
+    Ok((KeptKey { rules, ..kept_key(row)? }, account(&RowFrom { first: 2, row })?))
 }
 
 /// The column of `members` that names the others, and the one that names an account of this scope.
@@ -112,6 +146,36 @@ pub(super) fn node_overview(row: &dyn Row) -> FromSqlResult<NodeOverview> {
         models: models.map(|models| models.0),
         created_at: row.get(4)?,
         revoked_at: row.get(5)?,
+    })
+}
+
+/// Returns a node of which these are the models, each with when the node was seen for it and at all.
+pub(super) fn known_node(rows: Vec<(String, Moment, Moment)>) -> Option<KnownNode> {
+    let seen_at = rows.first()?.2;
+    Some(KnownNode {
+        models: rows.into_iter().map(|(model, seen_at, _)| (model, seen_at)).collect(),
+        seen_at,
+    })
+}
+
+/// Returns the nodes and models of slots, each with a text that is the same for all models of its slot.
+pub(super) fn seen_models(slots: &[SeenSlot]) -> Vec<(&str, &str, &str)> {
+    let mut seen = Vec::new();
+    for (node, models) in slots {
+        let slot = models.iter().min().map_or("", String::as_str);
+        seen.extend(models.iter().map(|model| (&**node, &**model, slot)));
+    }
+    seen
+}
+
+/// Reads what has become of a lease.
+pub(super) fn lease_state(row: &dyn Row) -> FromSqlResult<LeaseState> {
+    Ok(match row.get(0)? {
+        Status::Computing => {
+            let (output_format, model) = (row.get(1)?, row.get(2)?);
+            LeaseState::Running { output_format, model, leased_at: row.get(3)?, traceparent: row.get(4)? }
+        }
+        _ => LeaseState::Ended,
     })
 }
 
@@ -138,7 +202,7 @@ pub(super) fn published(row: &dyn Row) -> FromSqlResult<Arc<Published>> {
         output_format: json(15)?,
     };
     let inputs = Format::kept(version.input_format.get()).map_err(FromSqlError::other)?;
-    Ok(Arc::new(Published { model, version, inputs }))
+    Ok(Arc::new(Published { model, version, inputs, state: row.get(16)? }))
 }
 
 /// Reads a task with what went in and what came out.

@@ -2,11 +2,12 @@
 //! is read so from every engine.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::accounts::{AccountId, Scope};
-use crate::catalog::Visibility;
+use crate::accounts::{AccountId, AccountState, Scope};
+use crate::catalog::{ModelState, Visibility};
 use crate::clock::Moment;
 use crate::ledger::{Money, Purse, Reason};
 use crate::queue::Status;
@@ -52,6 +53,8 @@ macro_rules! words {
 }
 
 words! {
+    ModelState: "state of a model";
+    AccountState: "state of an account";
     Purse: "purse";
     Reason: "reason";
     Scope: "scope";
@@ -75,7 +78,7 @@ impl<T: DeserializeOwned> FromSql for Json<T> {
     }
 }
 
-/// Names as a JSON array, which `json_each` reads.
-pub(super) fn json(names: &[String]) -> String {
-    serde_json::json!(names).to_string()
+/// A JSON array, which `json_each` reads.
+pub(super) fn json(items: &[impl Serialize]) -> String {
+    serde_json::json!(items).to_string()
 }

@@ -8,11 +8,8 @@ use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream, Bytes};
 use futures_util::{Stream, StreamExt};
+use inferstore_server::MIN_PROGRESS;
 use tokio::time::{Instant, timeout_at};
-
-/// The fewest bytes that have to pass within one timeout: a client that passes one byte now and then would
-/// otherwise hold its connection, and what belongs to it, for ever.
-pub(super) const MIN_PROGRESS: usize = 64 * 1024;
 
 /// The minimum throughput of one incoming body.
 pub(crate) struct MinThroughput {

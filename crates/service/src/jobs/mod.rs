@@ -1,17 +1,21 @@
 //! Jobs: what a service does at intervals beside serving requests. A job that fails is logged and runs again
 //! at its next time.
 
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 
 use crate::Result;
 use crate::clock::Moment;
-use crate::database::{Database, HOURS_OF_SERVICE};
+use crate::database::JOB_LEASE;
 use crate::ledger::StorageRate;
 use crate::lifecycle::app::App;
-use crate::object_storage::SETTLING_INTERVAL;
+use crate::lifecycle::policies::Policies;
+use crate::lifecycle::shared_clock;
+use crate::object_storage::LOOK_INTERVAL;
+use crate::operations::totals;
 use crate::queue::Abandoned;
 
 /// The shortest interval of a job whose interval is a setting.
@@ -20,13 +24,21 @@ const MIN_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest interval between two looks at expired leases.
 const MAX_LEASE_INTERVAL: Duration = Duration::from_mins(1);
 
-/// For how many hours of service a task whose lease has expired waits at most for a node that says that it serves its
-/// model.
-const MAX_UNCLAIMED: usize = 24;
+/// The longest time that a task whose lease has expired waits for a node that says that it serves its model.
+const MAX_UNCLAIMED: Duration = Duration::from_hours(24);
 
 const HOUR: Duration = Duration::from_hours(1);
 
-/// How often what writes have left to be added up is added up.
+/// Interval between two looks for tasks that have waited for too long.
+const QUEUE_TIMEOUT_INTERVAL: Duration = Duration::from_mins(1);
+
+/// Interval at which totals over all accounts are added up.
+const TOTALS_INTERVAL: Duration = Duration::from_mins(1);
+
+const EXPIRED_LEASES: &str = "expired leases";
+const QUEUE_TIMEOUT: &str = "queue timeout";
+
+/// Interval at which pending deltas are folded into totals.
 const CONSOLIDATION_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A job. Each run is complete in itself, so that any process may do the next one.
@@ -40,7 +52,7 @@ struct Job {
     run: for<'a> fn(&'a App) -> BoxFuture<'a, Result<()>>,
 }
 
-fn jobs(app: &App) -> [Job; 7] {
+fn jobs(app: &App) -> [Job; 8] {
     let job =
         |name, interval, run| Job { name, is_due_at_start: false, needs_heartbeats: false, interval, run };
     let at_start = |name, interval, run| Job { is_due_at_start: true, ..job(name, interval, run) };
@@ -48,18 +60,19 @@ fn jobs(app: &App) -> [Job; 7] {
     let leases = app.config.lease_grace.clamp(MIN_INTERVAL, MAX_LEASE_INTERVAL);
     [
         at_start("storage billing", billing, |app| Box::pin(bill_storage(app))),
-        Job { needs_heartbeats: true, ..job("expired leases", leases, |app| Box::pin(fail_abandoned(app))) },
-        job("hours of service", HOUR, |app| Box::pin(note_hour(&*app.database, app.clock.real_time()))),
+        Job { needs_heartbeats: true, ..job(EXPIRED_LEASES, leases, |app| Box::pin(fail_abandoned(app))) },
+        job(QUEUE_TIMEOUT, QUEUE_TIMEOUT_INTERVAL, |app| Box::pin(fail_queued(app))),
         at_start("retention", HOUR, |app| Box::pin(delete_old(app))),
         at_start("sweeper", HOUR, |app| Box::pin(app.objects.run_sweeper(app))),
+        at_start("totals", TOTALS_INTERVAL, |app| Box::pin(totals::add_up(app))),
         job("consolidation", CONSOLIDATION_INTERVAL, |app| Box::pin(app.database.consolidate())),
-        at_start("settling", SETTLING_INTERVAL, |app| Box::pin(app.objects.settle_expiring(app))),
+        at_start("settling", LOOK_INTERVAL, |app| Box::pin(app.objects.settle_and_forget(app))),
     ]
 }
 
 /// Charges every account for what it stored since the last time.
 async fn bill_storage(app: &App) -> Result<()> {
-    let rate = StorageRate { per_gib_day: app.config.storage_price_per_gib_day };
+    let rate = StorageRate { per_gib_day: Policies::read(&*app.database).await?.storage_price_per_gib_day };
     let charged = app.database.charge_storage(rate, app.clock.now()).await?;
     tracing::debug!(charged, "storage is billed");
     Ok(())
@@ -71,59 +84,54 @@ async fn fail_abandoned(app: &App) -> Result<()> {
     let now = app.clock.now();
     let expired_before = now.before(app.config.lease_grace);
     let live_since = now.before(app.config.lease);
-    // Neither downtime nor what a tester sets the clock ahead by is time in which a node could take a task over.
-    let hours = hours_of_service(&*app.database).await?;
-    let unclaimed_before = match hours.len().checked_sub(MAX_UNCLAIMED + 1) {
-        // In the time of the tester, like the leases.
-        Some(first) => Moment(hours[first].saturating_add(app.clock.ahead())).before(app.config.lease_grace),
-        None => Moment(i64::MIN),
-    };
+    let unclaimed_before = expired_before.before(MAX_UNCLAIMED);
     // Other processes may have longer leases, but none that much.
     let latest = now.after(app.config.lease).after(HOUR);
     let which = Abandoned { expired_before, live_since, unclaimed_before, latest };
     let failed = app.database.fail_abandoned(which, now).await?;
+    app.metrics.failed_by_job(EXPIRED_LEASES, failed);
     if failed > 0 {
         tracing::warn!(failed, "tasks fail because no node took them over");
     }
     Ok(())
 }
 
-/// When the latest hours of service ended, in whichever process: an hour of one that is stopped earlier does not count.
-async fn hours_of_service(database: &dyn Database) -> Result<Vec<i64>> {
-    let kept = database.setting(HOURS_OF_SERVICE).await?;
-    Ok(kept.and_then(|kept| serde_json::from_str(&kept).ok()).unwrap_or_default())
-}
-
-/// Notes that an hour of service has ended.
-async fn note_hour(database: &dyn Database, now: Moment) -> Result<()> {
-    let mut hours = hours_of_service(database).await?;
-    // The clock may have been set back. And a tester runs all jobs at any time.
-    hours.retain(|hour| *hour <= now.0);
-    if hours.last().is_some_and(|last| Moment(*last) > now.before(HOUR / 2)) {
-        return Ok(());
+/// Fails tasks that no node has started for too long, if there is a limit.
+async fn fail_queued(app: &App) -> Result<()> {
+    let now = app.clock.now();
+    if let Some(age) = Policies::read(&*app.database).await?.queue_timeout {
+        let failed = app.database.fail_queued(now.before(age), now).await?;
+        app.metrics.failed_by_job(QUEUE_TIMEOUT, failed);
+        if failed > 0 {
+            tracing::warn!(failed, "tasks fail because no node started them in time");
+        }
     }
-    hours.push(now.0);
-    let first = hours.len().saturating_sub(MAX_UNCLAIMED + 1);
-    let hours = serde_json::json!(hours[first..]);
-    database.set_setting(HOURS_OF_SERVICE, &hours.to_string()).await
+    Ok(())
 }
 
-/// Retention: deletes tasks that ended long ago and adds old movements of money up, if the settings say so.
+/// Retention: deletes tasks that ended long ago and adds old movements of money up, if the policies say so, and forgets
+/// keys of creates.
 async fn delete_old(app: &App) -> Result<()> {
     let now = app.clock.now();
-    if let Some(age) = app.config.task_retention {
+    let policies = Policies::read(&*app.database).await?;
+    if let Some(age) = policies.task_retention {
         let deleted = app.database.delete_ended_tasks(now.before(age), now).await?;
         tracing::debug!(deleted, "old tasks are deleted");
     }
-    if let Some(age) = app.config.movement_retention {
+    if let Some(age) = policies.movement_retention {
         let carried = app.database.carry_movements(now.before(age), now).await?;
         tracing::debug!(carried, "old movements of money are added up");
     }
+    while app.database.forget_keys(now).await? > 0 {}
     app.database.forget_uses(now).await
 }
 
 /// Runs every job at its interval until the service stops.
 pub(crate) fn start(app: &Arc<App>) {
+    // A counter that begins with its first event shows no increase.
+    for job in [EXPIRED_LEASES, QUEUE_TIMEOUT] {
+        app.metrics.failed_by_job(job, 0);
+    }
     for job in jobs(app) {
         app.parts.spawn_until_stop(job.name, repeat(Arc::clone(app), job));
     }
@@ -145,15 +153,33 @@ async fn repeat(app: Arc<App>, job: Job) {
 /// Runs the job, unless another process of those that share the database did so within the interval. `last_success` is
 /// when this process could write last: after an outage or a suspension, heartbeats come before nodes are judged.
 async fn run_if_due(app: &App, job: &Job, last_success: &mut Moment) -> Result<()> {
+    // The clock of a machine that was suspended stands still: what is repaired by it would be damaged.
+    shared_clock::correct(app).await?;
     let now = app.clock.now();
     let was_away = *last_success < now.before(job.interval.saturating_mul(2));
     if job.needs_heartbeats && was_away {
         app.database.check_writer().await?;
     } else if app.database.begin_job(job.name, job.interval, now).await? {
-        (job.run)(app).await?;
+        let begun = Instant::now();
+        let ended = tokio::select! {
+            ended = (job.run)(app) => ended,
+            never = hold(app, job.name) => match never {},
+        };
+        app.metrics.job_ended(job.name, ended.is_ok(), begun.elapsed(), now);
+        ended.and(app.database.end_job(job.name).await)?;
     }
     *last_success = now;
     Ok(())
+}
+
+/// Keeps other processes from beginning a run of the job while one goes on.
+async fn hold(app: &App, job: &str) -> Infallible {
+    loop {
+        tokio::time::sleep(JOB_LEASE / 3).await;
+        if let Err(cause) = app.database.hold_job(job, app.clock.now()).await {
+            tracing::warn!(%cause, job, "another process may begin the same job");
+        }
+    }
 }
 
 /// Runs every job now, for a clock that was set ahead.
@@ -171,7 +197,7 @@ mod tests {
     use super::*;
     use crate::accounts::{AccountId, NewAccount, Scope};
     use crate::ledger::{Money, Purses};
-    use crate::object_storage::Target;
+    use crate::object_storage::{Replaces, Target};
     use crate::queue::{InsufficientBalance, LeaseRules, NewTask, Slot};
     use crate::{Config, Error, Service};
 
@@ -218,10 +244,18 @@ mod tests {
             publisher: customer,
             price: Money::from_smallest(5),
             input: "{}".to_owned(),
+            key: None,
+            traceparent: None,
+            spending: None,
         };
         database.create_task(&task, InsufficientBalance::Refuse, 1, began).await?;
         database.register("broken", None, std::slice::from_ref(&model), began).await?;
-        let slot = Slot { node: "broken".to_owned(), models: [model.clone()].into(), max_running: 1 };
+        let slot = Slot {
+            node: "broken".to_owned(),
+            models: [model.clone()].into(),
+            max_running: 1,
+            passed_over: Vec::new(),
+        };
         let rules = LeaseRules {
             length: service.app.config.lease,
             attempts: 5,
@@ -233,54 +267,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_task_that_no_node_takes_over_gives_its_price_back_although_the_service_restarts_every_night()
-    -> Result<()> {
-        let folder = tempfile::tempdir().map_err(|cause| Error::new("creating a folder", cause))?;
-        let mut config = Config::folder(folder.path());
-        config.workers = 0;
-        let service = Service::start(config.clone()).await?;
-        let now = service.app.clock.now();
-        let began = now.before(HOUR * 72);
-        let (customer, before, model) = abandon_task(&service, began).await?;
-        service.shutdown().await;
-
-        // The first whole hour after 24 others ends it.
-        for (day, hours, fails) in [(0, 20, false), (1, 4, false), (2, 1, true)] {
-            let service = Service::start(config.clone()).await?;
-            let database = &service.app.database;
-            for hour in 1..=hours {
-                note_hour(&**database, began.after(HOUR * (day * 24 + hour))).await?;
-            }
-            // The node is there, and leases nothing.
-            database.register("broken", None, std::slice::from_ref(&model), now.after(HOUR)).await?;
-            fail_abandoned(&service.app).await?;
-            let has_failed = database.purses(customer).await? == before;
-            assert_eq!(has_failed, fails, "after day {day}");
-            service.shutdown().await;
-        }
-        Ok(())
-    }
-
-    #[tokio::test]
-    async fn an_hour_of_service_is_noted_once_though_jobs_run_more_often_or_the_clock_is_set_back()
-    -> Result<()> {
+    async fn a_task_that_no_node_takes_over_for_a_day_gives_its_price_back() -> Result<()> {
         let mut config = Config::ephemeral();
         config.workers = 0;
         let service = Service::start(config).await?;
-        let database = &*service.app.database;
-        let began = service.app.clock.now().before(HOUR * 72);
-        for (minutes, noted) in [
-            (0, &[0][..]),
-            (10, &[0]),
-            (30, &[0, 30]),
-            (31, &[0, 30]),
-            (90, &[0, 30, 90]),
-            (60, &[0, 30, 60]),
-        ] {
-            let after = |minutes| began.after(Duration::from_mins(minutes));
-            note_hour(database, after(minutes)).await?;
-            let hours: Vec<i64> = noted.iter().map(|minutes| after(*minutes).0).collect();
-            assert_eq!(hours_of_service(database).await?, hours, "after {minutes} minutes");
+        let app = &service.app;
+        let (customer, before, model) = abandon_task(&service, app.clock.now()).await?;
+        for (hours, fails) in [(24, false), (1, true)] {
+            app.clock.advance(HOUR * hours);
+            // The node is there, and leases nothing.
+            app.database.register("broken", None, std::slice::from_ref(&model), app.clock.now()).await?;
+            fail_abandoned(app).await?;
+            assert_eq!(app.database.purses(customer).await? == before, fails, "{hours} hours later");
         }
         service.shutdown().await;
         Ok(())
@@ -319,9 +317,9 @@ mod tests {
         let owner = app.database.add_account(&owner, yesterday).await?;
         let target =
             Target::of_owner(app.random.uuid()?, (owner.id, &owner.bucket), "a", 1 << 30, app.clock.now());
-        app.database.add_target(&target).await?;
+        app.database.add_target(&target, 1).await?;
         let object = target.object(target.id.clone(), String::new(), yesterday);
-        app.database.store_upload(&target.id, &target.id, &object).await?;
+        app.database.store_upload(&target.id, &target.id, &object, Replaces::Any).await?;
         service.shutdown().await;
 
         let service = Service::start(Config::folder(folder.path())).await?;

@@ -1,15 +1,17 @@
 //! The ledger: who owns and owes what. Money only ever moves from one purse to another, each movement
 //! is a row, and every balance is a sum of rows that `audit` recomputes.
 
+mod adjustment;
 mod money;
 mod movement;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use adjustment::{Adjusted, Adjustment};
 pub(crate) use money::as_number;
 pub use money::{Money, NotMoney};
-pub(crate) use movement::{Movement, Side};
+pub(crate) use movement::{Movement, Origin, Side};
 
 use crate::accounts::AccountId;
 use crate::clock::Moment;
@@ -18,7 +20,8 @@ use crate::{Error, Result};
 
 words! {
     /// Where an account keeps money.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+    #[serde(rename_all = "snake_case")]
     pub(crate) enum Purse {
         /// What was paid in and may be spent.
         Balance = "balance",
@@ -104,10 +107,13 @@ impl Split {
 
 words! {
     /// Why money moved.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "snake_case")]
     pub(crate) enum Reason {
         /// The operator credited the account.
         Credit = "credit",
+        /// The operator took money back.
+        Debit = "debit",
         /// A task was created, and its price set aside.
         Reserve = "reserve",
         /// A task failed or was canceled, and its price given back.
@@ -151,7 +157,14 @@ impl TryFrom<CreditFields> for Credit {
     type Error = &'static str;
 
     fn try_from(fields: CreditFields) -> Result<Self, Self::Error> {
-        match (fields.paid, fields.free) {
+        Self::of(fields.paid, fields.free)
+    }
+}
+
+impl Credit {
+    /// Returns the one of the two that is there.
+    pub(crate) const fn of(paid: Option<Money>, free: Option<Money>) -> Result<Self, &'static str> {
+        match (paid, free) {
             (Some(amount), None) => Ok(Self::Paid(amount)),
             (None, Some(amount)) => Ok(Self::Free(amount)),
             _ => Err("give paid or free"),
@@ -182,10 +195,23 @@ pub(crate) struct Meter {
 
 impl Meter {
     const GIB: i128 = 1 << 30;
+    /// Largest lead of the clock that storage was metered by. Time that was metered further ahead is metered again.
+    const MAX_AHEAD: i64 = 7 * 24 * 3_600_000;
 
     /// Meters up to now, and changes how much is stored from now on. Writes are not committed in the order of their
-    /// moments, and clocks are set back: time that was metered once is not metered again.
+    /// moments, and clocks are set back: time that was metered once is not metered again, unless it is far ahead.
     pub(crate) fn advance(&mut self, change: i64, now: Moment) {
+        let ahead = self.metered_at.0.saturating_sub(now.0);
+        if ahead > Self::MAX_AHEAD {
+            tracing::warn!(
+                days = ahead / 86_400_000,
+                "storage was metered by a clock that was ahead; it is metered from now on"
+            );
+        }
+        // Where nothing was stored, nothing was metered.
+        if ahead > Self::MAX_AHEAD || ahead > 0 && self.stored_bytes == 0 {
+            self.metered_at = now;
+        }
         let seconds = now.0.saturating_sub(self.metered_at.0).max(0) / 1000;
         self.keep(self.uncharged() + i128::from(self.stored_bytes) * i128::from(seconds));
         self.metered_at = Moment(self.metered_at.0 + seconds * 1000);
@@ -242,7 +268,12 @@ pub(crate) const MAX_OLD_MOVEMENTS: u32 = 50;
 #[async_trait]
 pub(crate) trait Ledger: Send + Sync {
     async fn purses(&self, account: AccountId) -> Result<Purses>;
-    async fn credit(&self, account: AccountId, credit: Credit, now: Moment) -> Result<()>;
+    /// Gives an account money or takes it back. A reference that an adjustment of the account has used changes nothing.
+    async fn adjust(&self, account: AccountId, adjustment: &Adjustment, now: Moment) -> Result<Adjusted>;
+    #[cfg(test)]
+    async fn credit(&self, account: AccountId, credit: Credit, now: Moment) -> Result<()> {
+        self.adjust(account, &credit.into(), now).await.map(drop)
+    }
     /// Sets what purses hold, for testers: the difference comes from outside, or goes there.
     async fn set_purses(&self, account: AccountId, amounts: &[(Purse, Money)], now: Moment) -> Result<()>;
     /// Charges every account for what it stored since it was last charged, and for its debt. What the balance does not

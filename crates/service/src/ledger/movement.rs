@@ -1,11 +1,30 @@
 //! Movements of money: what a credit, a bill or a refund moves from one purse to another.
 
-use super::{Credit, Money, Purse, Purses, Reason, Split};
+use super::{Adjustment, Money, Purse, Purses, Reason, Split};
 use crate::accounts::AccountId;
 use crate::{Error, Result};
 
 /// One side of a movement; None is the world outside.
 pub(crate) type Side = Option<(AccountId, Purse)>;
+
+/// The task or the adjustment that movements belong to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Origin<T> {
+    Task(T),
+    Adjustment(i64),
+    Neither,
+}
+
+impl<T> Origin<T> {
+    /// Returns the task, and the number of the adjustment.
+    pub(crate) fn parts(self) -> (Option<T>, Option<i64>) {
+        match self {
+            Self::Task(task) => (Some(task), None),
+            Self::Adjustment(adjustment) => (None, Some(adjustment)),
+            Self::Neither => (None, None),
+        }
+    }
+}
 
 /// An amount that moves from one purse to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,18 +36,25 @@ pub(crate) struct Movement {
 }
 
 impl Movement {
-    /// A credit. What was paid in pays a debt first.
-    pub(crate) fn of_credit(account: AccountId, owned: &Purses, credit: Credit) -> Result<Vec<Self>> {
-        let given =
-            |amount, purse| Self { amount, from: None, to: Some((account, purse)), reason: Reason::Credit };
-        let (Credit::Paid(amount) | Credit::Free(amount)) = credit;
+    /// A credit, of which what was paid in pays a debt first; or a debit. `Err` is what the purse holds when that is less
+    /// than a debit.
+    pub(crate) fn of_adjustment(
+        account: AccountId,
+        mut owned: Purses,
+        adjustment: &Adjustment,
+    ) -> Result<Result<Vec<Self>, Money>> {
+        let &Adjustment { purse, amount, .. } = adjustment;
+        let side = Some((account, purse));
+        if amount < Money::ZERO {
+            let present = *owned.of(purse);
+            let amount = difference(Money::ZERO, amount)?;
+            let taken = Self { amount, from: side, to: None, reason: Reason::Debit };
+            return Ok(if amount > present { Err(present) } else { Ok(vec![taken]) });
+        }
         owned.check_room_for(amount)?;
-        Ok(match credit {
-            Credit::Free(amount) => vec![given(amount, Purse::Free)],
-            Credit::Paid(amount) => {
-                vec![given(amount, Purse::Balance), Self::of_debt(account, amount.min(owned.owed()))]
-            }
-        })
+        let settled = if purse == Purse::Balance { amount.min(owned.owed()) } else { Money::ZERO };
+        let given = Self { amount, from: None, to: side, reason: Reason::Credit };
+        Ok(Ok(vec![given, Self::of_debt(account, settled)]))
     }
 
     /// Pays a debt from the balance.
@@ -96,6 +122,7 @@ fn difference(amount: Money, less: Money) -> Result<Money> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Credit;
     use super::*;
 
     const ACCOUNT: AccountId = AccountId(1);
@@ -112,11 +139,13 @@ mod tests {
     #[test]
     fn what_was_paid_in_pays_a_debt_and_free_credits_do_not() -> Result<()> {
         let owned = Purses { debt: money(-3), ..Purses::default() };
+        let adjusted = |credit: Credit| Movement::of_adjustment(ACCOUNT, owned, &credit.into());
         for (paid, settled) in [(2, 2), (3, 3), (10, 3)] {
-            let credit = Movement::of_credit(ACCOUNT, &owned, Credit::Paid(money(paid)))?;
-            assert_eq!(amounts(&credit), [paid, settled]);
+            let credit = adjusted(Credit::Paid(money(paid)))?;
+            assert_eq!(credit.map(|credit| amounts(&credit)), Ok(vec![paid, settled]));
         }
-        assert_eq!(amounts(&Movement::of_credit(ACCOUNT, &owned, Credit::Free(money(2)))?), [2]);
+        let free = adjusted(Credit::Free(money(2)))?;
+        assert_eq!(free.map(|free| amounts(&free)), Ok(vec![2, 0]));
         Ok(())
     }
 

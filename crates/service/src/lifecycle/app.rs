@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use inferstore_fetch::Fetcher;
+use inferstore_server::Server;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
@@ -11,7 +12,6 @@ use crate::clock::Clock;
 use crate::controls::Tester;
 use crate::database::Database;
 use crate::http::account_limit::{AccountLimit, RateLimit};
-use crate::http::connections::Connections;
 use crate::lifecycle::config::Config;
 use crate::lifecycle::folder::Folder;
 use crate::lifecycle::parts::Parts;
@@ -37,8 +37,8 @@ pub(crate) struct App {
     /// The controls for testers, where they are on.
     #[cfg(feature = "controls")]
     pub(crate) tester: Option<Arc<Tester>>,
-    /// The open connections of all listeners.
-    pub(crate) connections: Arc<Connections>,
+    /// Limits that all listeners share.
+    pub(crate) server: Server,
     /// Requests of the API in progress.
     pub(crate) requests: Arc<Semaphore>,
     /// Requests of the API in progress, by account.

@@ -5,7 +5,7 @@ use crate::accounts::{NewAccount, NewKey, OPERATOR, Scope};
 use crate::catalog::publish_built_in;
 use crate::clock::Moment;
 use crate::database::{Bootstrap, Database, FIRST_ACCOUNT};
-use crate::lifecycle::config::FirstAccount;
+use crate::lifecycle::config::Config;
 use crate::random::Randomness;
 
 /// Whether the database was filled before.
@@ -17,10 +17,11 @@ pub(crate) async fn is_done(database: &dyn Database) -> Result<bool> {
 /// account when this added it. The next start does what an interrupted one has left.
 pub(crate) async fn bootstrap(
     database: &dyn Database,
-    first: &FirstAccount,
+    config: &Config,
     now: Moment,
     random: &Randomness,
 ) -> Result<Option<NewKey>> {
+    let first = &config.first_account;
     let key = match &first.api_key {
         Some(text) => NewKey::chosen(text)?,
         None => NewKey::draw(random)?,
@@ -33,7 +34,7 @@ pub(crate) async fn bootstrap(
         key: key.kept.clone(),
     };
     let begun = database.bootstrap(&begin, now).await?;
-    publish_built_in(database, &begun.operator, now).await?;
+    publish_built_in(database, &begun.operator, config, now).await?;
     if first.api_key.is_some() && !begun.is_key_new {
         let valid = database.key(&key.kept.id).await?;
         if !valid.is_some_and(|(valid, _)| valid.is_of(&key.text)) {
@@ -68,7 +69,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_that_no_account_may_have_is_a_wrong_setting() {
-        for name in ["", " ", "a/b", "a\nb", "inferstore"] {
+        for name in ["", " ", "a/b", "a\nb", "A", "-x", "inferstore"] {
             let mut config = Config::ephemeral();
             name.clone_into(&mut config.first_account.username);
             let refused = Service::start(config).await.err();

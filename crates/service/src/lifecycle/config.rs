@@ -70,16 +70,18 @@ pub struct Config {
     pub storage_origins: Vec<CorsOrigin>,
     /// How long blobs that no row refers to are kept in `objects/orphans` before they are deleted.
     pub orphan_retention: Duration,
-    /// How long the files that models produce are kept. Their URLs return 404 then.
-    pub output_retention: Duration,
+    /// Retention of the files that models produce. Their URLs return 404 then. None, the default, leaves the policy of
+    /// the database as it is: 30 days, unless a start has set another one. `Duration::MAX` is for ever.
+    pub output_retention: Option<Duration>,
     /// The account that a fresh service begins with.
     pub first_account: FirstAccount,
     /// What happens to a task that the balance does not cover.
     pub insufficient_balance: InsufficientBalance,
     /// How long an upload target lives.
     pub target_life: Duration,
-    /// The price of storing one GiB (2^30 bytes) for one day.
-    pub storage_price_per_gib_day: Money,
+    /// The price of storing one GiB (2^30 bytes) for one day. None, the default, leaves the policy of the database as it
+    /// is: 0.001, unless a start has set another one.
+    pub storage_price_per_gib_day: Option<Money>,
     /// How often storage is billed, once a second at most.
     pub storage_billing_interval: Duration,
     /// How many tasks run side by side in this process; 0 when only other processes run tasks.
@@ -96,11 +98,15 @@ pub struct Config {
     pub lease_attempts: i64,
     /// How long after its lease has expired a task fails when no live node serves its model.
     pub lease_grace: Duration,
-    /// How long ended tasks are kept; None, the default, for ever. The oldest of each account are deleted, up to
-    /// the first one that is younger or has not ended.
+    /// Time that a task waits for a node before it fails, unbilled. None, the default, leaves the policy of the database as
+    /// it is: for ever, which is `Duration::MAX`, unless a start has set another one.
+    pub queue_timeout: Option<Duration>,
+    /// Retention of ended tasks. None, the default, leaves the policy of the database as it is: for ever, which is
+    /// `Duration::MAX`, unless a start has set another one.
     pub task_retention: Option<Duration>,
-    /// How long movements of money that belong to no task, such as bills for storage, are kept one by one; None,
-    /// the default, for ever. Then those of an account are added up.
+    /// Time for which movements of money that belong to no task, such as bills for storage, are kept one by one, before those of
+    /// an account are added up. None, the default, leaves the policy of the database as it is: for ever, which is
+    /// `Duration::MAX`, unless a start has set another one.
     pub movement_retention: Option<Duration>,
     /// What a request may take.
     pub limits: Limits,
@@ -109,6 +115,8 @@ pub struct Config {
     pub request_rate: Option<NonZeroU32>,
     /// The origins of web pages that may call the API from a browser.
     pub cors_origins: Vec<CorsOrigin>,
+    /// Time that a start waits for a database or a bucket that others keep and that cannot be reached yet, or is locked.
+    pub start_timeout: Duration,
     /// How long requests in progress and running tasks may take to finish when the service ends. Then requests are
     /// cut off, and tasks begin anew on another node or after the next start.
     pub shutdown_timeout: Duration,
@@ -253,6 +261,9 @@ pub struct Limits {
     pub account_unfinished: u32,
     /// How many tasks of one account may be computing at a time; more wait in the queue.
     pub account_running: u32,
+    /// Number of upload targets of one account that may be unused, from presign until an hour after they expire; more are
+    /// refused with 429.
+    pub account_targets: u32,
 }
 
 /// The longest timeout: an instant after any duration is no instant of every clock.
@@ -282,7 +293,7 @@ impl Config {
             storage_url: None,
             storage_origins: vec![CorsOrigin::any()],
             orphan_retention: Duration::from_hours(7 * 24),
-            output_retention: Duration::from_hours(30 * 24),
+            output_retention: None,
             first_account: FirstAccount {
                 username: "demo".to_owned(),
                 balance: Money::from_smallest(100_000_000_000),
@@ -291,7 +302,7 @@ impl Config {
             },
             insufficient_balance: InsufficientBalance::default(),
             target_life: Duration::from_mins(15),
-            storage_price_per_gib_day: Money::from_smallest(1_000_000),
+            storage_price_per_gib_day: None,
             storage_billing_interval: Duration::from_hours(1),
             workers: std::thread::available_parallelism().map_or(2, usize::from),
             model_process: None,
@@ -299,6 +310,7 @@ impl Config {
             lease: Duration::from_secs(30),
             lease_attempts: 5,
             lease_grace: Duration::from_mins(10),
+            queue_timeout: None,
             task_retention: None,
             movement_retention: None,
             limits: Limits {
@@ -323,9 +335,11 @@ impl Config {
                 input: 256 << 10,
                 account_unfinished: 10_000,
                 account_running: 256,
+                account_targets: 10_000,
             },
             request_rate: None,
             cors_origins: Vec::new(),
+            start_timeout: Duration::from_mins(1),
             shutdown_timeout: Duration::from_secs(10),
             allow_unlocked_folder: false,
             seed: None,
@@ -349,10 +363,15 @@ impl Config {
             let cause = "controls for testers are for one process with a database of its own";
             return Err(Error::new("reading the settings", cause));
         }
+        if !self.roles.nodes && (self.nodes.is_some() || !self.excluded_models.is_empty()) {
+            let cause = "a process without the role `nodes` has no port for nodes and excludes no models";
+            return Err(Error::setting("reading the settings", cause));
+        }
         self.first_account.check()?;
         let limits = &mut self.limits;
         for timeout in [
             &mut self.lease,
+            &mut self.start_timeout,
             &mut self.shutdown_timeout,
             &mut self.storage_billing_interval,
             &mut limits.head_timeout,

@@ -1,19 +1,17 @@
 //! Data folder: created for its owner alone, locked against a second process, removed when it is temporary.
 
 use std::fs::{self, File, TryLockError};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+
+use inferstore_server::temporary::{self, LOCK};
 
 use crate::lifecycle::config::Data;
 use crate::{Error, Result, database};
 
 /// How the names of temporary data folders begin.
 const EPHEMERAL_PREFIX: &str = "inferstore-ephemeral-";
-
-/// The file that a service holds locked.
-const LOCK: &str = "lock";
 
 /// The folder of blobs.
 pub(crate) const OBJECTS: &str = "objects";
@@ -25,14 +23,11 @@ pub(crate) const RUNS: &str = "runs";
 const ENTRIES: [&str; 7] =
     [database::FILE, "inferstore.db-shm", "inferstore.db-wal", "folder-id", LOCK, OBJECTS, RUNS];
 
-/// How old a temporary data folder must be before it counts as abandoned: a younger one may be locked in a moment.
-const MIN_AGE: Duration = Duration::from_mins(1);
-
 /// The data folder of one running service.
 pub(crate) struct Folder {
     path: PathBuf,
     /// Held as long as anything of the service runs.
-    lock: File,
+    locks: Vec<File>,
     /// Removes the folder when it is dropped.
     temporary: Mutex<Option<tempfile::TempDir>>,
 }
@@ -42,11 +37,8 @@ impl Folder {
         let (path, temporary) = match data {
             Data::Folder(path) => (path.clone(), None),
             Data::Ephemeral => {
-                let temporary = tempfile::Builder::new()
-                    .prefix(EPHEMERAL_PREFIX)
-                    .tempdir()
+                let temporary = temporary::create(EPHEMERAL_PREFIX)
                     .map_err(|cause| Error::new("creating a temporary data folder", cause))?;
-                remove_abandoned(temporary.path(), MIN_AGE);
                 (temporary.path().to_owned(), Some(temporary))
             }
         };
@@ -65,14 +57,15 @@ impl Folder {
             // Some file systems have no rights of their own.
             Err(cause) => tracing::warn!(%cause, "other users keep their rights to the data folder"),
         }
-        let lock = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(path.join(LOCK))
-            .map_err(|cause| Error::keeping(action(), cause))?;
-        check_lock(lock.try_lock(), may_be_unlocked, &action())?;
-        Ok(Self { path, lock, temporary: Mutex::new(temporary) })
+        let file = File::options().create(true).truncate(false).write(true).open(path.join(LOCK));
+        // The folder, too: somebody may have removed the file of a running service.
+        let folder = cfg!(unix).then(|| File::open(&path));
+        let locks: io::Result<Vec<File>> = [Some(file), folder].into_iter().flatten().collect();
+        let locks = locks.map_err(|cause| Error::keeping(action(), cause))?;
+        for lock in &locks {
+            check_lock(lock.try_lock(), may_be_unlocked, &action())?;
+        }
+        Ok(Self { path, locks, temporary: Mutex::new(temporary) })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -90,7 +83,9 @@ impl Folder {
     /// Leaves the folder to the next service; removes it when it is temporary.
     pub(crate) fn close(&self) {
         // Closing the file would not do: a program that another thread starts has it open too, until it begins.
-        let _ = self.lock.unlock();
+        for lock in &self.locks {
+            let _ = lock.unlock();
+        }
         drop(self.temporary.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
@@ -123,26 +118,6 @@ fn is_of_others(folder: &Path) -> std::io::Result<bool> {
     Ok(has_files)
 }
 
-/// Removes the temporary data folders beside this one of processes that were killed: their locks are free.
-fn remove_abandoned(own: &Path, min_age: Duration) {
-    let Some(owner) = permissions::owner(own) else { return };
-    for entry in own.parent().and_then(|parent| fs::read_dir(parent).ok()).into_iter().flatten().flatten() {
-        let is_ephemeral = entry.file_name().to_string_lossy().starts_with(EPHEMERAL_PREFIX);
-        // Anyone may put a link into a folder for temporary files, or a folder whose lock is a pipe, which would block.
-        let is_of_owner = permissions::owner(&entry.path()) == Some(owner);
-        let metadata =
-            entry.metadata().ok().filter(|metadata| is_ephemeral && is_of_owner && metadata.is_dir());
-        let age = metadata.and_then(|metadata| metadata.modified().ok()?.elapsed().ok());
-        if age.is_none_or(|age| age < min_age) {
-            continue;
-        }
-        let lock = File::options().write(true).open(entry.path().join("lock"));
-        if lock.is_ok_and(|lock| lock.try_lock().is_ok()) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
-    }
-}
-
 /// Two services on one folder would destroy its database, so a folder without a lock is refused.
 fn check_lock(lock: Result<(), TryLockError>, may_be_unlocked: bool, action: &str) -> Result<()> {
     match lock {
@@ -171,13 +146,8 @@ fn check_lock(lock: Result<(), TryLockError>, may_be_unlocked: bool, action: &st
 mod permissions {
     use std::fs::{self, Permissions};
     use std::io;
-    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
-
-    /// The user whose file or folder it is; a link is not followed.
-    pub(super) fn owner(path: &Path) -> Option<u32> {
-        fs::symlink_metadata(path).ok().map(|metadata| metadata.uid())
-    }
 
     /// Takes the rights of others; returns whether they had any.
     pub(super) fn restrict(path: &Path) -> io::Result<bool> {
@@ -195,10 +165,6 @@ mod permissions {
     use std::io;
     use std::path::Path;
 
-    pub(super) fn owner(_: &Path) -> Option<u32> {
-        Some(0)
-    }
-
     pub(super) fn restrict(_: &Path) -> io::Result<bool> {
         Ok(false)
     }
@@ -209,52 +175,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn temporary_folders_of_killed_processes_are_removed_and_no_others() -> std::io::Result<()> {
-        let parent = tempfile::tempdir()?;
-        let folder = |name: &str| -> std::io::Result<(PathBuf, File)> {
-            let path = parent.path().join(name);
-            fs::create_dir(&path)?;
-            let lock = File::create(path.join("lock"))?;
-            Ok((path, lock))
-        };
-        let (killed, _) = folder("inferstore-ephemeral-killed")?;
-        let (running, lock) = folder("inferstore-ephemeral-running")?;
-        lock.lock()?;
-        let (kept, _) = folder("inferstore-data")?;
-        remove_abandoned(&running, MIN_AGE);
-        assert!(killed.exists(), "it may be about to be locked");
-        remove_abandoned(&running, Duration::ZERO);
-        assert!(!killed.exists() && running.exists() && kept.exists());
+    fn a_folder_is_free_at_its_end_though_a_child_process_has_its_lock_open() -> Result<()> {
+        let parent = tempfile::tempdir().map_err(|cause| Error::new("creating a folder", cause))?;
+        let data = Data::Folder(parent.path().join("data"));
+        let folder = Folder::open(&data, false)?;
+        let of_child: io::Result<Vec<_>> = folder.locks.iter().map(File::try_clone).collect();
+        assert!(Folder::open(&data, false).is_err_and(|error| error.is_folder_taken()));
+        drop(folder);
+        assert!(of_child.is_ok() && Folder::open(&data, false).is_ok());
         Ok(())
     }
 
     #[cfg(unix)]
     #[test]
-    fn a_temporary_folder_of_another_user_is_not_even_opened() -> std::io::Result<()> {
-        let parent = tempfile::tempdir()?;
-        let foreign = parent.path().join("inferstore-ephemeral-foreign");
-        fs::create_dir(&foreign)?;
-        drop(File::create(foreign.join("lock"))?);
-        let own = parent.path().join("inferstore-ephemeral-own");
-        fs::create_dir(&own)?;
-        // Only root gives files away.
-        if std::os::unix::fs::chown(&foreign, Some(65_534), None).is_ok() {
-            remove_abandoned(&own, Duration::ZERO);
-            assert!(foreign.exists());
-        }
-        Ok(())
-    }
-
-    #[test]
-    fn a_folder_is_free_at_its_end_though_a_child_process_has_its_lock_open() -> Result<()> {
+    fn a_folder_in_use_is_taken_although_somebody_removed_its_lock() -> Result<()> {
         let parent = tempfile::tempdir().map_err(|cause| Error::new("creating a folder", cause))?;
         let data = Data::Folder(parent.path().join("data"));
         let folder = Folder::open(&data, false)?;
-        let of_child = folder.lock.try_clone();
+        let removed = fs::remove_file(folder.path().join(LOCK));
+        removed.map_err(|cause| Error::new("removing the lock", cause))?;
         assert!(Folder::open(&data, false).is_err_and(|error| error.is_folder_taken()));
         drop(folder);
-        assert!(of_child.is_ok() && Folder::open(&data, false).is_ok());
-        Ok(())
+        Folder::open(&data, false).map(drop)
     }
 
     #[test]

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
+use inferstore_server::Listener;
 
-use crate::http::listener::{Listener, Shared};
 use crate::lifecycle::app::App;
 use crate::lifecycle::config::Config;
-use crate::{Result, api, nodes, object_storage, operations};
+use crate::{Error, Result, api, nodes, object_storage, operations};
 
 /// The listeners of a process, where it has them.
 pub(super) struct Listeners {
@@ -21,7 +21,7 @@ pub(super) struct Listeners {
 impl Listeners {
     /// Binds those that the settings ask for; without those of clients when it does not serve.
     pub(super) fn bind(config: &Config, serves: bool) -> Result<Self> {
-        let bind = |address: Option<SocketAddr>| address.map(Listener::bind).transpose();
+        let bind = |address: Option<SocketAddr>| address.map(bind).transpose();
         let serves_clients = serves && config.roles.api;
         Ok(Self {
             api: bind(serves_clients.then_some(config.api))?,
@@ -33,19 +33,19 @@ impl Listeners {
 
     /// The base URL of the API.
     pub(super) fn api_url(&self) -> Option<String> {
-        self.api.as_ref().map(|listener| format!("{}{}", listener.url(), api::ROOT))
+        self.api.as_ref().map(|listener| format!("{}{}", url(listener), api::ROOT))
     }
 
     pub(super) fn storage_address(&self) -> Option<SocketAddr> {
-        self.storage.as_ref().map(|listener| listener.address)
+        self.storage.as_ref().map(Listener::address)
     }
 
     pub(super) fn operations_url(&self) -> Option<String> {
-        self.operations.as_ref().map(Listener::url)
+        self.operations.as_ref().map(url)
     }
 
     pub(super) fn nodes_url(&self) -> Option<String> {
-        self.nodes.as_ref().map(Listener::url)
+        self.nodes.as_ref().map(url)
     }
 
     /// Serves all of them until the service stops.
@@ -57,15 +57,22 @@ impl Listeners {
     }
 }
 
+/// Binds the address of a listener.
+pub(crate) fn bind(address: SocketAddr) -> Result<Listener> {
+    Listener::bind(address).map_err(|cause| {
+        Error::new(format!("listening on {address}"), cause)
+            .with_hint("choose another port for this listener, or an address of this machine")
+    })
+}
+
+/// The URL of a listener on this machine.
+pub(crate) fn url(listener: &Listener) -> String {
+    format!("http://{}", listener.address())
+}
+
 /// Serves a listener, where there is one, until the service stops.
 pub(super) fn serve(app: &Arc<App>, listener: Option<Listener>, router: Router) {
-    let shared = Shared {
-        limits: app.config.limits,
-        connections: Arc::clone(&app.connections),
-        shutdown_timeout: app.config.shutdown_timeout,
-        stop: app.parts.stop.clone(),
-    };
     if let Some(listener) = listener {
-        app.parts.spawn("listener", listener.serve(router, shared));
+        app.parts.spawn("listener", listener.serve(router, app.server.clone()));
     }
 }

@@ -5,9 +5,13 @@ pub(crate) mod bootstrap;
 pub(crate) mod cluster;
 pub(crate) mod config;
 pub(crate) mod folder;
-mod listeners;
+#[cfg(test)]
+mod limits_page;
+pub(crate) mod listeners;
 pub(crate) mod marker;
 pub(crate) mod parts;
+pub(crate) mod policies;
 pub(crate) mod service;
-mod shared_clock;
+pub(crate) mod shared_clock;
 mod shared_files;
+mod start_timeout;

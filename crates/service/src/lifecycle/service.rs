@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use inferstore_fetch::Fetcher;
 use inferstore_models::Model;
+use inferstore_server::{Connections, Server, Timeouts};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
@@ -18,19 +19,19 @@ use crate::admin::Admin;
 use crate::controls::{self, Controls, Tester};
 use crate::database::Durability;
 use crate::http::account_limit::{AccountLimit, RateLimit};
-use crate::http::connections::Connections;
-use crate::http::file_limit;
 use crate::lifecycle::app::App;
 use crate::lifecycle::bootstrap;
 use crate::lifecycle::config::{Config, Data};
 use crate::lifecycle::folder::{Folder, OBJECTS};
 use crate::lifecycle::listeners::{self, Listeners};
 use crate::lifecycle::parts::Parts;
+use crate::lifecycle::policies::Policies;
+use crate::lifecycle::start_timeout::StartTimeout;
 use crate::lifecycle::{shared_clock, shared_files};
 use crate::object_storage::Objects;
 use crate::operations::metrics::Metrics;
 use crate::random::Randomness;
-use crate::{Error, admin, database, jobs, models, nodes, object_storage};
+use crate::{Error, admin, api, database, jobs, models, nodes, object_storage};
 
 /// Downloads take one in so many of the connections at most, so that everything else goes on.
 const DOWNLOADS_SHARE: usize = 4;
@@ -63,7 +64,7 @@ impl Service {
     /// Starts a service whose own node runs these models too, by their kind; one takes the place of a
     /// built-in model of the same kind. The catalog has to list them: see `publish_model`.
     ///
-    /// A model that does not state its memory (`Model::bytes_per_pixel`) counts as `Limits::memory`, of which
+    /// A model that does not state its memory (`Model::memory`) counts as `Limits::memory`, of which
     /// `Limits::memory_of_all_runs` allows two at once by default, whatever the number of workers. A run that ignores
     /// its deadline keeps its memory until it ends; tasks that cannot run beside it fail after `Config::lease_attempts`.
     ///
@@ -92,29 +93,32 @@ impl Service {
     async fn open_unboxed(config: Config, models: Vec<Arc<dyn Model>>, serves: bool) -> Result<Self, Error> {
         let config = config.checked()?;
         let random = Randomness::new(config.seed);
-        let max_connections = config.limits.max_connections.min(file_limit::raise());
+        let max_connections = config.limits.max_connections.min(inferstore_server::max_connections());
         let folder = Folder::open(&config.data, config.allow_unlocked_folder)?;
         let durability = match config.data {
             Data::Ephemeral => Durability::None,
             Data::Folder(_) => Durability::Full,
         };
+        let start = StartTimeout::new(config.start_timeout);
         let database = match &config.database {
-            Some(url) => database::connect(&url.0).await?,
+            Some(url) => start.outlast(|| database::connect(&url.0)).await?,
             None => database::open(folder.path(), durability).await?,
         };
         let clock = shared_clock::start(&*database).await?;
         let roles = config.roles;
         let objects_folder = folder.path().join(OBJECTS);
         let is_new = !bootstrap::is_done(&*database).await?;
-        let blobs = object_storage::open_blobs(
-            &config,
-            &objects_folder,
-            durability,
-            &*database,
-            is_new,
-            serves,
-            &clock,
-        );
+        let blobs = start.outlast(|| {
+            object_storage::open_blobs(
+                &config,
+                &objects_folder,
+                durability,
+                &*database,
+                is_new,
+                serves,
+                &clock,
+            )
+        });
         let blobs = match blobs.await {
             Ok(blobs) => blobs,
             Err(refusal) => {
@@ -136,9 +140,12 @@ impl Service {
             object_storage::address(config.storage_url.as_deref(), listeners.storage_address())?;
         // After the addresses were found good: the key is printed once.
         let api_key = match serves && roles.api {
-            true => bootstrap::bootstrap(&*database, &config.first_account, clock.now(), &random).await?,
+            true => bootstrap::bootstrap(&*database, &config, clock.now(), &random).await?,
             false => None,
         };
+        if serves {
+            Policies::set(&config, &*database).await?;
+        }
         let max_forms = config.limits.unsigned_forms;
         let objects = Objects::open(blobs, Arc::clone(&database), storage_url, max_forms, &random, &clock);
         let objects = Arc::new(objects.await?);
@@ -167,7 +174,17 @@ impl Service {
         )?;
         let app = Arc::new(App {
             folder,
-            connections: Connections::new(max_connections),
+            server: Server {
+                timeouts: Timeouts {
+                    head: limits.head_timeout,
+                    keep_alive: limits.keep_alive,
+                    response: limits.response_timeout,
+                    shutdown: config.shutdown_timeout,
+                },
+                connections: Connections::new(max_connections),
+                stop: parts.stop.clone(),
+                refusal: api::refuse_unrouted,
+            },
             requests: Arc::new(Semaphore::new(limits.max_requests)),
             account_requests: AccountLimit::new(limits.max_requests),
             downloads: Arc::new(Semaphore::new(max_connections.div_ceil(DOWNLOADS_SHARE))),
@@ -178,10 +195,10 @@ impl Service {
             parts,
             clock,
             random,
+            metrics: Metrics::new(database.metrics()),
             database,
             objects,
             fetcher: Fetcher::default(),
-            metrics: Metrics::new(),
             node,
             dispatcher: nodes::Dispatcher::default(),
             #[cfg(feature = "controls")]
@@ -238,6 +255,11 @@ impl Service {
     /// Where nodes outside the process pull tasks, if anywhere.
     pub fn nodes_url(&self) -> Option<&str> {
         self.nodes_url.as_deref()
+    }
+
+    /// Limits that its listeners share, for a server beside it: its connections count with those of the service.
+    pub fn server(&self) -> Server {
+        self.app.server.clone()
     }
 
     /// The API key of the first account, if this start created it: only its hash is kept. A start creates

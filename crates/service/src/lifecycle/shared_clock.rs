@@ -32,6 +32,14 @@ pub(super) async fn follow(app: Arc<App>) {
     }
 }
 
+/// Corrects the clock of a shared database now: it is late by the time of the response, at most until the next look.
+pub(crate) async fn correct(app: &App) -> Result<()> {
+    if let Some(shown) = app.database.time().await? {
+        app.clock.correct(shown, Instant::now());
+    }
+    Ok(())
+}
+
 /// Reads the clock, and when it was read: half-way between question and response.
 async fn look(database: &dyn Database) -> Result<Option<(Moment, Instant)>> {
     let asked = Instant::now();

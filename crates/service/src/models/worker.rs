@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use inferstore_models::{Input, Inputs, Limits, Model, Output, built_in, memory_of};
+use inferstore_models::{Input, Inputs, Limits, Model, Output, built_in, largest_picture, memory_of};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -80,6 +80,7 @@ fn run(model: &dyn Model, request: &Request, pixels: u64, memory: u64) -> Result
     let inputs =
         inputs(request).map_err(|cause| Failed::model(format!("an input cannot be read: {cause}")))?;
     let mut limits = Limits { pixels, memory, deadline: None };
+    limits.pixels = largest_picture(model, &limits).unwrap_or(pixels);
     if request.measure {
         return Ok(Map::from_iter([("memory".to_owned(), json!(memory_of(model, &inputs, &limits)))]));
     }
@@ -175,3 +176,68 @@ fn confine(_: u64) -> io::Result<()> {
 
 #[cfg(not(unix))]
 fn limit_processor_time(_: Duration) {}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::lifecycle::config::Config;
+
+    /// The header of a BMP that says this size, without its pixels.
+    fn header(width: u32, height: u32) -> Vec<u8> {
+        let numbers =
+            |numbers: &[u32]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<_>>();
+        let sizes = numbers(&[54 + 3 * width * height, 0, 54, 40, width, height]);
+        [&b"BM"[..], &sizes, &[1, 0, 24, 0], &numbers(&[0, 3 * width * height, 0, 0, 0, 0])].concat()
+    }
+
+    #[test]
+    fn a_worker_takes_the_pictures_that_the_catalog_declares_and_no_larger_ones() -> io::Result<()> {
+        let limits = Config::ephemeral().limits;
+        let folder = TempDir::new()?;
+        for model in built_in() {
+            let run_with = |width: u32| {
+                let path = folder.path().join("picture.bmp");
+                std::fs::write(&path, header(width, 1_000))?;
+                let names = [
+                    "input",
+                    "input_image",
+                    "background_path",
+                    "bg_img",
+                    "obj_img",
+                    "mask_img",
+                    "input_1",
+                    "input_2",
+                ];
+                let files = names.map(|name| (name.to_owned(), json!(path)));
+                let others = [
+                    ("method", "Poisson"),
+                    ("template", "v_shape"),
+                    ("angle", "1"),
+                    ("confidence", "0.5"),
+                    ("model", "Full-range model (best for faces within 5 meters)"),
+                ];
+                let others = others.map(|(name, value)| (name.to_owned(), json!(value)));
+                let request = Request {
+                    model: model.kind().to_owned(),
+                    folder: folder.path().to_owned(),
+                    inputs: files.into_iter().chain(others).collect(),
+                    files: names.map(str::to_owned).into(),
+                    seconds: 60.0,
+                    measure: false,
+                };
+                let ended = run(&*model, &request, limits.pixels, limits.memory);
+                Ok::<_, io::Error>(ended.err().map(|failed| failed.message).unwrap_or_default())
+            };
+            let limits = Limits { pixels: limits.pixels, memory: limits.memory, deadline: None };
+            let declared = largest_picture(&*model, &limits).unwrap_or_default();
+            let width = u32::try_from(declared / 1_000).map_err(io::Error::other)?;
+            let (fits, too_large) = (run_with(width)?, run_with(width + 1)?);
+            assert!(!fits.contains("megapixels"), "{}: {fits}", model.kind());
+            let words = format!("this model takes at most {}", declared / 1_000_000);
+            assert!(too_large.contains(&words), "{}: {too_large}", model.kind());
+        }
+        Ok(())
+    }
+}

@@ -9,10 +9,10 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::MissedTickBehavior;
 
-use super::RETRY_INTERVAL;
 use super::local_node::{ClaimedTask, Claiming};
+use super::{RETRY_INTERVAL, SeenSlot};
 use crate::Result;
-use crate::clock::Moment;
+use crate::clock::{Moment, elapsed};
 use crate::lifecycle::app::App;
 use crate::queue::{Claim, End, Lease, LeaseRules, Slot};
 
@@ -166,7 +166,7 @@ impl Dispatcher {
 
     /// Takes the slots out for which a claim is worth it now: those that are due, and one for each queued task. And the
     /// tasks that have ended.
-    fn select(&self, local: Option<&Slot>, max: usize) -> (Vec<Candidate>, Vec<Ended>) {
+    fn select(&self, local: Option<&Slot>, max_local: usize, max: usize) -> (Vec<Candidate>, Vec<Ended>) {
         let mut waiting = self.waiting();
         let Waiting { slots, queued, look_for_all, ended, .. } = &mut *waiting;
         slots.retain(|waiter| !waiter.reply.is_closed());
@@ -180,6 +180,7 @@ impl Dispatcher {
             }
         }
         let mut selected = Vec::new();
+        let mut selected_local = 0;
         let mut left = VecDeque::new();
         let mut is_full = false;
         for waiter in slots.drain(..) {
@@ -192,7 +193,7 @@ impl Dispatcher {
             let count = counts.find(|(model, _)| slot.models.contains(model)).map(|(_, count)| count);
             if !waiter.is_due && count.is_none() {
                 left.push_back(waiter);
-            } else if selected.len() >= max {
+            } else if selected.len() >= max || waiter.slot.is_none() && selected_local >= max_local {
                 is_full = true;
                 left.push_back(waiter);
             } else {
@@ -200,6 +201,7 @@ impl Dispatcher {
                 if let Some(count) = count.filter(|_| !waiter.is_due) {
                     *count -= 1;
                 }
+                selected_local += usize::from(waiter.slot.is_none());
                 selected.push(Candidate { waiter, slot });
             }
         }
@@ -222,12 +224,12 @@ impl Dispatcher {
         self.waiting().slots.iter().filter(|waiter| !waiter.is_due).count()
     }
 
-    /// The nodes outside the process that wait for a task.
-    fn remote_nodes(&self) -> Vec<String> {
+    /// The slots of nodes outside the process that wait for a task.
+    fn remote_slots(&self) -> Vec<SeenSlot> {
         let waiting = self.waiting();
-        let nodes: BTreeSet<&String> =
-            waiting.slots.iter().filter_map(|waiter| Some(&waiter.slot.as_ref()?.node)).collect();
-        nodes.into_iter().cloned().collect()
+        let slots = waiting.slots.iter().filter_map(|waiter| waiter.slot.as_ref());
+        let slots: BTreeSet<_> = slots.map(|slot| (&slot.node, &slot.models)).collect();
+        slots.into_iter().map(|(node, models)| (node.clone(), Arc::clone(models))).collect()
     }
 }
 
@@ -243,7 +245,7 @@ pub(super) async fn run(app: Arc<App>) {
         // Later than now when the clock was set back.
         if touched <= now.before(app.config.lease / 3) || touched > now {
             touched = now;
-            touch_waiting_nodes(&app).await;
+            touch_waiting_slots(&app).await;
         }
         match dispatch(&app, &mut expired).await {
             Ok(true) => continue,
@@ -262,11 +264,11 @@ pub(super) async fn run(app: Arc<App>) {
     }
 }
 
-/// Records that the nodes outside the process that wait are alive.
-async fn touch_waiting_nodes(app: &App) {
-    let nodes = app.dispatcher.remote_nodes();
-    if !nodes.is_empty()
-        && let Err(cause) = app.database.touch_nodes(&nodes, app.clock.now()).await
+/// Records that the slots of nodes outside the process that wait are there.
+async fn touch_waiting_slots(app: &App) {
+    let slots = app.dispatcher.remote_slots();
+    if !slots.is_empty()
+        && let Err(cause) = app.database.touch_slots(&slots, app.clock.now()).await
     {
         tracing::warn!(%cause, "waiting nodes cannot be recorded as alive");
     }
@@ -330,7 +332,8 @@ async fn dispatch(app: &App, expired: &mut ExpiredLeases) -> Result<bool> {
     let max = MAX_BATCH;
     #[cfg(feature = "controls")]
     let max = if app.node.is_scripted() { 1 } else { max };
-    let (selected, ended) = dispatcher.select(claiming.slot.as_ref(), max);
+    let max_local = app.node.shares.max_batch();
+    let (selected, ended) = dispatcher.select(claiming.slot.as_ref(), max_local, max);
     let real_time = app.clock.real_time();
     let expired_before = expired.before(real_time, app.config.lease);
     if selected.is_empty() && ended.is_empty() {
@@ -369,6 +372,9 @@ async fn dispatch(app: &App, expired: &mut ExpiredLeases) -> Result<bool> {
     };
     let mut is_registered = true;
     for (candidate, claim) in selected.into_iter().zip(claims) {
+        if let Claim::Leased(lease) = &claim {
+            app.metrics.leased(lease, elapsed(lease.created_at, now));
+        }
         is_registered &= dispatcher.deliver(&claiming, candidate, claim);
     }
     drop(claiming);
@@ -454,7 +460,12 @@ mod tests {
     }
 
     fn slot(model: &str) -> Slot {
-        Slot { node: "node".to_owned(), models: [model.to_owned()].into(), max_running: u32::MAX }
+        Slot {
+            node: "node".to_owned(),
+            models: [model.to_owned()].into(),
+            max_running: u32::MAX,
+            passed_over: Vec::new(),
+        }
     }
 
     /// Slots that wait for a task of these models, and for which a claim found none.
@@ -471,7 +482,7 @@ mod tests {
     fn a_task_that_has_reached_a_slot_which_waits_no_longer_is_given_back() {
         let dispatcher = Dispatcher::default();
         let ticket = dispatcher.enqueue(Some(slot("a")), "node", true, None);
-        let (mut selected, _) = dispatcher.select(None, MAX_BATCH);
+        let (mut selected, _) = dispatcher.select(None, MAX_BATCH, MAX_BATCH);
         let lease = Lease {
             task: "task".to_owned(),
             model: "a".to_owned(),
@@ -479,6 +490,10 @@ mod tests {
             input_format: String::new(),
             output_format: String::new(),
             attempt: 1,
+            releases: 0,
+            traceparent: None,
+            account: crate::accounts::AccountId(1),
+            created_at: Moment(0),
         };
         let candidate = selected.pop().map(|candidate| candidate.waiter.reply);
         assert!(candidate.is_some_and(|reply| reply.send(DispatchedTask::Remote(lease)).is_ok()));
@@ -492,9 +507,9 @@ mod tests {
     fn a_look_for_all_is_made_by_one_slot_for_all_with_the_same_models() {
         let dispatcher = Dispatcher::default();
         let _tickets = idle(&dispatcher, &["a", "b", "a", "b", "a"]);
-        assert!(dispatcher.select(None, MAX_BATCH).0.is_empty());
+        assert!(dispatcher.select(None, MAX_BATCH, MAX_BATCH).0.is_empty());
         dispatcher.look_for_all();
-        let (selected, _) = dispatcher.select(None, MAX_BATCH);
+        let (selected, _) = dispatcher.select(None, MAX_BATCH, MAX_BATCH);
         let models: Vec<_> = selected.iter().map(|candidate| &*candidate.slot.models[0]).collect();
         assert_eq!(models, ["a", "b"]);
     }
@@ -506,13 +521,13 @@ mod tests {
         dispatcher.task_queued("a");
         dispatcher.task_queued("a");
         dispatcher.task_queued("of another model");
-        let (selected, _) = dispatcher.select(None, 1);
+        let (selected, _) = dispatcher.select(None, MAX_BATCH, 1);
         assert_eq!(selected.len(), 1, "a transaction takes no more");
-        let (selected, _) = dispatcher.select(None, MAX_BATCH);
+        let (selected, _) = dispatcher.select(None, MAX_BATCH, MAX_BATCH);
         assert_eq!(selected.len(), 1);
         assert_eq!(dispatcher.idle_slots(), 3);
         let _late = idle(&dispatcher, &["of another model"]);
-        let (selected, _) = dispatcher.select(None, MAX_BATCH);
+        let (selected, _) = dispatcher.select(None, MAX_BATCH, MAX_BATCH);
         assert!(selected.is_empty(), "a queued task is looked for once");
     }
 }

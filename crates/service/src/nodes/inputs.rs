@@ -10,7 +10,7 @@ use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 
 use super::run::Failed;
-use crate::catalog::{Format, Kind};
+use crate::catalog::{Format, Kind, sample_at};
 use crate::lifecycle::app::App;
 use crate::models::without_file;
 use crate::object_storage::outlast_outage;
@@ -38,6 +38,8 @@ pub(super) enum Source {
     Value(Value),
     /// A file in the object storage of this service.
     Stored { bucket: String, key: String },
+    /// A sample picture of this service.
+    Sample(&'static [u8]),
     /// A file behind a URL of the internet.
     Remote(String),
     /// The same file, fetched.
@@ -45,24 +47,29 @@ pub(super) enum Source {
 }
 
 impl TaskInputs {
-    pub(super) fn read(app: &App, lease: &Lease) -> Result<Self, Failed> {
+    pub(super) async fn read(app: &App, lease: &Lease) -> Result<Self, Failed> {
         let submitted: Map<String, Value> = serde_json::from_str(&lease.input)
             .map_err(|cause| Error::new("reading the inputs of a task", cause))?;
         let declared = Format::kept(&lease.input_format)?;
-        let source = |name: &str, value| match (declared.get(name).map(|descriptor| descriptor.kind), value) {
-            (Some(Kind::File), Value::String(url)) => match app.objects.locations.locate(&url) {
-                Some((bucket, key)) => Source::Stored { bucket, key },
-                None => Source::Remote(url),
-            },
-            (_, value) => Source::Value(value),
-        };
+        let mut inputs = Vec::new();
         // Null counts as not given.
-        let given = submitted.into_iter().filter(|(_, value)| !value.is_null());
-        let inputs = given.map(|(name, value)| {
-            let source = source(&name, value);
-            (name, source)
-        });
-        Ok(Self(inputs.collect()))
+        for (name, value) in submitted.into_iter().filter(|(_, value)| !value.is_null()) {
+            let source = match (declared.get(&name).map(|descriptor| descriptor.kind), value) {
+                (Some(Kind::File), Value::String(url)) => {
+                    let sample = app.objects.locations.paths(&url).find_map(sample_at);
+                    match outlast_outage(|| app.objects.locate(&url)).await? {
+                        Some((bucket, key)) => match sample {
+                            Some(sample) => Source::Sample(sample.bytes),
+                            None => Source::Stored { bucket, key },
+                        },
+                        None => Source::Remote(url),
+                    }
+                }
+                (_, value) => Source::Value(value),
+            };
+            inputs.push((name, source));
+        }
+        Ok(Self(inputs))
     }
 
     /// Whether files have to be fetched from the internet.
@@ -95,6 +102,7 @@ impl TaskInputs {
             let input = match source {
                 Source::Value(value) => without_file(&value),
                 Source::Stored { bucket, key } => Input::File(stored(app, &name, &bucket, &key).await?),
+                Source::Sample(bytes) => Input::File(bytes.to_vec()),
                 Source::Fetched(file) => Input::File(fetched(file).await?),
                 Source::Remote(_) => return Err(not_fetched()),
             };

@@ -13,6 +13,7 @@ use super::DispatchedTask;
 use super::model_processes::ModelProcesses;
 use super::outside::OutsideModels;
 use super::run::Failed;
+use super::worker_shares::{HeldWorker, WorkerShares};
 use crate::Result;
 #[cfg(feature = "controls")]
 use crate::controls::{Held, Replacement, Switch};
@@ -44,6 +45,7 @@ pub(crate) struct LocalNode {
     /// What it leaves to nodes outside the process.
     pub(super) outside: OutsideModels,
     pub(super) workers: Workers,
+    pub(super) shares: WorkerShares,
     /// Tasks whose inputs are fetched from the internet, at a time. They hold no worker.
     pub(super) fetches: Arc<Semaphore>,
     /// Memory of all runs together, in MiB.
@@ -100,6 +102,8 @@ impl Workers {
 /// A task that the local node has claimed.
 pub(crate) struct ClaimedTask {
     pub(super) lease: Lease,
+    /// The worker that its account holds from the claim on.
+    pub(super) share: Option<HeldWorker>,
     /// Cancelled when the run is interrupted.
     pub(super) interrupted: CancellationToken,
     #[cfg(feature = "controls")]
@@ -122,6 +126,7 @@ impl Claiming<'_> {
         #[cfg(feature = "controls")]
         let interrupted = self.held.as_ref().map_or(interrupted, Held::interrupted);
         DispatchedTask::Local(ClaimedTask {
+            share: Some(self.node.shares.hold(lease.account)),
             interrupted,
             #[cfg(feature = "controls")]
             replacement: self.held.as_ref().and_then(|held| held.replacement(&lease.model)),
@@ -163,6 +168,7 @@ impl LocalNode {
             processes,
             outside: OutsideModels::default(),
             workers: Workers::new(config.workers),
+            shares: WorkerShares::new(config.workers),
             fetches: Arc::new(Semaphore::new(fetches)),
             memory: Arc::new(Semaphore::new(total_memory as usize)),
             total_memory,
@@ -175,6 +181,15 @@ impl LocalNode {
     /// The name that it is known by to the database.
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// End of a node of this name whose process was killed.
+    pub(super) const fn kind_of_death(&self) -> NodeEnd {
+        #[cfg(unix)]
+        if self.processes.is_some() {
+            return NodeEnd::DiedAlone;
+        }
+        NodeEnd::Died
     }
 
     fn names(&self) -> Option<Vec<String>> {
@@ -222,6 +237,7 @@ impl LocalNode {
             node: self.name.clone(),
             models: models.into(),
             max_running: self.max_running,
+            passed_over: self.shares.full(),
         });
         Claiming {
             node: self,
@@ -242,7 +258,7 @@ impl LocalNode {
             None => models,
         };
         let Some(models) = models else { return Ok(()) };
-        app.database.register(&self.name, None, &models, app.clock.now()).await
+        app.database.register(&self.name, None, &models, app.clock.now()).await.map(drop)
     }
 
     /// Removes the node from those that serve models; the tasks that it had leased are released.

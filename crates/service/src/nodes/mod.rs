@@ -14,6 +14,7 @@ mod run;
 mod run_folder;
 #[cfg(test)]
 mod tests;
+mod worker_shares;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +22,9 @@ use std::time::Duration;
 pub(crate) use dispatcher::{Dispatcher, release_unwanted};
 pub(crate) use local_node::LocalNode;
 pub(crate) use node_api::router;
-pub(crate) use registry::{KnownNode, NODE_RETENTION, NodeKey, Registry};
+pub(crate) use registry::{
+    KnownNode, MAX_KEY_MODELS, NODE_RETENTION, NODE_SILENCE, NodeKey, Registry, SeenSlot,
+};
 pub(crate) use run::Failed;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
@@ -29,7 +32,6 @@ use tokio_util::task::TaskTracker;
 use crate::Result;
 use crate::database::{Database, QueueChange};
 use crate::lifecycle::app::App;
-use crate::queue::NodeEnd;
 use crate::random::Randomness;
 use dispatcher::DispatchedTask;
 
@@ -51,19 +53,17 @@ pub(crate) fn local_name(database: &dyn Database, random: &Randomness) -> Result
     Ok(NODE.to_owned())
 }
 
-/// Whether a node is one of the service's own processes.
-pub(crate) fn is_local(node: &str) -> bool {
-    node.strip_prefix(NODE).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-}
-
 /// Starts the dispatcher and the node of this process. What a process that died was running can be claimed at
 /// once, and the models are registered before the first request.
 pub(crate) async fn start(app: &Arc<App>) -> Result<()> {
-    // Nodes outside could not prolong their leases while the service was down: they have time to come back first.
-    let (now, lease) = (app.clock.now(), app.config.lease);
-    app.database.resume_nodes(lease, now.before(lease * 2 / 3), now.after(lease / 3)).await?;
+    // Nodes outside could not prolong their leases while the service was down: they have time to come back first. While
+    // it was there, the local node of a process was seen within a third of a lease.
+    let now = app.clock.now();
+    let lease = app.config.lease;
+    let (seen_at, lease_until) = (now.before(lease * 2 / 3), now.after(lease / 3));
+    app.database.resume_nodes(lease / 2, now.before(lease / 2), seen_at, lease_until).await?;
     // Where processes share the database, no node of an earlier one has this name.
-    app.database.node_ended(app.node.name(), NodeEnd::Died, now).await?;
+    app.database.node_ended(app.node.name(), app.node.kind_of_death(), now).await?;
     app.parts.spawn_until_stop("changes of the queue", follow_changes(Arc::clone(app)));
     let dispatcher = app.parts.spawn("dispatcher", dispatcher::run(Arc::clone(app)));
     if app.node.models.is_none() {

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::Bytes;
-use inferstore_models::{Inputs, Limits, Model, Output, memory_of};
+use inferstore_models::{Inputs, Limits, Model, Output, largest_picture, memory_of};
 use serde_json::{Map, Value, json};
 use tokio::sync::OwnedSemaphorePermit;
+use tracing::Instrument as _;
 
 use super::inputs::TaskInputs;
 use super::local_node::{ClaimedTask, LocalNode, run_timeout};
 use super::node_api::check_file;
+use super::worker_shares::HeldWorker;
 use super::{OUTPUTS, RETRY_INTERVAL};
 use crate::catalog::{Format, Kind, check_output};
 #[cfg(feature = "controls")]
@@ -24,6 +26,8 @@ use crate::{Error, Result};
 /// What a task takes of the local node before it is known whether its inputs have to be fetched.
 pub(super) struct Slots {
     worker: Option<OwnedSemaphorePermit>,
+    /// The same worker, counted for the account of the task.
+    share: Option<HeldWorker>,
     fetch: Option<OwnedSemaphorePermit>,
 }
 
@@ -33,7 +37,7 @@ impl Slots {
     pub(super) async fn acquire(node: &LocalNode) -> Option<Self> {
         let fetch = Arc::clone(&node.fetches).acquire_owned().await.ok()?;
         let worker = node.workers.idle().await?;
-        Some(Self { worker: Some(worker), fetch: Some(fetch) })
+        Some(Self { worker: Some(worker), share: None, fetch: Some(fetch) })
     }
 
     /// Whether the next task may follow at once, in the place of one that has ended.
@@ -46,8 +50,11 @@ impl Slots {
 /// Runs a leased task to its end, and those that are claimed with its end.
 pub(super) async fn run(app: Arc<App>, task: ClaimedTask, mut slots: Slots) {
     let mut next = Some(task);
-    while let Some(task) = next {
-        next = run_one(&app, &task, &mut slots).await;
+    while let Some(mut task) = next {
+        slots.share = task.share.take();
+        let Lease { task: id, traceparent, .. } = &task.lease;
+        let span = tracing::info_span!("task", id, traceparent);
+        next = run_one(&app, &task, &mut slots).instrument(span).await;
     }
 }
 
@@ -56,6 +63,7 @@ pub(super) async fn run(app: Arc<App>, task: ClaimedTask, mut slots: Slots) {
 /// lease expires, which counts as an attempt.
 async fn run_one(app: &App, task: &ClaimedTask, slots: &mut Slots) -> Option<ClaimedTask> {
     let ClaimedTask { lease, interrupted, .. } = task;
+    let begun = Instant::now();
     let ending = tokio::select! {
         ending = ending(app, task, slots) => ending?,
         () = keep_alive(app, lease) => {
@@ -71,6 +79,7 @@ async fn run_one(app: &App, task: &ClaimedTask, slots: &mut Slots) -> Option<Cla
     match finished {
         Ok(true) => {
             let succeeded = matches!(ending, Ending::Output(_));
+            app.metrics.run_ended(&lease.model, succeeded, begun.elapsed());
             tracing::info!(task = lease.task, model = lease.model, succeeded, "a task has ended");
         }
         Ok(false) => tracing::warn!(task = lease.task, "the result is late and is discarded"),
@@ -88,6 +97,7 @@ async fn finish(
     ending: &Ending,
     slots: &mut Slots,
 ) -> (Result<bool>, Option<ClaimedTask>) {
+    slots.share = None;
     // Where processes share the database, each statement commits by itself.
     if !app.database.is_shared() && slots.are_enough(&app.node) {
         let (node, task) = (app.node.name().to_owned(), lease.task.clone());
@@ -208,11 +218,13 @@ async fn output(app: &App, lease: &Lease, slots: &mut Slots) -> Result<Map<Strin
     let not_served = || Failed::model(format!("this node does not run {}", lease.model));
     let runner =
         app.node.models.as_ref().and_then(|models| models.get(&lease.model)).ok_or_else(not_served)?;
-    let mut inputs = TaskInputs::read(app, lease)?;
+    let mut inputs = TaskInputs::read(app, lease).await?;
     if inputs.are_remote() {
         // Others run meanwhile, however slow the host is.
         slots.worker = None;
+        slots.share = None;
         inputs.fetch(app).await?;
+        slots.share = Some(app.node.shares.acquire(lease.account).await);
         slots.worker = app.node.workers.acquire().await;
     }
     slots.fetch = None;
@@ -283,6 +295,7 @@ fn check(lease: &Lease, outputs: &[(String, Output)]) -> Result<(), Failed> {
 async fn compute(app: &App, model: Arc<dyn Model>, inputs: Inputs) -> Result<Vec<(String, Output)>, Failed> {
     let limits = app.config.limits;
     let mut taken = Limits { pixels: limits.pixels, memory: limits.memory, deadline: None };
+    taken.pixels = largest_picture(&*model, &taken).unwrap_or(limits.pixels);
     let memory = app.node.reserve_memory(memory_of(&*model, &inputs, &taken)).await?;
     taken.deadline = Some(Instant::now() + limits.run);
     let running = tokio::task::spawn_blocking(move || {

@@ -52,6 +52,7 @@ pub(super) async fn lay_out(app: &App, inputs: TaskInputs, folder: &Path) -> Res
                 let copied = outlast_outage(|| stored(app, &bucket, &key, &path)).await?;
                 (json!(path), Some(copied.ok_or_else(|| no_file(&name))?))
             }
+            Source::Sample(bytes) => (json!(path), Some(copy(&path, bytes).await?)),
             Source::Fetched(file) => (json!(path), Some(outlast_outage(|| fetched(&file, &path)).await?)),
             Source::Remote(_) => return Err(not_fetched()),
         };

@@ -43,6 +43,9 @@ pub(super) async fn queue_for(
         publisher: model.owner,
         price: model.summary.price,
         input: input.to_string(),
+        key: None,
+        traceparent: None,
+        spending: None,
     };
     app.database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, app.clock.now()).await?;
     Ok(task.id)
@@ -50,7 +53,12 @@ pub(super) async fn queue_for(
 
 /// A slot of a node for the model.
 fn slot(node: &str) -> Slot {
-    Slot { node: node.to_owned(), models: [MODEL.to_owned()].into(), max_running: u32::MAX }
+    Slot {
+        node: node.to_owned(),
+        models: [MODEL.to_owned()].into(),
+        max_running: u32::MAX,
+        passed_over: Vec::new(),
+    }
 }
 
 /// Waits until the task has failed.
@@ -146,6 +154,42 @@ async fn the_folder_of_a_run_lies_in_the_data_folder_also_in_a_temporary_one() -
     Ok(())
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn long_tasks_of_one_account_leave_a_worker_to_another_that_was_active_lately() -> Result<(), Error> {
+    const LONG: &str = r#"echo '{"ready": true}'; while read -r line; do
+        case "$line" in *'"input":2'*) sleep 600;; esac; echo '{"output": {}}'; done"#;
+    let mut config = Config::ephemeral();
+    config.workers = 2;
+    config.shutdown_timeout = Duration::ZERO;
+    config.model_process = Some(vec!["/bin/sh".into(), "-c".into(), LONG.into()]);
+    let service = Service::start(config).await?;
+    let (anna, bob) = (account(&service, "anna").await?, account(&service, "bob").await?);
+    let run = async |account, input: u32| {
+        let task = queue(&service, account, json!({ "input": input })).await?;
+        service.app.dispatcher.task_queued(MODEL);
+        Ok::<_, Error>(task)
+    };
+    for _ in 0..3 {
+        let short = run(bob, 1).await?;
+        let ended = tokio::time::timeout(Duration::from_secs(30), until_failed(&service, bob, &short)).await;
+        ended.map_err(|_| Error::new("waiting for a short task", "long ones have all workers"))??;
+        for _ in 0..4 {
+            run(anna, 2).await?;
+        }
+        let computing = async || {
+            let depths = service.app.database.depths().await?;
+            let computing = depths.into_iter().find(|(status, _)| *status == Status::Computing);
+            Ok::<_, Error>(computing.map_or(0, |(_, tasks)| tasks))
+        };
+        while computing().await? == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+    service.shutdown().await;
+    Ok(())
+}
+
 pub(super) async fn account(service: &Service, name: &str) -> Result<AccountId, Error> {
     service.add_account(name, Scope::Personal).await?;
     service.credit(name, Credit::Paid("1000".parse().unwrap_or_default())).await?;
@@ -168,7 +212,8 @@ async fn waiting_nodes_cause_no_queries_and_a_task_causes_one_claim() -> Result<
         for _ in 0..4 {
             let (app, node, models) = (std::sync::Arc::clone(app), node.clone(), models.clone());
             waiting.spawn(async move {
-                let slot = Slot { node, models: models.into(), max_running: u32::MAX };
+                let slot =
+                    Slot { node, models: models.into(), max_running: u32::MAX, passed_over: Vec::new() };
                 app.dispatcher.remote_task(slot, true).await
             });
         }

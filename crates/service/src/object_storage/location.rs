@@ -1,5 +1,6 @@
 //! Download URLs: `<address>/<bucket>/<token>/<key>`. The token is a keyed hash of bucket and key, so that a
-//! URL is the same for every upload of a name, and the URL of one object says nothing of that of another.
+//! URL is the same for every upload of a name, and the URL of one object says nothing of that of another. Objects of an
+//! earlier version have a second URL, `<address>/<bucket>/<key>`, which is valid as long as they exist.
 
 use hmac::{Hmac, KeyInit, Mac};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
@@ -76,14 +77,17 @@ impl Locations {
     /// Returns the bucket and the key behind a URL of this object store; both are empty, and belong to no object,
     /// when it is no download URL. None for URLs of others.
     pub(crate) fn locate(&self, url: &str) -> Option<(String, String)> {
-        // A download ignores them, too.
-        let url = url.split(['?', '#']).next().unwrap_or_default();
-        let rest = |address: &String| url.strip_prefix(address.as_str());
-        let is_path = |rest: &&str| rest.is_empty() || rest.starts_with('/');
-        let mut paths = self.addresses.iter().filter_map(rest).filter(is_path).peekable();
-        // One address may be the beginning of another.
+        let mut paths = self.paths(url).peekable();
         paths.peek()?;
         Some(paths.find_map(|path| self.object_at(path)).unwrap_or_default())
+    }
+
+    /// Returns the paths that a URL has at the addresses of this object store: one may be the beginning of another.
+    pub(crate) fn paths<'a>(&'a self, url: &'a str) -> impl Iterator<Item = &'a str> {
+        // A download ignores them, too.
+        let url = url.split(['?', '#']).next().unwrap_or_default();
+        let rest = move |address: &'a String| url.strip_prefix(address.as_str());
+        self.addresses.iter().filter_map(rest).filter(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
     /// Returns the bucket and the key behind the path of a download URL.
@@ -100,6 +104,12 @@ impl Locations {
         hash.update(key.as_bytes());
         hex(hash.finalize().into_bytes().get(..TOKEN_BYTES).unwrap_or_default())
     }
+}
+
+/// Reads the bucket and the key of a path without a token.
+pub(super) fn read_former(path: &str) -> Option<(String, String)> {
+    let Location { bucket, token, key } = read(path)?;
+    Some((bucket, format!("{token}/{key}")))
 }
 
 /// Reads a path, in whichever way its characters are escaped. None when it is the path of something else.

@@ -5,7 +5,7 @@
 //! the target, so that nothing but the file that was asked for can be stored.
 //!
 //! The bytes are in a folder, or in a bucket of a remote object store. A bucket receives uploads and serves
-//! downloads itself, unless `direct=false` is set: then a target is pending until its object is found (`settling`).
+//! downloads itself, unless `direct=false` is set: its listings tell what was uploaded (`settling`).
 
 mod blobs;
 #[cfg(feature = "fuzzed")]
@@ -18,7 +18,7 @@ mod remote_tests;
 mod s3_api;
 mod s3_config;
 mod settling;
-mod shared_looks;
+mod shared_look;
 #[cfg(test)]
 mod slow_store_tests;
 mod sweeper;
@@ -37,7 +37,7 @@ pub(crate) use location::{Locations, address};
 pub(crate) use objects::{Objects, outlast_outage};
 pub(crate) use s3_api::{Code, S3Error, router};
 pub use s3_config::S3Config;
-pub(crate) use settling::SETTLING_INTERVAL;
+pub(crate) use settling::LOOK_INTERVAL;
 
 use crate::Result;
 use crate::accounts::AccountId;
@@ -158,25 +158,27 @@ pub(crate) struct Usage {
 /// What the store knows of files. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Files: Send + Sync {
-    async fn add_target(&self, target: &Target) -> Result<()>;
+    /// Adds a target, unless its payer has so many already that have stored nothing and are not void: of each request
+    /// that comes at the same moment, one more. Returns whether it did.
+    async fn add_target(&self, target: &Target, max_unused: u32) -> Result<bool>;
     async fn target(&self, id: &str) -> Result<Option<Target>>;
-    /// Voids a target that has stored nothing yet. Returns whether it did.
-    async fn void_target(&self, id: &str) -> Result<bool>;
     /// Whether a file with this key is there that another account pays for.
     async fn is_of_another_payer(&self, bucket: &str, key: &str, payer: AccountId) -> Result<bool>;
-    /// Returns targets that have stored nothing yet, are not void and expire within these bounds (the first
-    /// exclusive, the second inclusive): at most `limit`, those that expire last first. For object stores that
-    /// do not report an upload.
-    async fn pending_targets(
-        &self,
-        of: TargetsOf<'_>,
-        expiry: (Moment, Moment),
-        limit: u32,
-    ) -> Result<Vec<Target>>;
+    /// Whether any of these targets has stored nothing yet and is not void: an object store that does not report
+    /// uploads may have its bytes.
+    async fn awaits_upload(&self, of: TargetsOf<'_>) -> Result<bool>;
+    /// Returns those of the targets that have stored nothing yet or are void, and whose blob no object refers to.
+    async fn targets_without_file(&self, ids: &[String]) -> Result<Vec<Target>>;
     /// Makes an uploaded object a file of the target's owner, with this identifier, in place of the one
     /// with the same key; other targets that have stored that one are void then. The bytes are synced already.
     /// A member of an organization replaces no file that another account pays for: the target is void then.
-    async fn store_upload(&self, target: &str, id: &str, object: &Object) -> Result<Stored>;
+    async fn store_upload(
+        &self,
+        target: &str,
+        id: &str,
+        object: &Object,
+        replaces: Replaces,
+    ) -> Result<Stored>;
     /// Stores what a model produced: served by URL, but not listed, counted or billed as a file. Its key is
     /// `<task>/<attempt>/<file name>`; it belongs to the account of the task.
     async fn store_output(&self, id: &str, object: &Object, limits: OutputLimits) -> Result<OutputStored>;
@@ -190,6 +192,8 @@ pub(crate) trait Files: Send + Sync {
     /// Deletes up to 1,000 outputs of attempts that have failed, or that were stored before then. Returns their blobs.
     async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>>;
     async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>>;
+    /// Whether this object is one from before download URLs had tokens.
+    async fn has_former_url(&self, bucket: &str, key: &str) -> Result<bool>;
     /// A page (from 1) of a folder, oldest first, and how many files there are in all. `category` is
     /// the part of the MIME type before the slash.
     async fn files(
@@ -201,11 +205,11 @@ pub(crate) trait Files: Send + Sync {
         page_size: u32,
     ) -> Result<(Vec<StoredFile>, u64)>;
     async fn usage(&self, owner: AccountId) -> Result<Usage>;
-    /// Deletes a file, or an output of a task of the owner, and voids the targets that stored it. Returns its
-    /// blob; None when the owner has no such file.
+    /// Deletes a file that the account owns or pays for, or an output of one of its tasks, or without an account anyone's,
+    /// and voids the targets that stored it. Returns its blob; None when there is no such file.
     async fn delete_file(
         &self,
-        owner: AccountId,
+        account: Option<AccountId>,
         bucket: &str,
         key: &str,
         now: Moment,
@@ -217,10 +221,10 @@ pub(crate) trait Files: Send + Sync {
     async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>>;
 }
 
-/// Which targets are looked for.
+/// Which targets may have an upload that is no file yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TargetsOf<'a> {
-    /// Those whose files go to an account, in every folder.
+    /// Targets whose files go to an account.
     Owner(AccountId),
     /// Those whose files go to one folder of an account.
     Folder(AccountId, &'a str),
@@ -230,6 +234,15 @@ pub(crate) enum TargetsOf<'a> {
         key: &'a str,
     },
     Everyone,
+}
+
+/// Which file of the same name an upload replaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Replaces {
+    /// Any: its last byte has just come.
+    Any,
+    /// A file that was uploaded in the same second or before: it was found in an object store, later than the upload came.
+    Earlier,
 }
 
 /// What became of an upload.
@@ -243,7 +256,7 @@ pub(crate) enum Stored {
     Different,
     /// The target does not exist or is void.
     Void,
-    /// The file of this name belongs to another account, so that the target is void.
+    /// The file of this name stays, which belongs to another account or was uploaded later: the target is void.
     Taken,
 }
 

@@ -10,14 +10,14 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use tokio::time::Instant;
 
-use super::blobs::{Blobs, Bucket, ByteStream, OpenBlob, OpenedBlobs, S3, Stat};
-use super::location::Locations;
+use super::blobs::{Blobs, Bucket, ByteStream, OpenBlob, OpenedBlobs, S3};
+use super::location::{self, Locations};
 use super::s3_api::{Presigned, Signer, Upload};
-use super::settling::Settled;
-use super::shared_looks::SharedLooks;
+use super::shared_look::SharedLook;
 use super::unsigned_forms::UnsignedForms;
 use super::{Object, Target, TargetsOf};
-use crate::clock::{Clock, Moment};
+use crate::accounts::AccountId;
+use crate::clock::Clock;
 use crate::database::Database;
 use crate::lifecycle::app::App;
 use crate::random::Randomness;
@@ -33,8 +33,7 @@ pub(crate) struct Objects {
     pub(super) unsigned_forms: UnsignedForms,
     /// Cloned by each backup that runs.
     deletions: Arc<()>,
-    pub(super) settled: Settled,
-    pub(super) shared_looks: SharedLooks,
+    pub(super) shared_look: SharedLook,
     clock: Clock,
 }
 
@@ -86,8 +85,7 @@ impl Objects {
             locations,
             blobs: blobs.0,
             database,
-            settled: Settled::default(),
-            shared_looks: SharedLooks::default(),
+            shared_look: SharedLook::default(),
             deletions: Arc::default(),
             clock: clock.clone(),
             unsigned_forms: UnsignedForms::new(max_unsigned_forms),
@@ -115,16 +113,27 @@ impl Objects {
         self.database.object(bucket, key).await
     }
 
-    /// An object as a remote store has it now, which takes other bytes for a target until that expires; None when it has
-    /// none.
-    pub(super) async fn as_stored(&self, object: Object) -> Result<Option<Object>> {
-        let Some(store) = self.blobs.remote() else { return Ok(Some(object)) };
-        let stat = store.look(&object.blob).await?;
-        Ok(stat.map(|Stat { etag, modified, .. }| Object {
-            etag,
-            created_at: Moment(modified.as_millisecond()),
-            ..object
-        }))
+    /// Returns the bucket and the key behind the path of a download URL, also of one without a token.
+    pub(super) async fn object_at(&self, path: &str) -> Result<Option<(String, String)>> {
+        if let Some(name) = self.locations.object_at(path) {
+            return Ok(Some(name));
+        }
+        let Some((bucket, key)) = location::read_former(path) else { return Ok(None) };
+        let is_former = self.database.has_former_url(&bucket, &key).await?;
+        Ok(is_former.then_some((bucket, key)))
+    }
+
+    /// Returns the bucket and the key behind a URL of this object store; both are empty, and belong to no object, when it
+    /// is no download URL. None for URLs of others.
+    pub(crate) async fn locate(&self, url: &str) -> Result<Option<(String, String)>> {
+        let mut located = None;
+        for path in self.locations.paths(url) {
+            match self.object_at(path).await? {
+                Some(name) => return Ok(Some(name)),
+                None => located = Some((String::new(), String::new())),
+            }
+        }
+        Ok(located)
     }
 
     /// Opens an object; None when there is none with this key.
@@ -137,6 +146,17 @@ impl Objects {
             }
         }
         Err(Error::new("opening an object", "its bytes are missing"))
+    }
+
+    /// Deletes the file of a `download_url`, of an owner or of anyone; false when there is none.
+    pub(crate) async fn delete_file(&self, app: &App, account: Option<AccountId>, url: &str) -> Result<bool> {
+        let Some((bucket, key)) = self.locate(url).await? else { return Ok(false) };
+        self.settle(app, TargetsOf::Object { bucket: &bucket, key: &key }).await?;
+        let blob = app.database.delete_file(account, &bucket, &key, app.clock.now()).await?;
+        if let Some(blob) = &blob {
+            self.delete_blob(blob).await;
+        }
+        Ok(blob.is_some())
     }
 
     /// Removes a blob that no object refers to any more; while a backup runs, it is left to the sweeper.

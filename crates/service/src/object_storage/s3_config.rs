@@ -10,6 +10,9 @@ use crate::{Error, Result};
 /// The region that is signed for when none is named. Most stores but Amazon's take any.
 const DEFAULT_REGION: &str = "us-east-1";
 
+/// Number of days for which a versioned bucket keeps bytes that were replaced or deleted: as long as the sweeper keeps orphans.
+const NONCURRENT_DAYS: u32 = 7;
+
 /// A bucket of an S3-compatible object store, and the key to it.
 ///
 /// ```
@@ -104,6 +107,19 @@ impl S3Config {
         })
     }
 
+    /// Returns the lifecycle rule that the bucket needs where it is versioned, as the JSON that S3 takes: what is sent to an
+    /// upload target again, until it expires, leaves versions that no row names and no account pays for.
+    pub fn lifecycle(&self) -> String {
+        let rule = serde_json::json!({
+            "ID": "inferstore",
+            "Status": "Enabled",
+            "Filter": { "Prefix": format!("{}blobs/", self.prefix) },
+            "NoncurrentVersionExpiration": { "NoncurrentDays": NONCURRENT_DAYS },
+            "Expiration": { "ExpiredObjectDeleteMarker": true },
+        });
+        format!("{:#}", serde_json::json!({ "Rules": [rule] }))
+    }
+
     /// The bucket as messages name it.
     pub(super) fn shown(&self) -> String {
         format!("the bucket {} at {}", self.bucket, self.address.origin().ascii_serialization())
@@ -171,6 +187,15 @@ mod tests {
 
         let hosted = read("s3://files?region=eu-west-1&style=virtual").unwrap();
         assert_eq!(hosted.address.as_str(), "https://files.s3.eu-west-1.amazonaws.com/");
+    }
+
+    #[test]
+    fn the_lifecycle_rule_is_for_the_blobs_of_the_prefix_alone() {
+        let rule = read("s3://files/a/b?endpoint=http://x").unwrap().lifecycle();
+        let rule: serde_json::Value = serde_json::from_str(&rule).unwrap();
+        let rule = &rule["Rules"][0];
+        assert_eq!((&rule["Status"], &rule["Filter"]["Prefix"]), (&"Enabled".into(), &"a/b/blobs/".into()));
+        assert_eq!(rule["NoncurrentVersionExpiration"]["NoncurrentDays"], 7);
     }
 
     #[test]

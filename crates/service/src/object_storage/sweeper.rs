@@ -1,24 +1,27 @@
 //! The sweeper: blobs that no object refers to are set aside and deleted only days later, because a database
-//! that was restored from a backup does not know all of them; expired targets and outputs are deleted.
+//! that was restored from a backup does not know all of them; old outputs are deleted. Blobs and orphans are judged page
+//! by page as they are listed, so that no number of them takes much memory.
 
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
+use futures_util::TryStreamExt;
+use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 use super::Objects;
-use super::blobs::check_bucket;
+use super::blobs::{Listed, Orphan, check_bucket};
 use crate::Result;
 use crate::clock::Moment;
 use crate::lifecycle::app::App;
+use crate::lifecycle::policies::Policies;
+use crate::operations::totals;
 
 /// How many blobs the database is asked for at once.
 const MAX_BATCH: usize = 1_000;
 /// How old a blob must be before it can be an orphan: an upload has its row moments after its last byte.
 const MIN_BLOB_AGE: Duration = Duration::from_hours(1);
-/// How long expired targets are kept; their signature has expired too. A day is for clocks that disagree.
-pub(super) const TARGET_RETENTION: Duration = Duration::from_hours(24);
 
 impl Objects {
     /// Sweeps what no upload can need any more: a job of every process.
@@ -28,21 +31,13 @@ impl Objects {
         self.sweep(app, then.max(self.blobs.opened_at())).await
     }
 
-    /// Returns those of the blobs that an object refers to, by queries of a bounded size.
-    async fn known(&self, names: &[String]) -> Result<HashSet<String>> {
-        let mut known = HashSet::new();
-        for names in names.chunks(MAX_BATCH) {
-            known.extend(self.database.known_blobs(names).await?);
-        }
-        Ok(known)
-    }
-
     pub(super) async fn sweep(&self, app: &App, then: SystemTime) -> Result<()> {
         if let Some(store) = self.blobs.remote() {
             check_bucket(store, &*self.database).await?;
         }
         let now = app.clock.now();
-        let expired = now.before(app.config.output_retention);
+        let retention = Policies::read(&*app.database).await?.output_retention;
+        let expired = now.before(retention.unwrap_or(Duration::MAX));
         loop {
             let outputs = self.database.remove_outputs(expired).await?;
             if outputs.is_empty() {
@@ -52,68 +47,88 @@ impl Objects {
                 self.delete_blob(&blob).await;
             }
         }
-        // Uploads that no job has looked for are files before their targets are forgotten.
-        let settled = self.settle_expiring(app).await;
-        let mut targets = 0;
-        while settled.is_ok() {
-            let forgotten = self.database.forget_targets(now.before(TARGET_RETENTION)).await?;
-            targets += forgotten;
-            if forgotten == 0 {
-                break;
-            }
+        let mut orphans = self.blobs.orphans();
+        let mut kept = 0;
+        while let Some(page) = orphans.try_next().await? {
+            kept += self.sweep_orphans(app, page).await?;
         }
-        self.sweep_orphans(app).await?;
-        let orphans = self.set_orphans_aside(app, then).await?;
-        tracing::debug!(orphans, targets, "object storage is swept");
-        settled
+        let then = Timestamp::try_from(then).unwrap_or(Timestamp::MIN);
+        let mut blobs = self.blobs.blobs();
+        let mut set_aside = 0;
+        while let Some(page) = blobs.try_next().await? {
+            set_aside += self.sweep_blobs(app, page, then).await?;
+        }
+        if set_aside > 0 {
+            let message = "blobs that the database does not know are orphans now; \
+                           they are deleted when the retention is over";
+            tracing::warn!(orphans = set_aside, retention = ?app.config.orphan_retention, "{message}");
+        }
+        totals::keep_orphans(&*self.database, kept + set_aside).await
     }
 
-    /// Brings orphans back that the database knows again, and removes those that are old.
-    async fn sweep_orphans(&self, app: &App) -> Result<()> {
+    /// Returns those of the blobs that the database knows, by queries of a bounded size.
+    async fn known(&self, names: &[String]) -> Result<HashSet<String>> {
+        let mut known = HashSet::new();
+        for names in names.chunks(MAX_BATCH) {
+            known.extend(self.database.known_blobs(names).await?);
+        }
+        Ok(known)
+    }
+
+    /// Brings orphans back that the database knows again, and removes those that are old. Returns how many are left.
+    async fn sweep_orphans(&self, app: &App, page: Vec<Orphan>) -> Result<u64> {
         let oldest = date(app.clock.now().before(app.config.orphan_retention));
-        let set_aside = self.blobs.orphans().await?;
-        let names: Vec<String> = set_aside.iter().map(|orphan| orphan.name.clone()).collect();
+        let names: Vec<String> = page.iter().map(|orphan| orphan.name.clone()).collect();
         let known = self.known(&names).await?;
-        for orphan in set_aside {
+        let mut kept = 0;
+        for orphan in page {
             let is_known = known.contains(&orphan.name);
             let swept = match is_known {
                 true => self.blobs.bring_back(&orphan).await,
                 false if orphan.day < oldest => self.blobs.remove_orphan(&orphan).await,
-                false => continue,
+                false => {
+                    kept += 1;
+                    continue;
+                }
             };
             match swept {
-                Err(cause) => tracing::warn!(%cause, blob = orphan.name, "an orphan could not be swept"),
+                Err(cause) => {
+                    kept += 1;
+                    tracing::warn!(%cause, blob = orphan.name, "an orphan could not be swept");
+                }
                 Ok(()) if is_known => {
                     tracing::warn!(blob = orphan.name, "a blob is restored: a row refers to it again");
                 }
                 Ok(()) => {}
             }
         }
-        Ok(())
+        Ok(kept)
     }
 
-    /// Makes orphans of the blobs from before then that the database does not know. Returns how many.
-    async fn set_orphans_aside(&self, app: &App, then: SystemTime) -> Result<u64> {
+    /// Makes files of uploads that no one has found, and orphans of the blobs from before then that the database does not
+    /// know. Returns how many.
+    async fn sweep_blobs(&self, app: &App, page: Vec<Listed>, then: Timestamp) -> Result<u64> {
+        if self.blobs.remote().is_some() {
+            self.settle_page(app, &page).await?;
+        }
+        let old = page.into_iter().filter(|blob| blob.modified < then);
+        let mut unknown: Vec<String> = old.map(|blob| blob.name).collect();
+        let known = self.known(&unknown).await?;
+        unknown.retain(|name| !known.contains(name));
+        let marked = self.blobs.marked(&unknown).await?;
         let today = date(app.clock.now());
-        let mut orphans = 0_u64;
-        let names = self.blobs.older_than(then).await?;
-        let known = self.known(&names).await?;
-        for name in names.iter().filter(|name| !known.contains(*name)) {
+        let mut set_aside = 0;
+        for name in unknown.iter().filter(|name| !marked.contains(*name)) {
             // A backup may need a blob whose row was deleted after the backup began.
             if self.are_deletions_paused() {
-                continue;
+                break;
             }
             match self.blobs.set_aside(name, today).await {
-                Ok(()) => orphans += 1,
+                Ok(()) => set_aside += 1,
                 Err(cause) => tracing::warn!(%cause, blob = name, "a blob could not be set aside"),
             }
         }
-        if orphans > 0 {
-            let message = "blobs that the database does not know are orphans now; \
-                           they are deleted when the retention is over";
-            tracing::warn!(orphans, retention = ?app.config.orphan_retention, "{message}");
-        }
-        Ok(orphans)
+        Ok(set_aside)
     }
 }
 

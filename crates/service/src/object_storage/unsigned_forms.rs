@@ -16,8 +16,8 @@ const MAX_WAIT: Duration = Duration::from_secs(2);
 /// How often a form that waits ends the oldest one.
 const EVICTION_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How old a form is before it has to make way: the fields of an honest client are there by then.
-const MIN_AGE: Duration = Duration::from_millis(200);
+/// Age from which a form has to make way: the fields of an honest client come with its head.
+const MIN_AGE: Duration = Duration::from_millis(20);
 
 /// The forms that are read without a signature.
 pub(super) struct UnsignedForms {
@@ -99,7 +99,7 @@ mod tests {
         let second = forms.admit().await;
         let is_evicted = |form: &Option<UnsignedForm>| form.as_ref().map(|form| form.evicted.is_cancelled());
         let mut third = pin!(forms.admit());
-        assert!(timeout(EVICTION_INTERVAL * 3, &mut third).await.is_err());
+        assert!(timeout(EVICTION_INTERVAL + MIN_AGE / 2, &mut third).await.is_err());
         assert_eq!((is_evicted(&first), is_evicted(&second)), (Some(true), Some(false)));
         drop(first);
         let third = third.await;
@@ -114,5 +114,29 @@ mod tests {
         let fourth = forms.admit().await;
         drop(fourth);
         assert!(forms.open().forms.is_empty(), "what has ended is not held");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_form_gets_its_turn_among_many_that_never_end() {
+        let forms = std::sync::Arc::new(UnsignedForms::new(64));
+        let flood = std::sync::Arc::clone(&forms);
+        // A thousand a second, with a quarter of the places that a service has.
+        tokio::spawn(async move {
+            loop {
+                let forms = std::sync::Arc::clone(&flood);
+                tokio::spawn(async move {
+                    if let Some(form) = forms.admit().await {
+                        form.evicted.cancelled().await;
+                    }
+                });
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        for _ in 0..20 {
+            let begun = Instant::now();
+            assert!(forms.admit().await.is_some());
+            assert!(begun.elapsed() < Duration::from_millis(500), "{:?}", begun.elapsed());
+        }
     }
 }

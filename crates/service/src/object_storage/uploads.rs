@@ -10,7 +10,7 @@ use futures_util::Stream;
 
 use super::blobs::{Blob, BlobWriter};
 use super::s3_api::{Code, S3Error};
-use super::{Stored, Target, hex};
+use super::{Replaces, Stored, Target, hex};
 use crate::http::slow_clients::MinThroughput;
 use crate::lifecycle::app::App;
 
@@ -91,7 +91,7 @@ async fn store(
     }
     let object = target.object(blob.name.clone(), blob.etag.clone(), app.clock.now());
     // When this fails, it is not known whether the row was committed: the blob stays, for the sweeper.
-    let stored = app.database.store_upload(&target.id, &app.random.uuid()?, &object).await?;
+    let stored = app.database.store_upload(&target.id, &app.random.uuid()?, &object, Replaces::Any).await?;
     let (unneeded, response) = match stored {
         Stored::Kept { replaced } => (replaced, Ok(blob.etag)),
         Stored::Again => (Some(blob.name), Ok(blob.etag)),

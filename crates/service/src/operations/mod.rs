@@ -1,6 +1,7 @@
 //! Operations: `/health` and `/metrics`, on a listener of their own.
 
 pub(crate) mod metrics;
+pub(crate) mod totals;
 
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use axum::routing::get;
 
 use self::metrics::number;
 use crate::Error;
+use crate::clock::elapsed;
 use crate::database::FIRST_ACCOUNT;
 use crate::lifecycle::app::App;
 
@@ -58,15 +60,20 @@ async fn metrics(State(app): State<Arc<App>>) -> Result<Response, StatusCode> {
     };
     let depths = app.database.depths().await.map_err(failed)?;
     let oldest = app.database.oldest_queued().await.map_err(failed)?;
-    let now = app.clock.now().0;
+    let now = app.clock.now();
+    let loads = app.database.model_loads(now.before(app.config.lease)).await.map_err(failed)?;
+    app.metrics.set_models(&loads, now);
+    app.database.measure().await.map_err(failed)?;
+    let totals = totals::read(&*app.database).await.map_err(failed)?;
+    let orphans = totals::read_orphans(&*app.database).await.map_err(failed)?;
+    app.metrics.set_totals(&totals, orphans);
     for (status, tasks) in depths {
         app.metrics.set_tasks(status.word(), tasks);
     }
-    // A task of a clock that was ahead and was set back has not waited yet.
-    app.metrics.queue_age.set(oldest.map_or(0, |oldest| now.saturating_sub(oldest.0).max(0)) / 1_000);
+    app.metrics.queue_age.set(number(elapsed(oldest.unwrap_or(now), now).as_secs()));
     let in_progress = app.config.limits.max_requests.saturating_sub(app.requests.available_permits());
     app.metrics.requests_in_progress.set(number(in_progress));
-    app.metrics.open_connections.set(number(app.connections.count()));
+    app.metrics.open_connections.set(number(app.server.connections.count()));
     let text = app.metrics.encode().map_err(failed)?;
     Ok(([(CONTENT_TYPE, OPENMETRICS)], text).into_response())
 }

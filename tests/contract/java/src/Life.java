@@ -159,10 +159,10 @@ public final class Life {
     URI large = upload(storage, run + ".mp4", "video/mp4", new byte[LARGE_FILE_SIZE]);
 
     Map<String, Object> input = Map.of("input", small);
-    TaskDetail task = await(tasks, tasks.createTask(model, input).getData().getData());
+    TaskDetail task = await(tasks, tasks.createTask(model, input, null).getData().getData());
     APIListTasksRequest page = APIListTasksRequest.newBuilder().limit(100).offset(0L).build();
     TaskPage history = tasks.listTasks(page).getData();
-    String second = tasks.createTaskAlias(model, input).getData().getData();
+    String second = tasks.createTaskAlias(model, input, null).getData().getData();
     // A node may have been faster than the cancel.
     statusCodeOfFailure(() -> tasks.cancelTask(second));
     TaskDetail canceled = await(tasks, second);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use inferstore::{Client, Error, Run, TaskDisposition};
+use inferstore::{Abandon, Client, Error, Run, TaskDisposition};
 use inferstore_api::operations;
 use inferstore_service::{Fault, Script};
 
@@ -21,7 +21,7 @@ fn hurried(client: &Client) -> Run {
 }
 
 fn canceling(client: &Client) -> Run {
-    hurried(client).cancel_at_deadline(true)
+    hurried(client).on_abandon(Abandon::Cancel)
 }
 
 #[tokio::test]
@@ -40,13 +40,13 @@ async fn repeats_do_not_multiply_a_deadline() {
 #[tokio::test]
 async fn a_queued_task_is_canceled_at_the_deadline_when_the_caller_wants_that_and_costs_nothing() {
     let (service, controls, client) = start().await;
-    let before = client.account().balance().await.expect("it is reported");
+    let before = client.balance().await.expect("it is reported");
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
     let error = canceling(&client).await.expect_err("time is up");
     let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
     assert_eq!(reached.disposition, TaskDisposition::Canceled);
     assert_eq!(controls.tasks().await.expect("they can be counted")["canceled"], 1);
-    let after = client.account().balance().await.expect("it is reported");
+    let after = client.balance().await.expect("it is reported");
     assert_eq!((before.balance, before.free_balance), (after.balance, after.free_balance));
     audited(&service).await;
 }
@@ -59,7 +59,7 @@ async fn a_cancel_whose_answer_a_gateway_lost_is_not_reported_as_a_task_that_goe
     controls.add_fault(lost).expect("it is a fault");
     let error = canceling(&client).await.expect_err("time is up");
     let Error::DeadlineReached(reached) = &error else { panic!("{error:?}") };
-    assert_eq!(reached.disposition, TaskDisposition::CancelUnknown);
+    assert_eq!(reached.disposition, TaskDisposition::Canceled);
     assert_eq!(controls.tasks().await.expect("they can be counted")["canceled"], 1);
 }
 

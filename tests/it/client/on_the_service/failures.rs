@@ -26,7 +26,7 @@ async fn reads_are_repeated_and_honour_what_the_service_asks_for() {
     ] {
         controls.clear_journal();
         controls.add_fault(fault.clone().on(operations::GET_BALANCE).times(2)).expect("it is a fault");
-        client.account().balance().await.unwrap_or_else(|error| panic!("{fault:?}: {error}"));
+        client.balance().await.unwrap_or_else(|error| panic!("{fault:?}: {error}"));
         assert_eq!(controls.seen(operations::GET_BALANCE), 3, "{fault:?}");
     }
 }
@@ -36,7 +36,7 @@ async fn repeats_end_when_nothing_but_failures_come_back() {
     let (_service, controls, client) = start().await;
     controls.add_fault(Fault::status(503).on(operations::GET_BALANCE)).expect("it is a fault");
     for _ in 0..100 {
-        client.account().balance().await.expect_err("it is down");
+        client.balance().await.expect_err("it is down");
     }
     let requests = controls.seen(operations::GET_BALANCE);
     assert!(requests <= 100 + 100, "{requests} requests for 100 calls: the budget is shared");
@@ -61,21 +61,21 @@ async fn cancel_and_delete_are_sent_once_and_took_effect_although_the_answer_was
     controls.add_fault(Fault::lose_response().on(operations::CANCEL_TASK).once()).expect("it is a fault");
     controls.add_fault(Fault::lose_response().on(operations::DELETE_FILE).once()).expect("it is a fault");
     client.task(task.id()).cancel().await.expect_err("the answer is lost");
-    client.storage().delete(file.download_url).await.expect_err("the answer is lost");
+    client.delete_file(file.download_url).await.expect_err("the answer is lost");
     assert_eq!((controls.seen(operations::CANCEL_TASK), controls.seen(operations::DELETE_FILE)), (1, 1));
     assert_eq!(controls.tasks().await.expect("they can be counted")["canceled"], 1);
-    assert_eq!(client.storage().statistics().await.expect("they are reported").total_files, Some(0));
+    assert_eq!(client.storage_statistics().await.expect("they are reported").total_files, Some(0));
 }
 
 #[tokio::test]
 async fn a_task_that_fails_says_why_and_costs_nothing() {
     let (_service, controls, client) = start().await;
-    let before = client.account().balance().await.expect("it is reported");
+    let before = client.balance().await.expect("it is reported");
     controls.let_model(MODEL, Script::fail("out of memory")).await.expect("it fails");
     let error = client.model(MODEL).run(inputs()).quickly().await.expect_err("the task fails");
     assert!(matches!(&error, Error::TaskFailed(_)), "{error:?}");
     assert!(error.to_string().contains("out of memory") && error.task_id().is_some(), "{error}");
-    let after = client.account().balance().await.expect("it is reported");
+    let after = client.balance().await.expect("it is reported");
     assert_eq!((before.balance, before.free_balance), (after.balance, after.free_balance));
 }
 

@@ -30,7 +30,7 @@ async fn an_upload_survives_what_happens_at_the_object_store_and_is_stored_once(
             let read = client.download(&stored.download_url).bytes().await.expect("read");
             assert!(read == content, "{fault:?} {operation:?}");
         }
-        let stored = client.storage().statistics().await.expect("they are reported").total_files;
+        let stored = client.storage_statistics().await.expect("they are reported").total_files;
         assert_eq!(stored, Some(2 * (number as i64 + 1)), "{fault:?}");
         assert!(controls.faults().iter().all(|fault| fault.met == 1), "every fault happened");
         controls.clear_faults();
@@ -38,7 +38,7 @@ async fn an_upload_survives_what_happens_at_the_object_store_and_is_stored_once(
 }
 
 #[tokio::test]
-async fn a_download_that_is_cut_goes_on_where_it_was() {
+async fn a_download_that_is_cut_leaves_no_file_and_can_be_started_again() {
     let (_service, controls, client) = start().await;
     let content: Vec<u8> = (0..1_000_000_u32).map(|at| (at % 251) as u8).collect();
     let file = File::bytes("numbers.bin", content.clone()).with_mime("application/octet-stream");
@@ -46,7 +46,9 @@ async fn a_download_that_is_cut_goes_on_where_it_was() {
     controls.add_fault(Fault::cut_body(400_000).on(Operation::GET_OBJECT).once()).expect("it is a fault");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let place = folder.path().join("numbers.bin");
-    client.download(&url).to_file(&place).await.expect("it goes on");
+    client.download(&url).to_file(&place).await.expect_err("it is cut");
+    assert!(!place.exists());
+    client.download(&url).to_file(&place).await.expect("it is whole");
     assert!(std::fs::read(place).expect("it is there") == content);
     assert_eq!(controls.seen(Operation::GET_OBJECT), 2);
 }

@@ -6,6 +6,8 @@ mod failures;
 mod files;
 mod operations;
 
+use inferstore::middleware::{BoxFuture, Middleware, Next};
+use inferstore::reqwest::{self, Request, Response};
 use inferstore::{Client, ClientBuilder};
 use inferstore_service::{Config, Controls, Script, Service};
 use serde_json::json;
@@ -30,6 +32,29 @@ pub(crate) fn client_of(service: &Service) -> Client {
 
 pub(crate) fn builder_of(service: &Service) -> ClientBuilder {
     quick(service.base_url(), service.api_key().expect("a fresh service tells its key"))
+}
+
+/// A client that meets this service as one of an older version, which knows no idempotency keys.
+pub(crate) fn without_keys(service: &Service) -> Client {
+    built(builder_of(service).middleware(WithoutKeys))
+}
+
+/// Takes the idempotency key from each request, and its announcement from each response.
+pub(crate) struct WithoutKeys;
+
+impl Middleware for WithoutKeys {
+    fn handle<'a>(
+        &'a self,
+        mut request: Request,
+        next: Next<'a>,
+    ) -> BoxFuture<'a, reqwest::Result<Response>> {
+        Box::pin(async move {
+            request.headers_mut().remove("idempotency-key");
+            let mut response = next.run(request).await?;
+            response.headers_mut().remove("idempotency-key-retention");
+            Ok(response)
+        })
+    }
 }
 
 /// What the model would make of a picture that is somewhere.

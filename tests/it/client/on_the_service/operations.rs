@@ -12,9 +12,9 @@ use super::{MODEL, start, success};
 #[tokio::test]
 async fn every_operation_of_the_client_reaches_the_service_and_is_answered() {
     let (_service, controls, client) = start().await;
-    client.account().balance().await.expect("getBalance");
+    client.balance().await.expect("getBalance");
     let models: Vec<_> =
-        client.models().list(types::ModelListRequest::default()).try_collect().await.expect("listModels");
+        client.models(types::ModelListRequest::default()).try_collect().await.expect("listModels");
     assert!(models.len() > 10);
     let model = client.model(MODEL);
     model.get().await.expect("getModel");
@@ -37,8 +37,8 @@ async fn every_operation_of_the_client_reaches_the_service_and_is_answered() {
     let place = tempfile::tempdir().expect("a temporary folder");
     client.download(&small.download_url).to_file(place.path().join("small.txt")).await.expect("it is read");
     assert_eq!(folder.page(Default::default(), 1).await.expect("listFiles").total, Some(2));
-    client.storage().statistics().await.expect("getStorageStatistics");
-    client.storage().delete(small.download_url).await.expect("deleteFile");
+    client.storage_statistics().await.expect("getStorageStatistics");
+    client.delete_file(small.download_url).await.expect("deleteFile");
 
     let journal = controls.journal();
     for entry in &journal {

@@ -6,6 +6,7 @@ mod victim;
 
 use std::collections::BTreeMap;
 
+use inferstore_document::operations;
 use inferstore_service::{Scope, Service};
 use probe::{Probe, probes};
 use serde_json::json;
@@ -14,7 +15,6 @@ use victim::{Belongings, MODEL, Victim, key_of, start, until};
 use super::tell;
 use super::uploads::Target;
 use crate::support::caller::{Answer, Caller};
-use crate::support::document::operations;
 
 /// Somebody who is not the owner, and how they ask.
 struct Stranger {

@@ -1,11 +1,11 @@
 //! What a stranger asks for, operation by operation of the document.
 
+use inferstore_document::Operation;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::victim::Belongings;
 use crate::support::caller::{Answer, Caller, Odd};
-use crate::support::document::Operation;
 
 /// A request for something of somebody's.
 #[derive(Debug, Clone)]

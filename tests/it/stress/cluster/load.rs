@@ -87,7 +87,12 @@ impl Told {
 
 impl Account {
     pub(super) async fn new(base_url: &str, key: String, name: &str, stop: Arc<AtomicBool>) -> Self {
-        let client = || built(quick(base_url, key.clone()).read_timeout(Duration::from_secs(10)));
+        let client = || {
+            built(
+                quick(base_url, key.clone())
+                    .settings(|settings| settings.read_timeout = Duration::from_secs(10)),
+            )
+        };
         let mut callers = Vec::new();
         for number in 0..2 {
             let client = client();
@@ -186,7 +191,7 @@ impl Account {
         let price: Money = "0.05".parse().expect("an amount");
         let spent = price.smallest() * self.charged as i64 + storage;
         let left = Money::from_smallest(credit.smallest() - spent).to_string();
-        let balance = self.client.account().balance().await.expect("nothing is disturbed any more");
+        let balance = self.client.balance().await.expect("nothing is disturbed any more");
         assert_eq!(balance.balance, left.parse().ok(), "{}: {} tasks were charged", self.name, self.charged);
     }
 
@@ -215,7 +220,12 @@ async fn create(caller: &Caller, stop: &AtomicBool) -> Told {
     let mut told = Told::default();
     while !stop.load(Ordering::SeqCst) {
         let inputs = Inputs::new().set("input", &caller.picture);
-        let run = caller.client.model(MODEL).run(inputs).quickly().skip_validation(true);
+        let run = caller
+            .client
+            .model(MODEL)
+            .run(inputs)
+            .quickly()
+            .options(|options| options.skip_validation = true);
         let task = match run.start().await {
             Ok(task) => task.id().clone(),
             Err(error) => {
@@ -266,7 +276,7 @@ async fn store(client: &Client, name: &str, stop: &AtomicBool) -> Told {
         };
         told.uploaded.insert(url.clone(), content);
         if fastrand::u8(..3) == 0 || size > 1_000 {
-            match client.storage().delete(&url).await {
+            match client.delete_file(&url).await {
                 Ok(()) => drop(told.deleted.insert(url)),
                 Err(error) => {
                     told.write_failed("delete", &error);
@@ -282,7 +292,7 @@ async fn store(client: &Client, name: &str, stop: &AtomicBool) -> Told {
 async fn read(client: &Client, stop: &AtomicBool) -> Told {
     let mut told = Told::default();
     while !stop.load(Ordering::SeqCst) {
-        if let Err(error) = client.account().balance().await {
+        if let Err(error) = client.balance().await {
             told.read_failed("balance", &error);
         }
         if let Err(error) = client.tasks().page(20, 0).await {

@@ -1,5 +1,5 @@
-//! A cluster under load loses nothing that it acknowledged, and bills nothing twice, while its processes are killed,
-//! PostgreSQL is restarted, and the object store is away. `.ci/cluster` starts the engines.
+//! A cluster under load loses nothing that it acknowledged, and bills nothing twice, while its processes are killed and
+//! paused, PostgreSQL is restarted and fails over, and the object store is away. `.ci/cluster` starts the engines.
 
 mod load;
 mod outage;
@@ -29,6 +29,8 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(300);
 enum Disturbance {
     /// A process of the service is killed, and started again.
     Kill,
+    /// A process of the service is paused, and goes on.
+    Pause,
     /// PostgreSQL ends at once, as after a crash, and starts again.
     Restart,
     /// The object store is away.
@@ -41,6 +43,8 @@ struct Plan {
     restarts: usize,
     outages: usize,
     outage: Duration,
+    pauses: usize,
+    pause: Duration,
 }
 
 impl Plan {
@@ -50,6 +54,8 @@ impl Plan {
             restarts: intensity.times(1, 10),
             outages: intensity.times(1, 5),
             outage: Duration::from_secs(intensity.times(5, 30)),
+            pauses: intensity.times(1, 10),
+            pause: Duration::from_secs(intensity.times(6, 30)),
         }
     }
 
@@ -58,6 +64,7 @@ impl Plan {
         let mut all = vec![Disturbance::Kill; self.kills];
         all.extend(vec![Disturbance::Restart; self.restarts]);
         all.extend(vec![Disturbance::Outage; self.outages]);
+        all.extend(vec![Disturbance::Pause; self.pauses]);
         random.shuffle(&mut all);
         all
     }
@@ -88,8 +95,11 @@ async fn nothing_acknowledged_is_lost_whatever_is_killed() {
                 Disturbance::Kill => cluster.kill_and_restart(random.usize(0..PROCESSES)),
                 Disturbance::Restart => restart_postgres(),
                 Disturbance::Outage => outage.last(plan.outage),
+                Disturbance::Pause => cluster.pause(random.usize(0..PROCESSES), plan.pause),
             }
         }
+        // The last one: from now on there is no standby.
+        fail_over();
         // What was interrupted last goes on.
         sleep(Duration::from_secs(1));
         stop.store(true, Ordering::SeqCst);
@@ -118,8 +128,11 @@ async fn nothing_acknowledged_is_lost_whatever_is_killed() {
         assert!(!log.contains("panicked"), "process {number}: {log}");
     }
     tell(&format!(
-        "{} kills, {} restarts of PostgreSQL, {} outages of {} s of the object store in {} s",
+        "{} kills, {} pauses of {} s, {} restarts and a failover of PostgreSQL, {} outages of {} s of the object store in \
+         {} s",
         plan.kills,
+        plan.pauses,
+        plan.pause.as_secs(),
         plan.restarts,
         plan.outages,
         plan.outage.as_secs(),
@@ -153,9 +166,18 @@ async fn account(operator: &Service, cluster: &Cluster, name: &str, stop: &Arc<A
 
 /// Ends PostgreSQL as a crash does, and starts it again.
 fn restart_postgres() {
-    let command = std::env::var("INFERSTORE_TEST_RESTART_POSTGRES").expect(".ci/cluster sets it");
+    run("INFERSTORE_TEST_RESTART_POSTGRES");
+}
+
+/// Pauses the primary, promotes the standby, and lets the former primary go on.
+fn fail_over() {
+    run("INFERSTORE_TEST_FAIL_OVER");
+}
+
+fn run(variable: &str) {
+    let command = std::env::var(variable).expect(".ci/cluster sets it");
     let status = Command::new("sh").args(["-c", &command]).status().expect("there is a shell");
-    assert!(status.success(), "PostgreSQL did not start again");
+    assert!(status.success(), "{command} failed");
 }
 
 /// Of each task the price was set aside once, and charged or given back once.

@@ -1,5 +1,6 @@
 //! A task is created at most once, wherever a create is hit: counted in the service's own store.
 
+mod keys;
 mod points;
 
 use std::collections::BTreeMap;
@@ -14,8 +15,8 @@ use points::{Point, Problem, TaskDisposition, points};
 
 use super::stored::{image, stored};
 use super::{Intensity, tell};
-use crate::client::on_the_service::{MODEL, audited, start};
-use crate::client::{Quickly, built, inputs, insisting, quick, quick_retry};
+use crate::client::on_the_service::{MODEL, WithoutKeys, audited, start};
+use crate::client::{Quickly, built, inputs, quick, quick_retry};
 use crate::support::cable::{Break, Cable};
 
 /// How many creates are under way at the same time.
@@ -42,12 +43,19 @@ impl Bench {
     }
 
     /// A client of its own for one create, so that its first connection carries that create.
-    fn client_over(&self, cable: &Cable, read_timeout: Duration, max_attempts: u32) -> Client {
+    fn client_over(&self, cable: &Cable, read_timeout: Duration, keys: Keys) -> Client {
         let mut retry = quick_retry();
-        retry.max_attempts = max_attempts;
+        if keys == Keys::Known {
+            // Enough that half of them may fail.
+            retry.max_attempts = 40;
+        }
         let key = self.service.api_key().expect("a fresh service tells its key");
         let base_url = format!("http://{}/api/v1", cable.address);
-        built(quick(base_url, key).retry(retry).read_timeout(read_timeout))
+        let builder = quick(base_url, key).settings(|settings| {
+            settings.retry = retry;
+            settings.read_timeout = read_timeout;
+        });
+        built(if keys == Keys::Unknown { builder.middleware(WithoutKeys) } else { builder })
     }
 
     async fn create(
@@ -55,23 +63,13 @@ impl Bench {
         number: u32,
         breaks: Option<Break>,
         client_timeout: Duration,
-        leave: Leave,
+        keys: Keys,
     ) -> Result<String, Error> {
         let cable = Cable::to(self.address(), breaks).expect("a port is free");
-        let attempts = match leave {
-            Leave::Once => quick_retry().max_attempts,
-            // Enough that half of them may fail.
-            Leave::Insist => 40,
-        };
         let inputs = inputs().set("angle", "30").set("input_image", image(number));
         // What the model declares is not read, so that nothing goes before the create.
-        let run = self.client_over(&cable, client_timeout, attempts).model(MODEL).run(inputs).quickly();
-        let run = run.skip_validation(true);
-        let run = match leave {
-            Leave::Once => run,
-            Leave::Insist => insisting(run),
-        };
-        Ok(run.start().await?.id().to_string())
+        let run = self.client_over(&cable, client_timeout, keys).model(MODEL).run(inputs).quickly();
+        Ok(run.options(|options| options.skip_validation = true).start().await?.id().to_string())
     }
 
     /// The tasks in the store by what they were created with.
@@ -89,16 +87,16 @@ impl Bench {
         &self,
         point: &Point,
         creates: u32,
-        leave: Leave,
+        keys: Keys,
         random: &mut fastrand::Rng,
     ) -> Vec<Result<String, Error>> {
         self.controls.reset().await.expect("it is reset");
         self.controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
         if let Problem::Service(fault) = &point.problem {
             let fault = Fault::clone(fault).on(operations::CREATE_TASK);
-            let fault = match leave {
-                Leave::Once => fault.times(creates.into()),
-                Leave::Insist => fault.with_probability(0.5),
+            let fault = match keys {
+                Keys::Unknown => fault.times(creates.into()),
+                Keys::Known => fault.with_probability(0.5),
             };
             self.controls.add_fault(fault).expect("it is a fault");
         }
@@ -114,7 +112,7 @@ impl Bench {
         stream::iter(
             (0..)
                 .zip(breaks)
-                .map(|(number, breaks)| self.create(number, breaks, point.client_timeout(), leave)),
+                .map(|(number, breaks)| self.create(number, breaks, point.client_timeout(), keys)),
         )
         .buffered(SIDE_BY_SIDE)
         .collect()
@@ -122,13 +120,13 @@ impl Bench {
     }
 }
 
-/// What a caller permits.
+/// Whether the service knows idempotency keys.
 #[derive(Clone, Copy, PartialEq)]
-enum Leave {
-    /// Nothing: a create is sent once.
-    Once,
-    /// Every repeat that there is.
-    Insist,
+enum Keys {
+    /// No: a create is sent once, and looked for in the history.
+    Unknown,
+    /// Yes: a create is sent again with its key.
+    Known,
 }
 
 /// How many batches of how many creates each point is tried with. The history is read to its beginning,
@@ -138,13 +136,13 @@ fn batches() -> (u32, u32) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_fault_creates_a_task_twice_and_what_was_created_is_adopted_or_reported_as_unknown() {
+async fn without_keys_no_fault_creates_a_task_twice_and_what_was_created_is_adopted_or_reported() {
     let ((batches, creates), mut random) = (batches(), Intensity::of_this_run().random());
     let bench = Bench::start().await;
     let (points, mut open, mut done) = (points(), 0, 0);
     for point in &points {
         for _ in 0..batches {
-            let results = bench.send(point, creates, Leave::Once, &mut random).await;
+            let results = bench.send(point, creates, Keys::Unknown, &mut random).await;
             let stored = bench.stored().await;
             for (number, result) in (0..).zip(results) {
                 let tasks = stored.get(&image(number)).map_or(&[][..], Vec::as_slice);
@@ -190,26 +188,20 @@ fn check(point: &Point, tasks: &[String], result: &Result<String, Error>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_all_permission_to_repeat_every_create_ends_in_exactly_one_task() {
+async fn with_keys_every_create_ends_in_exactly_one_task() {
     let ((batches, creates), mut random) = (batches(), Intensity::of_this_run().random());
     let bench = Bench::start().await;
-    // Permission does not reach a service that is not there. A conflict stays one. What may still land is
-    // why the permission is off by default, and permitting retries of refusals states that they are
-    // true.
+    // No key reaches a service that is not there, and a refusal stays one.
     let beyond = [
         "cut before connecting",
         "not done, answered with 200 that says fail",
         "not done, answered with 409",
-        "done, answered with 503",
     ];
     let mut points = points();
-    points.retain(|point| {
-        !matches!(point.task, TaskDisposition::Hidden | TaskDisposition::Open)
-            && !beyond.contains(&point.name.as_str())
-    });
+    points.retain(|point| point.task != TaskDisposition::Hidden && !beyond.contains(&point.name.as_str()));
     for point in &points {
         for _ in 0..batches {
-            let results = bench.send(point, creates, Leave::Insist, &mut random).await;
+            let results = bench.send(point, creates, Keys::Known, &mut random).await;
             let stored = bench.stored().await;
             for (number, result) in (0..).zip(results) {
                 let id = result.unwrap_or_else(|error| panic!("{}: {error:?}", point.name));
@@ -219,5 +211,5 @@ async fn with_all_permission_to_repeat_every_create_ends_in_exactly_one_task() {
         }
     }
     let (count, each) = (points.len(), batches * creates);
-    tell(&format!("{count} fault points x {each} creates with all permission to repeat: one task each"));
+    tell(&format!("{count} fault points x {each} creates with keys: one task each"));
 }

@@ -26,7 +26,7 @@ impl Bench {
         let mut config = Config::ephemeral().with_controls();
         config.workers = 0;
         // So dear that a stored byte would be seen in the balance.
-        config.storage_price_per_gib_day = Money::from_smallest(1 << 34);
+        config.storage_price_per_gib_day = Some(Money::from_smallest(1 << 34));
         let service = Service::start(config).await.expect("the service starts");
         service.add_account("stranger", Scope::Personal).await.expect("the name is free");
         let key = service.add_key("stranger").await.expect("a key");

@@ -37,7 +37,7 @@ pub(super) const MISTAKES: &[Mistake] = &[
     (
         "two properties of one name in Rust",
         "        wallet_address:\n          type",
-        "        FreeBalance:\n          type",
+        "        free__balance:\n          type",
     ),
     ("two parameters of one name in Rust", "- name: page\n", "- name: page_size\n"),
     (

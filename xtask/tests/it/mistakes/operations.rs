@@ -18,6 +18,9 @@ pub(super) const MISTAKES: &[Mistake] = &[
     ("an operation without a safety", "      x-safety: billed", "      x-was: billed"),
     ("an operation of unknown safety", "      x-safety: billed", "      x-safety: bill"),
     ("tags that are a text", "tags: [Account]", "tags: Account"),
+    ("an operation without a tag", "      tags: [Account]\n", ""),
+    ("a tag that is not described", "tags: [Account]", "tags: [Accounts]"),
+    ("an operation without a sample", "      x-codeSamples:\n", "      x-samples:\n"),
     ("a parameter in the path that is not declared", "/model/{id}/serving:", "/model/{id}/serving/{node}:"),
     ("a declared parameter that is not in the path", "/model/{id}/serving:", "/model/serving:"),
     ("a parameter in the path under another name", "/model/{id}/serving:", "/model/{model}/serving:"),
@@ -102,8 +105,9 @@ pub(super) const MISTAKES: &[Mistake] = &[
         "        \"201\":\n          $ref: \"#/components/responses/CreateTaskSuccess\"\n        \"401\":",
     ),
     ("no response 401", "        \"401\":", "        \"403\":"),
-    ("no response 4XX", "        4XX:", "        404:"),
-    ("no response 5XX", "        5XX:", "        503:"),
+    ("no response 4XX", "        4XX:", "        \"404\":"),
+    ("no response 5XX", "        5XX:", "        \"503\":"),
+    ("a code without quotes", "        \"401\":", "        401:"),
     (
         "a default response",
         "        \"401\":",
@@ -143,5 +147,10 @@ pub(super) const MISTAKES: &[Mistake] = &[
         "a response of another type",
         "examples:\n            cost:",
         "examples:\n            cost:\n              value: {}\n        application/xml:\n          schema: {type: string}\n          examples:\n            xml:",
+    ),
+    (
+        "a link to an operation that is not there",
+        "operationId: getModel\n          description",
+        "operationId: readModel\n          description",
     ),
 ];

@@ -10,6 +10,11 @@ pub(super) const MISTAKES: &[Mistake] = &[
     ("a $ref to another file", "\"#/components/schemas/ModelSort\"", "models.yaml#/ModelSort"),
     ("a $ref to another section", "#/components/schemas/ModelSort", "#/components/responses/Refused"),
     ("a $ref into a schema", "schemas/ModelSort\"", "schemas/ModelSort/enum\""),
+    (
+        "a $ref without quotes",
+        "$ref: \"#/components/schemas/ModelSort\"",
+        "$ref: #/components/schemas/ModelSort",
+    ),
     ("a $ref that is no text", "$ref: \"#/components/schemas/ModelSort\"", "$ref: 5"),
     (
         "a keyword beside a $ref",

@@ -36,6 +36,39 @@ pub(super) const MISTAKES: &[Mistake] = &[
         "nullable: true\n          description: The wallet",
         "pattern: \"^0x\"\n          description: The wallet",
     ),
+    (
+        "visible ASCII without a name",
+        "nullable: true\n          description: The wallet",
+        "minLength: 1\n          maxLength: 9\n          pattern: \"^[!-~]+$\"\n          description: The wallet",
+    ),
+    (
+        "a property a level too far in",
+        "        debt:\n",
+        "          updated_at:\n            type: string\n        debt:\n",
+    ),
+    (
+        "a property a level too far out",
+        "        debt:\n",
+        "      updated_at:\n        type: string\n      x-more:\n        debt:\n",
+    ),
+    ("a property in camel case", "        debt:\n", "        totalDebt:\n"),
+    ("a number of less digits in a response", "format: double", "format: float"),
+    ("a vocabulary of one word", "enum: [image, audio, video, application, text]", "enum: [image]"),
+    (
+        "a terminal word that is not listed",
+        "x-terminal: [success, failed, canceled]",
+        "x-terminal: [success, failed]",
+    ),
+    (
+        "a terminal word whose meaning does not say so",
+        "x-terminal: [success, failed, canceled]",
+        "x-terminal: [success, failed, canceled, computing]",
+    ),
+    (
+        "a terminal word that is unknown",
+        "x-terminal: [success, failed, canceled]",
+        "x-terminal: [success, failed, canceled, expired]",
+    ),
     ("a misspelt format", "format: date-time", "format: datetime"),
     (
         "a format that needs another crate",

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Account, Command, Key, Member, Model, Node, Page, Task};
+use super::{Account, Adjustment, Command, File, Key, Member, Model, Node, Page, Task};
 use crate::commands::api::{not_read, text_of};
 use crate::exit;
 use crate::failure::{Failure, Result};
@@ -19,18 +19,38 @@ type Columns = &'static [(&'static str, &'static str)];
 const ACCOUNTS: Columns = &[
     ("ACCOUNT", "account"),
     ("SCOPE", "scope"),
+    ("STATE", "state"),
     ("BALANCE", "balance"),
     ("FREE", "free_balance"),
     ("DEBT", "debt"),
     ("EARNINGS", "earnings"),
 ];
 const MEMBERS: Columns = &[("MEMBER", "member")];
-const KEYS: Columns = &[("KEY", "key"), ("CREATED", "created_at"), ("REVOKED", "revoked_at")];
+const KEYS: Columns = &[
+    ("KEY", "key"),
+    ("NAME", "name"),
+    ("CREATED", "created_at"),
+    ("EXPIRES", "expires_at"),
+    ("DAILY LIMIT", "daily_limit"),
+    ("MODELS", "models"),
+    ("REVOKED", "revoked_at"),
+];
+const ACTIONS: Columns = &[("AT", "at"), ("REQUEST", "request"), ("BODY", "body"), ("STATUS", "status")];
+const MOVEMENTS: Columns = &[
+    ("AT", "at"),
+    ("REASON", "reason"),
+    ("AMOUNT", "amount"),
+    ("FROM", "from"),
+    ("TO", "to"),
+    ("REFERENCE", "reference"),
+    ("NOTE", "note"),
+];
 const MODELS: Columns = &[
     ("MODEL", "model"),
     ("PUBLISHER", "publisher"),
     ("PRICE", "price"),
     ("VISIBILITY", "visibility"),
+    ("STATE", "state"),
     ("VERIFIED", "is_verified"),
     ("PLAYGROUND", "is_playground"),
     ("UPDATED", "updated_at"),
@@ -58,16 +78,19 @@ pub(super) async fn perform(command: Command, admin: &mut AdminClient, session: 
         Command::Account(command) => account(command, admin, session).await,
         Command::Member(command) => member(command, admin, session).await,
         Command::Key(command) => key(command, admin, session).await,
-        Command::Credit { account, amount, free } => {
-            let kind = if free { "free" } else { "paid" };
-            let body = json!({ kind: amount.to_string() });
-            let data = admin.call("POST", &["accounts", &account, "credits"], Some(body.to_string())).await?;
-            let note = format!("{account} has {amount} more{}", if free { " free credits" } else { "" });
-            done(session, &note, &data, &account)
-        }
+        Command::Credit { adjustment, note } => adjust(admin, session, "credits", adjustment, note).await,
+        Command::Debit { adjustment, note } => adjust(admin, session, "debits", adjustment, Some(note)).await,
         Command::Model(command) => model(command, admin, session).await,
         Command::Node(command) => node(command, admin, session).await,
         Command::Task(command) => task(command, admin, session).await,
+        Command::File(File::Delete { url }) => {
+            let data = admin.call("DELETE", &["files"], Some(json!({ "url": url }).to_string())).await?;
+            done(session, "the file is deleted", &data, &url)
+        }
+        Command::Log(page) => {
+            let data = admin.list(&["log"], &paging(&page)).await?;
+            list(session, &data, "actions", ACTIONS)
+        }
         Command::Audit => audit(&admin.call("GET", &["audit"], None).await?, session),
         Command::Backup { folder } => {
             let folder = std::path::absolute(session.environment.folder.join(folder))
@@ -85,6 +108,26 @@ pub(super) async fn perform(command: Command, admin: &mut AdminClient, session: 
     }
 }
 
+async fn adjust(
+    admin: &mut AdminClient,
+    session: &Session,
+    kind: &str,
+    adjustment: Adjustment,
+    note: Option<String>,
+) -> Result {
+    let Adjustment { account, amount, free, reference } = adjustment;
+    let purse = if free { "free" } else { "paid" };
+    let body = json!({ purse: amount.to_string(), "reference": reference, "note": note });
+    let data = admin.call("POST", &["accounts", &account, kind], Some(body.to_string())).await?;
+    let change = if kind == "debits" { "less" } else { "more" };
+    let done_now = format!("{account} has {amount} {change}{}", if free { " free credits" } else { "" });
+    let note = match data["is_repeated"].as_bool() {
+        Some(true) => "this reference was used for the same amount before; nothing was changed",
+        _ => &done_now,
+    };
+    done(session, note, &data, &account)
+}
+
 async fn account(command: Account, admin: &mut AdminClient, session: &Session) -> Result {
     match command {
         Account::Add { name, organization } => {
@@ -97,7 +140,25 @@ async fn account(command: Account, admin: &mut AdminClient, session: &Session) -
         Account::Show { account } => {
             show(session, &admin.call("GET", &["accounts", &account], None).await?, &account)
         }
+        Account::Suspend { account } => set_state(admin, session, &account, "suspended").await,
+        Account::Resume { account } => set_state(admin, session, &account, "active").await,
+        Account::Close { account } => set_state(admin, session, &account, "closed").await,
+        Account::Movements { account, page } => {
+            let data = admin.list(&["accounts", &account, "movements"], &paging(&page)).await?;
+            list(session, &data, "movements", MOVEMENTS)
+        }
     }
+}
+
+async fn set_state(admin: &mut AdminClient, session: &Session, account: &str, state: &str) -> Result {
+    let body = json!({ "state": state });
+    let data = admin.call("PATCH", &["accounts", account], Some(body.to_string())).await?;
+    let note = match data["canceled_tasks"].as_u64() {
+        Some(1) => format!("{account} is {state}, and its queued task is canceled"),
+        Some(tasks @ 2..) => format!("{account} is {state}, and its {tasks} queued tasks are canceled"),
+        _ => format!("{account} is {state}"),
+    };
+    done(session, &note, &data, account)
 }
 
 async fn member(command: Member, admin: &mut AdminClient, session: &Session) -> Result {
@@ -123,8 +184,14 @@ async fn member(command: Member, admin: &mut AdminClient, session: &Session) -> 
 
 async fn key(command: Key, admin: &mut AdminClient, session: &mut Session) -> Result {
     match command {
-        Key::Add { account } => {
-            let data = admin.call("POST", &["accounts", &account, "keys"], None).await?;
+        Key::Add { account, name, expires_in_days, daily_limit, models } => {
+            let body = json!({
+                "name": name,
+                "expires_in_days": expires_in_days,
+                "daily_limit": daily_limit,
+                "models": Some(models).filter(|models| !models.is_empty()),
+            });
+            let data = admin.call("POST", &["accounts", &account, "keys"], Some(body.to_string())).await?;
             show_once(session, "account", "api_key", &data)
         }
         Key::List { account } => {
@@ -151,7 +218,7 @@ struct Spec {
 async fn model(command: Model, admin: &mut AdminClient, session: &mut Session) -> Result {
     match command {
         Model::List(page) => {
-            let data = admin.list("models", &paging(&page)).await?;
+            let data = admin.list(&["models"], &paging(&page)).await?;
             list(session, &data, "models", MODELS)
         }
         Model::Publish { account, file } => {
@@ -184,6 +251,18 @@ async fn model(command: Model, admin: &mut AdminClient, session: &mut Session) -
             let is_playground = playground == "yes";
             let note = format!("{model} is {}in the playground", if is_playground { "" } else { "not " });
             change(admin, session, &model, json!({ "is_playground": is_playground }), &note).await
+        }
+        Model::Pause { model } => {
+            let note = format!("tasks of {model} wait");
+            change(admin, session, &model, json!({ "state": "paused" }), &note).await
+        }
+        Model::Resume { model } => {
+            let note = format!("tasks of {model} are run");
+            change(admin, session, &model, json!({ "state": "active" }), &note).await
+        }
+        Model::Retire { model } => {
+            let note = format!("{model} takes no tasks");
+            change(admin, session, &model, json!({ "state": "retired" }), &note).await
         }
         Model::Price { model, price } => {
             let note = format!("a run of {model} costs {price} from now on");
@@ -231,9 +310,22 @@ async fn task(command: Task, admin: &mut AdminClient, session: &Session) -> Resu
             let mut query = paging(&page);
             query.extend(account.map(|account| ("account", account)));
             query.extend(status.map(|status| ("status", status)));
-            list(session, &admin.list("tasks", &query).await?, "tasks", TASKS)
+            list(session, &admin.list(&["tasks"], &query).await?, "tasks", TASKS)
         }
         Task::Show { task } => show(session, &admin.call("GET", &["tasks", &task], None).await?, &task),
+        Task::Cancel { task } => {
+            let data = admin.call("POST", &["tasks", &task, "cancel"], None).await?;
+            done(session, "the task is canceled", &data, &task)
+        }
+        Task::Fail { task, message } => {
+            let body = json!({ "message": message });
+            let data = admin.call("POST", &["tasks", &task, "fail"], Some(body.to_string())).await?;
+            done(session, "the task has failed", &data, &task)
+        }
+        Task::Requeue { task } => {
+            let data = admin.call("POST", &["tasks", &task, "requeue"], None).await?;
+            done(session, "the node has lost the task, and any node can run it", &data, &task)
+        }
         Task::Refund { task } => {
             let data = admin.call("POST", &["tasks", &task, "refund"], None).await?;
             let note = format!("{} has {} back", cell(&data["account"]), cell(&data["amount"]));

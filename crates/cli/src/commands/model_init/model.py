@@ -5,9 +5,15 @@ from PIL import Image, ImageFilter, UnidentifiedImageError
 from worker import InputError, serve
 
 
+MAX_PIXELS = 50_000_000  # as in model.json
+
+
 def run(inputs, folder):
     try:
-        picture = Image.open(inputs["picture"]).convert("RGB")
+        picture = Image.open(inputs["picture"])
+        if picture.width * picture.height > MAX_PIXELS:
+            raise InputError("picture has more than 50 megapixels; send a smaller one")
+        picture = picture.convert("RGB")
     except (UnidentifiedImageError, OSError):
         raise InputError("picture is not an image that can be read") from None
     radius = float(inputs["radius"])

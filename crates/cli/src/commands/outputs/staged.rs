@@ -13,11 +13,22 @@ use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
 
-/// The outputs of one task, downloaded.
+/// The outputs of one task, downloaded. Dropping it removes what was not moved: the next start downloads it again.
 pub(crate) struct Staged {
-    /// The folder that they are in; a later start uses the same one.
-    folder: PathBuf,
+    _folder: StagingFolder,
     files: Vec<StagedFile>,
+}
+
+/// A folder beside the destinations, which is removed in the end.
+struct StagingFolder(PathBuf);
+
+impl Drop for StagingFolder {
+    fn drop(&mut self) {
+        // One that cannot be removed does no harm. Without outputs there is none.
+        if !self.0.as_os_str().is_empty() {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
 }
 
 struct StagedFile {
@@ -32,17 +43,18 @@ impl Delivery {
     /// Downloads the outputs, not to their destination yet.
     pub(crate) async fn stage(&self, outcome: &Outcome, names: &Names, session: &Session) -> Result<Staged> {
         let Some((destination, folder)) = self.destination.as_ref().zip(self.folder(session)) else {
-            return Ok(Staged { folder: PathBuf::new(), files: Vec::new() });
+            return Ok(Staged { _folder: StagingFolder(PathBuf::new()), files: Vec::new() });
         };
-        let folder = absolute(&folder.join(format!(".inferstore-{}", harmless(outcome.task.as_str()))));
+        let folder = folder.join(format!(".inferstore-{}", harmless(outcome.task.as_str())));
+        let folder = StagingFolder(absolute(&folder));
         let mut files = Vec::new();
         for (number, (name, _)) in outcome.urls().enumerate() {
-            let folder = folder.join(number.to_string());
+            let folder = folder.0.join(number.to_string());
             std::fs::create_dir_all(&folder).map_err(|error| {
                 Failure::local_failure(format!("{} cannot be made", folder.display()), error)
             })?;
             // A start that was killed may have left it there.
-            let download = outcome.download(name)?.overwrite(true);
+            let download = outcome.download(name)?.limits(|limits| limits.overwrite = true);
             let path = absolute(&destination.path(outcome, names, name, session));
             files.push(match path.to_string_lossy().strip_suffix(".{ext}") {
                 None => {
@@ -58,17 +70,24 @@ impl Delivery {
                 }
             });
         }
-        Ok(Staged { folder, files })
+        Ok(Staged { _folder: folder, files })
     }
 
-    /// Where the outputs go: to no path at which something is, unless it may be replaced or is the output itself,
-    /// which an earlier start saved at one of the paths `own`.
-    pub(crate) fn destinations(&self, staged: &Staged, own: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    /// Where the outputs go: to no path at which something is, unless it may be replaced, is one of the `outdated`
+    /// outputs, or is the output itself, which an earlier start saved at one of the paths `own`. `named` gets a wanted
+    /// path at which a file stays, and the path instead of it.
+    pub(crate) fn destinations(
+        &self,
+        staged: &Staged,
+        own: &[PathBuf],
+        outdated: &[PathBuf],
+        named: impl Fn(&Path, &Path),
+    ) -> Result<Vec<PathBuf>> {
         let mut chosen: Vec<PathBuf> = Vec::new();
         for file in &staged.files {
             let mut path = file.wanted.clone();
             let mut number = 1;
-            while chosen.contains(&path) || !self.is_free(&path, file, own) {
+            while chosen.contains(&path) || !(self.is_free(&path, file, own) || outdated.contains(&path)) {
                 if !file.is_numbered {
                     let headline = format!("{} exists already", path.display());
                     return Err(Failure::new(exit::FAILED, headline).with_hint(
@@ -79,6 +98,9 @@ impl Delivery {
                 let stem = file.wanted.file_stem().unwrap_or_default().display();
                 let extension = file.wanted.extension().map(|extension| format!(".{}", extension.display()));
                 path.set_file_name(format!("{stem}-{number}{}", extension.unwrap_or_default()));
+            }
+            if path != file.wanted && !own.contains(&path) {
+                named(&file.wanted, &path);
             }
             chosen.push(path);
         }
@@ -91,17 +113,21 @@ impl Delivery {
     }
 
     /// Moves the outputs to the destinations that were chosen for them, unless they are there already.
-    pub(crate) fn save_staged(&self, staged: &Staged, destinations: &[PathBuf], own: &[PathBuf]) -> Result {
+    pub(crate) fn save_staged(
+        &self,
+        staged: &Staged,
+        destinations: &[PathBuf],
+        own: &[PathBuf],
+        outdated: &[PathBuf],
+    ) -> Result {
         for (file, destination) in staged.files.iter().zip(destinations) {
             if file.is_saved(destination, own) {
                 continue;
             }
-            move_to(&file.path, destination, self.overwrite).map_err(|error| {
-                Failure::local_failure(format!("{} cannot be written", destination.display()), error)
-            })?;
+            move_to(&file.path, destination, self.overwrite || outdated.contains(destination)).map_err(
+                |error| Failure::local_failure(format!("{} cannot be written", destination.display()), error),
+            )?;
         }
-        // A staging folder that cannot be removed does no harm.
-        let _ = std::fs::remove_dir_all(&staged.folder);
         Ok(())
     }
 }

@@ -11,6 +11,7 @@ use serde_json::{Map, json};
 
 use super::RunOptions;
 use super::journal::identity;
+use super::rows::is_sweep;
 use crate::commands::api::{not_read, place_of, text_of};
 use crate::commands::models;
 use crate::commands::outputs::expanded;
@@ -30,6 +31,8 @@ pub(super) struct Collected {
     pub(super) files: BTreeMap<String, String>,
     /// Files and URLs without the name of an input.
     pub(super) loose: Vec<String>,
+    /// The texts of the command line, by name.
+    pub(super) texts: BTreeMap<String, String>,
     /// The names of all inputs of the command line.
     pub(super) given: BTreeSet<String>,
     /// All inputs, with the path, size and time of their files, and those of an earlier run: what makes a batch the
@@ -38,6 +41,11 @@ pub(super) struct Collected {
 }
 
 impl Collected {
+    /// Whether a text may be a sweep, which the declared type of its input decides.
+    pub(super) fn has_sweep(&self) -> bool {
+        self.texts.values().any(|text| is_sweep(text))
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.given.is_empty() && self.loose.is_empty()
     }
@@ -88,7 +96,10 @@ pub(super) fn collect(
         }
         collected.given.insert(name.clone());
         let (inputs, identity) = match value {
-            Given::Text(text) => (collected.inputs.set(name.clone(), &text), text.into()),
+            Given::Text(text) => {
+                collected.texts.insert(name.clone(), text.clone());
+                (collected.inputs.set(name.clone(), &text), text.into())
+            }
             Given::File(path) => {
                 collected.files.insert(name.clone(), path.clone());
                 attach(collected.inputs, name.clone(), &path, session)?
@@ -122,19 +133,25 @@ pub(super) fn attach(
     session: &mut Session,
 ) -> Result<(Inputs, serde_json::Value)> {
     if given == "-" {
-        let mut content = Vec::new();
-        let mut stdin = (&mut session.environment.stdin).take(MAX_STDIN + 1);
-        stdin
-            .read_to_end(&mut content)
-            .map_err(|error| not_read(format!("standard input cannot be read: {error}")))?;
-        if content.len() as u64 > MAX_STDIN {
-            return Err(not_read("standard input has more than 256 MiB; give a file".to_owned()));
-        }
+        let content = read_stdin(session)?;
         let identity = json!([content.len(), fingerprint(&content)]);
         return Ok((inputs.file(name, File::bytes("stdin", content)), identity));
     }
     check_no_folder(given, session)?;
     Ok((attach_path(inputs, name, given, session), identity_of(given, session)))
+}
+
+/// The content of standard input.
+pub(crate) fn read_stdin(session: &mut Session) -> Result<Vec<u8>> {
+    let mut content = Vec::new();
+    let mut stdin = (&mut session.environment.stdin).take(MAX_STDIN + 1);
+    stdin
+        .read_to_end(&mut content)
+        .map_err(|error| not_read(format!("standard input cannot be read: {error}")))?;
+    if content.len() as u64 > MAX_STDIN {
+        return Err(not_read("standard input has more than 256 MiB; give a file".to_owned()));
+    }
+    Ok(content)
 }
 
 /// What makes a file or a URL the same at the next start.

@@ -1,58 +1,18 @@
-//! The journal of a batch: one line of JSON for each step of a file, so that a second start continues.
+//! The journal of a batch: its file, the keys of the files in it, and its failures.
 
-use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use inferstore::PreparedRun;
-use inferstore::types::TaskId;
-use serde::{Deserialize, Serialize};
+use inferstore::Decimal;
+use inferstore_batch::{Error, Journal, JournalError, JournalErrorKind, Step};
 use serde_json::{Value, json};
 
+use crate::exit;
 use crate::failure::{Failure, Result};
 
 /// The name of the file.
-pub(super) const NAME: &str = "inferstore-batch.jsonl";
-
-/// The last step of a file.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) enum Step {
-    /// The inputs are uploaded; the task may have been created.
-    Prepared(PreparedRun),
-    /// The task was created.
-    Started { task: TaskId, uploaded: Vec<String> },
-    /// The service did not know the task, which is asked for once more before the file is run again: a gateway, or
-    /// another key, gets the same response.
-    Gone { task: TaskId, uploaded: Vec<String> },
-    /// The outputs are downloaded, and moved to these paths next.
-    Saving { task: TaskId, uploaded: Vec<String>, outputs: Vec<PathBuf> },
-    /// The outputs are saved.
-    Done {
-        task: TaskId,
-        cost: String,
-        outputs: Vec<PathBuf>,
-        #[serde(default)]
-        output: Value,
-    },
-    /// There is no task, or it failed or was canceled, and cost nothing.
-    Failed(String),
-    /// These inputs are deleted, then the file is at its last step.
-    Deleting { uploaded: Vec<String>, then: Box<Step> },
-    /// The contact sheet as it was written.
-    ContactSheet(Value),
-}
-
-impl Step {
-    /// The step apart from inputs that are still to be deleted.
-    pub(super) fn last(&self) -> &Self {
-        match self {
-            Self::Deleting { then, .. } => then,
-            step => step,
-        }
-    }
-}
+pub(in crate::commands) const NAME: &str = "inferstore-batch.jsonl";
 
 /// How many files of a batch earlier starts have brought so far.
 #[derive(Default)]
@@ -60,27 +20,24 @@ pub(super) struct Earlier {
     pub(super) paid: usize,
     /// Their tasks may be created.
     pub(super) begun: usize,
+    /// What all tasks in the journal have cost, or can cost.
+    pub(super) committed: Decimal,
 }
 
-/// The last step of each file, and the file in which all steps are written.
-pub(super) struct Journal {
-    steps: BTreeMap<String, Step>,
-    file: File,
-    path: PathBuf,
-    /// The length of the lines that are whole.
-    length: u64,
-    /// Why nothing can be written any more.
-    broken: Option<String>,
-}
-
-impl Journal {
+impl Earlier {
     /// Counts what earlier starts did for these files, by the journal of a folder if it has one.
-    pub(super) fn earlier(folder: &Path, keys: impl Iterator<Item = String>) -> Result<Earlier> {
-        let mut earlier = Earlier::default();
-        if !folder.join(NAME).exists() {
+    pub(super) fn count(
+        folder: &Path,
+        keys: impl Iterator<Item = String>,
+        price: Option<&Decimal>,
+    ) -> Result<Self> {
+        let mut earlier = Self::default();
+        let path = folder.join(NAME);
+        if !path.exists() {
             return Ok(earlier);
         }
-        let journal = Self::open(folder)?;
+        let journal = Journal::open(path)?;
+        earlier.committed = journal.committed(price.unwrap_or(&Decimal::default()));
         for key in keys {
             match journal.step(&key).map(Step::last) {
                 Some(Step::Saving { .. } | Step::Done { .. }) => earlier.paid += 1,
@@ -90,96 +47,32 @@ impl Journal {
         }
         Ok(earlier)
     }
+}
 
-    /// Opens the journal of a folder, or creates it. Only one process has it.
-    pub(super) fn open(folder: &Path) -> Result<Self> {
-        let path = folder.join(NAME);
-        let failed = |error: &dyn std::fmt::Display| {
-            Failure::local_failure(format!("{} cannot be used", path.display()), error)
+impl From<JournalError> for Failure {
+    fn from(error: JournalError) -> Self {
+        let (code, hint) = match error.kind {
+            JournalErrorKind::Locked => (exit::USAGE, "wait for it, or choose another folder for -o"),
+            JournalErrorKind::NoLocks => (exit::FAILED, "choose a folder for -o on a file system with locks"),
+            JournalErrorKind::Malformed => {
+                (exit::FAILED, "it is not a journal of this command: move it, or choose another folder")
+            }
+            _ => (exit::FAILED, "correct that on this machine and try again"),
         };
-        let mut options = OpenOptions::new();
-        options.read(true).append(true).create(true);
-        // It names inputs and outputs of its owner.
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(&path).map_err(|error| failed(&error))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(Failure::usage(format!("another batch writes to {}", folder.display()))
-                    .with_hint("wait for it, or choose another folder for -o"));
+        Self::new(code, error.to_string()).with_hint(hint)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Client(error) => error.into(),
+            Error::Journal(error) => error.into(),
+            error @ Error::Budget { .. } => {
+                Self::new(exit::INPUT, error.to_string()).with_hint("raise --budget; no task was created")
             }
-            Err(TryLockError::Error(error)) => {
-                return Err(failed(&format!("it cannot be locked: {error}"))
-                    .with_hint("choose a folder for -o on a file system with locks"));
-            }
+            error => Self::new(exit::FAILED, error.to_string()),
         }
-        let mut text = Vec::new();
-        file.read_to_end(&mut text).map_err(|error| failed(&error))?;
-        // A kill can cut the last line short, even inside a character.
-        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        text.truncate(whole);
-        let mut steps = BTreeMap::new();
-        for (number, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
-            let (key, step) = serde_json::from_slice(line.trim_ascii_end()).map_err(|error| {
-                // The parser sees one line alone, and calls it the first.
-                let cause = error.to_string();
-                let cause = cause.rsplit_once(" at line ").map_or(&*cause, |(cause, _)| cause);
-                let place = format!("line {}, column {}", number + 1, error.column());
-                failed(&format!("{place}: {cause}"))
-                    .with_hint("it is not a journal of this command: move it, or choose another folder")
-            })?;
-            steps.insert(key, step);
-        }
-        let length = whole as u64;
-        file.set_len(length).map_err(|error| failed(&error))?;
-        Ok(Self { steps, file, path, length, broken: None })
-    }
-
-    pub(super) fn step(&self, key: &str) -> Option<&Step> {
-        self.steps.get(key)
-    }
-
-    /// The tasks that are known already.
-    pub(super) fn tasks(&self) -> impl Iterator<Item = TaskId> {
-        self.steps.values().filter_map(|step| match step.last() {
-            Step::Started { task, .. }
-            | Step::Gone { task, .. }
-            | Step::Saving { task, .. }
-            | Step::Done { task, .. } => Some(task.clone()),
-            _ => None,
-        })
-    }
-
-    /// Writes a step durably.
-    pub(super) fn write(&mut self, key: &str, step: Step) -> Result {
-        let line = serde_json::to_string(&(key, &step)).map(|line| line + "\n");
-        let written = line.map_err(io::Error::from).and_then(|line| {
-            self.append(line.len() as u64, |file| {
-                file.write_all(line.as_bytes()).and_then(|()| file.sync_data())
-            })
-        });
-        written.map_err(|error| {
-            Failure::local_failure(format!("{} cannot be written", self.path.display()), error)
-        })?;
-        self.steps.insert(key.to_owned(), step);
-        Ok(())
-    }
-
-    /// Appends so many bytes. What is written of them before a failure is removed: a line that follows half a line
-    /// would make the journal unreadable.
-    fn append(&mut self, length: u64, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-        if let Some(broken) = &self.broken {
-            return Err(io::Error::other(broken.clone()));
-        }
-        if let Err(error) = write(&mut self.file) {
-            if let Err(problem) = self.file.set_len(self.length) {
-                self.broken = Some(format!("half a line of it could not be removed: {problem}"));
-            }
-            return Err(error);
-        }
-        self.length += length;
-        Ok(())
     }
 }
 
@@ -189,15 +82,45 @@ pub(super) fn key(base_url: &str, model: &str, others: &BTreeMap<String, Value>,
     json!([base_url, model, others, file]).to_string()
 }
 
-/// A file as it is: its path, size and time. A URL is its text.
+/// The keys of the items whose files have changed since, by the key of the entry with the file as it is now. All other
+/// inputs are the same.
+pub(super) fn outdated_by(
+    journal: &Journal,
+    keys: impl Iterator<Item = String>,
+) -> HashMap<String, Vec<String>> {
+    let mut items: HashMap<String, Vec<&str>> = HashMap::new();
+    for (key, step) in journal.items() {
+        if matches!(step.last(), Step::Done { .. }) {
+            items.entry(without_content(key)).or_default().push(key);
+        }
+    }
+    let of_key = |key: String| {
+        let others = items.get(&without_content(&key))?.iter().filter(|other| **other != key);
+        let others: Vec<String> = others.map(|other| (*other).to_owned()).collect();
+        (!others.is_empty()).then_some((key, others))
+    };
+    keys.filter_map(of_key).collect()
+}
+
+/// A key with the paths of its files, and without their sizes and times.
+fn without_content(key: &str) -> String {
+    fn reduce(value: &mut Value) {
+        if let Some(path) = value.as_array().filter(|file| file.len() == 3).map(|file| file[0].clone()) {
+            *value = path;
+        }
+    }
+    let Ok(Value::Array(mut parts)) = serde_json::from_str(key) else { return key.to_owned() };
+    if let [_, _, others, file] = &mut parts[..] {
+        others.as_object_mut().into_iter().flat_map(|others| others.values_mut()).for_each(reduce);
+        reduce(file);
+    }
+    Value::Array(parts).to_string()
+}
+
+/// A file as it is: its path without links, size and time. A URL is its text.
 pub(super) fn identity(given: &str, path: &Path) -> Value {
     let place =
         std::fs::canonicalize(path).map_or_else(|_| given.to_owned(), |path| path.display().to_string());
-    identity_at(&place, path)
-}
-
-/// The identity of the file at a path once it has been moved to a place, which is its path without links.
-pub(super) fn identity_at(place: &str, path: &Path) -> Value {
     let metadata = std::fs::metadata(path).ok();
     let size = metadata.as_ref().map(std::fs::Metadata::len);
     let modified = metadata.and_then(|metadata| metadata.modified().ok());
@@ -205,76 +128,4 @@ pub(super) fn identity_at(place: &str, path: &Path) -> Value {
         .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
         .map(|time| time.as_nanos().to_string());
     json!([place, size, modified])
-}
-
-/// Closing the file may not be enough: a process that another thread is starting has it too until it has begun.
-impl Drop for Journal {
-    fn drop(&mut self) {
-        // What cannot be unlocked is, once it is closed everywhere.
-        let _ = self.file.unlock();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_journal_keeps_the_last_step_of_each_file_and_forgets_half_a_line() -> Result {
-        let folder = tempfile::tempdir().map_err(|error| Failure::local_failure("no folder", error))?;
-        let mut journal = Journal::open(folder.path())?;
-        journal.write("a", Step::Failed("first".to_owned()))?;
-        journal.write("a", Step::Failed("second".to_owned()))?;
-        assert!(Journal::open(folder.path()).is_err(), "one process has it");
-        drop(journal);
-        // The second one is cut inside a character.
-        for half in [br#"["b",{"Failed":"cut"#.as_slice(), b"[\"b\",{\"Failed\":\"\xc3"] {
-            let mut journal = Journal::open(folder.path())?;
-            assert!(journal.file.write_all(half).is_ok());
-            drop(journal);
-            let journal = Journal::open(folder.path())?;
-            assert!(matches!(journal.step("a"), Some(Step::Failed(why)) if why == "second"));
-            assert!(journal.step("b").is_none());
-        }
-        let mut journal = Journal::open(folder.path())?;
-        journal.write("b", Step::Failed("whole".to_owned()))?;
-        drop(journal);
-        assert!(Journal::open(folder.path())?.step("b").is_some());
-        Ok(())
-    }
-
-    #[test]
-    fn a_step_that_is_written_in_part_leaves_the_journal_as_it_was() -> Result {
-        let folder = tempfile::tempdir().map_err(|error| Failure::local_failure("no folder", error))?;
-        let mut journal = Journal::open(folder.path())?;
-        journal.write("a", Step::Failed("first".to_owned()))?;
-        let full = |file: &mut File| {
-            file.write_all(br#"["b",{"Fai"#)?;
-            Err(io::ErrorKind::StorageFull.into())
-        };
-        assert!(journal.append(20, full).is_err());
-        journal.write("c", Step::Failed("third".to_owned()))?;
-        drop(journal);
-        let mut journal = Journal::open(folder.path())?;
-        assert!(journal.step("a").is_some() && journal.step("b").is_none() && journal.step("c").is_some());
-
-        let read_only = File::open(folder.path().join(NAME));
-        journal.file = read_only.map_err(|error| Failure::local_failure("no journal", error))?;
-        let first = journal.write("d", Step::Failed("lost".to_owned()));
-        let second = journal.write("e", Step::Failed("lost".to_owned()));
-        assert!(first.is_err());
-        assert!(second.is_err_and(|failure| failure.headline.contains("could not be removed")));
-        Ok(())
-    }
-
-    #[test]
-    fn a_line_that_cannot_be_read_is_named() -> Result {
-        let folder = tempfile::tempdir().map_err(|error| Failure::local_failure("no folder", error))?;
-        let text = "[\"a\",{\"Failed\":\"first\"}]\n[\"b\",7]\n";
-        let written = std::fs::write(folder.path().join(NAME), text);
-        written.map_err(|error| Failure::local_failure("no journal", error))?;
-        let failure = Journal::open(folder.path()).err().map(|failure| failure.headline).unwrap_or_default();
-        assert!(failure.contains("line 2, column ") && !failure.contains("line 1"), "{failure}");
-        Ok(())
-    }
 }

@@ -20,7 +20,7 @@ pub(super) const FIELDS: [&str; 8] =
 
 /// What became of a file. The words are a promise to scripts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Status {
+pub(in crate::commands) enum Status {
     /// Nothing was sent.
     #[default]
     NotStarted,
@@ -51,18 +51,18 @@ impl Status {
 
 /// A file of a batch, as far as it came.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Ended {
-    pub(super) place: usize,
-    pub(super) file: String,
-    pub(super) status: Status,
-    pub(super) task: Option<TaskId>,
+pub(in crate::commands) struct Ended {
+    pub(in crate::commands) place: usize,
+    pub(in crate::commands) file: String,
+    pub(in crate::commands) status: Status,
+    pub(in crate::commands) task: Option<TaskId>,
     /// Of a task that succeeded.
-    pub(super) cost: Option<Decimal>,
-    pub(super) output: Value,
-    pub(super) outputs: Vec<PathBuf>,
+    pub(in crate::commands) cost: Option<Decimal>,
+    pub(in crate::commands) output: Value,
+    pub(in crate::commands) outputs: Vec<PathBuf>,
     /// Paid by an earlier start.
-    pub(super) was_done: bool,
-    pub(super) failure: Option<Failure>,
+    pub(in crate::commands) was_done: bool,
+    pub(in crate::commands) failure: Option<Failure>,
 }
 
 impl Ended {
@@ -123,7 +123,7 @@ pub(super) fn report(ended: &[Ended], total: usize, session: &Session) -> Result
     };
     for ended in ended {
         if let Some(failure) = &ended.failure {
-            session.output.note(&failure.headline);
+            session.output.error_line(&failure.headline);
         }
         table.add([
             Cell::from(ended.file.as_str()),
@@ -167,9 +167,8 @@ pub(super) fn result(ended: &[Ended]) -> Result {
     let is_untrue = first.code == exit::INPUT && ended.iter().any(|ended| ended.task.is_some());
     let code = if is_the_same && !is_untrue { first.code } else { exit::FAILED };
     let hint = first.hint.as_deref().map(|hint| hint.trim_end_matches("; nothing was sent"));
-    let hint = hint.map(|hint| format!("{hint}; then ")).unwrap_or_default();
-    let hint =
-        format!("{hint}run the same command again: it continues where {NAME} in the folder of -o ends");
+    let hint = hint.map(|hint| format!("{hint}. Then ")).unwrap_or_default();
+    let hint = format!("{hint}the same command continues: {NAME} in the folder of -o has what is done");
     let open =
         failures.iter().filter(|(_, status)| matches!(status, Status::Unfinished | Status::Unknown)).count();
     let headline = match (failures.len() - open, open) {

@@ -4,10 +4,11 @@
 use std::iter;
 
 use inferstore::reqwest::Url;
+use inferstore_profiles::{KeySource, Profile, Profiles};
 
 use crate::commands::login::{forget_key, profile_of, warn_of_variables};
 use crate::failure::Result;
-use crate::profiles::{self, LOCAL, Profile, Profiles};
+use crate::profiles::{self, LOCAL};
 use crate::settings::Session;
 
 /// The service that a profile is stored for.
@@ -72,7 +73,7 @@ async fn stored(service: LocalService<'_>, session: &Session) -> Result<Option<S
     }
     let Some(api_key) = api_key else { return Ok(None) };
 
-    let _lock = profiles::lock(&path);
+    let _lock = Profiles::lock(&path);
     let mut profiles = Profiles::read(&path)?;
     let mut names = iter::once(LOCAL.to_owned()).chain((2..).map(|number| format!("{LOCAL}-{number}")));
     let free = || names.find(|name| !profiles.profiles.contains_key(name));
@@ -85,7 +86,8 @@ async fn stored(service: LocalService<'_>, session: &Session) -> Result<Option<S
         Some(before) => before.clone(),
         None => {
             // A login may have put the key into the keyring, where it stays.
-            let is_in_keyring = before.as_ref().is_some_and(|before| before.keyring(&name).is_some());
+            let is_in_keyring =
+                before.as_ref().is_some_and(|before| before.key_source(&name) == KeySource::Keyring);
             profile_of(&name, base_url.to_owned(), api_key, is_in_keyring, session)
         }
     };
@@ -103,7 +105,7 @@ async fn stored(service: LocalService<'_>, session: &Session) -> Result<Option<S
 /// The key, if the service accepts it.
 async fn accepted(base_url: &str, key: Option<String>, session: &Session) -> Result<Option<String>> {
     let Some(key) = key else { return Ok(None) };
-    let is_accepted = session.client_of(base_url, &key)?.account().balance().await.is_ok();
+    let is_accepted = session.client_of(base_url, &key)?.balance().await.is_ok();
     Ok(is_accepted.then_some(key))
 }
 

@@ -1,4 +1,4 @@
-//! Names of tasks on the command line: an identifier, the beginning of one, or `@last`.
+//! Names of tasks on the command line: an identifier, the beginning or the end of one, or `@last`.
 
 use inferstore::Client;
 use inferstore::types::TaskRecord;
@@ -9,13 +9,17 @@ use crate::lists::{MAX_PAGE, newest_tasks};
 /// The length of an identifier.
 const IDENTIFIER: usize = 36;
 
-/// A shorter beginning is taken as it is.
-const MIN_PREFIX: usize = 4;
+/// A shorter part is taken as it is.
+const MIN_PART: usize = 4;
 
-/// How many tasks are searched for a beginning.
+/// How many matches a hint names.
+const MAX_NAMED: usize = 5;
+
+/// How many tasks are searched for a part.
 const MAX_SEARCHED: u64 = 1_000;
 
-/// The identifier of the task that is named. A beginning must be that of exactly one recent task.
+/// The identifier of the task that is named. Its beginning or its end must be that of exactly one recent task: the
+/// beginning is the time of the create, and the end is random.
 pub(in crate::commands) async fn identified(named: &str, client: &Client) -> Result<String> {
     if named == "@last" {
         let newest = newest_tasks(client, 0, 1).await?;
@@ -23,23 +27,35 @@ pub(in crate::commands) async fn identified(named: &str, client: &Client) -> Res
             Failure::usage("there is no task yet").with_hint("`inferstore run MODEL` creates one")
         });
     }
-    let is_prefix = (MIN_PREFIX..IDENTIFIER).contains(&named.len())
+    let is_part = (MIN_PART..IDENTIFIER).contains(&named.len())
         && named.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
-    if !is_prefix {
+    if !is_part {
         return Ok(named.to_owned());
     }
-    let matches: Vec<String> = search(client, |task| task.task_id.as_str().starts_with(named))
-        .await?
-        .into_iter()
-        .map(|task| task.task_id.to_string())
-        .collect();
+    let fits = |task: &TaskRecord| {
+        let id = task.task_id.as_str();
+        id.starts_with(named) || id.ends_with(named)
+    };
+    let matches: Vec<String> =
+        search(client, fits).await?.into_iter().map(|task| task.task_id.to_string()).collect();
     match &matches[..] {
         [one] => Ok(one.clone()),
         // The service says that it does not exist.
         [] => Ok(named.to_owned()),
-        several => Err(Failure::usage(format!("{} tasks begin with {named}", several.len()))
-            .with_hint(format!("give more characters: {}", several.join(", ")))),
+        several => {
+            let ends: Vec<&str> = several.iter().take(MAX_NAMED).map(|id| end_of(id)).collect();
+            let further = if several.len() > MAX_NAMED { ", …" } else { "" };
+            Err(Failure::usage(format!("{} tasks begin or end with {named}", several.len()))
+                .with_hint(format!("give the end of the identifier: {}{further}", ends.join(", "))))
+        }
     }
+}
+
+/// The end of an identifier, which tells tasks of the same minute apart.
+fn end_of(id: &str) -> &str {
+    const LENGTH: usize = 8;
+    let start = id.len().saturating_sub(LENGTH);
+    id.get(start..).unwrap_or(id)
 }
 
 /// The model of a task, which only the history states.

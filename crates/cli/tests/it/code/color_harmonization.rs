@@ -1,13 +1,13 @@
-//! The model color-harmonization, version cda5940c510c851c, in types. Written by `inferstore models code`.
+//! The model color-harmonization, version 186fcd75d2b678a0, in types. Written by `inferstore models code`.
 
 /// The identifier of the model.
 pub const MODEL: &str = "color-harmonization";
 /// What the model color-harmonization takes.
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
 pub struct Input {
-    /// A whole number. It goes from 1 to 90. It is sent as a text. Such as 30, 45.
+    /// A whole number. It goes from 1 to 90. It is sent as a text. Such as 1, 30.
     pub angle: i64,
-    /// The URL of a file of type image/*. Such as https://storage.inferstore.example/samples/street.png.
+    /// The URL of a file of type image/*.
     pub input_image: ::std::string::String,
     /// One word of a list.
     pub template: InputTemplate,
@@ -96,7 +96,7 @@ impl ::std::convert::TryFrom<::std::string::String> for InputTemplate {
 pub struct Output {
     /// The URL of a file of type image/png.
     pub output_hue: ::std::string::String,
-    /// The URL of a file of type image/png.
+    /// The URL of a file of type image/png or image/jpeg or image/webp.
     pub output_image: ::std::string::String,
 }
 /// Error types.

@@ -1,14 +1,12 @@
 //! Downloads over a socket: what is written, and what happens when it breaks.
 
-mod resume;
-
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::{DownloadEvent, DownloadedFile};
 use crate::files::upload::tests::loopback::{KEY, Reaction, SIGNATURE, Scratch, Server, TestResult, said};
-use crate::transport::causes::FileErrorKind;
+use crate::transport::error::FileErrorKind;
 use crate::{Client, Error};
 
 /// An answer with this content and these headers.
@@ -81,7 +79,7 @@ async fn an_existing_file_is_replaced_only_on_request() -> TestResult {
         assert!(server.stored().is_empty(), "it is known before the transfer");
     }
 
-    download.overwrite(true).to_file(&path).await?;
+    download.limits(|limits| limits.overwrite = true).to_file(&path).await?;
     assert_eq!(
         (std::fs::read_to_string(&path)?, scratch.names()?),
         ("new".to_owned(), vec!["a.png".to_owned()])
@@ -102,7 +100,13 @@ async fn only_regular_files_are_replaced() -> TestResult {
         std::os::unix::fs::symlink("folder", scratch.path("link"))?;
     }
     for path in paths {
-        let error = said(client(&server)?.download(url(&server)).overwrite(true).to_file(path).await);
+        let error = said(
+            client(&server)?
+                .download(url(&server))
+                .limits(|limits| limits.overwrite = true)
+                .to_file(path)
+                .await,
+        );
         assert!(error.contains("it cannot be written: it is not a regular file"), "{error}");
     }
     assert!(server.stored().is_empty());
@@ -156,21 +160,21 @@ async fn a_name_that_exists_in_a_folder_gets_a_number() -> TestResult {
     for name in ["a.png", "a-2.png", "a-3.png"] {
         assert_eq!(download.clone().to_dir(&folder, "a").await?.path, folder.join(name));
     }
-    assert_eq!(download.overwrite(true).to_dir(&folder, "a").await?.path, folder.join("a.png"));
+    assert_eq!(
+        download.limits(|limits| limits.overwrite = true).to_dir(&folder, "a").await?.path,
+        folder.join("a.png")
+    );
     assert_eq!(std::fs::read_dir(folder)?.count(), 3);
     Ok(())
 }
 
 #[tokio::test]
-async fn a_download_can_be_read_in_memory_through_a_writer_and_as_a_stream() -> TestResult {
+async fn a_download_can_be_read_in_memory_and_as_a_stream() -> TestResult {
     let body: Vec<u8> = (0..300_000_u32).map(|number| number as u8).collect();
     let sent = body.clone();
     let server = Server::start(move |_| content(&[], &sent)).await?;
     let download = client(&server)?.download(url(&server));
     assert!(download.clone().bytes().await? == body);
-    let mut written = Vec::new();
-    assert_eq!(download.clone().to_writer(&mut written).await?, 300_000);
-    assert!(written == body);
     let mut stream = download.stream();
     let mut read = Vec::new();
     while let Some(bytes) = stream.next().await {
@@ -191,13 +195,39 @@ async fn a_stream_that_is_cut_ends_with_an_error() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_failure_before_the_content_is_retried_and_a_lost_connection_within_it_leaves_no_file() -> TestResult
+{
+    let scratch = Scratch::new()?;
+    let mut failures = [Reaction::DropAfter(0), Reaction::status(503)].into_iter();
+    let server = Server::start(move |_| failures.next().unwrap_or_else(|| content(&[], b"content"))).await?;
+    assert_eq!(client(&server)?.download(url(&server)).bytes().await?, "content");
+    assert_eq!(server.stored().len(), 3);
+    let server = Server::start(|_| content(&[("content-length", "1000")], &[0; 10])).await?;
+    let error = said(client(&server)?.download(url(&server)).to_file(scratch.path("a")).await);
+    assert!(error.contains("127.0.0.1: the connection to object storage was lost"), "{error}");
+    assert_eq!((server.stored().len(), scratch.names()?.len()), (1, 0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_range_that_was_not_requested_is_an_error() -> TestResult {
+    let scratch = Scratch::new()?;
+    let server = Server::start(|_| Reaction::Answer(206, Vec::new(), b"part".to_vec())).await?;
+    let error = said(client(&server)?.download(url(&server)).to_file(scratch.path("a")).await);
+    assert!(error.contains("a part of the content only"), "{error}");
+    assert_eq!(server.stored().len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
 async fn too_much_is_refused_before_and_while_it_comes() -> TestResult {
     let scratch = Scratch::new()?;
     for headers in [&[][..], &[("content-length", "")]] {
         let server = Server::start(move |_| content(headers, &[0; 1001])).await?;
         for (max, fits) in [(1001, true), (1000, false)] {
             let path = scratch.path("a.png");
-            let download = client(&server)?.download(url(&server)).max_size(max);
+            let download =
+                client(&server)?.download(url(&server)).limits(|limits| limits.max_size = Some(max));
             assert_eq!(download.clone().bytes().await.is_ok(), fits);
             let downloaded = download.to_file(&path).await;
             assert_eq!(downloaded.is_ok(), fits, "{downloaded:?}");
@@ -260,12 +290,15 @@ async fn a_refusal_is_readable_and_shows_no_more_than_the_host() -> TestResult {
 async fn a_url_that_the_filter_refuses_is_never_requested() -> TestResult {
     let server = Server::start(|_| redirect("/internal")).await?;
     let download = client(&server)?.download(url(&server));
-    let error = said(download.clone().url_filter(|_| Err("it leads into the local network")).bytes().await);
+    let error = said(
+        download.clone().url_filter(|_| Err("it leads into the local network".to_owned())).bytes().await,
+    );
     assert!(error.contains("127.0.0.1: it leads into the local network"), "{error}");
     assert!(server.stored().is_empty());
-    let filter = |url: &reqwest::Url| match url.path() {
-        "/internal" => Err("it leads to an internal page"),
-        _ => Ok(()),
+    let refused = ["/internal".to_owned()];
+    let filter = move |url: &reqwest::Url| match refused.iter().any(|path| path == url.path()) {
+        true => Err("it leads to an internal page".to_owned()),
+        false => Ok(()),
     };
     let error = said(download.url_filter(filter).bytes().await);
     assert!(error.contains("it leads to an internal page"), "{error}");
@@ -279,7 +312,7 @@ async fn silence_and_the_deadline_end_it() -> TestResult {
     let server = Server::start(|_| Reaction::Silence).await?;
     let short = Duration::from_millis(100);
     let (client, started) = (client(&server)?, Instant::now());
-    let download = client.download(url(&server)).deadline(short);
+    let download = client.download(url(&server)).limits(|limits| limits.deadline = Some(short));
     let downloaded = download.clone().to_file(scratch.path("a")).await;
     assert!(matches!(downloaded, Err(Error::DeadlineReached(_))), "{downloaded:?}");
     let first = download.stream().next().await;
@@ -287,7 +320,11 @@ async fn silence_and_the_deadline_end_it() -> TestResult {
     assert!(started.elapsed() < Duration::from_secs(5), "long before anything else would end it");
 
     let idle = Duration::from_millis(500);
-    let client = server.builder(2).transfer_timeout(idle).read_timeout(idle).build()?;
+    let client = server
+        .builder(2)
+        .settings(|settings| settings.transfer_timeout = idle)
+        .settings(|settings| settings.read_timeout = idle)
+        .build()?;
     let error = said(client.download(url(&server)).to_file(scratch.path("a")).await);
     assert!(error.contains("127.0.0.1: nothing was transferred for 0.5 s"), "{error}");
     assert_eq!((server.stored().len(), scratch.names()?.len()), (4, 0));

@@ -25,6 +25,25 @@ async fn name_size_and_mime_type_are_known_before_the_upload() -> TestResult {
 }
 
 #[tokio::test]
+async fn the_header_of_a_picture_says_its_pixels_wherever_it_stands() -> TestResult {
+    // A JPEG may have metadata of any length before its size.
+    let metadata = [&b"\xff\xe1\xff\xff"[..], &[0; 65_533]].concat().repeat(3);
+    let size = b"\xff\xc0\0\x11\x08\x23\x28\x2e\xe0\x03\x01\x22\0\x02\x11\x01\x03\x11\x01";
+    let jpeg = [&b"\xff\xd8"[..], &metadata, size].concat();
+    let scratch = Scratch::new()?;
+    let path = scratch.path("photo.jpg");
+    std::fs::write(&path, &jpeg)?;
+    let reader = File::reader("photo.jpg", io::Cursor::new(jpeg.clone()));
+    for file in [File::from(path.as_path()), File::bytes("photo.jpg", jpeg.clone()), reader] {
+        assert_eq!(file.prepare().await?.pixels, Some(12_000 * 9_000));
+    }
+    for other in [&jpeg[..40_000], b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF89a", b"text"] {
+        assert_eq!(File::bytes("photo.jpg", other.to_vec()).prepare().await?.pixels, None);
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_content_alone_identifies_a_file() -> TestResult {
     let id = async |file: File| Ok::<_, crate::Error>(file.prepare().await?.content_id);
     let bytes = |text: &'static str| File::bytes("a.bin", text);
@@ -133,19 +152,15 @@ fn broken_reader() -> impl AsyncRead + Send + Unpin + 'static {
 #[test]
 fn debug_shows_where_a_file_comes_from_and_not_what_is_in_it() {
     let file = File::bytes("a.txt", &b"SECRET"[..]);
-    assert_eq!(format!("{file:?}"), r#"File { source: 6 bytes, name: "a.txt", mime: None }"#);
+    assert_eq!(format!("{file:?}"), r#"File { source: 6 bytes, name: "a.txt", mime: None, pixels: None }"#);
     let file = File::reader("a.txt", io::Cursor::new("SECRET"));
-    assert_eq!(format!("{file:?}"), r#"File { source: a reader, name: "a.txt", mime: None }"#);
-    let (text, path) = ("a/b.txt".to_owned(), PathBuf::from("a/b.txt"));
-    for file in [
-        File::from("a/b.txt"),
-        File::from(&text),
-        File::from(text),
-        File::from(path.as_path()),
-        File::from(&path),
-        File::from(path),
-    ] {
-        assert_eq!(format!("{file:?}"), r#"File { source: "a/b.txt", name: "b.txt", mime: None }"#);
+    assert_eq!(format!("{file:?}"), r#"File { source: a reader, name: "a.txt", mime: None, pixels: None }"#);
+    let path = PathBuf::from("a/b.txt");
+    for file in [File::path("a/b.txt"), File::from(path.as_path()), File::from(&path), File::from(path)] {
+        assert_eq!(
+            format!("{file:?}"),
+            r#"File { source: "a/b.txt", name: "b.txt", mime: None, pixels: None }"#
+        );
     }
 }
 
@@ -155,4 +170,14 @@ fn a_reader_is_equal_to_its_clones_alone() {
     let one = reader();
     assert_eq!(one, one.clone());
     assert_ne!(one, reader());
+}
+
+#[tokio::test]
+async fn the_stored_name_of_an_input_is_short_and_has_no_control_characters() -> TestResult {
+    let long = format!("{}é.png", "n".repeat(250));
+    for (name, end) in [("new\nline\t.png", "new_line_.png"), (&long, "né.png")] {
+        let stored = File::bytes(name, "pixels").prepare().await?.with_unique_name().name;
+        assert!(stored.ends_with(end) && stored.len() <= 140, "{stored:?}");
+    }
+    Ok(())
 }

@@ -158,7 +158,7 @@ async fn uploads_are_values_that_can_be_spawned_and_joined() -> TestResult {
     let server = Server::start(at_first([])).await?;
     let client = server.client()?;
     let upload = |name: &str| client.folder("samples").upload(File::bytes(name, &b"x"[..]));
-    let spawned = tokio::spawn(upload("a"));
+    let spawned = tokio::spawn(upload("a").into_future());
     let (one, two) = tokio::join!(upload("b"), upload("c").org_username(None).deadline(None));
     assert_eq!((spawned.await??.size, one?.size, two?.size), (1, 1, 1));
     Ok(())

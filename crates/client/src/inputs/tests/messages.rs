@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{check_json, descriptors, file, inputs};
 use crate::inputs::check::check;
-use crate::transport::causes::{InvalidInputs, ViolationKind};
+use crate::transport::error::{InvalidInputs, ViolationKind};
 
 fn schema() -> Value {
     json!({
@@ -65,7 +65,7 @@ fn wrong_types_are_described() {
     let mut inputs = inputs(json!({ "angle": true, "zoom": "big" }));
     let video = || file(Some("video/mp4"));
     inputs.extend([("input_image".to_owned(), video()), ("template".to_owned(), video())]);
-    let invalid = check(&descriptors(schema()), &inputs, false).unwrap_err();
+    let invalid = check(&descriptors(schema()), &inputs).unwrap_err();
     assert_eq!(
         messages(&invalid),
         [
@@ -92,24 +92,6 @@ fn every_bound_is_described() {
         let schema = json!({ "p": { "type": "float", "num_config": config } });
         assert_eq!(check_json(&schema, json!({ "p": given })).unwrap_err().to_string(), message);
     }
-}
-
-#[test]
-fn warnings_describe_what_is_sent_all_the_same() {
-    let schema = descriptors(json!({
-        "a": { "type": "float", "num_config": { "min": 0.5, "step": 0.25 } },
-        "b": { "type": "int", "num_config": { "step": 5 } },
-    }));
-    let inputs = inputs(json!({ "a": 0.6, "b": "7", "seed": 1 }));
-    let checked = check(&schema, &inputs, true).unwrap();
-    assert_eq!(
-        checked.warnings,
-        [
-            "a: 0.6 is not 0.5 plus a multiple of 0.25, it is sent as it is",
-            "b: \"7\" is not a multiple of 5, it is sent as it is",
-            "seed: the model declares no such parameter, it is sent as it is",
-        ]
-    );
 }
 
 #[test]

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 
-use super::{Engine, Fixture};
-use crate::accounts::{NewAccount, NewKey, OPERATOR, Scope};
+use super::{Engine, File, Fixture};
+use crate::accounts::{AccountState, NewAccount, NewKey, OPERATOR, Scope};
 use crate::clock::Moment;
 use crate::database::{Bootstrap, Database};
 use crate::ledger::Money;
+use crate::object_storage::Stored;
+use crate::queue::Ending;
 use crate::random::Randomness;
 
 pub(crate) async fn a_key_cannot_take_the_identifier_of_another(engine: impl Engine) {
@@ -113,4 +115,68 @@ pub(crate) async fn a_first_key_that_was_revoked_stays_revoked(engine: impl Engi
     let (drawn, key) = begin(&random);
     assert!(!database.bootstrap(&drawn, Moment(3)).await.unwrap().is_key_new);
     assert!(!is_valid(&*database, &key).await, "a key was shown: someone has revoked it");
+}
+
+pub(crate) async fn queued_tasks_of_a_suspended_account_wait_until_it_is_resumed(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let database = &fixture.database;
+    let other = fixture.account("other").await.id;
+    let waiting = fixture.create_task(fixture.customer, 0, Moment(1)).await;
+    let running = fixture.create_task(other, 0, Moment(2)).await;
+    let set = async |state| database.set_state(fixture.customer, state, Moment(3)).await.unwrap();
+    assert!(set(AccountState::Suspended).await);
+    assert_eq!(fixture.claim_one(Moment(4)).await.map(|lease| lease.task), Some(running));
+    assert_eq!(fixture.claim_one(Moment(4)).await.map(|lease| lease.task), None);
+    assert!(set(AccountState::Active).await);
+    let lease = fixture.claim_one(Moment(5)).await.unwrap();
+    assert_eq!(lease.task, waiting);
+    // What is running is not stopped, and ends as it would.
+    assert!(set(AccountState::Suspended).await);
+    fixture.end(&lease, &Ending::Output("{}".to_owned()), Moment(6)).await;
+    fixture.assert_books_are_right().await;
+}
+
+pub(crate) async fn a_key_shows_the_state_of_its_account_and_closing_is_for_good(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let database = &fixture.database;
+    let key = NewKey::chosen("isk_same_firstfirstfirst").unwrap();
+    database.add_key(fixture.customer, &key.kept, Moment(0)).await.unwrap();
+    let state = async || database.key("same").await.unwrap().map(|(_, account)| account.state);
+    let set = async |state| database.set_state(fixture.customer, state, Moment(3)).await.unwrap();
+    assert_eq!(state().await, Some(AccountState::Active));
+    for next in [AccountState::Suspended, AccountState::Active] {
+        assert!(set(next).await);
+        assert_eq!(state().await, Some(next));
+    }
+    assert!(set(AccountState::Closed).await);
+    assert_eq!(state().await, None, "its keys are revoked");
+    let keys = database.keys(fixture.customer).await.unwrap();
+    assert!(keys.iter().all(|key| key.revoked_at == Some(Moment(3))));
+    for next in [AccountState::Suspended, AccountState::Active] {
+        assert!(!set(next).await);
+    }
+    assert!(set(AccountState::Closed).await, "a close that is sent again succeeds");
+    assert_eq!(database.account("customer").await.unwrap().unwrap().state, AccountState::Closed);
+    let all = database.accounts().await.unwrap();
+    let states: Vec<_> = all.iter().map(|(account, _)| account.state).collect();
+    assert_eq!(states, [AccountState::Active, AccountState::Closed]);
+}
+
+pub(crate) async fn unused_targets_of_a_suspended_account_are_void_for_good(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let organization = fixture.account("organization").await.id;
+    let file = File::of_size(1);
+    let named = |name: &str| File { name: name.to_owned(), ..file.clone() };
+    fixture.upload(fixture.customer, fixture.customer, &file, Moment(0)).await;
+    let own = fixture.add_target(fixture.customer, fixture.customer, &named("own"), Moment(9)).await;
+    let paid = fixture.add_target(organization, fixture.customer, &named("paid"), Moment(9)).await;
+    let others = fixture.add_target(organization, organization, &named("others"), Moment(9)).await;
+    for state in [AccountState::Suspended, AccountState::Active] {
+        assert!(fixture.database.set_state(fixture.customer, state, Moment(1)).await.unwrap());
+    }
+    for target in [own, paid] {
+        assert_eq!(fixture.store(&target, &target.id, Moment(2)).await, Stored::Void);
+    }
+    assert!(matches!(fixture.store(&others, &others.id, Moment(2)).await, Stored::Kept { .. }));
+    assert_eq!(fixture.database.usage(fixture.customer).await.unwrap().files, 1, "its files stay");
 }

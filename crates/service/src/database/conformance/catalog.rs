@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use super::{Engine, Fixture, model};
 use crate::accounts::AccountId;
-use crate::catalog::{Existing, Filter, ModelChange, NewModel, NewVersion, Search, Sort, Visibility, folded};
+use crate::catalog::{
+    Existing, Filter, ModelChange, ModelState, NewModel, NewVersion, Search, Sort, Visibility, folded,
+};
 use crate::clock::Moment;
-use crate::database::Database;
 use crate::ledger::Money;
 use crate::queue::{InsufficientBalance, NewTask};
 
@@ -182,38 +183,6 @@ const AWKWARD: [&str; 40] = [
     "bcabcabcabcabcabcabcabcabcabcabcabcab",
 ];
 
-pub(crate) async fn a_page_far_into_a_list_shows_what_the_caller_may_see_now(engine: impl Engine) {
-    let fixture = Fixture::new(engine).await;
-    let (caller, operator, now) = (fixture.customer, fixture.operator, Moment(0));
-    let page = async |database: &dyn Database, offset| {
-        let sort = Sort::CreatedOldest;
-        let search = Search { caller, text: None, sort, filter: None, limit: 2, offset, now };
-        let (page, total) = database.models(&search).await.unwrap();
-        (page.into_iter().map(|model| model.id).collect::<Vec<_>>(), total)
-    };
-    let named = |ids: [&str; 2], total| (ids.map(str::to_owned).to_vec(), total);
-    let numbered =
-        |number: i64| NewModel { created_at: Moment(number), ..model(&format!("m{number}"), operator) };
-    let models: Vec<NewModel> = (1..=900).map(numbered).collect();
-    fixture.database.publish(&models, Existing::Keep).await.unwrap();
-    let here = &*fixture.database;
-    assert_eq!(page(here, 600).await, named(["m600", "m601"], 901));
-
-    let own = NewModel { is_public: false, created_at: Moment(5), ..model("own", caller) };
-    here.publish(&[own], Existing::Keep).await.unwrap();
-    assert_eq!(page(here, 600).await, named(["m599", "m600"], 902));
-    let hide = ModelChange { visibility: Some(Visibility::Private), ..ModelChange::default() };
-    assert!(here.change_model("m7", hide, now).await.unwrap());
-    assert_eq!(page(here, 600).await, named(["m600", "m601"], 901));
-
-    // A process that has not heard of a change yet.
-    let elsewhere = fixture.engine.open().await;
-    assert_eq!(page(&*elsewhere, 600).await, named(["m600", "m601"], 901));
-    let hide = ModelChange { visibility: Some(Visibility::Private), ..ModelChange::default() };
-    assert!(here.change_model("m601", hide, now).await.unwrap());
-    assert_eq!(page(&*elsewhere, 600).await, named(["m600", "m602"], 900));
-}
-
 pub(crate) async fn the_next_page_after_a_change_of_the_catalog_shows_it(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
     let database = &fixture.database;
@@ -274,6 +243,7 @@ pub(crate) async fn what_an_operator_decided_of_a_built_in_model_survives_a_rest
         visibility: Some(Visibility::Private),
         is_verified: Some(false),
         is_playground: Some(true),
+        state: Some(ModelState::Paused),
     };
     assert!(database.change_model(super::MODEL, change, Moment(1)).await.unwrap());
     let described = NewModel { description: "New".to_owned(), ..model(super::MODEL, fixture.operator) };
@@ -281,6 +251,7 @@ pub(crate) async fn what_an_operator_decided_of_a_built_in_model_survives_a_rest
         let published = database.publish(slice::from_ref(&described), Existing::Refresh).await.unwrap();
         assert_eq!(published, changed);
     }
+    assert_eq!(database.published(super::MODEL).await.unwrap().unwrap().state, ModelState::Paused);
     let filter = Some(Filter::Playground);
     let (caller, sort, now) = (fixture.operator, Sort::Created, Moment(1));
     let search = Search { caller, text: None, sort, filter, limit: 1, offset: 0, now };
@@ -289,16 +260,26 @@ pub(crate) async fn what_an_operator_decided_of_a_built_in_model_survives_a_rest
     assert_eq!((&*kept.description, kept.price.smallest(), kept.is_verified), ("New", 5, false));
     assert_eq!(kept.visibility, Visibility::Private);
 
-    let version = |name: &str| NewVersion { commit_hash: name.to_owned(), ..described.version.clone() };
-    let active =
-        async || database.published(super::MODEL).await.unwrap().unwrap().version.commit_hash.clone();
-    let of_operator = version("of the operator");
-    database.publish_version(fixture.operator, super::MODEL, &of_operator, Moment(2)).await.unwrap();
-    assert_eq!(database.publish(slice::from_ref(&described), Existing::Refresh).await.unwrap(), 0);
-    assert_eq!(active().await, "of the operator");
-    let newer = NewModel { version: version("built in, newer"), ..described.clone() };
-    assert_eq!(database.publish(slice::from_ref(&newer), Existing::Keep).await.unwrap(), 0);
-    assert_eq!(active().await, "of the operator", "what is there is kept");
-    assert_eq!(database.publish(slice::from_ref(&newer), Existing::Refresh).await.unwrap(), 1);
-    assert_eq!(active().await, "built in, newer");
+    let one = model("built in", fixture.operator);
+    let version = |name: &str| NewVersion { commit_hash: name.to_owned(), ..one.version.clone() };
+    let refresh = async |name: &str| {
+        let model = NewModel { version: version(name), ..one.clone() };
+        database.publish(slice::from_ref(&model), Existing::Refresh).await.unwrap()
+    };
+    let decide = async |name: &str, second| {
+        let version = version(name);
+        database.publish_version(fixture.operator, "built in", &version, Moment(second)).await.unwrap()
+    };
+    let active = async || database.published("built in").await.unwrap().unwrap().version.commit_hash.clone();
+    assert_eq!((refresh("one").await, refresh("two").await, refresh("one").await), (1, 1, 0));
+    assert_eq!(active().await, "two", "one that was there is not brought back");
+    assert_eq!(decide("of the operator", 2).await, Some(true));
+    assert_eq!((refresh("two").await, refresh("three").await), (0, 0));
+    assert_eq!(active().await, "of the operator", "what the operator published stays");
+    assert_eq!(decide("two", 3).await, Some(true));
+    assert_eq!(refresh("three").await, 1, "the operator went back to a built-in one");
+    assert_eq!(active().await, "three");
+    let kept = NewModel { version: version("four"), ..one.clone() };
+    assert_eq!(database.publish(slice::from_ref(&kept), Existing::Keep).await.unwrap(), 0);
+    assert_eq!(active().await, "three", "what is there is kept");
 }

@@ -4,11 +4,17 @@
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test may end when its set-up fails")]
 
 pub(crate) mod accounts;
+pub(crate) mod adjustments;
 pub(crate) mod admin;
 pub(crate) mod catalog;
+pub(crate) mod create_keys;
 pub(crate) mod folders;
+pub(crate) mod key_rules;
+pub(crate) mod levers;
 pub(crate) mod money;
 pub(crate) mod queue;
+pub(crate) mod retention;
+pub(crate) mod serving;
 pub(crate) mod state_table;
 pub(crate) mod targets;
 
@@ -23,7 +29,7 @@ use crate::catalog::{Existing, NewModel, NewVersion};
 use crate::clock::Moment;
 use crate::database::Database;
 use crate::ledger::Money;
-use crate::object_storage::{Stored, Target, category};
+use crate::object_storage::{Replaces, Stored, Target, category};
 use crate::queue::{LeaseRules, NewTask};
 use crate::random::Randomness;
 
@@ -54,7 +60,14 @@ macro_rules! conformance {
             accounts: a_key_cannot_take_the_identifier_of_another
                 several_starts_at_once_credit_the_first_account_once
                 a_start_adds_a_key_until_one_was_shown
-                a_first_key_that_was_revoked_stays_revoked;
+                a_first_key_that_was_revoked_stays_revoked
+                queued_tasks_of_a_suspended_account_wait_until_it_is_resumed
+                a_key_shows_the_state_of_its_account_and_closing_is_for_good
+                unused_targets_of_a_suspended_account_are_void_for_good;
+            adjustments: a_credit_that_is_sent_again_is_made_once
+                credits_with_one_reference_at_the_same_moment_are_made_once
+                a_debit_takes_what_its_purse_holds_and_no_more
+                movements_without_a_task_are_listed_newest_first;
             admin: keys_are_listed_newest_first_and_found_by_a_beginning
                 memberships_are_listed_from_both_sides
                 a_change_of_a_model_leaves_what_it_does_not_name
@@ -64,16 +77,31 @@ macro_rules! conformance {
                 old_movements_are_added_up_and_every_balance_stays;
             catalog: every_list_is_what_sorting_all_models_would_give
                 a_search_finds_the_models_that_contain_its_text_whatever_that_is
-                a_page_far_into_a_list_shows_what_the_caller_may_see_now
                 the_next_page_after_a_change_of_the_catalog_shows_it
                 what_an_operator_decided_of_a_built_in_model_survives_a_restart;
+            create_keys: a_create_that_is_sent_again_gets_its_task_whatever_happened_since
+                creates_with_one_key_at_the_same_moment_make_one_task
+                a_create_that_was_refused_leaves_its_key_unused
+                a_key_belongs_to_its_account_and_to_one_request
+                a_key_is_remembered_for_a_day_and_can_be_used_after_that
+                no_write_that_forgets_keys_is_long;
             folders: every_page_of_a_folder_is_the_right_one_whatever_was_stored_and_deleted_between;
+            key_rules: rules_of_a_key_are_kept
+                creates_side_by_side_never_exceed_the_limit_of_their_key
+                a_limit_counts_the_tasks_of_its_key_and_day_that_cost_something;
+            levers: an_operator_cancels_queued_tasks_and_fails_running_ones
+                a_requeued_task_goes_to_another_node_and_counts_no_attempt
+                tasks_of_a_paused_model_wait_and_those_of_others_run
+                the_log_of_the_operator_is_listed_newest_first;
             money: storage_of_any_size_is_charged_for_any_time
                 storage_is_not_charged_twice_after_the_clock_was_set_back
+                storage_is_charged_although_the_clock_was_far_ahead_before
                 a_debt_is_paid_with_the_next_bill
                 an_account_that_cannot_be_charged_does_not_keep_the_others_free
+                an_operator_deletes_the_file_of_anyone
                 a_member_pays_for_what_it_uploads_for_its_organization
                 an_organization_pays_for_the_files_of_a_member_who_has_left
+                who_pays_for_a_file_may_delete_it
                 a_credit_beyond_the_largest_amount_is_refused_in_plain_words
                 what_a_task_holds_can_always_come_back
                 earnings_and_revenue_stop_at_the_largest_amount_and_nobody_else_notices
@@ -97,15 +125,24 @@ macro_rules! conformance {
                 a_lease_that_expired_in_an_outage_is_left_to_its_node
                 a_lease_and_a_node_of_a_clock_that_was_ahead_end_as_others_do
                 a_stuck_node_does_not_keep_a_task_that_it_leased_while_the_clock_was_ahead
-                retention_deletes_the_oldest_tasks_and_every_balance_still_adds_up
-                retention_deletes_more_than_one_transaction_takes
-                retention_adds_up_sums_beyond_the_largest_amount
+                a_task_that_waited_for_too_long_fails_unbilled
+                a_queued_task_that_cannot_be_failed_keeps_no_other_one
+                tasks_of_a_dead_node_do_not_use_up_what_an_account_may_run
                 a_lease_has_no_more_outputs_than_its_limit_though_they_come_at_once
                 outputs_that_a_result_does_not_name_are_removed
                 no_write_that_removes_outputs_is_long
                 outputs_of_a_success_stay_until_they_are_old_though_its_task_was_deleted;
-            targets: a_target_is_pending_until_it_has_stored_its_file_or_is_void
-                pending_targets_are_those_of_a_folder_an_owner_or_an_object_within_bounds
+            retention: retention_deletes_the_oldest_tasks_and_every_balance_still_adds_up
+                retention_deletes_more_than_one_transaction_takes
+                retention_deletes_around_any_number_of_tasks_that_have_not_ended
+                retention_adds_up_sums_beyond_the_largest_amount;
+            serving: a_node_is_there_for_the_models_of_the_slots_that_were_seen
+                a_slot_passes_accounts_over;
+            targets: totals_are_those_of_all_accounts
+                a_target_awaits_an_upload_until_it_has_stored_its_file_or_is_void
+                uploads_are_awaited_in_a_folder_by_an_owner_or_for_an_object
+                an_upload_that_is_found_late_replaces_no_later_one
+                an_account_has_so_many_unused_targets
                 no_write_that_forgets_targets_is_long;
         }
 
@@ -158,6 +195,9 @@ impl<E: Engine> Fixture<E> {
             publisher: self.operator,
             price,
             input: "{}".to_owned(),
+            key: None,
+            traceparent: None,
+            spending: None,
         }
     }
 
@@ -193,7 +233,7 @@ impl<E: Engine> Fixture<E> {
             expires_at,
             is_void: false,
         };
-        self.database.add_target(&target).await.unwrap();
+        assert!(self.database.add_target(&target, u32::MAX).await.unwrap());
         target
     }
 
@@ -201,11 +241,12 @@ impl<E: Engine> Fixture<E> {
     async fn store(&self, target: &Target, blob: &str, now: Moment) -> Stored {
         let object = target.object(blob.to_owned(), String::new(), now);
         let id = self.random.uuid().unwrap();
-        self.database.store_upload(&target.id, &id, &object).await.unwrap()
+        self.database.store_upload(&target.id, &id, &object, Replaces::Any).await.unwrap()
     }
 
     async fn delete(&self, owner: AccountId, file: &File, now: Moment) {
-        let deleted = self.database.delete_file(owner, &file.bucket(owner), &file.key(), now).await.unwrap();
+        let deleted =
+            self.database.delete_file(Some(owner), &file.bucket(owner), &file.key(), now).await.unwrap();
         assert!(deleted.is_some());
     }
 

@@ -1,6 +1,7 @@
 //! What storage costs, who pays for it, and amounts at the limits of what can be counted.
 
 use super::{Engine, File, Fixture};
+use crate::accounts::AccountId;
 use crate::admin::Refund;
 use crate::clock::Moment;
 use crate::ledger::{Credit, Money, Purse, StorageRate};
@@ -37,6 +38,25 @@ pub(crate) async fn storage_is_not_charged_twice_after_the_clock_was_set_back(en
         fixture.database.charge_storage(RATE, Moment(day * DAY)).await.unwrap();
         assert_eq!(owed().await, charged, "on day {day}");
     }
+}
+
+pub(crate) async fn storage_is_charged_although_the_clock_was_far_ahead_before(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let owed = async |account| fixture.database.purses(account).await.unwrap().owed().smallest();
+    let bill = async |day: i64| fixture.database.charge_storage(RATE, Moment(day * DAY)).await.unwrap();
+    // Nothing was stored while the clock was two days ahead.
+    let customer = fixture.customer;
+    let empty = File { name: "empty".to_owned(), ..File::of_size(0) };
+    fixture.upload(customer, customer, &empty, Moment(402 * DAY)).await;
+    fixture.upload(customer, customer, &File::of_size(1 << 30), Moment(400 * DAY)).await;
+    bill(401).await;
+    assert_eq!(owed(customer).await, 1_000);
+    // Something was, while it was a year ahead.
+    let other = fixture.account("other").await.id;
+    fixture.upload(other, other, &File::of_size(1 << 30), Moment(800 * DAY)).await;
+    bill(402).await;
+    bill(403).await;
+    assert_eq!(owed(other).await, 1_000);
 }
 
 pub(crate) async fn a_debt_is_paid_with_the_next_bill(engine: impl Engine) {
@@ -87,6 +107,22 @@ pub(crate) async fn an_account_that_cannot_be_charged_does_not_keep_the_others_f
     fixture.assert_books_are_right().await;
 }
 
+pub(crate) async fn an_operator_deletes_the_file_of_anyone(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let file = File::of_size(1 << 30);
+    fixture.upload(fixture.customer, fixture.customer, &file, Moment(0)).await;
+    let delete = async |owner| {
+        let bucket = file.bucket(fixture.customer);
+        fixture.database.delete_file(owner, &bucket, &file.key(), Moment(DAY)).await.unwrap()
+    };
+    assert_eq!(delete(Some(fixture.operator)).await, None, "it is that of another account");
+    assert!(delete(None).await.is_some());
+    assert_eq!(delete(None).await, None);
+    fixture.database.charge_storage(RATE, Moment(9 * DAY)).await.unwrap();
+    assert_eq!(fixture.database.purses(fixture.customer).await.unwrap().owed().smallest(), 1_000);
+    fixture.assert_books_are_right().await;
+}
+
 pub(crate) async fn a_member_pays_for_what_it_uploads_for_its_organization(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
     let (member, organization) = (fixture.customer, fixture.account("organization").await.id);
@@ -129,6 +165,33 @@ pub(crate) async fn an_organization_pays_for_the_files_of_a_member_who_has_left(
     assert_eq!((owed(member).await, owed(organization).await), (1_000, 2_000));
     fixture.assert_books_are_right().await;
     fixture.delete(organization, &file, Moment(3 * DAY)).await;
+    fixture.assert_books_are_right().await;
+}
+
+pub(crate) async fn who_pays_for_a_file_may_delete_it(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let (member, organization) = (fixture.customer, fixture.account("organization").await.id);
+    let other = fixture.account("other").await.id;
+    for account in [member, other] {
+        fixture.database.add_member(organization, account).await.unwrap();
+    }
+    let file = File::of_size(1 << 30);
+    fixture.upload(organization, member, &file, Moment(0)).await;
+    let (bucket, key) = (file.bucket(organization), file.key());
+    let delete = async |account: AccountId| {
+        fixture.database.delete_file(Some(account), &bucket, &key, Moment(DAY)).await.unwrap().is_some()
+    };
+    assert!(!delete(other).await, "another member pays nothing for it");
+    assert!(delete(member).await);
+    assert_eq!(fixture.database.usage(organization).await.unwrap().files, 0);
+    fixture.database.charge_storage(RATE, Moment(3 * DAY)).await.unwrap();
+    let owed = async |account| fixture.database.purses(account).await.unwrap().owed().smallest();
+    assert_eq!((owed(member).await, owed(organization).await), (1_000, 0));
+    // The organization deletes what it did not pay for, and pays for what is left when a member leaves.
+    fixture.upload(organization, member, &file, Moment(3 * DAY)).await;
+    assert!(fixture.database.remove_member(organization, member, Moment(3 * DAY)).await.unwrap());
+    assert!(!delete(member).await, "it pays no more");
+    assert!(delete(organization).await);
     fixture.assert_books_are_right().await;
 }
 

@@ -1,4 +1,4 @@
-//! Fair turns, limits of accounts, releases, abandoned tasks and retention of the queue.
+//! Fair turns, limits of accounts, releases, and abandoned tasks of the queue.
 
 use std::collections::BTreeSet;
 use std::iter;
@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::{Engine, Fixture, MODEL, RULES};
+use super::{Engine, Fixture, MODEL, RULES, model};
 use crate::accounts::{AccountId, NewKey};
+use crate::catalog::Existing;
 use crate::clock::Moment;
 use crate::ledger::{Credit, Money};
 use crate::object_storage::{Object, OutputLimits, OutputStored};
 use crate::queue::{
-    Abandoned, Cancel, Claim, Created, Ending, InsufficientBalance, Lease, LeaseRules, LeaseState, NewTask,
-    NodeEnd, RETENTION_BATCH, Slot, Status,
+    Abandoned, Cancel, Claim, Created, Ending, InsufficientBalance, Lease, LeaseRules, LeaseState, ModelLoad,
+    NewTask, NodeEnd, Slot, Status,
 };
 
 const NOW: Moment = Moment(1_000_000);
@@ -59,7 +60,7 @@ impl<E: Engine> Fixture<E> {
         panic!("the task has no owner")
     }
 
-    async fn finish(&self, lease: &Lease, now: Moment) {
+    pub(super) async fn finish(&self, lease: &Lease, now: Moment) {
         self.end(lease, &Ending::Output("{}".to_owned()), now).await;
     }
 
@@ -68,8 +69,13 @@ impl<E: Engine> Fixture<E> {
     }
 }
 
-pub(super) fn slot(node: &str) -> Slot {
-    Slot { node: node.to_owned(), models: [MODEL.to_owned()].into(), max_running: u32::MAX }
+pub(crate) fn slot(node: &str) -> Slot {
+    Slot {
+        node: node.to_owned(),
+        models: [MODEL.to_owned()].into(),
+        max_running: u32::MAX,
+        passed_over: Vec::new(),
+    }
 }
 
 pub(crate) async fn a_text_holds_any_character_and_finds_nothing_else(engine: impl Engine) {
@@ -205,10 +211,12 @@ pub(crate) async fn a_lease_that_has_expired_counts_although_its_node_leaves_in_
 
 pub(crate) async fn a_node_that_leaves_costs_no_attempt_and_one_that_dies_does(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
-    for (end, attempts) in [(NodeEnd::Died, RULES.attempts), (NodeEnd::Left, 5)] {
+    let alone = NodeEnd::DiedAlone.uncounted() + RULES.attempts;
+    for (end, attempts) in [(NodeEnd::Died, RULES.attempts), (NodeEnd::DiedAlone, alone), (NodeEnd::Left, 30)]
+    {
         fixture.create(fixture.customer, u32::MAX).await;
         let mut leases = 0;
-        while leases < 5 && fixture.claim_one(NOW).await.is_some() {
+        while leases < 30 && fixture.claim_one(NOW).await.is_some() {
             fixture.database.node_ended("node", end, NOW).await.unwrap();
             leases += 1;
         }
@@ -229,6 +237,16 @@ pub(crate) async fn the_queue_tells_how_many_tasks_wait_and_run_and_since_when(e
         assert!(depths.contains(&(status, tasks)), "{depths:?}");
     }
     assert_eq!(fixture.database.oldest_queued().await.unwrap(), Some(second(1)));
+    let load = |nodes| ModelLoad {
+        model: MODEL.to_owned(),
+        queued: 2,
+        computing: 1,
+        waits_since: Some(second(1)),
+        nodes,
+    };
+    for (since, nodes) in [(3, 1), (4, 0)] {
+        assert_eq!(fixture.database.model_loads(second(since)).await.unwrap(), [load(nodes)]);
+    }
 }
 
 pub(crate) async fn a_task_that_cannot_be_failed_keeps_no_other_task_from_being_claimed_or_failed(
@@ -281,6 +299,7 @@ pub(crate) async fn nodes_that_were_alive_before_a_downtime_have_time_to_come_ba
     let models = [MODEL.to_owned()];
     for (node, now) in [("dead", NOW), ("alive", later)] {
         fixture.database.register(node, Some("lab"), &models, now).await.unwrap();
+        fixture.database.touch_slots(&[(node.to_owned(), models.clone().into())], now).await.unwrap();
         fixture.create(fixture.customer, u32::MAX).await;
         let rules = LeaseRules { length: RULES.length * 10, ..RULES };
         let claims = fixture.database.claim(&[slot(node)], rules, now).await.unwrap();
@@ -288,7 +307,14 @@ pub(crate) async fn nodes_that_were_alive_before_a_downtime_have_time_to_come_ba
     }
     let back = later.after(Duration::from_hours(1));
     let (seen_at, lease_until) = (back.before(RULES.length), back.after(RULES.length));
-    fixture.database.resume_nodes(RULES.length, seen_at, lease_until).await.unwrap();
+    // A process that starts beside another one touches nothing.
+    fixture.database.register("process", None, &models, back.before(RULES.length)).await.unwrap();
+    let resume =
+        |absent_since| fixture.database.resume_nodes(RULES.length, absent_since, seen_at, lease_until);
+    resume(back.before(RULES.length)).await.unwrap();
+    assert_eq!(fixture.database.models_of_outside_nodes(seen_at).await.unwrap(), [""; 0]);
+    fixture.database.node_ended("process", NodeEnd::Left, back).await.unwrap();
+    resume(back.before(RULES.length)).await.unwrap();
     let served = fixture.database.models_of_outside_nodes(seen_at).await.unwrap();
     assert_eq!(served, models);
     let claim = async |now| {
@@ -409,61 +435,63 @@ pub(crate) async fn a_stuck_node_does_not_keep_a_task_that_it_leased_while_the_c
     assert!(!prolong(latest.after(RULES.length)).await);
 }
 
-pub(crate) async fn retention_deletes_the_oldest_tasks_and_every_balance_still_adds_up(engine: impl Engine) {
+pub(crate) async fn a_task_that_waited_for_too_long_fails_unbilled(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
     fixture.database.credit(fixture.customer, Credit::Paid(Money::from_smallest(100)), NOW).await.unwrap();
-    let mut tasks = Vec::new();
-    for _ in 0..6 {
-        tasks.push(fixture.create_task(fixture.customer, 5, NOW).await);
+    fixture.create_task(fixture.customer, 5, NOW).await;
+    let running = fixture.claim_one(NOW).await.unwrap();
+    let old = fixture.create_task(fixture.customer, 5, NOW).await;
+    let older = fixture.create_task(fixture.customer, 5, NOW).await;
+    let young = NOW.after(Duration::from_mins(1));
+    let task = fixture.task(Money::from_smallest(5));
+    let create = fixture.database.create_task(&task, InsufficientBalance::Refuse, 9, young);
+    assert_eq!(create.await.unwrap(), Created::Queued);
+    let now = young.after(Duration::from_mins(1));
+    assert_eq!(fixture.database.fail_queued(NOW, now).await.unwrap(), 0, "none is older");
+    assert_eq!(fixture.database.fail_queued(young, now).await.unwrap(), 2);
+    fixture.finish(&running, now).await;
+    for id in [old, older] {
+        let failed = fixture.database.task(fixture.customer, &id).await.unwrap().unwrap();
+        assert_eq!((failed.status, failed.updated_at, failed.cost), (Status::Failed, now, Money::ZERO));
+        assert!(failed.message.is_some_and(|message| message.contains("no node started")));
     }
-    for index in 0..4 {
-        let lease = fixture.claim_one(NOW).await.unwrap();
-        // The fourth goes on running; the others end one after the other.
-        if index < 3 {
-            fixture.finish(&lease, NOW.after(Duration::from_secs(index))).await;
-        }
-    }
-    fixture.database.cancel(fixture.customer, &tasks[5], NOW).await.unwrap();
-    let (page, total) = fixture.database.history(fixture.customer, 1, 4).await.unwrap();
-    assert_eq!((&page[0].task_id, page.len(), total), (&tasks[4], 1, 6));
-    let delete = |seconds| fixture.database.delete_ended_tasks(NOW.after(Duration::from_secs(seconds)), NOW);
-    assert_eq!(delete(2).await.unwrap(), 2);
-    assert_eq!(delete(100).await.unwrap(), 1, "only up to the first one that has not ended");
-
-    let depths = fixture.database.depths().await.unwrap();
-    assert!(!depths.iter().any(|(status, tasks)| *status == Status::Success && *tasks > 0), "{depths:?}");
-    let (page, total) = fixture.database.history(fixture.customer, 2, 1).await.unwrap();
-    let page: Vec<_> = page.into_iter().map(|task| task.task_id).collect();
-    assert_eq!((page.as_slice(), total), (&tasks[4..], 3));
+    let purses = fixture.database.purses(fixture.customer).await.unwrap();
+    assert_eq!((purses.balance.smallest(), purses.held.smallest()), (90, 5));
+    assert_eq!(fixture.claim_one(now).await.map(|lease| lease.task), Some(task.id));
     assert_eq!(fixture.database.audit().await.unwrap().faults, [""; 0]);
-    let earned = fixture.database.purses(fixture.operator).await.unwrap().earnings;
-    assert_eq!(earned.smallest(), 15, "what was earned stays");
 }
 
-pub(crate) async fn retention_deletes_more_than_one_transaction_takes(engine: impl Engine) {
+pub(crate) async fn a_queued_task_that_cannot_be_failed_keeps_no_other_one(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
-    let mut old = 0;
-    while old <= RETENTION_BATCH as usize {
-        let tasks = join_all((0..10).map(|_| fixture.create_task(fixture.customer, 0, NOW))).await;
-        join_all(tasks.iter().map(|task| fixture.database.cancel(fixture.customer, task, NOW))).await;
-        old += tasks.len();
+    let mut queued = Vec::new();
+    for account in [fixture.operator, fixture.customer] {
+        fixture.database.credit(account, Credit::Paid(Money::from_smallest(100)), NOW).await.unwrap();
+        queued.push(fixture.create_task(account, 5, NOW).await);
     }
-    let deleted = fixture.database.delete_ended_tasks(NOW.after(Duration::from_secs(1)), NOW).await;
-    assert_eq!(deleted.unwrap(), old);
+    let damage = format!("UPDATE tasks SET held_balance = 9223372036854775807 WHERE id = '{}'", queued[0]);
+    fixture.engine.execute(&damage).await;
+    let now = NOW.after(Duration::from_mins(1));
+    assert_eq!(fixture.database.fail_queued(now, now).await.unwrap(), 1);
+    let status = async |account, id| fixture.database.task(account, id).await.unwrap().unwrap().status;
+    assert_eq!(status(fixture.operator, &queued[0]).await, Status::Queued);
+    assert_eq!(status(fixture.customer, &queued[1]).await, Status::Failed);
+    fixture.engine.execute(&damage.replace("9223372036854775807", "5")).await;
+    assert_eq!(fixture.database.fail_queued(now, now).await.unwrap(), 1);
+    assert_eq!(fixture.database.audit().await.unwrap().faults, [""; 0]);
 }
 
-pub(crate) async fn retention_adds_up_sums_beyond_the_largest_amount(engine: impl Engine) {
+pub(crate) async fn tasks_of_a_dead_node_do_not_use_up_what_an_account_may_run(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
-    let most = Money::from_smallest(i64::MAX);
-    fixture.database.credit(fixture.customer, Credit::Paid(most), NOW).await.unwrap();
-    for _ in 0..2 {
-        let task = fixture.create_task(fixture.customer, i64::MAX, NOW).await;
-        fixture.database.cancel(fixture.customer, &task, NOW).await.unwrap();
-    }
-    let deleted = fixture.database.delete_ended_tasks(NOW.after(Duration::from_secs(1)), NOW).await;
-    assert_eq!(deleted.unwrap(), 2);
-    assert_eq!(fixture.database.purses(fixture.customer).await.unwrap().balance, most);
-    assert_eq!(fixture.database.audit().await.unwrap().faults, [""; 0]);
+    fixture.database.publish(&[model("other", fixture.operator)], Existing::Keep).await.unwrap();
+    let other = Slot { models: ["other".to_owned()].into(), ..slot("dead") };
+    let of_other = NewTask { model: "other".to_owned(), ..fixture.task(Money::ZERO) };
+    fixture.database.create_task(&of_other, InsufficientBalance::Refuse, 9, NOW).await.unwrap();
+    fixture.create(fixture.customer, 9).await;
+    let rules = LeaseRules { max_running: 1, ..RULES };
+    assert!(matches!(fixture.claim(rules, &[other], NOW).await[..], [Some(_)]));
+    let claims = async |now| fixture.claim(rules, &[slot("node")], now).await.iter().flatten().count();
+    assert_eq!(claims(NOW.after(RULES.length)).await, 0, "the limit of the account");
+    assert_eq!(claims(NOW.after(RULES.length * 2)).await, 1, "nobody runs the first one any more");
 }
 
 /// Stores an output of a lease and returns its key.

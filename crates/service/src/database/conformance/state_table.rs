@@ -8,10 +8,12 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
 use super::queue::slot;
-use super::{Engine, Fixture};
+use super::{Engine, Fixture, MODEL};
 use crate::clock::Moment;
 use crate::ledger::{Credit, Money, Split};
-use crate::queue::{Cancel, Created, Ending, InsufficientBalance, LeaseRules, NodeEnd, Status};
+use crate::queue::{
+    Cancel, CreateKey, Created, Ending, InsufficientBalance, LeaseRules, NewTask, NodeEnd, Status,
+};
 
 /// How long a lease lives here, and how many of them a task gets.
 const LEASE: Duration = Duration::from_millis(100);
@@ -28,6 +30,10 @@ enum Step {
     Create {
         price: u8,
         fail: bool,
+    },
+    /// The create of a task is sent again with its key.
+    CreateAgain {
+        task: prop::sample::Index,
     },
     Cancel {
         task: prop::sample::Index,
@@ -64,6 +70,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         1 => (any::<bool>(), 1..50_u8).prop_map(|(free, amount)| Step::Credit { free, amount }),
         5 => (0..20_u8, any::<bool>()).prop_map(|(price, fail)| Step::Create { price, fail }),
+        1 => any::<prop::sample::Index>().prop_map(|task| Step::CreateAgain { task }),
         2 => any::<prop::sample::Index>().prop_map(|task| Step::Cancel { task }),
         5 => node.clone().prop_map(|node| Step::Claim { node }),
         4 => (node.clone(), any::<bool>()).prop_map(|(node, succeeds)| Step::Finish { node, succeeds }),
@@ -146,6 +153,10 @@ impl Expected {
     }
 }
 
+fn key(task: usize) -> CreateKey {
+    CreateKey::new(format!("key-{task}"), MODEL, &[])
+}
+
 fn name(node: u8) -> String {
     format!("node-{node}")
 }
@@ -160,7 +171,8 @@ async fn take<E: Engine>(fixture: &mut Fixture<E>, expected: &mut Expected, step
             *(if free { &mut expected.free } else { &mut expected.balance }) += amount.smallest();
         }
         Step::Create { price, fail } => {
-            let task = fixture.task(Money::from_smallest(price.into()));
+            let key = Some(key(expected.tasks.len()));
+            let task = NewTask { key, ..fixture.task(Money::from_smallest(price.into())) };
             let otherwise = if fail { InsufficientBalance::FailTask } else { InsufficientBalance::Refuse };
             let created = fixture.database.create_task(&task, otherwise, u32::MAX, now).await.unwrap();
             let price = i64::from(price);
@@ -173,7 +185,8 @@ async fn take<E: Engine>(fixture: &mut Fixture<E>, expected: &mut Expected, step
                     assert!(!covered && !fail, "a task was refused that had to be created");
                     return;
                 }
-                Created::TooManyUnfinished => panic!("there is no limit here"),
+                Created::TooManyUnfinished | Created::KeyLimit { .. } => panic!("there is no limit here"),
+                Created::KeyUsed(used) => panic!("the key is new: {used:?}"),
             };
             assert_eq!(status == Status::Queued, covered, "a task was queued without money, or not with it");
             let from_free = if covered { price.min(expected.free) } else { 0 };
@@ -191,6 +204,14 @@ async fn take<E: Engine>(fixture: &mut Fixture<E>, expected: &mut Expected, step
                 lease_until: 0,
             });
         }
+        Step::CreateAgain { ref task } if !expected.tasks.is_empty() => {
+            let index = task.index(expected.tasks.len());
+            let task = NewTask { key: Some(key(index)), ..fixture.task(Money::from_smallest(1)) };
+            let otherwise = InsufficientBalance::FailTask;
+            let created = fixture.database.create_task(&task, otherwise, 0, now).await.unwrap();
+            let used = matches!(&created, Created::KeyUsed(used) if used.task == expected.tasks[index].id);
+            assert!(used, "{created:?}");
+        }
         Step::Cancel { ref task } if !expected.tasks.is_empty() => {
             let index = task.index(expected.tasks.len());
             let (id, status) = (expected.tasks[index].id.clone(), expected.tasks[index].status);
@@ -202,6 +223,7 @@ async fn take<E: Engine>(fixture: &mut Fixture<E>, expected: &mut Expected, step
                 assert_eq!(canceled, Cancel::Refused(status));
             }
         }
+        Step::CreateAgain { .. } => {}
         Step::Cancel { .. } => {
             let canceled = fixture.database.cancel(fixture.customer, "none", now).await.unwrap();
             assert_eq!(canceled, Cancel::Unknown);

@@ -9,10 +9,11 @@ use super::changes::Change;
 use super::failure::{Outcome, read, statement, transaction};
 use super::movements::{lock, meter_storage, read_purses};
 use super::statements::{all, first, is_there, one, run};
-use crate::accounts::{Account, AccountId, Accounts, KeptKey, NewAccount};
+use crate::accounts::{Account, AccountId, AccountState, Accounts, KeptKey, KeyRules, NewAccount};
 use crate::clock::Moment;
 use crate::database::records::{RowFrom, account, column, key_of_account};
-use crate::database::shared_sql::{ADD_KEY, BY_USERNAME, KEY};
+use crate::database::shared_sql::{ADD_KEY, BY_USERNAME, KEY, REVOKE_KEYS, SET_STATE, VOID_TARGETS};
+use crate::database::values::json;
 use crate::ledger::Purses;
 use crate::{Error, Result};
 
@@ -28,7 +29,7 @@ impl Accounts for PostgresDatabase {
 
     async fn accounts(&self) -> Result<Vec<(Account, Purses)>> {
         // One statement, so that money that moves meanwhile is not seen twice.
-        let select = "SELECT id, username, scope, wallet_address, bucket, balance, free, held, debt, \
+        let select = "SELECT id, username, scope, wallet_address, bucket, state, balance, free, held, debt, \
              least(earnings + coalesce(more_earnings, 0), 9223372036854775807)::bigint, \
              least(revenue + coalesce(more_revenue, 0), 9223372036854775807)::bigint \
              FROM accounts JOIN purses ON purses.account = accounts.id LEFT JOIN ( \
@@ -36,8 +37,15 @@ impl Accounts for PostgresDatabase {
                  sum(amount) FILTER (WHERE purse = 'revenue') AS more_revenue \
                FROM purse_changes GROUP BY account) AS changes ON changes.account = accounts.id ORDER BY id";
         read!(self, |db| all(db, select, &[], |row| {
-            Ok((account(row)?, read_purses(&RowFrom { first: 5, row })?))
+            Ok((account(row)?, read_purses(&RowFrom { first: 6, row })?))
         }))
+    }
+
+    async fn set_state(&self, account: AccountId, state: AccountState, now: Moment) -> Result<bool> {
+        self.write_and_announce(Change::Keys, async move |database| {
+            transaction!(database, |tx| set_state(tx, account, state, now))
+        })
+        .await
     }
 
     async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<()> {
@@ -97,10 +105,32 @@ pub(super) async fn add_key(
     key: &KeptKey,
     now: Moment,
 ) -> Outcome {
-    match run(db, ADD_KEY, &[&key.id, &owner, &&key.hash[..], &now]).await? {
+    let KeptKey { id, hash, rules } = key;
+    let hash = &hash[..];
+    let models = rules.models.as_deref().map(json);
+    let KeyRules { name, expires_at, daily_limit, .. } = rules;
+    match run(db, ADD_KEY, &[id, &owner, &hash, &now, name, expires_at, daily_limit, &models]).await? {
         0 => Err(Error::new("adding a key", format!("{:?} is the identifier of another key", key.id)).into()),
         _ => Ok(()),
     }
+}
+
+async fn set_state(
+    tx: &Transaction<'_>,
+    account: AccountId,
+    state: AccountState,
+    now: Moment,
+) -> Outcome<bool> {
+    if run(tx, SET_STATE, &[&state, &account]).await? == 0 {
+        return Ok(false);
+    }
+    if state != AccountState::Active {
+        run(tx, VOID_TARGETS, &[&account]).await?;
+    }
+    if state == AccountState::Closed {
+        run(tx, REVOKE_KEYS, &[&now, &account]).await?;
+    }
+    Ok(true)
 }
 
 async fn remove_member(

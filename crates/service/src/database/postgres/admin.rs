@@ -4,22 +4,28 @@ use async_trait::async_trait;
 use deadpool_postgres::Transaction;
 
 use super::PostgresDatabase;
-use super::failure::{Outcome, read, transaction};
+use super::failure::{Outcome, read, statement, transaction};
 use super::movements::{add_changes, lock, move_all, purses};
-use super::statements::{all, first, is_there};
+use super::queue::end::{Expired, FAIL};
+use super::statements::{Params, all, first, is_there, run};
 use super::values::signed;
 use crate::Result;
 use crate::accounts::{AccountId, Scope};
 use crate::admin::{
-    AdminDatabase, KeyOverview, ModelOverview, NodeOverview, Refund, TaskDetail, TaskFilter, TaskOverview,
+    Action, AdminDatabase, KeyOverview, ModelOverview, MovementOverview, NodeOverview, Refund, TaskChange,
+    TaskDetail, TaskFilter, TaskOverview,
 };
 use crate::clock::Moment;
 use crate::database::lists::{one_task, page_of_tasks};
 use crate::database::records::{
-    RowFrom, charged, column, key_overview, member_columns, model_overview, node_overview, task_detail,
-    task_overview,
+    RowFrom, action, charged, column, key_overview, member_columns, model_overview, movement_overview,
+    node_overview, pair, task_detail, task_overview,
 };
-use crate::database::shared_sql::{ALL_MODELS, KEYS};
+use crate::database::shared_sql::{
+    ACCOUNT_OF_TASK, ACTIONS, ADD_ACTION, ALL_MODELS, KEYS, MOVEMENTS, QUEUED_OF_MODEL, REQUEUE,
+};
+use crate::ledger::Origin;
+use crate::queue::{Queue as _, Status, detail_of};
 
 #[async_trait]
 impl AdminDatabase for PostgresDatabase {
@@ -47,6 +53,11 @@ impl AdminDatabase for PostgresDatabase {
         read!(self, |db| all(db, ALL_MODELS, &[&limit, &offset], model_overview))
     }
 
+    async fn movements(&self, account: AccountId, limit: u32, offset: u64) -> Result<Vec<MovementOverview>> {
+        let (limit, offset) = (i64::from(limit), signed(offset));
+        read!(self, |db| all(db, MOVEMENTS, &[&account, &limit, &offset], movement_overview))
+    }
+
     async fn nodes(&self) -> Result<Vec<NodeOverview>> {
         let select = "SELECT node_keys.name, nodes.id, seen_at, CASE WHEN nodes.id IS NULL THEN models ELSE \
                to_json(ARRAY(SELECT model FROM node_models WHERE node = nodes.id ORDER BY model))::text END, \
@@ -67,8 +78,63 @@ impl AdminDatabase for PostgresDatabase {
         read!(self, |db| first(db, &sql, &[&id], task_detail))
     }
 
+    async fn record_action(&self, action: &Action) -> Result<()> {
+        let Action { at, request, body, status } = action;
+        statement!(self, |db| run(db, ADD_ACTION, &[at, request, body, status])).map(|_| ())
+    }
+
+    async fn actions(&self, limit: u32, offset: u64) -> Result<Vec<Action>> {
+        let (limit, offset) = (i64::from(limit), signed(offset));
+        read!(self, |db| all(db, ACTIONS, &[&limit, &offset], action))
+    }
+
+    async fn queued_of_model(&self, model: &str) -> Result<Vec<(AccountId, String)>> {
+        read!(self, |db| all(db, QUEUED_OF_MODEL, &[&model], pair))
+    }
+
+    async fn cancel_task(&self, id: &str, now: Moment) -> Result<TaskChange> {
+        let account: Option<AccountId> = read!(self, |db| first(db, ACCOUNT_OF_TASK, &[&id], column))?;
+        match account {
+            Some(account) => Ok(self.cancel(account, id, now).await?.into()),
+            None => Ok(TaskChange::Unknown),
+        }
+    }
+
+    async fn fail_task(&self, id: &str, message: &str, now: Moment) -> Result<TaskChange> {
+        let detail = detail_of(message);
+        // The end of any lease is before it.
+        let any_lease = Some(Moment(i64::MAX));
+        let running = "SELECT id, node, attempt FROM tasks WHERE id = $1 AND status = 'computing'";
+        // The task may go to another node between the two statements.
+        while let Some(task) = read!(self, |db| first(db, running, &[&id], Expired::read))? {
+            let Expired { node, attempt, .. } = &task;
+            let params: Params<'_> = &[&id, node, attempt, &message, &detail, &now, &any_lease];
+            if self.end(&FAIL, params).await? {
+                return Ok(TaskChange::Done);
+            }
+        }
+        self.refused(id).await
+    }
+
+    async fn requeue_task(&self, id: &str, now: Moment) -> Result<TaskChange> {
+        let expired = now.0 - 1;
+        match statement!(self, |db| run(db, REQUEUE, &[&expired, &id]))? {
+            0 => self.refused(id).await,
+            _ => Ok(TaskChange::Done),
+        }
+    }
+
     async fn refund(&self, task: &str, now: Moment) -> Result<Refund> {
         transaction!(self, |tx| refund(tx, task, now))
+    }
+}
+
+impl PostgresDatabase {
+    /// Says why a task is not changed as a running one.
+    async fn refused(&self, id: &str) -> Result<TaskChange> {
+        let select = "SELECT status FROM tasks WHERE id = $1";
+        let status: Option<Status> = read!(self, |db| first(db, select, &[&id], column))?;
+        Ok(status.map_or(TaskChange::Unknown, TaskChange::Refused))
     }
 }
 
@@ -95,6 +161,6 @@ async fn refund(tx: &Transaction<'_>, task: &str, now: Moment) -> Outcome<Refund
     let owned = purses(tx, charged.account).await?;
     let publisher = add_changes(tx, charged.publisher).await?;
     let (movements, refund) = charged.refund(&owned, &publisher)?;
-    move_all(tx, movements, Some(sequence), now).await?;
+    move_all(tx, movements, Origin::Task(sequence), now).await?;
     Ok(refund)
 }

@@ -9,19 +9,17 @@ use tokio_postgres::types::ToSql;
 use super::PostgresDatabase;
 use super::changes::Change;
 use super::failure::{Outcome, read, statement, transaction};
-use super::statements::{Params, all, first, is_there, page, run};
+use super::statements::{Params, first, is_there, page, run};
 use super::values::signed;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::catalog::{
-    Catalog, Existing, Filter, ModelChange, ModelPage, ModelSummary, NewModel, NewVersion, Published, Search,
-    Sort, Visibility, folded, trending_since,
+    Catalog, Existing, Filter, ModelChange, ModelPage, NewModel, NewVersion, Published, Search, Sort,
+    Visibility, folded, trending_since,
 };
 use crate::clock::Moment;
-use crate::database::cache::Caches;
-use crate::database::far_pages::{self, Key, Lists};
-use crate::database::lists::{SUMMARY, models_by_number, order, parts};
-use crate::database::records::{model_summary, pair, published};
+use crate::database::lists::{SUMMARY, order, parts};
+use crate::database::records::{model_summary, published};
 use crate::database::shared_sql::{CHANGE_MODEL, IS_VERSION_DUE};
 
 const MATCHING: &str = "AND (strpos(folded_name, $2) > 0 OR strpos(folded_description, $2) > 0)";
@@ -33,13 +31,18 @@ const TRENDING: &str = "coalesce((SELECT sum(tasks) FROM model_days WHERE model 
 #[async_trait]
 impl Catalog for PostgresDatabase {
     async fn models(&self, search: &Search) -> Result<ModelPage> {
-        far_pages::page(self, search).await
+        let read = || async {
+            let scans = search.reads_many() || search.sort == Sort::Trending;
+            let _scan = if scans { self.scans.acquire().await.ok() } else { None };
+            read!(self, |db| models(db, search))
+        };
+        self.caches.page(search, read).await
     }
 
     async fn published(&self, id: &str) -> Result<Option<Arc<Published>>> {
         let select = format!(
             "SELECT {SUMMARY}, owner, metadata, models.created_at, updated_at, \
-             versions.id, commit_hash, input_format, output_format \
+             versions.id, commit_hash, input_format, output_format, models.state \
              FROM models JOIN accounts ON accounts.id = models.owner \
              JOIN versions ON versions.model = models.id AND versions.is_active WHERE models.id = $1"
         );
@@ -77,11 +80,11 @@ impl Catalog for PostgresDatabase {
 
     async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool> {
         let is_public = change.visibility.map(|visibility| visibility == Visibility::Public);
-        let ModelChange { price, is_verified, is_playground, .. } = change;
+        let ModelChange { price, is_verified, is_playground, state, .. } = change;
         let model = model.to_owned();
         let changed = self.write_and_announce(Change::Models, async move |database| {
-            let values: [&(dyn ToSql + Sync); 6] =
-                [&price, &is_public, &is_verified, &is_playground, &now, &model];
+            let values: [&(dyn ToSql + Sync); 7] =
+                [&price, &is_public, &is_verified, &is_playground, &state, &now, &model];
             statement!(database, |db| run(db, CHANGE_MODEL, &values))
         });
         Ok(changed.await? > 0)
@@ -112,31 +115,6 @@ fn list(filter: Option<Filter>, sort: Sort, has_text: bool) -> String {
     )
 }
 
-#[async_trait]
-impl Lists for PostgresDatabase {
-    fn caches(&self) -> &Caches {
-        &self.caches
-    }
-
-    async fn page_by_offset(&self, search: &Search) -> Result<ModelPage> {
-        // A search and a list by trend read every row.
-        let scans = search.text.is_some() || search.sort == Sort::Trending;
-        let _scan = if scans { self.scans.acquire().await.ok() } else { None };
-        read!(self, |db| models(db, search))
-    }
-
-    async fn keys(&self, caller: AccountId, sql: String) -> Result<Vec<Key>> {
-        let _scan = self.scans.acquire().await;
-        read!(self, |db| all(db, &sql, &[&caller], pair))
-    }
-
-    async fn models_by_number(&self, search: &Search, numbers: &[i64]) -> Result<Vec<ModelSummary>> {
-        let page = "unnest($2::bigint[]) WITH ORDINALITY AS page (number, place)";
-        let select = models_by_number(search.filter, page);
-        read!(self, |db| all(db, &select, &[&search.caller, &numbers], model_summary))
-    }
-}
-
 async fn models(db: &impl GenericClient, search: &Search) -> Outcome<ModelPage> {
     let (text, since) = (search.folded_text(), trending_since(search.now));
     let sql = list(search.filter, search.sort, text.is_some());
@@ -153,7 +131,8 @@ async fn publish(tx: &Transaction<'_>, models: &[NewModel], existing: Existing) 
         let is_refresh = existing == Existing::Refresh;
         let due_if: Params<'_> = &[&model.id, &model.owner, &is_refresh, &model.version.commit_hash];
         let is_due = (put || is_refresh) && is_there(tx, IS_VERSION_DUE, due_if).await?;
-        let versioned = is_due && put_version(tx, &model.id, &model.version, model.updated_at).await?;
+        let versioned =
+            is_due && put_version(tx, &model.id, &model.version, is_refresh, model.updated_at).await?;
         changed += u64::from(put || versioned);
     }
     Ok(changed)
@@ -170,7 +149,7 @@ async fn publish_version(
     if !is_there(tx, own, &[&model, &owner]).await? {
         return Ok(None);
     }
-    put_version(tx, model, version, now).await.map(Some)
+    put_version(tx, model, version, false, now).await.map(Some)
 }
 
 /// Whether the model is new or has changed.
@@ -215,7 +194,13 @@ async fn put_model(tx: &Transaction<'_>, model: &NewModel, existing: Existing) -
 }
 
 /// Makes the version the active one, which updates the model; false when it was already.
-async fn put_version(tx: &Transaction<'_>, model: &str, version: &NewVersion, now: Moment) -> Outcome<bool> {
+async fn put_version(
+    tx: &Transaction<'_>,
+    model: &str,
+    version: &NewVersion,
+    is_built_in: bool,
+    now: Moment,
+) -> Outcome<bool> {
     let active = "SELECT 1 FROM versions WHERE model = $1 AND is_active AND commit_hash = $2";
     if is_there(tx, active, &[&model, &version.commit_hash]).await? {
         return Ok(false);
@@ -224,9 +209,10 @@ async fn put_version(tx: &Transaction<'_>, model: &str, version: &NewVersion, no
     // A version that was active once may become so again.
     run(
         tx,
-        "INSERT INTO versions (model, commit_hash, is_active, input_format, output_format, created_at) \
-         VALUES ($1, $2, true, $3, $4, $5) ON CONFLICT (model, commit_hash) DO UPDATE SET is_active = true",
-        &[&model, &version.commit_hash, &version.input_format, &version.output_format, &now],
+        "INSERT INTO versions (model, commit_hash, is_active, input_format, output_format, created_at, \
+           is_built_in) VALUES ($1, $2, true, $3, $4, $5, $6) \
+         ON CONFLICT (model, commit_hash) DO UPDATE SET is_active = true",
+        &[&model, &version.commit_hash, &version.input_format, &version.output_format, &now, &is_built_in],
     )
     .await?;
     let update = "UPDATE models SET updated_at = greatest(updated_at, $2) WHERE id = $1";

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 use tokio::sync::{Notify, mpsc};
-use tokio_postgres::{AsyncMessage, Config};
+use tokio_postgres::AsyncMessage;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::PostgresDatabase;
 use super::failure::{Failure, describe};
-use super::tls::Tls;
+use super::primary::{Opened, Primary};
 use crate::database::QueueChange;
 use crate::database::cache::Caches;
 use crate::{Error, Result};
@@ -65,8 +65,8 @@ impl Change {
 
 /// Sends and receives changes.
 pub(super) struct Changes {
-    /// Tells the changes of this process from those of others.
-    origin: String,
+    /// Tells this process from others.
+    pub(super) origin: String,
     outgoing: Mutex<BTreeSet<Change>>,
     announced: Notify,
     incoming: tokio::sync::Mutex<mpsc::Receiver<QueueChange>>,
@@ -74,12 +74,7 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    pub(super) fn spawn(
-        config: Config,
-        tls: Tls,
-        pool: deadpool_postgres::Pool,
-        caches: &Arc<Caches>,
-    ) -> Arc<Self> {
+    pub(super) fn spawn(primary: Primary, pool: deadpool_postgres::Pool, caches: &Arc<Caches>) -> Arc<Self> {
         let (sender, incoming) = mpsc::channel(MAX_WAITING);
         let changes = Arc::new(Self {
             origin: format!("{:016x}", fastrand::u64(..)),
@@ -90,8 +85,9 @@ impl Changes {
         });
         let stop = changes.stop.clone();
         tokio::spawn(stop.clone().run_until_cancelled_owned(send(Arc::clone(&changes), pool)));
+        tokio::spawn(stop.clone().run_until_cancelled_owned(primary.clone().watch()));
         let listener =
-            Listener { config, tls, origin: changes.origin.clone(), caches: Arc::clone(caches), sender };
+            Listener { primary, origin: changes.origin.clone(), caches: Arc::clone(caches), sender };
         tokio::spawn(stop.run_until_cancelled_owned(listener.run()));
         changes
     }
@@ -162,8 +158,7 @@ async fn send(changes: Arc<Changes>, pool: deadpool_postgres::Pool) {
 
 /// The connection that listens.
 struct Listener {
-    config: Config,
-    tls: Tls,
+    primary: Primary,
     origin: String,
     caches: Arc<Caches>,
     sender: mpsc::Sender<QueueChange>,
@@ -180,7 +175,7 @@ impl Listener {
     }
 
     async fn listen(&self) -> Result<(), tokio_postgres::Error> {
-        let (client, mut connection) = self.config.connect(self.tls.clone()).await?;
+        let Opened { client, mut connection, is_outdated } = self.primary.open().await?;
         let mut messages = stream::poll_fn(move |cx| connection.poll_message(cx));
         let listen = format!("LISTEN {CHANNEL}");
         let mut listening = std::pin::pin!(client.batch_execute(&listen));
@@ -192,6 +187,7 @@ impl Listener {
                     is_listening = true;
                     self.missed();
                 }
+                () = is_outdated.cancelled() => return Ok(()),
                 message = messages.next() => match message {
                     Some(Ok(AsyncMessage::Notification(notification))) => self.receive(notification.payload()),
                     Some(Ok(_)) => {}

@@ -6,20 +6,37 @@ use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Pool, QueueMode
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
-use super::tls::Tls;
+use super::primary::Primary;
 use crate::{Error, Result};
 
 /// How many connections one process keeps at most, besides one that listens.
 pub(crate) const MAX_CONNECTIONS: usize = 20;
-/// How long a request waits for a free connection, and for a new one to be opened.
+/// Time limit of a request for a free connection, and for one server to accept a new one.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time limit for a new connection that can be used: after a promotion, the new primary is used a few seconds later.
+const CREATE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long data may stay without an acknowledgement of the other machine.
 const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A process that hangs must not keep the locks of others from ever being given, and no statement waits longer for
-/// one than its caller would.
-const SESSION: &str = "SET idle_in_transaction_session_timeout = '20s'; SET lock_timeout = '15s'; \
+/// The time that a statement waits for a lock: no longer than its caller would.
+pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A process that is paused in the middle of a transaction loses it long before anyone gives up waiting for its locks.
+const SESSION: &str = "SET idle_in_transaction_session_timeout = '5s'; SET lock_timeout = '15s'; \
      SET statement_timeout = '10min'; SET default_transaction_isolation = 'read committed'";
+
+/// Reads the URL: the settings of each server that it names. No error quotes its password.
+pub(super) fn servers(url: &str) -> Result<Vec<Config>> {
+    urls(url).iter().map(|url| config(url)).collect()
+}
+
+/// The URL of each server of a URL that names several, such as `postgres://user@one:5432,two:5432/name`.
+fn urls(url: &str) -> Vec<String> {
+    let Some((scheme, rest)) = url.split_once("://") else { return vec![url.to_owned()] };
+    let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let (user, hosts) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
+    hosts.split(',').map(|host| format!("{scheme}://{user}{host}{path}")).collect()
+}
 
 /// Reads the URL. Its text holds a password, so no error quotes it.
 pub(super) fn config(url: &str) -> Result<Config> {
@@ -54,9 +71,9 @@ fn is_of_this_machine(host: &Host) -> bool {
     }
 }
 
-pub(super) fn pool(config: &Config, tls: Tls) -> Result<Pool> {
+pub(super) fn pool(primary: Primary) -> Result<Pool> {
     let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    let manager = Manager::from_config(config.clone(), tls, recycling);
+    let manager = Manager::from_connect(Config::new(), primary, recycling);
     let set_up = Hook::async_fn(|client: &mut deadpool_postgres::ClientWrapper, _| {
         Box::pin(async move { client.batch_execute(SESSION).await.map_err(HookError::Backend) })
     });
@@ -66,9 +83,25 @@ pub(super) fn pool(config: &Config, tls: Tls) -> Result<Pool> {
         .queue_mode(QueueMode::Lifo)
         .runtime(Runtime::Tokio1)
         .wait_timeout(Some(ACQUIRE_TIMEOUT))
-        .create_timeout(Some(ACQUIRE_TIMEOUT))
+        .create_timeout(Some(CREATE_TIMEOUT))
         .recycle_timeout(Some(ACQUIRE_TIMEOUT))
         .post_create(set_up)
         .build()
         .map_err(|cause| Error::new("preparing connections to the database", cause))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_server_of_a_url_has_everything_else_of_it() {
+        let several = "postgres://user:a%40b@one:1,two:2/name?target_session_attrs=read-write";
+        let each = ["one:1", "two:2"]
+            .map(|host| format!("postgres://user:a%40b@{host}/name?target_session_attrs=read-write"));
+        assert_eq!(urls(several), each);
+        for one in ["postgres://one", "postgres://user@/name?host=/run&port=1", "nothing"] {
+            assert_eq!(urls(one), [one]);
+        }
+    }
 }

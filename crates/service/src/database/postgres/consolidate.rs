@@ -2,9 +2,9 @@
 //! that any process may run at any time.
 
 use super::PostgresDatabase;
-use super::failure::{Outcome, statement, transaction};
-use super::movements::add_changes_where;
-use super::statements::{all, one, run};
+use super::failure::{Failure, Outcome, read, statement};
+use super::movements::add_changes_of;
+use super::statements::{Params, all, one};
 use crate::Result;
 use crate::database::records::{column, pair};
 
@@ -25,21 +25,26 @@ const ADD_MODEL_USES: &str = "WITH added AS ( \
 const IDLE_TURNS: &str = "SELECT account, model FROM turns WHERE NOT EXISTS ( \
        SELECT 1 FROM tasks WHERE status = 'in_queue' \
        AND tasks.model = turns.model AND tasks.account = turns.account) \
-     ORDER BY account, model LIMIT $1 FOR UPDATE SKIP LOCKED";
+     ORDER BY account, model LIMIT $1";
 
-/// Creates of the accounts wait: they rely on the turns that they find.
-const LOCK_PURSES: &str = "SELECT account FROM purses WHERE account = ANY ($1) ORDER BY account FOR UPDATE";
+/// Creates of the accounts wait: they rely on the turns that they find. Accounts that others hold are left for the next
+/// time. The transaction remembers which ones it holds.
+const LOCK_PURSES: &str = "SELECT set_config('inferstore.locked', coalesce(array_agg(account), '{}')::text, true) \
+     FROM (SELECT account FROM purses WHERE account = ANY ($1) ORDER BY account FOR UPDATE SKIP LOCKED) AS locked";
 
 /// A statement of its own, which sees what was committed before the rows were locked.
 const DELETE_TURNS: &str = "DELETE FROM turns USING unnest($1::bigint[], $2::text[]) AS idle (account, model) \
-     WHERE turns.account = idle.account AND turns.model = idle.model AND NOT EXISTS ( \
-       SELECT 1 FROM tasks WHERE status = 'in_queue' \
-       AND tasks.model = turns.model AND tasks.account = turns.account)";
+     WHERE turns.account = idle.account AND turns.model = idle.model \
+       AND turns.account = ANY (current_setting('inferstore.locked')::bigint[]) \
+       AND NOT EXISTS ( \
+         SELECT 1 FROM tasks WHERE status = 'in_queue' \
+         AND tasks.model = turns.model AND tasks.account = turns.account)";
 
 impl PostgresDatabase {
     pub(super) async fn add_up(&self) -> Result<()> {
-        let add_purse_changes = add_changes_where(
-            "id IN (SELECT id FROM purse_changes ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED)",
+        let add_purse_changes = add_changes_of(
+            "SELECT id, account FROM purse_changes ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED",
+            "FOR UPDATE SKIP LOCKED",
         );
         for sum in [&*add_purse_changes, ADD_MODEL_USES] {
             loop {
@@ -50,7 +55,9 @@ impl PostgresDatabase {
             }
         }
         loop {
-            let deleted = transaction!(self, |tx| delete_idle_turns(tx))?;
+            let idle: Vec<(i64, String)> = read!(self, |db| all(db, IDLE_TURNS, &[&BATCH], pair))?;
+            let (accounts, models): (Vec<i64>, Vec<String>) = idle.into_iter().unzip();
+            let deleted = statement!(self, |db| delete_turns(db, &accounts, &models))?;
             if deleted < BATCH.unsigned_abs() {
                 return Ok(());
             }
@@ -58,9 +65,21 @@ impl PostgresDatabase {
     }
 }
 
-async fn delete_idle_turns(tx: &deadpool_postgres::Transaction<'_>) -> Outcome<u64> {
-    let idle: Vec<(i64, String)> = all(tx, IDLE_TURNS, &[&BATCH], pair).await?;
-    let (accounts, models): (Vec<i64>, Vec<String>) = idle.into_iter().unzip();
-    run(tx, LOCK_PURSES, &[&accounts]).await?;
-    run(tx, DELETE_TURNS, &[&accounts, &models]).await
+/// Deletes turns in a transaction that is sent as a whole: a process that is paused meanwhile leaves no purse locked.
+async fn delete_turns(db: &deadpool_postgres::Client, accounts: &[i64], models: &[String]) -> Outcome<u64> {
+    let (lock, delete) = (db.prepare_cached(LOCK_PURSES).await?, db.prepare_cached(DELETE_TURNS).await?);
+    let of_accounts: Params<'_> = &[&accounts];
+    let of_turns: Params<'_> = &[&accounts, &models];
+    // Polled in this order, and so sent in it.
+    let (begun, locked, deleted, committed) = tokio::join!(
+        db.batch_execute("BEGIN"),
+        db.execute(&lock, of_accounts),
+        db.execute(&delete, of_turns),
+        db.batch_execute("COMMIT"),
+    );
+    begun?;
+    locked?;
+    let deleted = deleted?;
+    committed.map_err(Failure::Commit)?;
+    Ok(deleted)
 }

@@ -24,6 +24,8 @@ pub(super) enum Failure {
     Commit(tokio_postgres::Error),
     /// There is no connection, so nothing was done.
     NoConnection(String),
+    /// The server lets this process in no more than it did: such as for a wrong password.
+    Refused(String),
     Service(Error),
 }
 
@@ -38,6 +40,11 @@ impl From<tokio_postgres::Error> for Failure {
 
 impl From<PoolError> for Failure {
     fn from(cause: PoolError) -> Self {
+        if let PoolError::Backend(cause) = &cause
+            && cause.code().is_some_and(|code| !is_of_shutdown(code))
+        {
+            return Self::Refused(describe(cause));
+        }
         Self::NoConnection(match cause {
             PoolError::Backend(cause) => describe(&cause),
             PoolError::Timeout(_) => "all connections are in use, or none can be opened".to_owned(),
@@ -82,16 +89,21 @@ pub(super) fn is_of_a_value(cause: &tokio_postgres::Error) -> bool {
     cause.code().is_some_and(|code| code.code().starts_with("22") || code.code().starts_with("23"))
 }
 
-/// Whether another transaction holds a lock for too long.
-pub(super) fn is_locked(cause: &tokio_postgres::Error) -> bool {
-    cause.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
+/// Whether the key of a create was used before.
+pub(super) fn is_key_used(cause: &tokio_postgres::Error) -> bool {
+    let constraint = cause.as_db_error().and_then(|error| error.constraint());
+    cause.code() == Some(&SqlState::UNIQUE_VIOLATION) && constraint == Some(CREATE_KEY)
 }
 
 /// Whether the server did nothing for a transient reason: a lock, a statement that took too long, a standby.
 fn is_transient(cause: &tokio_postgres::Error) -> bool {
-    let canceled = [SqlState::QUERY_CANCELED, SqlState::READ_ONLY_SQL_TRANSACTION];
-    is_locked(cause) || cause.code().is_some_and(|code| canceled.contains(code))
+    let transient =
+        [SqlState::LOCK_NOT_AVAILABLE, SqlState::QUERY_CANCELED, SqlState::READ_ONLY_SQL_TRANSACTION];
+    cause.code().is_some_and(|code| transient.contains(code))
 }
+
+/// The constraint of keys of creates.
+const CREATE_KEY: &str = "create_keys_pkey";
 
 /// Two uploads of one key at once: the second one finds the object of the first when it is tried again.
 const OBJECT_KEY: &str = "objects_by_key";
@@ -107,9 +119,11 @@ fn is_disconnect(cause: &tokio_postgres::Error) -> bool {
     }
 }
 
-/// The server ends, or begins and takes no connections yet. Nothing that it says this to was committed.
+/// The server ends, or begins and takes no connections yet, or has ended a transaction that said nothing for long.
+/// Nothing that it says this to was committed.
 fn is_of_shutdown(code: &SqlState) -> bool {
     *code == SqlState::ADMIN_SHUTDOWN
+        || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
         || *code == SqlState::CRASH_SHUTDOWN
         || *code == SqlState::CANNOT_CONNECT_NOW
         || *code == SqlState::TOO_MANY_CONNECTIONS
@@ -165,7 +179,7 @@ impl Attempts {
         let unavailable = |cause: String| Error::unavailable("using the database", cause);
         match failure {
             Failure::Service(error) => error,
-            Failure::NoConnection(cause) => unavailable(cause),
+            Failure::NoConnection(cause) | Failure::Refused(cause) => unavailable(cause),
             Failure::Postgres(cause) if is_disconnect(&cause) && self.work == Work::IsUndone => {
                 unavailable(describe(&cause))
             }
@@ -202,6 +216,7 @@ macro_rules! attempt {
             if let Some(done) = attempts.judge(attempt.await).await {
                 break done;
             }
+            $database.metrics.retries.inc();
         }
     }};
 }

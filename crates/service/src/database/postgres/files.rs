@@ -15,10 +15,10 @@ use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::{column, object, pair, stored_file, target, triple, usage};
-use crate::database::shared_sql::{FORGET_TARGETS, OBJECT};
+use crate::database::shared_sql::{FORGET_TARGETS, HAS_FORMER_URL, OBJECT};
 use crate::object_storage::{
-    Files, Object, OutputLimits, OutputStored, Stored, StoredFile, Target, TargetsOf, Usage, category,
-    lease_of,
+    Files, Object, OutputLimits, OutputStored, Replaces, Stored, StoredFile, Target, TargetsOf, Usage,
+    category, lease_of,
 };
 
 /// The objects of a bucket and a lease. What follows `/` in the order of characters is `0`.
@@ -29,56 +29,59 @@ const TARGET: &str = "SELECT id, owner, payer, bucket, folder, key, mime, size, 
 
 #[async_trait]
 impl Files for PostgresDatabase {
-    async fn add_target(&self, target: &Target) -> Result<()> {
+    async fn add_target(&self, target: &Target, max_unused: u32) -> Result<bool> {
         let Target { id, owner, payer, bucket, folder, key, mime, size, expires_at, .. } = target;
-        // Done twice, it is done once.
-        read!(self, |db| run(
-            db,
-            "INSERT INTO upload_targets (id, owner, payer, bucket, folder, key, mime, size, expires_at) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO NOTHING",
-            &[id, owner, payer, bucket, folder, key, mime, &signed(*size), expires_at],
-        ))
-        .map(|_| ())
+        // Done twice, it is done once. Requests of the same moment do not count each other.
+        let insert = "INSERT INTO upload_targets (id, owner, payer, bucket, folder, key, mime, size, expires_at) \
+             SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9 WHERE (SELECT count(*) FROM upload_targets \
+               WHERE payer = $3 AND NOT is_used AND NOT is_void AND id <> $1) < $10 \
+             ON CONFLICT (id) DO UPDATE SET id = excluded.id";
+        let (size, max_unused) = (signed(*size), i64::from(max_unused));
+        let params: [&(dyn ToSql + Sync); 10] =
+            [id, owner, payer, bucket, folder, key, mime, &size, expires_at, &max_unused];
+        Ok(read!(self, |db| run(db, insert, &params))? > 0)
     }
 
     async fn target(&self, id: &str) -> Result<Option<Target>> {
         read!(self, |db| first(db, TARGET, &[&id], target))
     }
 
-    async fn void_target(&self, id: &str) -> Result<bool> {
-        let void = "UPDATE upload_targets SET is_void = true WHERE id = $1 AND NOT is_used";
-        Ok(read!(self, |db| run(db, void, &[&id]))? > 0)
-    }
-
     async fn is_of_another_payer(&self, bucket: &str, key: &str, payer: AccountId) -> Result<bool> {
         read!(self, |db| is_of_another_payer(db, bucket, key, payer))
     }
 
-    async fn pending_targets(
-        &self,
-        of: TargetsOf<'_>,
-        (after, until): (Moment, Moment),
-        limit: u32,
-    ) -> Result<Vec<Target>> {
-        let limit = i64::from(limit);
-        let (condition, more): (&str, Vec<&(dyn ToSql + Sync)>) = match &of {
-            TargetsOf::Owner(owner) => ("AND owner = $4", vec![owner]),
-            TargetsOf::Folder(owner, folder) => ("AND owner = $4 AND folder = $5", vec![owner, folder]),
-            TargetsOf::Object { bucket, key } => ("AND bucket = $4 AND key = $5", vec![bucket, key]),
+    async fn awaits_upload(&self, of: TargetsOf<'_>) -> Result<bool> {
+        let (condition, params): (&str, Vec<&(dyn ToSql + Sync)>) = match &of {
+            TargetsOf::Owner(owner) => ("AND owner = $1", vec![owner]),
+            TargetsOf::Folder(owner, folder) => ("AND owner = $1 AND folder = $2", vec![owner, folder]),
+            TargetsOf::Object { bucket, key } => ("AND bucket = $1 AND key = $2", vec![bucket, key]),
             TargetsOf::Everyone => ("", Vec::new()),
         };
-        let sql = format!(
-            "SELECT id, owner, payer, bucket, folder, key, mime, size, expires_at, is_void FROM upload_targets \
-             WHERE NOT is_used AND NOT is_void AND expires_at > $1 AND expires_at <= $2 {condition} \
-             ORDER BY expires_at DESC, id LIMIT $3"
-        );
-        let first: [&(dyn ToSql + Sync); 3] = [&after, &until, &limit];
-        let params: Vec<&(dyn ToSql + Sync)> = first.into_iter().chain(more).collect();
-        read!(self, |db| all(db, &sql, &params, target))
+        let unused =
+            format!("SELECT 1 FROM upload_targets WHERE NOT is_used AND NOT is_void {condition} LIMIT 1");
+        read!(self, |db| is_there(db, &unused, &params))
     }
 
-    async fn store_upload(&self, target: &str, id: &str, object: &Object) -> Result<Stored> {
-        transaction!(self, |tx| store_upload(tx, target, id, object))
+    async fn targets_without_file(&self, ids: &[String]) -> Result<Vec<Target>> {
+        let select = "SELECT id, owner, payer, bucket, folder, key, mime, size, expires_at, is_void \
+             FROM upload_targets WHERE id = ANY ($1) AND (is_void OR NOT is_used) \
+             AND NOT EXISTS (SELECT 1 FROM objects WHERE blob = upload_targets.id)";
+        read!(self, |db| all(db, select, &[&ids], target))
+    }
+
+    async fn store_upload(
+        &self,
+        target: &str,
+        id: &str,
+        object: &Object,
+        replaces: Replaces,
+    ) -> Result<Stored> {
+        let payer = self.target(target).await?.map(|target| target.payer);
+        let _turn = match payer {
+            Some(payer) => Some(self.purse_queues.enter(payer).await?),
+            None => None,
+        };
+        transaction!(self, |tx| store_upload(tx, target, id, object, replaces))
     }
 
     async fn store_output(&self, id: &str, object: &Object, limits: OutputLimits) -> Result<OutputStored> {
@@ -87,6 +90,10 @@ impl Files for PostgresDatabase {
 
     async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>> {
         read!(self, |db| first(db, OBJECT, &[&bucket, &key], object))
+    }
+
+    async fn has_former_url(&self, bucket: &str, key: &str) -> Result<bool> {
+        read!(self, |db| is_there(db, HAS_FORMER_URL, &[&bucket, &key]))
     }
 
     async fn files(
@@ -123,12 +130,16 @@ impl Files for PostgresDatabase {
 
     async fn delete_file(
         &self,
-        owner: AccountId,
+        account: Option<AccountId>,
         bucket: &str,
         key: &str,
         now: Moment,
     ) -> Result<Option<String>> {
-        transaction!(self, |tx| delete_file(tx, owner, (bucket, key), now))
+        let _turn = match account {
+            Some(account) => Some(self.purse_queues.enter(account).await?),
+            None => None,
+        };
+        transaction!(self, |tx| delete_file(tx, account, (bucket, key), now))
     }
 
     async fn remove_unnamed_outputs(
@@ -174,7 +185,13 @@ async fn is_of_another_payer(
     is_there(db, of_another, &[&bucket, &key, &payer]).await
 }
 
-async fn store_upload(tx: &Transaction<'_>, target_id: &str, id: &str, object: &Object) -> Outcome<Stored> {
+async fn store_upload(
+    tx: &Transaction<'_>,
+    target_id: &str,
+    id: &str,
+    object: &Object,
+    replaces: Replaces,
+) -> Outcome<Stored> {
     // Two uploads to one target at once: the second one finds it used.
     let locked = format!("{TARGET} FOR UPDATE");
     let found = first(tx, &locked, &[&target_id], |row| Ok((target(row)?, row.get::<bool>(10)?))).await?;
@@ -190,7 +207,10 @@ async fn store_upload(tx: &Transaction<'_>, target_id: &str, id: &str, object: &
         return Ok(if is_there(tx, same, &is_same).await? { Stored::Again } else { Stored::Different });
     }
     run(tx, "UPDATE upload_targets SET is_used = true WHERE id = $1", &[&target_id]).await?;
-    if target.is_of_member() && is_of_another_payer(tx, &object.bucket, &object.key, target.payer).await? {
+    let is_taken = target.is_of_member()
+        && is_of_another_payer(tx, &object.bucket, &object.key, target.payer).await?
+        || replaces == Replaces::Earlier && has_later(tx, object).await?;
+    if is_taken {
         run(tx, "UPDATE upload_targets SET is_void = true WHERE id = $1", &[&target_id]).await?;
         return Ok(Stored::Taken);
     }
@@ -206,6 +226,13 @@ async fn store_upload(tx: &Transaction<'_>, target_id: &str, id: &str, object: &
     insert(tx, id, object, Some(&target)).await?;
     meter_storage(tx, target.payer, signed(object.size), object.created_at).await?;
     Ok(Stored::Kept { replaced })
+}
+
+/// Looks for a file of this key that was uploaded in a later second.
+async fn has_later(tx: &Transaction<'_>, object: &Object) -> Outcome<bool> {
+    let later =
+        "SELECT 1 FROM objects WHERE bucket = $1 AND key = $2 AND created_at / 1000 > $3::bigint / 1000";
+    is_there(tx, later, &[&object.bucket, &object.key, &object.created_at]).await
 }
 
 /// Locks the object with the key and the purses of those who pay for it, before and after.
@@ -244,13 +271,14 @@ async fn store_output(
 
 async fn delete_file(
     tx: &Transaction<'_>,
-    owner: AccountId,
+    account: Option<AccountId>,
     (bucket, key): (&str, &str),
     now: Moment,
 ) -> Outcome<Option<String>> {
     // Targets before objects, as everywhere.
-    let own = "SELECT 1 FROM objects WHERE bucket = $1 AND key = $2 AND (owner = $3 OR output_of = $3)";
-    if !is_there(tx, own, &[&bucket, &key, &owner]).await? {
+    let own = "SELECT 1 FROM objects WHERE bucket = $1 AND key = $2 \
+               AND ($3::bigint IS NULL OR $3 IN (owner, payer, output_of))";
+    if !is_there(tx, own, &[&bucket, &key, &account]).await? {
         return Ok(None);
     }
     // Targets that were not used yet stand for files that are still to come.

@@ -8,12 +8,14 @@ use super::PostgresDatabase;
 use super::audit::audit;
 use super::failure::{Outcome, read, statement, transaction};
 use super::movements::{add_changes, keep_meter, lock, meter_storage, move_all, purses};
-use super::statements::{all, one};
+use super::statements::{all, first, one};
 use crate::accounts::{AccountId, OPERATOR};
 use crate::clock::Moment;
-use crate::database::records::column;
+use crate::database::records::{column, pair};
+use crate::database::shared_sql::{ADD_ADJUSTMENT, ADJUSTMENT};
 use crate::ledger::{
-    Audit, Credit, Ledger, MAX_OLD_MOVEMENTS, Money, Movement, Purse, Purses, Reason, StorageRate,
+    Adjusted, Adjustment, Audit, Ledger, MAX_OLD_MOVEMENTS, Money, Movement, Origin, Purse, Purses, Reason,
+    StorageRate,
 };
 use crate::{Error, Result};
 
@@ -46,8 +48,8 @@ impl Ledger for PostgresDatabase {
         read!(self, |db| purses(db, account))
     }
 
-    async fn credit(&self, account: AccountId, amount: Credit, now: Moment) -> Result<()> {
-        transaction!(self, |tx| credit(tx, account, amount, now))
+    async fn adjust(&self, account: AccountId, adjustment: &Adjustment, now: Moment) -> Result<Adjusted> {
+        transaction!(self, |tx| adjust(tx, account, adjustment, now))
     }
 
     async fn set_purses(&self, account: AccountId, amounts: &[(Purse, Money)], now: Moment) -> Result<()> {
@@ -98,13 +100,32 @@ async fn set_purses(
 ) -> Outcome {
     lock(tx, &[account]).await?;
     let owned = add_changes(tx, account).await?;
-    move_all(tx, Movement::of_setting(account, owned, amounts)?, None, now).await
+    move_all(tx, Movement::of_setting(account, owned, amounts)?, Origin::Neither, now).await
 }
 
-pub(super) async fn credit(tx: &Transaction<'_>, account: AccountId, credit: Credit, now: Moment) -> Outcome {
+pub(super) async fn adjust(
+    tx: &Transaction<'_>,
+    account: AccountId,
+    adjustment: &Adjustment,
+    now: Moment,
+) -> Outcome<Adjusted> {
+    let Adjustment { purse, amount, reference, note } = adjustment;
+    // From here on, another adjustment of the account waits, and then sees this one.
     lock(tx, &[account]).await?;
-    let owned = purses(tx, account).await?;
-    move_all(tx, Movement::of_credit(account, &owned, credit)?, None, now).await
+    if let Some(earlier) = first(tx, ADJUSTMENT, &[&account, reference], pair).await? {
+        return Ok(adjustment.again(earlier));
+    }
+    let movements = match Movement::of_adjustment(account, purses(tx, account).await?, adjustment)? {
+        Ok(movements) => movements,
+        Err(owned) => return Ok(Adjusted::TooLittle { owned }),
+    };
+    let mut origin = Origin::Neither;
+    if reference.is_some() || note.is_some() {
+        let added = one(tx, ADD_ADJUSTMENT, &[&account, purse, amount, reference, note], column).await?;
+        origin = Origin::Adjustment(added);
+    }
+    move_all(tx, movements, origin, now).await?;
+    Ok(Adjusted::Done)
 }
 
 /// Charges an account for what it stored up to now, and for what it owes; false when that makes no smallest unit yet.
@@ -120,6 +141,7 @@ async fn charge_storage(
     let operator = "SELECT id FROM accounts WHERE username = $1";
     let operator: AccountId = one(tx, operator, &[&OPERATOR], column).await?;
     let owned = purses(tx, account).await?;
-    move_all(tx, Movement::of_bill(account, &owned, operator, charge)?, None, now).await?;
+    let bill = Movement::of_bill(account, &owned, operator, charge)?;
+    move_all(tx, bill, Origin::Neither, now).await?;
     Ok(charge.is_positive())
 }

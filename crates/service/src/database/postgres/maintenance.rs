@@ -9,13 +9,14 @@ use deadpool_postgres::{GenericClient, Transaction};
 use super::PostgresDatabase;
 use super::accounts::{add_account, add_key};
 use super::failure::{Outcome, read, statement, transaction};
-use super::ledger::credit;
+use super::ledger::adjust;
 use super::statements::{first, is_there, one, run};
 use crate::clock::Moment;
-use crate::database::records::column;
+use crate::database::records::{self, column};
 use crate::database::shared_sql::{MAY_ADD_KEY, SET_SETTING};
 use crate::database::{Bootstrap, Bootstrapped, FIRST_ACCOUNT, Maintenance, Settings, UNSHOWN_KEY};
 use crate::ledger::Credit;
+use crate::operations::totals::Totals;
 use crate::{Error, Result};
 
 #[async_trait]
@@ -45,6 +46,12 @@ impl Maintenance for PostgresDatabase {
     async fn first_key_shown(&self, id: &str) -> Result<()> {
         let delete = "DELETE FROM settings WHERE name = $1 AND value = $2";
         statement!(self, |db| run(db, delete, &[&UNSHOWN_KEY, &id])).map(|_| ())
+    }
+
+    async fn totals(&self) -> Result<Totals> {
+        let totals = "SELECT coalesce(sum(stored_bytes), 0)::bigint, coalesce(sum(held), 0)::bigint, \
+             (SELECT count(*) FROM upload_targets WHERE NOT is_used AND NOT is_void) FROM purses";
+        read!(self, |db| one(db, totals, &[], records::totals))
     }
 
     async fn backup_to(&self, _: &Path) -> Result<Vec<String>> {
@@ -79,8 +86,8 @@ async fn bootstrap(tx: &Transaction<'_>, begin: &Bootstrap, now: Moment) -> Outc
     let username = earlier.as_ref().unwrap_or(&begin.first.username);
     if earlier.is_none() {
         let first = add_account(tx, &begin.first, now).await?.id;
-        credit(tx, first, Credit::Paid(begin.balance), now).await?;
-        credit(tx, first, Credit::Free(begin.free_balance), now).await?;
+        adjust(tx, first, &Credit::Paid(begin.balance).into(), now).await?;
+        adjust(tx, first, &Credit::Free(begin.free_balance).into(), now).await?;
         let insert = "INSERT INTO settings (name, value) VALUES ($1, $2)";
         run(tx, insert, &[&FIRST_ACCOUNT, username]).await?;
     }

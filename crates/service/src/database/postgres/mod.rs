@@ -15,6 +15,8 @@ mod maintenance;
 mod migrations;
 mod movements;
 mod nodes;
+mod primary;
+mod purse_queues;
 mod queue;
 mod sharing;
 mod statements;
@@ -25,6 +27,7 @@ mod values;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use deadpool_postgres::Pool;
 use tokio::sync::Semaphore;
@@ -32,9 +35,14 @@ use tokio_util::sync::DropGuard;
 
 use super::cache::Caches;
 use crate::database::Database;
+use crate::operations::metrics::DatabaseMetrics;
 use crate::{Error, Result};
 use changes::Changes;
+#[cfg(test)]
+pub(crate) use connect::MAX_CONNECTIONS;
 use failure::Outcome;
+use primary::Primary;
+use purse_queues::PurseQueues;
 use queue::create::Creates;
 use tls::Tls;
 
@@ -46,7 +54,9 @@ pub(crate) struct PostgresDatabase {
     scans: Arc<Semaphore>,
     caches: Arc<Caches>,
     creates: Arc<Creates>,
+    purse_queues: Arc<PurseQueues>,
     changes: Arc<Changes>,
+    metrics: DatabaseMetrics,
     /// Ends what sends and receives changes with the last clone.
     _stop: Arc<DropGuard>,
 }
@@ -56,18 +66,32 @@ impl Database for PostgresDatabase {}
 impl PostgresDatabase {
     /// Connects to the database of this URL, and brings its schema up to date.
     pub(crate) async fn open(url: &str) -> Result<Self> {
-        let config = connect::config(url)?;
+        let servers = connect::servers(url)?;
         let tls = Tls::new().map_err(|cause| Error::new("preparing TLS to the database", cause))?;
-        let pool = connect::pool(&config, tls.clone())?;
-        migrations::migrate(&pool).await?;
+        let primary = Primary::new(servers, tls);
+        let pool = connect::pool(primary.clone())?;
         let caches = Arc::<Caches>::default();
-        let changes = Changes::spawn(config, tls, pool.clone(), &caches);
+        let changes = Changes::spawn(primary, pool.clone(), &caches);
         let stop = Arc::new(changes.stop_guard());
+        // The task that asks for the primary runs by now: without it, connections of several servers would soon be idle.
+        migrations::migrate(&pool, migrations::SCHEMA).await?;
         let scans = Arc::new(Semaphore::new(connect::MAX_CONNECTIONS / 2));
-        Ok(Self { pool, scans, caches, creates: Arc::default(), changes, _stop: stop })
+        Ok(Self {
+            pool,
+            scans,
+            caches,
+            creates: Arc::default(),
+            purse_queues: Arc::default(),
+            changes,
+            metrics: DatabaseMetrics::new(),
+            _stop: stop,
+        })
     }
 
     async fn connection(&self) -> Outcome<deadpool_postgres::Client> {
-        Ok(self.pool.get().await?)
+        let begun = Instant::now();
+        let connection = self.pool.get().await;
+        self.metrics.connection_waits.observe(begun.elapsed().as_secs_f64());
+        Ok(connection?)
     }
 }

@@ -9,7 +9,7 @@ use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::{Row, RowFrom, column, meter, triple};
-use crate::ledger::{Meter, Money, Movement, Purse, Purses, Side};
+use crate::ledger::{Meter, Money, Movement, Origin, Purse, Purses, Side};
 
 /// Locks the purses of accounts, always in the same order, so that transactions wait for each other in no circle.
 pub(super) async fn lock(tx: &Transaction<'_>, accounts: &[AccountId]) -> Outcome {
@@ -40,14 +40,17 @@ pub(super) async fn purses(
     Ok(first(db, PURSES, &[&account], read_purses).await?.unwrap_or_default())
 }
 
-/// Adds the rows of `purse_changes` that fulfil a condition to their purses; returns how many there were. What a purse
-/// would hold beyond the largest amount leaves the ledger: no customer's task fails for what a publisher has earned.
+/// Adds chosen rows of `purse_changes` to their purses, as far as these can be locked; returns how many there were. What a
+/// purse would hold beyond the largest amount leaves the ledger: no customer's task fails for what a publisher has earned.
 /// Purses are locked in one order, as every transaction does that locks several.
-pub(super) fn add_changes_where(condition: &str) -> String {
+pub(super) fn add_changes_of(chosen: &str, lock: &str) -> String {
     format!(
-        "WITH added AS (DELETE FROM purse_changes WHERE {condition} RETURNING account, purse, amount), \
+        "WITH chosen AS ({chosen}), \
          locked AS (SELECT account, earnings, revenue FROM purses \
-           WHERE account IN (SELECT account FROM added) ORDER BY account FOR UPDATE), \
+           WHERE account IN (SELECT account FROM chosen) ORDER BY account {lock}), \
+         added AS (DELETE FROM purse_changes WHERE id IN ( \
+             SELECT id FROM chosen WHERE account IN (SELECT account FROM locked)) \
+           RETURNING account, purse, amount), \
          sums AS ( \
            SELECT account, earnings + coalesce(sum(amount) FILTER (WHERE purse = 'earnings'), 0) AS earnings, \
              revenue + coalesce(sum(amount) FILTER (WHERE purse = 'revenue'), 0) AS revenue \
@@ -73,36 +76,38 @@ pub(super) fn add_changes_where(condition: &str) -> String {
 /// not added could not be moved. What the purses hold then is what was counted, or more.
 pub(super) async fn add_changes(tx: &Transaction<'_>, account: AccountId) -> Outcome<Purses> {
     let owned = purses(tx, account).await?;
-    one::<i64>(tx, &add_changes_where("account = $1"), &[&account], column).await?;
+    let chosen = "SELECT id, account FROM purse_changes WHERE account = $1 FOR UPDATE";
+    one::<i64>(tx, &add_changes_of(chosen, "FOR UPDATE"), &[&account], column).await?;
     Ok(owned)
 }
 
-/// Moves amounts from one purse to another, for the task with this sequence if for one, and writes the rows that prove
-/// it. Nothing moves when an amount is zero.
+/// Moves amounts from one purse to another, for a task by its sequence, and writes the rows that prove it. Nothing moves
+/// when an amount is zero.
 pub(super) async fn move_all(
     tx: &Transaction<'_>,
     movements: impl IntoIterator<Item = Movement>,
-    task: Option<i64>,
+    origin: Origin<i64>,
     now: Moment,
 ) -> Outcome {
     for movement in movements {
-        move_money(tx, movement, task, now).await?;
+        move_money(tx, movement, origin, now).await?;
     }
     Ok(())
 }
 
-async fn move_money(tx: &Transaction<'_>, movement: Movement, task: Option<i64>, now: Moment) -> Outcome {
+async fn move_money(tx: &Transaction<'_>, movement: Movement, origin: Origin<i64>, now: Moment) -> Outcome {
     let Movement { amount, from, to, reason } = movement;
     if amount == Money::ZERO {
         return Ok(());
     }
     let account = |side: Side| side.map(|(account, _)| account);
     let purse = |side: Side| side.map(|(_, purse)| purse);
+    let (task, adjustment) = origin.parts();
     run(
         tx,
-        "INSERT INTO movements (at, amount, from_account, from_purse, to_account, to_purse, reason, task) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-        &[&now, &amount, &account(from), &purse(from), &account(to), &purse(to), &reason, &task],
+        "INSERT INTO movements (at, amount, from_account, from_purse, to_account, to_purse, reason, task, adjustment) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        &[&now, &amount, &account(from), &purse(from), &account(to), &purse(to), &reason, &task, &adjustment],
     )
     .await?;
     if let Some((account, purse)) = from {

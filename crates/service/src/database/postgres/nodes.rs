@@ -11,10 +11,12 @@ use super::statements::{Params, all, first, one, run};
 use crate::Result;
 use crate::accounts::KeptKey;
 use crate::clock::Moment;
-use crate::database::records::{column, node_key, pair};
-use crate::database::shared_sql::{ADD_NODE_KEY, KNOWN_NODE, NODE_KEY, NODE_SEEN, OUTSIDE_MODELS};
+use crate::database::records::{column, known_node, node_key, seen_models, triple};
+use crate::database::shared_sql::{
+    ADD_NODE_KEY, FORGET_SILENT, KEY_MODELS, KNOWN_NODE, NODE_KEY, NODE_SEEN, OUTSIDE_MODELS, TOUCH_RUNNING,
+};
 use crate::database::values::json;
-use crate::nodes::{KnownNode, NODE_RETENTION, NodeKey, Registry};
+use crate::nodes::{KnownNode, MAX_KEY_MODELS, NODE_RETENTION, NODE_SILENCE, NodeKey, Registry, SeenSlot};
 
 #[async_trait]
 impl Registry for PostgresDatabase {
@@ -51,40 +53,66 @@ impl Registry for PostgresDatabase {
         read!(self, |db| first(db, NODE_KEY, &[&id], node_key))
     }
 
-    async fn register(&self, node: &str, key: Option<&str>, models: &[String], now: Moment) -> Result<()> {
+    async fn register(&self, node: &str, key: Option<&str>, models: &[String], now: Moment) -> Result<bool> {
         transaction!(self, |tx| register(tx, node, key, models, now))
     }
 
     async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>> {
-        let rows: Vec<(String, Moment)> = read!(self, |db| all(db, KNOWN_NODE, &[&node, &key], pair))?;
-        let Some(&(_, seen_at)) = rows.first() else { return Ok(None) };
-        let models = rows.into_iter().map(|(model, _)| model).collect();
-        Ok(Some(KnownNode { models, seen_at }))
+        Ok(known_node(read!(self, |db| all(db, KNOWN_NODE, &[&node, &key], triple))?))
     }
 
     async fn models_of_outside_nodes(&self, since: Moment) -> Result<Vec<String>> {
         read!(self, |db| all(db, OUTSIDE_MODELS, &[&since], column))
     }
 
-    async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<()> {
+    async fn touch_slots(&self, slots: &[SeenSlot], now: Moment) -> Result<()> {
         // In one order, and only forward: a node may be touched by several processes.
-        let touch = "UPDATE nodes SET seen_at = $2 FROM ( \
+        let touch = "WITH seen AS ( \
+                       SELECT * FROM unnest($3::text[], $4::text[], $5::text[]) AS seen (node, model, slot)), \
+                     found AS ( \
+                       SELECT node_models.node, node_models.model, seen.slot \
+                       FROM node_models JOIN seen ON seen.node = node_models.node AND seen.model = node_models.model \
+                       WHERE coalesce(seen_at, 0) < $2 ORDER BY 1, 2 FOR UPDATE OF node_models), \
+                     served AS ( \
+                       UPDATE node_models SET seen_at = $2, slot = found.slot FROM found \
+                       WHERE node_models.node = found.node AND node_models.model = found.model) \
+                     UPDATE nodes SET seen_at = $2 FROM ( \
                        SELECT id FROM nodes WHERE id = ANY ($1) AND seen_at < $2 ORDER BY id FOR UPDATE) AS waiting \
                      WHERE nodes.id = waiting.id";
-        statement!(self, |db| run(db, touch, &[&nodes, &now])).map(|_| ())
+        let nodes: Vec<&str> = slots.iter().map(|(node, _)| &**node).collect();
+        let models = seen_models(slots);
+        let of_models: Vec<&str> = models.iter().map(|(node, ..)| *node).collect();
+        let names: Vec<&str> = models.iter().map(|(_, model, _)| *model).collect();
+        let labels: Vec<&str> = models.iter().map(|(.., slot)| *slot).collect();
+        let touched: Params<'_> = &[&nodes, &now, &of_models, &names, &labels];
+        statement!(self, |db| run(db, touch, touched)).map(|_| ())
     }
 
-    async fn resume_nodes(&self, within: Duration, seen_at: Moment, lease_until: Moment) -> Result<()> {
+    async fn touch_running(&self, node: &str, task: &str, now: Moment) -> Result<()> {
+        statement!(self, |db| run(db, TOUCH_RUNNING, &[&now, &node, &task])).map(|_| ())
+    }
+
+    async fn resume_nodes(
+        &self,
+        within: Duration,
+        absent_since: Moment,
+        seen_at: Moment,
+        lease_until: Moment,
+    ) -> Result<()> {
         let within = i64::try_from(within.as_millis()).unwrap_or(i64::MAX);
         let resume = "WITH there AS ( \
                         SELECT id FROM nodes \
-                        WHERE key IS NOT NULL AND seen_at >= (SELECT max(seen_at) FROM nodes) - $1 \
+                        WHERE key IS NOT NULL AND seen_at >= (SELECT max(seen_at) FROM nodes) - $1::bigint \
+                          AND NOT EXISTS (SELECT 1 FROM nodes WHERE key IS NULL AND seen_at >= $2) \
                         ORDER BY id FOR UPDATE), \
                       seen AS ( \
-                        UPDATE nodes SET seen_at = greatest(seen_at, $2) FROM there WHERE nodes.id = there.id) \
-                      UPDATE tasks SET lease_until = $3 \
-                      WHERE status = 'computing' AND lease_until < $3 AND node IN (SELECT id FROM there)";
-        statement!(self, |db| run(db, resume, &[&within, &seen_at, &lease_until])).map(|_| ())
+                        UPDATE nodes SET seen_at = greatest(seen_at, $3) FROM there WHERE nodes.id = there.id), \
+                      served AS ( \
+                        UPDATE node_models SET seen_at = greatest(seen_at, $3) FROM there WHERE node = there.id \
+                        AND seen_at >= (SELECT max(seen_at) FROM nodes) - $1::bigint) \
+                      UPDATE tasks SET lease_until = $4 \
+                      WHERE status = 'computing' AND lease_until < $4 AND node IN (SELECT id FROM there)";
+        statement!(self, |db| run(db, resume, &[&within, &absent_since, &seen_at, &lease_until])).map(|_| ())
     }
 }
 
@@ -94,14 +122,24 @@ async fn register(
     key: Option<&str>,
     models: &[String],
     now: Moment,
-) -> Outcome {
+) -> Outcome<bool> {
     let forget = "DELETE FROM nodes WHERE seen_at < $1 AND id <> $2 AND (key IS NULL) = $3";
     run(tx, forget, &[&now.before(NODE_RETENTION), &node, &key.is_none()]).await?;
+    if let Some(key) = key {
+        let max_others = MAX_KEY_MODELS - i64::try_from(models.len()).unwrap_or(i64::MAX);
+        let is_full = async || Outcome::Ok(one(tx, KEY_MODELS, &[&key], column::<i64>).await? > max_others);
+        if is_full().await? {
+            run(tx, FORGET_SILENT, &[&key, &now.before(NODE_SILENCE)]).await?;
+            if is_full().await? {
+                return Ok(false);
+            }
+        }
+    }
     run(tx, NODE_SEEN, &[&node, &now, &key]).await?;
     let gone = "DELETE FROM node_models WHERE node = $1 AND model <> ALL ($2)";
     run(tx, gone, &[&node, &models]).await?;
-    let insert = "INSERT INTO node_models (model, node) SELECT DISTINCT model, $1 FROM unnest($2::text[]) AS \
-                  served (model) ON CONFLICT DO NOTHING";
-    run(tx, insert, &[&node, &models]).await?;
-    Ok(())
+    let insert = "INSERT INTO node_models (model, node, seen_at) SELECT DISTINCT model, $1, $3::bigint \
+                  FROM unnest($2::text[]) AS served (model) ON CONFLICT DO NOTHING";
+    run(tx, insert, &[&node, &models, &key.map(|_| now)]).await?;
+    Ok(true)
 }

@@ -2,7 +2,7 @@
 
 mod claim;
 pub(super) mod create;
-mod end;
+pub(super) mod end;
 mod retention;
 
 use async_trait::async_trait;
@@ -15,10 +15,13 @@ use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::{self, column, pair};
-use crate::database::shared_sql::{LEASE_STATE, TASK};
+use crate::database::shared_sql::{
+    FORGET_KEY_TASKS, FORGET_KEYS, KEYED_CREATE, LEASE_STATE, MODEL_LOADS, TASK,
+};
 use crate::queue::{
-    ABANDONED, Abandoned, Cancel, Claim, Created, End, Ending, InsufficientBalance, LeaseRules, LeaseState,
-    NewTask, NodeEnd, Queue, Serving, Slot, Status, Task, TaskSummary,
+    ABANDONED, Abandoned, Cancel, Claim, Created, End, Ending, InsufficientBalance, KEY_RETENTION,
+    KeyedCreate, LeaseRules, LeaseState, ModelLoad, NOT_STARTED, NewTask, NodeEnd, QUEUED_BATCH, Queue,
+    RETENTION_BATCH, Serving, Slot, Status, Task, TaskSummary, detail_of,
 };
 
 #[async_trait]
@@ -31,18 +34,41 @@ impl Queue for PostgresDatabase {
         now: Moment,
     ) -> Result<Created> {
         let create = create::Create { task: task.clone(), max_unfinished, now };
-        let created = self.create(create).await?;
+        let created = match &task.spending {
+            Some(spending) => self.create_within(spending, &create).await?,
+            None => self.create(create).await?,
+        };
+        // The create that used the key may have taken the last of the balance.
+        let is_refused = matches!(
+            created,
+            Created::Refused { .. } | Created::KeyLimit { .. } | Created::TooManyUnfinished
+        );
+        if is_refused && let Some(used) = self.key_used(task, now).await? {
+            return Ok(Created::KeyUsed(used));
+        }
         match (created, otherwise) {
             (Created::Refused { spendable }, InsufficientBalance::FailTask) => {
-                statement!(self, |db| create::create_failed(db, task, spendable, now))?;
-                Ok(Created::Failed)
+                self.create_failed(task, spendable, now).await
             }
             (created, _) => Ok(created),
         }
     }
 
+    async fn keyed_create(&self, account: AccountId, key: &str, now: Moment) -> Result<Option<KeyedCreate>> {
+        let used_after = now.before(KEY_RETENTION);
+        read!(self, |db| first(db, KEYED_CREATE, &[&account, &key, &used_after], records::keyed_create))
+    }
+
+    async fn forget_keys(&self, now: Moment) -> Result<usize> {
+        let before = now.before(KEY_RETENTION);
+        let day = before.day();
+        let forgotten = statement!(self, |db| run(db, FORGET_KEYS, &[&before]))?
+            + statement!(self, |db| run(db, FORGET_KEY_TASKS, &[&day]))?;
+        Ok(usize::try_from(forgotten).unwrap_or(usize::MAX))
+    }
+
     async fn cancel(&self, account: AccountId, id: &str, now: Moment) -> Result<Cancel> {
-        if statement!(self, |db| one(db, end::CANCEL, &[&id, &account, &now], column))? {
+        if self.end(&end::CANCEL, &[&id, &account, &now]).await? {
             return Ok(Cancel::Canceled);
         }
         let select = "SELECT status FROM tasks WHERE id = $1 AND account = $2";
@@ -70,7 +96,7 @@ impl Queue for PostgresDatabase {
     async fn serving(&self, model: &str, since: Moment) -> Result<Serving> {
         // Consumers are found by a step in the index for each that has queued tasks, however many these are.
         let select = "SELECT EXISTS (SELECT 1 FROM node_models JOIN nodes ON nodes.id = node_models.node \
-                        WHERE model = $1 AND seen_at >= $2), \
+                        WHERE model = $1 AND coalesce(node_models.seen_at, nodes.seen_at) >= $2), \
                 (SELECT count(*) FROM ( \
                    SELECT account FROM turns WHERE model = $1 AND EXISTS ( \
                      SELECT 1 FROM tasks WHERE status = 'in_queue' AND tasks.model = turns.model \
@@ -85,6 +111,10 @@ impl Queue for PostgresDatabase {
                         AND tasks.account = turns.account AND tasks.model = turns.model \
                         ORDER BY sequence LIMIT 1)) FROM turns";
         read!(self, |db| one(db, select, &[], column))
+    }
+
+    async fn model_loads(&self, since: Moment) -> Result<Vec<ModelLoad>> {
+        read!(self, |db| all(db, MODEL_LOADS, &[&since], records::model_load))
     }
 
     async fn depths(&self) -> Result<Vec<(Status, u64)>> {
@@ -127,19 +157,23 @@ impl Queue for PostgresDatabase {
         statement!(self, |db| run(db, later, &[&latest]))?;
         let seen = "UPDATE nodes SET seen_at = $1 WHERE seen_at > $1";
         statement!(self, |db| run(db, seen, &[&now]))?;
+        let seen = "UPDATE node_models SET seen_at = $1 WHERE seen_at > $1";
+        statement!(self, |db| run(db, seen, &[&now]))?;
         let abandoned: Vec<end::Expired> = read!(self, |db| all(
             db,
             "SELECT id, node, attempt FROM tasks \
              WHERE status = 'computing' AND lease_until < $1 AND (lease_until < $3 OR NOT EXISTS \
              (SELECT 1 FROM node_models JOIN nodes ON nodes.id = node_models.node \
-              WHERE node_models.model = tasks.model AND seen_at >= $2)) LIMIT 1000",
+              WHERE node_models.model = tasks.model \
+              AND coalesce(node_models.seen_at, nodes.seen_at) >= $2)) LIMIT 1000",
             &[&expired_before, &live_since, &unclaimed_before],
             end::Expired::read,
         ))?;
         let mut failed = 0;
         for task in &abandoned {
             let message = ABANDONED.to_owned();
-            failed += usize::from(self.fail_or_postpone(task, message, expired_before, now, now).await?);
+            let judged = self.fail_or_postpone(task, message, expired_before, now, now).await?;
+            failed += usize::from(judged == end::Judged::Failed);
         }
         Ok(failed)
     }
@@ -164,43 +198,66 @@ impl Queue for PostgresDatabase {
 
     async fn finish(&self, node: &str, task: &str, attempt: i64, end: &Ending, now: Moment) -> Result<bool> {
         match end {
-            Ending::Output(output) => {
-                let values: Params<'_> = &[&task, &node, &attempt, output, &now];
-                statement!(self, |db| one(db, end::SUCCEED, values, column))
-            }
+            Ending::Output(output) => self.end(&end::SUCCEED, &[&task, &node, &attempt, output, &now]).await,
             Ending::Error { message, detail } => {
                 let any_time: Option<Moment> = None;
                 let values: Params<'_> = &[&task, &node, &attempt, message, detail, &now, &any_time];
-                statement!(self, |db| one(db, end::FAIL, values, column))
+                self.end(&end::FAIL, values).await
             }
         }
     }
 
     async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState> {
         let lease: Params<'_> = &[&task, &node, &attempt];
-        Ok(match read!(self, |db| first(db, LEASE_STATE, lease, pair))? {
-            Some((Status::Computing, output_format)) => LeaseState::Running { output_format },
-            Some(_) => LeaseState::Ended,
-            None => LeaseState::Lost,
-        })
+        let state = read!(self, |db| first(db, LEASE_STATE, lease, records::lease_state))?;
+        Ok(state.unwrap_or(LeaseState::Lost))
     }
 
     async fn node_ended(&self, node: &str, end: NodeEnd, now: Moment) -> Result<()> {
         let expired = now.0 - 1;
-        let releases = i64::from(end == NodeEnd::Left);
         statement!(self, |db| run(
             db,
             "WITH gone AS (DELETE FROM nodes WHERE id = $1) \
-             UPDATE tasks SET lease_until = $2, releases = releases + $3 \
+             UPDATE tasks SET lease_until = $2, releases = releases + (releases < $3)::int \
              WHERE status = 'computing' AND node = $1 AND lease_until > $2",
-            &[&node, &expired, &releases],
+            &[&node, &expired, &end.uncounted()],
         ))
         .map(|_| ())
     }
 
+    async fn fail_queued(&self, created_before: Moment, now: Moment) -> Result<usize> {
+        // At most so many steps in the index for each account and model, however many tasks are queued.
+        let select = "SELECT id FROM turns CROSS JOIN LATERAL ( \
+               SELECT id, created_at FROM tasks WHERE status = 'in_queue' \
+                 AND tasks.model = turns.model AND tasks.account = turns.account \
+               ORDER BY sequence LIMIT $2) AS first WHERE created_at < $1 LIMIT $2";
+        let detail = detail_of(NOT_STARTED);
+        let mut failed = 0;
+        loop {
+            let queued: Vec<String> =
+                read!(self, |db| all(db, select, &[&created_before, &QUEUED_BATCH], column))?;
+            let before = failed;
+            for task in &queued {
+                let values: Params<'_> = &[task, &NOT_STARTED, &detail, &now];
+                let ended: Result<bool> =
+                    statement!(self, |db| one(db, end::FAIL_QUEUED.free, values, column));
+                match ended {
+                    Err(cause) if !cause.is_unavailable() && !cause.is_in_doubt() => {
+                        tracing::error!(%cause, task, "a task cannot be failed; it is tried again later");
+                    }
+                    ended => failed += usize::from(ended?),
+                }
+            }
+            if failed == before {
+                return Ok(failed);
+            }
+        }
+    }
+
     async fn delete_ended_tasks(&self, ended_before: Moment, now: Moment) -> Result<usize> {
         let mut deleted = 0;
-        for account in read!(self, |db| all(db, retention::ACCOUNTS, &[&ended_before], column))? {
+        let batch = i64::from(RETENTION_BATCH);
+        for account in read!(self, |db| all(db, retention::ACCOUNTS, &[&ended_before, &batch], column))? {
             // Small transactions, so that the account is not locked for long.
             loop {
                 let batch = transaction!(self, |tx| retention::delete(tx, account, ended_before, now))?;

@@ -6,7 +6,8 @@ use bytes::BytesMut;
 use rusqlite::types::{FromSqlError, FromSqlResult, ValueRef};
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
-use crate::accounts::{AccountId, Scope};
+use crate::accounts::{AccountId, AccountState, Scope};
+use crate::catalog::ModelState;
 use crate::clock::Moment;
 use crate::database::records::Row;
 use crate::ledger::{Money, Purse, Reason};
@@ -32,6 +33,8 @@ macro_rules! kept {
 
 kept! {
     AccountId: i64, |id: Self| id.0;
+    AccountState: &str, Self::word;
+    ModelState: &str, Self::word;
     Moment: i64, |moment: Self| moment.0;
     Money: i64, Self::smallest;
     Purse: &str, Self::word;

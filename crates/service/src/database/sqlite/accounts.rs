@@ -6,10 +6,11 @@ use rusqlite::{Connection, params};
 use super::SqliteDatabase;
 use super::movements::{meter_storage, purses};
 use super::statements::Statements as _;
-use crate::accounts::{Account, AccountId, Accounts, KeptKey, NewAccount};
+use crate::accounts::{Account, AccountId, AccountState, Accounts, KeptKey, NewAccount};
 use crate::clock::Moment;
 use crate::database::records::{account, column, key_of_account};
-use crate::database::shared_sql::{ADD_KEY, BY_USERNAME, KEY};
+use crate::database::shared_sql::{ADD_KEY, BY_USERNAME, KEY, REVOKE_KEYS, SET_STATE, VOID_TARGETS};
+use crate::database::values::json;
 use crate::ledger::Purses;
 use crate::{Error, Result};
 
@@ -28,13 +29,30 @@ impl Accounts for SqliteDatabase {
         self.read(|db| {
             // A transaction, so that money that moves meanwhile is not seen twice.
             let snapshot = db.unchecked_transaction()?;
-            let all = "SELECT id, username, scope, wallet_address, bucket FROM accounts ORDER BY id";
+            let all = "SELECT id, username, scope, wallet_address, bucket, state FROM accounts ORDER BY id";
             let accounts = snapshot.all(all, [], account)?;
             let with_purses = accounts.into_iter().map(|account| {
                 let purses = purses(&snapshot, account.id)?;
                 Ok((account, purses))
             });
             with_purses.collect()
+        })
+        .await
+    }
+
+    async fn set_state(&self, account: AccountId, state: AccountState, now: Moment) -> Result<bool> {
+        let invalidation = self.caches.keys.invalidate();
+        self.write_guarded(invalidation, move |db| {
+            if db.run(SET_STATE, params![state, account])? == 0 {
+                return Ok(false);
+            }
+            if state != AccountState::Active {
+                db.run(VOID_TARGETS, [account])?;
+            }
+            if state == AccountState::Closed {
+                db.run(REVOKE_KEYS, params![now, account])?;
+            }
+            Ok(true)
         })
         .await
     }
@@ -93,7 +111,10 @@ pub(super) fn add_account(db: &Connection, new: &NewAccount, now: Moment) -> Res
 }
 
 pub(super) fn add_key(db: &Connection, owner: AccountId, key: &KeptKey, now: Moment) -> Result<()> {
-    if db.run(ADD_KEY, params![key.id, owner, key.hash, now])? == 0 {
+    let KeptKey { id, hash, rules } = key;
+    let models = rules.models.as_deref().map(json);
+    let added = params![id, owner, hash, now, rules.name, rules.expires_at, rules.daily_limit, models];
+    if db.run(ADD_KEY, added)? == 0 {
         return Err(Error::new("adding a key", format!("{:?} is the identifier of another key", key.id)));
     }
     Ok(())

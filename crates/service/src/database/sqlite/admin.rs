@@ -1,22 +1,29 @@
 //! What only the operator reads, and refunds, in SQLite.
 
 use async_trait::async_trait;
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
 use super::SqliteDatabase;
 use super::movements::{move_all, purses};
+use super::queue::{cancel, lease};
 use super::statements::Statements as _;
 use crate::Result;
 use crate::accounts::{AccountId, Scope};
 use crate::admin::{
-    AdminDatabase, KeyOverview, ModelOverview, NodeOverview, Refund, TaskDetail, TaskFilter, TaskOverview,
+    Action, AdminDatabase, KeyOverview, ModelOverview, MovementOverview, NodeOverview, Refund, TaskChange,
+    TaskDetail, TaskFilter, TaskOverview,
 };
 use crate::clock::Moment;
 use crate::database::lists;
 use crate::database::records::{
-    charged, column, key_overview, member_columns, model_overview, node_overview, task_detail, task_overview,
+    action, charged, column, key_overview, member_columns, model_overview, movement_overview, node_overview,
+    pair, task_detail, task_overview,
 };
-use crate::database::shared_sql::{ALL_MODELS, KEYS};
+use crate::database::shared_sql::{
+    ACCOUNT_OF_TASK, ACTIONS, ADD_ACTION, ALL_MODELS, KEYS, MOVEMENTS, QUEUED_OF_MODEL, REQUEUE,
+};
+use crate::ledger::Origin;
+use crate::queue::Status;
 
 /// A page of tasks. In SQLite, $1 is a name, and ?1 the number of a parameter.
 pub(super) fn page_of_tasks(filter: TaskFilter) -> String {
@@ -47,6 +54,10 @@ impl AdminDatabase for SqliteDatabase {
         self.all(ALL_MODELS, (limit, offset), model_overview).await
     }
 
+    async fn movements(&self, account: AccountId, limit: u32, offset: u64) -> Result<Vec<MovementOverview>> {
+        self.all(MOVEMENTS, (account, limit, offset), movement_overview).await
+    }
+
     async fn nodes(&self) -> Result<Vec<NodeOverview>> {
         let select = "SELECT node_keys.name, nodes.id, seen_at, iif(nodes.id IS NULL, models, \
                (SELECT json_group_array(model) FROM node_models WHERE node = nodes.id)), created_at, revoked_at \
@@ -64,10 +75,65 @@ impl AdminDatabase for SqliteDatabase {
         self.first(lists::one_task("id"), [id.to_owned()], task_detail).await
     }
 
+    async fn record_action(&self, action: &Action) -> Result<()> {
+        let Action { at, request, body, status } = action.clone();
+        self.run(ADD_ACTION, (at, request, body, status)).await.map(drop)
+    }
+
+    async fn actions(&self, limit: u32, offset: u64) -> Result<Vec<Action>> {
+        self.all(ACTIONS, (limit, offset), action).await
+    }
+
+    async fn queued_of_model(&self, model: &str) -> Result<Vec<(AccountId, String)>> {
+        self.all(QUEUED_OF_MODEL, [model.to_owned()], pair).await
+    }
+
+    async fn cancel_task(&self, id: &str, now: Moment) -> Result<TaskChange> {
+        let id = id.to_owned();
+        self.write(move |db| {
+            let Some(account) = db.first(ACCOUNT_OF_TASK, [&id], column)? else {
+                return Ok(TaskChange::Unknown);
+            };
+            Ok(cancel(db, account, &id, now)?.into())
+        })
+        .await
+    }
+
+    async fn fail_task(&self, id: &str, message: &str, now: Moment) -> Result<TaskChange> {
+        let (id, message) = (id.to_owned(), message.to_owned());
+        self.write(move |db| {
+            let refused = refuse_unless_running(db, &id)?;
+            if refused.is_none() {
+                lease::fail(db, &id, message, now)?;
+            }
+            Ok(refused.unwrap_or(TaskChange::Done))
+        })
+        .await
+    }
+
+    async fn requeue_task(&self, id: &str, now: Moment) -> Result<TaskChange> {
+        let id = id.to_owned();
+        self.write(move |db| {
+            let refused = refuse_unless_running(db, &id)?;
+            db.run(REQUEUE, params![now.0 - 1, id])?;
+            Ok(refused.unwrap_or(TaskChange::Done))
+        })
+        .await
+    }
+
     async fn refund(&self, task: &str, now: Moment) -> Result<Refund> {
         let task = task.to_owned();
         self.write(move |db| refund(db, &task, now)).await
     }
+}
+
+/// Why a task is not changed as a running one; None when it is running.
+fn refuse_unless_running(db: &Connection, task: &str) -> Result<Option<TaskChange>> {
+    Ok(match db.first("SELECT status FROM tasks WHERE id = ?", [task], column)? {
+        Some(Status::Computing) => None,
+        Some(status) => Some(TaskChange::Refused(status)),
+        None => Some(TaskChange::Unknown),
+    })
 }
 
 fn refund(db: &Connection, task: &str, now: Moment) -> Result<Refund> {
@@ -87,6 +153,6 @@ fn refund(db: &Connection, task: &str, now: Moment) -> Result<Refund> {
     let owned = purses(db, charged.account)?;
     let publisher = purses(db, charged.publisher)?;
     let (movements, refund) = charged.refund(&owned, &publisher)?;
-    move_all(db, movements, Some(task), now)?;
+    move_all(db, movements, Origin::Task(task), now)?;
     Ok(refund)
 }

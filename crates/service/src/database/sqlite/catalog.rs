@@ -10,14 +10,12 @@ use super::statements::Statements as _;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::catalog::{
-    Catalog, Existing, Filter, ModelChange, ModelPage, ModelSummary, NewModel, NewVersion, Published, Search,
-    Sort, Visibility, folded, trending_since,
+    Catalog, Existing, Filter, ModelChange, ModelPage, NewModel, NewVersion, Published, Search, Sort,
+    Visibility, folded, trending_since,
 };
 use crate::clock::Moment;
-use crate::database::cache::Caches;
-use crate::database::far_pages::{self, Key, Lists};
-use crate::database::lists::{PUBLIC, SUMMARY, models_by_number, order, parts};
-use crate::database::records::{column, model_summary, pair, published};
+use crate::database::lists::{PUBLIC, SUMMARY, order, parts};
+use crate::database::records::{column, model_summary, published};
 use crate::database::shared_sql::{CHANGE_MODEL, IS_VERSION_DUE};
 
 const MATCHING: &str = "AND (instr(folded_name, $2) > 0 OR instr(folded_description, $2) > 0)";
@@ -80,14 +78,24 @@ fn places(place: Option<&str>, by: By, condition: &str) -> String {
 #[async_trait]
 impl Catalog for SqliteDatabase {
     async fn models(&self, search: &Search) -> Result<ModelPage> {
-        far_pages::page(self, search).await
+        let read = || async {
+            let query = search.clone();
+            let scans = Arc::clone(&self.readers.scans);
+            let scan = if search.reads_many() { scans.acquire_owned().await.ok() } else { None };
+            self.read(move |db| {
+                let _scan = scan;
+                models(db, &query)
+            })
+            .await
+        };
+        self.caches.page(search, read).await
     }
 
     async fn published(&self, id: &str) -> Result<Option<Arc<Published>>> {
         let read = || {
             let select = format!(
                 "SELECT {SUMMARY}, owner, metadata, models.created_at, updated_at, \
-                 versions.id, commit_hash, input_format, output_format \
+                 versions.id, commit_hash, input_format, output_format, models.state \
                  FROM models JOIN accounts ON accounts.id = models.owner \
                  JOIN versions ON versions.model = models.id AND versions.is_active = 1 WHERE models.id = ?"
             );
@@ -116,7 +124,7 @@ impl Catalog for SqliteDatabase {
             if !db.is_there(own, params![model, owner])? {
                 return Ok(None);
             }
-            Ok(Some(put_version(db, &model, &version, now)?))
+            Ok(Some(put_version(db, &model, &version, false, now)?))
         })
         .await
     }
@@ -128,45 +136,11 @@ impl Catalog for SqliteDatabase {
 
     async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool> {
         let invalidation = self.caches.invalidate_models();
-        let ModelChange { price, visibility, is_verified, is_playground } = change;
+        let ModelChange { price, visibility, is_verified, is_playground, state } = change;
         let is_public = visibility.map(|visibility| visibility == Visibility::Public);
-        let values = (price, is_public, is_verified, is_playground, now, model.to_owned());
+        let values = (price, is_public, is_verified, is_playground, state, now, model.to_owned());
         self.write_guarded(invalidation, move |db| Ok(db.run(CHANGE_MODEL, values)? > 0)).await
     }
-}
-
-#[async_trait]
-impl Lists for SqliteDatabase {
-    fn caches(&self) -> &Caches {
-        &self.caches
-    }
-
-    async fn page_by_offset(&self, search: &Search) -> Result<ModelPage> {
-        let search = search.clone();
-        let scans = Arc::clone(&self.readers.scans);
-        let scan = if search.text.is_some() { scans.acquire_owned().await.ok() } else { None };
-        self.read(move |db| {
-            let _scan = scan;
-            models(db, &search)
-        })
-        .await
-    }
-
-    async fn keys(&self, caller: AccountId, sql: String) -> Result<Vec<Key>> {
-        self.all(sql.replace('$', "?"), [caller], pair).await
-    }
-
-    async fn models_by_number(&self, search: &Search, numbers: &[i64]) -> Result<Vec<ModelSummary>> {
-        let select = by_number(search.filter);
-        let numbers = serde_json::json!(numbers).to_string();
-        self.all(select, (search.caller, numbers), model_summary).await
-    }
-}
-
-pub(super) fn by_number(filter: Option<Filter>) -> String {
-    // A cross join is done in the order in which it is written.
-    let page = "(SELECT key AS place, value AS number FROM json_each($2)) AS page CROSS";
-    models_by_number(filter, page).replace('$', "?")
 }
 
 fn models(db: &Connection, search: &Search) -> Result<ModelPage> {
@@ -245,7 +219,7 @@ fn publish(db: &Connection, models: &[NewModel], existing: Existing) -> Result<u
         let is_refresh = existing == Existing::Refresh;
         let due_if = params![model.id, model.owner, is_refresh, model.version.commit_hash];
         let is_due = (put || is_refresh) && db.is_there(IS_VERSION_DUE, due_if)?;
-        let versioned = is_due && put_version(db, &model.id, &model.version, model.updated_at)?;
+        let versioned = is_due && put_version(db, &model.id, &model.version, is_refresh, model.updated_at)?;
         changed += u64::from(put || versioned);
     }
     Ok(changed)
@@ -291,7 +265,13 @@ fn put_model(db: &Connection, model: &NewModel, existing: Existing) -> Result<bo
 }
 
 /// Makes the version the active one, which updates the model; false when it was already.
-fn put_version(db: &Connection, model: &str, version: &NewVersion, now: Moment) -> Result<bool> {
+fn put_version(
+    db: &Connection,
+    model: &str,
+    version: &NewVersion,
+    is_built_in: bool,
+    now: Moment,
+) -> Result<bool> {
     let active = "SELECT 1 FROM versions WHERE model = ? AND is_active = 1 AND commit_hash = ?";
     if db.is_there(active, [model, &version.commit_hash])? {
         return Ok(false);
@@ -299,9 +279,10 @@ fn put_version(db: &Connection, model: &str, version: &NewVersion, now: Moment) 
     db.run("UPDATE versions SET is_active = 0 WHERE model = ? AND is_active = 1", [model])?;
     // A version that was active once may become so again.
     db.run(
-        "INSERT INTO versions (model, commit_hash, is_active, input_format, output_format, created_at) \
-         VALUES (?1, ?2, 1, ?3, ?4, ?5) ON CONFLICT (model, commit_hash) DO UPDATE SET is_active = 1",
-        params![model, version.commit_hash, version.input_format, version.output_format, now],
+        "INSERT INTO versions (model, commit_hash, is_active, input_format, output_format, created_at, \
+           is_built_in) VALUES (?1, ?2, 1, ?3, ?4, ?5, ?6) \
+         ON CONFLICT (model, commit_hash) DO UPDATE SET is_active = 1",
+        params![model, version.commit_hash, version.input_format, version.output_format, now, is_built_in],
     )?;
     db.run("UPDATE models SET updated_at = max(updated_at, ?) WHERE id = ?", params![now, model])?;
     Ok(true)

@@ -13,11 +13,11 @@ use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::{column, object, pair, stored_file, target, triple, usage};
-use crate::database::shared_sql::{FORGET_TARGETS, OBJECT};
+use crate::database::shared_sql::{FORGET_TARGETS, HAS_FORMER_URL, OBJECT};
 use crate::database::values::json;
 use crate::object_storage::{
-    Files, Object, OutputLimits, OutputStored, Stored, StoredFile, Target, TargetsOf, Usage, category,
-    lease_of,
+    Files, Object, OutputLimits, OutputStored, Replaces, Stored, StoredFile, Target, TargetsOf, Usage,
+    category, lease_of,
 };
 
 const TARGET: &str = "id, owner, payer, bucket, folder, key, mime, size, expires_at, is_void";
@@ -27,11 +27,13 @@ const OF_LEASE: &str = "bucket = ?1 AND key > ?2 || '/' AND key < ?2 || '0'";
 
 #[async_trait]
 impl Files for SqliteDatabase {
-    async fn add_target(&self, target: &Target) -> Result<()> {
+    async fn add_target(&self, target: &Target, max_unused: u32) -> Result<bool> {
         let insert = "INSERT INTO upload_targets (id, owner, payer, bucket, folder, key, mime, size, expires_at) \
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
+             SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 WHERE (SELECT count(*) FROM upload_targets \
+               WHERE payer = ?3 AND is_used = 0 AND is_void = 0) < ?10";
         let Target { id, owner, payer, bucket, folder, key, mime, size, expires_at, .. } = target.clone();
-        self.run(insert, (id, owner, payer, bucket, folder, key, mime, size, expires_at)).await.map(drop)
+        let added = (id, owner, payer, bucket, folder, key, mime, size, expires_at, max_unused);
+        Ok(self.run(insert, added).await? > 0)
     }
 
     async fn target(&self, id: &str) -> Result<Option<Target>> {
@@ -39,42 +41,45 @@ impl Files for SqliteDatabase {
         self.first(select, [id.to_owned()], target).await
     }
 
-    async fn void_target(&self, id: &str) -> Result<bool> {
-        let void = "UPDATE upload_targets SET is_void = 1 WHERE id = ? AND is_used = 0";
-        Ok(self.run(void, [id.to_owned()]).await? > 0)
-    }
-
     async fn is_of_another_payer(&self, bucket: &str, key: &str, payer: AccountId) -> Result<bool> {
         let (bucket, key) = (bucket.to_owned(), key.to_owned());
         self.read(move |db| is_of_another_payer(db, &bucket, &key, payer)).await
     }
 
-    async fn pending_targets(
-        &self,
-        of: TargetsOf<'_>,
-        expiry: (Moment, Moment),
-        limit: u32,
-    ) -> Result<Vec<Target>> {
-        let (condition, first, second) = match of {
-            TargetsOf::Owner(owner) => ("owner = ?1", Value::from(owner.0), Value::Null),
+    async fn awaits_upload(&self, of: TargetsOf<'_>) -> Result<bool> {
+        let (condition, params) = match of {
+            TargetsOf::Owner(owner) => ("AND owner = ?1", vec![Value::from(owner.0)]),
             TargetsOf::Folder(owner, folder) => {
-                ("owner = ?1 AND folder = ?2", owner.0.into(), folder.to_owned().into())
+                ("AND owner = ?1 AND folder = ?2", vec![owner.0.into(), folder.to_owned().into()])
             }
             TargetsOf::Object { bucket, key } => {
-                ("bucket = ?1 AND key = ?2", bucket.to_owned().into(), key.to_owned().into())
+                ("AND bucket = ?1 AND key = ?2", vec![bucket.to_owned().into(), key.to_owned().into()])
             }
-            TargetsOf::Everyone => ("true", Value::Null, Value::Null),
+            TargetsOf::Everyone => ("", Vec::new()),
         };
-        let select = format!(
-            "SELECT {TARGET} FROM upload_targets WHERE {condition} AND expires_at > ?3 AND expires_at <= ?4 \
-             AND is_used = 0 AND is_void = 0 ORDER BY expires_at DESC, id LIMIT ?5"
-        );
-        self.all(select, (first, second, expiry.0, expiry.1, limit), target).await
+        let unused =
+            format!("SELECT 1 FROM upload_targets WHERE is_used = 0 AND is_void = 0 {condition} LIMIT 1");
+        self.read(move |db| Ok(db.is_there(&unused, rusqlite::params_from_iter(params))?)).await
     }
 
-    async fn store_upload(&self, target_id: &str, id: &str, object: &Object) -> Result<Stored> {
+    async fn targets_without_file(&self, ids: &[String]) -> Result<Vec<Target>> {
+        let select = format!(
+            "SELECT {TARGET} FROM upload_targets WHERE id IN (SELECT value FROM json_each(?)) \
+             AND (is_void = 1 OR is_used = 0) \
+             AND NOT EXISTS (SELECT 1 FROM objects WHERE blob = upload_targets.id)"
+        );
+        self.all(select, [json(ids)], target).await
+    }
+
+    async fn store_upload(
+        &self,
+        target_id: &str,
+        id: &str,
+        object: &Object,
+        replaces: Replaces,
+    ) -> Result<Stored> {
         let (target_id, id, object) = (target_id.to_owned(), id.to_owned(), object.clone());
-        self.write(move |db| store_upload(db, &target_id, &id, &object)).await
+        self.write(move |db| store_upload(db, &target_id, &id, &object, replaces)).await
     }
 
     async fn store_output(&self, id: &str, object: &Object, limits: OutputLimits) -> Result<OutputStored> {
@@ -84,6 +89,11 @@ impl Files for SqliteDatabase {
 
     async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>> {
         self.first(OBJECT, [bucket.to_owned(), key.to_owned()], object).await
+    }
+
+    async fn has_former_url(&self, bucket: &str, key: &str) -> Result<bool> {
+        let (bucket, key) = (bucket.to_owned(), key.to_owned());
+        self.read(move |db| Ok(db.is_there(HAS_FORMER_URL, [bucket, key])?)).await
     }
 
     async fn files(
@@ -107,13 +117,13 @@ impl Files for SqliteDatabase {
 
     async fn delete_file(
         &self,
-        owner: AccountId,
+        account: Option<AccountId>,
         bucket: &str,
         key: &str,
         now: Moment,
     ) -> Result<Option<String>> {
         let (bucket, key) = (bucket.to_owned(), key.to_owned());
-        self.write(move |db| delete_file(db, owner, &bucket, &key, now)).await
+        self.write(move |db| delete_file(db, account, &bucket, &key, now)).await
     }
 
     async fn remove_unnamed_outputs(
@@ -196,7 +206,13 @@ fn is_of_another_payer(db: &Connection, bucket: &str, key: &str, payer: AccountI
     Ok(db.is_there(of_another, params![bucket, key, payer])?)
 }
 
-fn store_upload(db: &Connection, target_id: &str, id: &str, object: &Object) -> Result<Stored> {
+fn store_upload(
+    db: &Connection,
+    target_id: &str,
+    id: &str,
+    object: &Object,
+    replaces: Replaces,
+) -> Result<Stored> {
     let standing = "SELECT 1 FROM upload_targets WHERE id = ? AND is_used = 1 AND is_void = 0";
     if db.is_there(standing, [target_id])? {
         // As long as a used target stands, the file is the one that it stored.
@@ -207,7 +223,10 @@ fn store_upload(db: &Connection, target_id: &str, id: &str, object: &Object) -> 
     let used =
         format!("UPDATE upload_targets SET is_used = 1 WHERE id = ? AND is_void = 0 RETURNING {TARGET}");
     let Some(target) = db.first(&used, [target_id], target)? else { return Ok(Stored::Void) };
-    if target.is_of_member() && is_of_another_payer(db, &object.bucket, &object.key, target.payer)? {
+    let is_taken = target.is_of_member()
+        && is_of_another_payer(db, &object.bucket, &object.key, target.payer)?
+        || replaces == Replaces::Earlier && has_later(db, object)?;
+    if is_taken {
         db.run("UPDATE upload_targets SET is_void = 1 WHERE id = ?", [target_id])?;
         return Ok(Stored::Taken);
     }
@@ -219,6 +238,12 @@ fn store_upload(db: &Connection, target_id: &str, id: &str, object: &Object) -> 
     insert(db, id, object, Some(&target))?;
     meter_storage(db, target.payer, object.size.cast_signed(), object.created_at)?;
     Ok(Stored::Kept { replaced })
+}
+
+/// Looks for a file of this key that was uploaded in a later second.
+fn has_later(db: &Connection, object: &Object) -> Result<bool> {
+    let later = "SELECT 1 FROM objects WHERE bucket = ? AND key = ? AND created_at / 1000 > ? / 1000";
+    Ok(db.is_there(later, params![object.bucket, object.key, object.created_at])?)
 }
 
 fn store_output(db: &Connection, id: &str, object: &Object, limits: OutputLimits) -> Result<OutputStored> {
@@ -244,13 +269,14 @@ fn store_output(db: &Connection, id: &str, object: &Object, limits: OutputLimits
 
 fn delete_file(
     db: &Connection,
-    owner: AccountId,
+    account: Option<AccountId>,
     bucket: &str,
     key: &str,
     now: Moment,
 ) -> Result<Option<String>> {
-    let own = "SELECT 1 FROM objects WHERE bucket = ?1 AND key = ?2 AND (owner = ?3 OR output_of = ?3)";
-    if !db.is_there(own, params![bucket, key, owner])? {
+    let own = "SELECT 1 FROM objects WHERE bucket = ?1 AND key = ?2 \
+               AND (?3 IS NULL OR ?3 IN (owner, payer, output_of))";
+    if !db.is_there(own, params![bucket, key, account])? {
         return Ok(None);
     }
     // Targets that were not used yet stand for files that are still to come.

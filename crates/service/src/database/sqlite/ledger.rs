@@ -15,9 +15,11 @@ use crate::Result;
 use crate::accounts::{AccountId, OPERATOR};
 use crate::clock::Moment;
 use crate::database::audits::{Names, audits, fault};
-use crate::database::records::{Row, column, triple};
+use crate::database::records::{Row, column, pair, triple};
+use crate::database::shared_sql::{ADD_ADJUSTMENT, ADJUSTMENT};
 use crate::ledger::{
-    Audit, Credit, Ledger, MAX_OLD_MOVEMENTS, Money, Movement, Purse, Purses, Reason, Side, StorageRate,
+    Adjusted, Adjustment, Audit, Ledger, MAX_OLD_MOVEMENTS, Money, Movement, Origin, Purse, Purses, Reason,
+    Side, StorageRate,
 };
 
 #[async_trait]
@@ -26,15 +28,16 @@ impl Ledger for SqliteDatabase {
         self.read(move |db| purses(db, account)).await
     }
 
-    async fn credit(&self, account: AccountId, amount: Credit, now: Moment) -> Result<()> {
-        self.write(move |db| credit(db, account, amount, now)).await
+    async fn adjust(&self, account: AccountId, adjustment: &Adjustment, now: Moment) -> Result<Adjusted> {
+        let adjustment = adjustment.clone();
+        self.write(move |db| adjust(db, account, &adjustment, now)).await
     }
 
     async fn set_purses(&self, account: AccountId, amounts: &[(Purse, Money)], now: Moment) -> Result<()> {
         let amounts = amounts.to_vec();
         self.write(move |db| {
             let owned = purses(db, account)?;
-            move_all(db, Movement::of_setting(account, owned, &amounts)?, None, now)
+            move_all(db, Movement::of_setting(account, owned, &amounts)?, Origin::Neither, now)
         })
         .await
     }
@@ -95,7 +98,8 @@ pub(super) fn add_up(db: &Connection, old: &str, params: impl Params, now: Momen
         while sum > 0 {
             let amount = i64::try_from(sum).unwrap_or(i64::MAX);
             let amount = Money::from_smallest(amount);
-            record(db, Movement { amount, from, to, reason: Reason::Carried }, None, now)?;
+            let carried = Movement { amount, from, to, reason: Reason::Carried };
+            record(db, carried, Origin::Neither, now)?;
             sum -= i128::from(amount.smallest());
         }
     }
@@ -147,8 +151,27 @@ const NAMES: Names = Names {
     held: "SELECT account, amount FROM purses WHERE purse = 'held'",
 };
 
-pub(super) fn credit(db: &Connection, account: AccountId, credit: Credit, now: Moment) -> Result<()> {
-    move_all(db, Movement::of_credit(account, &purses(db, account)?, credit)?, None, now)
+pub(super) fn adjust(
+    db: &Connection,
+    account: AccountId,
+    adjustment: &Adjustment,
+    now: Moment,
+) -> Result<Adjusted> {
+    let Adjustment { purse, amount, reference, note } = adjustment;
+    if let Some(earlier) = db.first(ADJUSTMENT, params![account, reference], pair)? {
+        return Ok(adjustment.again(earlier));
+    }
+    let movements = match Movement::of_adjustment(account, purses(db, account)?, adjustment)? {
+        Ok(movements) => movements,
+        Err(owned) => return Ok(Adjusted::TooLittle { owned }),
+    };
+    let mut origin = Origin::Neither;
+    if reference.is_some() || note.is_some() {
+        let added = params![account, purse, amount, reference, note];
+        origin = Origin::Adjustment(db.one(ADD_ADJUSTMENT, added, column)?);
+    }
+    move_all(db, movements, origin, now)?;
+    Ok(Adjusted::Done)
 }
 
 /// Charges an account for what it stored up to now, and for what it owes; false when that makes no smallest unit yet.
@@ -158,6 +181,6 @@ fn charge_storage(db: &Connection, account: AccountId, rate: StorageRate, now: M
     keep_meter(db, account, &meter)?;
     let operator = db.one("SELECT id FROM accounts WHERE username = ?", [OPERATOR], column)?;
     let bill = Movement::of_bill(account, &purses(db, account)?, operator, charge)?;
-    move_all(db, bill, None, now)?;
+    move_all(db, bill, Origin::Neither, now)?;
     Ok(charge.is_positive())
 }

@@ -8,15 +8,16 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OpenFlags};
 
 use super::accounts::{add_account, add_key};
-use super::ledger::credit;
+use super::ledger::adjust;
 use super::replacement::replace;
 use super::statements::Statements as _;
 use super::{SqliteDatabase, connect, path};
 use crate::clock::Moment;
-use crate::database::records::column;
+use crate::database::records::{self, column};
 use crate::database::shared_sql::{MAY_ADD_KEY, SET_SETTING};
 use crate::database::{Bootstrap, Bootstrapped, FIRST_ACCOUNT, Maintenance, Settings, Sharing, UNSHOWN_KEY};
 use crate::ledger::Credit;
+use crate::operations::totals::Totals;
 use crate::{Error, Result};
 
 #[async_trait]
@@ -52,6 +53,13 @@ impl Maintenance for SqliteDatabase {
     async fn first_key_shown(&self, id: &str) -> Result<()> {
         let delete = "DELETE FROM settings WHERE name = ? AND value = ?";
         self.run(delete, (UNSHOWN_KEY, id.to_owned())).await.map(drop)
+    }
+
+    async fn totals(&self) -> Result<Totals> {
+        let totals = "SELECT (SELECT coalesce(sum(stored_bytes), 0) FROM accounts), \
+             (SELECT coalesce(sum(amount), 0) FROM purses WHERE purse = 'held'), \
+             (SELECT count(*) FROM upload_targets WHERE is_used = 0 AND is_void = 0)";
+        self.read(move |db| Ok(db.one(totals, [], records::totals)?)).await
     }
 
     async fn backup_to(&self, file: &Path) -> Result<Vec<String>> {
@@ -94,8 +102,8 @@ fn bootstrap(db: &Connection, begin: &Bootstrap, now: Moment) -> Result<Bootstra
     let username = earlier.as_ref().unwrap_or(&begin.first.username);
     if earlier.is_none() {
         let first = add_account(db, &begin.first, now)?.id;
-        credit(db, first, Credit::Paid(begin.balance), now)?;
-        credit(db, first, Credit::Free(begin.free_balance), now)?;
+        adjust(db, first, &Credit::Paid(begin.balance).into(), now)?;
+        adjust(db, first, &Credit::Free(begin.free_balance).into(), now)?;
         db.run("INSERT INTO settings (name, value) VALUES (?, ?)", [FIRST_ACCOUNT, username])?;
     }
     if is_key_new {

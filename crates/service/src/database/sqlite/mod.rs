@@ -44,6 +44,12 @@ const SCHEMA: &[&str] = &[
     include_str!("schema_8.sql"),
     include_str!("schema_9.sql"),
     include_str!("schema_10.sql"),
+    include_str!("schema_11.sql"),
+    include_str!("schema_12.sql"),
+    include_str!("schema_13.sql"),
+    include_str!("schema_14.sql"),
+    include_str!("schema_15.sql"),
+    include_str!("schema_16.sql"),
 ];
 
 /// How long SQLite waits for a lock of another connection.

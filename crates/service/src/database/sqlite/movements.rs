@@ -7,17 +7,22 @@ use super::statements::Statements as _;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::{meter, pair};
-use crate::ledger::{Meter, Money, Movement, Purse, Purses, Reason, Side};
+use crate::ledger::{Meter, Money, Movement, Origin, Purse, Purses, Reason, Side};
 use crate::{Error, Result};
 
 /// Moves an amount from one purse to another and writes the row that proves it. Nothing moves when the
 /// amount is zero.
-pub(super) fn move_money(db: &Connection, movement: Movement, task: Option<&str>, now: Moment) -> Result<()> {
+pub(super) fn move_money(
+    db: &Connection,
+    movement: Movement,
+    origin: Origin<&str>,
+    now: Moment,
+) -> Result<()> {
     let Movement { amount, from, to, .. } = movement;
     if amount == Money::ZERO {
         return Ok(());
     }
-    record(db, movement, task, now)?;
+    record(db, movement, origin, now)?;
     if let Some((account, purse)) = from {
         add(db, account, purse, -amount.smallest())?;
     }
@@ -40,7 +45,8 @@ fn make_room(db: &Connection, account: AccountId, purse: Purse, amount: Money, n
     let room = i64::MAX - kept.smallest();
     let excess = Money::from_smallest(amount.smallest() - room);
     let from = Some((account, purse));
-    record(db, Movement { amount: excess, from, to: None, reason: Reason::Overflow }, None, now)?;
+    let overflow = Movement { amount: excess, from, to: None, reason: Reason::Overflow };
+    record(db, overflow, Origin::Neither, now)?;
     add(db, account, purse, -excess.smallest())
 }
 
@@ -48,21 +54,22 @@ fn make_room(db: &Connection, account: AccountId, purse: Purse, amount: Money, n
 pub(super) fn move_all(
     db: &Connection,
     movements: impl IntoIterator<Item = Movement>,
-    task: Option<&str>,
+    origin: Origin<&str>,
     now: Moment,
 ) -> Result<()> {
-    movements.into_iter().try_for_each(|movement| move_money(db, movement, task, now))
+    movements.into_iter().try_for_each(|movement| move_money(db, movement, origin, now))
 }
 
 /// Writes the row of a movement, and leaves the purses as they are.
-pub(super) fn record(db: &Connection, movement: Movement, task: Option<&str>, now: Moment) -> Result<()> {
+pub(super) fn record(db: &Connection, movement: Movement, origin: Origin<&str>, now: Moment) -> Result<()> {
     let Movement { amount, from, to, reason } = movement;
     let account = |side: Side| side.map(|(account, _)| account);
     let purse = |side: Side| side.map(|(_, purse)| purse);
+    let (task, adjustment) = origin.parts();
     db.run(
-        "INSERT INTO movements (at, amount, from_account, from_purse, to_account, to_purse, reason, task) \
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        params![now, amount, account(from), purse(from), account(to), purse(to), reason, task],
+        "INSERT INTO movements (at, amount, from_account, from_purse, to_account, to_purse, reason, task, adjustment) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        params![now, amount, account(from), purse(from), account(to), purse(to), reason, task, adjustment],
     )?;
     Ok(())
 }

@@ -7,13 +7,15 @@ use rusqlite::params;
 
 use super::SqliteDatabase;
 use super::statements::Statements as _;
-use crate::Result;
 use crate::accounts::KeptKey;
 use crate::clock::Moment;
-use crate::database::records::{column, node_key, pair};
-use crate::database::shared_sql::{ADD_NODE_KEY, KNOWN_NODE, NODE_KEY, NODE_SEEN, OUTSIDE_MODELS};
+use crate::database::records::{column, known_node, node_key, seen_models, triple};
+use crate::database::shared_sql::{
+    ADD_NODE_KEY, FORGET_SILENT, KEY_MODELS, KNOWN_NODE, NODE_KEY, NODE_SEEN, OUTSIDE_MODELS, TOUCH_RUNNING,
+};
 use crate::database::values::json;
-use crate::nodes::{KnownNode, NODE_RETENTION, NodeKey, Registry};
+use crate::nodes::{KnownNode, MAX_KEY_MODELS, NODE_RETENTION, NODE_SILENCE, NodeKey, Registry, SeenSlot};
+use crate::{Error, Result};
 
 #[async_trait]
 impl Registry for SqliteDatabase {
@@ -49,38 +51,72 @@ impl Registry for SqliteDatabase {
         self.first(NODE_KEY, [id.to_owned()], node_key).await
     }
 
-    async fn register(&self, node: &str, key: Option<&str>, models: &[String], now: Moment) -> Result<()> {
+    async fn register(&self, node: &str, key: Option<&str>, models: &[String], now: Moment) -> Result<bool> {
+        let max_others = MAX_KEY_MODELS - i64::try_from(models.len()).unwrap_or(i64::MAX);
         let (node, key, models) = (node.to_owned(), key.map(str::to_owned), json(models));
         self.write(move |db| {
             let forget = "DELETE FROM nodes WHERE seen_at < ? AND id <> ? AND (key IS NULL) = ?";
             db.run(forget, params![now.before(NODE_RETENTION), node, key.is_none()])?;
+            if let Some(key) = &key {
+                let is_full = || Ok::<_, Error>(db.one(KEY_MODELS, [key], column::<i64>)? > max_others);
+                if is_full()? {
+                    db.run(FORGET_SILENT, params![key, now.before(NODE_SILENCE)])?;
+                    if is_full()? {
+                        return Ok(false);
+                    }
+                }
+            }
             db.run(NODE_SEEN, params![node, now, key])?;
             db.run("DELETE FROM node_models WHERE node = ?", [&node])?;
-            db.run("INSERT INTO node_models SELECT DISTINCT value, ?1 FROM json_each(?2)", [node, models])?;
-            Ok(())
+            let insert = "INSERT INTO node_models (model, node, seen_at) \
+                          SELECT DISTINCT value, ?1, iif(?3 IS NULL, NULL, ?4) FROM json_each(?2)";
+            db.run(insert, params![node, models, key, now])?;
+            Ok(true)
         })
         .await
     }
 
     async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>> {
-        let rows: Vec<(String, Moment)> =
-            self.all(KNOWN_NODE, [node.to_owned(), key.to_owned()], pair).await?;
-        let Some(&(_, seen_at)) = rows.first() else { return Ok(None) };
-        let models = rows.into_iter().map(|(model, _)| model).collect();
-        Ok(Some(KnownNode { models, seen_at }))
+        Ok(known_node(self.all(KNOWN_NODE, [node.to_owned(), key.to_owned()], triple).await?))
     }
 
     async fn models_of_outside_nodes(&self, since: Moment) -> Result<Vec<String>> {
         self.all(OUTSIDE_MODELS, [since], column).await
     }
 
-    async fn touch_nodes(&self, nodes: &[String], now: Moment) -> Result<()> {
-        let touch = "UPDATE nodes SET seen_at = ? WHERE id IN (SELECT value FROM json_each(?))";
-        self.run(touch, (now, json(nodes))).await.map(drop)
+    async fn touch_slots(&self, slots: &[SeenSlot], now: Moment) -> Result<()> {
+        let nodes = json(&slots.iter().map(|(node, _)| node).collect::<Vec<_>>());
+        let models = json(&seen_models(slots));
+        self.write(move |db| {
+            let touch = "UPDATE nodes SET seen_at = ? WHERE id IN (SELECT value FROM json_each(?))";
+            db.run(touch, params![now, nodes])?;
+            db.run(
+                "UPDATE node_models SET seen_at = ?1, slot = seen.slot \
+                 FROM (SELECT value ->> 0 AS node, value ->> 1 AS model, value ->> 2 AS slot \
+                       FROM json_each(?2)) AS seen \
+                 WHERE node_models.node = seen.node AND node_models.model = seen.model",
+                params![now, models],
+            )?;
+            Ok(())
+        })
+        .await
     }
 
-    async fn resume_nodes(&self, within: Duration, seen_at: Moment, lease_until: Moment) -> Result<()> {
+    async fn touch_running(&self, node: &str, task: &str, now: Moment) -> Result<()> {
+        self.run(TOUCH_RUNNING, (now, node.to_owned(), task.to_owned())).await.map(drop)
+    }
+
+    async fn resume_nodes(
+        &self,
+        within: Duration,
+        absent_since: Moment,
+        seen_at: Moment,
+        lease_until: Moment,
+    ) -> Result<()> {
         self.write(move |db| {
+            if db.is_there("SELECT 1 FROM nodes WHERE key IS NULL AND seen_at >= ?", [absent_since])? {
+                return Ok(());
+            }
             let latest = "SELECT max(seen_at) FROM nodes";
             let Some(latest) = db.one(latest, [], column::<Option<Moment>>)? else { return Ok(()) };
             let since = latest.before(within);
@@ -90,6 +126,8 @@ impl Registry for SqliteDatabase {
                 params![lease_until, since],
             )?;
             let resume = "UPDATE nodes SET seen_at = max(seen_at, ?) WHERE key IS NOT NULL AND seen_at >= ?";
+            db.run(resume, params![seen_at, since])?;
+            let resume = "UPDATE node_models SET seen_at = max(seen_at, ?) WHERE seen_at >= ?";
             db.run(resume, params![seen_at, since])?;
             Ok(())
         })

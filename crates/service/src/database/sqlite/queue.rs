@@ -14,11 +14,13 @@ use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::{self, RowFrom, column, pair, split};
-use crate::database::shared_sql::{LEASE_STATE, TASK};
-use crate::ledger::{Movement, Purse, Reason, Split};
+use crate::database::shared_sql::{
+    FORGET_KEY_TASKS, FORGET_KEYS, KEYED_CREATE, LEASE_STATE, MODEL_LOADS, TASK,
+};
+use crate::ledger::{Movement, Origin, Purse, Reason, Split};
 use crate::queue::{
-    Abandoned, Cancel, Claim, Created, End, Ending, InsufficientBalance, LeaseRules, LeaseState, NewTask,
-    NodeEnd, Queue, Serving, Slot, Status, Task, TaskSummary,
+    Abandoned, Cancel, Claim, Created, End, Ending, InsufficientBalance, KEY_RETENTION, KeyedCreate,
+    LeaseRules, LeaseState, ModelLoad, NewTask, NodeEnd, Queue, Serving, Slot, Status, Task, TaskSummary,
 };
 
 #[async_trait]
@@ -32,6 +34,16 @@ impl Queue for SqliteDatabase {
     ) -> Result<Created> {
         let task = task.clone();
         self.write(move |db| create::create(db, &task, otherwise, max_unfinished, now)).await
+    }
+
+    async fn keyed_create(&self, account: AccountId, key: &str, now: Moment) -> Result<Option<KeyedCreate>> {
+        let used_after = now.before(KEY_RETENTION);
+        self.first(KEYED_CREATE, (account, key.to_owned(), used_after), records::keyed_create).await
+    }
+
+    async fn forget_keys(&self, now: Moment) -> Result<usize> {
+        let forgotten = self.run(FORGET_KEYS, [now.before(KEY_RETENTION)]).await?;
+        Ok(forgotten + self.run(FORGET_KEY_TASKS, [now.before(KEY_RETENTION).day()]).await?)
     }
 
     async fn cancel(&self, account: AccountId, id: &str, now: Moment) -> Result<Cancel> {
@@ -63,7 +75,7 @@ impl Queue for SqliteDatabase {
     async fn serving(&self, model: &str, since: Moment) -> Result<Serving> {
         // Consumers are found by a step in the index for each, however many tasks they have.
         let select = "SELECT EXISTS (SELECT 1 FROM node_models JOIN nodes ON nodes.id = node_models.node \
-                        WHERE model = ?1 AND seen_at >= ?2), \
+                        WHERE model = ?1 AND coalesce(node_models.seen_at, nodes.seen_at) >= ?2), \
                 (WITH RECURSIVE consumers (account) AS ( \
                    SELECT min(account) FROM tasks \
                    WHERE status IN ('in_queue', 'computing') AND model = ?1 \
@@ -82,6 +94,10 @@ impl Queue for SqliteDatabase {
                         SELECT min((SELECT min(sequence) FROM tasks WHERE status = 'in_queue' \
                                     AND model = turns.model AND account = turns.account)) FROM turns)";
         self.first(select, [], column).await
+    }
+
+    async fn model_loads(&self, since: Moment) -> Result<Vec<ModelLoad>> {
+        self.all(MODEL_LOADS, [since], records::model_load).await
     }
 
     async fn depths(&self) -> Result<Vec<(Status, u64)>> {
@@ -142,23 +158,30 @@ impl Queue for SqliteDatabase {
 
     async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState> {
         let of_lease = (task.to_owned(), node.to_owned(), attempt);
-        Ok(match self.first(LEASE_STATE, of_lease, pair).await? {
-            Some((Status::Computing, output_format)) => LeaseState::Running { output_format },
-            Some(_) => LeaseState::Ended,
-            None => LeaseState::Lost,
-        })
+        Ok(self.first(LEASE_STATE, of_lease, records::lease_state).await?.unwrap_or(LeaseState::Lost))
     }
 
     async fn node_ended(&self, node: &str, end: NodeEnd, now: Moment) -> Result<()> {
         let node = node.to_owned();
         self.write(move |db| {
             db.run("DELETE FROM nodes WHERE id = ?", [&node])?;
-            let expire = "UPDATE tasks SET lease_until = ?1, releases = releases + ?2 \
+            let expire = "UPDATE tasks SET lease_until = ?1, releases = releases + (releases < ?2) \
                           WHERE status = 'computing' AND node = ?3 AND lease_until > ?1";
-            db.run(expire, params![now.0 - 1, end == NodeEnd::Left, node])?;
+            db.run(expire, params![now.0 - 1, end.uncounted(), node])?;
             Ok(())
         })
         .await
+    }
+
+    async fn fail_queued(&self, created_before: Moment, now: Moment) -> Result<usize> {
+        let mut failed = 0;
+        loop {
+            let batch = self.write(move |db| lease::fail_queued(db, created_before, now)).await?;
+            failed += batch;
+            if batch == 0 {
+                return Ok(failed);
+            }
+        }
     }
 
     async fn delete_ended_tasks(&self, ended_before: Moment, now: Moment) -> Result<usize> {
@@ -177,7 +200,7 @@ impl Queue for SqliteDatabase {
     }
 }
 
-fn cancel(db: &Connection, account: AccountId, id: &str, now: Moment) -> Result<Cancel> {
+pub(super) fn cancel(db: &Connection, account: AccountId, id: &str, now: Moment) -> Result<Cancel> {
     let select = "SELECT status FROM tasks WHERE id = ? AND account = ?";
     match db.first(select, params![id, account], column)? {
         None => Ok(Cancel::Unknown),
@@ -201,7 +224,7 @@ fn hold(db: &Connection, task: &str) -> Result<(AccountId, AccountId, Split)> {
 fn refund(db: &Connection, task: &str, now: Moment) -> Result<()> {
     let (account, _, held) = hold(db, task)?;
     let released = Movement::of_return(Some((account, Purse::Held)), account, held, Reason::Release);
-    move_all(db, released, Some(task), now)
+    move_all(db, released, Origin::Task(task), now)
 }
 
 /// Pays what a task holds to the publisher of its model.
@@ -210,5 +233,5 @@ fn charge(db: &Connection, task: &str, now: Moment) -> Result<()> {
     let amount = held.total()?;
     let from = Some((account, Purse::Held));
     let to = Some((publisher, Purse::Earnings));
-    move_money(db, Movement { amount, from, to, reason: Reason::Charge }, Some(task), now)
+    move_money(db, Movement { amount, from, to, reason: Reason::Charge }, Origin::Task(task), now)
 }

@@ -13,6 +13,7 @@ use super::output::{self, Outputs};
 use super::{known, lost};
 use crate::api::{ApiJson, ApiPath, Done, Failure, Success, is_mime};
 use crate::catalog::Format;
+use crate::clock::elapsed;
 use crate::lifecycle::app::App;
 use crate::nodes::{NodeKey, OUTPUTS};
 use crate::queue::{Ending, LeaseState};
@@ -22,6 +23,8 @@ const MAX_MESSAGE: usize = 4_000;
 /// How many levels deep the detail of a failure may be nested. Readers of JSON have a limit for the whole response:
 /// 128 levels in serde_json.
 const MAX_DETAIL_DEPTH: usize = 64;
+/// Largest size of the detail of a failure in bytes: the customer gets it with every read of the task.
+const MAX_DETAIL: usize = 64 << 10;
 
 #[derive(Serialize)]
 pub(super) struct StoredFile {
@@ -38,7 +41,8 @@ pub(super) async fn put_file(
     request: Request,
 ) -> Done<StoredFile> {
     known(&app, &key, &node).await?;
-    let LeaseState::Running { output_format } = app.database.lease_state(&node, &task, attempt).await? else {
+    let LeaseState::Running { output_format, .. } = app.database.lease_state(&node, &task, attempt).await?
+    else {
         return Err(lost());
     };
     let mime = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -88,11 +92,14 @@ pub(super) async fn finish(
     body: ApiJson<Finish>,
 ) -> Done {
     known(&app, &key, &node).await?;
-    let output_format = match app.database.lease_state(&node, &task, attempt).await? {
-        LeaseState::Running { output_format } => output_format,
-        LeaseState::Ended => return Ok(Success::done("finished already")),
-        LeaseState::Lost => return Err(lost()),
-    };
+    let (output_format, model, leased_at, traceparent) =
+        match app.database.lease_state(&node, &task, attempt).await? {
+            LeaseState::Running { output_format, model, leased_at, traceparent } => {
+                (output_format, model, leased_at, traceparent)
+            }
+            LeaseState::Ended => return Ok(Success::done("finished already")),
+            LeaseState::Lost => return Err(lost()),
+        };
     let lease = format!("{task}/{attempt}");
     let mut files = Vec::new();
     let ending = match (body.value.output, body.value.error) {
@@ -113,8 +120,10 @@ pub(super) async fn finish(
         _ => return Err(Failure::unprocessable("a run ends with an output or with an error")),
     };
     let succeeded = matches!(ending, Ending::Output(_));
-    if app.database.finish(&node, &task, attempt, &ending, app.clock.now()).await? {
-        tracing::info!(task, node, succeeded, "a task has ended");
+    let now = app.clock.now();
+    if app.database.finish(&node, &task, attempt, &ending, now).await? {
+        app.metrics.run_ended(&model, succeeded, elapsed(leased_at.unwrap_or(now), now));
+        tracing::info!(task, node, succeeded, traceparent, "a task has ended");
         // The task has ended, whatever becomes of files that its result does not name. Without a file among its outputs,
         // none was put.
         if !files.is_empty()
@@ -133,6 +142,9 @@ pub(super) async fn finish(
 
 /// The detail of a failure, or why it was left out: the task ends all the same, and everyone can read it.
 fn readable(detail: &RawValue) -> Value {
+    if detail.get().len() > MAX_DETAIL {
+        return json!(format!("left out: it is larger than {MAX_DETAIL} bytes"));
+    }
     match serde_json::from_str(detail.get()) {
         Ok(detail) if depth(&detail) <= MAX_DETAIL_DEPTH => detail,
         Ok(_) => json!(format!("left out: it is nested deeper than {MAX_DETAIL_DEPTH} levels")),
@@ -172,6 +184,8 @@ mod tests {
             let detail = RawValue::from_string(nested(begin, end, MAX_DETAIL_DEPTH + 1))?;
             assert!(readable(&detail).as_str().is_some_and(|said| said.contains("nested deeper")));
         }
+        let detail = RawValue::from_string(format!("\"{}\"", "x".repeat(MAX_DETAIL)))?;
+        assert!(readable(&detail).as_str().is_some_and(|said| said.contains("larger than")));
         Ok(())
     }
 }

@@ -8,8 +8,9 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 
-use super::{known, lost, unknown};
+use super::{known, lost, slot_models, unknown};
 use crate::api::{ApiJson, ApiPath, ApiQuery, Done, Failure, Success, with_current_urls, with_stored_json};
+use crate::catalog::with_sample_urls;
 use crate::lifecycle::app::App;
 use crate::nodes::{DispatchedTask, NodeKey};
 use crate::queue::{Lease, Slot};
@@ -49,32 +50,29 @@ pub(super) async fn lease(
     let wait = asked
         .map_err(|_| Failure::unprocessable("wait_seconds must be a number of seconds, at most 30"))?
         .min(MAX_WAIT);
-    let mut models = known(&app, &key, &node).await?.models;
-    if let Some(wanted) = &body.value.models {
-        models.retain(|model| wanted.contains(model));
-    }
-    let slot = Slot { node: node.clone(), models: models.into(), max_running: u32::MAX };
+    let known = known(&app, &key, &node).await?;
+    let models = slot_models(&app, known, &node, body.value.models.as_deref()).await?;
+    let slot = Slot { node: node.clone(), models, max_running: u32::MAX, passed_over: Vec::new() };
     let task = app.dispatcher.remote_task(slot, !wait.is_zero());
     // A node that does not wait gets the result of one claim.
     let limit = if wait.is_zero() { MAX_WAIT } else { wait };
     match app.parts.stop.run_until_cancelled(tokio::time::timeout(limit, task)).await {
         Some(Ok(Some(DispatchedTask::Remote(lease)))) => {
-            tracing::info!(node, task = lease.task, attempt = lease.attempt, "a node has leased a task");
+            let Lease { task, attempt, traceparent, .. } = &lease;
+            tracing::info!(node, task, attempt, traceparent, "a node has leased a task");
             let locations = &app.objects.locations;
             let input =
                 with_current_urls(locations, &lease.input_format, &lease.input).unwrap_or_else(|cause| {
                     tracing::warn!(%cause, task = lease.task, "URLs of a former address cannot be replaced");
                     Cow::Borrowed(&lease.input)
                 });
-            let stored = [
-                ("input", &*input),
-                ("input_format", &*lease.input_format),
-                ("output_format", &*lease.output_format),
-            ];
-            let lease_seconds = app.config.lease.as_secs_f64();
             let storage_url = locations.address();
+            let [inputs, outputs] = [&lease.input_format, &lease.output_format]
+                .map(|format| with_sample_urls(format, storage_url));
+            let stored = [("input", &*input), ("input_format", &*inputs), ("output_format", &*outputs)];
+            let lease_seconds = app.config.lease.as_secs_f64();
             let leased = Leased { lease: &lease, lease_seconds, storage_url };
-            with_stored_json("ok", &leased, &stored)
+            with_stored_json(&leased, &stored)
         }
         Some(Ok(Some(DispatchedTask::UnknownNode))) => Err(unknown(&node)),
         _ => Ok(Success::<()>::done("no task").into_response()),
@@ -109,7 +107,10 @@ pub(super) async fn heartbeat(
     let run = stated.min(MAX_RUN).max(app.config.limits.run);
     let oldest = now.before(run * 2);
     match app.database.heartbeat(&node, &task, attempt, until, Some(oldest)).await? {
-        true => Ok(Success::done("prolonged")),
+        true => {
+            app.database.touch_running(&node, &task, now).await?;
+            Ok(Success::done("prolonged"))
+        }
         false => Err(lost()),
     }
 }

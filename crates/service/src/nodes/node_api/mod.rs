@@ -1,5 +1,5 @@
 //! The protocol of nodes outside the process, on a listener of its own: register, lease, heartbeat,
-//! files, finish, goodbye. `docs/nodes.md` describes it for authors of nodes.
+//! files, finish, goodbye. `docs/node-protocol.md` describes it for authors of nodes.
 
 mod finish;
 mod key;
@@ -19,13 +19,16 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{post, put};
 use serde::{Deserialize, Serialize};
 
-use super::{KnownNode, NodeKey};
+use super::{KnownNode, MAX_KEY_MODELS, NODE_SILENCE, NodeKey};
 use crate::api::{ApiJson, ApiPath, Done, Failure, Success, observe, unknown_path, wrong_method};
 use crate::lifecycle::app::App;
 use crate::queue::NodeEnd;
 
 /// How many models a node may run.
 const MAX_MODELS: usize = 1_000;
+
+/// Largest size of the name of a model in bytes.
+const MAX_NAME: usize = 128;
 
 /// Every path of the protocol, and a refusal in the shape of the API for everything else. Nodes that
 /// wait for a task are let go when the service stops.
@@ -75,8 +78,9 @@ async fn register(
     if models.is_empty() || models.len() > MAX_MODELS {
         return Err(Failure::unprocessable(format!("a node runs between 1 and {MAX_MODELS} models")));
     }
-    if models.iter().any(|model| model.contains('\0')) {
-        return Err(Failure::unprocessable("the name of a model has no NUL"));
+    if models.iter().any(|model| model.contains('\0') || model.len() > MAX_NAME) {
+        let message = format!("the name of a model has at most {MAX_NAME} bytes and no NUL");
+        return Err(Failure::unprocessable(message));
     }
     if let Some(allowed) = &key.models
         && let Some(other) = models.iter().find(|model| !allowed.contains(model))
@@ -86,9 +90,12 @@ async fn register(
         return Err(Failure::unprocessable(message));
     }
     let node = format!("node-{}", app.random.word(16)?);
-    app.database.register(&node, Some(&key.name), &models, app.clock.now()).await?;
+    if !app.database.register(&node, Some(&key.name), &models, app.clock.now()).await? {
+        let message = format!("the nodes of a key have at most {MAX_KEY_MODELS} models together");
+        return Err(Failure::too_many(message, NODE_SILENCE.as_secs()));
+    }
     app.node.outside.refresh(&app).await?;
-    tracing::info!(node, key = key.name, ?models, "a node has registered");
+    tracing::info!(node, key = key.name, models = models.len(), "a node has registered");
     Ok(Success::data(Registered {
         node,
         lease_seconds: app.config.lease.as_secs_f64(),
@@ -115,9 +122,31 @@ async fn known(app: &App, key: &NodeKey, node: &str) -> Result<KnownNode, Failur
     // Noting it each time would keep the disk busy for nothing.
     let now = app.clock.now();
     if known.seen_at <= now.before(app.config.lease / 3) {
-        app.database.touch_nodes(&[node.to_owned()], now).await?;
+        app.database.touch_slots(&[(node.to_owned(), Arc::default())], now).await?;
     }
     Ok(known)
+}
+
+/// The models that a slot of the node asks for; it serves these from now on.
+async fn slot_models(
+    app: &App,
+    known: KnownNode,
+    node: &str,
+    wanted: Option<&[String]>,
+) -> Result<Arc<[String]>, Failure> {
+    let asked = known.models.into_iter().filter(|(model, _)| wanted.is_none_or(|all| all.contains(model)));
+    let (models, seen_at): (Vec<_>, Vec<_>) = asked.unzip();
+    let models: Arc<[String]> = models.into();
+    let now = app.clock.now();
+    let lease = app.config.lease;
+    let was_seen_since = |moment| seen_at.iter().all(|seen_at| *seen_at > moment);
+    if !was_seen_since(now.before(lease / 3)) {
+        app.database.touch_slots(&[(node.to_owned(), Arc::clone(&models))], now).await?;
+    }
+    if !was_seen_since(now.before(lease)) {
+        app.node.outside.refresh(app).await?;
+    }
+    Ok(models)
 }
 
 /// For a node that is not registered with this key.

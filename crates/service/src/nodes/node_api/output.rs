@@ -1,17 +1,15 @@
 //! What a node hands in, held against what the task's version of the model declares.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::api::Failure;
-use crate::catalog::{Format, Kind, check_output};
+use crate::catalog::{Entries, Format, Kind, check_output};
 use crate::lifecycle::app::App;
 use crate::nodes::OUTPUTS;
 
 /// The outputs by name, spelled as the node spelled them.
-pub(super) type Outputs = BTreeMap<String, Box<RawValue>>;
+pub(super) type Outputs = Entries<Box<RawValue>>;
 
 /// Whether a file belongs to a declared output: its name up to the first point is that of the output,
 /// and its type one of those that the output may have.
@@ -54,7 +52,7 @@ pub(super) async fn check(
     lease: &str,
     outputs: &Outputs,
 ) -> Result<(String, Vec<String>), Failure> {
-    for name in outputs.keys() {
+    for (name, _) in &outputs.0 {
         if declared.get(name).is_none() {
             let name: String = name.chars().take(80).collect();
             return Err(Failure::unprocessable(format!("{name:?} is no output of this task")));
@@ -82,7 +80,7 @@ async fn check_url(app: &App, name: &str, value: &str, lease: &str) -> Result<St
         ))
     };
     let url: String = serde_json::from_str(value).map_err(|_| refused())?;
-    let (bucket, key) = app.objects.locations.locate(&url).ok_or_else(refused)?;
+    let (bucket, key) = app.objects.locate(&url).await?.ok_or_else(refused)?;
     let file = key.strip_prefix(lease).and_then(|file| file.strip_prefix('/')).ok_or_else(refused)?;
     let is_own = bucket == OUTPUTS && file.split('.').next() == Some(name);
     if is_own && app.database.object(&bucket, &key).await?.is_some() { Ok(key) } else { Err(refused()) }

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::nodes::OUTPUTS;
 use crate::nodes::tests::{account, queue_for};
+use crate::nodes::{NODE_SILENCE, OUTPUTS};
+use crate::queue::Status;
 use crate::{Config, Error, Service};
 
 const MODEL: &str = "background-removal";
@@ -20,9 +21,13 @@ struct Bench {
 
 impl Bench {
     async fn start() -> Result<Self, Error> {
+        Self::start_with(0).await
+    }
+
+    async fn start_with(workers: usize) -> Result<Self, Error> {
         let mut config = Config::ephemeral();
         config.nodes = Some(([127, 0, 0, 1], 0).into());
-        config.workers = 0;
+        config.workers = workers;
         let service = Service::start(config).await?;
         let key = service.add_node_key("lab").await?;
         let client = inferstore_fetch::over_ring(reqwest::Client::builder()).no_proxy().build();
@@ -135,14 +140,102 @@ async fn a_request_of_a_node_is_noted_at_most_three_times_within_a_lease() -> Re
     let app = &bench.service.app;
     let seen_at =
         async || Ok::<_, Error>(app.database.known_node(&bench.node, "lab").await?.map(|node| node.seen_at));
+    let lease = async || bench.post(&format!("{}/lease", bench.node), json!({ "wait_seconds": 0 })).await;
+    lease().await?;
     let begin = seen_at().await?;
     assert!(begin.is_some());
     for is_noted in [false, true] {
-        let (status, _) = bench.post(&format!("{}/lease", bench.node), json!({ "wait_seconds": 0 })).await?;
+        let (status, _) = lease().await?;
         assert_eq!(status, 200);
         assert_eq!(seen_at().await? > begin, is_noted);
         app.clock.advance(app.config.lease / 2);
     }
+    bench.service.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_node_serves_the_models_that_its_slots_ask_for_and_the_built_in_methods_run_the_others()
+-> Result<(), Error> {
+    const NOT_READY: &str = "color-extraction";
+    let bench = Bench::start_with(1).await?;
+    let app = &bench.service.app;
+    let (_, registered) = bench.post("register", json!({ "models": [MODEL, NOT_READY, "waits"] })).await?;
+    let node = registered["node"].as_str().unwrap_or_default();
+    let lease = async || {
+        // A slot that runs two models; the one for the third never says that it is ready.
+        let body = json!({ "wait_seconds": 0, "models": [MODEL, "waits"] });
+        bench.post(&format!("{node}/lease"), body).await
+    };
+    app.clock.advance(app.config.lease * 2);
+    lease().await?;
+    let outside =
+        async || app.database.models_of_outside_nodes(app.clock.now().before(app.config.lease)).await;
+    assert_eq!(outside().await?, [MODEL, "waits"]);
+
+    let customer = account(&bench.service, "customer").await?;
+    let served = queue_for(&bench.service, MODEL, customer, json!({ "input": 1 })).await?;
+    let other = queue_for(&bench.service, NOT_READY, customer, json!({ "input": 1 })).await?;
+    app.dispatcher.look_for_all();
+    let is_run = async |task: &str| {
+        let task = app.database.task(customer, task).await?;
+        Ok::<_, Error>(task.is_some_and(|task| task.status == Status::Failed))
+    };
+    let built_in_runs_it = async {
+        while !is_run(&other).await? {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok::<_, Error>(())
+    };
+    let in_time = tokio::time::timeout(Duration::from_secs(30), built_in_runs_it).await;
+    in_time.map_err(|_| Error::new("waiting for a task", "the built-in method leaves it"))??;
+    assert!(!is_run(&served).await?);
+    let (_, leased) = lease().await?;
+    assert_eq!(leased["task"], served.as_str());
+
+    // While it runs, the slot asks for nothing, and serves both of its models.
+    app.clock.advance(app.config.lease * 2);
+    assert_eq!(outside().await?, [""; 0]);
+    let heartbeat = format!("{node}/tasks/{served}/1/heartbeat");
+    assert_eq!(bench.post(&heartbeat, json!({})).await?.0, 200);
+    assert_eq!(outside().await?, [MODEL, "waits"]);
+    let now = app.clock.now().before(app.config.lease);
+    assert!(app.database.serving("waits", now).await?.serving);
+    bench.service.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_nodes_of_a_key_have_so_many_models_and_silent_ones_make_room() -> Result<(), Error> {
+    let bench = Bench::start().await?;
+    let names: Vec<_> = (0..1_000).map(|number| number.to_string()).collect();
+    let register = async || {
+        let (status, _) = bench.post("register", json!({ "models": names })).await?;
+        Ok::<_, Error>(status)
+    };
+    for _ in 0..9 {
+        assert_eq!(register().await?, 200);
+    }
+    assert_eq!(register().await?, 429);
+    bench.service.app.clock.advance(NODE_SILENCE * 2);
+    assert_eq!(register().await?, 200);
+    let long = json!({ "models": ["x".repeat(129)] });
+    assert_eq!(bench.post("register", long).await?.0, 422);
+    bench.service.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_result_with_an_output_that_is_given_twice_is_refused() -> Result<(), Error> {
+    let bench = Bench::start().await?;
+    let customer = account(&bench.service, "customer").await?;
+    queue_for(&bench.service, MODEL, customer, json!({})).await?;
+    bench.service.app.dispatcher.look_for_all();
+    let (finish, url) = bench.lease_and_put().await?;
+    let nodes = bench.service.nodes_url().unwrap_or_default();
+    let request = bench.client.post(format!("{nodes}/nodes/v1/{finish}"));
+    let twice = format!(r#"{{"output":{{"output":"a","output":{url}}}}}"#);
+    assert_eq!(bench.send(request, "application/json", twice).await?.0, 422);
     bench.service.shutdown().await;
     Ok(())
 }

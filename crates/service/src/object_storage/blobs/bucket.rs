@@ -6,15 +6,16 @@ use std::time::{Duration, Instant};
 use axum::body::Bytes;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use futures_util::{StreamExt as _, stream};
 use inferstore_fetch::over_ring;
-use jiff::Timestamp;
 use md5::{Digest, Md5};
-use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, LAST_MODIFIED, RANGE};
+use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, RANGE};
 use reqwest::{Body, Client, Response, StatusCode};
 use rusty_s3::Method;
 use rusty_s3::actions::ListObjectsV2;
 use url::Url;
 
+use super::{Listed, Pages};
 use crate::clock::Clock;
 use crate::object_storage::S3Config;
 use crate::{Error, Result};
@@ -29,7 +30,7 @@ const MIN_THROUGHPUT: u64 = 128 * 1024;
 /// The pauses between attempts. A store that is away for longer is reported as unavailable.
 const BACKOFF: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_millis(200), Duration::from_millis(600)];
-/// How long a request without bytes may take: callers wait for it.
+/// Timeout of a request without bytes of an object, such as a page of a listing: callers wait for it.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long after the first attempt another one begins.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(4);
@@ -56,15 +57,6 @@ struct Request<'a> {
     headers: HeaderMap,
     /// How many bytes of an object are sent.
     size: u64,
-}
-
-/// What the store says of an object.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::object_storage) struct Stat {
-    pub(in crate::object_storage) size: u64,
-    pub(in crate::object_storage) etag: String,
-    /// When it was stored, by the clock of the store, in whole seconds.
-    pub(in crate::object_storage) modified: Timestamp,
 }
 
 impl<'a> Request<'a> {
@@ -139,7 +131,7 @@ impl Bucket {
     }
 
     /// Stores a small object.
-    pub(super) async fn put_text(&self, key: &str, text: &str) -> Result<()> {
+    pub(in crate::object_storage) async fn put_text(&self, key: &str, text: &str) -> Result<()> {
         let bytes = Bytes::copy_from_slice(text.as_bytes());
         let md5 = Md5::digest(&bytes);
         self.put(key, bytes.len() as u64, &md5, || Body::from(bytes.clone())).await
@@ -160,21 +152,9 @@ impl Bucket {
         self.find("reading an object", &Request { headers, ..Request::new(Method::Get, key) }).await
     }
 
-    /// What the store says of an object; None when there is none.
-    pub(super) async fn stat(&self, key: &str) -> Result<Option<Stat>> {
-        let doing = "looking for an object";
-        let Some(response) = self.find(doing, &Request::new(Method::Head, key)).await? else {
-            return Ok(None);
-        };
-        let headers = response.headers();
-        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-        let size = text(CONTENT_LENGTH).and_then(|size| size.parse().ok());
-        let modified = text(LAST_MODIFIED).and_then(|date| httpdate::parse_http_date(date).ok());
-        let modified = modified.and_then(|date| Timestamp::try_from(date).ok());
-        match (size, modified) {
-            (Some(size), Some(modified)) => Ok(Some(Stat { size, etag: etag(headers), modified })),
-            _ => Err(self.failed(doing, "the response has no size or no date")),
-        }
+    /// Whether an object is there.
+    pub(super) async fn has(&self, key: &str) -> Result<bool> {
+        Ok(self.find("looking for an object", &Request::new(Method::Head, key)).await?.is_some())
     }
 
     /// Removes an object, if it is there.
@@ -182,34 +162,52 @@ impl Bucket {
         self.find("removing an object", &Request::new(Method::Delete, key)).await.map(drop)
     }
 
-    /// Lists the objects whose keys begin so: what follows in the key of each, and when it was stored.
-    pub(super) async fn list(&self, prefix: &str) -> Result<Vec<(String, Timestamp)>> {
+    /// Lists the objects of a folder in the order of their names, page by page: those that begin so, after a text if that
+    /// is not empty.
+    pub(super) fn list(&self, folder: &'static str, beginning: &str, after: &str) -> Pages<'_, Listed> {
+        let folder = format!("{}{folder}", self.config.prefix);
+        let prefix = format!("{folder}{beginning}");
+        let after = if after.is_empty() { String::new() } else { format!("{folder}{after}") };
+        let pages = stream::try_unfold(Some(String::new()), move |token| {
+            let (folder, prefix, after) = (folder.clone(), prefix.clone(), after.clone());
+            async move {
+                let Some(token) = token else { return Ok(None) };
+                let (page, next) = self.page(&folder, &prefix, &after, &token).await?;
+                Ok(Some((page, next)))
+            }
+        });
+        pages.boxed()
+    }
+
+    /// A page of a listing, and the token of the next one.
+    async fn page(
+        &self,
+        folder: &str,
+        prefix: &str,
+        after: &str,
+        token: &str,
+    ) -> Result<(Vec<Listed>, Option<String>)> {
         let doing = "listing the objects";
-        let prefix = format!("{}{prefix}", self.config.prefix);
-        let mut listed = Vec::new();
-        let mut token: Option<String> = None;
-        loop {
-            let mut query = vec![("list-type", "2"), ("max-keys", "1000"), ("prefix", prefix.as_str())];
-            if let Some(token) = &token {
-                query.insert(0, ("continuation-token", token));
-            }
-            let list = Request { query: &query, ..Request::new(Method::Get, "") };
-            let response = self.succeed(doing, self.send(doing, &list, Body::default).await?).await?;
-            let text = response.text().await.map_err(|cause| self.lost(doing, cause))?;
-            let page = ListObjectsV2::parse_response(&text)
-                .map_err(|cause| self.failed(doing, cause.to_string()))?;
-            for object in page.contents {
-                let modified = object.last_modified.as_deref().and_then(|date| date.parse().ok());
-                let name = object.key.strip_prefix(&prefix).map(str::to_owned);
-                if let (Some(name), Some(modified)) = (name, modified) {
-                    listed.push((name, modified));
-                }
-            }
-            token = page.next_continuation_token;
-            if token.is_none() {
-                return Ok(listed);
-            }
+        let mut query = vec![("list-type", "2"), ("max-keys", "1000"), ("prefix", prefix)];
+        if !token.is_empty() {
+            query.insert(0, ("continuation-token", token));
+        } else if !after.is_empty() {
+            query.push(("start-after", after));
         }
+        let list = Request { query: &query, ..Request::new(Method::Get, "") };
+        let response = self.succeed(doing, self.send(doing, &list, Body::default).await?).await?;
+        let text = response.text().await.map_err(|cause| self.lost(doing, cause))?;
+        let page =
+            ListObjectsV2::parse_response(&text).map_err(|cause| self.failed(doing, cause.to_string()))?;
+        let listed = page.contents.into_iter().filter_map(|object| {
+            Some(Listed {
+                name: object.key.strip_prefix(folder)?.to_owned(),
+                size: object.size?,
+                etag: object.etag.unwrap_or_default().trim_matches('"').to_owned(),
+                modified: object.last_modified?.parse().ok()?,
+            })
+        });
+        Ok((listed.collect(), page.next_continuation_token))
     }
 
     /// The CORS configuration of the bucket, as XML; None when it has none.
@@ -264,7 +262,8 @@ impl Bucket {
                 .map_err(|cause| self.failed(doing, cause.to_string()))?;
             let client = if request.size > 0 { &self.uploads } else { &self.http };
             let mut sent = client.request(method, url).headers(request.headers.clone()).body(body());
-            if matches!(request.method, Method::Head | Method::Delete) {
+            if matches!((request.method, request.key), (Method::Head | Method::Delete, _) | (Method::Get, ""))
+            {
                 sent = sent.timeout(SHORT_TIMEOUT);
             } else if request.size > 0 {
                 sent = sent.timeout(READ_TIMEOUT + Duration::from_secs(request.size / MIN_THROUGHPUT));
@@ -333,11 +332,6 @@ async fn refusal(response: Response) -> String {
     };
     let words = [Some(status.to_string()), part("Code"), part("Message")];
     words.into_iter().flatten().collect::<Vec<_>>().join(", ")
-}
-
-fn etag(headers: &HeaderMap) -> String {
-    let etag = headers.get(ETAG).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    etag.trim_matches('"').to_owned()
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! Uploads and downloads that go straight to a bucket: targets and URLs that are signed with the key of the
-//! bucket. The store does not report uploads; a look finds them.
+//! bucket. The store does not report uploads; its listing tells them.
 
 use std::time::Duration;
 
@@ -26,13 +26,19 @@ impl Bucket {
         self.config.signer.presign(&upload, forms, self.url(address, &blob), life, self.clock.signing_time())
     }
 
-    /// Signs the URL of a download, with the type that our row has.
-    pub(in crate::object_storage) fn download_url(&self, object: &Object, is_attachment: bool) -> String {
+    /// Signs the URL of a download, or of its head, with the type that our row has.
+    pub(in crate::object_storage) fn download_url(
+        &self,
+        object: &Object,
+        method: &axum::http::Method,
+        is_attachment: bool,
+    ) -> String {
+        let method = if *method == axum::http::Method::HEAD { Method::Head } else { Method::Get };
         let url = self.url(&self.config.public_address, &blob_key(&object.blob));
         let mut query = vec![("response-content-type", object.mime.as_str())];
         if is_attachment {
             query.insert(0, ("response-content-disposition", "attachment"));
         }
-        self.sign(Method::Get, url, DOWNLOAD_LIFE, &query).into()
+        self.sign(method, url, DOWNLOAD_LIFE, &query).into()
     }
 }

@@ -12,14 +12,17 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 use axum::body::Bytes;
-use futures_util::{StreamExt, stream};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use jiff::Timestamp;
 use jiff::civil::Date;
 use md5::{Digest, Md5};
 use tempfile::TempPath;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::{Blob, BlobWriter, Blobs, ByteStream, NAME_LENGTH, OpenBlob, Orphan, is_blob, is_of_blobs};
+use super::{
+    Blob, BlobWriter, Blobs, ByteStream, Listed, NAME_LENGTH, OpenBlob, Orphan, Pages, is_blob, is_of_blobs,
+};
 use crate::database::Durability;
 use crate::lifecycle::folder::if_present;
 use crate::object_storage::hex;
@@ -88,6 +91,24 @@ impl Disk {
         let done = spawn_blocking(move || work(&folder)).await;
         done.map_err(io::Error::from).and_then(|done| done).map_err(|cause| Error::keeping(action, cause))
     }
+
+    /// Lists the folders below one that fit, each of them a page.
+    fn pages<T: Send + 'static>(
+        &self,
+        parent: PathBuf,
+        fits: fn(&str) -> bool,
+        read: fn(&Folder, &str, &Path) -> io::Result<Vec<T>>,
+    ) -> Pages<'_, T> {
+        let action = "listing the folder of objects";
+        let folders = self.blocking(action, move |folder| folder.entries(&parent, Kind::Folder, fits));
+        let folders = stream::once(folders).map_ok(|folders| stream::iter(folders.into_iter().map(Ok)));
+        let page = move |(name, path): (String, PathBuf)| {
+            self.blocking(action, move |folder| {
+                Ok(if_present(read(folder, &name, &path))?.unwrap_or_default())
+            })
+        };
+        folders.try_flatten().and_then(page).boxed()
+    }
 }
 
 #[async_trait]
@@ -105,7 +126,11 @@ impl Blobs for Disk {
 
     async fn open(&self, name: &str) -> Result<Option<OpenBlob>> {
         let path = self.0.path(name);
-        let opened = self.blocking("opening an object", move |_| if_present(File::open(path)));
+        // A folder would be opened as well, and a link lead elsewhere.
+        let opened = self.blocking("opening an object", move |_| {
+            let is_file = if_present(fs::symlink_metadata(&path))?.is_some_and(|about| about.is_file());
+            if is_file { if_present(File::open(path)) } else { Ok(None) }
+        });
         let large_reads = Arc::clone(&self.0.large_reads);
         Ok(opened.await?.map(|file| Box::new(|range| read(file, range, large_reads)) as OpenBlob))
     }
@@ -122,22 +147,18 @@ impl Blobs for Disk {
         self.0.opened_at
     }
 
-    async fn older_than(&self, then: SystemTime) -> Result<Vec<String>> {
-        let found = self.blocking("looking for old blobs", move |folder| {
-            let mut names = Vec::new();
-            for (sub_folder, path) in folder.entries(&folder.blobs, Kind::Folder, is_sub_folder)? {
-                let is_in_place = |name: &str| is_blob(name) && name.starts_with(&sub_folder);
-                for (name, path) in folder.entries(&path, Kind::File, is_in_place)? {
-                    let modified = fs::metadata(&path).and_then(|about| about.modified());
-                    // One that is removed in this moment is old enough too.
-                    if modified.is_ok_and(|at| at < then) {
-                        names.push(name);
-                    }
-                }
+    fn blobs(&self) -> Pages<'_, Listed> {
+        self.pages(self.0.blobs.clone(), is_sub_folder, |folder, sub_folder, path| {
+            let is_in_place = |name: &str| is_blob(name) && name.starts_with(sub_folder);
+            let mut blobs = Vec::new();
+            for (name, path) in folder.entries(path, Kind::File, is_in_place)? {
+                // One that is removed in this moment has no date any more.
+                let Ok(about) = fs::metadata(&path) else { continue };
+                let modified = Timestamp::try_from(about.modified()?).map_err(io::Error::other)?;
+                blobs.push(Listed { name, size: about.len(), etag: String::new(), modified });
             }
-            Ok(names)
-        });
-        found.await
+            Ok(blobs)
+        })
     }
 
     async fn set_aside(&self, name: &str, day: Date) -> Result<()> {
@@ -149,17 +170,13 @@ impl Blobs for Disk {
         moved.await
     }
 
-    async fn orphans(&self) -> Result<Vec<Orphan>> {
-        let found = self.blocking("looking for orphans", |folder| {
-            let mut orphans = Vec::new();
-            for (name, path) in folder.entries(&folder.orphans, Kind::Folder, |name| day(name).is_some())? {
-                let Some(day) = day(&name) else { continue };
-                let names = folder.entries(&path, Kind::File, is_blob)?;
-                orphans.extend(names.into_iter().map(|(name, _)| Orphan { name, day }));
-            }
-            Ok(orphans)
-        });
-        found.await
+    fn orphans(&self) -> Pages<'_, Orphan> {
+        let is_day = |name: &str| day(name).is_some();
+        self.pages(self.0.orphans.clone(), is_day, |folder, name, path| {
+            let Some(day) = day(name) else { return Ok(Vec::new()) };
+            let names = folder.entries(path, Kind::File, is_blob)?;
+            Ok(names.into_iter().map(|(name, _)| Orphan { name, day }).collect())
+        })
     }
 
     async fn bring_back(&self, orphan: &Orphan) -> Result<()> {
@@ -190,7 +207,10 @@ impl Blobs for Disk {
                     Ok(()) => {}
                     Err(cause) if cause.kind() == ErrorKind::NotFound => missing += 1,
                     Err(_) => {
-                        fs::copy(&from, &to)?;
+                        let named = |cause: io::Error| {
+                            io::Error::new(cause.kind(), format!("the blob {}: {cause}", from.display()))
+                        };
+                        fs::copy(&from, &to).map_err(named)?;
                         File::open(&to)?.sync_all()?;
                     }
                 }

@@ -11,6 +11,7 @@ mod disk;
 mod pairing;
 mod s3;
 
+use std::collections::HashSet;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -19,9 +20,10 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 use axum::body::Bytes;
 use futures_util::stream::BoxStream;
+use jiff::Timestamp;
 use jiff::civil::Date;
 
-pub(super) use bucket::{Bucket, Stat};
+pub(super) use bucket::Bucket;
 pub(super) use pairing::check_bucket;
 pub(crate) use pairing::{OpenedBlobs, are_in_bucket, open};
 pub(super) use s3::S3;
@@ -30,6 +32,9 @@ use crate::Result;
 
 /// The bytes of a blob, chunk by chunk.
 pub(crate) type ByteStream = BoxStream<'static, io::Result<Bytes>>;
+
+/// A listing of any length, page by page: 1,000 objects of a bucket, or one of the 1,024 folders of blobs.
+pub(super) type Pages<'a, T> = BoxStream<'a, Result<Vec<T>>>;
 
 /// The length of the name of a blob that is drawn here.
 const NAME_LENGTH: usize = 26;
@@ -60,12 +65,16 @@ pub(super) trait Blobs: Send + Sync {
     async fn remove(&self, name: &str);
     /// A moment, by the clock that stamps the blobs, before which no upload was begun that is still in progress.
     fn opened_at(&self) -> SystemTime;
-    /// Returns the names of the blobs that were committed before then.
-    async fn older_than(&self, then: SystemTime) -> Result<Vec<String>>;
+    /// Lists the blobs.
+    fn blobs(&self) -> Pages<'_, Listed>;
+    /// Returns those of a page of names that are set aside already, where that leaves a blob in the listing.
+    async fn marked(&self, _: &[String]) -> Result<HashSet<String>> {
+        Ok(HashSet::new())
+    }
     /// Moves a blob out of the way, to the orphans of this day.
     async fn set_aside(&self, name: &str, day: Date) -> Result<()>;
-    /// Returns all orphans.
-    async fn orphans(&self) -> Result<Vec<Orphan>>;
+    /// Lists the orphans.
+    fn orphans(&self) -> Pages<'_, Orphan>;
     /// Moves an orphan back to where it is read.
     async fn bring_back(&self, orphan: &Orphan) -> Result<()>;
     /// Writes copies of blobs into the folder of another object store, as links where that is possible. Returns
@@ -94,6 +103,17 @@ pub(super) struct Blob {
     pub(super) size: u64,
     /// MD5 of the bytes in hex, as S3 has it.
     pub(super) etag: String,
+}
+
+/// A blob of a listing.
+#[derive(Debug, Clone)]
+pub(super) struct Listed {
+    pub(super) name: String,
+    pub(super) size: u64,
+    /// As a remote store has it; empty in a folder.
+    pub(super) etag: String,
+    /// Moment of the upload by the clock of the store.
+    pub(super) modified: Timestamp,
 }
 
 /// A blob that no object referred to when it was set aside.

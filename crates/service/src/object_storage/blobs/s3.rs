@@ -1,4 +1,4 @@
-//! Blobs as objects of a bucket: `blobs/<name>`, with `orphans/<day>/<name>` as an empty mark beside a blob that no
+//! Blobs as objects of a bucket: `blobs/<name>`, with `orphans/<name>.<day>` as an empty mark beside a blob that no
 //! row named on that day. A blob that is marked stays where it is until it is removed.
 
 use std::collections::HashSet;
@@ -11,7 +11,6 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use axum::body::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use jiff::Timestamp;
 use jiff::civil::Date;
 use md5::{Digest, Md5};
 use reqwest::Body;
@@ -20,11 +19,11 @@ use tokio::io::{AsyncSeekExt, AsyncWriteExt};
 use tokio::sync::Semaphore;
 use tokio_util::io::ReaderStream;
 
-use super::bucket::{Bucket, Stat};
-use super::{Blob, BlobWriter, Blobs, ByteStream, NAME_LENGTH, OpenBlob, Orphan, is_blob};
-use crate::clock::Clock;
+use super::bucket::Bucket;
+use super::{Blob, BlobWriter, Blobs, ByteStream, Listed, NAME_LENGTH, OpenBlob, Orphan, Pages, is_blob};
+use crate::clock::{Clock, Moment};
 use crate::object_storage::{S3Config, hex};
-use crate::random::Randomness;
+use crate::random::{Randomness, uuid_beginning};
 use crate::{Error, Result};
 
 /// What keys of blobs and of orphans begin with.
@@ -38,8 +37,6 @@ const MARKER: &str = "id";
 const MIN_AGE: Duration = Duration::from_hours(1);
 /// How many blobs are removed at once in the background.
 const MAX_REMOVALS: usize = 16;
-/// How many blobs are looked for at once.
-const MAX_LOOKS: usize = 64;
 const READ_CHUNK: usize = 64 * 1024;
 
 /// The blobs of a bucket. Clones are the same bucket.
@@ -53,7 +50,6 @@ struct Inner {
     /// Names of blobs never repeat, not even with the seed of a test.
     random: Randomness,
     removals: Arc<Semaphore>,
-    looks: Semaphore,
 }
 
 impl S3 {
@@ -62,8 +58,7 @@ impl S3 {
         let bucket = Bucket::new(config, clock)?;
         let random = Randomness::new(None);
         let removals = Arc::new(Semaphore::new(MAX_REMOVALS));
-        let looks = Semaphore::new(MAX_LOOKS);
-        Ok(Self(Arc::new(Inner { bucket, folder: folder.to_owned(), random, removals, looks })))
+        Ok(Self(Arc::new(Inner { bucket, folder: folder.to_owned(), random, removals })))
     }
 
     pub(super) fn bucket(&self) -> &Bucket {
@@ -87,11 +82,11 @@ impl S3 {
         self.bucket().put_text(MARKER, id).await
     }
 
-    /// What the store says of a blob; None when there is none. Anyone may cause looks, so that those of all requests
-    /// share a number of permits.
-    pub(in crate::object_storage) async fn look(&self, name: &str) -> Result<Option<Stat>> {
-        let _permit = self.0.looks.acquire().await;
-        self.bucket().stat(&blob_key(name)).await
+    /// Lists the uploads to targets that were issued between two moments.
+    pub(in crate::object_storage) fn uploads(&self, since: Moment, until: Moment) -> Pages<'_, Listed> {
+        let (first, last) = (uuid_beginning(since), uuid_beginning(until));
+        let shared = first.bytes().zip(last.bytes()).take_while(|(one, other)| one == other).count();
+        self.bucket().list(BLOBS, first.get(..shared).unwrap_or_default(), &first)
     }
 }
 
@@ -100,7 +95,19 @@ pub(super) fn blob_key(name: &str) -> String {
 }
 
 fn orphan_key(orphan: &Orphan) -> String {
+    format!("{ORPHANS}{}.{}", orphan.name, orphan.day)
+}
+
+/// The mark that an earlier version wrote.
+fn former_orphan_key(orphan: &Orphan) -> String {
     format!("{ORPHANS}{}/{}", orphan.day, orphan.name)
+}
+
+/// Reads the name of a mark.
+fn orphan(mark: &str) -> Option<Orphan> {
+    let (name, day) = mark.split_once('.').or_else(|| mark.split_once('/').map(|(day, name)| (name, day)))?;
+    is_blob(name).then_some(())?;
+    Some(Orphan { name: name.to_owned(), day: day.parse().ok()? })
 }
 
 #[async_trait]
@@ -117,10 +124,10 @@ impl Blobs for S3 {
 
     async fn open(&self, name: &str) -> Result<Option<OpenBlob>> {
         let key = blob_key(name);
-        let found = self.bucket().stat(&key).await?;
+        let is_there = self.bucket().has(&key).await?;
         let store = self.clone();
         let open = |range| stream::once(read(store, key, range)).try_flatten().boxed();
-        Ok(found.map(|_| Box::new(open) as OpenBlob))
+        Ok(is_there.then(|| Box::new(open) as OpenBlob))
     }
 
     async fn remove(&self, name: &str) {
@@ -140,30 +147,43 @@ impl Blobs for S3 {
         SystemTime::now().checked_sub(MIN_AGE).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
-    async fn older_than(&self, then: SystemTime) -> Result<Vec<String>> {
-        let marked: HashSet<String> = self.orphans().await?.into_iter().map(|orphan| orphan.name).collect();
-        let then = Timestamp::try_from(then).unwrap_or(Timestamp::MIN);
-        let listed = self.bucket().list(BLOBS).await?;
-        let old = listed.into_iter().filter(|(name, modified)| *modified < then && is_blob(name));
-        Ok(old.map(|(name, _)| name).filter(|name| !marked.contains(name)).collect())
+    fn blobs(&self) -> Pages<'_, Listed> {
+        let are_blobs = |mut page: Vec<Listed>| {
+            page.retain(|blob| is_blob(&blob.name));
+            page
+        };
+        self.bucket().list(BLOBS, "", "").map_ok(are_blobs).boxed()
+    }
+
+    async fn marked(&self, names: &[String]) -> Result<HashSet<String>> {
+        let (Some(first), Some(last)) = (names.iter().min(), names.iter().max()) else {
+            return Ok(HashSet::new());
+        };
+        let mut marked = HashSet::new();
+        let mut pages = self.bucket().list(ORPHANS, "", first);
+        while let Some(page) = pages.try_next().await? {
+            let is_last = page.last().is_none_or(|mark| mark.name > format!("{last}/"));
+            let found = page.iter().filter_map(|mark| orphan(&mark.name)).map(|orphan| orphan.name);
+            marked.extend(found.filter(|name| names.contains(name)));
+            if is_last {
+                break;
+            }
+        }
+        Ok(marked)
     }
 
     async fn set_aside(&self, name: &str, day: Date) -> Result<()> {
         self.bucket().put_text(&orphan_key(&Orphan { name: name.to_owned(), day }), "").await
     }
 
-    async fn orphans(&self) -> Result<Vec<Orphan>> {
-        let read = |path: &str| {
-            let (day, name) = path.split_once('/')?;
-            is_blob(name).then_some(())?;
-            Some(Orphan { name: name.to_owned(), day: day.parse().ok()? })
-        };
-        let listed = self.bucket().list(ORPHANS).await?;
-        Ok(listed.iter().filter_map(|(mark, _)| read(mark)).collect())
+    fn orphans(&self) -> Pages<'_, Orphan> {
+        let marks = self.bucket().list(ORPHANS, "", "");
+        marks.map_ok(|page| page.iter().filter_map(|mark| orphan(&mark.name)).collect()).boxed()
     }
 
     async fn bring_back(&self, orphan: &Orphan) -> Result<()> {
-        self.bucket().delete(&orphan_key(orphan)).await
+        self.bucket().delete(&orphan_key(orphan)).await?;
+        self.bucket().delete(&former_orphan_key(orphan)).await
     }
 
     async fn copy_to(&self, names: Vec<String>, _: &Path) -> Result<u64> {
@@ -173,7 +193,7 @@ impl Blobs for S3 {
     async fn remove_orphan(&self, orphan: &Orphan) -> Result<()> {
         // The mark last: without it, the blob would be an orphan of today.
         self.bucket().delete(&blob_key(&orphan.name)).await?;
-        self.bucket().delete(&orphan_key(orphan)).await
+        self.bring_back(orphan).await
     }
 }
 

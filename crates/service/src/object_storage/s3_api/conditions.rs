@@ -11,12 +11,6 @@ use axum::http::header::{
 use super::{Code, S3Error};
 use crate::object_storage::Object;
 
-/// Whether a request has conditions.
-pub(super) fn are_in(headers: &HeaderMap) -> bool {
-    let names = [IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE];
-    names.iter().any(|name| headers.contains_key(name))
-}
-
 /// Judges the conditions of a request, in the order of RFC 9110, 13.2.2.
 pub(super) fn check(headers: &HeaderMap, object: &Object) -> Result<(), S3Error> {
     let failed = || {

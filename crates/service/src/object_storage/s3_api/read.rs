@@ -10,11 +10,13 @@ use axum::http::header::{
 use axum::http::request::Parts;
 use axum::http::{Method, Response, StatusCode};
 use futures_util::StreamExt as _;
+use inferstore_models::SamplePicture;
 use url::form_urlencoded;
 
 use super::{Code, S3Error, conditions};
 use crate::Error;
 use crate::api::is_mime;
+use crate::catalog::sample_at;
 use crate::lifecycle::app::App;
 use crate::object_storage::location;
 
@@ -33,29 +35,21 @@ const OTHER_RESOURCES: [&str; 9] = [
 
 pub(super) async fn read(app: &Arc<App>, head: &Parts) -> Result<Response<Body>, S3Error> {
     check_query(head.uri.query().unwrap_or_default())?;
+    if let Some(sample) = sample_at(head.uri.path()) {
+        return send_sample(sample, &head.method);
+    }
     // A path without a key would be a listing.
     location::read(head.uri.path()).ok_or_else(|| S3Error::new(Code::AccessDenied, "Access Denied"))?;
     let no_key = || S3Error::new(Code::NoSuchKey, "The specified key does not exist.");
-    let (bucket, key) = app.objects.locations.object_at(head.uri.path()).ok_or_else(no_key)?;
+    let (bucket, key) = app.objects.object_at(head.uri.path()).await?.ok_or_else(no_key)?;
     let permit = Arc::clone(&app.downloads).try_acquire_owned().map_err(|_| S3Error::slow_down())?;
-    let (object, opened) = match app.objects.direct() {
-        Some(_) => {
-            let found = app.objects.find(app, &bucket, &key).await?.ok_or_else(no_key)?;
-            let is_asked = head.method == Method::HEAD || conditions::are_in(&head.headers);
-            let object = if is_asked { app.objects.as_stored(found).await? } else { Some(found) };
-            (object.ok_or_else(no_key)?, None)
-        }
-        None => {
-            let opened = app.objects.read(app, &bucket, &key).await?.ok_or_else(no_key)?;
-            (opened.object.clone(), Some(opened))
-        }
-    };
-    conditions::check(&head.headers, &object)?;
-    if let Some(bucket) = app.objects.direct()
-        && head.method == Method::GET
-    {
-        return redirect(&bucket.download_url(&object, !is_inert(&object.mime)));
+    if let Some(store) = app.objects.direct() {
+        let object = app.objects.find(app, &bucket, &key).await?.ok_or_else(no_key)?;
+        return redirect(&store.download_url(&object, &head.method, !is_inert(&object.mime)));
     }
+    let opened = app.objects.read(app, &bucket, &key).await?.ok_or_else(no_key)?;
+    let object = opened.object.clone();
+    conditions::check(&head.headers, &object)?;
     let part = conditions::range(&head.headers, &object)?;
     let range = part.clone().unwrap_or(0..object.size);
     let mut response = Response::builder()
@@ -71,20 +65,30 @@ pub(super) async fn read(app: &Arc<App>, head: &Parts) -> Result<Response<Body>,
     if !is_inert(&object.mime) {
         response = response.header(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
     }
-    let body = match opened {
+    let body = if head.method == Method::HEAD {
+        Body::empty()
+    } else {
         // The download is in progress until its last byte was written.
-        Some(opened) if head.method != Method::HEAD => {
-            Body::from_stream(opened.read(range).inspect(move |_| {
-                let _ = &permit;
-            }))
-        }
-        _ => Body::empty(),
+        Body::from_stream(opened.read(range).inspect(move |_| {
+            let _ = &permit;
+        }))
     };
     Ok(response.body(body).map_err(|cause| Error::new("responding with an object", cause))?)
 }
 
-/// Sends a client on to where the bytes are. The URL of this response stays; the one that it leads to is valid for
-/// a short time.
+/// Responds with a sample picture, which changes with the program alone.
+fn send_sample(sample: &'static SamplePicture, method: &Method) -> Result<Response<Body>, S3Error> {
+    let body = if method == Method::HEAD { Body::empty() } else { Body::from(sample.bytes) };
+    let response = Response::builder()
+        .header(CONTENT_LENGTH, sample.bytes.len())
+        .header(CONTENT_TYPE, sample.mime)
+        .header(CACHE_CONTROL, "public, max-age=3600")
+        .body(body);
+    Ok(response.map_err(|cause| Error::new("responding with a sample", cause))?)
+}
+
+/// Sends a client on to where the bytes are, which judges conditions and ranges. The URL of this response stays; the one
+/// that it leads to is valid for a short time.
 fn redirect(location: &str) -> Result<Response<Body>, S3Error> {
     let response = Response::builder()
         .status(StatusCode::FOUND)

@@ -94,7 +94,7 @@ async fn models_are_listed_page_by_page_with_what_only_the_operator_sees() -> Ou
     let mut all = Vec::new();
     loop {
         let query = [("limit", "4".to_owned()), ("offset", all.len().to_string())];
-        let page = bench.admin.list("models", &query).await?;
+        let page = bench.admin.list(&["models"], &query).await?;
         let page = page["models"].as_array().cloned().unwrap_or_default();
         if page.is_empty() {
             break;
@@ -128,7 +128,7 @@ async fn a_refund_returns_what_a_task_has_cost_once_and_the_books_add_up() -> Ou
     let task = bench.succeed().await?;
     assert_ne!(bench.caller.get("/api-key/balance").await?, before);
     let query = [("account", "demo".to_owned()), ("status", "success".to_owned())];
-    let listed = bench.admin.list("tasks", &query).await?;
+    let listed = bench.admin.list(&["tasks"], &query).await?;
     assert_eq!(listed["tasks"][0]["task"], task.as_str());
     assert_eq!(listed["tasks"][0]["is_refunded"], false);
 
@@ -155,7 +155,7 @@ async fn a_task_that_cost_nothing_is_not_refunded() -> Outcome {
     assert!(refused.is_err_and(|error| error.to_string().contains("cost nothing")));
     let unknown = bench.admin.call("POST", &["tasks", "nothing", "refund"], None).await;
     assert!(unknown.is_err_and(|error| error.is_refused()));
-    let wrong = bench.admin.list("tasks", &[("status", "done".to_owned())]).await;
+    let wrong = bench.admin.list(&["tasks"], &[("status", "done".to_owned())]).await;
     assert!(wrong.is_err_and(|error| error.to_string().contains("must be one of in_queue, computing")));
     Ok(())
 }
@@ -165,11 +165,11 @@ async fn a_limit_that_no_page_has_is_refused_with_the_range() -> Outcome {
     let mut bench = Bench::start().await?;
     for list in ["models", "tasks"] {
         for limit in ["0", "1001", "-1", "4294967296"] {
-            let refused = bench.admin.list(list, &[("limit", limit.to_owned())]).await;
+            let refused = bench.admin.list(&[list], &[("limit", limit.to_owned())]).await;
             let refused = refused.err().ok_or("it is refused")?.to_string();
             assert!(refused.contains("limit must lie between 1 and 1000"), "{list} {limit}: {refused}");
         }
-        bench.admin.list(list, &[("limit", "1000".to_owned())]).await?;
+        bench.admin.list(&[list], &[("limit", "1000".to_owned())]).await?;
     }
     Ok(())
 }
@@ -179,11 +179,11 @@ async fn an_offset_that_no_list_has_is_refused_by_its_name() -> Outcome {
     let mut bench = Bench::start().await?;
     for list in ["models", "tasks"] {
         for (offset, why) in [("9223372036854775808", "0 and 9223372036854775807"), ("-1", "0 and")] {
-            let refused = bench.admin.list(list, &[("offset", offset.to_owned())]).await;
+            let refused = bench.admin.list(&[list], &[("offset", offset.to_owned())]).await;
             let refused = refused.err().ok_or("it is refused")?.to_string();
             assert!(refused.contains("offset") && refused.contains(why), "{list}: {refused}");
         }
-        bench.admin.list(list, &[("offset", i64::MAX.to_string())]).await?;
+        bench.admin.list(&[list], &[("offset", i64::MAX.to_string())]).await?;
     }
     Ok(())
 }

@@ -1,7 +1,10 @@
 //! What operators rely on: administration of a running and of a stopped service, and backups.
 
 mod backup;
+mod keys;
+mod levers;
 mod lists;
+mod money;
 #[cfg(unix)]
 mod socket;
 mod support;

@@ -114,3 +114,62 @@ async fn when_there_are_too_many_connections_the_one_that_was_idle_longest_is_cl
     assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");
     Ok(())
 }
+
+/// A service that takes eight connections and waits long for everything.
+async fn small() -> Outcome<Service> {
+    let mut config = config();
+    config.nodes = Some(([127, 0, 0, 1], 0).into());
+    config.limits.max_connections = 8;
+    config.limits.head_timeout = Duration::from_mins(5);
+    config.limits.response_timeout = Duration::from_mins(5);
+    Ok(Service::start(config).await?)
+}
+
+/// Sends a request on a new connection; fails when there is no response for long.
+async fn is_served(service: &Service) -> Outcome {
+    let mut newcomer = TcpStream::connect(api(service)).await?;
+    ask(&mut newcomer, REQUEST).await.map(drop)
+}
+
+#[tokio::test]
+async fn connections_with_the_rest_of_a_refused_body_make_room() -> Outcome {
+    let service = small().await?;
+    let head = "POST /api/v1/api-key/model/color-extraction/task HTTP/1.1\r\nhost: x\r\n\
+                content-type: application/json\r\ncontent-length: 900000\r\n\r\n{";
+    let mut strangers = Vec::new();
+    for _ in 0..8 {
+        let mut stranger = TcpStream::connect(api(&service)).await?;
+        assert!(ask(&mut stranger, head).await?.starts_with("HTTP/1.1 401 "));
+        strangers.push(stranger);
+    }
+    is_served(&service).await
+}
+
+#[tokio::test]
+async fn connections_that_do_not_read_their_responses_make_room() -> Outcome {
+    let service = small().await?;
+    let requests = "GET /openapi.yaml HTTP/1.1\r\nhost: x\r\n\r\n".repeat(1_000);
+    let mut strangers = Vec::new();
+    for _ in 0..8 {
+        let socket = TcpSocket::new_v4()?;
+        socket.set_recv_buffer_size(4 << 10)?;
+        let mut stranger = socket.connect(api(&service).parse()?).await?;
+        // Until the service reads no further requests.
+        let blocked = async { while stranger.write_all(requests.as_bytes()).await.is_ok() {} };
+        assert!(tokio::time::timeout(Duration::from_secs(1), blocked).await.is_err());
+        strangers.push(stranger);
+    }
+    is_served(&service).await
+}
+
+#[tokio::test]
+async fn idle_connections_to_the_ports_of_nodes_and_operations_make_room() -> Outcome {
+    let service = small().await?;
+    let mut strangers = Vec::new();
+    for url in [service.nodes_url(), service.operations_url()] {
+        for _ in 0..10 {
+            strangers.push(TcpStream::connect(host(url.ok_or("it is served")?)).await?);
+        }
+    }
+    is_served(&service).await
+}

@@ -25,7 +25,11 @@ async fn pages_of_the_configured_origins_call_the_api_and_no_others() -> Outcome
     let (status, headers) = preflight(&service, PAGE).await?;
     assert_eq!(status, 200, "a preflight has no key");
     assert_eq!(headers["access-control-allow-origin"], PAGE);
-    assert!(headers["access-control-allow-headers"].to_str()?.contains("x-api-key"));
+    let allowed = headers["access-control-allow-headers"].to_str()?;
+    assert!(
+        ["x-api-key", "idempotency-key", "traceparent"].iter().all(|header| allowed.contains(header)),
+        "{allowed}"
+    );
     let (_, headers) = preflight(&service, "https://evil.example").await?;
     assert!(!headers.contains_key("access-control-allow-origin"));
     // A page reads refusals too.
@@ -34,7 +38,9 @@ async fn pages_of_the_configured_origins_call_the_api_and_no_others() -> Outcome
     assert_eq!(refused.status(), 401);
     assert_eq!(refused.headers()["access-control-allow-origin"], PAGE);
     let exposed = refused.headers()["access-control-expose-headers"].to_str()?.to_owned();
-    assert!(exposed.contains("x-request-id") && exposed.contains("retry-after"), "{exposed}");
+    for header in ["x-request-id", "retry-after", "idempotency-key-retention"] {
+        assert!(exposed.contains(header), "{exposed}");
+    }
     Ok(())
 }
 

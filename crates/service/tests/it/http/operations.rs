@@ -136,3 +136,54 @@ async fn the_document_is_served_without_a_key() -> Outcome {
     assert!(response.text().await?.contains("\nopenapi: "));
     Ok(())
 }
+
+/// The value of a series whose name begins so and that has these labels.
+fn value(text: &str, name: &str, labels: &[&str]) -> Option<f64> {
+    let is_it = |line: &&str| line.starts_with(name) && labels.iter().all(|label| line.contains(label));
+    text.lines().find(is_it).and_then(|line| line.rsplit_once(' ')?.1.parse().ok())
+}
+
+#[tokio::test]
+async fn metrics_tell_of_each_model_what_waits_and_runs_and_who_serves_it() -> Outcome {
+    const MODEL: &str = "model=\"color-extraction\"";
+    let mut config = config().with_controls();
+    config.workers = 1;
+    let service = Service::start(config).await?;
+    let controls = service.controls()?;
+    let key = service.api_key().ok_or("no key")?;
+    let url = format!("{}/api-key/model/color-extraction/task", service.base_url());
+    let create = async || {
+        let request =
+            client()?.post(&url).header("x-api-key", key).header("content-type", "application/json");
+        request.body(r#"{"input":"https://127.0.0.1/a.png"}"#).send().await?.error_for_status()?;
+        Outcome::Ok(())
+    };
+    create().await?;
+    let ended = async {
+        loop {
+            let text = metrics(&service).await?;
+            let labels = [MODEL, "outcome=\"failure\""];
+            if value(&text, "inferstore_task_run_seconds_count", &labels) == Some(1.0) {
+                return Outcome::Ok(text);
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let text = tokio::time::timeout(Duration::from_secs(30), ended).await??;
+    assert_eq!(value(&text, "inferstore_task_wait_seconds_count", &[MODEL]), Some(1.0));
+    assert_eq!(value(&text, "inferstore_model_nodes", &[MODEL]), Some(1.0));
+    assert!(
+        value(&text, "inferstore_job_last_success_timestamp_seconds", &["job_name=\"retention\""]).is_some()
+    );
+
+    controls.take_node_down().await?;
+    for _ in 0..2 {
+        create().await?;
+    }
+    controls.advance_clock(Duration::from_secs(100)).await?;
+    let text = metrics(&service).await?;
+    assert_eq!(value(&text, "inferstore_model_tasks", &[MODEL, "in_queue"]), Some(2.0));
+    assert!(value(&text, "inferstore_model_queue_age_seconds", &[MODEL]) >= Some(100.0));
+    assert_eq!(value(&text, "inferstore_model_nodes", &[MODEL]), Some(0.0));
+    Ok(())
+}

@@ -7,3 +7,4 @@ mod protocol;
 mod publishing;
 mod shutdown;
 mod support;
+mod traces;

@@ -202,3 +202,31 @@ async fn files_of_others_in_the_folder_are_left_alone_and_stop_neither_the_start
     bench.store("another.txt", "text/plain", b"another").await?;
     Ok(())
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_folder_or_a_link_in_the_place_of_a_blob_is_a_missing_blob() -> Outcome {
+    let folder = tempfile::tempdir()?;
+    let bench = Bench::with(settings(folder.path())?).await?;
+    let url = bench.store("a.txt", "text/plain", b"text").await?;
+    let [blob] = &files_below(&folder.path().join("objects/blobs"))[..] else {
+        return Err("there is one blob".into());
+    };
+    let elsewhere = folder.path().join("elsewhere");
+    fs::rename(blob, &elsewhere)?;
+    let client = crate::caller::client()?;
+    for is_link in [false, true] {
+        if is_link {
+            std::os::unix::fs::symlink(&elsewhere, blob)?;
+        } else {
+            fs::create_dir(blob)?;
+        }
+        assert_eq!(client.head(&url).send().await?.status(), 500);
+        assert_eq!(client.get(&url).send().await?.status(), 500);
+        let _ = fs::remove_dir(blob).or_else(|_| fs::remove_file(blob));
+    }
+    fs::rename(&elsewhere, blob)?;
+    assert_eq!(client.get(&url).send().await?.text().await?, "text");
+    bench.service.shutdown().await;
+    Ok(())
+}

@@ -10,8 +10,8 @@ use super::{at_first, end_of_progress, upload_with_events};
 use crate::files::source::Prepared;
 use crate::files::upload::{UploadEvent, UploadedFile, response_timeout, upload};
 use crate::transport::Timeouts;
-use crate::transport::causes::FileErrorKind;
 use crate::transport::deadline::Deadline;
+use crate::transport::error::FileErrorKind;
 use crate::transport::events::ignored;
 use crate::{Client, Error, File};
 
@@ -193,7 +193,11 @@ const IDLE: Duration = Duration::from_millis(500);
 
 /// A client with short timeouts and without retries.
 fn strict_client(server: &Server) -> crate::Result<Client> {
-    server.builder(1).transfer_timeout(IDLE).read_timeout(IDLE).build()
+    server
+        .builder(1)
+        .settings(|settings| settings.transfer_timeout = IDLE)
+        .settings(|settings| settings.read_timeout = IDLE)
+        .build()
 }
 
 #[tokio::test]

@@ -116,7 +116,8 @@ impl Server {
     /// The builder of such a client that sends a request at most this many times.
     pub(crate) fn builder(&self, max_attempts: u32) -> ClientBuilder {
         let retry = Retry { initial_backoff: Duration::from_millis(1), max_attempts, ..Retry::default() };
-        Client::builder(format!("http://{}/api/v1", self.address), ApiKey::new(KEY)).retry(retry)
+        Client::builder(format!("http://{}/api/v1", self.address), ApiKey::new(KEY))
+            .settings(|settings| settings.retry = retry)
     }
 
     /// The requests to object storage so far, in the order in which they ended.

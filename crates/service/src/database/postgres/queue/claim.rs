@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::PostgresDatabase;
 use super::super::failure::{read, statement};
 use super::super::statements::{Params, all};
-use super::end::Expired;
+use super::end::{Expired, Judged};
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
@@ -22,7 +22,8 @@ const EXPIRED: &str = "SELECT id, node, attempt, attempt - releases FROM tasks \
      ORDER BY lease_until, sequence LIMIT $3";
 
 /// What a lease returns, in the order of the slots.
-const LEASED: &str = "SELECT leased.id, leased.model, input, input_format, output_format, attempt \
+const LEASED: &str = "SELECT leased.id, leased.model, input, input_format, output_format, attempt, releases, \
+       traceparent, account, leased.created_at \
      FROM leased JOIN versions ON versions.id = leased.version ORDER BY number";
 
 const LEASE_EXPIRED: &str = "WITH found AS ( \
@@ -34,43 +35,53 @@ const LEASE_EXPIRED: &str = "WITH found AS ( \
        UPDATE tasks SET node = ($5::text[])[numbered.number], attempt = attempt + 1, lease_until = $6, \
          leased_at = $2 \
        FROM numbered WHERE tasks.sequence = numbered.sequence \
-       RETURNING tasks.id, tasks.model, tasks.version, input, attempt, number) ";
+       RETURNING tasks.id, tasks.model, tasks.version, input, attempt, releases, traceparent, tasks.account, \
+         tasks.created_at, number) ";
 
-/// The accounts with the lowest turns that have queued tasks of the models, and how many more tasks each may run:
-/// a few steps in indexes for each account that is found, however many tasks are queued.
+/// The accounts with the lowest turns that may use the service and have queued tasks of the models, and how many more tasks
+/// each may run, without those whose lease has expired: a few steps in indexes for each account that is found, however many
+/// tasks are queued.
 const NEXT_TURNS: &str = "SELECT account, min(may_run) FROM unnest($1::text[]) AS wanted (model) \
      CROSS JOIN LATERAL ( \
        SELECT account, turn, least( \
-           $2 - (SELECT count(*) FROM tasks WHERE status = 'computing' AND account = turns.account), \
+           $2 - (SELECT count(*) FROM tasks \
+                 WHERE status = 'computing' AND account = turns.account AND lease_until >= $7), \
            $4 - (SELECT count(*) FROM tasks \
-                 WHERE status = 'computing' AND account = turns.account AND node = $3)) AS may_run \
+                 WHERE status = 'computing' AND account = turns.account AND node = $3 \
+                   AND lease_until >= $7)) AS may_run \
        FROM turns WHERE turns.model = wanted.model \
          AND EXISTS (SELECT 1 FROM tasks WHERE status = 'in_queue' \
                      AND tasks.model = turns.model AND tasks.account = turns.account) \
-         AND (SELECT count(*) FROM tasks WHERE status = 'computing' AND account = turns.account) < $2 \
          AND (SELECT count(*) FROM tasks \
-              WHERE status = 'computing' AND account = turns.account AND node = $3) < $4 \
+              WHERE status = 'computing' AND account = turns.account AND lease_until >= $7) < $2 \
+         AND (SELECT count(*) FROM tasks \
+              WHERE status = 'computing' AND account = turns.account AND node = $3 \
+                AND lease_until >= $7) < $4 \
          AND turns.account <> ALL ($6) \
+         AND EXISTS (SELECT 1 FROM accounts WHERE id = turns.account AND state = 'active') \
        ORDER BY turn LIMIT $5) AS next \
+     WHERE NOT EXISTS (SELECT 1 FROM models WHERE id = wanted.model AND state <> 'active') \
      GROUP BY account ORDER BY min(turn) LIMIT $5";
 
-/// Leases the first tasks of some accounts, and lets these pass their turn. Turns are locked in one order.
+/// Leases the first tasks of some accounts, and lets these pass their turn, unless another process changes it now.
 const LEASE_QUEUED: &str = "WITH found AS ( \
        SELECT of_account.sequence, wanted.account, wanted.number \
        FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS wanted (account, tasks, number) \
        CROSS JOIN LATERAL ( \
          SELECT sequence FROM tasks WHERE status = 'in_queue' AND account = wanted.account \
            AND model = ANY ($3) \
+           AND NOT EXISTS (SELECT 1 FROM models WHERE id = tasks.model AND state <> 'active') \
          ORDER BY sequence LIMIT wanted.tasks FOR UPDATE SKIP LOCKED) AS of_account), \
      numbered AS (SELECT sequence, row_number() OVER (ORDER BY number, sequence) AS number FROM found), \
      leased AS ( \
        UPDATE tasks SET updated_at = $4, status = 'computing', node = ($5::text[])[numbered.number], \
          attempt = attempt + 1, lease_until = $6, leased_at = $4 \
        FROM numbered WHERE tasks.sequence = numbered.sequence \
-       RETURNING tasks.id, tasks.model, tasks.version, input, attempt, number), \
+       RETURNING tasks.id, tasks.model, tasks.version, input, attempt, releases, traceparent, tasks.account, \
+         tasks.created_at, number), \
      passing AS ( \
        SELECT account, model FROM turns WHERE account IN (SELECT account FROM found) \
-       ORDER BY account, model FOR UPDATE), \
+       ORDER BY account, model FOR UPDATE SKIP LOCKED), \
      passed AS ( \
        UPDATE turns SET turn = nextval('turn_numbers') FROM passing \
        WHERE turns.account = passing.account AND turns.model = passing.model) ";
@@ -133,8 +144,8 @@ impl PostgresDatabase {
         leases: &mut Vec<Lease>,
     ) -> Result<()> {
         leases.extend(self.claim_expired(slots, rules, now).await?);
-        // Accounts whose tasks other processes are taking now.
-        let mut taken = Vec::new();
+        // Also accounts whose tasks other processes are taking now.
+        let mut taken = slots[0].passed_over.clone();
         while leases.len() < slots.len() {
             let Some(queued) = self.claim_queued(&slots[leases.len()..], rules, now, &mut taken).await?
             else {
@@ -158,6 +169,7 @@ impl PostgresDatabase {
                     Ok((Expired::read(row)?, row.get(3)?))
                 }))?;
             let mut claimable = 0;
+            let mut is_any_judged = false;
             for (task, attempts) in &expired {
                 if *attempts < rules.attempts {
                     claimable += 1;
@@ -165,7 +177,9 @@ impl PostgresDatabase {
                         break;
                     }
                 } else {
-                    self.fail_or_postpone(task, not_survived(*attempts), expired_before, until, now).await?;
+                    let message = not_survived(*attempts);
+                    let judged = self.fail_or_postpone(task, message, expired_before, until, now).await?;
+                    is_any_judged |= judged != Judged::Locked;
                 }
             }
             if claimable > 0 {
@@ -178,7 +192,7 @@ impl PostgresDatabase {
                 ));
             }
             // There may be more behind those that have failed.
-            if (expired.len() as u64) < most.unsigned_abs() {
+            if !is_any_judged || (expired.len() as u64) < most.unsigned_abs() {
                 return Ok(Vec::new());
             }
         }
@@ -197,7 +211,7 @@ impl PostgresDatabase {
         let models = &*slot.models;
         let most = i64::try_from(slots.len()).unwrap_or(i64::MAX);
         let (of_all, of_node) = (i64::from(rules.max_running), i64::from(slot.max_running));
-        let params: Params<'_> = &[&models, &of_all, &slot.node, &of_node, &most, &*taken];
+        let params: Params<'_> = &[&models, &of_all, &slot.node, &of_node, &most, &*taken, &now];
         let turns: Vec<(AccountId, i64)> = read!(self, |db| all(db, NEXT_TURNS, params, pair))?;
         if turns.is_empty() {
             return Ok(None);

@@ -2,22 +2,27 @@
 //! cost of a round trip and of a commit.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use deadpool_postgres::GenericClient;
-use futures_util::StreamExt as _;
-use futures_util::stream;
+use deadpool_postgres::{GenericClient, Transaction};
+use futures_util::FutureExt as _;
 use rusqlite::types::FromSqlResult;
 use tokio::sync::oneshot;
 
 use super::super::PostgresDatabase;
-use super::super::failure::{Failure, Outcome, is_locked, is_of_a_value, statement};
-use super::super::statements::{all, run};
+use super::super::failure::{Failure, Outcome, is_key_used, is_of_a_value, statement, transaction};
+use super::super::movements::lock;
+use super::super::statements::{all, one, run};
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::database::records::{Row, pair};
+use crate::database::records::{Row, column, pair};
+use crate::database::shared_sql::{ADD_KEY_TASK, FORGET_KEY, SPENT_BY_KEY};
 use crate::ledger::{Money, Purses};
-use crate::queue::{Created, NewTask, detail_of};
+use crate::queue::{
+    CreateKey, Created, KEY_RETENTION, KeyedCreate, NewTask, Queue as _, Spending, detail_of,
+};
 use crate::{Error, Result};
 
 /// How many tasks share a statement.
@@ -29,17 +34,24 @@ const MAX_STATEMENTS: usize = 4;
 /// The tasks of an account are paid by one update of its purses, all or none. That sees the purses as they are once
 /// others have committed, also where the snapshot of the statement is older: so its conditions and what it returns read
 /// no other row of them. Purses are locked in one order. The job that deletes turns locks the purses of their accounts
-/// first, so that a turn that is there stays until this has committed.
-const CREATE: &str = "WITH batch AS ( \
+/// first, so that a turn that is there stays until this has committed. A key that was used makes the whole statement
+/// fail; those of one account do not meet, since its purses are locked.
+macro_rules! create {
+    ($lock:literal) => {
+        concat!(
+            "WITH batch AS ( \
        SELECT *, (sum(price) OVER earlier - price)::bigint AS before, row_number() OVER earlier - 1 AS rank \
        FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[], \
-         $8::bigint[], $9::bigint[], $10::bigint[]) WITH ORDINALITY \
-         AS batch (id, account, model, version, publisher, price, input, max_unfinished, created_at, day, number) \
+         $8::bigint[], $9::bigint[], $10::bigint[], $11::text[], $12::text[], $13::text[]) WITH ORDINALITY \
+         AS batch (id, account, model, version, publisher, price, input, max_unfinished, created_at, day, key, \
+           request, traceparent, number) \
        WINDOW earlier AS (PARTITION BY account ORDER BY number)), \
      wanted AS ( \
        SELECT account, sum(price)::bigint AS price, count(*) AS tasks, min(max_unfinished) AS max_unfinished \
        FROM batch GROUP BY account), \
-     locked AS (SELECT account FROM purses WHERE account = ANY ($2) ORDER BY account FOR UPDATE), \
+     locked AS (SELECT account FROM purses WHERE account = ANY ($2) ORDER BY account ",
+            $lock,
+            "), \
      paid AS ( \
        UPDATE purses SET tasks = purses.tasks + wanted.tasks, unfinished = unfinished + wanted.tasks, \
          held = held + wanted.price, taken_free = least(free, wanted.price), \
@@ -50,9 +62,9 @@ const CREATE: &str = "WITH batch AS ( \
        RETURNING purses.account, purses.tasks - wanted.tasks AS place, taken_free), \
      created AS ( \
        INSERT INTO tasks (id, account, place, model, version, publisher, status, price, held_free, \
-         held_balance, input, created_at, updated_at) \
+         held_balance, input, traceparent, created_at, updated_at) \
        SELECT id, account, place + rank, model, version, publisher, 'in_queue', price, free, price - free, input, \
-         created_at, created_at \
+         traceparent, created_at, created_at \
        FROM (SELECT batch.*, place, greatest(0, least(price, taken_free - before)) AS free \
              FROM batch JOIN paid USING (account)) AS priced \
        ORDER BY number RETURNING sequence, id, account, model, held_free, held_balance, created_at), \
@@ -61,6 +73,10 @@ const CREATE: &str = "WITH batch AS ( \
        SELECT created_at, part.amount, account, part.purse, account, 'held', 'reserve', sequence FROM created \
          CROSS JOIN LATERAL (VALUES ('free', held_free), ('balance', held_balance)) AS part (purse, amount) \
        WHERE part.amount > 0), \
+     keyed AS ( \
+       INSERT INTO create_keys (account, key, request, task, created_at) \
+       SELECT created.account, key, request, id, created.created_at FROM created JOIN batch USING (id) \
+       WHERE key IS NOT NULL), \
      queued AS ( \
        INSERT INTO turns (account, model, turn) \
        SELECT account, model, coalesce((SELECT min(turn) FROM turns WHERE turns.account = new.account), \
@@ -70,9 +86,19 @@ const CREATE: &str = "WITH batch AS ( \
      used AS ( \
        INSERT INTO model_uses (model, day, tasks) \
        SELECT created.model, day, count(*) FROM created JOIN batch USING (id) GROUP BY created.model, day) \
-     SELECT free, balance, unfinished, sequence, count(*) OVER (PARTITION BY account) \
-     FROM batch LEFT JOIN purses USING (account) \
-       LEFT JOIN (SELECT id, sequence FROM created) AS created USING (id) ORDER BY number";
+     SELECT free, balance, unfinished, sequence, count(*) OVER (PARTITION BY batch.account), \
+       locked.account IS NULL \
+     FROM batch LEFT JOIN purses USING (account) LEFT JOIN locked USING (account) \
+       LEFT JOIN (SELECT id, sequence FROM created) AS created USING (id) ORDER BY number"
+        )
+    };
+}
+
+/// Waits for the purses that other transactions hold.
+const CREATE: &str = create!("FOR UPDATE");
+
+/// Passes over the accounts whose purses another transaction holds.
+const CREATE_OF_FREE: &str = create!("FOR UPDATE SKIP LOCKED");
 
 /// A task to be created.
 pub(super) struct Create {
@@ -81,13 +107,19 @@ pub(super) struct Create {
     pub(super) now: Moment,
 }
 
-/// What has become of it; None when that has to be found out by a statement for it alone.
-type Decided = Option<Created>;
+/// The verdict of a statement on a task.
+enum Verdict {
+    Created(Created),
+    /// A statement for it alone has to decide.
+    Alone,
+    /// Another transaction holds the purses of its account.
+    Locked,
+}
 
 /// A task that waits for the next statement.
 struct Waiting {
     create: Arc<Create>,
-    reply: oneshot::Sender<Result<Decided>>,
+    reply: oneshot::Sender<Result<Verdict>>,
 }
 
 /// The creates of a process.
@@ -99,6 +131,9 @@ struct State {
     waiting: Vec<Waiting>,
     /// How many statements are under way.
     statements: usize,
+    /// The creates of accounts whose purses another transaction held. A statement for each account waits for them,
+    /// beside those above.
+    locked: BTreeMap<AccountId, Vec<Waiting>>,
 }
 
 impl Creates {
@@ -109,11 +144,29 @@ impl Creates {
     /// Adds a task for the next statement; true when a further one has to begin.
     fn enqueue(&self, waiting: Waiting) -> bool {
         let mut state = self.state();
+        if let Some(locked) = state.locked.get_mut(&waiting.create.task.account) {
+            locked.push(waiting);
+            return false;
+        }
         state.waiting.push(waiting);
         let begins =
             state.statements == 0 || (state.waiting.len() >= MAX_BATCH && state.statements < MAX_STATEMENTS);
         state.statements += usize::from(begins);
         begins
+    }
+
+    /// Adds a task whose account is locked; true when a statement for its account has to begin.
+    fn enqueue_locked(&self, waiting: Waiting) -> bool {
+        match self.state().locked.entry(waiting.create.task.account) {
+            Entry::Occupied(mut locked) => {
+                locked.get_mut().push(waiting);
+                false
+            }
+            Entry::Vacant(free) => {
+                free.insert(vec![waiting]);
+                true
+            }
+        }
     }
 
     /// The tasks of the next statement; when there are none, that statement is over.
@@ -126,75 +179,168 @@ impl Creates {
         let batch = state.waiting.len().min(MAX_BATCH);
         Some(state.waiting.drain(..batch).collect())
     }
+
+    /// The tasks of the next statement of a locked account; when there are none, the account is as any other.
+    fn next_locked(&self, account: AccountId) -> Option<Vec<Waiting>> {
+        let mut state = self.state();
+        let locked = state.locked.get_mut(&account).filter(|locked| !locked.is_empty());
+        let Some(locked) = locked else {
+            state.locked.remove(&account);
+            return None;
+        };
+        let batch = locked.len().min(MAX_BATCH);
+        Some(locked.drain(..batch).collect())
+    }
+}
+
+/// Writes a batch; None when that panics. Then the batch is lost, which its callers learn, and the next ones go on.
+async fn surviving<T>(write: impl Future<Output = T>) -> Option<T> {
+    let written = AssertUnwindSafe(write).catch_unwind().await;
+    written.inspect_err(|_| tracing::error!("creating tasks has panicked")).ok()
 }
 
 impl PostgresDatabase {
     pub(super) async fn create(&self, create: Create) -> Result<Created> {
         let create = Arc::new(create);
-        let mut decided = self.create_in_batch(Arc::clone(&create)).await?;
+        if let Verdict::Created(created) = self.create_in_batch(Arc::clone(&create)).await? {
+            return Ok(created);
+        }
+        let _turn = self.purse_queues.enter(create.task.account).await?;
         loop {
-            if let Some(created) = decided {
-                return Ok(created);
+            if let Some(used) = self.key_used(&create.task, create.now).await? {
+                return Ok(Created::KeyUsed(used));
             }
             // Others may spend the money after the snapshot of one statement: the next one shows it.
             let alone = [&*create];
-            decided =
-                statement!(self, |db| write(db, &alone))?.and_then(|mut decided| decided.pop()).flatten();
+            let decided = statement!(self, |db| write(db, CREATE, &alone))?;
+            if let Some(Verdict::Created(created)) = decided.into_iter().next() {
+                return Ok(created);
+            }
         }
     }
 
-    async fn create_in_batch(&self, create: Arc<Create>) -> Result<Decided> {
+    /// Creates a task within the daily limit of its API key. The purses of the account are locked before the limit is read,
+    /// so that creates side by side do not exceed it.
+    pub(super) async fn create_within(&self, spending: &Spending, create: &Create) -> Result<Created> {
+        let _turn = self.purse_queues.enter(create.task.account).await?;
+        loop {
+            let verdict = transaction!(self, |tx| create_within(tx, spending, create))?;
+            if let Verdict::Created(created) = verdict {
+                return Ok(created);
+            }
+            if let Some(used) = self.key_used(&create.task, create.now).await? {
+                return Ok(Created::KeyUsed(used));
+            }
+        }
+    }
+
+    /// Returns the create that used the key of a task; forgets one that is remembered no longer.
+    pub(super) async fn key_used(&self, task: &NewTask, now: Moment) -> Result<Option<KeyedCreate>> {
+        let Some(CreateKey { key, .. }) = &task.key else { return Ok(None) };
+        let used_after = now.before(KEY_RETENTION);
+        statement!(self, |db| run(db, FORGET_KEY, &[&task.account, key, &used_after]))?;
+        self.keyed_create(task.account, key, now).await
+    }
+
+    /// Creates a task that has failed because the balance did not suffice.
+    pub(super) async fn create_failed(
+        &self,
+        task: &NewTask,
+        spendable: Money,
+        now: Moment,
+    ) -> Result<Created> {
+        let _turn = self.purse_queues.enter(task.account).await?;
+        loop {
+            if statement!(self, |db| create_failed(db, task, spendable, now))? {
+                return Ok(Created::Failed);
+            }
+            if let Some(used) = self.key_used(task, now).await? {
+                return Ok(Created::KeyUsed(used));
+            }
+        }
+    }
+
+    async fn create_in_batch(&self, create: Arc<Create>) -> Result<Verdict> {
         let (reply, decided) = oneshot::channel();
         if self.creates.enqueue(Waiting { create, reply }) {
             // Not by this call, which its caller may drop while others wait for the statement.
             tokio::spawn(self.clone().write_batches());
         }
-        decided.await.map_err(|_| Error::new("creating a task", "the service ends"))?
+        let lost = "the service ends, or its statement has panicked";
+        decided.await.map_err(|_| Error::in_doubt("creating a task", lost))?
     }
 
     async fn write_batches(self) {
-        let creates = Arc::clone(&self.creates);
-        while let Some(batch) = creates.next_batch() {
-            let Some(locked) = self.write_batch(batch).await else { continue };
-            let mut accounts: BTreeMap<AccountId, Vec<Waiting>> = BTreeMap::new();
-            for waiting in locked {
-                accounts.entry(waiting.create.task.account).or_default().push(waiting);
+        while let Some(batch) = self.creates.next_batch() {
+            let locked = surviving(self.write_batch(CREATE_OF_FREE, batch)).await;
+            for locked in locked.unwrap_or_default() {
+                let account = locked.create.task.account;
+                if self.creates.enqueue_locked(locked) {
+                    tokio::spawn(self.clone().write_locked(account));
+                }
             }
-            let each = stream::iter(accounts.into_values()).map(|batch| self.write_batch(batch));
-            each.buffer_unordered(MAX_STATEMENTS).for_each(async |_| ()).await;
         }
     }
 
-    /// Writes a batch, and responds to those who wait for it; returns the batch when the account of one of several is
-    /// locked.
-    async fn write_batch(&self, batch: Vec<Waiting>) -> Option<Vec<Waiting>> {
-        let tasks: Vec<&Create> = batch.iter().map(|waiting| &*waiting.create).collect();
-        match statement!(self, |db| write(db, &tasks)) {
-            Ok(None) => return Some(batch),
-            Ok(Some(decided)) => {
-                for (waiting, decided) in batch.into_iter().zip(decided) {
-                    // Fails when the caller has gone.
-                    let _ = waiting.reply.send(Ok(decided));
-                }
-            }
-            Err(cause) => {
-                for waiting in batch {
-                    let _ = waiting.reply.send(Err(cause.again()));
-                }
+    /// Writes the creates of an account whose purses another transaction holds.
+    async fn write_locked(self, account: AccountId) {
+        while let Some(batch) = self.creates.next_locked(account) {
+            match self.purse_queues.enter(account).await {
+                Ok(_turn) => drop(surviving(self.write_batch(CREATE, batch)).await),
+                Err(cause) => refuse(batch, &Error::from(cause)),
             }
         }
-        None
+    }
+
+    /// Writes a batch, and responds to those who wait for it; returns those whose account is locked.
+    async fn write_batch(&self, sql: &str, batch: Vec<Waiting>) -> Vec<Waiting> {
+        let tasks: Vec<&Create> = batch.iter().map(|waiting| &*waiting.create).collect();
+        let mut locked = Vec::new();
+        match statement!(self, |db| write(db, sql, &tasks)) {
+            Ok(verdicts) => {
+                for (waiting, verdict) in batch.into_iter().zip(verdicts) {
+                    match verdict {
+                        Verdict::Locked => locked.push(waiting),
+                        // Fails when the caller has gone.
+                        verdict => drop(waiting.reply.send(Ok(verdict))),
+                    }
+                }
+            }
+            Err(cause) => refuse(batch, &cause),
+        }
+        locked
     }
 }
 
-/// Creates tasks by one statement. None when they are of several accounts, and one of those is locked.
-async fn write(db: &impl GenericClient, creates: &[&Create]) -> Outcome<Option<Vec<Decided>>> {
+fn refuse(batch: Vec<Waiting>, cause: &Error) {
+    for waiting in batch {
+        let _ = waiting.reply.send(Err(cause.again()));
+    }
+}
+
+async fn create_within(tx: &Transaction<'_>, spending: &Spending, create: &Create) -> Outcome<Verdict> {
+    let Create { task, now, .. } = create;
+    lock(tx, &[task.account]).await?;
+    let day = now.day();
+    let spent = one(tx, SPENT_BY_KEY, &[&spending.key, &day], column).await?;
+    if let Some(left) = spending.refuse(spent, task.price) {
+        return Ok(Verdict::Created(Created::KeyLimit { left }));
+    }
+    let verdict = write(tx, CREATE, &[create]).await?.pop().unwrap_or(Verdict::Alone);
+    if matches!(verdict, Verdict::Created(Created::Queued)) {
+        run(tx, ADD_KEY_TASK, &[&spending.key, &day, &task.id, &task.price]).await?;
+    }
+    Ok(verdict)
+}
+
+/// Creates tasks by one statement.
+async fn write(db: &impl GenericClient, sql: &str, creates: &[&Create]) -> Outcome<Vec<Verdict>> {
     fn column<'a, T>(creates: &[&'a Create], value: impl Fn(&'a Create) -> T) -> Vec<T> {
         creates.iter().map(|create| value(create)).collect()
     }
     let rows = all(
         db,
-        CREATE,
+        sql,
         &[
             &column(creates, |create| &*create.task.id),
             &column(creates, |create| create.task.account),
@@ -206,27 +352,25 @@ async fn write(db: &impl GenericClient, creates: &[&Create]) -> Outcome<Option<V
             &column(creates, |create| i64::from(create.max_unfinished)),
             &column(creates, |create| create.now),
             &column(creates, |create| create.now.day()),
+            &column(creates, |create| create.task.key.as_ref().map(|key| &*key.key)),
+            &column(creates, |create| create.task.key.as_ref().map(|key| &*key.request)),
+            &column(creates, |create| create.task.traceparent.as_deref()),
         ],
         Written::read,
     )
     .await;
     match rows {
         // The server has refused all for one of them.
-        Err(Failure::Postgres(cause)) if creates.len() > 1 && is_of_a_value(&cause) => {
-            Ok(Some(creates.iter().map(|_| None).collect()))
-        }
         Err(Failure::Postgres(cause))
-            if is_locked(&cause)
-                && creates.iter().any(|create| create.task.account != creates[0].task.account) =>
+            if is_key_used(&cause) || (creates.len() > 1 && is_of_a_value(&cause)) =>
         {
-            Ok(None)
+            Ok(creates.iter().map(|_| Verdict::Alone).collect())
         }
         rows => rows?
             .into_iter()
             .zip(creates)
-            .map(|(written, create)| written.decided(create, creates.len() == 1))
-            .collect::<Outcome<_>>()
-            .map(Some),
+            .map(|(written, create)| written.verdict(create, creates.len() == 1))
+            .collect(),
     }
 }
 
@@ -238,54 +382,75 @@ struct Written {
     sequence: Option<i64>,
     /// How many tasks of its account the statement had.
     of_account: i64,
+    /// Whether another transaction holds the purses, or there are none.
+    is_passed_over: bool,
 }
 
 impl Written {
     fn read(row: &dyn Row) -> FromSqlResult<Self> {
         let (free, balance): (Option<Money>, Option<Money>) = pair(row)?;
         let purses = free.zip(balance).map(|(free, balance)| Purses { free, balance, ..Purses::default() });
-        Ok(Self { purses, unfinished: row.get(2)?, sequence: row.get(3)?, of_account: row.get(4)? })
+        Ok(Self {
+            purses,
+            unfinished: row.get(2)?,
+            sequence: row.get(3)?,
+            of_account: row.get(4)?,
+            is_passed_over: row.get(5)?,
+        })
     }
 
-    fn decided(self, create: &Create, is_alone: bool) -> Outcome<Decided> {
+    fn verdict(self, create: &Create, is_alone: bool) -> Outcome<Verdict> {
         if self.sequence.is_some() {
-            return Ok(Some(Created::Queued));
+            return Ok(Verdict::Created(Created::Queued));
         }
-        let (Some(purses), Some(unfinished), 1) = (self.purses, self.unfinished, self.of_account) else {
+        let (Some(purses), Some(unfinished)) = (self.purses, self.unfinished) else {
             let unknown = || Error::new("creating a task", "its account is not there").into();
-            return if is_alone { Err(unknown()) } else { Ok(None) };
+            return if is_alone { Err(unknown()) } else { Ok(Verdict::Alone) };
         };
+        if self.is_passed_over {
+            return Ok(Verdict::Locked);
+        }
+        if self.of_account > 1 {
+            return Ok(Verdict::Alone);
+        }
         let spendable = purses.spendable();
         Ok(if unfinished >= i64::from(create.max_unfinished) {
-            Some(Created::TooManyUnfinished)
+            Verdict::Created(Created::TooManyUnfinished)
         } else if spendable < create.task.price {
-            Some(Created::Refused { spendable })
+            Verdict::Created(Created::Refused { spendable })
         } else {
-            None
+            Verdict::Alone
         })
     }
 }
 
-/// Creates a task that has failed because the balance did not suffice.
-pub(super) async fn create_failed(
+/// Creates a task that has failed because the balance did not suffice; false when its key was used.
+async fn create_failed(
     db: &impl GenericClient,
     task: &NewTask,
     spendable: Money,
     now: Moment,
-) -> Outcome {
+) -> Outcome<bool> {
     let message = task.insufficient(spendable);
     let detail = detail_of(&message);
-    let NewTask { id, account, model, version, publisher, price, input } = task;
-    run(
+    let NewTask { id, account, model, version, publisher, price, input, key, .. } = task;
+    let request = key.as_ref().map(|key| &*key.request);
+    let key = key.as_ref().map(|key| &*key.key);
+    let written = run(
         db,
-        "WITH placed AS (UPDATE purses SET tasks = tasks + 1 WHERE account = $2 RETURNING tasks - 1 AS place) \
+        "WITH placed AS (UPDATE purses SET tasks = tasks + 1 WHERE account = $2 RETURNING tasks - 1 AS place), \
+         keyed AS (INSERT INTO create_keys (account, key, request, task, created_at) \
+           SELECT $2, $11::text, $12::text, $1, $10::bigint WHERE $11::text IS NOT NULL) \
          INSERT INTO tasks (id, account, place, model, version, publisher, status, price, held_free, \
            held_balance, message, input, error, created_at, updated_at) \
          SELECT $1, $2, place, $3, $4, $5, 'failed', $6, 0, 0, $7, $8, $9, $10, $10 FROM placed",
-        &[id, account, model, version, publisher, price, &message, input, &detail, &now],
+        &[id, account, model, version, publisher, price, &message, input, &detail, &now, &key, &request],
     )
-    .await?;
-    Ok(())
+    .await;
+    match written {
+        Err(Failure::Postgres(cause)) if is_key_used(&cause) => Ok(false),
+        written => written.map(|_| true),
+    }
 }
 
 #[cfg(test)]
@@ -293,17 +458,25 @@ mod tests {
     use super::*;
 
     fn waiting() -> Waiting {
+        waiting_for(AccountId(1)).0
+    }
+
+    fn waiting_for(account: AccountId) -> (Waiting, oneshot::Receiver<Result<Verdict>>) {
         let task = NewTask {
             id: String::new(),
-            account: AccountId(1),
+            account,
             model: String::new(),
             version: 1,
             publisher: AccountId(1),
             price: Money::ZERO,
             input: String::new(),
+            key: None,
+            traceparent: None,
+            spending: None,
         };
         let create = Create { task, max_unfinished: 1, now: Moment(0) };
-        Waiting { create: Arc::new(create), reply: oneshot::channel().0 }
+        let (reply, decided) = oneshot::channel();
+        (Waiting { create: Arc::new(create), reply }, decided)
     }
 
     #[test]
@@ -323,5 +496,33 @@ mod tests {
             assert!(creates.next_batch().is_none());
         }
         assert!(creates.enqueue(waiting()), "all are over");
+    }
+
+    #[test]
+    fn creates_of_a_locked_account_collect_for_a_statement_of_their_own() {
+        let creates = Creates::default();
+        assert!(creates.enqueue(waiting()));
+        let batch = creates.next_batch().unwrap_or_default();
+        let begins: Vec<bool> = batch.into_iter().map(|waiting| creates.enqueue_locked(waiting)).collect();
+        assert_eq!(begins, [true]);
+        assert!(creates.next_batch().is_none(), "the statement is over");
+        assert!(!creates.enqueue(waiting()) && !creates.enqueue_locked(waiting()), "they join the first one");
+        assert!(creates.enqueue(waiting_for(AccountId(2)).0), "others do not");
+        assert_eq!(creates.next_locked(AccountId(1)).map(|batch| batch.len()), Some(3));
+        assert!(creates.next_locked(AccountId(1)).is_none());
+        assert!(creates.enqueue_locked(waiting()), "it was free in between");
+    }
+
+    #[tokio::test]
+    async fn a_batch_that_panics_fails_its_creates_and_no_later_ones() {
+        let creates = Creates::default();
+        let (lost, decided) = waiting_for(AccountId(1));
+        assert!(creates.enqueue(lost));
+        while let Some(batch) = creates.next_batch() {
+            let write = async { assert!(batch.is_empty(), "this panics") };
+            assert!(surviving(write).await.is_none());
+        }
+        assert!(decided.await.is_err(), "nobody will decide");
+        assert!(creates.enqueue(waiting()), "the statement that panicked is over");
     }
 }

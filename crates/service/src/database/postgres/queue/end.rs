@@ -4,30 +4,77 @@ use rusqlite::types::FromSqlResult;
 
 use super::super::PostgresDatabase;
 use super::super::failure::statement;
-use super::super::statements::{one, run};
+use super::super::statements::{Params, one, run};
 use crate::Result;
+use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::database::records::{Row, column, triple};
+use crate::database::records::{Row, column, pair, triple};
 use crate::queue::detail_of;
 
 /// A task whose lease has expired, with what it must still be when it is failed for that.
-pub(super) struct Expired {
+pub(in super::super) struct Expired {
     id: String,
-    node: String,
-    attempt: i64,
+    pub(in super::super) node: String,
+    pub(in super::super) attempt: i64,
 }
 
 impl Expired {
-    pub(super) fn read(row: &dyn Row) -> FromSqlResult<Self> {
+    pub(in super::super) fn read(row: &dyn Row) -> FromSqlResult<Self> {
         let (id, node, attempt) = triple(row)?;
         Ok(Self { id, node, attempt })
     }
 }
 
+/// The outcome for a task whose lease has expired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Judged {
+    Failed,
+    /// Another transaction holds the purses of its account.
+    Locked,
+    /// It has ended or was leased again, or it counts as leased for a while.
+    Elsewhere,
+}
+
+/// The statements of an end: one that passes over purses which another transaction holds, and one that waits for them.
+/// Each returns whether the task $1 has ended, and its account if that was passed over.
+pub(in super::super) struct Statements {
+    pub(super) free: &'static str,
+    waiting: &'static str,
+}
+
+macro_rules! locked {
+    ($lock:literal) => {
+        concat!(
+            "WITH locked AS (SELECT account FROM purses \
+             WHERE account = (SELECT account FROM tasks WHERE id = $1) FOR UPDATE",
+            $lock,
+            ")"
+        )
+    };
+}
+
+macro_rules! ended {
+    () => {
+        " SELECT count(*) > 0, \
+           (SELECT account FROM tasks WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM locked)) FROM ended"
+    };
+}
+
+/// Locks the purses of a task before the task, as everything does that locks both.
+macro_rules! statements {
+    ($($end:expr),+) => {
+        Statements {
+            free: concat!(locked!(" SKIP LOCKED"), $($end),+, ended!()),
+            waiting: concat!(locked!(""), $($end),+, ended!()),
+        }
+    };
+}
+
 /// What the statements of an end know of its task.
 macro_rules! returning {
     () => {
-        " RETURNING sequence, account, publisher, held_free, held_balance, updated_at)"
+        " AND account IN (SELECT account FROM locked) \
+         RETURNING sequence, account, publisher, held_free, held_balance, updated_at)"
     };
 }
 
@@ -43,14 +90,13 @@ macro_rules! release {
              INSERT INTO movements (at, amount, from_account, from_purse, to_account, to_purse, reason, task) \
              SELECT updated_at, part.amount, account, 'held', account, part.purse, 'release', sequence FROM ended \
                CROSS JOIN LATERAL (VALUES ('free', held_free), ('balance', held_balance)) AS part (purse, amount) \
-             WHERE part.amount > 0) \
-         SELECT count(*) > 0 FROM ended"
+             WHERE part.amount > 0)"
     };
 }
 
 /// Cancels a task that is still queued.
-pub(super) const CANCEL: &str = concat!(
-    "WITH ended AS (UPDATE tasks SET status = 'canceled', updated_at = $3 \
+pub(super) const CANCEL: Statements = statements!(
+    ", ended AS (UPDATE tasks SET status = 'canceled', updated_at = $3 \
      WHERE id = $1 AND account = $2 AND status = 'in_queue'",
     returning!(),
     release!()
@@ -58,8 +104,8 @@ pub(super) const CANCEL: &str = concat!(
 
 /// Fails a task by its node; or without it, with the moment $7 before which its lease has to have expired: then the node
 /// has lost the lease, as if the task had gone to another one.
-pub(super) const FAIL: &str = concat!(
-    "WITH ended AS (UPDATE tasks SET status = 'failed', message = $4, error = $5, updated_at = $6, \
+pub(in super::super) const FAIL: Statements = statements!(
+    ", ended AS (UPDATE tasks SET status = 'failed', message = $4, error = $5, updated_at = $6, \
        lease_until = NULL, attempt = attempt + ($7::bigint IS NOT NULL)::int \
      WHERE id = $1 AND status = 'computing' AND node = $2 AND attempt = $3 \
        AND coalesce(lease_until < $7, true)",
@@ -67,10 +113,18 @@ pub(super) const FAIL: &str = concat!(
     release!()
 );
 
+/// Fails a task that no node has started.
+pub(super) const FAIL_QUEUED: Statements = statements!(
+    ", ended AS (UPDATE tasks SET status = 'failed', message = $2, error = $3, updated_at = $4 \
+     WHERE id = $1 AND status = 'in_queue'",
+    returning!(),
+    release!()
+);
+
 /// Pays what the task holds to the publisher of its model. From now on its outputs stay until they are old, also when
 /// the task is deleted.
-pub(super) const SUCCEED: &str = concat!(
-    "WITH ended AS (UPDATE tasks SET status = 'success', cost = price, output = $4, updated_at = $5, \
+pub(super) const SUCCEED: Statements = statements!(
+    ", ended AS (UPDATE tasks SET status = 'success', cost = price, output = $4, updated_at = $5, \
        lease_until = NULL \
      WHERE id = $1 AND status = 'computing' AND node = $2 AND attempt = $3",
     returning!(),
@@ -86,13 +140,22 @@ pub(super) const SUCCEED: &str = concat!(
          FROM ended WHERE held_free + held_balance > 0), \
        earned AS ( \
          INSERT INTO purse_changes (account, purse, amount) \
-         SELECT publisher, 'earnings', held_free + held_balance FROM ended WHERE held_free + held_balance > 0) \
-     SELECT count(*) > 0 FROM ended"
+         SELECT publisher, 'earnings', held_free + held_balance FROM ended WHERE held_free + held_balance > 0)"
 );
 
 impl PostgresDatabase {
+    /// Ends a task. Where another transaction holds its purses, one statement of this process waits for each account.
+    pub(in super::super) async fn end(&self, statements: &Statements, params: Params<'_>) -> Result<bool> {
+        let (ended, locked): (bool, Option<AccountId>) =
+            statement!(self, |db| one(db, statements.free, params, pair))?;
+        let Some(account) = locked else { return Ok(ended) };
+        let _turn = self.purse_queues.enter(account).await?;
+        statement!(self, |db| one(db, statements.waiting, params, column))
+    }
+
     /// Fails a task, if its lease expired before a moment and is still the latest one. One whose money cannot be moved,
-    /// such as in damaged books, counts as leased until a moment, so that all others are claimed meanwhile.
+    /// such as in damaged books, counts as leased until a moment, so that all others are claimed meanwhile. One whose
+    /// purses another transaction holds is left for the next time.
     pub(super) async fn fail_or_postpone(
         &self,
         task: &Expired,
@@ -100,24 +163,27 @@ impl PostgresDatabase {
         expired_before: Moment,
         until: Moment,
         now: Moment,
-    ) -> Result<bool> {
+    ) -> Result<Judged> {
         let detail = detail_of(&message);
         let before = Some(expired_before);
-        let failed = statement!(self, |db| one(
+        let failed: Result<(bool, Option<AccountId>)> = statement!(self, |db| one(
             db,
-            FAIL,
+            FAIL.free,
             &[&task.id, &task.node, &task.attempt, &message, &detail, &now, &before],
-            column,
+            pair,
         ));
         match failed {
+            Ok((true, _)) => Ok(Judged::Failed),
+            Ok((false, Some(_))) => Ok(Judged::Locked),
+            Ok((false, None)) => Ok(Judged::Elsewhere),
             Err(cause) if !cause.is_unavailable() && !cause.is_in_doubt() => {
                 tracing::error!(%cause, task = task.id, "a task cannot be failed; it is tried again later");
                 let postpone = "UPDATE tasks SET lease_until = $4 \
                      WHERE id = $1 AND status = 'computing' AND node = $2 AND attempt = $3";
                 statement!(self, |db| run(db, postpone, &[&task.id, &task.node, &task.attempt, &until]))?;
-                Ok(false)
+                Ok(Judged::Elsewhere)
             }
-            failed => failed,
+            Err(cause) => Err(cause),
         }
     }
 }

@@ -1,5 +1,4 @@
-//! Deleting tasks that ended long ago: always the oldest of an account, so that the places of its history have no
-//! gaps.
+//! Deleting tasks that ended long ago, so that the places of a history have no gaps.
 
 use deadpool_postgres::Transaction;
 
@@ -11,14 +10,15 @@ use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::{column, triple};
 use crate::ledger::Reason;
-use crate::queue::{RETENTION_BATCH, Status, last_ended};
+use crate::queue::{RETENTION_BATCH, RetentionPlan, Status};
 
-/// The accounts whose oldest task ended before a moment.
-pub(super) const ACCOUNTS: &str = "SELECT account FROM purses WHERE \
-     (SELECT status IN ('success', 'failed', 'canceled') AND updated_at < $1 FROM tasks \
-      WHERE tasks.account = purses.account ORDER BY place LIMIT 1)";
+/// The accounts that have tasks which ended before a moment among their oldest ones.
+pub(super) const ACCOUNTS: &str = "SELECT account FROM purses WHERE EXISTS ( \
+     SELECT 1 FROM (SELECT status, updated_at FROM tasks WHERE tasks.account = purses.account \
+                    ORDER BY place LIMIT $2::bigint + purses.unfinished) AS oldest \
+     WHERE status IN ('success', 'failed', 'canceled') AND updated_at < $1)";
 
-/// Deletes the oldest tasks of an account; returns how many.
+/// Deletes old tasks of an account; returns how many.
 pub(super) async fn delete(
     tx: &Transaction<'_>,
     account: AccountId,
@@ -28,16 +28,29 @@ pub(super) async fn delete(
     lock(tx, &[account]).await?;
     let oldest: Vec<(i64, Status, Moment)> = all(
         tx,
-        "SELECT place, status, updated_at FROM tasks WHERE account = $1 ORDER BY place LIMIT $2",
+        "SELECT place, status, updated_at FROM tasks WHERE account = $1 ORDER BY place \
+         LIMIT $2::bigint + (SELECT unfinished FROM purses WHERE account = $1)",
         &[&account, &i64::from(RETENTION_BATCH)],
         triple,
     )
     .await?;
-    let Some(last) = last_ended(&oldest, before) else { return Ok(0) };
+    let Some(RetentionPlan { deleted, moved, first_place }) = RetentionPlan::of(&oldest, before) else {
+        return Ok(0);
+    };
     // One movement for each pair of purses takes the place of many, so that every balance still adds up.
-    let of_tasks = add_up("task IN (SELECT sequence FROM tasks WHERE account = $1 AND place <= $2)");
-    let _: i64 = one(tx, &of_tasks, &[&account, &last, &now, &Reason::Carried], column).await?;
-    let deleted = run(tx, "DELETE FROM tasks WHERE account = $1 AND place <= $2", &[&account, &last]).await?;
-    run(tx, "UPDATE purses SET first_place = $2::bigint + 1 WHERE account = $1", &[&account, &last]).await?;
-    Ok(usize::try_from(deleted).unwrap_or(usize::MAX))
+    let of_tasks = add_up("task IN (SELECT sequence FROM tasks WHERE account = $1 AND place = ANY ($2))");
+    let _: i64 = one(tx, &of_tasks, &[&account, &deleted, &now, &Reason::Carried], column).await?;
+    run(tx, "DELETE FROM tasks WHERE account = $1 AND place = ANY ($2)", &[&account, &deleted]).await?;
+    if !moved.is_empty() {
+        let (places, next): (Vec<i64>, Vec<i64>) = moved.into_iter().unzip();
+        // In two steps: no place is taken twice, not even for a moment.
+        let leave = "UPDATE tasks SET place = -1 - moved.next \
+             FROM unnest($2::bigint[], $3::bigint[]) AS moved (place, next) \
+             WHERE tasks.account = $1 AND tasks.place = moved.place";
+        run(tx, leave, &[&account, &places, &next]).await?;
+        let arrive = "UPDATE tasks SET place = -1 - place WHERE account = $1 AND place < 0";
+        run(tx, arrive, &[&account]).await?;
+    }
+    run(tx, "UPDATE purses SET first_place = $2 WHERE account = $1", &[&account, &first_place]).await?;
+    Ok(deleted.len())
 }

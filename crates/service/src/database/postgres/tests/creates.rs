@@ -1,20 +1,20 @@
 //! Creates that share a statement: each is decided as if it had come alone.
 
-use std::time::Duration;
+use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
 
 use super::server::Empty;
 use crate::accounts::{AccountId, NewAccount, Scope};
 use crate::clock::Moment;
-use crate::database::conformance::Fixture;
+use crate::database::conformance::{Fixture, MODEL};
 use crate::ledger::{Credit, Money};
-use crate::queue::{Created, InsufficientBalance, NewTask};
+use crate::queue::{CreateKey, Created, InsufficientBalance, NewTask, Queue as _};
 
 const NOW: Moment = Moment(1_000_000);
 const PRICE: i64 = 3;
 
-async fn account(fixture: &Fixture<Empty>, name: &str, free: i64, paid: i64) -> AccountId {
+pub(super) async fn account(fixture: &Fixture<Empty>, name: &str, free: i64, paid: i64) -> AccountId {
     let new = NewAccount::draw(name, Scope::Personal, &fixture.random).unwrap();
     let account = fixture.database.add_account(&new, NOW).await.unwrap().id;
     for funds in [Credit::Free(Money::from_smallest(free)), Credit::Paid(Money::from_smallest(paid))] {
@@ -23,7 +23,7 @@ async fn account(fixture: &Fixture<Empty>, name: &str, free: i64, paid: i64) -> 
     account
 }
 
-fn task(fixture: &Fixture<Empty>, account: AccountId, price: i64) -> NewTask {
+pub(super) fn task(fixture: &Fixture<Empty>, account: AccountId, price: i64) -> NewTask {
     NewTask { account, ..fixture.task(Money::from_smallest(price)) }
 }
 
@@ -79,28 +79,40 @@ async fn each_of_the_creates_that_share_a_statement_is_decided_as_if_it_came_alo
     assert_eq!(fixture.database.audit().await.unwrap().faults, [""; 0]);
 }
 
-#[tokio::test]
-async fn a_locked_account_fails_no_creates_of_others() {
+#[tokio::test(flavor = "multi_thread")]
+async fn creates_with_one_key_in_several_processes_make_one_task() {
     let fixture = Fixture::new(Empty::new()).await;
-    let locked = account(&fixture, "locked", 0, 100).await;
-    let other = account(&fixture, "other", 0, 100).await;
-    // For longer than a statement waits for a lock.
-    let lock = format!(
-        "BEGIN; SELECT 1 FROM purses WHERE account = {} FOR UPDATE; SELECT pg_sleep(17); COMMIT",
-        locked.0
-    );
-    let create = |account: AccountId| {
-        let task = task(&fixture, account, PRICE);
-        let database = fixture.database.clone();
-        async move { database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, NOW).await }
-    };
-    // The first one has a statement for itself, which the others wait for.
-    let creates = async {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        join_all([create(other), create(locked), create(other)]).await
-    };
-    let ((), created) = tokio::join!(fixture.engine.execute(&lock), creates);
-    assert!(created.iter().all(|created| matches!(created, Ok(Created::Queued))), "{created:?}");
+    fixture
+        .database
+        .credit(fixture.customer, Credit::Paid(Money::from_smallest(1 << 40)), NOW)
+        .await
+        .unwrap();
+    let processes = join_all((0..3).map(|_| fixture.engine.process())).await;
+    for round in 0..20 {
+        let key = format!("key-{round}");
+        // Beside creates without a key, whose statement the key must not fail.
+        let creates = (0..24).map(|number| {
+            let database = processes[number % processes.len()].clone();
+            let key = (number % 4 > 0).then(|| CreateKey::new(key.clone(), MODEL, &[]));
+            let task = NewTask { key, ..task(&fixture, fixture.customer, PRICE) };
+            tokio::spawn(async move {
+                let created = database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, NOW).await;
+                (task, created.unwrap())
+            })
+        });
+        let mut tasks = BTreeSet::new();
+        for created in join_all(creates).await {
+            let (task, created) = created.unwrap();
+            match (task.key, created) {
+                (Some(_), Created::Queued) => drop(tasks.insert(task.id)),
+                (Some(_), Created::KeyUsed(used)) => drop(tasks.insert(used.task)),
+                (_, created) => assert_eq!(created, Created::Queued),
+            }
+        }
+        assert_eq!(tasks.len(), 1);
+    }
+    assert_eq!(fixture.database.history(fixture.customer, 1, 0).await.unwrap().1, 20 * 7);
+    assert_eq!(fixture.database.audit().await.unwrap().faults, [""; 0]);
 }
 
 #[tokio::test]

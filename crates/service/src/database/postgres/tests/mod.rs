@@ -2,8 +2,11 @@
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test may end when its set-up fails")]
 
+mod contention;
 mod creates;
+mod failover;
 mod measure;
+mod migrations;
 mod processes;
 mod server;
 mod service;

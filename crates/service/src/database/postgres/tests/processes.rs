@@ -12,11 +12,12 @@ use super::server::Empty;
 use crate::accounts::{Accounts as _, NewKey};
 use crate::catalog::{Catalog as _, Existing, Search, Sort};
 use crate::clock::Moment;
+use crate::database::conformance::queue::slot;
 use crate::database::conformance::{File, Fixture, MODEL, RULES, model};
-use crate::database::{Maintenance as _, QueueChange, Sharing as _};
+use crate::database::{JOB_LEASE, Maintenance as _, QueueChange, Sharing as _};
 use crate::ledger::{Credit, Ledger as _, Money};
 use crate::nodes::Registry as _;
-use crate::object_storage::{Files as _, Object, Stored, Target};
+use crate::object_storage::{Files as _, Object, Replaces, Stored, Target};
 use crate::queue::{Cancel, Claim, Created, Ending, InsufficientBalance, NewTask, Queue as _, Slot, Status};
 use crate::random::Randomness;
 
@@ -31,10 +32,6 @@ const CUT: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
 /// The connections that wait for a lock.
 const WAITING: &str =
     "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
-
-fn slot(node: &str) -> Slot {
-    Slot { node: node.to_owned(), models: [MODEL.to_owned()].into(), max_running: u32::MAX }
-}
 
 /// Creates tasks, cancels every fifth, and returns how many were queued.
 async fn create(process: PostgresDatabase, random: Randomness, task: NewTask) -> (usize, Vec<String>) {
@@ -106,6 +103,9 @@ async fn processes_that_create_claim_cancel_and_end_at_once_lose_nothing_and_bil
         publisher: fixture.operator,
         price: Money::from_smallest(PRICE),
         input: "{}".to_owned(),
+        key: None,
+        traceparent: None,
+        spending: None,
     };
     let processes = join_all((0..3).map(|_| fixture.engine.process())).await;
     let creating = processes.iter().flat_map(|process| {
@@ -226,9 +226,28 @@ async fn processes_that_start_at_once_on_an_empty_server_bring_one_schema() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_of_the_first_schema_is_brought_up_to_date() {
     let fixture = Fixture::new(Empty::new()).await;
-    for column in ["purses DROP COLUMN taken_free", "model_uses DROP COLUMN tasks"] {
+    for column in [
+        "purses DROP COLUMN taken_free",
+        "model_uses DROP COLUMN tasks",
+        "node_models DROP COLUMN seen_at",
+        "node_models DROP COLUMN slot",
+    ] {
         fixture.engine.execute(&format!("ALTER TABLE {column}")).await;
     }
+    for column in [
+        "movements DROP COLUMN adjustment",
+        "accounts DROP COLUMN state",
+        "models DROP COLUMN state",
+        "api_keys DROP COLUMN name, DROP COLUMN expires_at, DROP COLUMN daily_limit, DROP COLUMN models",
+        "versions DROP COLUMN is_built_in",
+        "jobs DROP COLUMN holder, DROP COLUMN held_until",
+        "tasks DROP COLUMN traceparent",
+    ] {
+        fixture.engine.execute(&format!("ALTER TABLE {column}")).await;
+    }
+    let tables = "DROP TABLE create_keys, former_urls, adjustments, key_tasks, operator_log";
+    fixture.engine.execute(tables).await;
+    fixture.engine.execute("DROP INDEX targets_unused").await;
     fixture.engine.execute("UPDATE schema_version SET version = 1").await;
     let process = fixture.engine.process().await;
     let created = process.create_task(&fixture.task(Money::ZERO), InsufficientBalance::Refuse, 1, NOW).await;
@@ -248,6 +267,27 @@ async fn one_process_of_all_begins_a_job_within_its_interval() {
     assert_eq!(begun(NOW.after(interval / 2)).await, 0);
     assert_eq!(begun(NOW.after(interval)).await, 1);
     assert_eq!(begun(Moment(0)).await, 1, "the clock was set back");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_goes_on_is_begun_by_no_other_process_unless_that_is_gone() {
+    let empty = Empty::new();
+    let (one, other) = (empty.process().await, empty.process().await);
+    let interval = Duration::from_secs(1);
+    assert!(one.begin_job("job", interval, NOW).await.unwrap());
+    let later = NOW.after(JOB_LEASE / 2);
+    assert!(!other.begin_job("job", interval, later).await.unwrap(), "it goes on");
+    one.hold_job("job", later).await.unwrap();
+    assert!(!other.begin_job("job", interval, NOW.after(JOB_LEASE + interval)).await.unwrap());
+    other.end_job("job").await.unwrap();
+    let gone = later.after(JOB_LEASE + interval);
+    assert!(
+        !other.begin_job("job", interval, later.after(interval)).await.unwrap(),
+        "not the other's to end"
+    );
+    assert!(other.begin_job("job", interval, gone).await.unwrap());
+    other.end_job("job").await.unwrap();
+    assert!(one.begin_job("job", interval, gone.after(interval)).await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -301,7 +341,7 @@ async fn a_revoked_key_is_known_to_all_processes_although_who_revoked_it_did_not
     tokio::time::timeout(Duration::from_secs(5), forgotten).await.unwrap();
 }
 
-/// Earnings are added to purses that others change meanwhile.
+/// Earnings stay what they are while another transaction holds the purses that they belong to.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_added_up_while_its_purses_are_locked_is_neither_lost_nor_counted_twice() {
     let fixture = Fixture::new(Empty::new()).await;
@@ -311,7 +351,7 @@ async fn what_is_added_up_while_its_purses_are_locked_is_neither_lost_nor_counte
         process.credit(fixture.customer, most, NOW).await.unwrap();
         fixture.create_task(fixture.customer, i64::MAX, NOW).await;
         fixture.succeed(Moment(second)).await;
-        let (blocker, watcher) = (process.connection().await.unwrap(), process.connection().await.unwrap());
+        let blocker = process.connection().await.unwrap();
         let change = format!(
             "BEGIN; UPDATE purses SET earnings = earnings - 7 * {second} WHERE account = {0}; \
              INSERT INTO movements (at, amount, from_account, from_purse, reason) \
@@ -319,14 +359,16 @@ async fn what_is_added_up_while_its_purses_are_locked_is_neither_lost_nor_counte
             fixture.operator.0
         );
         blocker.batch_execute(&change).await.unwrap();
-        let commit = async {
-            while watcher.query(WAITING, &[]).await.unwrap().is_empty() {}
-            blocker.batch_execute("COMMIT").await.unwrap();
-        };
-        let (added_up, ()) = tokio::join!(process.consolidate(), commit);
-        added_up.unwrap();
-        assert_eq!(process.purses(fixture.operator).await.unwrap().earnings.smallest(), i64::MAX);
-        assert_eq!(process.audit().await.unwrap().faults, [""; 0]);
+        process.consolidate().await.unwrap();
+        blocker.batch_execute("COMMIT").await.unwrap();
+        for _ in 0..2 {
+            assert_eq!(process.purses(fixture.operator).await.unwrap().earnings.smallest(), i64::MAX);
+            assert_eq!(process.audit().await.unwrap().faults, [""; 0]);
+            process.consolidate().await.unwrap();
+        }
+        let left =
+            process.connection().await.unwrap().query("SELECT 1 FROM purse_changes", &[]).await.unwrap();
+        assert!(left.is_empty(), "it is added up");
     }
 }
 
@@ -368,13 +410,13 @@ async fn uploads_of_one_key_at_once_leave_one_file_and_every_byte_is_counted() {
                     etag: etag.to_owned(),
                     created_at: NOW,
                 };
-                process.add_target(&target).await.unwrap();
+                process.add_target(&target, 100).await.unwrap();
                 let ids = [random.uuid().unwrap(), random.uuid().unwrap()];
                 let (one, other) = (object("one"), object("other"));
                 // Different bytes to one target, at once: one of them is stored.
                 let (one, other) = tokio::join!(
-                    process.store_upload(&target.id, &ids[0], &one),
-                    process.store_upload(&target.id, &ids[1], &other)
+                    process.store_upload(&target.id, &ids[0], &one, Replaces::Any),
+                    process.store_upload(&target.id, &ids[1], &other, Replaces::Any)
                 );
                 let kept = |stored: &Stored| matches!(stored, Stored::Kept { .. });
                 let (one, other) = (one.unwrap(), other.unwrap());
@@ -410,6 +452,7 @@ async fn a_database_that_goes_away_fails_requests_and_is_used_again_when_it_is_b
     assert_eq!(process.purses(fixture.customer).await.unwrap().free.smallest(), 3);
     let nowhere = "postgres://unknown:hidden-password@127.0.0.1:9/none";
     let refused = PostgresDatabase::open(nowhere).await.err().unwrap();
+    assert!(refused.is_unavailable(), "it may come back");
     assert!(!format!("{refused} {refused:?}").contains("hidden-password"));
     let invalid = connect::config("postgres://user:hidden-password@:x/none").err().unwrap();
     assert!(!format!("{invalid} {invalid:?}").contains("hidden-password"));
@@ -430,7 +473,7 @@ async fn an_upload_target_whose_statement_was_cut_off_is_added_again() {
         while watcher.query(cut, &[]).await.unwrap().is_empty() {}
         blocker.batch_execute("COMMIT").await.unwrap();
     };
-    let (added, ()) = tokio::join!(process.add_target(&target), cut);
+    let (added, ()) = tokio::join!(process.add_target(&target, 100), cut);
     added.unwrap();
     assert!(process.target(&target.id).await.unwrap().is_some());
 }

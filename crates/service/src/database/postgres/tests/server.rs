@@ -1,5 +1,6 @@
 //! A PostgreSQL for the tests of this process: made in a temporary folder, and removed when the process ends.
 
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt as _;
@@ -41,7 +42,7 @@ const SCRIPT: &str = r#"
 
 pub(super) struct Server {
     folder: String,
-    port: u16,
+    pub(super) port: u16,
     _script: Child,
     /// Closed by the system when this process ends.
     _alive: ChildStdin,
@@ -69,15 +70,7 @@ pub(super) fn server() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     SERVER.get_or_init(|| {
         let programs = programs();
-        // PostgreSQL refuses to run as root.
-        let is_root = rustix::process::geteuid().is_root();
-        let mut command = match is_root {
-            true => Command::new("setpriv"),
-            false => Command::new("sh"),
-        };
-        if is_root {
-            command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "sh"]);
-        }
+        let mut command = as_postgres("sh");
         let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
         command.args(["-c", SCRIPT, "sh"]).arg(&programs).arg(port.to_string()).current_dir("/tmp");
         // It outlives a signal to the group of the tests, and cleans up.
@@ -91,8 +84,18 @@ pub(super) fn server() -> &'static Server {
     })
 }
 
+/// A program that may start PostgreSQL, which refuses to run as root.
+pub(super) fn as_postgres(program: impl AsRef<OsStr>) -> Command {
+    if !rustix::process::geteuid().is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]).arg(program);
+    command
+}
+
 /// The folder of `initdb` and `postgres`: a test that did nothing without them would prove nothing.
-fn programs() -> PathBuf {
+pub(super) fn programs() -> PathBuf {
     if let Some(folder) = std::env::var_os("INFERSTORE_TEST_POSTGRES") {
         return folder.into();
     }
@@ -116,6 +119,17 @@ impl Empty {
 
     pub(super) async fn url(&self) -> String {
         self.created.get_or_init(|| execute("postgres", format!("CREATE DATABASE {}", self.name))).await;
+        url(&self.name)
+    }
+
+    /// The URL by which it is reached through a port of this machine.
+    pub(super) async fn tcp_url(&self, port: u16) -> String {
+        self.url().await;
+        format!("postgres://inferstore@127.0.0.1:{port}/{}", self.name)
+    }
+
+    /// The URL of a database that was not created.
+    pub(super) fn uncreated_url(&self) -> String {
         url(&self.name)
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::server::Empty;
+use super::server::{Empty, server};
 use crate::admin::Refund;
 use crate::clock::Moment;
 use crate::database::conformance::Fixture;
@@ -37,6 +37,38 @@ async fn a_service_over_postgresql_starts_again_and_keeps_its_books() {
     assert_eq!(service.audit().await.unwrap().faults, [""; 0]);
     assert!(!folder.path().join("inferstore.db").exists(), "nothing is kept in SQLite beside it");
     service.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_waits_for_a_database_that_is_just_coming_back_and_not_for_a_wrong_one() {
+    let (empty, folder) = (Empty::new(), tempfile::tempdir().unwrap());
+    let mut config = config(&empty, folder.path()).await;
+    config.workers = 0;
+    let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+    config.database = Some(empty.tcp_url(port).await.parse().unwrap());
+    let comes_back = async {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        tokio::spawn(forward(port, server().port));
+    };
+    let (service, ()) = tokio::join!(Service::start(config.clone()), comes_back);
+    service.unwrap().shutdown().await;
+
+    config.database = Some(Empty::new().uncreated_url().parse().unwrap());
+    let began = std::time::Instant::now();
+    let refused = Service::start(config).await.err().unwrap();
+    assert!(refused.to_string().contains("does not exist"), "{refused}");
+    assert!(began.elapsed() < Duration::from_secs(30), "it waits for what will not come");
+}
+
+/// Forwards connections to a port of this machine.
+async fn forward(from: u16, to: u16) {
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", from)).await.unwrap();
+    while let Ok((mut client, _)) = listener.accept().await {
+        tokio::spawn(async move {
+            let mut server = tokio::net::TcpStream::connect(("127.0.0.1", to)).await.unwrap();
+            let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+        });
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

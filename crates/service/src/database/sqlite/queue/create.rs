@@ -6,9 +6,12 @@ use super::super::movements::{move_money, purses};
 use super::super::statements::Statements as _;
 use crate::Result;
 use crate::clock::Moment;
-use crate::database::records::column;
-use crate::ledger::{Movement, Purse, Reason, Split};
-use crate::queue::{Created, InsufficientBalance, NewTask, Status, detail_of};
+use crate::database::records::{self, column};
+use crate::database::shared_sql::{ADD_CREATE_KEY, ADD_KEY_TASK, FORGET_KEY, KEYED_CREATE, SPENT_BY_KEY};
+use crate::ledger::{Movement, Origin, Purse, Reason, Split};
+use crate::queue::{
+    CreateKey, Created, InsufficientBalance, KEY_RETENTION, NewTask, Spending, Status, detail_of,
+};
 
 pub(super) fn create(
     db: &Connection,
@@ -17,9 +20,22 @@ pub(super) fn create(
     max_unfinished: u32,
     now: Moment,
 ) -> Result<Created> {
+    if let Some(key) = &task.key {
+        let used_after = now.before(KEY_RETENTION);
+        let used = db.all(KEYED_CREATE, params![task.account, key.key, used_after], records::keyed_create)?;
+        if let Some(used) = used.into_iter().next() {
+            return Ok(Created::KeyUsed(used));
+        }
+    }
     let at_the_limit = "SELECT 1 FROM accounts WHERE id = ? AND unfinished >= ?";
     if db.is_there(at_the_limit, params![task.account, max_unfinished])? {
         return Ok(Created::TooManyUnfinished);
+    }
+    if let Some(spending) = &task.spending {
+        let spent = db.one(SPENT_BY_KEY, params![spending.key, now.day()], column)?;
+        if let Some(left) = spending.refuse(spent, task.price) {
+            return Ok(Created::KeyLimit { left });
+        }
     }
     let purses = purses(db, task.account)?;
     let split = purses.split(task.price);
@@ -36,18 +52,38 @@ pub(super) fn create(
     };
     let detail = message.as_deref().map(detail_of);
     let Split { free, balance } = split.unwrap_or_default();
-    let NewTask { id, account, model, version, publisher, price, input } = task;
+    let NewTask { id, account, model, version, publisher, price, input, key, traceparent, spending } = task;
     let next_place = "UPDATE accounts SET tasks = tasks + 1 WHERE id = ? RETURNING tasks - 1";
     let place: i64 = db.one(next_place, [task.account], column)?;
     db.run(
         "INSERT INTO tasks (id, account, place, model, version, publisher, status, price, held_free, \
-         held_balance, message, input, error, created_at, updated_at) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?14)",
+         held_balance, message, input, error, traceparent, created_at, updated_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?15)",
         params![
-            id, account, place, model, version, publisher, status, price, free, balance, message, input,
-            detail, now,
+            id,
+            account,
+            place,
+            model,
+            version,
+            publisher,
+            status,
+            price,
+            free,
+            balance,
+            message,
+            input,
+            detail,
+            traceparent,
+            now,
         ],
     )?;
+    if let Some(CreateKey { key, request }) = key {
+        db.run(FORGET_KEY, params![account, key, now.before(KEY_RETENTION)])?;
+        db.run(ADD_CREATE_KEY, params![account, key, request, id, now])?;
+    }
+    if let Some(Spending { key, .. }) = spending {
+        db.run(ADD_KEY_TASK, params![key, now.day(), id, price])?;
+    }
     if status == Status::Queued {
         db.run(
             "INSERT INTO turns SELECT ?1, ?2, coalesce((SELECT turn FROM turns WHERE account = ?1 LIMIT 1), \
@@ -58,7 +94,7 @@ pub(super) fn create(
     let to = Some((*account, Purse::Held));
     for (purse, amount) in [(Purse::Free, free), (Purse::Balance, balance)] {
         let from = Some((*account, purse));
-        move_money(db, Movement { amount, from, to, reason: Reason::Reserve }, Some(id), now)?;
+        move_money(db, Movement { amount, from, to, reason: Reason::Reserve }, Origin::Task(id), now)?;
     }
     Ok(created)
 }

@@ -9,21 +9,32 @@ use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::{self, column, triple};
 use crate::database::values::json;
-use crate::queue::{ABANDONED, Abandoned, Claim, Ending, Lease, LeaseRules, Slot, detail_of, not_survived};
+use crate::queue::{
+    ABANDONED, Abandoned, Claim, Ending, Lease, LeaseRules, NOT_STARTED, QUEUED_BATCH, Slot, detail_of,
+    not_survived,
+};
 
-/// The lowest turn of an account that has tasks of a model and runs fewer tasks than it may: one step in an
-/// index for each model, however many tasks are queued, and one for each account that is at its limit.
+/// The lowest turn of an account that may use the service, has tasks of a model and runs fewer tasks than it may, without
+/// those whose lease has expired: one step in an index for each model, however many tasks are queued, and one for each
+/// account that is passed over.
 pub(in super::super) const NEXT_TURN: &str = "SELECT (SELECT turn FROM turns WHERE model = wanted.value \
-       AND (SELECT count(*) FROM tasks WHERE status = 'computing' AND account = turns.account) < ?2 \
+       AND (SELECT state FROM accounts WHERE id = turns.account) = 'active' \
        AND (SELECT count(*) FROM tasks \
-            WHERE status = 'computing' AND account = turns.account AND node = ?3) < ?4 \
+            WHERE status = 'computing' AND account = turns.account AND lease_until >= ?6) < ?2 \
+       AND (SELECT count(*) FROM tasks \
+            WHERE status = 'computing' AND account = turns.account AND node = ?3 AND lease_until >= ?6) < ?4 \
+       AND account NOT IN (SELECT value FROM json_each(?5)) \
        ORDER BY turn LIMIT 1) AS next \
-     FROM json_each(?1) AS wanted WHERE next IS NOT NULL ORDER BY next LIMIT 1";
+     FROM json_each(?1) AS wanted WHERE next IS NOT NULL \
+       AND NOT EXISTS (SELECT 1 FROM models WHERE id = wanted.value AND state <> 'active') \
+     ORDER BY next LIMIT 1";
 
-/// The oldest queued task of an account among some models.
+/// The oldest queued task of an account among some models, as far as these are active.
 pub(in super::super) const FIRST_OF_ACCOUNT: &str = "SELECT (SELECT min(sequence) FROM tasks \
      WHERE status = 'in_queue' AND model = wanted.value AND account = ?2) AS first \
-     FROM json_each(?1) AS wanted WHERE first IS NOT NULL ORDER BY first LIMIT 1";
+     FROM json_each(?1) AS wanted WHERE first IS NOT NULL \
+       AND NOT EXISTS (SELECT 1 FROM models WHERE id = wanted.value AND state <> 'active') \
+     ORDER BY first LIMIT 1";
 
 /// The task whose lease expired first. By the model it would be found among all that have not ended.
 pub(in super::super) const EXPIRED: &str = "SELECT sequence, id, attempt - releases \
@@ -44,7 +55,8 @@ pub(super) fn idle(
             continue;
         }
         let models = json(&slot.models);
-        let turn = params![models, rules.max_running, slot.node, slot.max_running];
+        let turn =
+            params![models, rules.max_running, slot.node, slot.max_running, numbers(&slot.passed_over), now];
         let expired = params![models, rules.expired_before(now)];
         if db.is_there(NEXT_TURN, turn)? || db.is_there(EXPIRED, expired)? {
             return Ok(None);
@@ -70,6 +82,11 @@ pub(super) fn claim(db: &Connection, slots: &[Slot], rules: LeaseRules, now: Mom
     Ok(claims)
 }
 
+/// Accounts as JSON.
+fn numbers(accounts: &[AccountId]) -> String {
+    json(&accounts.iter().map(|account| account.0).collect::<Vec<_>>())
+}
+
 /// The claim of a slot for which there is no task.
 fn no_task(db: &Connection, slot: &Slot) -> Result<Claim> {
     let is_known = db.is_there("SELECT 1 FROM nodes WHERE id = ?", [&slot.node])?;
@@ -88,7 +105,8 @@ fn claim_one(db: &Connection, slot: &Slot, rules: LeaseRules, now: Moment) -> Re
         fail_or_postpone(db, &id, not_survived(attempts), now.after(rules.length), now)?;
     }
     loop {
-        let next = params![models, rules.max_running, node, slot.max_running];
+        let next =
+            params![models, rules.max_running, node, slot.max_running, numbers(&slot.passed_over), now];
         let Some(turn) = db.first(NEXT_TURN, next, column::<i64>)? else { return Ok(None) };
         let account: AccountId =
             db.one("SELECT account FROM turns WHERE turn = ? LIMIT 1", [turn], column)?;
@@ -97,7 +115,10 @@ fn claim_one(db: &Connection, slot: &Slot, rules: LeaseRules, now: Moment) -> Re
             db.run(pass, [account])?;
             return lease(db, sequence, node, rules, now).map(Some);
         }
-        let delete = "DELETE FROM turns WHERE account = ?2 AND model IN (SELECT value FROM json_each(?1))";
+        // A model that is paused keeps its turns.
+        let delete = "DELETE FROM turns WHERE account = ?2 AND model IN (SELECT value FROM json_each(?1)) \
+             AND NOT EXISTS (SELECT 1 FROM tasks WHERE status = 'in_queue' \
+                             AND tasks.model = turns.model AND tasks.account = turns.account)";
         db.run(delete, params![models, account])?;
     }
 }
@@ -109,10 +130,12 @@ pub(super) fn fail_abandoned(db: &Connection, which: Abandoned, now: Moment) -> 
          WHERE status = 'computing' AND (lease_until > ?1 OR leased_at > ?1)";
     db.run(later, [latest])?;
     db.run("UPDATE nodes SET seen_at = ?1 WHERE seen_at > ?1", [now])?;
+    db.run("UPDATE node_models SET seen_at = ?1 WHERE seen_at > ?1", [now])?;
     let abandoned: Vec<String> = db.all(
         "SELECT id FROM tasks WHERE status = 'computing' AND lease_until < ?1 AND (lease_until < ?3 OR NOT EXISTS \
          (SELECT 1 FROM node_models JOIN nodes ON nodes.id = node_models.node \
-          WHERE node_models.model = tasks.model AND seen_at >= ?2)) LIMIT 1000",
+          WHERE node_models.model = tasks.model \
+          AND coalesce(node_models.seen_at, nodes.seen_at) >= ?2)) LIMIT 1000",
         params![expired_before, live_since, unclaimed_before],
         column,
     )?;
@@ -123,8 +146,34 @@ pub(super) fn fail_abandoned(db: &Connection, which: Abandoned, now: Moment) -> 
     Ok(failed)
 }
 
-/// Fails a task without its node, which has lost the lease, as if the task had gone to another one. A task whose money
-/// cannot be moved, such as in damaged books, counts as leased until a moment, so that all others are claimed meanwhile.
+/// Fails some of the tasks that were created before a moment and that no node has started; returns how many.
+pub(super) fn fail_queued(db: &Connection, created_before: Moment, now: Moment) -> Result<usize> {
+    // A step in the index for each account and model, however many tasks are queued.
+    let select = "SELECT id FROM turns JOIN tasks ON tasks.sequence = ( \
+           SELECT min(sequence) FROM tasks WHERE status = 'in_queue' \
+           AND tasks.model = turns.model AND tasks.account = turns.account) \
+         WHERE created_at < ? LIMIT ?";
+    let queued: Vec<String> = db.all(select, params![created_before, QUEUED_BATCH], column)?;
+    let ending = Ending::Error { detail: detail_of(NOT_STARTED), message: NOT_STARTED.to_owned() };
+    let mut failed = 0;
+    for id in &queued {
+        failed += usize::from(try_to_fail(db, id, || {
+            // Statuses go over computing, which nobody sees.
+            db.run("UPDATE tasks SET status = 'computing' WHERE id = ?", [id])?;
+            end(db, id, &ending, now)
+        })?);
+    }
+    Ok(failed)
+}
+
+/// Fails a task without its node, which has lost the lease, as if the task had gone to another one.
+pub(in super::super) fn fail(db: &Connection, task: &str, message: String, now: Moment) -> Result<()> {
+    db.run("UPDATE tasks SET attempt = attempt + 1 WHERE id = ?", [task])?;
+    end(db, task, &Ending::Error { detail: detail_of(&message), message }, now)
+}
+
+/// Fails a task whose lease has expired. A task that cannot be failed counts as leased until a moment, so that all others
+/// are claimed meanwhile.
 fn fail_or_postpone(
     db: &Connection,
     task: &str,
@@ -132,20 +181,27 @@ fn fail_or_postpone(
     until: Moment,
     now: Moment,
 ) -> Result<bool> {
+    let has_failed = try_to_fail(db, task, || fail(db, task, message, now))?;
+    if !has_failed {
+        db.run("UPDATE tasks SET lease_until = ? WHERE id = ?", params![until, task])?;
+    }
+    Ok(has_failed)
+}
+
+/// Fails a task; false when its money cannot be moved, such as in damaged books, and the task is as it was.
+fn try_to_fail(db: &Connection, task: &str, fail: impl FnOnce() -> Result<()>) -> Result<bool> {
     db.run("SAVEPOINT failing", [])?;
-    db.run("UPDATE tasks SET attempt = attempt + 1 WHERE id = ?", [task])?;
-    let ended = end(db, task, &Ending::Error { detail: detail_of(&message), message }, now);
-    if let Err(cause) = &ended {
+    let failed = fail();
+    if let Err(cause) = &failed {
         // SQLite rolls back the whole transaction by itself when the disk is full.
         if db.is_autocommit() {
             return Err(cause.again());
         }
         tracing::error!(%cause, task, "a task cannot be failed; it is tried again later");
         db.run("ROLLBACK TO failing", [])?;
-        db.run("UPDATE tasks SET lease_until = ? WHERE id = ?", params![until, task])?;
     }
     db.run("RELEASE failing", [])?;
-    Ok(ended.is_ok())
+    Ok(failed.is_ok())
 }
 
 fn lease(db: &Connection, sequence: i64, node: &str, rules: LeaseRules, now: Moment) -> Result<Lease> {
@@ -156,7 +212,8 @@ fn lease(db: &Connection, sequence: i64, node: &str, rules: LeaseRules, now: Mom
         params![now, node, now.after(rules.length), sequence],
     )?;
     Ok(db.one(
-        "SELECT tasks.id, tasks.model, input, input_format, output_format, attempt \
+        "SELECT tasks.id, tasks.model, input, input_format, output_format, attempt, releases, \
+         traceparent, account, tasks.created_at \
          FROM tasks JOIN versions ON versions.id = tasks.version WHERE sequence = ?",
         [sequence],
         records::lease,

@@ -1,5 +1,4 @@
-//! Deleting tasks that ended long ago: always the oldest of an account, so that the places of its history have
-//! no gaps.
+//! Deleting tasks that ended long ago, so that the places of a history have no gaps.
 
 use rusqlite::{Connection, params};
 
@@ -9,25 +8,36 @@ use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::records::triple;
-use crate::queue::{RETENTION_BATCH, Status, last_ended};
+use crate::database::values::json;
+use crate::queue::{RETENTION_BATCH, RetentionPlan, Status};
 
-/// The accounts whose oldest task ended before a moment.
+/// The accounts whose oldest task ended before a moment, or has not ended.
 pub(super) const ACCOUNTS: &str = "SELECT id FROM accounts WHERE \
-     (SELECT status IN ('success', 'failed', 'canceled') AND updated_at < ? FROM tasks \
+     (SELECT status IN ('in_queue', 'computing') OR updated_at < ? FROM tasks \
       WHERE account = accounts.id ORDER BY place LIMIT 1)";
 
-/// Deletes the oldest tasks of an account; returns how many.
+/// Deletes old tasks of an account; returns how many.
 pub(super) fn delete(db: &Connection, account: AccountId, before: Moment, now: Moment) -> Result<usize> {
     let oldest: Vec<(i64, Status, Moment)> = db.all(
-        "SELECT place, status, updated_at FROM tasks WHERE account = ? ORDER BY place LIMIT ?",
+        "SELECT place, status, updated_at FROM tasks WHERE account = ?1 ORDER BY place \
+         LIMIT ?2 + (SELECT unfinished FROM accounts WHERE id = ?1)",
         params![account, RETENTION_BATCH],
         triple,
     )?;
-    let Some(last) = last_ended(&oldest, before) else { return Ok(0) };
+    let Some(RetentionPlan { deleted, moved, first_place }) = RetentionPlan::of(&oldest, before) else {
+        return Ok(0);
+    };
+    let places = json(&deleted);
     // One movement for each pair of purses takes the place of many, so that every balance still adds up.
-    let of_tasks = "task IN (SELECT id FROM tasks WHERE account = ? AND place <= ?)";
-    add_up(db, of_tasks, params![account, last], now)?;
-    let deleted = db.run("DELETE FROM tasks WHERE account = ? AND place <= ?", params![account, last])?;
-    db.run("UPDATE accounts SET first_place = ?2 + 1 WHERE id = ?1", params![account, last])?;
-    Ok(deleted)
+    let of_tasks = "task IN (SELECT id FROM tasks WHERE account = ? \
+                    AND place IN (SELECT value FROM json_each(?)))";
+    add_up(db, of_tasks, params![account, places], now)?;
+    let delete = "DELETE FROM tasks WHERE account = ? AND place IN (SELECT value FROM json_each(?))";
+    db.run(delete, params![account, places])?;
+    for (place, next) in moved {
+        let update = "UPDATE tasks SET place = ? WHERE account = ? AND place = ?";
+        db.run(update, params![next, account, place])?;
+    }
+    db.run("UPDATE accounts SET first_place = ?2 WHERE id = ?1", params![account, first_place])?;
+    Ok(deleted.len())
 }

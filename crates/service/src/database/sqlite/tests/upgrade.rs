@@ -1,13 +1,21 @@
 //! Databases that older versions have written are opened and brought up to date.
 
-use rusqlite::Connection;
+use std::path::Path;
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use axum::http::{Method, Request};
+use rusqlite::{Connection, params};
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
 
 use super::super::{SCHEMA, SqliteDatabase};
 use super::{Durability, Folder};
 use crate::accounts::{AccountId, Accounts as _};
 use crate::ledger::Ledger as _;
-use crate::object_storage::Files as _;
+use crate::object_storage::{Files as _, Replaces, Target, router};
 use crate::queue::Queue as _;
+use crate::{Config, Service};
 
 #[tokio::test]
 async fn a_database_of_any_older_version_keeps_its_rows() {
@@ -39,6 +47,118 @@ async fn a_database_of_any_older_version_keeps_its_rows() {
         assert_eq!((files[0].key.as_str(), total), ("covers/a.png", 1));
         assert_eq!(database.audit().await.unwrap().faults, Vec::<String>::new());
         assert!(database.depths().await.unwrap().iter().all(|(_, tasks)| *tasks == 0));
+    }
+}
+
+/// A file that the first versions handed out as `http://files.example/files-demo/samples/a.png`.
+const PICTURE: &[u8] = include_bytes!("../../../../../models/tests/golden/color-extraction.png");
+/// The version of the schema that lists the objects of old URLs: those before it know no list.
+const OLD_URLS_LISTED: usize = 13;
+const OLD_TASK: &str = "00000000-0000-4000-8000-000000000001";
+
+/// Writes a data folder of an older version: an account with a file, and a task that has read it.
+fn write_data_folder(folder: &Path, version: usize) {
+    let old = Connection::open(folder.join("inferstore.db")).unwrap();
+    for sql in &SCHEMA[..version] {
+        old.execute_batch(sql).unwrap();
+    }
+    old.pragma_update(None, "user_version", i64::try_from(version).unwrap()).unwrap();
+    old.execute_batch(
+        "INSERT INTO settings VALUES ('first account', 'demo'); \
+         INSERT INTO accounts (id, username, scope, wallet_address, bucket, created_at, metered_at, tasks) VALUES \
+         (1, 'inferstore', 'organization', '0x', 'files-inferstore', 0, 0, 0), \
+         (2, 'demo', 'personal', '0y', 'files-demo', 0, 0, 1); \
+         INSERT INTO models (id, sequence, name, owner, description, is_official, is_verified, is_public, \
+         is_playground, price, metadata, likes, downloads, created_at, updated_at, folded_name, folded_description) \
+         VALUES ('low-light-enhancement', 1, 'Old', 1, '', 1, 1, 1, 0, 0, '{}', 0, 0, 0, 0, 'old', ''); \
+         INSERT INTO versions (id, model, commit_hash, is_active, input_format, output_format, created_at) \
+         VALUES (1, 'low-light-enhancement', 'old', 1, '{}', '{}', 0)",
+    )
+    .unwrap();
+    let task = "INSERT INTO tasks (sequence, id, account, place, model, version, publisher, status, price, held_free, \
+         held_balance, cost, input, output, created_at, updated_at) VALUES \
+         (1, ?, 2, 0, 'low-light-enhancement', 1, 1, 'success', 0, 0, 0, 0, ?, '{}', 0, 0)";
+    let input = json!({"input_image": "http://files.example/files-demo/samples/a.png"});
+    old.execute(task, params![OLD_TASK, input.to_string()]).unwrap();
+    let blob = "abcdefghijkmnpqrstuvwxyz23";
+    let object = "INSERT INTO objects (id, bucket, key, owner, folder, category, mime, size, etag, blob, created_at) \
+         VALUES ('i', 'files-demo', 'samples/a.png', 2, 'samples', 'image', 'image/png', ?, 'e', ?, 0)";
+    old.execute(object, params![PICTURE.len(), blob]).unwrap();
+    if version >= 4 {
+        old.execute_batch("UPDATE objects SET payer = owner").unwrap();
+    }
+    let blobs = folder.join("objects/blobs/ab");
+    std::fs::create_dir_all(&blobs).unwrap();
+    std::fs::write(blobs.join(blob), PICTURE).unwrap();
+}
+
+async fn call(service: &Service, key: &str, method: Method, path: &str, body: Value) -> (u16, Value) {
+    let request =
+        Request::builder().method(method).uri(format!("/api/v1/api-key{path}")).header("x-api-key", key);
+    let request =
+        request.header("content-type", "application/json").body(Body::from(body.to_string())).unwrap();
+    let response = crate::api::router(&service.app).oneshot(request).await.unwrap();
+    let status = response.status().as_u16();
+    let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    (status, serde_json::from_slice(&body).unwrap_or_default())
+}
+
+async fn open(service: &Service, path: &str) -> (u16, Vec<u8>) {
+    let request = Request::builder().uri(path).body(Body::empty()).unwrap();
+    let response = router(&service.app).oneshot(request).await.unwrap();
+    let status = response.status().as_u16();
+    (status, to_bytes(response.into_body(), usize::MAX).await.unwrap().to_vec())
+}
+
+/// Creates the old task once more, and waits for its result.
+async fn rerun(service: &Service, key: &str) {
+    let (_, old) = call(service, key, Method::GET, &format!("/task/{OLD_TASK}/detail"), Value::Null).await;
+    let input = old["data"]["input_data"]["input_image"].clone();
+    assert!(input.is_string(), "{old}");
+    let create = "/model/low-light-enhancement/task";
+    let (status, created) = call(service, key, Method::POST, create, json!({"input_image": input})).await;
+    assert_eq!(status, 200, "{created}");
+    let path = format!("/task/{}/detail", created["data"]["data"].as_str().unwrap());
+    loop {
+        let (_, task) = call(service, key, Method::GET, &path, Value::Null).await;
+        match task["data"]["status"].as_str() {
+            Some("in_queue" | "computing") => tokio::time::sleep(Duration::from_millis(20)).await,
+            status => break assert_eq!(status, Some("success"), "{task}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn urls_that_an_older_version_handed_out_are_opened_read_by_tasks_and_deleted() {
+    for version in 1..OLD_URLS_LISTED {
+        let folder = tempfile::tempdir().unwrap();
+        write_data_folder(folder.path(), version);
+        let config =
+            Config { storage_url: Some("http://files.example".to_owned()), ..Config::folder(folder.path()) };
+        let service = Service::start(config).await.unwrap();
+        let key = service.add_key("demo").await.unwrap();
+        let (status, bytes) = open(&service, "/files-demo/samples/a.png").await;
+        assert!(status == 200 && bytes == PICTURE, "version {version}: {status}");
+        if version == 3 {
+            rerun(&service, &key).await;
+        }
+
+        // Names of new files cannot be guessed.
+        let database = &service.app.database;
+        let owner = (AccountId(2), "files-demo");
+        let target = Target::of_owner("new".to_owned(), owner, "b.png", 1, service.app.clock.now());
+        assert!(database.add_target(&target, 1).await.unwrap());
+        let object = target.object("b".repeat(26), String::new(), service.app.clock.now());
+        database.store_upload("new", "new", &object, Replaces::Any).await.unwrap();
+        assert_eq!(open(&service, "/files-demo/samples/b.png").await.0, 404, "version {version}");
+
+        let url = json!({"url": "http://files.example/files-demo/samples/a.png"});
+        for status in [200, 404] {
+            let deleted = call(&service, &key, Method::DELETE, "/storage/store/url", url.clone()).await;
+            assert_eq!(deleted.0, status, "version {version}: {}", deleted.1);
+        }
+        assert_eq!(open(&service, "/files-demo/samples/a.png").await.0, 404, "version {version}");
+        service.shutdown().await;
     }
 }
 

@@ -150,8 +150,7 @@ const TICKS: f64 = 100.0;
 
 /// How many seconds of a processor a process has taken.
 fn cpu_of(process: u32) -> f64 {
-    let ticks = numbers(process).map_or(0, |numbers| numbers[11] + numbers[12]);
-    ticks as f64 / TICKS
+    inferstore_measure::processor_time(process).unwrap_or(0.0)
 }
 
 /// The same of PostgreSQL, with its processes that run and those that have ended.
@@ -220,6 +219,9 @@ async fn create(database: &PostgresDatabase, account: AccountId, version: i64, p
         publisher,
         price: Money::from_smallest(1),
         input: "{}".to_owned(),
+        key: None,
+        traceparent: None,
+        spending: None,
     };
     let created = database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, Moment(0)).await;
     assert_eq!(created.unwrap(), Created::Queued);

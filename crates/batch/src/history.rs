@@ -1,0 +1,90 @@
+//! The status of many tasks, from pages of the task history.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use inferstore::types::{TaskId, TaskStatus};
+use inferstore::{Error, Tasks};
+
+/// The number of records on a page.
+const PAGE: u32 = 100;
+
+/// Positions and statuses of the awaited tasks on the pages of the history.
+#[derive(Default)]
+pub(crate) struct Shown {
+    /// Position and status of each task on a page.
+    pub(crate) tasks: HashMap<TaskId, (u64, TaskStatus)>,
+    /// Whether tasks are to be searched from the end of the history again.
+    pub(crate) is_search_due: bool,
+    /// The pause that the service asked for.
+    pub(crate) retry_after: Duration,
+    /// The length of the history, once a page has stated it.
+    total: Option<u64>,
+}
+
+/// Reads the pages that showed the wanted tasks before, if that takes fewer requests than reading the tasks, and then
+/// searches for the others where that is asked for.
+pub(crate) async fn show(tasks: Tasks, wanted: HashMap<TaskId, Option<u64>>, searches: bool) -> Shown {
+    let mut shown = Shown { is_search_due: searches, ..Shown::default() };
+    let mut pages: Vec<u64> = wanted.values().flatten().copied().collect();
+    let known = pages.len();
+    pages.sort_unstable();
+    pages.dedup_by(|position, start| *position < *start + u64::from(PAGE));
+    if pages.len() < known {
+        for start in pages {
+            shown.read_page(&tasks, &wanted, start, PAGE).await;
+        }
+        // Tasks that moved, or whose page could not be read, are searched in the next round.
+        shown.is_search_due |= shown.tasks.len() < known;
+    }
+    if searches {
+        shown.search(&tasks, &wanted).await;
+    }
+    shown
+}
+
+impl Shown {
+    /// Searches from the end of the history backwards, until all tasks are found, or more pages would cost more than
+    /// reading the tasks.
+    async fn search(&mut self, tasks: &Tasks, wanted: &HashMap<TaskId, Option<u64>>) {
+        if self.total.is_none() && !self.read_page(tasks, wanted, 0, 1).await {
+            return;
+        }
+        let mut end = self.total.unwrap_or_default();
+        for _ in 0..wanted.len() {
+            if end == 0 || self.tasks.len() == wanted.len() {
+                break;
+            }
+            end = end.saturating_sub(PAGE.into());
+            if !self.read_page(tasks, wanted, end, PAGE).await {
+                return;
+            }
+        }
+        self.is_search_due = false;
+    }
+
+    /// Notes what a page shows. Returns whether it could be read.
+    async fn read_page(
+        &mut self,
+        tasks: &Tasks,
+        wanted: &HashMap<TaskId, Option<u64>>,
+        start: u64,
+        limit: u32,
+    ) -> bool {
+        let page = match tasks.page(limit, start).await {
+            Ok(page) => page,
+            Err(error) => {
+                self.retry_after = Error::retry_after(&error).unwrap_or_default();
+                return false;
+            }
+        };
+        self.total = page.total.or(self.total);
+        for (position, record) in (start..).zip(page.records) {
+            // A record without a status shows nothing of its task.
+            if let (true, Some(status)) = (wanted.contains_key(&record.task_id), record.status) {
+                self.tasks.insert(record.task_id, (position, status));
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,12 @@
+//! Batches for the Inferstore client: a journal that survives a kill, and one wait for many tasks.
+//!
+#![doc = include_str!("../README.md")]
+
+mod history;
+mod item;
+mod journal;
+mod wait_all;
+
+pub use item::{Batch, Error, Item, limit_pause, within_limits};
+pub use journal::{Journal, JournalError, JournalErrorKind, Step};
+pub use wait_all::{WaitAll, wait_all};

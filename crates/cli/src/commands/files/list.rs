@@ -1,0 +1,225 @@
+//! `inferstore files list`, and the choice of stored files by URL, key or pattern.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::time::SystemTime;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueEnum};
+use glob::Pattern;
+use inferstore::types::{MimeCategory, StorageFile, UploadFolder};
+use inferstore::{Client, FileQuery, Timestamp};
+use serde_json::json;
+
+use super::upload_folder;
+use crate::exit;
+use crate::failure::{Failure, Result};
+use crate::lists::{self, Listed, Range};
+use crate::output::Report;
+use crate::settings::Session;
+use crate::table::{Cell, Fit, Table};
+use crate::time;
+use crate::values::size;
+
+/// List the files of a folder, newest first; without a folder, the folders
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  inferstore files list\n  inferstore files list samples --type image\n  inferstore files list samples --search street --sort size\n  inferstore files list samples --all --format jsonl"
+)]
+pub(crate) struct ListArguments {
+    /// The folder
+    #[arg(value_parser = upload_folder())]
+    folder: Option<UploadFolder>,
+    /// Only files of this kind
+    #[arg(long = "type", value_name = "KIND", value_parser = PossibleValuesParser::new(MimeCategory::ALL.iter().map(MimeCategory::as_str)))]
+    category: Option<String>,
+    /// Only files whose names begin so
+    #[arg(long, value_name = "TEXT")]
+    prefix: Option<String>,
+    /// Only files with this text in their names, in any case
+    #[arg(long, value_name = "TEXT")]
+    search: Option<String>,
+    /// The order
+    #[arg(long, value_enum, value_name = "ORDER", default_value_t = Sort::Newest)]
+    sort: Sort,
+    /// How many files to show
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+    /// How many files to skip
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    offset: u64,
+    /// Show all files, page after page
+    #[arg(long, conflicts_with = "limit")]
+    all: bool,
+}
+
+/// Orders of a list of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Sort {
+    /// The latest upload first
+    Newest,
+    /// The earliest upload first
+    Oldest,
+    /// By name
+    Name,
+    /// The largest first
+    Size,
+}
+
+pub(super) async fn execute(arguments: ListArguments, client: &Client, session: &Session) -> Result {
+    let ListArguments { folder, category, prefix, search, sort, limit, offset, all } = arguments;
+    let Some(folder) = folder else { return folders(client, session).await };
+    let category: Option<MimeCategory> = category.and_then(|word| word.parse().ok());
+    let search = search.map(|text| text.to_lowercase());
+    let fits = |file: &StorageFile| {
+        let key = file.key.as_deref().unwrap_or_default();
+        let name = key.split_once('/').map_or(key, |(_, name)| name);
+        prefix.as_ref().is_none_or(|prefix| name.starts_with(prefix.as_str()))
+            && search.as_ref().is_none_or(|text| name.to_lowercase().contains(text.as_str()))
+    };
+    let is_filtered = prefix.is_some() || search.is_some();
+    let fits: Option<&(dyn Fn(&StorageFile) -> bool + Sync)> = if is_filtered { Some(&fits) } else { None };
+    let range = Range {
+        offset,
+        limit: if all { u64::MAX } else { u64::from(limit) },
+        is_newest_first: sort == Sort::Newest,
+    };
+    let is_sorted = matches!(sort, Sort::Name | Sort::Size);
+    let folder = &client.folder(folder.as_str());
+    let fetch = |number, size| {
+        let mut query = FileQuery::default();
+        query.category = category;
+        query.page_size = Some(size);
+        folder.page(query, number)
+    };
+    // Any other order is known once all files are.
+    let read = if is_sorted { Range::ALL } else { range };
+    let mut listed = lists::numbered(session, read, fits, fetch).await?;
+    if is_sorted {
+        listed.records.sort_by(|(one, _), (other, _)| match sort {
+            Sort::Size => other.size.cmp(&one.size),
+            _ => one.key.cmp(&other.key),
+        });
+        listed.cut(range);
+    }
+    session.output.report(&report(listed))
+}
+
+fn report(listed: Listed<StorageFile>) -> Report {
+    let mut table = Table::new([
+        ("KEY", Fit::Keep),
+        ("TYPE", Fit::Drop(2)),
+        ("SIZE", Fit::Drop(1)),
+        ("CREATED", Fit::Drop(3)),
+        ("URL", Fit::Drop(4)),
+    ]);
+    for (file, _) in &listed.records {
+        table.add([
+            Cell::from(file.key.clone().unwrap_or_default()),
+            Cell::from(file.mime.clone().unwrap_or_default()),
+            Cell::from(file.size.and_then(|bytes| u64::try_from(bytes).ok()).map(size).unwrap_or_default()),
+            time::age(file.created_at.as_ref()),
+            Cell::from(file.download_url.clone().unwrap_or_default()),
+        ]);
+    }
+    let quiet = |file: &StorageFile| file.download_url.clone().unwrap_or_default();
+    listed.report("files", table, quiet)
+}
+
+/// Lists the folders with the number of their files.
+async fn folders(client: &Client, session: &Session) -> Result {
+    let mut table = Table::new([("FOLDER", Fit::Keep), ("FILES", Fit::Keep)]);
+    let mut records = Vec::new();
+    for folder in UploadFolder::ALL {
+        let mut query = FileQuery::default();
+        query.page_size = Some(1);
+        let total = client.folder(folder.as_str()).page(query, 1).await?.total;
+        table.add([folder.as_str().to_owned(), total.map(|total| total.to_string()).unwrap_or_default()]);
+        records.push(json!({"folder": folder.as_str(), "total": total}).to_string());
+    }
+    let quiet = UploadFolder::ALL.iter().map(|folder| folder.as_str().to_owned()).collect();
+    session.output.report(&Report::of_list(table, records, quiet))
+}
+
+/// A file of the storage.
+#[derive(Debug, Clone)]
+pub(crate) struct Stored {
+    /// Unknown for a file that is named by its URL.
+    pub(crate) key: Option<String>,
+    pub(crate) url: String,
+    pub(crate) size: Option<u64>,
+    /// The time of the upload.
+    pub(crate) created: Option<SystemTime>,
+}
+
+impl Stored {
+    /// The key, or else the URL.
+    pub(crate) fn name(&self) -> &str {
+        self.key.as_deref().unwrap_or(&self.url)
+    }
+}
+
+/// Whether a key is a pattern.
+pub(super) fn is_pattern(key: &str) -> bool {
+    !key.contains("://") && key.contains(['*', '?', '['])
+}
+
+/// The files that URLs, keys and patterns name; with `is_prefix`, those whose keys begin so. Each folder is listed once.
+pub(super) async fn select(words: &[String], is_prefix: bool, client: &Client) -> Result<Vec<Stored>> {
+    let mut folders: HashMap<UploadFolder, Vec<Stored>> = HashMap::new();
+    let mut selected: Vec<Stored> = Vec::new();
+    for word in words {
+        if word.contains("://") {
+            selected.push(Stored { key: None, url: word.clone(), size: None, created: None });
+            continue;
+        }
+        let (folder, name) = word.split_once('/').unwrap_or((word, ""));
+        let folder: UploadFolder = folder.parse().map_err(|_| {
+            Failure::new(exit::INPUT, format!("{word:?} is neither a URL nor the key of a file")).with_hint(
+                "a key is such as samples/a.png; `inferstore files list samples` shows those of a folder",
+            )
+        })?;
+        if name.is_empty() && !is_prefix {
+            return Err(Failure::new(exit::INPUT, format!("{word} is a folder"))
+                .with_hint(format!("give -r for all its files, or a pattern such as '{folder}/*.png'")));
+        }
+        let pattern = Pattern::new(word).ok().filter(|_| is_pattern(word) && !is_prefix);
+        let start = if name.is_empty() { format!("{folder}/") } else { word.clone() };
+        let files = match folders.entry(folder) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(all(folder, client).await?),
+        };
+        let fits = |file: &&Stored| {
+            let key = file.key.as_deref().unwrap_or_default();
+            match &pattern {
+                Some(pattern) => pattern.matches(key),
+                None if is_prefix => key.starts_with(&start),
+                None => key == word,
+            }
+        };
+        let matching: Vec<Stored> = files.iter().filter(fits).cloned().collect();
+        if matching.is_empty() {
+            return Err(Failure::new(exit::INPUT, format!("there is no file {word:?}"))
+                .with_hint(format!("`inferstore files list {folder}` shows the keys")));
+        }
+        selected.extend(matching);
+    }
+    let mut seen = HashSet::new();
+    selected.retain(|file| seen.insert(file.url.clone()));
+    Ok(selected)
+}
+
+/// All files of a folder, oldest first.
+pub(in crate::commands) async fn all(folder: UploadFolder, client: &Client) -> Result<Vec<Stored>> {
+    let mut files = client.folder(folder.as_str()).list(FileQuery::default());
+    let mut all = Vec::new();
+    while let Some(file) = files.next().await {
+        let file = file?;
+        if let Some(url) = file.download_url {
+            let size = file.size.and_then(|size| u64::try_from(size).ok());
+            let created = file.created_at.as_ref().and_then(Timestamp::to_system_time);
+            all.push(Stored { key: file.key, url, size, created });
+        }
+    }
+    Ok(all)
+}

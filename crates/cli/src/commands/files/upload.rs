@@ -1,0 +1,210 @@
+//! `inferstore files upload`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueHint};
+use futures_util::StreamExt;
+use futures_util::stream;
+use inferstore::types::UploadFolder;
+use inferstore::{Client, File, UploadedFile};
+use serde_json::json;
+
+use super::{all_of, upload_folder};
+use crate::commands::run::read_stdin;
+use crate::exit;
+use crate::failure::{Failure, Result};
+use crate::output::Report;
+use crate::progress::{SharedProgress, watch};
+use crate::settings::Session;
+use crate::table::{Fit, Table};
+use crate::values::size;
+
+/// Upload files into a folder
+///
+/// A file of the same name in the folder may be replaced.
+#[derive(Debug, Args)]
+#[command(after_help = UPLOAD_EXAMPLES)]
+pub(crate) struct UploadArguments {
+    /// The folder
+    #[arg(value_parser = upload_folder())]
+    folder: UploadFolder,
+    /// The files; - is standard input, and needs --name
+    #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    paths: Vec<PathBuf>,
+    /// Upload the files below folders too; a/b.png is stored as a-b.png
+    #[arg(short, long, conflicts_with = "name")]
+    recursive: bool,
+    /// Store the file under this name; for one file only
+    #[arg(long)]
+    name: Option<String>,
+    /// Store the files with this MIME type, whatever their content says
+    #[arg(long, value_name = "TYPE")]
+    mime: Option<String>,
+    /// Upload for this organization, with a key of personal scope
+    #[arg(long, value_name = "USERNAME")]
+    org: Option<String>,
+    /// Number of files that are uploaded at the same time
+    #[arg(short, long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    jobs: u16,
+}
+
+const UPLOAD_EXAMPLES: &str = "\
+Examples:
+  inferstore files upload samples street.jpg
+  inferstore files upload documents *.pdf --format jsonl
+  inferstore files upload samples pictures/ -r
+  inferstore files upload covers cover.bin --name cover.png --mime image/png
+  convert a.tif png:- | inferstore files upload samples - --name a.png";
+
+/// A file to upload, and its name in messages.
+pub(super) struct Source {
+    pub(super) label: String,
+    pub(super) file: File,
+}
+
+pub(super) async fn execute(arguments: UploadArguments, client: &Client, session: &mut Session) -> Result {
+    let UploadArguments { folder, paths, recursive, name, mime, org, jobs } = arguments;
+    if name.is_some() && paths.len() > 1 {
+        return Err(Failure::usage("--name is for one file").with_hint("upload the files one by one"));
+    }
+    session.output.check_fields(&["download_url", "mime", "name", "size"])?;
+    let mut sources = Vec::new();
+    if paths == [Path::new("-")] {
+        let name = name.ok_or_else(|| {
+            Failure::usage("standard input has no name").with_hint("give --name, such as --name a.png")
+        })?;
+        sources.push(Source { label: name.clone(), file: File::bytes(name, read_stdin(session)?) });
+    } else {
+        let files = files(&paths, recursive, session)?;
+        check_names(&files, name.is_some())?;
+        for (path, name_of_path) in files {
+            let file = File::path(session.environment.folder.join(&path));
+            let file = match name.as_ref().or(name_of_path.as_ref()) {
+                Some(name) => file.named(name),
+                None => file,
+            };
+            sources.push(Source { label: path.display().to_string(), file });
+        }
+    }
+    if let Some(mime) = mime {
+        for source in &mut sources {
+            source.file = source.file.clone().with_mime(&mime);
+        }
+    }
+    let (uploaded, mut failures) = upload_all(sources, folder, org, jobs, client, session).await;
+    if !uploaded.is_empty() {
+        // The failures of other files are reported all the same.
+        failures.extend(session.output.report_done(&report(&uploaded)).err());
+    }
+    all_of(failures, session)
+}
+
+/// Uploads files, several at the same time. A file that fails does not stop the others.
+pub(super) async fn upload_all(
+    sources: Vec<Source>,
+    folder: UploadFolder,
+    org: Option<String>,
+    jobs: u16,
+    client: &Client,
+    session: &Session,
+) -> (Vec<UploadedFile>, Vec<Failure>) {
+    let folder = &client.folder(folder.as_str());
+    let progress = &SharedProgress::new(&session.output);
+    let uploads = stream::iter(sources).map(|Source { label, file }| {
+        let upload = folder.upload(file).org_username(org.clone()).events();
+        async move {
+            let uploaded = watch(upload, |event| progress.lock().upload(&label, event)).await;
+            progress.lock().done(&label, uploaded.is_ok().then_some("uploaded"));
+            uploaded.map_err(|error| Failure::from(error).about(&label))
+        }
+    });
+    let mut uploads = uploads.buffered(usize::from(jobs));
+    let (mut uploaded, mut failures) = (Vec::new(), Vec::new());
+    while let Some(ended) = uploads.next().await {
+        match ended {
+            Ok(file) => uploaded.push(file),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    (uploaded, failures)
+}
+
+fn report(uploaded: &[UploadedFile]) -> Report {
+    let mut table = Table::new([("TYPE", Fit::Drop(1)), ("SIZE", Fit::Drop(2)), ("URL", Fit::Keep)]);
+    let mut records = Vec::new();
+    let mut quiet = Vec::new();
+    for UploadedFile { download_url, name, mime, size: bytes, .. } in uploaded {
+        table.add([mime.clone(), size(*bytes), download_url.clone()]);
+        quiet.push(download_url.clone());
+        let record = json!({"download_url": download_url, "name": name, "mime": mime, "size": bytes});
+        records.push(record.to_string());
+    }
+    match &records[..] {
+        [one] => Report { json: one.clone(), records: Some(records), table, quiet, ..Report::default() },
+        _ => Report::of_list(table, records, quiet),
+    }
+}
+
+/// The files to upload: with `recursive` those below folders too, with names of their own.
+pub(super) fn files(
+    paths: &[PathBuf],
+    recursive: bool,
+    session: &Session,
+) -> Result<Vec<(PathBuf, Option<String>)>> {
+    let mut files = Vec::new();
+    for path in paths {
+        let root = session.environment.folder.join(path);
+        if !root.is_dir() {
+            files.push((path.clone(), None));
+        } else if recursive {
+            below(&root, Path::new(""), path, &mut files)?;
+        } else {
+            return Err(Failure::new(exit::INPUT, format!("{} is a folder", path.display()))
+                .with_hint("give -r for the files below it; nothing was sent"));
+        }
+    }
+    Ok(files)
+}
+
+/// Fails when two files would be stored under one name, because the later one would replace the other, and when a name
+/// is not UTF-8.
+pub(super) fn check_names(files: &[(PathBuf, Option<String>)], is_named: bool) -> Result {
+    let mut names = BTreeMap::new();
+    for (path, name) in files {
+        if path.to_str().is_none() && !is_named {
+            return Err(Failure::new(exit::INPUT, format!("the name of {path:?} is not UTF-8"))
+                .with_hint("rename the file, or upload it alone with --name; nothing was sent"));
+        }
+        let own = || path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let Some(name) = name.clone().or_else(own) else { continue };
+        if let Some(other) = names.insert(name.clone(), path) {
+            let headline =
+                format!("{} and {} would both be stored as {name:?}", other.display(), path.display());
+            return Err(Failure::new(exit::INPUT, headline)
+                .with_hint("upload them one by one, with --name; nothing was sent"));
+        }
+    }
+    Ok(())
+}
+
+/// Adds the files below a folder, in the order of their names. Symlinks to folders are not followed.
+fn below(root: &Path, inner: &Path, shown: &Path, files: &mut Vec<(PathBuf, Option<String>)>) -> Result {
+    let failed = |error| {
+        let folder = shown.join(inner);
+        Failure::local_failure(format!("{} cannot be read", folder.display()), error)
+    };
+    let entries = std::fs::read_dir(root.join(inner)).and_then(Iterator::collect);
+    let mut entries: Vec<std::fs::DirEntry> = entries.map_err(failed)?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let path = inner.join(entry.file_name());
+        if entry.file_type().map_err(failed)?.is_dir() {
+            below(root, &path, shown, files)?;
+        } else {
+            let name = path.to_string_lossy().replace(['/', '\\'], "-");
+            files.push((shown.join(&path), Some(name)));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,307 @@
+//! The calls of tools.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use inferstore::types::{DescriptorType, ModelVersioning, UploadFolder};
+use inferstore::{Client, Decimal, Inputs};
+use inferstore_batch::{Journal, Step};
+use serde_json::{Map, Value, json};
+use tokio::sync::Mutex;
+
+use super::tools::{self, CALL_ID, ModelTool};
+use super::{INTERNAL_ERROR, INVALID_PARAMS};
+use crate::commands::outputs::{Delivery, OutputArguments, absolute, make_folder};
+use crate::commands::run::{Ended, Entry, JOURNAL, Plan, RunOptions, Status, entry_of, run_one};
+use crate::commands::task::identifier::identified;
+use crate::commands::{files, models};
+use crate::exit;
+use crate::failure::{Failure, Result};
+use crate::settings::Session;
+use crate::values::is_url;
+
+/// The most bytes of an output that is part of a result. Larger ones are files alone.
+const MAX_IMAGE: u64 = 1024 * 1024;
+
+/// How many files are listed unless the call says it.
+const FILES: usize = 20;
+
+/// What the calls work with.
+pub(super) struct Server<'a> {
+    client: Client,
+    session: &'a Session,
+    /// The one folder, from the root and without links.
+    folder: PathBuf,
+    delivery: Delivery,
+    items: inferstore_batch::Batch,
+    budget: Option<Decimal>,
+    only: Vec<String>,
+    models: Mutex<Arc<Vec<ModelTool>>>,
+    /// A call waits for one with the same key.
+    locks: Mutex<HashMap<String, Arc<Mutex<()>>>>,
+}
+
+/// The error of a request that is no call of a tool: a code of JSON-RPC, and a message.
+type Refusal = (i32, String);
+
+impl<'a> Server<'a> {
+    pub(super) fn open(
+        folder: &Path,
+        budget: Option<Decimal>,
+        only: Vec<String>,
+        session: &'a Session,
+    ) -> Result<Self> {
+        let client = session.client()?;
+        let folder = session.environment.folder.join(folder);
+        make_folder(&folder)?;
+        let folder = std::fs::canonicalize(&folder)
+            .map_err(|error| Failure::local_failure(format!("{} cannot be used", folder.display()), error))?;
+        let out = OutputArguments { out: Some(format!("{}/", folder.display())), ..Default::default() };
+        let delivery = out.check(make_folder, None, session)?;
+        let journal = Journal::open(folder.join(JOURNAL))?;
+        let items = inferstore_batch::Batch::new(&client, journal).budget(budget.clone());
+        let (models, locks) = (Mutex::default(), Mutex::default());
+        Ok(Self { client, session, folder, delivery, items, budget, only, models, locks })
+    }
+
+    /// Answers `tools/list`.
+    pub(super) async fn list(&self) -> Result<Value, Refusal> {
+        let models = tools::models(&self.only, &self.client).await;
+        let models = Arc::new(models.map_err(|failure| (INTERNAL_ERROR, failure.headline))?);
+        *self.models.lock().await = Arc::clone(&models);
+        Ok(tools::listed(&models))
+    }
+
+    /// Answers `tools/call`: a failure of a tool is a result that says so, which the agent reads.
+    pub(super) async fn call(&self, params: Map<String, Value>) -> Result<Value, Refusal> {
+        let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
+        let mut arguments = params.get("arguments").and_then(Value::as_object).cloned().unwrap_or_default();
+        let result = match name {
+            "quote" => self.quote(&arguments).await,
+            "task" => self.task(&arguments).await,
+            "files" => self.files(&arguments).await,
+            "run" => {
+                let inputs = arguments.get("inputs").and_then(Value::as_object).cloned().unwrap_or_default();
+                match text(&arguments, "model") {
+                    Ok(model) => self.run(model, inputs, arguments.get(CALL_ID)).await,
+                    Err(failure) => Err(failure),
+                }
+            }
+            name => {
+                let model = self
+                    .model_of(name)
+                    .await
+                    .ok_or_else(|| (INVALID_PARAMS, format!("there is no tool {name:?}")))?;
+                let call_id = arguments.remove(CALL_ID);
+                self.run(&model, arguments, call_id.as_ref()).await
+            }
+        };
+        Ok(result.unwrap_or_else(|failure| {
+            let hint = failure.hint.map(|hint| format!("\n{hint}")).unwrap_or_default();
+            let text = format!("{}{hint}", failure.headline);
+            json!({"content": [{"type": "text", "text": text}], "isError": true})
+        }))
+    }
+
+    /// The model of a tool. A client may call it without having listed the tools.
+    async fn model_of(&self, name: &str) -> Option<String> {
+        if self.models.lock().await.is_empty() {
+            self.list().await.ok()?;
+        }
+        let models = Arc::clone(&*self.models.lock().await);
+        tools::model_of(&models, name).map(str::to_owned)
+    }
+
+    async fn quote(&self, arguments: &Map<String, Value>) -> Result<Value> {
+        let model = text(arguments, "model")?;
+        if let Some(inputs) = arguments.get("inputs").and_then(Value::as_object) {
+            let version = self.version(model).await?;
+            let entry = self.entry(inputs.clone(), None, &version)?;
+            self.client.model(model).run(entry.inputs).check().await?;
+        }
+        let price = self.client.model(model).cost().await?;
+        let committed = self.items.committed(&price.cost.clone().unwrap_or_default());
+        let left = self.budget.as_ref().map(|budget| (budget - &committed).to_string());
+        Ok(result(&json!({
+            "model": model,
+            "cost": price.cost,
+            "symbol": price.symbol,
+            "budget": self.budget.as_ref().map(ToString::to_string),
+            "budget_left": left,
+        })))
+    }
+
+    async fn task(&self, arguments: &Map<String, Value>) -> Result<Value> {
+        let id = identified(text(arguments, "task")?, &self.client).await?;
+        let task = self.client.task(id).get().await?;
+        Ok(result(&serde_json::to_value(&task).unwrap_or_default()))
+    }
+
+    async fn files(&self, arguments: &Map<String, Value>) -> Result<Value> {
+        let folder: UploadFolder = text(arguments, "folder")?
+            .parse()
+            .map_err(|_| Failure::usage("there is no such folder").with_hint("such as samples"))?;
+        let search = arguments.get("search").and_then(Value::as_str).unwrap_or_default().to_lowercase();
+        let limit =
+            arguments.get("limit").and_then(Value::as_u64).and_then(|limit| usize::try_from(limit).ok());
+        let stored = files::all(folder, &self.client).await?;
+        let fits = |name: &str| name.to_lowercase().contains(&search);
+        let files = stored.iter().rev().filter(|file| fits(file.name())).take(limit.unwrap_or(FILES));
+        let files: Vec<Value> =
+            files.map(|file| json!({"key": file.key, "url": file.url, "size": file.size})).collect();
+        Ok(result(&json!({"files": files, "total": stored.len()})))
+    }
+
+    async fn version(&self, model: &str) -> Result<ModelVersioning> {
+        match self.client.model(model).versioning().await {
+            Ok(version) => Ok(version),
+            Err(error) => Err(models::explained(error, model, &self.client).await),
+        }
+    }
+
+    /// Runs a model, or continues the same call.
+    async fn run(&self, model: &str, inputs: Map<String, Value>, call_id: Option<&Value>) -> Result<Value> {
+        let version = self.version(model).await?;
+        let entry = self.entry(inputs, call_id, &version)?;
+        let options = RunOptions::into_folder(&self.folder);
+        let plan = Plan {
+            client: self.client.clone(),
+            model: model.to_owned(),
+            entries: vec![entry],
+            options,
+            delivery: self.delivery.clone(),
+            price: None,
+        };
+        let key = plan.keys().concat();
+        let lock = Arc::clone(self.locks.lock().await.entry(key.clone()).or_default());
+        let alone = lock.lock().await;
+        let result = self.run_alone(plan, &key).await;
+        drop(alone);
+        // No other call waits for this one.
+        let mut locks = self.locks.lock().await;
+        if Arc::strong_count(&lock) == 2 {
+            locks.remove(&key);
+        }
+        result
+    }
+
+    /// Runs the entry of a plan, whose key no other call has now.
+    async fn run_alone(&self, mut plan: Plan, key: &str) -> Result<Value> {
+        let is_new = matches!(self.items.item(key).step(), None | Some(Step::Failed(_)));
+        if is_new || self.budget.is_some() {
+            let price = self.client.model(&*plan.model).cost().await?.cost;
+            if let Some(budget) = self.budget.as_ref().filter(|_| is_new) {
+                let price = price.as_ref().ok_or_else(|| {
+                    Failure::usage("the service states no price, so that no budget can be kept")
+                        .with_hint("no task was created")
+                })?;
+                let committed = self.items.committed(price);
+                // Before anything is uploaded. The journal checks it again before the create.
+                if &(&committed + price) > budget {
+                    return Err(inferstore_batch::Error::Budget {
+                        budget: budget.clone(),
+                        committed,
+                        cost: price.clone(),
+                    }
+                    .into());
+                }
+            }
+            plan.price = price;
+        }
+        let ended = run_one(plan, self.items.clone(), self.session).await;
+        self.ended(ended, !is_new)
+    }
+
+    /// The entry of a call: its files are URLs, or in the folder.
+    fn entry(
+        &self,
+        inputs: Map<String, Value>,
+        call_id: Option<&Value>,
+        version: &ModelVersioning,
+    ) -> Result<Entry> {
+        let declared = version.input_format.clone().unwrap_or_default();
+        let mut values = Vec::new();
+        for (name, value) in inputs {
+            let is_file = declared.get(&name).is_some_and(|input| input.type_ == Some(DescriptorType::File));
+            let value = match value.as_str().filter(|text| is_file && !is_url(text)) {
+                Some(path) => self.inside(path)?.into(),
+                None => value,
+            };
+            values.push((name, value));
+        }
+        let mut entry = entry_of("call", values, &declared, &Inputs::new(), &BTreeMap::new(), self.session)?;
+        if entry.name.is_empty() {
+            "output".clone_into(&mut entry.name);
+        }
+        if let Some(call_id) = call_id {
+            entry.file = json!({ "call_id": call_id });
+        }
+        Ok(entry)
+    }
+
+    /// The path of a file in the folder, from the root.
+    fn inside(&self, path: &str) -> Result<String> {
+        let refused = || {
+            Failure::new(exit::INPUT, format!("{path:?} is no file in {}", self.folder.display()))
+                .with_hint("copy the file into that folder, or give a URL; nothing was sent")
+        };
+        let found = std::fs::canonicalize(self.folder.join(path)).map_err(|_| refused())?;
+        let is_journal = found.file_name().is_some_and(|name| name == JOURNAL);
+        if !found.starts_with(&self.folder) || !found.is_file() || is_journal {
+            return Err(refused());
+        }
+        found.into_os_string().into_string().map_err(|_| refused())
+    }
+
+    /// The result of a run.
+    fn ended(&self, ended: Ended, is_repeated: bool) -> Result<Value> {
+        if let Some(failure) = ended.failure {
+            let task = ended.task.map(|task| format!(" (task {task})")).unwrap_or_default();
+            return Err(Failure { headline: format!("{}{task}", failure.headline), ..failure });
+        }
+        let mut images = Vec::new();
+        let mut names = Vec::new();
+        for path in &ended.outputs {
+            let path = absolute(&self.session.environment.folder.join(path));
+            images.extend(image(&path));
+            let name = path.strip_prefix(&self.folder).unwrap_or(&path);
+            names.push(name.display().to_string());
+        }
+        let mut result = result(&json!({
+            "task": ended.task,
+            "status": if ended.status == Status::Success { "success" } else { "unfinished" },
+            "cost": ended.cost.as_ref().map(ToString::to_string),
+            "folder": self.folder,
+            "files": names,
+            "output": ended.output,
+            "is_repeated": is_repeated,
+        }));
+        if let Some(content) = result["content"].as_array_mut() {
+            content.extend(images);
+        }
+        Ok(result)
+    }
+}
+
+/// A result that is JSON.
+fn result(value: &Value) -> Value {
+    json!({"content": [{"type": "text", "text": value.to_string()}], "structuredContent": value, "isError": false})
+}
+
+/// A picture as a part of a result, if it is small enough.
+fn image(path: &Path) -> Option<Value> {
+    let length = std::fs::metadata(path).ok()?.len();
+    let content = if length <= MAX_IMAGE { std::fs::read(path).ok()? } else { return None };
+    let mime = image::guess_format(&content).ok()?.to_mime_type();
+    Some(json!({"type": "image", "data": STANDARD.encode(content), "mimeType": mime}))
+}
+
+/// An argument that is a text.
+fn text<'a>(arguments: &'a Map<String, Value>, name: &str) -> Result<&'a str> {
+    arguments.get(name).and_then(Value::as_str).ok_or_else(|| {
+        Failure::usage(format!("the argument {name} is missing")).with_hint("it is a text; nothing was sent")
+    })
+}

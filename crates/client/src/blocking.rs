@@ -1,0 +1,129 @@
+//! Programs without async: every operation of this crate has one blocking form.
+//!
+//! [`blocking`](Blocking::blocking) waits for whatever can be awaited, and
+//! [`blocking_iter`](BlockingIter::blocking_iter) reads whatever is a stream:
+//!
+//! ```no_run
+//! # fn example() -> Result<(), inferstore::Error> {
+//! use inferstore::blocking::{Blocking, BlockingIter};
+//! use inferstore::{Client, File, Inputs, Step};
+//!
+//! let client = Client::from_env()?;
+//! let balance = client.balance().blocking()?;
+//! println!("{}", balance.balance.unwrap_or_default());
+//!
+//! let inputs = Inputs::new().file("input_image", File::path("photo.jpg"));
+//! for step in client.model("haze-removal").run(inputs).events().blocking_iter() {
+//!     match step {
+//!         Step::Event(event) => println!("{event:?}"),
+//!         Step::End(outcome) => {
+//!             outcome?.save_all("outputs").blocking()?;
+//!         }
+//!     }
+//! }
+//! for model in client.models(Default::default()).blocking_iter() {
+//!     println!("{}", model?.id);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The work runs on a Tokio runtime of this crate, on a thread of its own that starts with the first operation and is
+//! shared by the whole process. So nothing here panics inside of another runtime; there it blocks the thread that calls
+//! it, as every blocking call does. Never call it in a [middleware](crate::middleware) or another function that this crate
+//! calls: these run on that thread, which would wait for itself.
+
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::pin::Pin;
+use std::sync::{OnceLock, mpsc};
+use std::thread;
+
+use futures_util::future::FutureExt;
+use futures_util::stream::{Stream, StreamExt};
+use tokio::runtime::{Builder, Handle};
+
+/// Operations that can be awaited, for a program without async.
+pub trait Blocking: IntoFuture {
+    /// Waits for the result.
+    ///
+    /// # Panics
+    ///
+    /// When the operating system starts no thread, and when code of the caller within the operation panics.
+    fn blocking(self) -> Self::Output;
+}
+
+impl<F> Blocking for F
+where
+    F: IntoFuture<IntoFuture: Send + 'static, Output: Send + 'static>,
+{
+    fn blocking(self) -> Self::Output {
+        wait(self.into_future())
+    }
+}
+
+/// A stream, in a program without async.
+pub trait BlockingIter: Stream + Sized {
+    /// Reads the stream item by item.
+    fn blocking_iter(self) -> Iter<Self>;
+}
+
+impl<S> BlockingIter for S
+where
+    S: Stream<Item: Send + 'static> + Send + 'static,
+{
+    fn blocking_iter(self) -> Iter<Self> {
+        Iter { stream: Some(Box::pin(self)) }
+    }
+}
+
+/// The items of a stream. Each one is waited for as in [`Blocking::blocking`].
+#[derive(Debug)]
+pub struct Iter<S> {
+    /// `None` while an item is waited for, and after a panic.
+    stream: Option<Pin<Box<S>>>,
+}
+
+impl<S> Iterator for Iter<S>
+where
+    S: Stream<Item: Send + 'static> + Send + 'static,
+{
+    type Item = S::Item;
+
+    fn next(&mut self) -> Option<S::Item> {
+        let mut stream = self.stream.take()?;
+        let (item, stream) = wait(async move { (stream.next().await, stream) });
+        self.stream = Some(stream);
+        item
+    }
+}
+
+/// Runs work on the runtime of this crate, and blocks the thread until it has ended.
+fn wait<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    runtime().spawn(async move {
+        let done = AssertUnwindSafe(work).catch_unwind().await;
+        // The receiver waits below.
+        let _ = sender.send(done);
+    });
+    match receiver.recv() {
+        Ok(Ok(done)) => done,
+        Ok(Err(panic)) => resume_unwind(panic),
+        Err(_) => unreachable!("the runtime runs until the process ends"),
+    }
+}
+
+/// Returns the runtime, which a thread drives until the process ends.
+#[expect(
+    clippy::expect_used,
+    reason = "without a thread nothing can be sent, as `std::thread::spawn` has it"
+)]
+fn runtime() -> &'static Handle {
+    static RUNTIME: OnceLock<Handle> = OnceLock::new();
+    RUNTIME.get_or_init(|| {
+        let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime starts");
+        let handle = runtime.handle().clone();
+        let drive = move || runtime.block_on(std::future::pending::<()>());
+        thread::Builder::new().name("inferstore".to_owned()).spawn(drive).expect("a thread starts");
+        handle
+    })
+}

@@ -1,0 +1,115 @@
+//! One model by its identifier.
+
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use inferstore_api::types::{ModelDetail, ModelVersioning, ServingStatus, TaskCost};
+use inferstore_api::{ModelKind, operations};
+
+use crate::inputs::{Input, Inputs};
+use crate::run::{Outcome, PreparedRun, Run};
+use crate::transport::{Core, Deadline, Result, model_id};
+
+/// One model, by its identifier. Making the handle sends nothing.
+#[derive(Clone, Debug)]
+pub struct Model {
+    pub(crate) core: Arc<Core>,
+    pub(crate) id: String,
+}
+
+impl Model {
+    /// The identifier, as it was given.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Runs the model. The run starts when it is awaited.
+    ///
+    /// ```no_run
+    /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
+    /// use inferstore::{File, Inputs};
+    ///
+    /// let inputs = Inputs::new().file("input", File::path("photo.jpg"));
+    /// let outcome = client.model("background-removal").run(inputs).await?;
+    /// println!("{}", outcome.url("output")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run(&self, inputs: impl Into<Inputs>) -> Run {
+        Run::new(Arc::clone(&self.core), self.id.clone(), Ok(inputs.into()), Ok)
+    }
+
+    /// Runs a model of a known kind: typed inputs, typed outputs. A file input takes a path, a URL or a
+    /// [`File`](crate::File).
+    ///
+    /// ```no_run
+    /// # async fn example(client: inferstore::Client) -> Result<(), inferstore::Error> {
+    /// use inferstore::{File, types::ColorExtractionInput};
+    ///
+    /// let input = ColorExtractionInput { input: File::path("photo.jpg") }; // or a `PathBuf`, or a URL as text
+    /// let outcome = client.model("color-extraction").run_typed(input).await?;
+    /// println!("{}", outcome.output.output);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// When awaited, it fails with [`Error::OutputType`](crate::Error::OutputType) if the model returned
+    /// something else.
+    pub fn run_typed<K: ModelKind<File: Into<Input>>>(&self, input: K) -> Run<K::Output> {
+        let inputs = input.into_parts().map(|(values, files)| {
+            files.into_iter().fold(Inputs::from(values), |inputs, (name, file)| inputs.file(name, file))
+        });
+        let inputs = inputs.map_err(|error| format!("the inputs cannot be written as JSON: {error}"));
+        Run::new(Arc::clone(&self.core), self.id.clone(), inputs, Outcome::typed)
+    }
+
+    /// Checks the inputs and uploads the files, so that the task can be created once, even across a
+    /// crash: see [`PreparedRun`].
+    pub fn prepare(&self, inputs: impl Into<Inputs>) -> BoxFuture<'static, Result<PreparedRun>> {
+        self.run(inputs).prepare()
+    }
+
+    /// The full record.
+    ///
+    /// # Errors
+    ///
+    /// Errors of every call: see [`Error`](crate::Error).
+    pub fn get(&self) -> BoxFuture<'static, Result<ModelDetail>> {
+        let model = self.clone();
+        async move {
+            let id = model_id(&model.id)?;
+            model.core.call(operations::GET_MODEL).send(|api| api.get_model(&id)).await
+        }
+        .boxed()
+    }
+
+    /// The price of one run.
+    ///
+    /// # Errors
+    ///
+    /// Errors of every call: see [`Error`](crate::Error).
+    pub fn cost(&self) -> BoxFuture<'static, Result<TaskCost>> {
+        let model = self.clone();
+        async move { model.core.model_cost(&model_id(&model.id)?, Deadline::never()).await }.boxed()
+    }
+
+    /// Returns whether a node serves the model now.
+    ///
+    /// # Errors
+    ///
+    /// Errors of every call: see [`Error`](crate::Error).
+    pub fn serving(&self) -> BoxFuture<'static, Result<ServingStatus>> {
+        let model = self.clone();
+        async move { model.core.model_serving(&model_id(&model.id)?, Deadline::never()).await }.boxed()
+    }
+
+    /// The active version with its declared inputs and outputs, read anew.
+    ///
+    /// # Errors
+    ///
+    /// Errors of every call: see [`Error`](crate::Error).
+    pub fn versioning(&self) -> BoxFuture<'static, Result<ModelVersioning>> {
+        let model = self.clone();
+        async move { model.core.versioning(&model_id(&model.id)?, Deadline::never()).await }.boxed()
+    }
+}

@@ -1,0 +1,196 @@
+//! Search of the task history for the task that a lost create has become, where the service knows no idempotency keys.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use futures_util::stream::{self, StreamExt};
+use inferstore_api::limits::MAX_LIST_TASKS_LIMIT;
+use inferstore_api::types::{TaskId, TaskRecord};
+use serde_json::{Map, Value};
+
+use crate::memory::{Fingerprint, InputsKey, fingerprint};
+use crate::transport::{CallContext, Core, Deadline, Error, HistoryRead, Result, UnknownOutcome};
+
+/// Difference between two clocks of the service at which a task still matches by its time.
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
+
+/// The longest difference between two clocks of the service that a search allows for.
+pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Time before a create at which its task may have been created by the times of the service, which are whole seconds in
+/// part. A task from earlier on is a candidate, and perhaps that of another program with the same inputs.
+const ADOPT_TOLERANCE: Duration = Duration::from_secs(5);
+
+/// Pages that one search reads at most: a busy history has no end.
+const MAX_PAGES: usize = 12;
+
+/// Tasks that one search reads at most to compare their inputs.
+const MAX_INPUT_READS: usize = 300;
+
+/// Tasks that are read at the same time.
+const MAX_CONCURRENT_READS: usize = 8;
+
+/// Result of a search.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Matching tasks, oldest first.
+    pub(super) matches: Vec<TaskId>,
+    /// Matching tasks that were created before the create, unless the times of the service differ; oldest first.
+    pub(super) earlier: Vec<TaskId>,
+    pub(super) history: HistoryRead,
+}
+
+impl Found {
+    /// Returns whether everything that may match was read.
+    pub(super) fn is_complete(&self) -> bool {
+        self.history == HistoryRead::Complete
+    }
+
+    /// All matching tasks.
+    pub(super) fn all(&self) -> impl Iterator<Item = &TaskId> {
+        self.earlier.iter().chain(&self.matches)
+    }
+
+    /// The error of a create that may have become one of these tasks.
+    pub(super) fn into_error(self, context: CallContext, is_prepared: bool) -> Error {
+        let candidates = [self.earlier, self.matches].concat();
+        let history = self.history;
+        Error::OutcomeUnknown(Box::new(UnknownOutcome { context, candidates, history, is_prepared }))
+    }
+}
+
+/// Searches the history, which is ordered oldest first, from its end backwards for tasks with this model and these
+/// inputs that this client does not know, as far back as this time before the create. `since` computes the time of the
+/// create from the time of the service. The caller bounds the search, which may begin at the instant of its deadline.
+pub(super) async fn search(
+    core: &Arc<Core>,
+    key: &InputsKey,
+    since: impl FnOnce(SystemTime) -> Option<SystemTime>,
+    reach: Duration,
+) -> Result<Found> {
+    let first = core.list_tasks(MAX_LIST_TASKS_LIMIT, 0, Deadline::never()).await?;
+    let total = first.total.and_then(|total| usize::try_from(total).ok()).unwrap_or_default();
+    // The page has just shown the clock of the service.
+    let since = since(core.service_time().unwrap_or_else(SystemTime::now));
+    let earliest = since.and_then(|since| since.checked_sub(reach));
+    let (records, is_whole) =
+        latest_records(core, first.records.unwrap_or_default(), total, earliest).await?;
+    let history = if is_whole { HistoryRead::Complete } else { HistoryRead::Partial };
+    let mut found = Found { history, ..Found::default() };
+    let mut seen = HashSet::new();
+    let candidates: Vec<TaskRecord> = records
+        .into_iter()
+        .filter(|record| record.model_id.as_deref().is_none_or(|model| model == key.0.as_str()))
+        .filter(|record| !is_before(record, earliest) && !core.memory.is_known(&record.task_id))
+        // A page shows a task again when older ones were deleted since the last one was read.
+        .filter(|record| seen.insert(record.task_id.clone()))
+        .collect();
+    let known_inputs = |task: &TaskId| core.memory.task_inputs.get(task, Duration::MAX);
+    if candidates.iter().filter(|record| known_inputs(&record.task_id).is_none()).count() > MAX_INPUT_READS {
+        found.history = HistoryRead::Partial;
+        return Ok(found);
+    }
+    let read = stream::iter(candidates)
+        .map(|record| async move {
+            let inputs = match known_inputs(&record.task_id) {
+                None => inputs_of(core, &record.task_id).await,
+                known => known,
+            };
+            (inputs, record)
+        })
+        .buffered(MAX_CONCURRENT_READS);
+    let read: Vec<_> = read.collect().await;
+    let adoptable = since.and_then(|since| since.checked_sub(ADOPT_TOLERANCE));
+    for (inputs, record) in read {
+        if inputs.is_none() {
+            found.history = HistoryRead::Partial;
+        } else if inputs == Some(key.1) {
+            let is_earlier = is_before(&record, adoptable);
+            let list = if is_earlier { &mut found.earlier } else { &mut found.matches };
+            list.push(record.task_id);
+        }
+    }
+    Ok(found)
+}
+
+/// Reads the records since `earliest`, oldest first, and perhaps some before. Returns whether these are all.
+async fn latest_records(
+    core: &Core,
+    mut first: Vec<TaskRecord>,
+    total: usize,
+    earliest: Option<SystemTime>,
+) -> Result<(Vec<TaskRecord>, bool)> {
+    const PAGE: usize = MAX_LIST_TASKS_LIMIT as usize;
+    let page = |offset: usize| async move {
+        let page = core.list_tasks(MAX_LIST_TASKS_LIMIT, offset as u64, Deadline::never()).await?;
+        Ok::<_, Error>(page.records.unwrap_or_default())
+    };
+    let mut pages = 1;
+    let mut start = total.saturating_sub(PAGE);
+    let mut records = if start == 0 { std::mem::take(&mut first) } else { page(start).await? };
+    pages += usize::from(start > 0);
+    // The total may be older than the records, as a cached count is: the history ends at a page that is not full.
+    let mut last = records.len();
+    while last == PAGE && pages < MAX_PAGES {
+        let next = page(start + records.len()).await?;
+        pages += 1;
+        last = next.len();
+        records.extend(next);
+    }
+    let mut is_whole = last < PAGE && start + records.len() >= total;
+    while start > 0 && !records.first().is_some_and(|oldest| is_before(oldest, earliest)) {
+        let earlier = start.saturating_sub(PAGE);
+        let mut before = match earlier {
+            0 => std::mem::take(&mut first),
+            _ if pages == MAX_PAGES => return Ok((records, false)),
+            _ => page(earlier).await?,
+        };
+        pages += 1;
+        before.truncate(start - earlier);
+        is_whole &= before.len() == start - earlier;
+        records.splice(..0, before);
+        start = earlier;
+    }
+    Ok((records, is_whole))
+}
+
+/// Returns the inputs of a task, or `None` when they cannot be read.
+async fn inputs_of(core: &Core, task: &TaskId) -> Option<Fingerprint> {
+    let detail = core.get_task(task, Deadline::never()).await.ok()?;
+    let inputs = fingerprint_of(&detail.input_data?);
+    core.memory.task_inputs.insert(task.clone(), inputs);
+    Some(inputs)
+}
+
+pub(super) fn fingerprint_of(inputs: &Map<String, Value>) -> Fingerprint {
+    fingerprint(&Value::Object(inputs.clone()))
+}
+
+fn is_before(record: &TaskRecord, earliest: Option<SystemTime>) -> bool {
+    // A record without a readable time may match.
+    let created = record.created_at.as_ref().and_then(|created| created.to_system_time());
+    created.zip(earliest).is_some_and(|(created, earliest)| created < earliest)
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_task_from_before_the_create_is_not_the_one_that_it_became_and_one_without_a_time_may_be() {
+        let record = |created_at: Value| -> TaskRecord {
+            serde_json::from_value(json!({"task_id": "task-1", "created_at": created_at})).unwrap()
+        };
+        let sent_at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_225_600);
+        assert!(is_before(&record(json!("2025-12-31T23:59:59Z")), Some(sent_at)));
+        assert!(!is_before(&record(json!("2026-01-01T00:00:00Z")), Some(sent_at)));
+        assert!(!is_before(&record(json!("2025-12-31T23:59:59Z")), None));
+        assert!(!is_before(&record(json!("soon")), Some(sent_at)));
+        assert!(!is_before(&record(Value::Null), Some(sent_at)));
+    }
+}

@@ -1,0 +1,249 @@
+//! Prepared runs: a create that can be written to a journal before it is sent, and becomes one task across a crash.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use futures_util::future::{BoxFuture, FutureExt};
+use inferstore_api::types::{ModelId, TaskId};
+use inferstore_api::{Decimal, operations};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tokio::time::{Instant, sleep};
+use tracing::info;
+
+use crate::memory::{RunKey, RunState};
+use crate::run::Task;
+use crate::run::create::Create;
+use crate::run::execution::check_limits;
+use crate::run::history::{DAY, Found, MINUTE, fingerprint_of, search};
+use crate::transport::events::awaited;
+use crate::transport::{CallContext, Core, Deadline, Error, Result, shown};
+
+/// The shortest pause between two searches that end when no create can appear any more.
+const MIN_PAUSE: Duration = Duration::from_millis(100);
+
+/// The part of the retention of idempotency keys that is not relied on: two clocks of the service may differ.
+const RETENTION_MARGIN: Duration = Duration::from_secs(60 * 60);
+
+/// A run whose inputs are checked and uploaded, and whose task is created by
+/// [`Client::adopt_or_start`](crate::Client::adopt_or_start).
+///
+/// It serializes: note it in a journal before its task is created. After a crash, read it back and
+/// hand it to `adopt_or_start` again, which finds the task that it may have become, or creates it.
+///
+/// ```no_run
+/// # async fn example(client: inferstore::Client, inputs: inferstore::Inputs) -> Result<(), Box<dyn std::error::Error>> {
+/// let prepared = client.model("haze-removal").prepare(inputs).await?;
+/// std::fs::write("run.json", serde_json::to_vec(&prepared)?)?;
+/// let task = client.adopt_or_start(prepared).await?; // a crash up to here costs nothing twice
+/// std::fs::write("task.txt", task.id().as_str())?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// It carries an idempotency key. Where the service knows such keys, any number of processes may start the same run,
+/// also at the same time, and one task comes of it.
+///
+/// Elsewhere its task is found in the history. There only one process at a time may work on a journal (lock the file,
+/// and let a rolling deployment end the old process first). Two prepared runs with the same inputs are distinguished by
+/// their uploaded files. Those without files are not, but each becomes one task: a task that is known already is never
+/// adopted again. Make known what a journal lists with [`Tasks::claim`](crate::Tasks::claim) before the first
+/// `adopt_or_start`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PreparedRun {
+    /// The model.
+    pub model: ModelId,
+    /// The inputs as they are sent, with the URLs of the uploaded files. A run whose task may exist must keep them: the
+    /// service refuses other inputs with the same idempotency key (409).
+    pub inputs: Map<String, Value>,
+    /// The URLs of the files that were uploaded for this run.
+    pub uploaded: Vec<String>,
+    /// The time of the preparation by the clock of the service: that of this machine may be set back before the run is
+    /// read again.
+    pub prepared_at: SystemTime,
+    /// The most that it may cost. Checked again before the create, because the price may have changed since; set it to
+    /// apply another limit.
+    #[serde(default)]
+    pub max_cost: Option<Decimal>,
+    /// Whether a node must serve the model. Checked again before the create.
+    #[serde(default)]
+    pub require_serving: bool,
+    /// The idempotency key.
+    pub(crate) id: String,
+    #[serde(skip)]
+    pub(crate) sent_before: SentBefore,
+}
+
+/// The last time at which a create of a prepared run may have been sent: before the run came into this process, or by a
+/// client of this one. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct SentBefore(Arc<Mutex<Instant>>);
+
+impl Default for SentBefore {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Instant::now())))
+    }
+}
+
+/// Two prepared runs are equal when their creates are.
+impl PartialEq for SentBefore {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl PreparedRun {
+    pub(super) fn key(&self) -> RunKey {
+        (self.id.clone(), (self.model.clone(), fingerprint_of(&self.inputs)))
+    }
+}
+
+/// Finds the task that a prepared run has become, or creates it. Await it for the task.
+///
+/// Dropping the future may leave a task; start it again to find it.
+#[derive(Clone, Debug)]
+#[must_use = "nothing is adopted or started until it is awaited"]
+pub struct Adopt {
+    core: Arc<Core>,
+    prepared: PreparedRun,
+    deadline: Option<Duration>,
+}
+
+awaited!(Adopt => Task, |adopt| adopt.run().boxed());
+
+impl Adopt {
+    pub(crate) fn new(core: Arc<Core>, prepared: PreparedRun) -> Self {
+        Self { core, prepared, deadline: None }
+    }
+
+    /// Limits the search, the create and their retries. A run that has not become a task by then can be adopted later.
+    /// Default: none.
+    pub fn deadline(self, deadline: impl Into<Option<Duration>>) -> Self {
+        Self { deadline: deadline.into(), ..self }
+    }
+
+    async fn run(self) -> Result<Task> {
+        let Self { core, prepared, deadline } = self;
+        let deadline = Deadline::after(deadline);
+        let has_uploads = !prepared.uploaded.is_empty();
+        let PreparedRun { id, model, inputs, .. } = &prepared;
+        let create = Create::new(&core, id, model, inputs.clone(), has_uploads, deadline)?;
+        let run = core.memory.prepared_run(&(id.clone(), create.inputs_key.clone()), RunState::Unknown);
+        let mut state = deadline.bound(async { Ok(run.lock().await) }).await?;
+        let starting = Starting { create, prepared: &prepared };
+        let id = match &*state {
+            RunState::Created(id) => id.clone(),
+            RunState::New => starting.start(&mut state).await?,
+            RunState::Unknown if starting.is_key_remembered().await? => {
+                match starting.start(&mut state).await {
+                    // The limits forbid a new task, and not one that exists.
+                    Err(error @ (Error::CostLimitExceeded(_) | Error::ModelOffline(_))) => {
+                        starting.adopt().await?.ok_or(error)?
+                    }
+                    started => started?,
+                }
+            }
+            RunState::Unknown => match starting.adopt().await? {
+                Some(id) => id,
+                None => {
+                    *state = RunState::New;
+                    starting.start(&mut state).await?
+                }
+            },
+        };
+        *state = RunState::Created(id.clone());
+        Ok(Task::new(&core, id).of_model(prepared.model))
+    }
+}
+
+/// A prepared run on its way to a task.
+struct Starting<'a> {
+    create: Create,
+    prepared: &'a PreparedRun,
+}
+
+impl Starting<'_> {
+    /// Returns whether the service still knows the idempotency key of the run, if a create with it was sent.
+    async fn is_key_remembered(&self) -> Result<bool> {
+        let Create { core, deadline, .. } = &self.create;
+        if core.service_time().is_none() {
+            // Any response announces whether the service knows keys.
+            deadline.bound(core.list_tasks(1, 0, *deadline)).await?;
+        }
+        let now = core.service_time().unwrap_or_else(SystemTime::now);
+        // A run from the future was prepared just now, by another clock.
+        let age = now.duration_since(self.prepared.prepared_at).unwrap_or_default();
+        Ok(core.key_retention().is_some_and(|retention| age + RETENTION_MARGIN < retention))
+    }
+
+    /// Creates the task, if the limits of the run still hold.
+    async fn start(&self, state: &mut RunState) -> Result<TaskId> {
+        let PreparedRun { model, max_cost, require_serving, sent_before, .. } = self.prepared;
+        let Create { core, deadline, .. } = &self.create;
+        check_limits(core, model, max_cost.as_ref(), *require_serving, *deadline).await?;
+        let before = std::mem::replace(state, RunState::Unknown);
+        *sent_before.0.lock() = Instant::now();
+        let created = self.create.send(&|| true).await.map_err(|mut error| {
+            match &mut error {
+                Error::OutcomeUnknown(unknown) => unknown.is_prepared = true,
+                _ => *state = before,
+            }
+            error
+        });
+        Ok(created?.task)
+    }
+
+    /// Adopts the oldest matching task that this client does not know yet. Returns `None` once no create that was
+    /// sent before can appear in the history any more.
+    async fn adopt(&self) -> Result<Option<TaskId>> {
+        let Create { core, inputs_key, deadline, .. } = &self.create;
+        for number in 1.. {
+            // Time for which a create of the same run may still appear in the history.
+            let of_others =
+                core.memory.settle_time.saturating_sub(self.prepared.sent_before.0.lock().elapsed());
+            let unsettled = of_others.max(core.memory.doubt_left(inputs_key));
+            let found = self.search(MINUTE).await?;
+            // The task of a create that waits for its response is in the history already.
+            if !core.memory.is_ambiguous(inputs_key, 0)
+                && let Some(task) = self.claim_one(&found)
+            {
+                return Ok(Some(task));
+            }
+            if !found.is_complete() {
+                return Err(unknown(found));
+            }
+            if unsettled.is_zero() {
+                break;
+            }
+            let pause = self.create.pause(number).max(MIN_PAUSE.saturating_mul(number));
+            deadline.bound(sleep(unsettled.min(pause)).map(Ok)).await?;
+        }
+        // A clock of the service may have been wrong by more than a minute.
+        let found = self.search(DAY).await?;
+        let task = if self.create.is_unmistakable { self.claim_one(&found) } else { None };
+        if task.is_none() && !(found.is_complete() && found.all().next().is_none()) {
+            return Err(unknown(found));
+        }
+        Ok(task)
+    }
+
+    async fn search(&self, reach: Duration) -> Result<Found> {
+        let Create { core, inputs_key, deadline, .. } = &self.create;
+        let prepared_at = self.prepared.prepared_at;
+        deadline.bound(search(core, inputs_key, |_| Some(prepared_at), reach)).await
+    }
+
+    /// Claims the oldest task of a search that this client does not know.
+    fn claim_one(&self, found: &Found) -> Option<TaskId> {
+        let task = found.all().find(|task| self.create.core.memory.claim(task))?;
+        info!(task = shown(task.as_str()), "a prepared run was found in the task history");
+        Some(task.clone())
+    }
+}
+
+/// The error of a prepared run that may have become a task.
+fn unknown(found: Found) -> Error {
+    found.into_error(CallContext::new(operations::CREATE_TASK.id, None), true)
+}

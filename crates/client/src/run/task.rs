@@ -1,0 +1,340 @@
+//! One task by its identifier: reading it, waiting for it, canceling it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use inferstore_api::types::{ModelId, TaskDetail, TaskId, TaskStatus};
+use tokio::time::{Instant, sleep_until};
+
+use crate::run::poll::Schedule;
+use crate::run::{Outcome, PollInterval, RunEvent, RunEvents};
+use crate::transport::events::awaited;
+use crate::transport::redact::MAX_MESSAGE;
+use crate::transport::{
+    Core, Deadline, DeadlineReached, Error, Events, Result, Sink, TaskDisposition, TaskFailure,
+    check_task_id, ignored,
+};
+
+/// A last read comes this long before the deadline, when the schedule has none that late.
+const LAST_READ: Duration = Duration::from_millis(500);
+
+/// The time before the deadline at which a task is canceled, so that the response still arrives: this share of the whole
+/// time, up to the limit.
+const CANCEL_SHARE: u32 = 5;
+const MAX_CANCEL_RESERVE: Duration = Duration::from_secs(2);
+
+/// The time after the deadline within which the response to a cancel may arrive.
+const CANCEL_GRACE: Duration = Duration::from_millis(200);
+
+/// The first pause before a cancel is sent again; it doubles.
+const CANCEL_BACKOFF: Duration = Duration::from_millis(200);
+
+/// The longest `Retry-After` that a wait honours.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
+
+/// One task, by its identifier. Making the handle sends nothing, so a task can be stored by its
+/// identifier and picked up by another process.
+#[derive(Clone, Debug)]
+pub struct Task {
+    core: Arc<Core>,
+    id: TaskId,
+    /// Known when this client created the task, or the caller named it.
+    model: Option<ModelId>,
+}
+
+/// Result of one read of a task.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct TaskPoll {
+    /// The status, if the service stated one. A word that this version does not know is no end.
+    pub status: Option<TaskStatus>,
+    /// The outcome, or the error of a task that failed or was canceled; `None` while the task has not ended.
+    pub outcome: Option<Result<Outcome>>,
+}
+
+impl Task {
+    pub(crate) fn new(core: &Arc<Core>, id: impl Into<TaskId>) -> Self {
+        Self { core: Arc::clone(core), id: id.into(), model: None }
+    }
+
+    /// The identifier, as it was given.
+    pub fn id(&self) -> &TaskId {
+        &self.id
+    }
+
+    /// The model, if it is known: of a task that a run of this client created, or that [`of_model`](Self::of_model) named.
+    pub fn model(&self) -> Option<&ModelId> {
+        self.model.as_ref()
+    }
+
+    /// The task with its model, which its record does not have: a wait learns from it how long tasks of the model take.
+    #[must_use]
+    pub fn of_model(self, model: impl Into<ModelId>) -> Self {
+        Self { model: Some(model.into()), ..self }
+    }
+
+    /// The task as it is now.
+    ///
+    /// # Errors
+    ///
+    /// Errors of every call: see [`Error`](crate::Error).
+    pub fn get(&self) -> BoxFuture<'static, Result<TaskDetail>> {
+        let task = self.clone();
+        async move { task.core.get_task(&task.id, Deadline::never()).await }.boxed()
+    }
+
+    /// Reads the task once. [`wait`](Self::wait) is a loop over this, with the delays of
+    /// [`PollInterval::delay`](crate::PollInterval::delay); so are the waits of
+    /// [`inferstore-batch`](https://docs.rs/inferstore-batch). Its retries have a budget of their own, as those of a wait.
+    ///
+    /// # Errors
+    ///
+    /// The read failed. [`Error::ends_wait`] tells whether another one may succeed.
+    pub fn poll(&self) -> BoxFuture<'static, Result<TaskPoll>> {
+        let task = self.clone();
+        let deadline = Deadline { is_of_wait: true, ..Deadline::never() };
+        async move { task.poll_until(deadline).await }.boxed()
+    }
+
+    pub(crate) async fn poll_until(&self, deadline: Deadline) -> Result<TaskPoll> {
+        let detail = self.core.get_task(&self.id, deadline).await?;
+        let status = detail.status.clone();
+        let has_ended = status.as_ref().is_some_and(TaskStatus::is_terminal);
+        Ok(TaskPoll { status, outcome: has_ended.then(|| self.outcome_of(detail)) })
+    }
+
+    /// The outcome of a task that has ended, if it succeeded.
+    fn outcome_of(&self, task: TaskDetail) -> Result<Outcome> {
+        match task.status {
+            Some(TaskStatus::Failed) => {
+                let redactor = &self.core.redactor;
+                let message = task.message.filter(|message| !message.is_empty());
+                let message = message.map(|message| redactor.foreign(&message, MAX_MESSAGE));
+                let detail = task.result.and_then(|result| result.error);
+                let detail = detail.map(|detail| redactor.foreign_json(detail));
+                Err(Error::TaskFailed(Box::new(TaskFailure { task: task.task_id, message, detail })))
+            }
+            Some(TaskStatus::Canceled) => Err(Error::TaskCanceled(task.task_id)),
+            _ => Ok(Outcome::of(task, &self.core)),
+        }
+    }
+
+    /// Waits until the task has ended, and returns its outcome if it succeeded.
+    ///
+    /// ```no_run
+    /// # async fn example(client: inferstore::Client, id: String) -> Result<(), inferstore::Error> {
+    /// use std::time::Duration;
+    ///
+    /// let outcome = client.task(id).wait().deadline(Duration::from_secs(300)).await?;
+    /// println!("{}", outcome.output);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// From the future: [`Error::TaskFailed`] and [`Error::TaskCanceled`] when the task ended so,
+    /// [`Error::DeadlineReached`] when it did not end in time.
+    pub fn wait(&self) -> Wait {
+        Wait { task: self.clone(), deadline: None, options: WaitOptions::default() }
+    }
+
+    /// Cancels the task if it is still in the queue; it is not billed then. A task that a node is
+    /// running cannot be interrupted.
+    ///
+    /// Dropping the future may leave the task canceled or not; read it to see.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Api`](crate::Error::Api) when it is no longer in the queue.
+    /// [`Error::Transport`](crate::Error::Transport) when the response was lost; read the task to
+    /// see whether it was canceled.
+    pub fn cancel(&self) -> BoxFuture<'static, Result<()>> {
+        let task = self.clone();
+        async move { task.core.cancel_task(&task.id, Deadline::never()).await }.boxed()
+    }
+}
+
+/// Options of a wait, but for its deadline.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WaitOptions {
+    pub(crate) poll: PollInterval,
+    pub(crate) cancel_at_deadline: bool,
+}
+
+/// The wait for a task: await it for its outcome, or read its [`events`](Self::events).
+///
+/// It ends when the task does, at its deadline, or when the service refuses to show the task for good
+/// (401, 404 and other 4xx except 408 and 429), or in more bytes than
+/// [`max_response_size`](crate::Settings::max_response_size). Failures that pass do not end it: 5xx, 429, HTML
+/// pages and redirects of a gateway, dropped connections. Dropping it leaves the task alone.
+#[derive(Clone, Debug)]
+#[must_use = "a wait does nothing until it is awaited"]
+pub struct Wait {
+    task: Task,
+    deadline: Option<Duration>,
+    options: WaitOptions,
+}
+
+impl Wait {
+    /// Ends the wait after this time. Default: none.
+    pub fn deadline(mut self, deadline: impl Into<Option<Duration>>) -> Self {
+        self.deadline = deadline.into();
+        self
+    }
+
+    /// Sets the intervals between two reads. Default: [`PollInterval::Adaptive`].
+    pub fn poll(mut self, interval: PollInterval) -> Self {
+        self.options.poll = interval;
+        self
+    }
+
+    /// Cancels the task if it is still queued shortly before the deadline: a fifth of the deadline before it, at most 2 s.
+    /// Otherwise it stays, and is billed if it succeeds. Default: `false`.
+    pub fn cancel_at_deadline(mut self, cancel: bool) -> Self {
+        self.options.cancel_at_deadline = cancel;
+        self
+    }
+
+    /// The wait as a stream of events.
+    pub fn events(self) -> RunEvents {
+        Events::new(|sink| self.begin(sink))
+    }
+
+    fn begin(self, sink: Sink<RunEvent>) -> BoxFuture<'static, Result<Outcome>> {
+        async move {
+            check_task_id(&self.task.id)?;
+            let deadline = Deadline::after(self.deadline);
+            wait(&self.task, self.options, deadline, &sink, Some(Duration::ZERO)).await
+        }
+        .boxed()
+    }
+}
+
+awaited!(Wait => Outcome, |wait| wait.begin(ignored()));
+
+/// Reads the task until it has ended: first after this delay, else when the tasks of its model are likely to end. The
+/// deadline is that of the whole operation, which started before the wait in a run.
+pub(crate) async fn wait(
+    task: &Task,
+    options: WaitOptions,
+    deadline: Deadline,
+    sink: &Sink<RunEvent>,
+    first: Option<Duration>,
+) -> Result<Outcome> {
+    let memory = &task.core.memory;
+    let known = task.model.as_ref().map(|model| memory.durations_of(model)).unwrap_or_default();
+    let schedule = Schedule::new(options.poll, &known);
+    let deadline = Deadline { is_of_wait: true, ..deadline };
+    let started = Instant::now();
+    let mut status = None;
+    let mut last_error = None;
+    let mut delay = first.unwrap_or_else(|| schedule.delay(0, Duration::ZERO));
+    let mut reads = 0;
+    // The status is the one that the last read showed; a task that was never read may be queued.
+    let cancels = |status: &Option<_>| {
+        options.cancel_at_deadline && status.as_ref().is_none_or(|status| *status == TaskStatus::InQueue)
+    };
+    let (disposition, status) = loop {
+        let end = if cancels(&status) { deadline.less(cancel_reserve(deadline)) } else { deadline };
+        let mut disposition = None;
+        let mut is_cut = false;
+        let read = if sleep(delay, end).await {
+            let is_late = !end.allows(LAST_READ);
+            let read = task.poll_until(end).await;
+            // A late read that the end cut short says nothing about the service.
+            is_cut = is_late && end.is_over() && read.as_ref().is_err_and(|error| error.status().is_none());
+            read
+        } else if cancels(&status) {
+            let limit = Deadline { at: deadline.at.and_then(|at| at.checked_add(CANCEL_GRACE)), ..deadline };
+            let (canceled, read) = cancel(task, limit).await;
+            disposition = Some(canceled);
+            let Some(read) = read else { break (canceled, status) };
+            Ok(read)
+        } else {
+            break (TaskDisposition::StillRunning, status);
+        };
+        reads += 1;
+        delay = schedule.delay(reads, started.elapsed());
+        match read {
+            Ok(read) => {
+                last_error = None;
+                if read.status.is_some() && status != read.status {
+                    status = read.status;
+                    status.iter().for_each(|status| sink(RunEvent::Status(status.clone())));
+                }
+                if let Some(outcome) = read.outcome {
+                    // Only successes are samples of the time that a success takes.
+                    if let (Some(model), Ok(Outcome { duration: Some(duration), .. })) =
+                        (&task.model, &outcome)
+                    {
+                        memory.add_duration(model, *duration);
+                    }
+                    return outcome;
+                }
+                // A task that a node took just before the cancel may end before the deadline.
+                if let Some(disposition) = disposition.filter(|_| cancels(&status)) {
+                    break (disposition, status);
+                }
+            }
+            Err(error) if error.ends_wait() => return Err(error),
+            Err(_) if is_cut => {}
+            Err(error) => {
+                sink(RunEvent::ReadFailed(error.to_string()));
+                delay = delay.max(error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER));
+                last_error = Some(Box::new(error));
+            }
+        }
+    };
+    let is_unknown = status.is_none() && disposition == TaskDisposition::StillRunning;
+    Err(deadline.reached(DeadlineReached {
+        task: Some(task.id.clone()),
+        disposition: if is_unknown { TaskDisposition::Unknown } else { disposition },
+        last_status: status,
+        source: last_error,
+        ..DeadlineReached::default()
+    }))
+}
+
+fn cancel_reserve(deadline: Deadline) -> Duration {
+    let length = deadline.at.map(|at| at.saturating_duration_since(deadline.started));
+    (length.unwrap_or_default() / CANCEL_SHARE).min(MAX_CANCEL_RESERVE)
+}
+
+/// Waits for the next read; `false` at the end of the wait.
+async fn sleep(delay: Duration, end: Deadline) -> bool {
+    let now = Instant::now();
+    let mut next = now.checked_add(delay).unwrap_or(now);
+    if let Some(end) = end.at.filter(|end| next >= *end) {
+        // One more read before the end, unless this was it.
+        next = end.checked_sub(LAST_READ).filter(|last_read| *last_read > now).unwrap_or(end);
+    }
+    sleep_until(next).await;
+    end.at.is_none_or(|end| next < end)
+}
+
+/// Cancels a task that may be queued, again as long as that may help. Returns what became of it, and the task as it was
+/// read when it was not canceled: perhaps it had ended, or an earlier cancel had its effect.
+pub(crate) async fn cancel(task: &Task, limit: Deadline) -> (TaskDisposition, Option<TaskPoll>) {
+    let mut delay = CANCEL_BACKOFF;
+    loop {
+        let Err(error) = task.core.cancel_task(&task.id, limit).await else {
+            return (TaskDisposition::Canceled, None);
+        };
+        delay = delay.max(error.retry_after().unwrap_or_default());
+        if error.is_permanent() || !limit.allows(delay) {
+            // A limit of requests says nothing about the task, and a gateway that gave up nothing about the service.
+            let is_refused = error.is_permanent() || error.status() == Some(429);
+            let read = task.poll_until(limit).await.ok();
+            if read.as_ref().is_some_and(|read| matches!(read.outcome, Some(Err(Error::TaskCanceled(_))))) {
+                return (TaskDisposition::Canceled, None);
+            }
+            let unknown =
+                if is_refused { TaskDisposition::StillRunning } else { TaskDisposition::CancelUnknown };
+            return (unknown, read);
+        }
+        tokio::time::sleep(delay).await;
+        delay *= 2;
+    }
+}

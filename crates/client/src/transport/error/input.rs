@@ -1,0 +1,219 @@
+//! Errors about what goes into a run or out of it: files, and the inputs of a model.
+
+use std::error::Error as StdError;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::transport::redact::{Redactor, printable};
+
+/// `Display` of [`InvalidInputs`] shows at most this many violations.
+const MAX_SHOWN: usize = 20;
+
+/// An error about one file: local, on its way, or in object storage.
+#[derive(Debug, Error)]
+#[error("{}{}: {message}", field.as_ref().map(|field| format!("{field}: ")).unwrap_or_default(), shown(file))]
+#[non_exhaustive]
+pub struct FileError {
+    /// The input field of the file, if it was an input of a run.
+    pub field: Option<String>,
+    /// The path or name of the file, or the host of a download.
+    pub file: String,
+    /// The class of the error.
+    pub kind: FileErrorKind,
+    /// The problem, in one line, without the cause that [`source`](StdError::source) returns.
+    pub message: String,
+    /// The HTTP status of object storage, if it responded.
+    pub status: Option<u16>,
+    /// The delay that object storage asked for in `Retry-After`.
+    pub retry_after: Option<Duration>,
+    pub(crate) source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// The classes of file errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FileErrorKind {
+    /// There is no such file.
+    NotFound,
+    /// The file cannot be read.
+    Unreadable,
+    /// The file is empty; the storage accepts no empty files.
+    Empty,
+    /// The file, or the content of a download, is larger than its limit.
+    TooLarge,
+    /// The content changed during the transfer.
+    Changed,
+    /// The file has no name that it can be stored under.
+    InvalidName,
+    /// The given MIME type is not one.
+    InvalidMimeType,
+    /// The destination of a download exists, and replacing it was not allowed or is impossible.
+    AlreadyExists,
+    /// The destination of a download cannot be written.
+    Unwritable,
+    /// The service returned an upload target that cannot be used.
+    InvalidTarget,
+    /// Object storage denied access: the presigned target or the URL is not valid or has expired.
+    Forbidden,
+    /// Object storage rejected the request for another reason.
+    Rejected,
+    /// Object storage was not reached, failed, or the connection broke, after all retries.
+    Transport,
+}
+
+impl FileError {
+    /// An error about `file`, for tests and for implementations outside of this crate.
+    pub fn new(file: impl Into<String>, kind: FileErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            field: None,
+            file: file.into(),
+            kind,
+            message: message.into(),
+            status: None,
+            retry_after: None,
+            source: None,
+        }
+    }
+
+    /// The same error with its cause.
+    #[must_use]
+    pub fn with_source(self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self { source: Some(source.into()), ..self }
+    }
+
+    /// Returns the advice: what to try.
+    pub fn hint(&self) -> &'static str {
+        match self.kind {
+            FileErrorKind::NotFound => "check the path",
+            FileErrorKind::Unreadable => {
+                "check the permissions; File::reader reads anything but regular files"
+            }
+            FileErrorKind::Empty => "give a file with content",
+            FileErrorKind::TooLarge => "use a smaller file; the limit of a download is its max_size",
+            FileErrorKind::Changed => "try again when the content no longer changes",
+            FileErrorKind::InvalidName => "give the file a name",
+            FileErrorKind::InvalidMimeType => "give a MIME type such as image/png",
+            FileErrorKind::AlreadyExists => "choose another name, or allow overwriting (regular files only)",
+            FileErrorKind::Unwritable => "check the folder, its permissions and the free space",
+            FileErrorKind::InvalidTarget => "report this to the operator of the service",
+            FileErrorKind::Forbidden => "get a new URL; if that fails too, check the balance and the clocks",
+            FileErrorKind::Rejected => "fix what the message names; the same transfer fails again",
+            FileErrorKind::Transport => "check the network and try again",
+        }
+    }
+}
+
+/// The name of a file on one line: it may contain anything, or be empty.
+fn shown(file: &str) -> String {
+    let file = printable(file);
+    if file.is_empty() { "the file".to_owned() } else { file }
+}
+
+/// Inputs that do not fit the model. Nothing was sent: no file was uploaded, no task was created.
+///
+/// `Display` is one line. [`violations`](Self::violations) has the violations one by one.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{}", listed(violations))]
+#[non_exhaustive]
+pub struct InvalidInputs {
+    /// All violations, in the order of the model's parameters; undeclared inputs come last.
+    pub violations: Vec<Violation>,
+    /// The names of all parameters that the model declares, in its order.
+    pub parameters: Vec<String>,
+}
+
+impl InvalidInputs {
+    /// Inputs with these violations, for tests of code that handles errors.
+    pub fn new(violations: Vec<Violation>, parameters: Vec<String>) -> Self {
+        Self { violations, parameters }
+    }
+
+    /// Masks the secrets that the declaration of the model would show.
+    pub(crate) fn redacted(mut self, redactor: &Redactor) -> Self {
+        for violation in &mut self.violations {
+            violation.field = redactor.mask(&violation.field);
+            violation.message = redactor.mask(&violation.message);
+        }
+        for name in &mut self.parameters {
+            *name = redactor.mask(name);
+        }
+        self
+    }
+
+    /// Returns whether one of the violations is of this kind.
+    pub fn has(&self, kind: ViolationKind) -> bool {
+        self.violations.iter().any(|violation| violation.kind == kind)
+    }
+}
+
+fn listed(violations: &[Violation]) -> String {
+    let shown: Vec<_> = violations.iter().take(MAX_SHOWN).map(|violation| &*violation.message).collect();
+    let shown = shown.join("; ");
+    match violations.len().saturating_sub(MAX_SHOWN) {
+        0 => shown,
+        more => format!("{shown}; and {more} more"),
+    }
+}
+
+/// One violation: one input, and why it does not fit.
+///
+/// `Display` is the message, which begins with the name of the input.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{message}")]
+#[non_exhaustive]
+pub struct Violation {
+    /// The name of the input, exactly as it was given or declared.
+    pub field: String,
+    /// The kind of the violation.
+    pub kind: ViolationKind,
+    /// The message: one line of bounded length, without control characters and without the query of a
+    /// URL, which may be a signature.
+    pub message: String,
+}
+
+impl Violation {
+    /// Creates a violation. The message should be one line and begin with the name of the input.
+    pub fn new(field: impl Into<String>, kind: ViolationKind, message: impl Into<String>) -> Self {
+        Self { field: field.into(), kind, message: message.into() }
+    }
+}
+
+/// The kinds of violations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ViolationKind {
+    /// The input is required, but was not given, or given as null.
+    Missing,
+    /// The model declares no parameter of this name.
+    Undeclared,
+    /// The value has another type than the parameter, such as a list where a number belongs.
+    WrongType,
+    /// The number is below the minimum or above the maximum.
+    OutOfRange,
+    /// The value is not one of the options. They are compared exactly.
+    NotAnOption,
+    /// The value of a file parameter is not an absolute URL over http or https.
+    NotAUrl,
+    /// The file has a MIME type that the parameter does not accept.
+    MimeType,
+    /// The picture has more pixels than the parameter accepts.
+    TooManyPixels,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_error_is_one_line_and_does_not_repeat_its_cause() {
+        let error = FileError::new("a\nb\u{1b}.jpg", FileErrorKind::Empty, "it is empty");
+        assert_eq!(error.to_string(), "a b.jpg: it is empty");
+        let mut error = FileError::new("photo.jpg", FileErrorKind::Unreadable, "it cannot be read")
+            .with_source("the disk is gone");
+        assert_eq!(error.to_string(), "photo.jpg: it cannot be read");
+        error.field = Some("input".to_owned());
+        assert_eq!(error.to_string(), "input: photo.jpg: it cannot be read");
+        assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("the disk is gone"));
+    }
+}

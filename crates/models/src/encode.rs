@@ -1,0 +1,116 @@
+//! Writing pictures as files: of the format that they came in, or as PNG where that would lose something.
+
+use image::codecs::jpeg::JpegEncoder;
+use image::codecs::webp::WebPEncoder;
+use image::{ExtendedColorType, ImageEncoder, ImageFormat, ImageResult};
+
+use crate::picture::Picture;
+use crate::{Error, Output};
+
+/// Quality at which a recompressed photo looks as before.
+const JPEG_QUALITY: u8 = 93;
+const MAX_JPEG_SIDE: usize = 65_535;
+const MAX_WEBP_SIDE: usize = 16_383;
+/// The encoder of WebP holds copies of a picture.
+const MAX_WEBP_PIXELS: usize = 16_000_000;
+
+/// Properties that the file of an output takes over from that of its input.
+#[derive(Debug, Default)]
+pub(crate) struct Form {
+    pub(crate) format: Option<ImageFormat>,
+    /// The meaning of the colors, where it is not that of sRGB.
+    pub(crate) profile: Option<Vec<u8>>,
+}
+
+impl Picture {
+    pub(crate) fn into_file(self) -> Result<Output, Error> {
+        let format = match self.form.format {
+            Some(ImageFormat::Jpeg) if self.alpha.is_none() && self.longer_side() <= MAX_JPEG_SIDE => {
+                ImageFormat::Jpeg
+            }
+            Some(ImageFormat::WebP)
+                if self.longer_side() <= MAX_WEBP_SIDE && self.width * self.height <= MAX_WEBP_PIXELS =>
+            {
+                ImageFormat::WebP
+            }
+            _ => ImageFormat::Png,
+        };
+        let failed = |reason: String| Error::Failed { reason: format!("writing the picture: {reason}") };
+        let [width, height] = [self.width, self.height].map(u32::try_from);
+        let (Ok(width), Ok(height)) = (width, height) else {
+            return Err(failed("it is too large".to_owned()));
+        };
+        // The most that a file without compression has: a vector that grows by doubling would take more.
+        let pixels = self.colors.len() + self.alpha.as_ref().map_or(0, Vec::len);
+        let mut file = Vec::with_capacity(pixels + pixels / 32 + (64 << 10));
+        match format {
+            ImageFormat::Jpeg => {
+                let encoder = JpegEncoder::new_with_quality(&mut file, JPEG_QUALITY);
+                write(encoder, self, width, height).map_err(|error| failed(error.to_string()))?;
+            }
+            ImageFormat::WebP => {
+                let encoder = WebPEncoder::new_lossless(&mut file);
+                write(encoder, self, width, height).map_err(|error| failed(error.to_string()))?;
+            }
+            _ => write_png(&mut file, &self, width, height).map_err(|error| failed(error.to_string()))?,
+        }
+        file.shrink_to_fit();
+        let extension = format.extensions_str().first().copied().unwrap_or_default();
+        Ok(Output::File { bytes: file, mime: format.to_mime_type(), extension })
+    }
+}
+
+fn write(mut encoder: impl ImageEncoder, picture: Picture, width: u32, height: u32) -> ImageResult<()> {
+    let Picture { mut colors, alpha, form, .. } = picture;
+    if let Some(profile) = form.profile {
+        // Without it the colors are shown as those of sRGB.
+        let _ = encoder.set_icc_profile(profile);
+    }
+    let Some(alpha) = alpha else {
+        return encoder.write_image(&colors, width, height, ExtendedColorType::Rgb8);
+    };
+    let mut bytes = Vec::with_capacity(4 * alpha.len());
+    join(&colors, &alpha, &mut bytes);
+    colors.clear();
+    colors.shrink_to_fit();
+    encoder.write_image(&bytes, width, height, ExtendedColorType::Rgba8)
+}
+
+/// Writes a PNG file row by row, quickly rather than smallest.
+fn write_png(
+    file: &mut Vec<u8>,
+    picture: &Picture,
+    width: u32,
+    height: u32,
+) -> Result<(), png::EncodingError> {
+    let mut info = png::Info::with_size(width, height);
+    info.icc_profile = picture.form.profile.as_deref().map(Into::into);
+    let mut encoder = png::Encoder::with_info(file, info)?;
+    encoder.set_color(if picture.alpha.is_some() { png::ColorType::Rgba } else { png::ColorType::Rgb });
+    encoder.set_compression(png::Compression::Fast);
+    encoder.set_filter(png::Filter::Adaptive);
+    let mut writer = encoder.write_header()?;
+    let mut rows = writer.stream_writer_with_size(256 << 10)?;
+    let mut joined = Vec::new();
+    for y in 0..picture.height {
+        let row = match &picture.alpha {
+            None => picture.row(y),
+            Some(alpha) => {
+                joined.clear();
+                join(picture.row(y), &alpha[y * picture.width..(y + 1) * picture.width], &mut joined);
+                &joined
+            }
+        };
+        std::io::Write::write_all(&mut rows, row)?;
+    }
+    rows.finish()?;
+    writer.finish()
+}
+
+/// Adds the colors of pixels, each with how opaque it is.
+fn join(colors: &[u8], alpha: &[u8], bytes: &mut Vec<u8>) {
+    for (color, alpha) in colors.as_chunks::<3>().0.iter().zip(alpha) {
+        bytes.extend_from_slice(color);
+        bytes.push(*alpha);
+    }
+}

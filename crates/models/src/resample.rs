@@ -1,0 +1,147 @@
+//! Other sizes of pictures, row by row: by Lanczos' filter, which neither blurs nor aliases, and linear enlargements of
+//! planes that were computed at a reduced size.
+
+use crate::plane::Plane;
+use crate::{Error, Limits};
+
+/// The pixels that each new pixel of a line is made of: the first of them, and their weights.
+struct Taps {
+    firsts: Vec<usize>,
+    count: usize,
+    weights: Vec<f32>,
+}
+
+impl Taps {
+    fn new(from: usize, to: usize) -> Self {
+        let ratio = from as f64 / to as f64;
+        let scale = ratio.max(1.0);
+        let reach = 3.0 * scale;
+        let count = (2 * reach.ceil() as usize + 2).min(from);
+        let mut firsts = Vec::with_capacity(to);
+        let mut weights = Vec::with_capacity(to * count);
+        for at in 0..to {
+            let center = (at as f64 + 0.5) * ratio;
+            let first = ((center - reach).floor().max(0.0) as usize).min(from - count);
+            let own: Vec<f64> =
+                (first..first + count).map(|near| lanczos((near as f64 + 0.5 - center) / scale)).collect();
+            let sum: f64 = own.iter().sum();
+            firsts.push(first);
+            weights.extend(own.iter().map(|weight| (weight / sum) as f32));
+        }
+        Self { firsts, count, weights }
+    }
+
+    fn of(&self, at: usize) -> (usize, &[f32]) {
+        (self.firsts[at], &self.weights[at * self.count..(at + 1) * self.count])
+    }
+}
+
+fn lanczos(x: f64) -> f64 {
+    let sinc =
+        |x: f64| if x == 0.0 { 1.0 } else { (x * std::f64::consts::PI).sin() / (x * std::f64::consts::PI) };
+    if x.abs() < 3.0 { sinc(x) * sinc(x / 3.0) } else { 0.0 }
+}
+
+/// Calls `put` with each row of the picture at another size. `add` adds a row of the given one, times a weight; pixels
+/// have `CHANNELS` values that follow each other.
+pub(crate) fn resample<const CHANNELS: usize>(
+    from: (usize, usize),
+    to: (usize, usize),
+    limits: &Limits,
+    add: impl Fn(usize, f32, &mut [f32]),
+    mut put: impl FnMut(&[f32]),
+) -> Result<(), Error> {
+    let columns = Taps::new(from.0, to.0);
+    let rows = Taps::new(from.1, to.1);
+    let mut high = vec![0.0; from.0 * CHANNELS];
+    let mut row = vec![0.0; to.0 * CHANNELS];
+    for y in 0..to.1 {
+        limits.check_time()?;
+        high.fill(0.0);
+        let (first, weights) = rows.of(y);
+        for (near, weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != 0.0) {
+            add(first + near, *weight, &mut high);
+        }
+        for (x, pixel) in row.as_chunks_mut::<CHANNELS>().0.iter_mut().enumerate() {
+            let (first, weights) = columns.of(x);
+            let near = high[first * CHANNELS..(first + columns.count) * CHANNELS].as_chunks::<CHANNELS>().0;
+            let mut sum = [0.0; CHANNELS];
+            for (values, weight) in near.iter().zip(weights) {
+                for (sum, value) in sum.iter_mut().zip(values) {
+                    *sum += weight * value;
+                }
+            }
+            *pixel = sum;
+        }
+        put(&row);
+    }
+    Ok(())
+}
+
+/// Planes of a reduced size, read row by row at the full one: linear between the centers of their pixels.
+pub(crate) struct Enlarged<'a> {
+    planes: Vec<&'a Plane>,
+    height: usize,
+    /// For each pixel of a row the one at its left in the planes, and the share of the next one.
+    columns: Vec<(usize, f32)>,
+    mixed: Vec<f32>,
+}
+
+impl<'a> Enlarged<'a> {
+    pub(crate) fn new(planes: Vec<&'a Plane>, width: usize, height: usize) -> Self {
+        let small = planes.first().map_or(1, |plane| plane.width);
+        let columns = (0..width).map(|x| between(x, small, width)).collect();
+        Self { planes, height, columns, mixed: vec![0.0; small + 1] }
+    }
+
+    /// Writes a row of the plane with this number.
+    pub(crate) fn row(&mut self, number: usize, y: usize, into: &mut [f32]) {
+        let plane = self.planes[number];
+        if (plane.width, plane.height) == (into.len(), self.height) {
+            return into.copy_from_slice(plane.row(y as isize));
+        }
+        let (above, share) = between(y, plane.height, self.height);
+        let (above, below) = (plane.row(above as isize), plane.row(above as isize + 1));
+        for ((mixed, above), below) in self.mixed.iter_mut().zip(above).zip(below) {
+            *mixed = above + share * (below - above);
+        }
+        self.mixed[plane.width] = self.mixed[plane.width - 1];
+        for (value, (left, share)) in into.iter_mut().zip(&self.columns) {
+            let pair = &self.mixed[*left..left + 2];
+            *value = pair[0] + share * (pair[1] - pair[0]);
+        }
+    }
+}
+
+/// The place of a pixel of a long line in a short one.
+fn between(at: usize, short: usize, long: usize) -> (usize, f32) {
+    let place = ((at as f64 + 0.5) * short as f64 / long as f64 - 0.5).clamp(0.0, short as f64 - 1.0);
+    (place as usize, place.fract() as f32)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slope_stays_one_at_every_size() {
+        let slope = |width: usize, height: usize| {
+            let value = |at: usize| ((at % width) as f32 + 0.5) / width as f32;
+            Plane { width, height, values: (0..width * height).map(value).collect() }
+        };
+        for (from, to) in [((40, 30), (80, 60)), ((90, 7), (31, 50)), ((64, 64), (64, 64))] {
+            let small = slope(from.0, from.1);
+            let large = small.resized(to.0, to.1, &Limits::default()).unwrap();
+            let mut linear = Plane::filled(to.0, to.1, 0.0);
+            let mut enlarged = Enlarged::new(vec![&small], to.0, to.1);
+            for (y, row) in linear.rows_mut().enumerate() {
+                enlarged.row(0, y, row);
+            }
+            for (x, wanted) in slope(to.0, to.1).row(0).iter().enumerate().take(to.0 - 6).skip(6) {
+                let is = [large.row(3)[x], linear.row(3)[x]];
+                assert!(is.iter().all(|is| (is - wanted).abs() < 0.012), "{from:?} to {to:?}: {is:?} at {x}");
+            }
+        }
+    }
+}

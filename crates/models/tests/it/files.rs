@@ -1,0 +1,181 @@
+//! Files as people have them: a row for each kind of file says what becomes of it. `docs/models.md` has the table.
+
+use std::io::Cursor;
+
+use image::codecs::gif::GifEncoder;
+use image::codecs::jpeg::JpegEncoder;
+use image::{DynamicImage, Frame, ImageEncoder, ImageFormat, Rgb, RgbImage, Rgba, RgbaImage};
+use inferstore_models::{Error, Limits, Output, built_in};
+
+use crate::scenes;
+use crate::support::{Outputs, encoded, png, run_file};
+
+/// A kind that changes hardly anything of a picture that has no face: it writes into the upper left.
+const KEEPS_COLORS: &str = "face-detection";
+
+fn read(bytes: Vec<u8>) -> Outputs {
+    run_file(KEEPS_COLORS, bytes, &Limits::default()).expect("it can be read")
+}
+
+fn refusal(kind: &str, bytes: Vec<u8>) -> String {
+    run_file(kind, bytes, &Limits::default()).expect_err("it cannot be read").to_string()
+}
+
+/// The color at the lower right, where nothing is written.
+fn color(outputs: &Outputs) -> [u8; 4] {
+    let picture = outputs.picture("output").to_rgba8();
+    picture.get_pixel(picture.width() - 2, picture.height() - 2).0
+}
+
+fn is_near(color: [u8; 4], wanted: [u8; 4]) -> bool {
+    color.iter().zip(wanted).all(|(is, wanted)| is.abs_diff(wanted) <= 6)
+}
+
+fn plain(color: [u8; 3]) -> DynamicImage {
+    RgbImage::from_pixel(96, 64, Rgb(color)).into()
+}
+
+#[test]
+fn files_that_end_before_their_picture_are_refused_by_every_kind() {
+    let picture = DynamicImage::from(scenes::hazy(160, 120));
+    for format in [ImageFormat::Jpeg, ImageFormat::Png, ImageFormat::WebP, ImageFormat::Gif, ImageFormat::Bmp]
+    {
+        let whole = encoded(&picture, format);
+        for percent in [40, 90, 99] {
+            for kind in built_in().iter().map(|model| model.kind()) {
+                let message = refusal(kind, whole[..whole.len() * percent / 100].to_vec());
+                assert!(
+                    message.contains("is not a picture that can be read"),
+                    "{kind}, {format:?}: {message}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn formats_that_cannot_be_read_are_named() {
+    for (start, name) in [
+        (&b"\0\0\0\x18ftypheic\0\0\0\0"[..], "HEIC"),
+        (b"\0\0\0\x18ftypmif1\0\0\0\0", "HEIC"),
+        (b"\0\0\0\x1cftypavif\0\0\0\0", "AVIF"),
+        (b"\0\0\0\x18ftypisom\0\0\0\0", "a video"),
+        (b"\x1a\x45\xdf\xa3\0\0\0\0", "a video"),
+        (b"II*\0\x08\0\0\0", "TIFF"),
+        (b"MM\0*\0\0\0\x08", "TIFF"),
+        (b"\xff\x0a\0\0", "JPEG XL"),
+        (b"\0\0\0\x0cJXL \r\n\x87\n", "JPEG XL"),
+        (b"%PDF-1.7\n", "PDF"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "SVG"),
+        (b"\n<!DOCTYPE html><html>", "a web page"),
+        (b"", "empty"),
+    ] {
+        for kind in built_in().iter().map(|model| model.kind()).filter(|kind| *kind != "video-edge-map") {
+            let message = refusal(kind, start.to_vec());
+            assert!(message.contains(name), "{kind}: {message} does not name {name}");
+        }
+    }
+}
+
+#[test]
+fn a_cmyk_jpeg_is_read_in_its_colors() {
+    assert!(is_near(color(&read(include_bytes!("files/cmyk.jpg").to_vec())), [220, 40, 60, 255]));
+}
+
+#[test]
+fn gray_and_deep_pictures_are_read_in_eight_bits_of_color() {
+    for deep in
+        [plain([200, 90, 30]).into_rgb16().into(), DynamicImage::from(plain([200, 90, 30]).into_rgba16())]
+    {
+        assert_eq!(color(&read(encoded(&deep, ImageFormat::Png))), [200, 90, 30, 255]);
+    }
+    let gray = plain([77, 77, 77]).into_luma8();
+    assert!(is_near(color(&read(encoded(&gray.into(), ImageFormat::Jpeg))), [77, 77, 77, 255]));
+}
+
+#[test]
+fn of_an_animation_its_first_picture_is_read() {
+    let mut animation = Vec::new();
+    let mut encoder = GifEncoder::new(&mut animation);
+    for color in [[250, 0, 0, 255], [0, 0, 250, 255]] {
+        encoder.encode_frame(Frame::new(RgbaImage::from_pixel(96, 64, Rgba(color)))).expect("it fits");
+    }
+    drop(encoder);
+    assert!(is_near(color(&read(animation)), [250, 0, 0, 255]));
+}
+
+#[test]
+fn a_photo_comes_back_in_its_format_and_what_is_transparent_as_png() {
+    let form = |outputs: &Outputs| match &outputs.0[0].1 {
+        Output::File { bytes, mime, extension } => {
+            assert_eq!(image::guess_format(bytes).expect("a picture").extensions_str()[0], *extension);
+            assert_eq!(image::guess_format(bytes).expect("a picture").to_mime_type(), *mime);
+            *extension
+        }
+        Output::Text(text) => panic!("{text}"),
+    };
+    let photo = DynamicImage::from(scenes::people(160, 120));
+    for (format, extension) in [
+        (ImageFormat::Jpeg, "jpg"),
+        (ImageFormat::WebP, "webp"),
+        (ImageFormat::Png, "png"),
+        (ImageFormat::Gif, "png"),
+        (ImageFormat::Bmp, "png"),
+    ] {
+        let bytes = encoded(&photo, format);
+        for kind in ["haze-removal", "super-resolution", "image-to-anime", KEEPS_COLORS, "image-blending"] {
+            let outputs = run_file(kind, bytes.clone(), &Limits::default()).expect("a good picture");
+            assert_eq!(form(&outputs), extension, "{kind}");
+        }
+        let cut = run_file("background-removal", bytes, &Limits::default()).expect("a good picture");
+        assert_eq!(form(&cut), if extension == "webp" { "webp" } else { "png" });
+    }
+}
+
+#[test]
+fn a_color_profile_of_a_jpeg_stays_with_its_colors() {
+    let mut profile = vec![7; 300];
+    profile[..4].copy_from_slice(&300_u32.to_be_bytes());
+    profile[16..20].copy_from_slice(b"RGB ");
+    let mut bytes = Vec::new();
+    let mut encoder = JpegEncoder::new(&mut bytes);
+    encoder.set_icc_profile(profile.clone()).expect("it has a place");
+    encoder.encode_image(&plain([90, 120, 60])).expect("it fits");
+    let outputs = read(bytes);
+    let mut decoder = image::ImageReader::new(Cursor::new(outputs.bytes("output")))
+        .with_guessed_format()
+        .expect("it is in memory")
+        .into_decoder()
+        .expect("a picture");
+    assert_eq!(image::ImageDecoder::icc_profile(&mut decoder).expect("it is read"), Some(profile));
+}
+
+#[test]
+fn a_picture_that_is_too_large_is_refused_in_megapixels() {
+    // A header without a picture.
+    let bytes = png(&RgbImage::new(12_000, 9_000))[..64].to_vec();
+    for model in built_in() {
+        let mut limits = Limits { memory: 1 << 30, ..Limits::default() };
+        let largest = inferstore_models::largest_picture(&*model, &limits).expect("it is known");
+        limits.pixels = largest;
+        let error = run_file(model.kind(), bytes.clone(), &limits).expect_err("nothing takes as many");
+        assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+        let words = format!("are 108 megapixels, and this model takes at most {}", largest / 1_000_000);
+        assert!(error.to_string().contains(&words), "{error}: not {words}");
+        assert!(largest >= 24_000_000, "{} takes {largest} pixels", model.kind());
+    }
+}
+
+#[test]
+fn a_kind_that_finds_nothing_says_so_in_its_picture() {
+    let nothing = RgbImage::from_pixel(320, 240, Rgb([90, 140, 200]));
+    for kind in ["face-detection", "feature-matching"] {
+        let picture = run_file(kind, png(&nothing), &Limits::default()).expect("a picture").picture("output");
+        let white = picture
+            .to_rgb8()
+            .enumerate_pixels()
+            .filter(|(x, y, pixel)| *x < 200 && *y < 30 && pixel.0 == [255; 3])
+            .count();
+        assert!(white > 100, "{kind}: {white}");
+    }
+}

@@ -1,0 +1,301 @@
+//! Profiles: services and the keys to them, in a file that only its owner can read.
+//!
+#![doc = include_str!("../README.md")]
+
+mod error;
+mod keyring;
+mod program;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use error::ProfileErrorKind as Kind;
+pub use error::{ProfileError, ProfileErrorKind};
+use inferstore::{ApiKey, Client, Error};
+pub use keyring::Keyring;
+use serde::{Deserialize, Serialize};
+use tokio::task::{JoinError, spawn_blocking};
+
+use crate::keyring::Entry;
+
+/// The environment variable that names the profile.
+pub const PROFILE_VARIABLE: &str = "INFERSTORE_PROFILE";
+
+/// The environment variable that names another file of profiles.
+pub const CONFIG_VARIABLE: &str = "INFERSTORE_CONFIG";
+
+/// A result whose error is about a profile.
+pub type Result<T, E = ProfileError> = std::result::Result<T, E>;
+
+/// Creates a client from the named profile, else from the one that [`PROFILE_VARIABLE`] names, else from the one in
+/// use. The key command of the profile runs in a thread for blocking work.
+///
+/// # Errors
+///
+/// Errors of [`Profiles::load`], [`Profiles::get`] and [`Profile::key`]; [`ProfileErrorKind::Client`] when the profile
+/// has no valid base URL or key.
+pub fn client(name: Option<&str>) -> impl Future<Output = Result<Client>> + Send + use<> {
+    let name = name.map(str::to_owned).or_else(|| variable(PROFILE_VARIABLE));
+    let read = move || {
+        let profiles = Profiles::load()?;
+        let (name, profile) = profiles.get(name.as_deref())?;
+        Ok((profile.base_url.clone(), profile.key(name)?))
+    };
+    async move {
+        let ended = |error: JoinError| ProfileError::of_file(error.to_string());
+        let (base_url, key) = spawn_blocking(read).await.map_err(ended)??;
+        let invalid = |error: Error| ProfileError::new(Kind::Client, error.to_string(), error.hint());
+        Client::new(base_url, key).map_err(invalid)
+    }
+}
+
+/// All profiles, and the name of the one in use.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+#[serde(default)]
+pub struct Profiles {
+    /// The name of the profile in use.
+    pub current: Option<String>,
+    /// The profiles by name.
+    pub profiles: BTreeMap<String, Profile>,
+}
+
+impl Profiles {
+    /// Reads the file of this user.
+    ///
+    /// # Errors
+    ///
+    /// [`ProfileErrorKind::NoFolder`], and those of [`read`](Self::read).
+    pub fn load() -> Result<Self> {
+        Self::read(&Self::path(variable)?)
+    }
+
+    /// Returns where the file is, from the variables of an environment.
+    ///
+    /// # Errors
+    ///
+    /// [`ProfileErrorKind::NoFolder`] when the environment names no folder.
+    pub fn path(variable: impl Fn(&str) -> Option<String>) -> Result<PathBuf> {
+        let folder = |name: &str| variable(name).map(PathBuf::from);
+        folder(CONFIG_VARIABLE)
+            .or_else(|| Some(folder("XDG_CONFIG_HOME")?.join("inferstore/profiles.json")))
+            .or_else(|| Some(folder("HOME")?.join(".config/inferstore/profiles.json")))
+            .or_else(|| Some(folder("APPDATA")?.join("inferstore/profiles.json")))
+            .ok_or_else(|| {
+                let hint = format!("set HOME or {CONFIG_VARIABLE}");
+                ProfileError::new(Kind::NoFolder, "there is no place for profiles", hint)
+            })
+    }
+
+    /// Reads a file. A file that does not exist has no profiles.
+    ///
+    /// # Errors
+    ///
+    /// [`ProfileErrorKind::File`] or [`ProfileErrorKind::Syntax`].
+    pub fn read(path: &Path) -> Result<Self> {
+        let shown = path.display();
+        match fs::read_to_string(path) {
+            Ok(text) => serde_json::from_str(&text).map_err(|error| {
+                // The message of the parser may quote a key.
+                let place = format!("line {} column {}", error.line(), error.column());
+                let message = format!("{shown} is no file of profiles: {place}");
+                ProfileError::new(Kind::Syntax, message, "correct it, or remove it and log in again")
+            }),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(ProfileError::of_file(format!("{shown} cannot be read: {error}"))),
+        }
+    }
+
+    /// Replaces the file atomically. Only its owner can read it.
+    ///
+    /// # Errors
+    ///
+    /// [`ProfileErrorKind::File`].
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let shown = path.display();
+        let write = || -> io::Result<()> {
+            let path = target_of(path);
+            let folder = folder_of(&path);
+            fs::create_dir_all(folder)?;
+            let text = serde_json::to_string_pretty(self)?;
+            // A temporary file is readable by its owner alone from its first moment on.
+            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            writeln!(file, "{text}")?;
+            file.as_file().sync_all()?;
+            file.persist(path)?;
+            Ok(())
+        };
+        write().map_err(|error| ProfileError::of_file(format!("{shown} cannot be written: {error}")))
+    }
+
+    /// Lets one process at a time read, change and write the file, until the lock is dropped. File systems without
+    /// locks give none.
+    pub fn lock(path: &Path) -> Option<fs::File> {
+        let path = target_of(path);
+        let folder = folder_of(&path);
+        // `write` reports the failures of this.
+        fs::create_dir_all(folder).ok()?;
+        let folder = fs::File::open(folder).ok()?;
+        folder.lock().ok().map(|()| folder)
+    }
+
+    /// Returns the named profile, or the one in use, with its name.
+    ///
+    /// # Errors
+    ///
+    /// [`ProfileErrorKind::Unknown`] or [`ProfileErrorKind::NoneInUse`].
+    pub fn get<'a>(&'a self, name: Option<&'a str>) -> Result<(&'a str, &'a Profile)> {
+        let hint = "`inferstore login` stores one, `inferstore profile use` chooses one";
+        let none = || ProfileError::new(Kind::NoneInUse, "no profile is in use", hint);
+        let name = name.or(self.current.as_deref()).ok_or_else(none)?;
+        let unknown = || {
+            let known: Vec<_> = self.profiles.keys().map(String::as_str).collect();
+            let hint = match &known[..] {
+                [] => "`inferstore login` stores one".to_owned(),
+                known => format!("there are: {}", known.join(", ")),
+            };
+            ProfileError::new(Kind::Unknown, format!("there is no profile {name:?}"), hint)
+        };
+        Ok((name, self.profiles.get(name).ok_or_else(unknown)?))
+    }
+}
+
+/// A service and the key to it.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Profile {
+    /// The versioned root of the service.
+    pub base_url: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_key: Option<String>,
+    /// The program that prints the key, and its arguments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_command: Option<Vec<String>>,
+    /// The data folder of a local service, if `inferstore serve` stored the profile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_dir: Option<String>,
+}
+
+/// Where the key of a profile is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeySource {
+    /// In the file of profiles.
+    File,
+    /// In the keyring of the system.
+    Keyring,
+    /// Wherever its command reads it.
+    Command,
+}
+
+impl fmt::Display for KeySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::File => "the file of profiles",
+            Self::Keyring => "the keyring of the system",
+            Self::Command => "its key_command",
+        })
+    }
+}
+
+impl Profile {
+    /// Creates a profile whose key is in the file.
+    pub fn new(base_url: impl Into<String>, key: impl Into<String>) -> Self {
+        Self { base_url: base_url.into(), api_key: Some(key.into()), key_command: None, data_dir: None }
+    }
+
+    /// Returns the key. A key command blocks this thread, for up to 30 seconds.
+    ///
+    /// # Errors
+    ///
+    /// [`ProfileErrorKind::Key`] when the command prints no key.
+    pub fn key(&self, name: &str) -> Result<ApiKey> {
+        if let Some(key) = &self.api_key {
+            return Ok(ApiKey::new(key.clone()));
+        }
+        let command = self.key_command.as_deref().unwrap_or_default();
+        let failed = |problem| {
+            let source = self.key_source(name);
+            let message = format!("the key of the profile {name} cannot be read from {source}: {problem}");
+            let hint = "unlock the keyring; `inferstore login --no-keyring` stores the key in the file";
+            ProfileError::new(Kind::Key, message, hint)
+        };
+        program::printed_key(command, program::TIMEOUT).map(ApiKey::new).map_err(failed)
+    }
+
+    /// Returns where the key of the profile of this name is.
+    pub fn key_source(&self, name: &str) -> KeySource {
+        match self.keyring(name) {
+            _ if self.api_key.is_some() => KeySource::File,
+            Some(_) => KeySource::Keyring,
+            None => KeySource::Command,
+        }
+    }
+
+    /// Moves the key from the file into a keyring.
+    ///
+    /// # Errors
+    ///
+    /// The message of the keyring; the key stays in the file.
+    pub fn move_key_to(&mut self, keyring: &Keyring, name: &str) -> Result<(), String> {
+        if let Some(key) = &self.api_key {
+            self.key_command = Some(keyring.store(self.entry(name), key)?);
+            self.api_key = None;
+        }
+        Ok(())
+    }
+
+    /// Removes the key from the keyring, if it is there.
+    ///
+    /// # Errors
+    ///
+    /// The message of the keyring, which may still have the key.
+    pub fn forget_key(&self, name: &str) -> Result<(), String> {
+        self.keyring(name).map_or(Ok(()), |keyring| keyring.remove(self.entry(name)))
+    }
+
+    fn entry<'a>(&'a self, name: &'a str) -> Entry<'a> {
+        Entry { profile: name, base_url: &self.base_url }
+    }
+
+    fn keyring(&self, name: &str) -> Option<Keyring> {
+        Keyring::of_command(self.key_command.as_ref()?, self.entry(name))
+    }
+}
+
+/// Shows no key.
+impl fmt::Debug for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Profile").field("base_url", &self.base_url).finish_non_exhaustive()
+    }
+}
+
+/// Returns whether other users of this machine can read the file.
+#[cfg(unix)]
+pub fn is_open_to_others(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0)
+}
+
+/// Returns whether other users of this machine can read the file. Other systems keep that in the folder.
+#[cfg(not(unix))]
+pub fn is_open_to_others(_: &Path) -> bool {
+    false
+}
+
+/// Follows links, as dotfiles have them: writing replaces their target.
+fn target_of(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Returns a variable of this process that is not empty.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+}

@@ -1,0 +1,321 @@
+//! Open connections of all listeners: their number is limited, and a full server closes the connection that has waited
+//! longest for its client. Connections of an address that has more than its share come first.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Interval at which a listener of a full server looks for connections to close.
+const EVICTION_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Time without bytes after which a connection counts as idle: a request may be on its way.
+const MIN_IDLE: Duration = Duration::from_millis(200);
+
+/// Time for which the rest of a refused body, or a response, keeps a connection of a full server open.
+const MIN_STALLED: Duration = Duration::from_secs(1);
+
+/// The same for a large response, such as a file.
+const MIN_STALLED_DOWNLOAD: Duration = Duration::from_secs(10);
+
+/// The share of one address: one in so many of all connections.
+const ADDRESS_SHARE: usize = 4;
+
+/// The interval between two warnings.
+const WARNING_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The open connections of a process.
+pub struct Connections {
+    max: usize,
+    free: Arc<Semaphore>,
+    open: Mutex<HashMap<u64, Arc<Connection>>>,
+    next_id: AtomicU64,
+    last_warning: Mutex<Option<Instant>>,
+}
+
+/// State of one connection.
+pub(crate) struct Connection {
+    address: IpAddr,
+    state: Mutex<State>,
+    /// Cancelled when the connection has to make room, or its listener has ended.
+    pub(crate) closed: CancellationToken,
+}
+
+struct State {
+    phase: Phase,
+    phase_since: Instant,
+    /// The first read of the phase that found no bytes. Until there is one, a request may lie in the buffer of the
+    /// system: a busy server reads late.
+    waits_since: Option<Instant>,
+    /// Number of bodies that are not read to their end: of the request, or of one whose response was written before. The bytes
+    /// that arrive belong to them.
+    bodies: usize,
+    /// Moment since which the client has taken less than `MIN_PROGRESS` of what is to be written.
+    write_blocked_since: Option<Instant>,
+    /// Whether what is to be written is part of a large response.
+    is_large: bool,
+}
+
+impl State {
+    fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.phase_since = Instant::now();
+        self.waits_since = None;
+    }
+
+    /// Returns the moment since which nothing but the client has been waited for: for a request, for the rest of a body whose response is
+    /// written, or until it takes a response. None while a request is worked on, or may be on its way.
+    fn stalled_since(&self) -> Option<Instant> {
+        let min_stalled = if self.is_large { MIN_STALLED_DOWNLOAD } else { MIN_STALLED };
+        let (since, min) = match (self.phase, self.write_blocked_since) {
+            (Phase::Request | Phase::Evicted, _) | (Phase::Response, None) => return None,
+            (_, Some(since)) => (since, min_stalled),
+            (_, None) if self.bodies > 0 => (self.phase_since, MIN_STALLED),
+            (_, None) => (self.waits_since?, MIN_IDLE),
+        };
+        (since.elapsed() >= min).then_some(since)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The head of a request is incomplete: also before the first byte of a new connection.
+    Head,
+    /// A request is worked on.
+    Request,
+    /// The response to a request has begun, and has not ended.
+    Response,
+    /// The last response has ended, and no byte of a next request followed.
+    Idle,
+    /// The connection is being closed.
+    Evicted,
+}
+
+impl Connection {
+    fn new(address: IpAddr, closed: CancellationToken) -> Self {
+        let state = State {
+            phase: Phase::Head,
+            phase_since: Instant::now(),
+            waits_since: None,
+            bodies: 0,
+            write_blocked_since: None,
+            is_large: false,
+        };
+        Self { address: network(address), state: Mutex::new(state), closed }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that bytes arrived. Returns whether they begin the head of a request.
+    pub(crate) fn received(&self) -> bool {
+        let mut state = self.state();
+        let begins = state.phase == Phase::Idle && state.bodies == 0;
+        if begins {
+            state.enter(Phase::Head);
+        }
+        begins
+    }
+
+    /// Notes that a read found no bytes. Returns whether the head of a request is incomplete.
+    pub(crate) fn found_no_bytes(&self) -> bool {
+        let mut state = self.state();
+        state.waits_since.get_or_insert_with(Instant::now);
+        state.phase == Phase::Head
+    }
+
+    /// Notes that the client does not take what is written.
+    pub(crate) fn blocked_on_write(&self) {
+        self.state().write_blocked_since.get_or_insert_with(Instant::now);
+    }
+
+    /// Notes that the client has taken some of what is written, or all of it.
+    pub(crate) fn written(&self, is_all: bool) {
+        let mut state = self.state();
+        let was_blocked = state.write_blocked_since.take().is_some();
+        if !is_all {
+            return;
+        }
+        state.is_large &= state.phase == Phase::Response;
+        if was_blocked {
+            // The client sees only now that it may send a next request.
+            state.waits_since = state.waits_since.map(|_| Instant::now());
+        }
+    }
+
+    /// Notes that a request is worked on until the guard is dropped; None when the connection is being closed.
+    pub(crate) fn begin_request(self: &Arc<Self>) -> Option<RequestGuard> {
+        let mut state = self.state();
+        if state.phase == Phase::Evicted {
+            return None;
+        }
+        state.enter(Phase::Request);
+        Some(RequestGuard(Arc::clone(self)))
+    }
+
+    /// Notes that a body is read until the guard is dropped, which may be after its response was written.
+    pub(crate) fn begin_body(self: &Arc<Self>) -> BodyGuard {
+        self.state().bodies += 1;
+        BodyGuard(Arc::clone(self))
+    }
+
+    /// Since when the connection has waited for its client alone, if it may be closed.
+    fn stalled_since(&self) -> Option<Instant> {
+        self.state().stalled_since()
+    }
+
+    /// Closes the connection unless a request has begun.
+    fn evict(&self) {
+        let mut state = self.state();
+        if state.stalled_since().is_some() {
+            state.phase = Phase::Evicted;
+            self.closed.cancel();
+        }
+    }
+}
+
+/// The address that connections are counted by: the owner of an IPv6 address has 2^64 of them.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6((address.to_bits() & !u128::from(u64::MAX)).into()),
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+/// A request in progress. It ends when this is dropped.
+pub(crate) struct RequestGuard(Arc<Connection>);
+
+impl RequestGuard {
+    /// Notes that the response is written from now on.
+    pub(crate) fn begin_response(&self, is_large: bool) {
+        let mut state = self.0.state();
+        if state.phase == Phase::Request {
+            state.enter(Phase::Response);
+            state.is_large |= is_large;
+        }
+    }
+}
+
+impl Drop for RequestGuard {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        if state.phase != Phase::Evicted {
+            state.enter(Phase::Idle);
+        }
+    }
+}
+
+/// A body that is read. It is over when this is dropped.
+pub(crate) struct BodyGuard(Arc<Connection>);
+
+impl Drop for BodyGuard {
+    fn drop(&mut self) {
+        self.0.state().bodies -= 1;
+    }
+}
+
+/// An open connection, which is counted until this is dropped.
+pub(crate) struct OpenConnection {
+    all: Arc<Connections>,
+    id: u64,
+    pub(crate) connection: Arc<Connection>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.all.open().remove(&self.id);
+    }
+}
+
+impl Connections {
+    /// Returns the connections of a process that may have so many at once.
+    pub fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self {
+            max,
+            free: Arc::new(Semaphore::new(max.min(Semaphore::MAX_PERMITS))),
+            open: Mutex::default(),
+            next_id: AtomicU64::new(0),
+            last_warning: Mutex::new(None),
+        })
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<u64, Arc<Connection>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a connection that was accepted. A full server closes others first that wait for their clients; while there
+    /// are none, the new one waits.
+    pub(crate) async fn admit(
+        self: &Arc<Self>,
+        address: IpAddr,
+        closed: CancellationToken,
+    ) -> OpenConnection {
+        let permit = loop {
+            if let Ok(permit) = Arc::clone(&self.free).try_acquire_owned() {
+                break permit;
+            }
+            self.evict();
+            let freed = tokio::time::timeout(EVICTION_INTERVAL, Arc::clone(&self.free).acquire_owned());
+            if let Ok(Ok(permit)) = freed.await {
+                break permit;
+            }
+        };
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let connection = Arc::new(Connection::new(address, closed));
+        self.open().insert(id, Arc::clone(&connection));
+        OpenConnection { all: Arc::clone(self), id, connection, _permit: permit }
+    }
+
+    /// Closes the connections that have waited longest for their clients, those of addresses above their share first. A
+    /// part of all, so that a flood of new connections does not search the whole list each time.
+    fn evict(&self) {
+        if self.may_warn() {
+            tracing::warn!(
+                limit = self.max,
+                "too many connections; those that wait for their clients are closed"
+            );
+        }
+        let open = self.open();
+        let mut by_address = HashMap::<_, usize>::new();
+        for connection in open.values() {
+            *by_address.entry(connection.address).or_default() += 1;
+        }
+        let is_within_share =
+            |connection: &Connection| by_address[&connection.address] <= self.max / ADDRESS_SHARE;
+        let mut stalled: Vec<_> = open
+            .values()
+            .filter_map(|connection| {
+                Some((is_within_share(connection), connection.stalled_since()?, connection))
+            })
+            .collect();
+        stalled.sort_unstable_by_key(|(is_within_share, since, _)| (*is_within_share, *since));
+        for (.., connection) in stalled.into_iter().take(self.max.div_ceil(64)) {
+            connection.evict();
+        }
+    }
+
+    /// The number of open connections.
+    pub fn count(&self) -> usize {
+        self.open().len()
+    }
+
+    /// Whether the last warning about connections is long enough ago; anyone can cause them.
+    pub(crate) fn may_warn(&self) -> bool {
+        let mut last = self.last_warning.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = last.is_none_or(|last| last.elapsed() >= WARNING_INTERVAL);
+        if is_due {
+            *last = Some(Instant::now());
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests;

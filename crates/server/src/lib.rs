@@ -1,0 +1,15 @@
+//! Servers of this workspace: HTTP listeners that strangers can reach, with limits on their connections, and
+//! temporary folders that do not outlive their process.
+
+mod connections;
+mod drain;
+mod file_limit;
+mod listener;
+mod request;
+mod stream;
+pub mod temporary;
+
+pub use connections::Connections;
+pub use file_limit::raise as max_connections;
+pub use listener::{HangUp, Listener, Server, Timeouts};
+pub use stream::MIN_PROGRESS;

@@ -1,0 +1,91 @@
+//! Audit log: every request of an operator that changed something, or may have.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::Method;
+use axum::middleware::Next;
+use axum::response::Response;
+use percent_encoding::percent_decode_str;
+use serde_json::{Value, json};
+
+use super::http::{Done, PageQuery};
+use super::{Action, Admin};
+use crate::accounts::key_id;
+use crate::api::{ApiQuery, Failure, Success, read_body};
+use crate::lifecycle::app::App;
+
+/// The largest number of characters of a body that are kept.
+const MAX_BODY: usize = 1_000;
+
+/// Records a request that changes something, unless it is refused.
+pub(super) async fn record(
+    State(app): State<Arc<App>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Failure> {
+    if request.method() == Method::GET {
+        return Ok(next.run(request).await);
+    }
+    let (parts, body) = request.into_parts();
+    let body = read_body(Request::from_parts(parts.clone(), body), &app).await?;
+    let path = percent_decode_str(parts.uri.path()).decode_utf8_lossy();
+    let request = format!("{} {path}", parts.method);
+    let shown = shown(&body);
+    let response = next.run(Request::from_parts(parts, Body::from(body))).await;
+    let status = response.status();
+    if !status.is_client_error() {
+        let at = app.clock.now();
+        let action = Action { at, request, body: shown, status: status.as_u16().into() };
+        if let Err(cause) = app.database.record_action(&action).await {
+            tracing::error!(%cause, request = action.request, "a request of an operator is not in the log");
+        }
+    }
+    Ok(response)
+}
+
+/// The beginning of a body, with the identifier of an API key in the place of the key.
+fn shown(body: &[u8]) -> Option<String> {
+    let mut body: Value = serde_json::from_slice(body).ok()?;
+    if let Some(key) = body.get_mut("key")
+        && let Some(text) = key.as_str()
+        && !is_identifier(text.strip_prefix("isk_").unwrap_or(text))
+    {
+        *key = json!(key_id(text));
+    }
+    Some(body.to_string().chars().take(MAX_BODY).collect())
+}
+
+/// Tells the identifier of a key, or the beginning of one, from a whole key.
+fn is_identifier(text: &str) -> bool {
+    let is_drawn = text.len() <= 12 && !text.contains('_');
+    is_drawn || text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+pub(super) async fn actions(admin: Admin, ApiQuery(page): ApiQuery<PageQuery>) -> Done {
+    let (limit, offset) = page.bounds()?;
+    let actions = admin.app.database.actions(limit, offset).await?;
+    Ok(Success::data(json!({ "actions": actions })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn a_key_is_shown_by_its_identifier_alone() {
+        for (key, secret) in [
+            ("isk_ab_secretsec", "secretsec"),
+            ("isk_0123456789ab_x", "_x"),
+            ("a chosen key of an account", "chosen"),
+        ] {
+            let body = format!("{{\"key\":\"{key}\"}}");
+            assert!(shown(body.as_bytes()).is_some_and(|body| !body.contains(secret)), "{key}");
+        }
+        for id in ["0123456789ab", "isk_0123"] {
+            let body = format!("{{\"key\":\"{id}\"}}");
+            assert_eq!(shown(body.as_bytes()), Some(body), "an identifier, or its beginning");
+        }
+    }
+}

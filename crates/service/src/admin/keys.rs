@@ -1,0 +1,63 @@
+//! Drawing API keys with a name, an expiry, a daily limit and a list of models.
+
+use std::time::Duration;
+
+use axum::extract::{FromRequest as _, Request};
+use axum::http::header::CONTENT_TYPE;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Admin;
+use super::adjust::check_line;
+use super::http::Done;
+use crate::accounts::KeyRules;
+use crate::api::{ApiJson, ApiPath, Failure, Success};
+use crate::clock::Moment;
+use crate::ledger::Money;
+
+/// The largest number of characters of a name.
+const MAX_NAME: usize = 100;
+/// The longest life of a key that expires: a century.
+const MAX_DAYS: u32 = 36_500;
+
+/// A key to be drawn.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct NewKey {
+    name: Option<String>,
+    expires_in_days: Option<u32>,
+    daily_limit: Option<Money>,
+    models: Option<Vec<String>>,
+}
+
+impl NewKey {
+    fn rules(self, now: Moment) -> Result<KeyRules, Failure> {
+        let Self { name, expires_in_days, daily_limit, models } = self;
+        if let Some(name) = &name {
+            check_line("name", name, MAX_NAME)?;
+        }
+        if expires_in_days.is_some_and(|days| !(1..=MAX_DAYS).contains(&days)) {
+            let message = format!("expires_in_days must lie between 1 and {MAX_DAYS}");
+            return Err(Failure::unprocessable(message));
+        }
+        if daily_limit.is_some_and(|limit| !limit.is_positive()) {
+            return Err(Failure::unprocessable("the daily limit is not above zero"));
+        }
+        if models.as_ref().is_some_and(Vec::is_empty) {
+            return Err(Failure::unprocessable("models names no model"));
+        }
+        let life = |days| Duration::from_hours(u64::from(days) * 24);
+        let expires_at = expires_in_days.map(|days| now.after(life(days)));
+        Ok(KeyRules { name, expires_at, daily_limit, models })
+    }
+}
+
+/// Draws a key; a request without a body asks for one without rules.
+pub(super) async fn add_key(admin: Admin, ApiPath(account): ApiPath, request: Request) -> Done {
+    let new: NewKey = match request.headers().get(CONTENT_TYPE) {
+        Some(_) => ApiJson::from_request(request, &admin.app).await?.value,
+        None => NewKey::default(),
+    };
+    let key = admin.add_key_with(&account, new.rules(admin.app.clock.now())?).await?;
+    Ok(Success::data(json!({ "account": account, "api_key": key })))
+}

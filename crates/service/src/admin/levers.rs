@@ -1,0 +1,148 @@
+//! Levers of the operator: accounts that are suspended, resumed and closed, tasks that are ended, files that are taken
+//! down.
+
+use axum::http::StatusCode;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::adjust::{MAX_NOTE, check_line};
+use super::http::{Done, no_task, not_found};
+use super::{Admin, TaskChange, TaskFilter};
+use crate::accounts::{Account, AccountState, OPERATOR, Scope};
+use crate::api::{ApiJson, ApiPath, Failure, Success};
+use crate::object_storage::TargetsOf;
+use crate::queue::{Cancel, Status};
+use crate::{Error, Result};
+
+/// Number of queued tasks of a closed account that are read at a time.
+const PAGE: u32 = 1_000;
+
+impl Admin {
+    /// Suspends, resumes or closes an account. While it is suspended, its keys are refused and its queued tasks wait;
+    /// what runs goes on. A closed account has no keys and no memberships, and its queued tasks are canceled; closed once
+    /// more, it loses tasks that were created meanwhile. Either way its unused upload targets are void. Returns how many
+    /// tasks were canceled; None when the account is closed and would be opened.
+    ///
+    /// # Errors
+    /// When there is no such account, it is that of the operator, or the database cannot be written.
+    pub async fn set_account_state(&self, username: &str, state: AccountState) -> Result<Option<usize>> {
+        let doing = "changing an account";
+        let account = self.account(username, doing).await?;
+        if username == OPERATOR {
+            return Err(Error::new(doing, "the account of the operator stays active"));
+        }
+        if state != AccountState::Active {
+            // What was uploaded so far stays, as far as the object store can be asked: the state changes at once.
+            if let Err(cause) = self.app.objects.settle(&self.app, TargetsOf::Owner(account.id)).await {
+                tracing::warn!(%cause, "uploads of an account that is suspended could not be looked for");
+            }
+        }
+        let database = &self.app.database;
+        if !database.set_state(account.id, state, self.app.clock.now()).await? {
+            return Ok(None);
+        }
+        let canceled = match state {
+            AccountState::Closed => self.end_account(&account).await?,
+            AccountState::Active | AccountState::Suspended => 0,
+        };
+        self.app.dispatcher.look_for_all();
+        Ok(Some(canceled))
+    }
+
+    /// Ends the memberships of a closed account, and cancels its queued tasks; returns how many.
+    async fn end_account(&self, account: &Account) -> Result<usize> {
+        let database = &self.app.database;
+        for other in database.memberships(account.id, account.scope).await? {
+            match account.scope {
+                Scope::Organization => self.remove_member(&account.username, &other).await?,
+                Scope::Personal => self.remove_member(&other, &account.username).await?,
+            };
+        }
+        let filter =
+            TaskFilter { account: Some(account.id), status: Some(Status::Queued), limit: PAGE, offset: 0 };
+        let mut canceled = 0;
+        loop {
+            let queued = database.all_tasks(filter).await?;
+            if queued.is_empty() {
+                return Ok(canceled);
+            }
+            for task in queued {
+                let outcome = database.cancel(account.id, &task.task, self.app.clock.now()).await?;
+                canceled += usize::from(outcome == Cancel::Canceled);
+            }
+        }
+    }
+}
+
+/// A change of an account.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AccountChange {
+    state: AccountState,
+}
+
+pub(super) async fn change_account(
+    admin: Admin,
+    ApiPath(username): ApiPath,
+    body: ApiJson<AccountChange>,
+) -> Done {
+    let state = body.value.state;
+    let Some(canceled) = admin.set_account_state(&username, state).await? else {
+        let message = format!("{username:?} is closed, and a closed account stays closed");
+        return Err(Failure::new(StatusCode::CONFLICT, message).into());
+    };
+    Ok(Success::data(json!({ "account": username, "state": state, "canceled_tasks": canceled })))
+}
+
+/// Responds to a change of a task, which only a task in the status that is `needed` can have.
+fn changed(task: &str, change: TaskChange, needed: Status) -> Done {
+    match change {
+        TaskChange::Done => Ok(Success::data(json!({ "task": task }))),
+        TaskChange::Unknown => Err(no_task(task)),
+        TaskChange::Refused(status) => {
+            let (needed, status) = (needed.word(), status.word());
+            let message = format!("only a task that is {needed} can be changed so, and {task} is {status}");
+            Err(Failure::new(StatusCode::CONFLICT, message).into())
+        }
+    }
+}
+
+pub(super) async fn cancel_task(admin: Admin, ApiPath(task): ApiPath) -> Done {
+    changed(&task, admin.app.database.cancel_task(&task, admin.app.clock.now()).await?, Status::Queued)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Failing {
+    message: String,
+}
+
+pub(super) async fn fail_task(admin: Admin, ApiPath(task): ApiPath, body: ApiJson<Failing>) -> Done {
+    let message = body.value.message;
+    check_line("message", &message, MAX_NOTE)?;
+    changed(
+        &task,
+        admin.app.database.fail_task(&task, &message, admin.app.clock.now()).await?,
+        Status::Computing,
+    )
+}
+
+pub(super) async fn requeue_task(admin: Admin, ApiPath(task): ApiPath) -> Done {
+    let change = admin.app.database.requeue_task(&task, admin.app.clock.now()).await?;
+    admin.app.dispatcher.look_for_all();
+    changed(&task, change, Status::Computing)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FileUrl {
+    url: String,
+}
+
+pub(super) async fn take_down(admin: Admin, body: ApiJson<FileUrl>) -> Done {
+    let url = body.value.url;
+    match admin.app.objects.delete_file(&admin.app, None, &url).await? {
+        true => Ok(Success::data(json!({ "url": url }))),
+        false => Err(not_found(format!("there is no file {url:?}"))),
+    }
+}

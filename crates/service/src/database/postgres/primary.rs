@@ -1,0 +1,243 @@
+//! The server that takes writes. Where the URL names several, all are asked at once, so that one that hangs delays nobody,
+//! and again at intervals: when another one was promoted, connections to the former primary end, whether it responds or
+//! not. Of two servers that take writes, the one with the higher timeline was promoted last.
+//!
+//! Processes notice a promotion one after the other. A process must not read the former primary while another one writes
+//! to the new one. So connections are used for [`LEASE`] after the servers were asked, and a server with a higher timeline
+//! is used once that time has passed for every process.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, poll_fn};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_postgres::{Client, Config, Connection, Error, SimpleQueryMessage, Socket};
+use tokio_util::sync::CancellationToken;
+
+use super::failure::describe;
+use super::tls::{Stream, Tls};
+
+/// The time that the other servers have to respond when one has.
+const GRACE: Duration = Duration::from_secs(1);
+/// The pause between two rounds in which all servers are asked which one takes writes.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+/// Time limit of one such round.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long connections are used after a round began. Longer than two rounds in which a server does not respond, and the
+/// pause between them.
+const LEASE: Duration = Duration::from_secs(4);
+
+/// The first eight digits of a name in the log are the timeline. A standby refuses.
+const TIMELINE: &str = "SELECT pg_walfile_name(pg_current_wal_lsn())";
+
+type Driver = Connection<Socket, Stream<Socket>>;
+
+/// An open connection.
+pub(super) struct Opened {
+    pub(super) client: Client,
+    pub(super) connection: Driver,
+    /// Cancelled when another server has been promoted.
+    pub(super) is_outdated: CancellationToken,
+}
+
+/// Opens connections to the server that takes writes. Clones know the same server.
+#[derive(Clone)]
+pub(super) struct Primary {
+    servers: Arc<[Config]>,
+    tls: Tls,
+    latest: Arc<Mutex<Latest>>,
+    leased_until: Arc<watch::Sender<Instant>>,
+}
+
+/// The highest timeline that was seen, from when on it is used, and what ends connections to earlier ones.
+struct Latest {
+    timeline: u32,
+    usable_from: Instant,
+    is_outdated: CancellationToken,
+}
+
+/// A connection to a server that takes writes.
+struct Answer {
+    timeline: u32,
+    at: Instant,
+    client: Client,
+    connection: Driver,
+}
+
+impl Primary {
+    pub(super) fn new(servers: Vec<Config>, tls: Tls) -> Self {
+        let now = Instant::now();
+        let latest = Latest { timeline: 0, usable_from: now, is_outdated: CancellationToken::new() };
+        Self {
+            servers: servers.into(),
+            tls,
+            latest: Arc::new(Mutex::new(latest)),
+            leased_until: Arc::new(watch::Sender::new(now)),
+        }
+    }
+
+    fn has_several(&self) -> bool {
+        self.servers.len() > 1
+    }
+
+    fn latest(&self) -> MutexGuard<'_, Latest> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens a connection. While the only server that takes writes is a former primary, it waits.
+    pub(super) async fn open(&self) -> Result<Opened, Error> {
+        let Answer { timeline, client, connection, .. } = self.ask().await?;
+        let (usable_from, is_outdated) = {
+            let latest = self.latest();
+            (latest.usable_from, (timeline == latest.timeline).then(|| latest.is_outdated.clone()))
+        };
+        let Some(is_outdated) = is_outdated else {
+            tracing::warn!(timeline, "a former primary of the database takes writes; it is not used");
+            return std::future::pending().await;
+        };
+        tokio::time::sleep_until(usable_from).await;
+        Ok(Opened { client, connection, is_outdated })
+    }
+
+    /// Asks all servers. After the round, connections are used longer: an earlier promotion would have been noticed.
+    async fn ask(&self) -> Result<Answer, Error> {
+        let began = Instant::now();
+        let newest = self.newest().await;
+        if let Ok(answer) = &newest {
+            self.notice(answer.timeline, answer.at);
+        }
+        self.leased_until.send_if_modified(|until| {
+            let is_longer = began + LEASE > *until;
+            *until = (*until).max(began + LEASE);
+            is_longer
+        });
+        newest
+    }
+
+    /// Takes note of a timeline that was seen at this time.
+    fn notice(&self, timeline: u32, at: Instant) {
+        let mut latest = self.latest();
+        if timeline <= latest.timeline {
+            return;
+        }
+        if latest.timeline > 0 {
+            tracing::warn!(timeline, "another server of the database was promoted");
+        }
+        latest.is_outdated.cancel();
+        // Before the first promotion there is no other primary that anyone reads from.
+        let usable_from = if timeline == 1 { at } else { at + LEASE };
+        *latest = Latest { timeline, usable_from, is_outdated: CancellationToken::new() };
+    }
+
+    /// The connection with the highest timeline.
+    async fn newest(&self) -> Result<Answer, Error> {
+        let mut attempts: FuturesUnordered<_> =
+            self.servers.iter().map(|server| self.connect(server.clone())).collect();
+        let mut newest: Option<Answer> = None;
+        let mut grace = pin!(tokio::time::sleep(Duration::MAX));
+        loop {
+            let attempt = tokio::select! {
+                attempt = attempts.next() => attempt,
+                () = &mut grace => None,
+            };
+            match (attempt, &newest) {
+                (Some(Ok(answer)), None) => {
+                    newest = Some(answer);
+                    grace.as_mut().reset(Instant::now() + GRACE);
+                }
+                (Some(Ok(answer)), Some(known)) if answer.timeline > known.timeline => newest = Some(answer),
+                (Some(Err(cause)), None) if attempts.is_empty() => return Err(cause),
+                (Some(_), _) => {}
+                (None, _) => break,
+            }
+        }
+        match newest {
+            Some(newest) => Ok(newest),
+            // There is always a server, and its failure was returned.
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn connect(&self, server: Config) -> Result<Answer, Error> {
+        let (client, mut connection) = server.connect(self.tls.clone()).await?;
+        let mut timeline = 0;
+        if self.has_several() {
+            timeline = tokio::select! {
+                biased;
+                timeline = timeline_of(&client) => timeline?,
+                ended = &mut connection => ended.map(|()| 0)?,
+            };
+        }
+        Ok(Answer { timeline, at: Instant::now(), client, connection })
+    }
+
+    /// Asks all servers at intervals, where there are several.
+    pub(super) async fn watch(self) {
+        while self.has_several() {
+            match tokio::time::timeout(PROBE_TIMEOUT, self.ask()).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(cause)) => {
+                    tracing::debug!(cause = describe(&cause), "no server of the database takes writes");
+                }
+                Err(_) => tracing::debug!("not all servers of the database respond"),
+            }
+            tokio::time::sleep(PROBE_INTERVAL).await;
+        }
+    }
+}
+
+/// Drives a connection to its end. With a lease, nothing is sent or received while another server may have been promoted
+/// unnoticed.
+async fn drive(mut connection: Driver, lease: Option<watch::Receiver<Instant>>) -> Result<(), Error> {
+    let Some(mut lease) = lease else { return connection.await };
+    // It ends with what renews it.
+    while lease.wait_for(|until| Instant::now() < *until).await.is_ok() {
+        let expired = poll_fn(|_| match Instant::now() < *lease.borrow() {
+            true => Poll::Pending,
+            false => Poll::Ready(()),
+        });
+        tokio::select! {
+            biased;
+            () = expired => {}
+            ended = &mut connection => return ended,
+        }
+    }
+    Ok(())
+}
+
+/// The timeline of a server that takes writes.
+async fn timeline_of(client: &Client) -> Result<u32, Error> {
+    let rows = client.simple_query(TIMELINE).await?;
+    let name = rows.iter().find_map(|row| match row {
+        SimpleQueryMessage::Row(row) => row.get(0),
+        _ => None,
+    });
+    let digits = name.and_then(|name| name.get(..8));
+    Ok(digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or(0))
+}
+
+impl deadpool_postgres::Connect for Primary {
+    fn connect(&self, _: &Config) -> BoxFuture<'_, Result<(Client, JoinHandle<()>), Error>> {
+        async move {
+            let Opened { client, connection, is_outdated } = self.open().await?;
+            let lease = self.has_several().then(|| self.leased_until.subscribe());
+            let driver = tokio::spawn(async move {
+                match is_outdated.run_until_cancelled(drive(connection, lease)).await {
+                    Some(Err(cause)) => {
+                        tracing::debug!(cause = describe(&cause), "a connection to the database was lost");
+                    }
+                    Some(Ok(())) => {}
+                    None => tracing::debug!("a connection to the former primary is closed"),
+                }
+            });
+            Ok((client, driver))
+        }
+        .boxed()
+    }
+}

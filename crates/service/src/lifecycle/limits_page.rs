@@ -1,0 +1,240 @@
+//! The page of limits and settings says what the program does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::time::Duration;
+
+use super::config::{Config, FirstAccount, Limits};
+use super::policies::Policies;
+use crate::api::MAX_HISTORY_PAGE;
+use crate::object_storage::{MAX_FILE, MAX_FORM_FILE, MAX_KEY as MAX_OBJECT_KEY};
+use crate::queue::{InsufficientBalance, KEY_RETENTION, MAX_KEY};
+use crate::{Error, Result, Service};
+
+fn bytes(bytes: u64) -> String {
+    match bytes {
+        _ if bytes.is_multiple_of(1 << 30) => format!("{} GiB", bytes >> 30),
+        _ if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        _ => format!("{} KiB", bytes >> 10),
+    }
+}
+
+fn time(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        ..=120 => format!("{seconds} s"),
+        172_800.. if seconds.is_multiple_of(24 * 3_600) => format!("{} days", seconds / 24 / 3_600),
+        _ if seconds.is_multiple_of(3_600) => format!("{} h", seconds / 3_600),
+        _ => format!("{} min", seconds / 60),
+    }
+}
+
+fn time_or_ever(limit: Option<Duration>) -> String {
+    limit.map_or_else(|| "ever".to_owned(), time)
+}
+
+fn count(count: impl Into<u64>) -> String {
+    let digits = count.into().to_string();
+    let groups: Vec<&[u8]> = digits.as_bytes().rchunks(3).rev().collect();
+    String::from_utf8_lossy(&groups.join(&b',')).into_owned()
+}
+
+/// The word for a setting that is not set.
+fn unset<T: Debug>(setting: Option<&T>, word: &str) -> String {
+    setting.map_or_else(|| word.to_owned(), |value| format!("{value:?}"))
+}
+
+/// The default of every field of the limits.
+fn limits(limits: Limits) -> Vec<(&'static str, String)> {
+    // Every field is named, so that none is left out.
+    let Limits {
+        body,
+        max_requests,
+        unsigned_forms,
+        outputs,
+        output_bytes,
+        max_connections,
+        head_timeout,
+        keep_alive,
+        body_time,
+        upload_idle,
+        response_timeout,
+        health_timeout,
+        models_page,
+        files_page,
+        run,
+        pixels,
+        memory,
+        memory_of_all_runs,
+        input,
+        account_unfinished,
+        account_running,
+        account_targets,
+    } = limits;
+    vec![
+        ("Limits::body", bytes(body as u64)),
+        ("Limits::max_requests", count(max_requests as u64)),
+        ("Limits::unsigned_forms", count(unsigned_forms as u64)),
+        ("Limits::outputs", count(outputs)),
+        ("Limits::output_bytes", bytes(output_bytes)),
+        ("Limits::max_connections", count(max_connections as u64)),
+        ("Limits::head_timeout", time(head_timeout)),
+        ("Limits::keep_alive", time(keep_alive)),
+        ("Limits::body_time", time(body_time)),
+        ("Limits::upload_idle", time(upload_idle)),
+        ("Limits::response_timeout", time(response_timeout)),
+        ("Limits::health_timeout", time(health_timeout)),
+        ("Limits::models_page", count(models_page)),
+        ("Limits::files_page", count(files_page)),
+        ("Limits::run", time(run)),
+        ("Limits::pixels", count(pixels)),
+        ("Limits::memory", bytes(memory)),
+        ("Limits::memory_of_all_runs", bytes(memory_of_all_runs)),
+        ("Limits::input", bytes(input as u64)),
+        ("Limits::account_unfinished", count(account_unfinished)),
+        ("Limits::account_running", count(account_running)),
+        ("Limits::account_targets", count(account_targets)),
+    ]
+}
+
+/// The default of every field of the settings; of policies, that of a new database.
+fn settings(config: Config, policies: Policies) -> Vec<(&'static str, String)> {
+    let Config {
+        data: _,
+        database,
+        roles: _,
+        objects,
+        api: _,
+        storage: _,
+        operations,
+        nodes,
+        #[cfg(feature = "controls")]
+        controls,
+        storage_url,
+        storage_origins,
+        orphan_retention,
+        output_retention: _,
+        first_account: FirstAccount { username, balance, free_balance, api_key },
+        insufficient_balance,
+        target_life,
+        storage_price_per_gib_day: _,
+        storage_billing_interval,
+        workers: _,
+        model_process,
+        excluded_models,
+        lease,
+        lease_attempts,
+        lease_grace,
+        queue_timeout: _,
+        task_retention: _,
+        movement_retention: _,
+        limits: _,
+        request_rate,
+        cors_origins,
+        start_timeout,
+        shutdown_timeout,
+        allow_unlocked_folder,
+        seed,
+    } = config;
+    let refuse = match insufficient_balance {
+        InsufficientBalance::Refuse => "refuse",
+        InsufficientBalance::FailTask => "fail-task",
+    };
+    let none_of = |is_empty: bool| if is_empty { "none" } else { "some" }.to_owned();
+    vec![
+        // Their defaults are those of flags.
+        ("Config::data", "inferstore-data".to_owned()),
+        ("Config::api", "8787".to_owned()),
+        ("Config::storage", "8788".to_owned()),
+        ("Config::roles", "all".to_owned()),
+        ("Config::workers", "one a core".to_owned()),
+        ("Config::database", unset(database.as_ref(), "none")),
+        ("Config::objects", unset(objects.as_ref(), "none")),
+        ("Config::operations", unset(operations.as_ref(), "none")),
+        ("Config::nodes", unset(nodes.as_ref(), "none")),
+        #[cfg(feature = "controls")]
+        ("Config::controls", unset(controls.as_ref(), "none")),
+        #[cfg(not(feature = "controls"))]
+        ("Config::controls", "none".to_owned()),
+        ("Config::storage_url", unset(storage_url.as_ref(), "its address")),
+        ("Config::storage_origins", if storage_origins.len() == 1 { "all" } else { "other" }.to_owned()),
+        ("Config::orphan_retention", time(orphan_retention)),
+        ("Config::output_retention", time_or_ever(policies.output_retention)),
+        ("Config::task_retention", time_or_ever(policies.task_retention)),
+        ("Config::movement_retention", time_or_ever(policies.movement_retention)),
+        ("Config::queue_timeout", time_or_ever(policies.queue_timeout)),
+        ("Config::storage_price_per_gib_day", policies.storage_price_per_gib_day.to_string()),
+        ("FirstAccount::username", username),
+        ("FirstAccount::balance", balance.to_string()),
+        ("FirstAccount::free_balance", free_balance.to_string()),
+        ("FirstAccount::api_key", unset(api_key.as_ref(), "drawn")),
+        ("Config::insufficient_balance", refuse.to_owned()),
+        ("Config::target_life", time(target_life)),
+        ("Config::storage_billing_interval", time(storage_billing_interval)),
+        ("Config::model_process", unset(model_process.as_ref(), "none")),
+        ("Config::excluded_models", none_of(excluded_models.is_empty())),
+        ("Config::lease", time(lease)),
+        ("Config::lease_attempts", lease_attempts.to_string()),
+        ("Config::lease_grace", time(lease_grace)),
+        ("Config::request_rate", unset(request_rate.as_ref(), "no limit")),
+        ("Config::cors_origins", none_of(cors_origins.is_empty())),
+        ("Config::start_timeout", time(start_timeout)),
+        ("Config::shutdown_timeout", time(shutdown_timeout)),
+        ("Config::allow_unlocked_folder", if allow_unlocked_folder { "taken" } else { "refused" }.to_owned()),
+        ("Config::seed", unset(seed.as_ref(), "no")),
+    ]
+}
+
+/// Constants, by the first column of the page.
+fn constants() -> Vec<(&'static str, String)> {
+    vec![
+        ("page of a history", count(MAX_HISTORY_PAGE)),
+        ("`Idempotency-Key`", count(MAX_KEY as u64)),
+        ("memory for an `Idempotency-Key`", time(KEY_RETENTION)),
+        ("file", bytes(MAX_FILE)),
+        ("file that is uploaded as a form; larger ones are put", bytes(MAX_FORM_FILE)),
+        ("name of a file, with its folder", count(MAX_OBJECT_KEY as u64)),
+        ("uploads in progress", count(Config::ephemeral().limits.max_requests as u64)),
+        #[cfg(feature = "postgres")]
+        ("connections of a process to it", count(crate::database::MAX_CONNECTIONS as u64)),
+    ]
+}
+
+#[tokio::test]
+async fn the_page_of_limits_says_what_the_program_does() -> Result<()> {
+    let service = Service::start(Config::ephemeral()).await?;
+    let policies = Policies::read(&*service.app.database).await?;
+    service.shutdown().await;
+    let expected: BTreeMap<_, _> = limits(Config::ephemeral().limits)
+        .into_iter()
+        .chain(settings(Config::ephemeral(), policies))
+        .chain(constants())
+        .collect();
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits-and-settings.md");
+    let page = std::fs::read_to_string(page).map_err(|cause| Error::new("reading the page", cause))?;
+    let (mut found, mut wrong) = (BTreeSet::new(), Vec::new());
+    for row in page.lines().filter(|line| line.starts_with("| ")) {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [name, default, by, _] = cells[..] else {
+            return Err(Error::new("reading the page", format!("no row of four cells: {row}")));
+        };
+        let fields = by.split('`').skip(1).step_by(2).filter(|code| code.contains("::"));
+        // The part of a limit has no default of its own.
+        let names = fields.filter(|_| default != "a quarter" && !by.starts_with("as many as")).chain([name]);
+        for name in names {
+            match expected.get(name) {
+                Some(expected) => {
+                    if default != expected {
+                        wrong.push(format!("{expected} is the default of {row}"));
+                    }
+                    found.insert(name);
+                }
+                None if name.contains("::") => wrong.push(format!("there is no {name}")),
+                None => {}
+            }
+        }
+    }
+    let missing: Vec<_> = expected.keys().filter(|name| !found.contains(**name)).collect();
+    assert!(wrong.is_empty() && missing.is_empty(), "{wrong:#?}; the page leaves out {missing:?}");
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! Policies: what every process over a database follows, whichever of them runs a job. They are settings of the database,
+//! and a start that names one sets it for all.
+
+use std::time::Duration;
+
+use super::config::Config;
+use crate::database::Database;
+use crate::ledger::Money;
+use crate::{Error, Result};
+
+const TASK_RETENTION: &str = "policy: task retention";
+const MOVEMENT_RETENTION: &str = "policy: movement retention";
+const OUTPUT_RETENTION: &str = "policy: output retention";
+const QUEUE_TIMEOUT: &str = "policy: queue timeout";
+const STORAGE_PRICE: &str = "policy: storage price";
+
+/// The value of a time without an end.
+const EVER: &str = "ever";
+
+/// Longer than any database is kept.
+const MAX_TIME: Duration = Duration::from_hours(24 * 36_525);
+
+/// The policies of a database. A time is None when it has no end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Policies {
+    pub(crate) task_retention: Option<Duration>,
+    pub(crate) movement_retention: Option<Duration>,
+    pub(crate) output_retention: Option<Duration>,
+    pub(crate) queue_timeout: Option<Duration>,
+    pub(crate) storage_price_per_gib_day: Money,
+}
+
+impl Policies {
+    /// Reads the policies.
+    pub(crate) async fn read(database: &dyn Database) -> Result<Self> {
+        let month = Duration::from_hours(30 * 24);
+        let price = database.setting(STORAGE_PRICE).await?;
+        let price = price.map(|price| price.parse().map_err(|_| unreadable(STORAGE_PRICE))).transpose()?;
+        Ok(Self {
+            task_retention: time(database, TASK_RETENTION, None).await?,
+            movement_retention: time(database, MOVEMENT_RETENTION, None).await?,
+            output_retention: time(database, OUTPUT_RETENTION, Some(month)).await?,
+            queue_timeout: time(database, QUEUE_TIMEOUT, None).await?,
+            storage_price_per_gib_day: price.unwrap_or(Money::from_smallest(1_000_000)),
+        })
+    }
+
+    /// Sets the policies that the settings of a process name.
+    pub(crate) async fn set(config: &Config, database: &dyn Database) -> Result<()> {
+        let price = config.storage_price_per_gib_day.map(|price| price.to_string());
+        for (name, value) in [
+            (TASK_RETENTION, config.task_retention.map(text)),
+            (MOVEMENT_RETENTION, config.movement_retention.map(text)),
+            (OUTPUT_RETENTION, config.output_retention.map(text)),
+            (QUEUE_TIMEOUT, config.queue_timeout.map(text)),
+            (STORAGE_PRICE, price),
+        ] {
+            let Some(value) = value else { continue };
+            let before = database.setting(name).await?;
+            if before.as_ref() != Some(&value) {
+                tracing::info!(name, before, value, "a policy of all processes is set");
+                database.set_setting(name, &value).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn time(database: &dyn Database, name: &str, default: Option<Duration>) -> Result<Option<Duration>> {
+    match database.setting(name).await?.as_deref() {
+        None => Ok(default),
+        Some(EVER) => Ok(None),
+        Some(milliseconds) => {
+            let milliseconds = milliseconds.parse().map_err(|_| unreadable(name))?;
+            Ok(Some(Duration::from_millis(milliseconds)))
+        }
+    }
+}
+
+fn text(time: Duration) -> String {
+    if time > MAX_TIME { EVER.to_owned() } else { time.as_millis().to_string() }
+}
+
+fn unreadable(name: &str) -> Error {
+    Error::new(
+        format!("reading the {}", name.replace(':', " of")),
+        "the value in the database cannot be read",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Service;
+
+    #[tokio::test]
+    async fn a_policy_stays_as_it_was_set_until_another_start_sets_it() -> Result<()> {
+        let folder = tempfile::tempdir().map_err(|cause| Error::new("creating a folder", cause))?;
+        let mut config = Config::folder(folder.path());
+        config.workers = 0;
+        let policies = async |config: &Config| {
+            let service = Service::start(config.clone()).await?;
+            let policies = Policies::read(&*service.app.database).await;
+            service.shutdown().await;
+            policies
+        };
+        let defaults = policies(&config).await?;
+        assert_eq!((defaults.task_retention, defaults.queue_timeout), (None, None));
+        assert_eq!(defaults.output_retention, Some(Duration::from_hours(720)));
+        let day = Duration::from_hours(24);
+        let mut setting = config.clone();
+        setting.task_retention = Some(day);
+        setting.output_retention = Some(Duration::MAX);
+        setting.storage_price_per_gib_day = Some(Money::from_smallest(7));
+        let set = policies(&setting).await?;
+        let storage_price_per_gib_day = Money::from_smallest(7);
+        let expected = Policies {
+            task_retention: Some(day),
+            output_retention: None,
+            storage_price_per_gib_day,
+            ..defaults
+        };
+        assert_eq!(set, expected);
+        assert_eq!(policies(&config).await?, expected, "a start that names none leaves them");
+        setting.task_retention = Some(Duration::MAX);
+        assert_eq!(policies(&setting).await?, Policies { task_retention: None, ..expected });
+        Ok(())
+    }
+}

@@ -1,0 +1,34 @@
+//! Waiting at the start for the engines that others keep: a database or a bucket that is just coming back.
+
+use std::time::{Duration, Instant};
+
+use crate::Result;
+
+/// The pause between two attempts.
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The end of the waits of a start.
+pub(super) struct StartTimeout(Instant);
+
+impl StartTimeout {
+    pub(super) fn new(timeout: Duration) -> Self {
+        Self(Instant::now() + timeout)
+    }
+
+    /// Tries again while an engine cannot be reached, until the time is up.
+    pub(super) async fn outlast<T, F>(&self, attempt: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        loop {
+            match attempt().await {
+                Err(cause) if cause.is_unavailable() && Instant::now() < self.0 => {
+                    tracing::warn!(%cause, "the start waits");
+                    let until = (Instant::now() + RETRY_INTERVAL).min(self.0);
+                    tokio::time::sleep_until(until.into()).await;
+                }
+                done => return done,
+            }
+        }
+    }
+}

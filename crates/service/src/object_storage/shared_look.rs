@@ -1,0 +1,77 @@
+//! Looks for uploads, coalesced: each is shared by the requests that came before it began. Anyone may open the URL of a
+//! file, and as often as they like.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::{Error, Result};
+
+/// The shortest time between the beginnings of two looks.
+const MIN_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The look in progress, which holds the lock; and when the latest one began, and how it ended.
+#[derive(Default)]
+pub(super) struct SharedLook(tokio::sync::Mutex<Option<(Instant, Result<()>)>>);
+
+impl SharedLook {
+    /// Waits for the look in progress, which may have missed what was uploaded since it began, and then for the
+    /// next one, which is this one unless another request was first.
+    pub(super) async fn share(&self, look: impl Future<Output = Result<()>>) -> Result<()> {
+        let arrived = Instant::now();
+        let mut latest = self.0.lock().await;
+        if let Some((begun, ended)) = &*latest {
+            if *begun > arrived {
+                return ended.as_ref().copied().map_err(Error::again);
+            }
+            tokio::time::sleep_until(*begun + MIN_INTERVAL).await;
+        }
+        let begun = Instant::now();
+        let ended = look.await;
+        *latest = Some((begun, ended.as_ref().copied().map_err(Error::again)));
+        ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_that_came_during_a_look_share_the_failure_of_the_next_one() {
+        let looks = SharedLook::default();
+        let begun = AtomicU32::new(0);
+        let request = || {
+            looks.share(async {
+                begun.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+                Err(Error::unavailable("looking for an object", "the store is away"))
+            })
+        };
+        let ended = tokio::join!(request(), request(), request());
+        for ended in [ended.0, ended.1, ended.2] {
+            assert!(ended.is_err_and(|cause| cause.is_unavailable()));
+        }
+        assert_eq!(begun.into_inner(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_of_one_second_cause_a_few_looks_however_many_they_are() {
+        let looks = SharedLook::default();
+        let begun = AtomicU32::new(0);
+        let request = async |number: u32| {
+            tokio::time::sleep(Duration::from_millis(number.into())).await;
+            let arrived = Instant::now();
+            let look = async {
+                begun.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            };
+            looks.share(look).await.is_ok() && arrived.elapsed() <= MIN_INTERVAL
+        };
+        let ended = futures_util::future::join_all((0..1_000).map(request)).await;
+        assert!(ended.iter().all(|in_time| *in_time));
+        assert_eq!(begun.into_inner(), 5);
+    }
+}

@@ -1,0 +1,494 @@
+//! Test kit: a scripted service in place of the network.
+//!
+#![doc = include_str!("../README.md")]
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use futures_util::stream;
+use inferstore::middleware::{BoxFuture, Middleware, Next};
+use inferstore::reqwest::header::{CONTENT_TYPE, DATE, HeaderName, HeaderValue};
+use inferstore::reqwest::{self, Body, Method, Request, Response, Url};
+use inferstore::types::{ModelId, TaskId, TaskStatus};
+use inferstore::{Client, ClientBuilder, Decimal, Result, Timestamp};
+use inferstore_api::operations;
+use percent_encoding::percent_decode_str;
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+
+/// Plain http to this machine needs no TLS and no permission. Nothing is ever sent to it.
+const API: &str = "http://inferstore.localhost/api/v1";
+const STORAGE: &str = "http://storage.localhost";
+
+/// The header of a create that makes it repeatable, and the one that announces that it does.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+const KEY_RETENTION: (HeaderName, HeaderValue) =
+    (HeaderName::from_static("idempotency-key-retention"), HeaderValue::from_static("86400"));
+
+/// How long a task takes, unless its model says otherwise.
+const TAKES: Duration = Duration::from_secs(3);
+
+/// How long a task is queued before a node runs it.
+const QUEUED: Duration = Duration::from_secs(1);
+
+/// A service that responds as scripted, without a network. Clones are the same service.
+///
+/// See the [crate](self) for an example.
+#[derive(Clone, Debug, Default)]
+pub struct ScriptedService(Arc<Mutex<State>>);
+
+/// A model of a [`ScriptedService`]. Each of [`succeeds`](Self::succeeds), [`fails`](Self::fails) and
+/// [`stays_queued`](Self::stays_queued) scripts one more task; the last one repeats.
+#[derive(Clone, Debug)]
+pub struct ScriptedModel {
+    service: ScriptedService,
+    id: String,
+}
+
+/// A task that was created in a [`ScriptedService`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct CreatedTask {
+    /// The task.
+    pub task: TaskId,
+    /// The model.
+    pub model: ModelId,
+    /// The inputs as they were sent: files are URLs, see [`ScriptedService::content`].
+    pub inputs: Map<String, Value>,
+    /// The idempotency key of the create, which the same create repeated has again.
+    pub idempotency_key: Option<String>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    models: BTreeMap<String, Script>,
+    tasks: Vec<Task>,
+    files: BTreeMap<String, Stored>,
+    /// How many targets and files were named.
+    named: usize,
+    replies: HashMap<String, VecDeque<Reply>>,
+    /// Whether it is a service of a version that knows no idempotency keys.
+    ignores_keys: bool,
+    requests: Vec<&'static str>,
+    /// The times of the first request, by the clock of the system and by that of Tokio.
+    began: Option<(SystemTime, Instant)>,
+}
+
+#[derive(Debug, Default)]
+struct Script {
+    ends: Vec<End>,
+    created: usize,
+    cost: Decimal,
+    /// Default: [`TAKES`].
+    takes: Option<Duration>,
+    declared: Map<String, Value>,
+    is_offline: bool,
+}
+
+#[derive(Clone, Debug)]
+enum End {
+    Succeeds(Value),
+    Fails(String),
+    StaysQueued,
+    Canceled,
+}
+
+#[derive(Debug)]
+struct Task {
+    created: CreatedTask,
+    end: End,
+    cost: Decimal,
+    takes: Duration,
+    created_at: SystemTime,
+    started: Instant,
+}
+
+#[derive(Debug)]
+struct Stored {
+    folder: String,
+    mime: String,
+    /// `None` until the upload.
+    content: Option<Bytes>,
+}
+
+/// The status and the body of a scripted response, or `None` for one that is lost.
+type Reply = Option<(u16, String)>;
+
+impl ScriptedService {
+    /// A service without models, whose account has a balance of 100.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The service as an older version, which knows no idempotency keys: a create that is repeated makes a second task.
+    #[must_use]
+    pub fn without_idempotency_keys(self) -> Self {
+        self.state().ignores_keys = true;
+        self
+    }
+
+    /// A client of this service.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`](inferstore::Error::Config) when the HTTP library cannot be set up.
+    pub fn client(&self) -> Result<Client> {
+        self.client_builder().build()
+    }
+
+    /// A builder of a client of this service, for other settings and middleware.
+    pub fn client_builder(&self) -> ClientBuilder {
+        Client::builder(API, "isk_test").transport(self.clone())
+    }
+
+    /// The model with this identifier, which exists from now on. Tasks of a model without a script stay
+    /// queued.
+    pub fn model(&self, id: impl Into<String>) -> ScriptedModel {
+        let id = id.into();
+        self.state().models.entry(id.clone()).or_default();
+        ScriptedModel { service: self.clone(), id }
+    }
+
+    /// Stores a file in the folder `outputs`, and returns its URL, for the output of a model.
+    pub fn stores(&self, name: &str, mime: &str, content: impl Into<Bytes>) -> String {
+        let mut state = self.state();
+        let url = state.name(name);
+        let stored =
+            Stored { folder: "outputs".to_owned(), mime: mime.to_owned(), content: Some(content.into()) };
+        state.files.insert(url.clone(), stored);
+        url
+    }
+
+    /// Responds to the next request of this operation with this status and body instead. Several are used
+    /// one after another. The operation is one of the OpenAPI document, such as `createTask`, or `upload`
+    /// or `download` for object storage.
+    pub fn responds(&self, operation: &str, status: u16, body: impl ToString) -> &Self {
+        self.reply(operation, Some((status, body.to_string())))
+    }
+
+    /// Performs the next request of this operation, and breaks the connection before its response.
+    pub fn loses_response(&self, operation: &str) -> &Self {
+        self.reply(operation, None)
+    }
+
+    fn reply(&self, operation: &str, reply: Reply) -> &Self {
+        self.state().replies.entry(operation.to_owned()).or_default().push_back(reply);
+        self
+    }
+
+    /// The tasks that were created, in their order.
+    pub fn created(&self) -> Vec<CreatedTask> {
+        self.state().tasks.iter().map(|task| task.created.clone()).collect()
+    }
+
+    /// The content of a stored file, such as an input that was uploaded.
+    pub fn content(&self, url: &str) -> Option<Bytes> {
+        self.state().files.get(url)?.content.clone()
+    }
+
+    /// The operations of all requests, in their order.
+    pub fn requests(&self) -> Vec<&'static str> {
+        self.state().requests.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ScriptedModel {
+    /// The next task succeeds with this output.
+    pub fn succeeds(self, output: Value) -> Self {
+        self.script(|script| script.ends.push(End::Succeeds(output)))
+    }
+
+    /// The next task fails with this message.
+    pub fn fails(self, message: impl Into<String>) -> Self {
+        self.script(|script| script.ends.push(End::Fails(message.into())))
+    }
+
+    /// The next task stays in the queue until it is canceled.
+    pub fn stays_queued(self) -> Self {
+        self.script(|script| script.ends.push(End::StaysQueued))
+    }
+
+    /// What a run costs. Default: 0.
+    pub fn costs(self, cost: Decimal) -> Self {
+        self.script(|script| script.cost = cost)
+    }
+
+    /// How long a task takes, by the clock of Tokio. Default: 3 s, of which it is queued for the first.
+    pub fn takes(self, duration: Duration) -> Self {
+        self.script(|script| script.takes = Some(duration))
+    }
+
+    /// The inputs that the model declares, as the service writes them:
+    /// `{"angle": {"type": "int", "required": true, "num_config": {"min": 1, "max": 90}}}`. Default: none,
+    /// and then every input is accepted.
+    pub fn declares(self, inputs: Value) -> Self {
+        self.script(|script| script.declared = inputs.as_object().cloned().unwrap_or_default())
+    }
+
+    /// No node serves the model.
+    pub fn is_offline(self) -> Self {
+        self.script(|script| script.is_offline = true)
+    }
+
+    fn script(self, change: impl FnOnce(&mut Script)) -> Self {
+        change(self.service.state().models.entry(self.id.clone()).or_default());
+        self
+    }
+}
+
+impl Middleware for ScriptedService {
+    fn handle<'a>(&'a self, mut request: Request, _: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        Box::pin(async move {
+            // A response can be read to its end, and a request cannot.
+            let body = match request.body_mut().take() {
+                Some(body) => Response::from(http::Response::new(body)).bytes().await?,
+                None => Bytes::new(),
+            };
+            let key = request.headers().get(IDEMPOTENCY_KEY).and_then(|key| key.to_str().ok());
+            let response = self.state().respond(request.method(), request.url(), key, body);
+            let Some(mut response) = response else { return lost().await };
+            if !self.state().ignores_keys {
+                let (name, value) = KEY_RETENTION;
+                response.headers_mut().insert(name, value);
+            }
+            if let Ok(date) = httpdate::fmt_http_date(self.state().now()).parse() {
+                response.headers_mut().entry(DATE).or_insert(date);
+            }
+            Ok(response)
+        })
+    }
+}
+
+/// The error of a connection that broke.
+async fn lost() -> reqwest::Result<Response> {
+    let error = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+    let body = Body::wrap_stream(stream::iter([Err::<Bytes, _>(error)]));
+    Response::from(http::Response::new(body)).bytes().await.map(|body| http::Response::new(body).into())
+}
+
+impl State {
+    /// The time, which passes as that of Tokio.
+    fn now(&mut self) -> SystemTime {
+        let (time, began) = *self.began.get_or_insert_with(|| (SystemTime::now(), Instant::now()));
+        time + began.elapsed()
+    }
+
+    /// The response, or `None` when the connection breaks.
+    fn respond(&mut self, method: &Method, url: &Url, key: Option<&str>, body: Bytes) -> Option<Response> {
+        let (operation, id) = operation(method, url);
+        self.requests.push(operation);
+        let reply = self.replies.get_mut(operation).and_then(VecDeque::pop_front);
+        if let Some(Some((status, body))) = reply {
+            return Some(response(status, "application/json", body));
+        }
+        let response = match operation {
+            "upload" => self.upload(url, body),
+            "download" => self.download(url),
+            "createTask" => self.create(&id, key.filter(|_| !self.ignores_keys), &body),
+            _ => self.perform(operation, &id, url, &body),
+        };
+        reply.is_none().then_some(response)
+    }
+
+    fn perform(&mut self, operation: &str, id: &str, url: &Url, body: &[u8]) -> Response {
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        let number = |name: &str| url.query_pairs().find(|(key, _)| key == name)?.1.parse().ok();
+        let data = match operation {
+            "getBalance" => Some(json!({ "balance": "100" })),
+            "listModels" => {
+                let models = self.models.iter().map(model).collect();
+                Some(page(models, body["limit"].as_u64(), body["offset"].as_u64()))
+            }
+            "getModel" | "getModelServing" | "getModelCost" | "getModelVersioning" => {
+                self.models.get_key_value(id).map(model)
+            }
+            "getTask" => self.task(id).map(|task| task.detail()),
+            "cancelTask" => {
+                let task = self.task(id);
+                if task.as_ref().is_some_and(|task| task.status() != TaskStatus::InQueue) {
+                    return failure(409, "the task is no longer in the queue");
+                }
+                task.map(|task| task.end = End::Canceled).map(|()| Value::Null)
+            }
+            "listTasks" => {
+                let tasks = self.tasks.iter().map(Task::detail).collect();
+                Some(page(tasks, number("limit"), number("offset")))
+            }
+            "createPresignedUpload" => self.presign(&body),
+            "listFiles" => {
+                let files = self.list(Some(id));
+                Some(json!({ "total": files.len(), "total_pages": 1, "files": files }))
+            }
+            "getStorageStatistics" => {
+                let files = self.list(None);
+                let size: u64 = files.iter().filter_map(|file| file["size"].as_u64()).sum();
+                Some(json!({ "total_files": files.len(), "total_size": size }))
+            }
+            "deleteFile" => self.files.remove(body["url"].as_str().unwrap_or_default()).map(|_| Value::Null),
+            _ => None,
+        };
+        data.map_or_else(not_found, |data| success(&data))
+    }
+
+    fn create(&mut self, model: &str, key: Option<&str>, body: &[u8]) -> Response {
+        let inputs = serde_json::from_slice::<Map<String, Value>>(body).unwrap_or_default();
+        let mut earlier = self.tasks.iter().map(|task| &task.created);
+        if let Some(earlier) = earlier.find(|task| key.is_some() && task.idempotency_key.as_deref() == key) {
+            if earlier.model.as_str() == model && earlier.inputs == inputs {
+                return success(&json!({ "data": earlier.task }));
+            }
+            return failure(409, "the idempotency key belongs to a task with another model or other inputs");
+        }
+        let created_at = self.now();
+        let Some(script) = self.models.get_mut(model) else { return not_found() };
+        let end = script.ends.get(script.created).or(script.ends.last()).cloned();
+        script.created += 1;
+        let idempotency_key = key.map(str::to_owned);
+        let task = TaskId::from(format!("task-{}", self.tasks.len() + 1));
+        let created =
+            CreatedTask { task: task.clone(), model: ModelId::from(model), inputs, idempotency_key };
+        self.tasks.push(Task {
+            created,
+            end: end.unwrap_or(End::StaysQueued),
+            cost: script.cost.clone(),
+            takes: script.takes.unwrap_or(TAKES),
+            created_at,
+            started: Instant::now(),
+        });
+        success(&json!({ "data": task }))
+    }
+
+    fn task(&mut self, id: &str) -> Option<&mut Task> {
+        self.tasks.iter_mut().find(|task| task.created.task.as_str() == id)
+    }
+
+    /// A new URL for a file of this name.
+    fn name(&mut self, name: &str) -> String {
+        self.named += 1;
+        let is_special = |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '.' | '-' | '_');
+        format!("{STORAGE}/{}/{}", self.named, name.replace(is_special, "_"))
+    }
+
+    fn presign(&mut self, request: &Value) -> Option<Value> {
+        let text = |field: &str| request[field].as_str().unwrap_or_default().to_owned();
+        let url = self.name(&text("name"));
+        let fields = json!({ "Content-Type": text("mime") }).to_string();
+        let target = json!({ "endpoint": format!("{url}?X-Amz-Algorithm=test"), "fields": fields, "download_url": url });
+        self.files.insert(url, Stored { folder: text("folder"), mime: text("mime"), content: None });
+        Some(target)
+    }
+
+    fn upload(&mut self, url: &Url, content: Bytes) -> Response {
+        let url = url.as_str().split('?').next().unwrap_or_default();
+        let Some(stored) = self.files.get_mut(url) else { return failure(403, "no such target") };
+        stored.content = Some(content);
+        response(200, "text/plain", Bytes::new())
+    }
+
+    fn download(&self, url: &Url) -> Response {
+        let stored = self.files.get(url.as_str());
+        let found = stored.and_then(|stored| Some((&stored.mime, stored.content.clone()?)));
+        found.map_or_else(|| failure(404, "no such file"), |(mime, content)| response(200, mime, content))
+    }
+
+    /// The stored files of the folder, or of all folders.
+    fn list(&self, folder: Option<&str>) -> Vec<Value> {
+        let files = self.files.iter().filter(|(_, file)| folder.is_none_or(|folder| file.folder == folder));
+        let records = files.filter_map(|(url, Stored { folder, mime, content })| {
+            let size = content.as_ref()?.len();
+            Some(json!({ "id": url, "download_url": url, "folder": folder, "mime": mime, "size": size }))
+        });
+        records.collect()
+    }
+}
+
+impl Task {
+    fn status(&self) -> TaskStatus {
+        let elapsed = self.started.elapsed();
+        match &self.end {
+            End::Canceled => TaskStatus::Canceled,
+            End::StaysQueued => TaskStatus::InQueue,
+            End::Succeeds(_) if elapsed >= self.takes => TaskStatus::Success,
+            End::Fails(_) if elapsed >= self.takes => TaskStatus::Failed,
+            _ if elapsed < QUEUED => TaskStatus::InQueue,
+            _ => TaskStatus::Computing,
+        }
+    }
+
+    fn detail(&self) -> Value {
+        let CreatedTask { task, model, inputs, .. } = &self.created;
+        let timestamp = |time: SystemTime| Timestamp::from(time).to_string();
+        let ended = self.created_at + self.started.elapsed().min(self.takes);
+        let status = self.status();
+        let (result, message) = match &self.end {
+            End::Succeeds(output) if status == TaskStatus::Success => {
+                (json!({ "result": output }), Value::Null)
+            }
+            End::Fails(message) if status == TaskStatus::Failed => (Value::Null, json!(message)),
+            _ => (Value::Null, Value::Null),
+        };
+        json!({
+            "task_id": task, "model_id": model, "status": status, "cost": self.cost, "input_data": inputs,
+            "result": result, "message": message,
+            "created_at": timestamp(self.created_at), "updated_at": timestamp(ended),
+        })
+    }
+}
+
+/// The operation of a request, and the first parameter in its path.
+fn operation(method: &Method, url: &Url) -> (&'static str, String) {
+    let Some(path) = url.as_str().split('?').next().and_then(|url| url.strip_prefix(API)) else {
+        return (if *method == Method::GET { "download" } else { "upload" }, String::new());
+    };
+    let segments: Vec<_> = path.split('/').collect();
+    for operation in operations::ALL.iter().filter(|operation| operation.method == method.as_str()) {
+        let template: Vec<_> = operation.path.split('/').collect();
+        let id = template.iter().position(|segment| segment.starts_with('{'));
+        let matches = |index: usize| Some(index) == id || template[index] == segments[index];
+        if template.len() == segments.len() && (0..template.len()).all(matches) {
+            let id = id.map(|index| percent_decode_str(segments[index]).decode_utf8_lossy().into_owned());
+            return (operation.id, id.unwrap_or_default());
+        }
+    }
+    ("unknown", String::new())
+}
+
+/// All that the four operations of a model return.
+fn model((id, script): (&String, &Script)) -> Value {
+    let Script { cost, is_offline, declared, .. } = script;
+    json!({
+        "id": id, "price": cost, "cost": cost, "serving": !is_offline, "model_id": id, "input_format": declared,
+    })
+}
+
+fn page(records: Vec<Value>, limit: Option<u64>, offset: Option<u64>) -> Value {
+    let total = records.len();
+    let size = |number: Option<u64>| number.and_then(|number| usize::try_from(number).ok());
+    let records = records.into_iter().skip(size(offset).unwrap_or(0)).take(size(limit).unwrap_or(total));
+    json!({ "total": total, "records": records.collect::<Vec<_>>() })
+}
+
+fn success(data: &Value) -> Response {
+    let body = json!({ "status": "success", "message": "ok", "data": data });
+    response(200, "application/json", body.to_string())
+}
+
+fn not_found() -> Response {
+    failure(404, "there is no such model, task, file or path")
+}
+
+fn failure(status: u16, message: &str) -> Response {
+    let body = json!({ "status": "fail", "message": message, "data": null });
+    response(status, "application/json", body.to_string())
+}
+
+fn response(status: u16, mime: &str, body: impl Into<Body>) -> Response {
+    let response = http::Response::builder().status(status).header(CONTENT_TYPE, mime).body(body.into());
+    response.unwrap_or_default().into()
+}

@@ -1,0 +1,3 @@
+"""The types of the API, and of the inputs and outputs of the model kinds."""
+
+from ._generated import *  # noqa: F403

@@ -1,0 +1,154 @@
+"""A task is created at most once, wherever a create is hit: counted in the history of the service.
+
+`INFERSTORE_CREATES` is the number of creates at each of the 31 places, 6 by default.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from cable import PLACES, Cable
+from conftest import INPUTS, MODEL, AsyncWithoutKeys, Service, WithoutKeys
+
+import inferstore
+from inferstore import AsyncClient, ModelId, _transport
+
+CREATES = int(os.environ.get("INFERSTORE_CREATES", "6"))
+SIDE_BY_SIDE = 10
+JSON = {"headers": {"content-type": "application/json"}}
+HALF = {**JSON, "body": '{"status":"success","message":"created","data":{"data":"3f'}
+PAGE = {"headers": {"content-type": "text/html"}, "body": "<html><h1>a gateway</h1></html>"}
+NEVER = 600_000
+
+Faults = list[tuple[str, dict[str, Any], bool | None]]
+"""The name, the fault, and whether there is a task; `None`: there may be."""
+
+SERVICE: Faults = [
+    ("hung up on", {"effect": "hang_up"}, False),
+    ("done, answer lost", {"effect": "lose_response"}, True),
+    ("done, answer lost late", {"effect": "lose_response", "delay_ms": 5}, True),
+    ("done, answer cut", {"effect": "cut_body", "bytes": 20}, True),
+    ("done, half of a JSON", {"effect": "status", "status": 200, "after_commit": True, **HALF}, True),
+    ("not done, half of a JSON", {"effect": "status", "status": 200, **HALF}, False),
+    ("not done, a 200 that says fail", {"effect": "status", "status": 200, **JSON, "body": '{"status":"fail"}'}, False),
+    ("not answered, not done", {"effect": "delay", "delay_ms": NEVER}, False),
+    ("not answered, done", {"effect": "delay", "delay_ms": NEVER, "after_commit": True}, True),
+]
+for _status in (408, 409, 429, 500, 502, 503, 504):
+    _more = PAGE if _status in (502, 504) else {"retry_after": 0} if _status == 429 else {}
+    _fault = {"effect": "status", "status": _status, **_more}
+    SERVICE.append((f"not done, answered with {_status}", _fault, False))
+    SERVICE.append((f"done, answered with {_status}", {**_fault, "after_commit": True}, True))
+HIDDEN = ("done, answered with 409", "done, answered with 429")
+REFUSED = ("not done, a 200 that says fail", "not done, answered with 409", "before connecting", *HIDDEN)
+POINTS: Faults = [(place, {}, there) for place, there in PLACES.items()] + SERVICE
+
+
+def picture(number: int) -> str:
+    return f"https://files.example/{number}.png"
+
+
+async def create(base_url: str, key: str, number: int, name: str, knows_keys: bool) -> str | inferstore.InferstoreError:
+    transport = httpx.AsyncHTTPTransport() if knows_keys else AsyncWithoutKeys()
+    timeout = 1.0 if name.startswith("not answered") else 30.0
+    async with AsyncClient(base_url, key, read_timeout=timeout, http=httpx.AsyncClient(transport=transport)) as client:
+        try:
+            inputs: Mapping[str, Any] = {**INPUTS, "input_image": picture(number)}
+            return await client.create_once(ModelId(MODEL), inputs)
+        except inferstore.InferstoreError as error:
+            return error
+
+
+@pytest.mark.parametrize("knows_keys", [True, False], ids=["keys", "history"])
+@pytest.mark.parametrize(("name", "fault", "is_there"), POINTS, ids=[name for name, _, _ in POINTS])
+def test_no_create_is_done_twice_and_none_is_lost(
+    service: Service,
+    name: str,
+    fault: dict[str, Any],
+    is_there: bool | None,
+    knows_keys: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if knows_keys:
+        # Enough that half of the attempts may fail.
+        monkeypatch.setattr(_transport, "MAX_ATTEMPTS", 40)
+        monkeypatch.setattr(_transport, "MAX_BACKOFF", 0.1)
+    service.model(then="stay_queued")
+    if fault:
+        share = {"probability": 0.5} if knows_keys else {"times": CREATES}
+        service.fault("createTask", **fault, **share)
+    service.fault("listTasks", "hang_up", times=CREATES // 3)
+
+    async def send() -> list[str | inferstore.InferstoreError]:
+        limit = asyncio.Semaphore(SIDE_BY_SIDE)
+        port = urlsplit(service.base_url).port or 0
+        times = 0 if fault else CREATES
+
+        async def one(number: int) -> str | inferstore.InferstoreError:
+            async with limit, Cable(port, name, min(times, 1), number) as cable:
+                at = 9 if name == "before connecting" else cable.port
+                return await create(f"http://127.0.0.1:{at}/api/v1", service.api_key, number, name, knows_keys)
+
+        return await asyncio.gather(*map(one, range(CREATES)))
+
+    results = asyncio.run(send())
+    sent = len(service.requests("createTask"))
+    stored = service.tasks()
+    for number, result in enumerate(results):
+        tasks = stored.get(picture(number), [])
+        place = f"{name}: {tasks} {result!r}"
+        assert len(tasks) <= 1, f"created twice: {place}"
+        if isinstance(result, str):
+            assert tasks == [result], place
+        elif isinstance(result, inferstore.OutcomeUnknown):
+            # Only a task whose response never came may be there without being reported.
+            assert is_there is not True or not tasks, place
+        else:
+            assert not tasks or name in HIDDEN, place
+        if knows_keys and name not in REFUSED:
+            assert isinstance(result, str), place
+    if not knows_keys:
+        assert sent <= CREATES + (CREATES if name == "at accept" else 0), f"{name}: sent {sent} times"
+
+
+def test_a_task_of_this_client_is_not_taken_for_the_lost_one(service: Service) -> None:
+    service.model(then="stay_queued")
+    with service.client(http=httpx.Client(transport=WithoutKeys())) as client:
+        first = client.create_once(ModelId(MODEL), INPUTS)
+        service.fault("createTask", "lose_response", times=1)
+        second = client.create_once(ModelId(MODEL), INPUTS)
+        assert first != second
+        service.fault("createTask", "hang_up", times=1)
+        with pytest.raises(inferstore.OutcomeUnknown) as unknown:
+            client.create_once(ModelId(MODEL), INPUTS)
+        assert (unknown.value.candidates, unknown.value.history) == ([], "complete")
+        # It may still appear, so a later lost create adopts nothing.
+        service.fault("createTask", "lose_response", times=1)
+        with pytest.raises(inferstore.OutcomeUnknown) as unknown:
+            client.create_once(ModelId(MODEL), INPUTS)
+        assert len(unknown.value.candidates) == 1
+
+
+def test_a_lost_task_is_found_at_the_end_of_a_long_history(service: Service) -> None:
+    service.model(then="stay_queued")
+    with service.client() as client:
+        for number in range(230):
+            client.create_once(ModelId(MODEL), {**INPUTS, "angle": number % 90 + 1})
+    with service.client(http=httpx.Client(transport=WithoutKeys())) as client:
+        service.fault("createTask", "lose_response", times=1)
+        task = client.create_once(ModelId(MODEL), {**INPUTS, "input_image": picture(7)})
+    assert service.tasks()[picture(7)] == [task]
+
+
+def test_a_run_whose_create_is_lost_costs_one_run(service: Service) -> None:
+    service.model(then="succeed", output={"output_image": "https://a.example/", "output_hue": "https://a.example/"})
+    with service.client(http=httpx.Client(transport=WithoutKeys())) as client:
+        service.fault("createTask", "lose_response", times=1)
+        outcome = client.run(ModelId(MODEL), {**INPUTS, "input_image": picture(1)}, deadline=60)
+        assert outcome.is_adopted and service.tasks()[picture(1)] == [outcome.task]

@@ -1,0 +1,255 @@
+"""Responses that the document allows, failures of gateways, and secrets."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+import pytest
+from conftest import INPUTS, MODEL, OUTPUT, PIXEL, Service
+
+import inferstore
+from inferstore import Client, File, ModelId, _transport
+
+HTML = {"headers": {"content-type": "text/html"}, "body": "<html><h1>502 Bad Gateway</h1></html>"}
+
+
+def test_a_gateway_does_not_end_a_wait(client: Client, service: Service) -> None:
+    service.model(then="succeed", output=OUTPUT)
+    task = client.create_once(ModelId(MODEL), INPUTS)
+    for effect in (
+        {"effect": "status", "status": 502, **HTML, "times": 6},
+        {"effect": "status", "status": 500, "times": 2},
+        {"effect": "status", "status": 302, "headers": {"location": "https://login.example/"}, "times": 1},
+        {"effect": "cut_body", "bytes": 20, "times": 1},
+        {"effect": "hang_up", "times": 1},
+        {"effect": "set_field", "field": "/data/status", "value": "migrating", "times": 1},
+        {"effect": "set_field", "field": "/data/status", "times": 1},
+        {"effect": "set_field", "field": "/data", "value": {"new": [1]}, "times": 1},
+    ):
+        service.fault("getTask", **effect)
+    assert client.wait(task, deadline=120).output == OUTPUT
+
+
+def test_reads_are_retried_and_the_error_says_what_to_try(client: Client, service: Service) -> None:
+    service.fault("getBalance", "status", status=502, times=4, **HTML)
+    assert client.balance()["balance"]
+    service.fault("getBalance", "status", status=502, **HTML)
+    with pytest.raises(inferstore.ApiError, match="502 Bad Gateway") as failed:
+        client.balance()
+    error = failed.value
+    assert (error.operation, error.status, error.attempts, error.is_retryable) == ("getBalance", 502, 5, True)
+    assert "try again later" in error.hint and any(error.hint in note for note in error.__notes__)
+
+
+def test_retry_after_is_waited_for_as_seconds_and_as_a_date(client: Client, service: Service) -> None:
+    service.fault("getBalance", "status", status=429, retry_after=1, times=1)
+    begun = time.monotonic()
+    client.balance()
+    assert 1 <= time.monotonic() - begun < 2
+    service.fault("getBalance", "status", status=503, retry_after=61)
+    begun = time.monotonic()
+    with pytest.raises(inferstore.ApiError) as failed:
+        client.balance()
+    assert failed.value.retry_after == 61 and time.monotonic() - begun < 0.5
+    # By the clock of the service, not that of this machine.
+    date = {"date": "Wed, 21 Oct 2015 07:28:00 GMT"}
+    for value, seconds in [("Wed, 21 Oct 2015 07:28:30 GMT", 30), ("Wed, 21 Oct 2015 07:00:00 GMT", 0), ("soon", None)]:
+        assert _transport.retry_after(httpx.Headers({**date, "retry-after": value})) == seconds
+
+
+def test_a_cancel_and_a_delete_are_sent_once(client: Client, service: Service) -> None:
+    service.fault("deleteFile", "lose_response", times=1)
+    url = client.upload(File(PIXEL, "a.png")).download_url
+    with pytest.raises(inferstore.TransportError) as failed:
+        client.delete_file(url)
+    assert failed.value.in_doubt and not failed.value.is_retryable
+    assert len(service.requests("deleteFile")) == 1
+
+
+def test_an_upload_survives_a_store_that_fails(client: Client, service: Service) -> None:
+    for content in (PIXEL, bytes(5_242_881)):
+        for effect in (
+            {"effect": "hang_up"},
+            {"effect": "lose_response"},
+            {"effect": "status", "status": 503, "retry_after": 0},
+            {"effect": "status", "status": 403},
+        ):
+            service.fault("postObject" if content is PIXEL else "putObject", times=1, **effect)
+            stored = client.upload(File(content, "a.png"), deadline=60)
+            assert client.download_bytes(stored.download_url) == content
+    service.fault("getObject", "cut_body", bytes=1000, times=1)
+    assert len(client.download_bytes(stored.download_url)) == 5_242_881
+    with pytest.raises(inferstore.FileError, match="more than 10 bytes"):
+        client.download_bytes(stored.download_url, max_size=10)
+
+
+def test_a_download_that_fails_leaves_no_file(client: Client, service: Service, tmp_path: Path) -> None:
+    stored = client.upload(File(PIXEL, "a.png"))
+    service.fault("getObject", "status", status=404)
+    with pytest.raises(inferstore.FileError):
+        client.download(stored.download_url, tmp_path / "a.png")
+    assert not list(tmp_path.iterdir())
+    service.control("DELETE", "/faults")
+    client.download(stored.download_url, tmp_path / "a.png")
+    with pytest.raises(inferstore.FileError, match="exists already"):
+        client.download(stored.download_url, tmp_path / "a.png")
+
+
+def test_a_file_that_changes_is_not_stored(client: Client, service: Service, tmp_path: Path) -> None:
+    from inferstore import _files
+
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"before")
+    source = _files.Source(path)
+    path.write_bytes(b"after!")
+    with pytest.raises(inferstore.FileError, match="it changed while it was uploaded"):
+        client._drive(_files.upload(client._core, source, "samples", None, _files.Deadline(None)))
+    assert client.files("samples")["total"] == 0
+
+
+@contextlib.contextmanager
+def scripted(respond: Callable[[BaseHTTPRequestHandler], tuple[int, dict[str, str], bytes]]) -> Iterator[str]:
+    """A server that responds as it is told."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def handle_one(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length", 0)))
+            status, headers, body = respond(self)
+            self.send_response(status)
+            for name, value in {"content-length": str(len(body)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = do_PUT = do_DELETE = handle_one
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def envelope(data: object) -> bytes:
+    return json.dumps({"status": "success", "message": None, "new": {}, "data": data}).encode()
+
+
+def test_null_fields_new_words_new_fields_and_many_digits_are_read() -> None:
+    digits = "128.507300000000000001"
+    replies: dict[str, bytes] = {
+        "/balance": envelope({"balance": digits, "free_balance": None, "color": {"new": 1}}),
+        "/model/list": b'{"status":"success","data":{"records":null,"total":null}}',
+        "/model/m": b'{"status":"success","data":{"id":"m","visibility":"secret","price":0.100000000000000000001}}',
+        "/model/m/task/cost": b'{"status":"success","data":{"cost":123456789012345678901}}',
+        "/task/t/detail": b'{"status":"success","data":{"task_id":"t","status":"success","result":'
+        b'{"result":{"score":0.5,"count":3,"list":[1.25]},"error":null},"cost":null,"message":null}}',
+    }
+    with (
+        scripted(lambda request: (201, {}, replies[request.path.removeprefix("/api/v1/api-key")])) as url,
+        Client(url + "/api/v1", "key") as client,
+    ):
+        assert client.balance()["balance"] == digits
+        assert client.models() == {"records": None, "total": None}
+        assert client.model("m")["price"] == Decimal("0.100000000000000000001")
+        assert client.cost("m")["cost"] == Decimal("123456789012345678901")
+        outcome = client.wait("t")
+        assert (outcome.cost, outcome.output) == (None, {"score": 0.5, "count": 3, "list": [1.25]})
+        assert json.dumps(outcome.output)
+
+
+def test_no_key_reaches_another_host_and_no_secret_reaches_a_text(
+    service: Service, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    seen: list[dict[str, str]] = []
+    key = "isk_secret-key-0123456789"
+
+    def respond(request: BaseHTTPRequestHandler) -> tuple[int, dict[str, str], bytes]:
+        seen.append(dict(request.headers))
+        if request.path.startswith("/elsewhere"):
+            return 200, {}, PIXEL
+        if request.path.startswith("/go"):
+            return (
+                302,
+                {
+                    "location": f"http://localhost:{request.server.server_port}/elsewhere?X-Amz-Signature=s3cr3ts1gnature"
+                },
+                b"",
+            )  # type: ignore[attr-defined]
+        if request.path.endswith("create-presigned-url"):
+            endpoint = f"http://{request.headers['host']}/bucket?X-Amz-Algorithm=a&X-Amz-Signature=s3cr3ts1gnature"
+            data = {"endpoint": endpoint, "download_url": "https://f.example/a", "fields": '{"policy": "s3cr3tp0licy"}'}
+            return 200, {}, envelope(data)
+        if request.path.startswith("/bucket"):
+            return (
+                400,
+                {},
+                b"<Error><Code>Bad</Code><Message>s3cr3ts1gnature s3cr3tp0licy isk_secret-key-0123456789</Message></Error>",
+            )
+        if request.path.endswith("/balance"):
+            return 307, {"location": f"http://localhost:{request.server.server_port}/elsewhere"}, b""  # type: ignore[attr-defined]
+        return (
+            500,
+            {},
+            json.dumps({"status": "fail", "message": f"\x1b[31m{key}\n https://u:p@h.example/?sig=1"}).encode(),
+        )
+
+    with caplog.at_level(logging.DEBUG), scripted(respond) as url, Client(url + "/api/v1", key) as client:
+        assert client.download_bytes(url + "/go") == PIXEL
+        texts = [repr(client), str(vars(client)), repr(client._core), repr(File(b"secret-content", "a"))]
+        for action in (
+            lambda: client.upload(File(PIXEL, "a.png")),
+            client.balance,
+            lambda: client.model("m"),
+            lambda: client.run(ModelId("m"), {"a": 1}),
+        ):
+            with pytest.raises(inferstore.InferstoreError) as failed:
+                action()
+            error: BaseException | None = failed.value
+            while error:
+                texts += [str(error), repr(error), *getattr(error, "__notes__", [])]
+                error = error.__cause__ or error.__context__
+    texts += [record.getMessage() for record in caplog.records]
+    for text in texts:
+        for secret in (key, "s3cr3ts1gnature", "s3cr3tp0licy", "u:p@", "sig=1", "\x1b", "secret-content"):
+            assert secret not in text, text
+    for headers in seen:
+        names = {name.lower() for name in headers}
+        assert "x-api-key" not in names or not headers.get("Host", headers.get("host", "")).startswith("localhost")
+
+
+def test_settings_that_cannot_work_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("INFERSTORE_BASE_URL", raising=False)
+    monkeypatch.setenv("INFERSTORE_API_KEY", "k")
+    for base_url, key, problem in [
+        (None, "k", "INFERSTORE_BASE_URL"),
+        ("ftp://h/api/v1", "k", "root of an API"),
+        ("https://h/api/v1?a", "k", "root of an API"),
+        ("https://h/api/v1", "se cret", "header cannot carry"),
+    ]:
+        with pytest.raises(inferstore.InvalidArgument, match=problem) as refused:
+            Client(base_url, key)
+        assert "se cret" not in str(refused.value)
+
+
+def test_nothing_listens_there() -> None:
+    with Client("http://127.0.0.1:9/api/v1", "k") as client:
+        with pytest.raises(inferstore.TransportError) as failed:
+            client.balance()
+        assert failed.value.is_retryable and failed.value.attempts == 5 and not failed.value.in_doubt
+    with Client("http://127.0.0.1:9/api/v1", "k", http=httpx.Client()) as client:
+        with pytest.raises(inferstore.DeadlineReached, match="no task was created"):
+            client.run(ModelId("m"), {}, deadline=0)

@@ -1,0 +1,143 @@
+"""The life of a caller, with both clients."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from conftest import INPUTS, MODEL, PIXEL, Service
+
+import inferstore
+from inferstore import Client, File, ModelId
+
+
+def picture(folder: Path, name: str = "a.png") -> Path:
+    path = folder / name
+    path.write_bytes(PIXEL)
+    return path
+
+
+def test_a_run_uploads_waits_and_saves_its_output(client: Client, tmp_path: Path) -> None:
+    inputs = {"input_image": picture(tmp_path), "template": "v_shape", "angle": 30}
+    outcome = client.run(ModelId(MODEL), inputs, deadline=60, max_cost="1")
+    assert isinstance(outcome.cost, Decimal) and len(outcome.stored_inputs) == 1
+    paths = client.save(outcome, tmp_path / "out")
+    assert set(paths) == {"output_image", "output_hue"} and all(path.stat().st_size for path in paths.values())
+    assert {path.suffix for path in paths.values()} <= {".png", ".jpg", ".webp"}
+    assert client.task(outcome.task).get("input_data", {})["angle"] == "30"
+    again = client.save(outcome, tmp_path / "out")
+    assert not set(again.values()) & set(paths.values()), "nothing is overwritten"
+
+
+def test_both_tiers_store_what_was_sent(client: Client, service: Service, tmp_path: Path) -> None:
+    large = tmp_path / "é 1.mp4"
+    large.write_bytes(b"\0\0\0\x18ftypmp42" + bytes(range(256)) * 20_481)
+    for file, content, mime in [
+        (picture(tmp_path), PIXEL, "image/png"),
+        (File(PIXEL, 'a "quoted".png'), PIXEL, "image/png"),
+        (large, large.read_bytes(), "video/mp4"),
+    ]:
+        stored = client.upload(file, deadline=60)
+        assert (stored.mime, stored.size) == (mime, len(content))
+        assert client.download_bytes(stored.download_url) == content
+        client.delete_file(stored.download_url)
+    assert [len(service.requests(name)) for name in ("postObject", "putObject")] == [2, 1]
+
+
+def test_the_asynchronous_client_does_the_same(service: Service, tmp_path: Path) -> None:
+    async def life() -> None:
+        async with service.async_client() as client:
+            stored = await client.upload(picture(tmp_path))
+            big = await client.upload(File(bytes(5_242_881), "b.bin"))
+            assert await client.download_bytes(stored.download_url) == PIXEL
+            assert (await client.download(big.download_url, tmp_path / "b.bin")).stat().st_size == 5_242_881
+            inputs = {"input_image": stored.download_url, "template": "v_shape", "angle": "30"}
+            outcomes = await asyncio.gather(*(client.run(ModelId(MODEL), inputs, deadline=60) for _ in range(3)))
+            assert len({outcome.task for outcome in outcomes}) == 3
+            balance = await client.balance()
+            assert Decimal(balance["balance"] or "") > 0
+            page = await client.models(search="harmonization", limit=1)
+            assert [model["id"] for model in page["records"] or []] == [MODEL]
+
+    asyncio.run(life())
+
+
+def test_reads_of_the_catalog(client: Client) -> None:
+    assert isinstance(client.model(MODEL)["price"], Decimal)
+    assert set(client.declaration(MODEL)["input_format"] or {}) == set(INPUTS)
+    assert isinstance(client.cost(MODEL)["cost"], Decimal)
+    assert client.serving(MODEL)["serving"] is True
+    assert client.files("samples")["total"] == 0
+    assert client.statistics()["total_files"] == 0
+
+
+def test_wrong_inputs_are_refused_before_anything_is_uploaded(client: Client, service: Service, tmp_path: Path) -> None:
+    for change, problem in [
+        ({"angle": 91}, "a whole number from 1 to 90"),
+        ({"angle": "30.5"}, "a whole number from 1 to 90"),
+        ({"angle": True}, "a whole number"),
+        ({"template": "v_shpe"}, 'did you mean "v_shape"?'),
+        ({"input_image": "photo.jpg"}, "pathlib.Path"),
+        ({"input_imgae": "https://a.example/"}, 'did you mean "input_image"?'),
+        ({"angle": None}, "required but not given"),
+    ]:
+        with pytest.raises(inferstore.InvalidInputs, match=problem.replace("?", r"\?")):
+            client.run(ModelId(MODEL), {**INPUTS, "input_image": picture(tmp_path), **change})
+    for file in (tmp_path / "missing", tmp_path):
+        with pytest.raises(inferstore.FileError, match="cannot be read"):
+            client.upload(file)
+    with pytest.raises(inferstore.FileError, match="empty"):
+        client.upload(File(b"", "a"))
+    assert not service.requests("createPresignedUpload") and not service.requests("createTask")
+
+
+def test_numbers_are_sent_as_the_samples_show_them(client: Client) -> None:
+    for angle in (30, "30", 30.0, Decimal("30"), "30.0", " 30 "):
+        task = client.create_once(ModelId(MODEL), {**INPUTS, "angle": angle})
+        assert client.task(task)["input_data"]["angle"] == "30"
+
+
+def test_a_price_above_the_limit_creates_nothing(client: Client, service: Service) -> None:
+    with pytest.raises(inferstore.CostLimitExceeded):
+        client.run(ModelId(MODEL), INPUTS, max_cost="0.000001")
+    with pytest.raises(inferstore.InvalidArgument, match="max_cost"):
+        client.run(ModelId(MODEL), INPUTS, max_cost=0.1)  # type: ignore[arg-type]
+    service.control("PUT", "/node", {"up": False})
+    with pytest.raises(inferstore.ModelOffline) as offline:
+        client.run(ModelId(MODEL), INPUTS, require_serving=True)
+    assert offline.value.is_retryable and not service.requests("createTask")
+
+
+def test_a_deadline_ends_a_run_and_can_cancel_its_task(client: Client, service: Service) -> None:
+    service.model(then="stay_queued")
+    for cancel, disposition in [(False, "has not ended"), (True, "was canceled while it was queued")]:
+        begun = time.monotonic()
+        with pytest.raises(inferstore.DeadlineReached, match=disposition) as reached:
+            client.run(ModelId(MODEL), INPUTS, deadline=1.5, cancel_at_deadline=cancel)
+        assert time.monotonic() - begun < 1.75
+        status = client.task(reached.value.task or "")["status"]
+        assert status == ("canceled" if cancel else "in_queue")
+
+
+def test_a_failed_task_carries_its_message(client: Client, service: Service) -> None:
+    service.model(then="fail", message="out of memory")
+    with pytest.raises(inferstore.TaskFailed, match="out of memory") as failed:
+        client.run(ModelId(MODEL), INPUTS)
+    assert failed.value.task and "not billed" in failed.value.hint
+    service.model(then="stay_queued")
+    task = client.create_once(ModelId(MODEL), INPUTS)
+    client.cancel(task)
+    with pytest.raises(inferstore.TaskCanceled):
+        client.wait(task)
+
+
+def test_the_same_key_is_the_same_task(client: Client, tmp_path: Path) -> None:
+    inputs = {**INPUTS, "input_image": picture(tmp_path)}
+    tasks = {client.create_once(ModelId(MODEL), inputs, key="invoice-17") for _ in range(3)}
+    assert len(tasks) == 1
+    with pytest.raises(inferstore.ApiError) as conflict:
+        client.create_once(ModelId(MODEL), {**inputs, "angle": 31}, key="invoice-17")
+    assert conflict.value.status == 409 and not conflict.value.is_retryable

@@ -1,0 +1,211 @@
+/** Errors: the operation, what was wrong, what to try; and redaction of foreign text. */
+
+const MASK = "…";
+const MAX_MESSAGE = 1_000;
+const URLS = /([A-Za-z][A-Za-z0-9+.-]*:\/\/)([^\s/?#\\"]*@)?([^\s"'<>\\`?#]*)([?#][^\s"'<>\\`]*)?/g;
+const CREDENTIALS =
+  /((?:x-amz-(?:signature|credential|security-token)|x-api-key|policy)["']?\s*[:=]\s*["']?)[^\s&"'<\\]+/gi;
+const AUTHORIZATION = /(authorization["']?\s*[:=]\s*["']?)[^"'<\\]+/gi;
+const HARMFUL = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+const PUBLIC_FIELDS = ["key", "bucket", "content-type", "success_action_status"];
+
+/** Masks known secrets, the queries of URLs, and named credentials. */
+export class Redactor {
+  readonly #secrets: string[];
+
+  constructor(secrets: Iterable<string>) {
+    const found = [...secrets].flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1)]);
+    this.#secrets = [...new Set(found)].filter(Boolean).sort((one, other) => other.length - one.length);
+  }
+
+  /** Also masks the query of a presigned URL and the fields of its form. */
+  withTarget(url: string, fields: ReadonlyArray<readonly [string, string]> = []): Redactor {
+    const raw = url.split("?")[1]?.split("&").map((pair) => pair.slice(pair.indexOf("=") + 1)) ?? [];
+    const decoded = [...new URL(url).searchParams.values()];
+    const secret = fields.filter(([name]) => !PUBLIC_FIELDS.includes(name.toLowerCase())).map(([, value]) => value);
+    return new Redactor([...this.#secrets, ...[...raw, ...decoded, ...secret].filter((value) => value.length >= 8)]);
+  }
+
+  /** Returns foreign text with secrets masked, on one line, without control characters, bounded. */
+  foreign(text: string, limit = MAX_MESSAGE): string {
+    let safe = text.slice(0, 64 * 1024).replace(/\s+/g, " ").replace(HARMFUL, "").trim();
+    for (const secret of this.#secrets) safe = safe.replaceAll(secret, MASK);
+    safe = safe.replace(URLS, (_, scheme: string, user?: string, address = "", query?: string) =>
+      `${scheme}${user ? MASK : ""}${address}${query ? query[0] + MASK : ""}`);
+    safe = safe.replace(AUTHORIZATION, `$1${MASK}`).replace(CREDENTIALS, `$1${MASK}`);
+    return safe.length <= limit ? safe : safe.slice(0, limit) + MASK;
+  }
+}
+
+/** Returns foreign text in quotes, safe to show. */
+export function shown(text: unknown, limit = 80): string {
+  return JSON.stringify(new Redactor([]).foreign(String(text), limit));
+}
+
+/** An operation failed. `message` is one line; `hint` says what to try. */
+export class InferstoreError extends Error {
+  override name = "InferstoreError";
+  /** Whether the same call can be sent again, without having an effect twice, and may succeed. */
+  isRetryable = false;
+
+  constructor(message: string, readonly hint: string, /** The task, if one was created. */ public task?: string) {
+    super(message);
+  }
+}
+
+/** An argument or a setting cannot be used. Nothing was sent. */
+export class InvalidArgument extends InferstoreError {
+  override name = "InvalidArgument";
+
+  constructor(message: string) {
+    super(message, "fix what the message names and try again; nothing was sent");
+  }
+}
+
+/** The inputs do not match what the model declares. Nothing was sent that costs money. */
+export class InvalidInputs extends InvalidArgument {
+  override name = "InvalidInputs";
+
+  constructor(model: string, /** The problem of each input. */ readonly problems: Readonly<Record<string, string>>) {
+    const listed = Object.entries(problems).map(([name, problem]) => `${name}: ${problem}`);
+    super(`the inputs of ${shown(model)} are not valid: ${listed.join("; ")}`);
+  }
+}
+
+/** What is known of a failed call. */
+export interface CallContext {
+  status?: number;
+  /** The message of the service, redacted. */
+  serviceMessage?: string;
+  requestId?: string;
+  /** Seconds that the service asks to wait. */
+  retryAfter?: number;
+  /** Whether the service may have done what the call asked for. */
+  inDoubt?: boolean;
+  /** Whether nothing reached the service. */
+  unsent?: boolean;
+}
+
+/** A call to the API failed: `kind` says whether the service refused it, no response came, or it cannot be decoded. */
+export class CallError extends InferstoreError {
+  override name = "CallError";
+  attempts = 1;
+
+  constructor(
+    readonly operation: string,
+    readonly kind: "api" | "transport" | "decode" | "too-large",
+    message: string,
+    hint: string,
+    readonly context: CallContext = {},
+  ) {
+    super(message, hint);
+  }
+
+  get status(): number | undefined {
+    return this.context.status;
+  }
+
+  /** Whether the service refused the call for good: a 4xx other than 408 and 429. */
+  get isPermanent(): boolean {
+    const status = this.context.status ?? 0;
+    return this.kind === "api" && status >= 400 && status < 500 && status !== 408 && status !== 429;
+  }
+}
+
+/** A create was sent, its response was lost, and it is unknown whether it made a task. */
+export class OutcomeUnknown extends InferstoreError {
+  override name = "OutcomeUnknown";
+
+  constructor(
+    cause: CallError,
+    /** Tasks in the history that may be the one. */ readonly candidates: string[],
+    /** How much of the history was read. */ readonly history: "complete" | "partial" | "unreadable" | "not read",
+  ) {
+    const nothing = {
+      complete: "the task history shows no matching task",
+      partial: "the task history was read in part only",
+      unreadable: "the task history could not be read",
+      "not read": "the service has not confirmed its idempotency key",
+    };
+    const found = candidates.length ? `these tasks may be the one: ${candidates.map((id) => shown(id)).join(", ")}` : nothing[history];
+    super(
+      `${cause.message}; whether a task was created is unknown: ${found}`,
+      "look for the task in the history before you create it again: a second task is billed too",
+    );
+  }
+}
+
+/** A run costs more than its limit, or the service states no price. No task was created. */
+export class CostLimitExceeded extends InferstoreError {
+  override name = "CostLimitExceeded";
+
+  constructor(readonly quote: string | undefined, readonly maxCost: string) {
+    const known = `a run costs ${quote}, more than the limit of ${maxCost}`;
+    const hint = "change maxCost, or choose another model; no task was created";
+    super(quote === undefined ? `the service states no price to compare with the limit of ${maxCost}` : known, hint);
+  }
+}
+
+/** No node serves the model. No task was created. */
+export class ModelOffline extends InferstoreError {
+  override name = "ModelOffline";
+  override isRetryable = true;
+
+  constructor(model: string) {
+    super(`no node serves the model ${shown(model)}`, "try again later, or run without requireServing; no task was created");
+  }
+}
+
+/** The task ended in `failed`. It is not billed. */
+export class TaskFailed extends InferstoreError {
+  override name = "TaskFailed";
+
+  constructor(task: string, readonly reason: string) {
+    const hint = "fix the inputs or the balance if the message names them, otherwise run it again; the task is not billed";
+    super(`the task ${shown(task)} failed${reason && `: ${reason}`}`, hint, task);
+  }
+}
+
+/** The task ended in `canceled`. It is not billed. */
+export class TaskCanceled extends InferstoreError {
+  override name = "TaskCanceled";
+
+  constructor(task: string) {
+    super(`the task ${shown(task)} was canceled`, "run it again if the cancel was not intended; the task is not billed", task);
+  }
+}
+
+const DISPOSITIONS = {
+  "no task was created": "allow more time; no task was created",
+  "the task was canceled while it was queued": "allow more time and run it again; the task is not billed",
+  "whether the task was canceled is unknown": "read the task to see whether it was canceled",
+  "the task has not ended": "wait for the task again; it is billed if it succeeds",
+  "the state of the task is unknown": "check the network, the identifier and the API key, then read the task",
+  "the transfer is not complete": "allow more time and transfer the file again",
+};
+
+/** What has become of the work that a deadline ended. */
+export type Disposition = keyof typeof DISPOSITIONS;
+
+/** The deadline passed. */
+export class DeadlineReached extends InferstoreError {
+  override name = "DeadlineReached";
+
+  constructor(readonly disposition: Disposition, task?: string) {
+    super(`the deadline passed; ${disposition}${task ? ` (task ${shown(task)})` : ""}`, DISPOSITIONS[disposition], task);
+  }
+}
+
+/** A file could not be uploaded or downloaded. */
+export class FileError extends InferstoreError {
+  override name = "FileError";
+
+  constructor(
+    file: string,
+    problem: string,
+    readonly context: { retryable?: boolean; expired?: boolean; status?: number; retryAfter?: number | undefined } = {},
+  ) {
+    super(`${shown(file)}: ${problem}`, context.retryable ? "try again later" : "check the URL, the size and the type of the file");
+    this.isRetryable = context.retryable ?? false;
+  }
+}

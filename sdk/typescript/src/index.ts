@@ -1,0 +1,9 @@
+/** Client of Inferstore, an inference and storage service. */
+
+export * from "./client.js";
+export * from "./errors.js";
+export type { UploadedFile } from "./files.js";
+export type * from "./generated.js";
+export type { FileInput } from "./inputs.js";
+export type { Outcome } from "./tasks.js";
+export type { ClientOptions } from "./transport.js";

@@ -1,0 +1,123 @@
+/** Local validation: checks inputs against the declared parameters of a model, and writes each value in the JSON type
+ * that the model takes. Only what the declaration makes certain is refused; the service decides on the rest. */
+
+import { InvalidArgument, InvalidInputs, shown } from "./errors.js";
+import { asObject, compareDecimals, plainNumber } from "./transport.js";
+
+/** A URL as text, or a file: a `File` has a name, a `Blob` gets one. */
+export type FileInput = string | Blob;
+
+type Descriptor = Record<string, unknown>;
+
+/** Returns the values as they are sent; files stay as they are. A model that declares nothing takes everything. */
+export function check(model: string, declared: Record<string, unknown>, inputs: Record<string, unknown>): Record<string, unknown> {
+  const names = Object.keys(declared);
+  const problems: Record<string, string> = {};
+  const values: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(inputs)) {
+    if (value == null) continue;
+    if (names.length && !Object.hasOwn(declared, name)) {
+      const near = nearest(name, names);
+      problems[name] = `the model declares no such input, ${near ? `did you mean ${shown(near)}?` : `expected one of ${names.join(", ")}`}`;
+      continue;
+    }
+    const descriptor = Object.hasOwn(declared, name) ? asObject(declared[name]) : {};
+    const fitted = fit(descriptor, value);
+    if ("value" in fitted) values[name] = fitted.value;
+    else problems[name] = `expected ${expected(descriptor)}, got ${described(value)}${fitted.hint}`;
+  }
+  for (const name of names) {
+    const descriptor = asObject(declared[name]);
+    if (descriptor["required"] === true && inputs[name] == null) problems[name] = `required but not given, expected ${expected(descriptor)}`;
+  }
+  if (Object.keys(problems).length) throw new InvalidInputs(model, problems);
+  return values;
+}
+
+function fit(descriptor: Descriptor, value: unknown): { value: unknown } | { hint: string } {
+  const kind = descriptor["type"];
+  const samples = samplesOf(descriptor);
+  const refused = { hint: "" };
+  if (value instanceof Blob) return ["int", "float", "options"].includes(String(kind)) ? refused : { value };
+  const isKnown = ["file", "int", "float", "options", "string"].includes(String(kind));
+  if (isKnown && typeof value === "object") return refused;
+  if (kind === "int" || kind === "float") {
+    const text = typeof value === "number" ? plainNumber(value) : typeof value === "string" ? value.trim() : "";
+    const { min, max } = asObject(descriptor["num_config"]);
+    if (compareDecimals(text, 0) === undefined) return refused;
+    const isRange = min == null || max == null || compareDecimals(min, max) !== 1;
+    if (isRange && min != null && compareDecimals(text, min) === -1) return refused;
+    if (isRange && max != null && compareDecimals(text, max) === 1) return refused;
+    const whole = /^[+]?(-?\d+)(?:\.0*)?$/.exec(text)?.[1];
+    if (kind === "int" && whole === undefined) return refused;
+    const written = kind === "int" ? String(BigInt(whole!)) : text;
+    const takesNumbers = samples.some((sample) => typeof sample === "number");
+    // A number that no double holds stays text.
+    return { value: takesNumbers && compareDecimals(String(Number(written)), written) === 0 ? Number(written) : written };
+  }
+  if (kind === "options" && samples.length) {
+    const found = samples.find((sample) => sample === value) ?? samples.find((sample) => String(sample) === String(value));
+    if (found !== undefined) return { value: found };
+    const near = nearest(String(value), samples.map(String));
+    return { hint: near ? `, did you mean ${shown(near)}?` : "" };
+  }
+  if (kind === "file" && !isWebUrl(value)) return { hint: typeof value === "string" ? "; pass a File to upload a local file" : "" };
+  if (kind === "string" && (typeof value === "number" || typeof value === "boolean")) return { value: String(value) };
+  return { value };
+}
+
+function samplesOf(descriptor: Descriptor): unknown[] {
+  return Array.isArray(descriptor["samples"]) ? descriptor["samples"] : [];
+}
+
+export function isWebUrl(value: unknown): value is string {
+  const isClean = typeof value === "string" && value === value.trim() && !/[\u0000-\u001f]/.test(value);
+  return isClean && /^https?:\/\/[^/\\]/i.test(value) && URL.canParse(value);
+}
+
+/** The object of "expected …". */
+function expected(descriptor: Descriptor): string {
+  const { min, max } = asObject(descriptor["num_config"]);
+  const bounds = min != null && max != null ? ` from ${String(min)} to ${String(max)}` : "";
+  const samples = samplesOf(descriptor).map((sample) => shown(sample)).join(", ");
+  const known: Record<string, string> = {
+    file: "a file, or a URL that starts with http:// or https://",
+    int: `a whole number${bounds}`,
+    float: `a number${bounds}`,
+    options: samples ? `one of ${samples}` : "one of its options",
+    string: "text",
+  };
+  return known[String(descriptor["type"])] ?? "a value";
+}
+
+function described(value: unknown): string {
+  if (value instanceof Blob) return "a file";
+  if (typeof value === "object") return Array.isArray(value) ? "a list" : "an object";
+  return typeof value === "string" ? shown(value) : String(value);
+}
+
+/** The name that differs in the fewest letters, if they are few. */
+function nearest(name: string, names: string[]): string | undefined {
+  const near = names.map((other) => ({ other, distance: distance(name, other) })).sort((a, b) => a.distance - b.distance)[0];
+  return near && near.distance <= Math.max(1, Math.floor(name.length / 3)) ? near.other : undefined;
+}
+
+function distance(one: string, other: string): number {
+  let row = Array.from({ length: other.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= Math.min(one.length, 200); i++) {
+    const next = [i];
+    for (let j = 1; j <= other.length; j++) {
+      next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (one[i - 1] === other[j - 1] ? 0 : 1)));
+    }
+    row = next;
+  }
+  return row[other.length]!;
+}
+
+/** An identifier as a segment of a path. */
+export function segment(what: string, text: string): string {
+  if (typeof text !== "string" || !text.trim() || text === "." || text === "..") {
+    throw new InvalidArgument(`${what}: ${shown(text)} is no identifier`);
+  }
+  return encodeURIComponent(text);
+}

@@ -1,0 +1,275 @@
+/** Tasks: creating one at most once, the search of the history for a lost one, and waiting for its end.
+ *
+ * Every create carries an idempotency key. Where the service announces that it knows such keys, a create whose response
+ * was lost is sent again with its key. Elsewhere it is looked for in the task history: the model, the inputs and the time
+ * must match, and the task must not belong to another create of this client. Exactly one match is adopted. */
+
+import { CallError, DeadlineReached, type Disposition, InvalidArgument, OutcomeUnknown, TaskCanceled, TaskFailed } from "./errors.js";
+import type { TaskDetail, TaskPage, TaskRecord } from "./generated.js";
+import { segment } from "./inputs.js";
+import { asObject, type Core, Deadline, plainNumber, RETRY } from "./transport.js";
+
+const PAGE = 100;
+const MAX_PAGES = 12;
+const MAX_SEARCHES = 3;
+const MAX_INPUT_READS = 300;
+const MIN_DOUBT = 60_000;
+const ADOPT_TOLERANCE = 5_000;
+const LAST_READ = 500;
+const EARLY_READS = [100, 250, 500, 1_000];
+
+/** A task that succeeded. */
+export interface Outcome<Output = unknown> {
+  task: string;
+  output: Output;
+  /** An exact decimal. */
+  cost: string | undefined;
+  /** URLs of the uploaded inputs. They are stored, and billed, until they are deleted. */
+  storedInputs: string[];
+  /** Whether the task was found in the history after the response to its create was lost. */
+  isAdopted: boolean;
+  detail: TaskDetail;
+}
+
+export interface Created {
+  task: string;
+  isAdopted: boolean;
+}
+
+interface Found {
+  earlier: string[];
+  matches: string[];
+  history: "complete" | "partial" | "unreadable";
+}
+
+/** Creates the task, or finds the one that a lost create became. */
+export async function create(core: Core, model: string, inputs: Record<string, unknown>, key: string, hasUploads: boolean, deadline: Deadline): Promise<Created> {
+  if (!/^[!-~]{1,255}$/.test(key)) throw new InvalidArgument("key: expected 1 to 255 visible characters of ASCII, without spaces");
+  const identity = JSON.stringify([model, fingerprint(inputs)]);
+  for (const [other, since] of core.doubts) if (performance.now() - since >= MIN_DOUBT) core.doubts.delete(other);
+  core.openCreates.set(identity, (core.openCreates.get(identity) ?? 0) + 1);
+  let isSettled = false;
+  try {
+    const created = await createOrFind(core, model, inputs, identity, key, hasUploads, deadline);
+    isSettled = true;
+    return created;
+  } catch (error) {
+    isSettled = error instanceof CallError && !error.context.inDoubt;
+    throw error;
+  } finally {
+    // A create of unknown outcome may still add its task to the history.
+    const left = (core.openCreates.get(identity) ?? 1) - 1;
+    if (left) core.openCreates.set(identity, left);
+    else core.openCreates.delete(identity);
+    if (!isSettled) core.doubts.set(identity, performance.now());
+  }
+}
+
+async function createOrFind(core: Core, model: string, inputs: Record<string, unknown>, identity: string, key: string, hasUploads: boolean, deadline: Deadline): Promise<Created> {
+  const path = `/api-key/model/${segment("model", model)}/task`;
+  const send = async (): Promise<Created> => {
+    const data = asObject(await core.call("createTask", "POST", path, deadline, { body: inputs, repeatable: false, key }));
+    const task = data["data"];
+    if (typeof task !== "string" || !task.trim()) {
+      throw new CallError("createTask", "decode", "createTask: the response names no task", "look for the task in the history", { inDoubt: true });
+    }
+    core.known.set(task, true);
+    return { task, isAdopted: false };
+  };
+  const sentAt = performance.now();
+  const shownTime = core.serviceTime();
+  let lost: CallError;
+  try {
+    return await send();
+  } catch (error) {
+    if (!(error instanceof CallError) || !error.context.inDoubt) throw error;
+    lost = error;
+  }
+  if (core.knowsKeys) throw new OutcomeUnknown(lost, [], "not read");
+  const since = (now: number) => Math.min(shownTime ?? Infinity, now - (performance.now() - sentAt));
+  let found: Found = { earlier: [], matches: [], history: "unreadable" };
+  for (let number = 1; number <= MAX_SEARCHES; number++) {
+    // Only an upload proves whose task it is when a clock of the service is wrong.
+    const reach = number === MAX_SEARCHES && hasUploads ? 24 * 3_600_000 : 60_000;
+    try {
+      found = await search(core, model, fingerprint(inputs), since, reach, deadline);
+    } catch (error) {
+      if (!(error instanceof CallError)) throw error;
+      found.history = "unreadable";
+    }
+    const candidates = hasUploads ? [...found.earlier, ...found.matches] : found.matches;
+    const isProof = hasUploads || found.history === "complete";
+    const only = candidates.length === 1 && isProof ? candidates[0] : undefined;
+    if (core.knowsKeys && !(hasUploads && only)) {
+      // A response of the search announced keys: the create can be sent again.
+      try {
+        return await send();
+      } catch (error) {
+        // A refusal says nothing about the first create, which may still be on its way.
+        if (!(error instanceof CallError)) throw error;
+        throw new OutcomeUnknown(error.context.inDoubt ? error : lost, [], "not read");
+      }
+    }
+    const isAmbiguous = (core.openCreates.get(identity) ?? 0) > 1 || core.doubts.has(identity);
+    if (only !== undefined && !isAmbiguous && !core.known.has(only)) {
+      core.known.set(only, true);
+      return { task: only, isAdopted: true };
+    }
+    const pause = RETRY.initialBackoff * number;
+    const isHopeless = found.history === "complete" && candidates.length > 1;
+    if (number === MAX_SEARCHES || isHopeless || !deadline.allows(pause)) break;
+    await deadline.sleep(pause);
+  }
+  throw new OutcomeUnknown(lost, [...found.earlier, ...found.matches], found.history);
+}
+
+/** Searches the history from its end backwards. */
+async function search(core: Core, model: string, wanted: string, since: (now: number) => number, reach: number, deadline: Deadline): Promise<Found> {
+  const page = async (offset: number): Promise<{ records: TaskRecord[]; total: number }> => {
+    const query = { limit: PAGE, offset };
+    const data = asObject(await core.call<TaskPage>("listTasks", "GET", "/api-key/task/histories", deadline, { query }));
+    const records = Array.isArray(data["records"]) ? (data["records"] as TaskRecord[]) : [];
+    return { records: records.filter((record) => typeof asObject(record)["task_id"] === "string"), total: Number(data["total"] ?? 0) };
+  };
+  const first = await page(0);
+  const created = since(core.serviceTime() ?? Date.now());
+  const isBefore = (record: TaskRecord, earliest: number) => Date.parse(record.created_at ?? "") < earliest;
+  let start = Math.max(first.total - PAGE, 0);
+  let records = start === 0 ? first.records : (await page(start)).records;
+  let pages = start > 0 ? 2 : 1;
+  let last = records.length;
+  // The total may be older than the records: the history ends at a page that is not full.
+  for (; last === PAGE && pages < MAX_PAGES; pages++) {
+    const next = (await page(start + records.length)).records;
+    last = next.length;
+    records = [...records, ...next];
+  }
+  let isWhole = last < PAGE && start + records.length >= first.total;
+  while (start > 0 && !(records[0] && isBefore(records[0], created - reach))) {
+    const begin = Math.max(start - PAGE, 0);
+    if (begin > 0 && pages++ === MAX_PAGES) {
+      isWhole = false;
+      break;
+    }
+    const before = (begin === 0 ? first.records : (await page(begin)).records).slice(0, start - begin);
+    isWhole &&= before.length === start - begin;
+    records = [...before, ...records];
+    start = begin;
+  }
+  const isCandidate = (record: TaskRecord) =>
+    (record.model_id ?? model) === model && !isBefore(record, created - reach) && !core.known.has(record.task_id);
+  const candidates = new Map(records.filter(isCandidate).map((record) => [record.task_id, record]));
+  const unread = [...candidates.keys()].filter((task) => !core.taskInputs.has(task));
+  const found: Found = { earlier: [], matches: [], history: "partial" };
+  if (unread.length > MAX_INPUT_READS) return found;
+  for (const [task, record] of candidates) {
+    let inputs = core.taskInputs.get(task);
+    if (inputs === undefined) {
+      const detail = await read(core, task, deadline).catch((error: unknown) => {
+        if (error instanceof CallError) return undefined;
+        throw error;
+      });
+      if (!detail?.input_data) {
+        isWhole = false;
+        continue;
+      }
+      inputs = fingerprint(detail.input_data);
+      core.taskInputs.set(task, inputs);
+    }
+    if (inputs === wanted) (isBefore(record, created - ADOPT_TOLERANCE) ? found.earlier : found.matches).push(task);
+  }
+  return { ...found, history: isWhole ? "complete" : "partial" };
+}
+
+/** A text that is equal for JSON that means the same: members in any order, without null. */
+export function fingerprint(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(fingerprint).join()}]`;
+  if (typeof value === "number") return plainNumber(value);
+  if (typeof value !== "object" || value === null) return JSON.stringify(value ?? null);
+  const members = Object.entries(value).filter(([, member]) => member != null).sort(([one], [other]) => (one < other ? -1 : 1));
+  return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${fingerprint(member)}`).join()}}`;
+}
+
+export function read(core: Core, task: string, deadline: Deadline): Promise<TaskDetail> {
+  return core.call("getTask", "GET", `/api-key/task/${segment("task", task)}/detail`, deadline);
+}
+
+/** The delay before the next read: four early reads, then the intervals that the service suggests. It learns from the
+ * durations of earlier tasks of the model when the first read is worthwhile. */
+export function pollDelay(waited: number, durations: number[], jitter: number): number {
+  const sorted = [...durations].sort((one, other) => one - other);
+  let [first, longest, between] = [0, 0, 0];
+  if (sorted.length >= 3) {
+    const median = sorted[sorted.length >> 1]!;
+    longest = sorted.at(-1)!;
+    const [low, high] = median < 300_000 ? [2_000, 5_000] : [10_000, 30_000];
+    between = Math.min(Math.max(median / 60, low), high);
+    first = longest - sorted[0]! > 2 * between ? Math.max(sorted[0]! - between, 0) : longest;
+  }
+  const early = waited < first ? undefined : EARLY_READS.map((read) => read * jitter).find((read) => read > waited);
+  if (early !== undefined) return Math.max(early - waited, 10);
+  if (waited < 2 * longest) {
+    const left = first - waited;
+    return left > 0 ? Math.max(left / Math.ceil(left / 30_000), 10) : between;
+  }
+  return waited >= 60_000 ? Math.min(Math.max(waited * 0.08, 10_000), 30_000) : Math.min(Math.max(waited * 0.45, 2_000), 5_000);
+}
+
+export interface WaitSettings {
+  model?: string;
+  cancelAtDeadline?: boolean;
+  isNew?: boolean;
+}
+
+/** Reads the task until it has ended. Failures that pass do not end the wait. */
+export async function wait(core: Core, task: string, deadline: Deadline, { model, cancelAtDeadline = false, isNew = false }: WaitSettings): Promise<Outcome> {
+  segment("task", task);
+  const jitter = 1 + 0.2 * Math.random();
+  const started = performance.now();
+  const next = () => pollDelay(performance.now() - started, core.durations.get(model ?? "") ?? [], jitter);
+  let status: string | undefined;
+  let delay = isNew ? next() : 0;
+  // Before the deadline there is time for a cancel and its response.
+  const reserve = cancelAtDeadline && deadline.milliseconds < Infinity ? Math.min(deadline.left / 5, 2_000) : 0;
+  const end = new Deadline(Math.max(deadline.left - reserve, 0), deadline.signal);
+  for (;;) {
+    // One more read before the end, unless this was it.
+    if (!end.allows(delay)) delay = end.left > LAST_READ ? end.left - LAST_READ : end.left;
+    await end.sleep(delay);
+    if (end.isOver) break;
+    delay = next();
+    try {
+      const detail = asObject(await read(core, task, end)) as unknown as TaskDetail;
+      status = detail.status ?? status;
+      if (detail.status === "success" || detail.status === "failed" || detail.status === "canceled") return ended(core, task, detail, model);
+      delay = next();
+    } catch (error) {
+      if (!(error instanceof CallError)) throw error;
+      if (error.isPermanent || error.kind === "too-large") {
+        error.task = task;
+        throw error;
+      }
+      delay = Math.max(next(), Math.min(error.context.retryAfter ?? 0, 600) * 1000);
+    }
+  }
+  let disposition: Disposition = status ? "the task has not ended" : "the state of the task is unknown";
+  if (cancelAtDeadline && (status === undefined || status === "in_queue")) {
+    disposition = "the task was canceled while it was queued";
+    await core.call("cancelTask", "DELETE", `/api-key/task/${segment("task", task)}/cancel`, deadline, { repeatable: false }).catch((error: unknown) => {
+      if (!(error instanceof CallError)) throw error;
+      disposition = error.context.inDoubt ? "whether the task was canceled is unknown" : "the task has not ended";
+    });
+  }
+  throw new DeadlineReached(disposition, task);
+}
+
+function ended(core: Core, task: string, detail: TaskDetail, model: string | undefined): Outcome {
+  if (detail.status === "failed") throw new TaskFailed(task, core.redactor.foreign(detail.message ?? ""));
+  if (detail.status === "canceled") throw new TaskCanceled(task);
+  const duration = Date.parse(detail.updated_at ?? "") - Date.parse(detail.created_at ?? "");
+  if (model !== undefined && !Number.isNaN(duration)) {
+    core.durations.set(model, [...(core.durations.get(model) ?? []).slice(-19), duration]);
+  }
+  const cost = detail.cost == null ? undefined : String(detail.cost);
+  return { task, output: detail.result?.result, cost, storedInputs: [], isAdopted: false, detail };
+}

@@ -1,0 +1,182 @@
+/** A task is created at most once, wherever a create is hit: counted in the history of the service.
+ * `INFERSTORE_CREATES` is the number of creates at each of the 31 places, 6 by default. */
+
+import assert from "node:assert/strict";
+import { connect, createServer, type AddressInfo, type Socket } from "node:net";
+import { after, before, beforeEach, test } from "node:test";
+import { inspect } from "node:util";
+import { InferstoreError, OutcomeUnknown } from "../src/index.js";
+import { RETRY } from "../src/transport.js";
+import { failure, INPUTS, MODEL, OUTPUT, Service, withoutKeys } from "./service.js";
+
+const CREATES = Number(process.env["INFERSTORE_CREATES"] ?? "6");
+const SIDE_BY_SIDE = 10;
+const JSON_BODY = { headers: { "content-type": "application/json" } };
+const HALF = { ...JSON_BODY, body: '{"status":"success","message":"created","data":{"data":"3f' };
+const PAGE = { headers: { "content-type": "text/html" }, body: "<html><h1>a gateway</h1></html>" };
+
+/** A way in which a create goes wrong; `isThere`: whether there is a task then, undefined where there may be. */
+interface Point {
+  name: string;
+  fault?: { effect: string; [field: string]: unknown };
+  isThere: boolean | undefined;
+}
+
+const CABLE: Point[] = [
+  { name: "before connecting", isThere: false },
+  { name: "at accept", isThere: false },
+  { name: "in the head of the request", isThere: false },
+  { name: "in the body of the request", isThere: false },
+  { name: "after the request", isThere: undefined },
+  { name: "after the answer was sent", isThere: true },
+  { name: "in the head of the answer", isThere: true },
+  { name: "in the body of the answer", isThere: true },
+];
+const SERVICE: Point[] = [
+  { name: "hung up on", fault: { effect: "hang_up" }, isThere: false },
+  { name: "done, answer lost", fault: { effect: "lose_response" }, isThere: true },
+  { name: "done, answer lost late", fault: { effect: "lose_response", delay_ms: 5 }, isThere: true },
+  { name: "done, answer cut", fault: { effect: "cut_body", bytes: 20 }, isThere: true },
+  { name: "done, half of a JSON", fault: { effect: "status", status: 200, after_commit: true, ...HALF }, isThere: true },
+  { name: "not done, half of a JSON", fault: { effect: "status", status: 200, ...HALF }, isThere: false },
+  { name: "not done, a 200 that says fail", fault: { effect: "status", status: 200, ...JSON_BODY, body: '{"status":"fail"}' }, isThere: false },
+  { name: "not answered, not done", fault: { effect: "delay", delay_ms: 600_000 }, isThere: false },
+  { name: "not answered, done", fault: { effect: "delay", delay_ms: 600_000, after_commit: true }, isThere: true },
+  ...[408, 409, 429, 500, 502, 503, 504].flatMap((status): Point[] => {
+    const more = status === 502 || status === 504 ? PAGE : status === 429 ? { retry_after: 0 } : {};
+    const fault = { effect: "status", status, ...more };
+    return [
+      { name: `not done, answered with ${status}`, fault, isThere: false },
+      { name: `done, answered with ${status}`, fault: { ...fault, after_commit: true }, isThere: true },
+    ];
+  }),
+];
+const HIDDEN = ["done, answered with 409", "done, answered with 429"];
+const REFUSED = ["not done, a 200 that says fail", "not done, answered with 409", "before connecting", ...HIDDEN];
+
+/** Forwards connections to the service; the first create breaks its exchange at the place. */
+async function cable(port: number, place: string): Promise<{ port: number; close(): void }> {
+  let isBroken = place === "";
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket.on("error", () => undefined));
+    if (place === "at accept" && !isBroken) {
+      isBroken = true;
+      socket.destroy();
+      return;
+    }
+    const up = connect(port, "127.0.0.1").on("error", () => undefined);
+    const end = () => (up.destroy(), socket.destroy());
+    socket.on("close", () => up.destroy());
+    up.on("close", () => socket.end());
+    let request = Buffer.alloc(0);
+    let answer = Buffer.alloc(0);
+    let current = "";
+    socket.on("data", (data: Buffer) => {
+      request = Buffer.concat([request, data]);
+      const split = request.indexOf("\r\n\r\n") + 4;
+      const head = request.subarray(0, split).toString();
+      const length = Number(/content-length: (\d+)/i.exec(head)?.[1] ?? 0);
+      if (split < 4 || request.length < split + length) return;
+      if (head.startsWith("POST") && /\/task /.test(head) && !isBroken) [isBroken, current] = [true, place];
+      const cut = Math.random();
+      const message = request;
+      request = Buffer.alloc(0);
+      if (current === "in the head of the request") up.end(message.subarray(0, Math.floor(cut * split)), end);
+      else if (current === "in the body of the request") up.end(message.subarray(0, split + Math.floor(cut * length)), end);
+      else if (current === "after the request") up.end(message, end);
+      else up.write(message);
+    });
+    up.on("data", (data: Buffer) => {
+      if (!current) return void socket.write(data);
+      answer = Buffer.concat([answer, data]);
+      const split = answer.indexOf("\r\n\r\n") + 4;
+      const length = Number(/content-length: (\d+)/i.exec(answer.subarray(0, Math.max(split, 0)).toString())?.[1] ?? 0);
+      if (split < 4 || answer.length < split + length) return;
+      const cut = Math.random();
+      if (current === "after the answer was sent") end();
+      else socket.end(answer.subarray(0, Math.floor(current === "in the head of the answer" ? cut * split : split + cut * length)), end);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const close = () => (sockets.forEach((socket) => socket.destroy()), server.close());
+  return { port: (server.address() as AddressInfo).port, close };
+}
+
+const picture = (number: number) => `https://files.example/${number}.png`;
+let service: Service;
+before(async () => void (service = await Service.start()));
+after(() => service.stop());
+beforeEach(() => service.reset());
+
+async function create(number: number, { name, fault }: Point, knowsKeys: boolean): Promise<unknown> {
+  const port = Number(new URL(service.ready.base_url).port);
+  const through = await cable(port, fault ? "" : name);
+  const baseUrl = `http://127.0.0.1:${name === "before connecting" ? 9 : through.port}/api/v1`;
+  const timeoutMs = name.startsWith("not answered") ? 1_000 : 30_000;
+  const client = service.client({ baseUrl, timeoutMs, ...(!knowsKeys && { fetch: withoutKeys }) });
+  try {
+    return await client.createOnce(MODEL, { ...INPUTS, input_image: picture(number) });
+  } catch (error) {
+    return error;
+  } finally {
+    through.close();
+  }
+}
+
+for (const knowsKeys of [true, false]) {
+  for (const point of [...CABLE, ...SERVICE]) {
+    test(`${point.name}, ${knowsKeys ? "with keys" : "without keys"}`, async () => {
+      await service.script({ then: "stay_queued" });
+      const { effect, ...fields } = point.fault ?? { effect: "" };
+      if (effect) await service.fault("createTask", effect, { ...fields, ...(knowsKeys ? { probability: 0.5 } : { times: CREATES }) });
+      await service.fault("listTasks", "hang_up", { times: Math.floor(CREATES / 3) });
+      const results: unknown[] = [];
+      const usual = { ...RETRY };
+      // Enough that half of the attempts may fail.
+      if (knowsKeys) Object.assign(RETRY, { maxAttempts: 40, maxBackoff: 100 });
+      const numbers = Array.from({ length: CREATES }, (_, number) => number);
+      const worker = async () => {
+        for (let number = numbers.shift(); number !== undefined; number = numbers.shift()) results[number] = await create(number, point, knowsKeys);
+      };
+      await Promise.all(Array.from({ length: SIDE_BY_SIDE }, worker));
+      Object.assign(RETRY, usual);
+      const sent = (await service.requests("createTask")).length;
+      const stored = await service.tasks();
+      results.forEach((result, number) => {
+        const tasks = stored.get(picture(number)) ?? [];
+        const place = `${point.name}: ${inspect(tasks)} ${inspect(result)}`;
+        assert.ok(tasks.length <= 1, `created twice: ${place}`);
+        if (typeof result === "string") assert.deepEqual(tasks, [result], place);
+        else if (result instanceof OutcomeUnknown) assert.ok(point.isThere !== true || !tasks.length, place);
+        else assert.ok(result instanceof InferstoreError && (!tasks.length || HIDDEN.includes(point.name)), place);
+        if (knowsKeys && !REFUSED.includes(point.name)) assert.equal(typeof result, "string", place);
+      });
+      if (!knowsKeys) assert.ok(sent <= CREATES, `${point.name}: sent ${sent} times`);
+    });
+  }
+}
+
+test("a task of this client is not taken for the lost one", async () => {
+  await service.script({ then: "stay_queued" });
+  const client = service.client({ fetch: withoutKeys });
+  const first = await client.createOnce(MODEL, INPUTS);
+  await service.fault("createTask", "lose_response", { times: 1 });
+  assert.notEqual(first, await client.createOnce(MODEL, INPUTS));
+  await service.fault("createTask", "hang_up", { times: 1 });
+  const unknown = await failure(client.createOnce(MODEL, INPUTS));
+  assert.ok(unknown instanceof OutcomeUnknown && unknown.history === "complete" && !unknown.candidates.length, inspect(unknown));
+  // It may still appear, so a later lost create adopts nothing.
+  await service.fault("createTask", "lose_response", { times: 1 });
+  const later = await failure(client.createOnce(MODEL, INPUTS));
+  assert.ok(later instanceof OutcomeUnknown && later.candidates.length === 1, inspect(later));
+});
+
+test("a lost task is found at the end of a long history, and costs one run", async () => {
+  await service.script({ then: "succeed", output: OUTPUT });
+  for (let number = 0; number < 230; number++) await service.client().createOnce(MODEL, { ...INPUTS, angle: (number % 90) + 1 });
+  await service.fault("createTask", "lose_response", { times: 1 });
+  const outcome = await service.client({ fetch: withoutKeys }).run(MODEL, { ...INPUTS, input_image: picture(7) }, { deadlineMs: 60_000 });
+  assert.ok(outcome.isAdopted);
+  assert.deepEqual((await service.tasks()).get(picture(7)), [outcome.task]);
+});

@@ -1,0 +1,174 @@
+/** Responses that the document allows, failures of gateways, and secrets. */
+
+import assert from "node:assert/strict";
+import { createServer, type IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
+import { after, before, beforeEach, test } from "node:test";
+import { inspect } from "node:util";
+import { CallError, Client, FileError, InferstoreError, InvalidArgument } from "../src/index.js";
+import { retryAfterOf } from "../src/transport.js";
+import { failure, INPUTS, MODEL, OUTPUT, PIXEL, Service } from "./service.js";
+
+const HTML = { headers: { "content-type": "text/html" }, body: "<html><h1>502 Bad Gateway</h1></html>" };
+let service: Service;
+let client: Client;
+before(async () => void (service = await Service.start()));
+after(() => service.stop());
+beforeEach(async () => {
+  await service.reset();
+  client = service.client();
+});
+
+test("a gateway does not end a wait", async () => {
+  await service.script({ then: "succeed", output: OUTPUT });
+  const task = await client.createOnce(MODEL, INPUTS);
+  for (const { effect, ...fields } of [
+    { effect: "status", status: 502, ...HTML, times: 6 },
+    { effect: "status", status: 500, times: 2 },
+    { effect: "status", status: 302, headers: { location: "https://login.example/" }, times: 1 },
+    { effect: "cut_body", bytes: 20, times: 1 },
+    { effect: "hang_up", times: 1 },
+    { effect: "set_field", field: "/data/status", value: "migrating", times: 1 },
+    { effect: "set_field", field: "/data/status", times: 1 },
+    { effect: "set_field", field: "/data", value: { new: [1] }, times: 1 },
+  ]) {
+    await service.fault("getTask", effect, fields);
+  }
+  assert.deepEqual((await client.wait(task, { deadlineMs: 120_000 })).output, OUTPUT);
+});
+
+test("reads are retried, and the error says what to try", async () => {
+  await service.fault("getBalance", "status", { status: 502, times: 4, ...HTML });
+  assert.ok((await client.balance()).balance);
+  await service.fault("getBalance", "status", { status: 502, ...HTML });
+  const error = await failure(client.balance());
+  assert.ok(error instanceof CallError);
+  assert.deepEqual([error.operation, error.status, error.attempts, error.isRetryable], ["getBalance", 502, 5, true]);
+  assert.match(`${error.message} ${error.hint}`, /502 Bad Gateway.*try again later/);
+});
+
+test("Retry-After is waited for, unless it is too long", async () => {
+  await service.fault("getBalance", "status", { status: 429, retry_after: 1, times: 1 });
+  const begun = performance.now();
+  await client.balance();
+  assert.ok(performance.now() - begun >= 1000);
+  await service.fault("getBalance", "status", { status: 503, retry_after: 61 });
+  const error = await failure(client.balance());
+  assert.ok(error instanceof CallError && error.context.retryAfter === 61);
+  // By the clock of the service, not that of this machine.
+  const date = "Wed, 21 Oct 2015 07:28:00 GMT";
+  for (const [value, seconds] of [["Wed, 21 Oct 2015 07:28:30 GMT", 30], ["Wed, 21 Oct 2015 07:00:00 GMT", 0], ["soon", undefined]] as const) {
+    assert.equal(retryAfterOf(new Headers({ date, "retry-after": value })), seconds);
+  }
+});
+
+test("a delete is sent once", async () => {
+  await service.fault("deleteFile", "lose_response", { times: 1 });
+  const { downloadUrl } = await client.upload(new File([PIXEL], "a.png"));
+  const error = await failure(client.deleteFile(downloadUrl));
+  assert.ok(error instanceof CallError && error.context.inDoubt && !error.isRetryable, inspect(error));
+  assert.equal((await service.requests("deleteFile")).length, 1);
+});
+
+test("an upload survives a store that fails", async () => {
+  for (const content of [PIXEL, Buffer.alloc(5_242_881)]) {
+    for (const { effect, ...fields } of [{ effect: "hang_up" }, { effect: "lose_response" }, { effect: "status", status: 503 }, { effect: "status", status: 403 }]) {
+      await service.fault(content === PIXEL ? "postObject" : "putObject", effect, { times: 1, ...fields });
+      const { downloadUrl } = await client.upload(new File([content], "a.png"), { deadlineMs: 60_000 });
+      await service.fault("getObject", "cut_body", { bytes: 10, times: 1 });
+      assert.equal((await client.download(downloadUrl)).size, content.length);
+    }
+  }
+  const { downloadUrl } = await client.upload(new File([PIXEL], "a.png"));
+  assert.match(String(await failure(client.download(downloadUrl, { maxSize: 10 }))), /more than 10 bytes/);
+  await client.deleteFile(downloadUrl);
+  assert.ok((await failure(client.download(downloadUrl))) instanceof FileError);
+});
+
+type Respond = (request: IncomingMessage, origin: string) => [number, Record<string, string>, string | Buffer];
+
+/** Runs work against a server that responds as it is told. */
+async function scripted(respond: Respond, work: (origin: string) => Promise<void>): Promise<void> {
+  const server = createServer((request, response) => {
+    request.resume().on("end", () => {
+      const [status, headers, body] = respond(request, origin);
+      response.writeHead(status, headers).end(body);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  try {
+    await work(origin);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+const envelope = (data: string) => `{"status":"success","message":null,"new":{},"data":${data}}`;
+
+test("null fields, new words, new fields and many digits are read", async () => {
+  const digits = "128.507300000000000001";
+  const replies: Record<string, string> = {
+    "/balance": `{"balance":"${digits}","free_balance":null,"color":{"new":1}}`,
+    "/model/list": '{"records":null,"total":null}',
+    "/model/m": '{"id":"m","visibility":"secret","price":0.100000000000000000001}',
+    "/model/m/task/cost": '{"cost":123456789012345678901}',
+    "/task/t/detail": '{"task_id":"t","status":"success","result":{"result":{"score":0.5,"text":"123456789012345678901"},"error":null},"cost":1e-7}',
+  };
+  await scripted((request) => [201, {}, envelope(replies[request.url!.replace("/api/v1/api-key", "")]!)], async (origin) => {
+    const client = new Client({ baseUrl: `${origin}/api/v1`, apiKey: "key" });
+    assert.equal((await client.balance()).balance, digits);
+    assert.deepEqual(await client.models(), { records: null, total: null });
+    assert.equal((await client.model("m")).price, "0.100000000000000000001");
+    assert.equal((await client.cost("m")).cost, "123456789012345678901");
+    const outcome = await client.wait("t");
+    assert.deepEqual([outcome.cost, outcome.output], ["0.0000001", { score: 0.5, text: "123456789012345678901" }]);
+  });
+});
+
+test("no key reaches another host, and no secret reaches a text", async () => {
+  const apiKey = "isk_secret-key-0123456789";
+  const seen: IncomingMessage[] = [];
+  const respond: Respond = (request, origin) => {
+    seen.push(request);
+    const elsewhere = origin.replace("127.0.0.1", "localhost");
+    const url = request.url!;
+    if (url.startsWith("/elsewhere")) return [200, {}, PIXEL];
+    if (url.startsWith("/go") || url.endsWith("/balance")) return [302, { location: `${elsewhere}/elsewhere?X-Amz-Signature=s3cr3ts1gnature` }, ""];
+    if (url.endsWith("create-presigned-url")) {
+      const endpoint = `${origin}/bucket?X-Amz-Algorithm=a&X-Amz-Signature=s3cr3ts1gnature`;
+      return [200, {}, envelope(JSON.stringify({ endpoint, download_url: "https://f.example/a", fields: '{"policy":"s3cr3tp0licy"}' }))];
+    }
+    if (url.startsWith("/bucket")) return [400, {}, `<Error><Code>Bad</Code><Message>s3cr3ts1gnature s3cr3tp0licy ${apiKey}</Message></Error>`];
+    return [500, {}, JSON.stringify({ status: "fail", message: `\u001b[31m${apiKey}\n https://u:p@h.example/?sig=1` })];
+  };
+  await scripted(respond, async (origin) => {
+    const client = new Client({ baseUrl: `${origin}/api/v1`, apiKey });
+    assert.equal((await client.download(`${origin}/go`)).size, PIXEL.length);
+    const texts = [inspect(client, { depth: 10, showHidden: true }), JSON.stringify(client)];
+    const upload = () => client.upload(new File([PIXEL], "a"));
+    for (const action of [upload, () => client.balance(), () => client.model("m"), () => client.run("m", { a: 1 })]) {
+      const error = await failure(action());
+      assert.ok(error instanceof InferstoreError, inspect(error));
+      texts.push(inspect(error, { depth: 10, showHidden: true }), error.message, error.hint);
+    }
+    for (const secret of [apiKey, "s3cr3ts1gnature", "s3cr3tp0licy", "u:p@", "sig=1", "\u001b"]) {
+      for (const text of texts) assert.ok(!text.includes(secret), text);
+    }
+    assert.ok(seen.every(({ headers }) => !headers.host!.startsWith("localhost") || !("x-api-key" in headers)));
+  });
+});
+
+test("settings that cannot work are refused", () => {
+  for (const [baseUrl, apiKey] of [["ftp://h/api/v1", "k"], ["https://h/api/v1?a", "k"], ["nothing", "k"], ["https://h/api/v1", "se cret"], ["https://h/api/v1", ""]] as const) {
+    assert.throws(() => new Client({ baseUrl, apiKey }), (error) => error instanceof InvalidArgument && !error.message.includes("se cret"));
+  }
+});
+
+test("nothing listens there", async () => {
+  const client = new Client({ baseUrl: "http://127.0.0.1:9/api/v1", apiKey: "k" });
+  const error = await failure(client.balance());
+  assert.ok(error instanceof CallError && error.kind === "transport", inspect(error));
+  assert.match(String(await failure(client.run("m", {}, { deadlineMs: 0 }))), /no task was created/);
+});

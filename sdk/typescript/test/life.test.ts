@@ -1,0 +1,142 @@
+/** The life of a caller, and what the types take and refuse. */
+
+import assert from "node:assert/strict";
+import { after, before, beforeEach, test } from "node:test";
+import * as inferstore from "../src/index.js";
+import { failure, INPUTS, MODEL, OUTPUT, PIXEL, Service } from "./service.js";
+
+let service: Service;
+let client: inferstore.Client;
+before(async () => void (service = await Service.start()));
+after(() => service.stop());
+beforeEach(async () => {
+  await service.reset();
+  client = service.client();
+});
+
+const picture = () => new File([PIXEL], "a.png");
+
+test("a run uploads, waits, and its output can be downloaded", async () => {
+  const inputs = { input_image: picture(), template: "v_shape", angle: 30 } as const;
+  const outcome = await client.run("color-harmonization", inputs, { deadlineMs: 60_000, maxCost: "1" });
+  assert.match(outcome.cost ?? "", /^[0-9.]+$/);
+  assert.equal(outcome.storedInputs.length, 1);
+  assert.ok((await client.download(outcome.output.output_image)).size > 0);
+  assert.equal((await client.task(outcome.task)).input_data?.["angle"], "30");
+});
+
+test("both tiers store what was sent", async () => {
+  const large = Buffer.alloc(5_242_881, "0123456789");
+  for (const [file, content, mime] of [
+    [picture(), PIXEL, "image/png"],
+    [new File([PIXEL], 'a "quoted" é.png'), PIXEL, "image/png"],
+    [new File([large], "b.mp4"), large, "video/mp4"],
+  ] as const) {
+    const stored = await client.upload(file, { deadlineMs: 60_000 });
+    assert.deepEqual([stored.mime, stored.size], [mime, content.length]);
+    assert.ok(Buffer.from(await (await client.download(stored.downloadUrl)).arrayBuffer()).equals(content));
+    await client.deleteFile(stored.downloadUrl);
+  }
+  assert.deepEqual([(await service.requests("postObject")).length, (await service.requests("putObject")).length], [2, 1]);
+});
+
+test("reads of the catalog", async () => {
+  assert.equal(typeof (await client.balance()).balance, "string");
+  assert.equal(typeof (await client.model(MODEL)).price, "string");
+  assert.equal(typeof (await client.cost(MODEL)).cost, "string");
+  assert.equal((await client.serving(MODEL)).serving, true);
+  assert.deepEqual(Object.keys((await client.declaration(MODEL)).input_format ?? {}).sort(), ["angle", "input_image", "template"]);
+  assert.deepEqual((await client.models({ search: "harmonization", limit: 1 })).records?.map(({ id }) => id), [MODEL]);
+  assert.equal((await client.files("samples", { page: 1, pageSize: 3 })).total, 0);
+  assert.equal((await client.statistics()).total_files, 0);
+});
+
+test("wrong inputs are refused before anything is uploaded", async () => {
+  for (const [change, problem] of [
+    [{ angle: 91 }, /a whole number from 1 to 90/],
+    [{ angle: "30.5" }, /a whole number from 1 to 90/],
+    [{ angle: true }, /a whole number/],
+    [{ angle: NaN }, /a whole number/],
+    [{ template: "v_shpe" }, /did you mean "v_shape"\?/],
+    [{ input_image: "photo.jpg" }, /pass a File/],
+    [{ input_imgae: "https://a.example/" }, /did you mean "input_image"\?/],
+    [{ angle: null }, /required but not given/],
+  ] as const) {
+    await assert.rejects(client.run(MODEL, { ...INPUTS, input_image: picture(), ...change }), (error) => {
+      assert.ok(error instanceof inferstore.InvalidInputs);
+      assert.match(error.message, problem);
+      return true;
+    });
+  }
+  await assert.rejects(client.upload(new Blob([])), inferstore.FileError);
+  assert.equal((await service.requests("createPresignedUpload")).length, 0);
+});
+
+test("numbers are sent as the samples show them", async () => {
+  for (const angle of [30, "30", "30.0", " 30 "]) {
+    const task = await client.createOnce(MODEL, { ...INPUTS, angle });
+    assert.equal((await client.task(task)).input_data?.["angle"], "30");
+  }
+});
+
+test("a price above the limit, or a model that is not served, creates nothing", async () => {
+  await assert.rejects(client.run(MODEL, INPUTS, { maxCost: "0.000001" }), inferstore.CostLimitExceeded);
+  await assert.rejects(client.run(MODEL, INPUTS, { maxCost: "much" }), inferstore.InvalidArgument);
+  await service.control("PUT", "/node", { up: false });
+  await assert.rejects(client.run(MODEL, INPUTS, { requireServing: true }), inferstore.ModelOffline);
+  assert.equal((await service.requests("createTask")).length, 0);
+});
+
+test("a deadline ends a run and can cancel its task", async () => {
+  await service.script({ then: "stay_queued" });
+  for (const cancelAtDeadline of [false, true]) {
+    const begun = performance.now();
+    const error = await failure(client.run(MODEL, INPUTS, { deadlineMs: 1_500, cancelAtDeadline }));
+    assert.ok(error instanceof inferstore.DeadlineReached && performance.now() - begun < 1_750, String(error));
+    assert.equal((await client.task(error.task!)).status, cancelAtDeadline ? "canceled" : "in_queue");
+  }
+  const abort = new AbortController();
+  setTimeout(() => abort.abort(new Error("enough")), 300);
+  await assert.rejects(client.run(MODEL, INPUTS, { signal: abort.signal }), /enough/);
+});
+
+test("a failed and a canceled task say so", async () => {
+  await service.script({ then: "fail", message: "out of memory" });
+  await assert.rejects(client.run(MODEL, INPUTS), /failed: out of memory/);
+  await service.script({ then: "stay_queued" });
+  const task = await client.createOnce(MODEL, INPUTS);
+  await client.cancel(task);
+  await assert.rejects(client.wait(task), inferstore.TaskCanceled);
+});
+
+test("the same key is the same task", async () => {
+  const inputs = { ...INPUTS, input_image: picture() };
+  const tasks = new Set<string>();
+  for (let number = 0; number < 3; number++) tasks.add(await client.createOnce(MODEL, inputs, { key: "invoice-17" }));
+  assert.equal(tasks.size, 1);
+  await assert.rejects(client.createOnce(MODEL, { ...inputs, angle: 31 }, { key: "invoice-17" }), /409/);
+});
+
+test("types refuse what the document forbids", async () => {
+  await service.script({ then: "succeed", output: OUTPUT });
+  const never = async () => {
+    const file = picture();
+    await client.run("color-harmonization", { input_image: file, template: "v_shape", angle: "30" });
+    // @ts-expect-error a misspelt name
+    await client.run("color-harmonization", { input_image: file, template: "v_shape", angel: 30 });
+    // @ts-expect-error a missing input
+    await client.run("color-harmonization", { input_image: file, template: "v_shape" });
+    // @ts-expect-error no such word
+    await client.run("color-harmonization", { input_image: file, template: "v_shpe", angle: 30 });
+    // @ts-expect-error no number
+    await client.run("color-harmonization", { input_image: file, template: "v_shape", angle: "much" });
+    // @ts-expect-error no file
+    await client.run("color-harmonization", { input_image: 3, template: "v_shape", angle: 30 });
+    // @ts-expect-error no amount
+    await client.run("color-extraction", { input: file }, { maxCost: 0.1 });
+    // @ts-expect-error a misspelt output
+    (await client.run("color-extraction", { input: file })).output.outptu;
+    await client.run("my-model", { anything: 1 });
+  };
+  assert.equal(typeof never, "function");
+});

@@ -1,0 +1,38 @@
+/** The blocks of the README compile and run as printed. */
+
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync, mkdirSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { test } from "node:test";
+import { PIXEL, Service } from "./service.js";
+
+const PACKAGE = resolve(import.meta.dirname, "../..");
+const OPTIONS = ["--strict", "--module", "nodenext", "--target", "es2022", "--types", "node", "--skipLibCheck"];
+
+test("the blocks of the README compile and run as printed", async () => {
+  const blocks = [...readFileSync(join(PACKAGE, "README.md"), "utf8").matchAll(/```ts\n(.*?)```/gs)].map(([, block]) => block!);
+  assert.equal(blocks.length, 4);
+  const folder = mkdtempSync(join(tmpdir(), "inferstore-readme-"));
+  const service = await Service.start();
+  try {
+    mkdirSync(join(folder, "node_modules"));
+    symlinkSync(PACKAGE, join(folder, "node_modules/inferstore"));
+    symlinkSync(join(PACKAGE, "node_modules/@types"), join(folder, "node_modules/@types"));
+    writeFileSync(join(folder, "photo.png"), PIXEL);
+    blocks.forEach((block, number) => writeFileSync(join(folder, `${number}.mts`), block));
+    // Files of the public internet are not there in tests.
+    await service.script({ then: "succeed", output: { output: "#102030" } }, "color-extraction");
+    const env = { ...process.env, INFERSTORE_BASE_URL: service.ready.base_url, INFERSTORE_API_KEY: service.ready.api_key };
+    const run = (program: string, ...options: string[]) => {
+      const { status, stdout, stderr } = spawnSync(program, options, { cwd: folder, env, encoding: "utf8" });
+      assert.equal(status, 0, stdout + stderr);
+    };
+    run(join(PACKAGE, "node_modules/.bin/tsc"), ...OPTIONS, ...blocks.map((_, number) => `${number}.mts`));
+    blocks.forEach((_, number) => run("node", `${number}.mjs`));
+  } finally {
+    service.stop();
+    rmSync(folder, { recursive: true });
+  }
+});

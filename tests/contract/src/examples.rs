@@ -1,0 +1,84 @@
+//! The published examples: programs that run a model on a picture with nothing but an HTTP library. Each of them runs
+//! against a service that loses the response to a create and shows an HTML page to a poll.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::service::Service;
+use crate::tools::{absolute, must};
+
+/// The folder of the examples.
+pub const FOLDER: &str = "openapi/examples";
+
+/// An example: its file, the program that runs it, and a name for people.
+pub struct Example {
+    /// The file in the folder.
+    pub file: &'static str,
+    /// The language.
+    pub language: &'static str,
+    /// The program that runs the file.
+    program: &'static [&'static str],
+}
+
+/// Every example.
+pub const EXAMPLES: [Example; 4] = [
+    Example { file: "run.sh", language: "curl", program: &["sh"] },
+    Example { file: "run.go", language: "Go", program: &["go", "run"] },
+    Example { file: "run.php", language: "PHP", program: &["php"] },
+    Example { file: "run.rb", language: "Ruby", program: &["ruby"] },
+];
+
+const WORK: &str = "target/examples";
+const PHOTO: &str = "crates/cli/demo/hazy.png";
+const PNG: &[u8] = b"\x89PNG";
+
+pub(crate) fn run(root: &Path) -> Result<String> {
+    let folder = absolute(&root.join(WORK))?;
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let photo = folder.join("photo.png");
+    fs::copy(root.join(PHOTO), &photo).context("cannot copy the picture")?;
+    // Above the limit of the form: a picture may be followed by other bytes.
+    let large = folder.join("large.png");
+    let mut content = fs::read(&photo).context("cannot read the picture")?;
+    content.resize(5_242_881, 0);
+    fs::write(&large, content).context("cannot write the large picture")?;
+    let service = Service::start(&["--balance", "1000", "--controls-port", "0"])?;
+    for example in &EXAMPLES {
+        for input in [&photo, &large] {
+            example.run(root, &service, input, &folder.join("result.png"))?;
+        }
+    }
+    Ok(format!("{} examples create one task through a lost response\n", EXAMPLES.len()))
+}
+
+impl Example {
+    fn run(&self, root: &Path, service: &Service, photo: &Path, result: &Path) -> Result<()> {
+        let html = json!({"content-type": "text/html"});
+        let page = json!({
+            "operation": "getTask", "effect": "status", "status": 502, "headers": html, "body": "<h1>502</h1>", "times": 1,
+        });
+        let lost = json!({"operation": "createTask", "effect": "lose_response", "times": 1});
+        service.control("POST", "/reset", &Value::Null)?;
+        service.control("POST", "/faults", &lost)?;
+        service.control("POST", "/faults", &page)?;
+        let _ = fs::remove_file(result);
+        let (program, options) = self.program.split_first().context("an example has a program")?;
+        let mut command = Command::new(program);
+        command.args(options).arg(absolute(&root.join(FOLDER).join(self.file))?).arg(photo).arg(result);
+        must(program, service.connect(&mut command)).with_context(|| format!("{} fails", self.file))?;
+        let picture = fs::read(result).with_context(|| format!("{} writes no picture", self.file))?;
+        ensure!(picture.starts_with(PNG), "{} writes something else than a picture", self.file);
+        let state = service.control("GET", "/", &Value::Null)?;
+        let tasks: u64 =
+            state["tasks"].as_object().into_iter().flatten().filter_map(|(_, count)| count.as_u64()).sum();
+        ensure!(tasks == 1, "{} creates {tasks} tasks", self.file);
+        let creates = service.control("GET", "/journal?operation=createTask", &Value::Null)?;
+        let creates = creates.as_array().map_or(0, Vec::len);
+        ensure!(creates == 2, "{} sends {creates} creates", self.file);
+        Ok(())
+    }
+}

@@ -1,0 +1,254 @@
+//! Mutation testing with one build: `cargo run -p inferstore-mutants -- client`. cargo-mutants lists the changes of the
+//! code; all of them are built into one program as branches, and each is tried with the tests that reach it.
+
+mod program;
+mod switches;
+mod trials;
+
+use std::io::{self, Write};
+use std::num::NonZero;
+use std::panic::resume_unwind;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use inferstore_contract::tools::{absolute, cargo, must, need_subcommand, progress};
+use program::Program;
+use switches::Mutant;
+use trials::{Outcome, Tests};
+
+/// Below this share of caught mutants, in percent, the task fails.
+const MIN_CAUGHT: f64 = 95.0;
+const OUTPUT: &str = "target/mutants";
+
+/// Files that are no product.
+const NO_PRODUCT: [&str; 5] =
+    ["**/tests.rs", "**/*_tests.rs", "**/tests/**", "**/conformance/**", "**/fuzzed.rs"];
+
+/// Change the code in one place at a time and report which changes no test notices.
+#[derive(Parser)]
+#[command(bin_name = "cargo run -p inferstore-mutants --")]
+struct Job {
+    product: Product,
+    /// Try the mutants alone whose name contains this text, such as a file and a line, or one of several.
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
+}
+
+/// What is changed, and whose tests are run.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Product {
+    /// Sending, retries, creates, waiting, files and masking.
+    Client,
+    /// The database, the ledger, the queue, jobs, nodes and object storage.
+    Service,
+}
+
+impl Product {
+    fn package(self) -> &'static str {
+        match self {
+            Self::Client => "inferstore",
+            Self::Service => "inferstore-service",
+        }
+    }
+
+    /// The paths of the tests of the whole that are about it.
+    fn tests_of_the_whole(self) -> &'static [&'static str] {
+        match self {
+            Self::Client => &["client::"],
+            Self::Service => &[
+                "service::",
+                "nodes::",
+                "stress::authorization::",
+                "stress::disk::",
+                "stress::models::",
+                "stress::money::",
+                "stress::uploads::",
+            ],
+        }
+    }
+
+    /// The name of its folder.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Service => "service",
+        }
+    }
+
+    fn source(self) -> String {
+        format!("crates/{}/src/", self.name())
+    }
+
+    fn features(self) -> &'static [&'static str] {
+        match self {
+            Self::Client => &[],
+            Self::Service => &["--features=test-postgres"],
+        }
+    }
+
+    /// What money, tasks and files depend on.
+    fn files(self) -> &'static [&'static str] {
+        match self {
+            Self::Client => &["files/**", "memory.rs", "run/**", "transport/**"],
+            Self::Service => {
+                &["database/**", "jobs/**", "ledger/**", "nodes/**", "object_storage/**", "queue/**"]
+            }
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    match Job::parse().run(Path::new("")) {
+        Ok(report) => {
+            // A closed pipe is no failure: its reader has read enough.
+            let _ = write!(io::stdout(), "{report}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl Job {
+    fn run(&self, root: &Path) -> Result<String> {
+        need_subcommand("mutants")?;
+        let mutants = self.list(root)?;
+        let mut program = Program::copy(root, &root.join(OUTPUT), self.product)?;
+        let switched = program.switch(&mutants)?;
+        let (built, listed) = (switched.len(), mutants.len());
+        progress(&format!("{built} of {listed} mutants compile as branches of one program"))?;
+
+        let own = program.tests(self.product.package(), self.product.features(), &[])?;
+        let mut tried = try_each(&own, &mutants, &switched)?;
+        let missed: Vec<usize> =
+            tried.extract_if(.., |(_, outcome)| *outcome == Outcome::Missed).map(|it| it.0).collect();
+        // What the tests of its package miss, those of the whole may catch: they take longer.
+        if !missed.is_empty() {
+            let filters = self.product.tests_of_the_whole();
+            let whole = program.tests("inferstore-tests", &["--test=it"], filters)?;
+            tried.extend(try_each(&whole, &mutants, &missed)?);
+        }
+        let count = |outcome| tried.iter().filter(|it| it.1 == outcome).count();
+        let missed = tried.iter().filter(|it| it.1 == Outcome::Missed);
+        let report = Report {
+            caught: count(Outcome::Caught),
+            timed_out: count(Outcome::TimedOut),
+            missed: missed.map(|(number, _)| mutants[*number].name.clone()).collect(),
+            unviable: listed - built,
+        };
+        report.finish()
+    }
+
+    /// The mutants of the chosen files.
+    fn list(&self, root: &Path) -> Result<Vec<Mutant>> {
+        let mut command = cargo();
+        command.args(["mutants", "--list", "--json", "--no-shuffle", "--package", self.product.package()]);
+        command.args(NO_PRODUCT.map(|files| format!("--exclude={files}")));
+        let file = |file| format!("--file={}{file}", self.product.source());
+        command.args(self.product.files().iter().map(file)).current_dir(absolute(&root.join("."))?);
+        let list = must("cargo-mutants", &mut command)?.stdout;
+        let mut mutants: Vec<Mutant> =
+            serde_json::from_slice(&list).context("cargo-mutants lists other JSON")?;
+        mutants
+            .retain(|mutant| self.only.is_empty() || self.only.iter().any(|only| mutant.name.contains(only)));
+        ensure!(!mutants.is_empty(), "there is no such mutant");
+        Ok(mutants)
+    }
+}
+
+/// Tries each of these mutants.
+fn try_each(tests: &Tests, mutants: &[Mutant], numbers: &[usize]) -> Result<Vec<(usize, Outcome)>> {
+    in_parallel(numbers, |index, &number| {
+        let outcome = tests.run(number)?;
+        let count = numbers.len();
+        progress(&format!("{}/{count} {}: {}", index + 1, outcome.word(), mutants[number].name))?;
+        Ok((number, outcome))
+    })
+}
+
+/// The results of all items, in their order.
+fn in_parallel<T: Sync, R: Send>(
+    items: &[T],
+    work: impl Fn(usize, &T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<Vec<(usize, R)>> {
+        let mut done = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(index) else { return Ok(done) };
+            done.push((index, work(index, item)?));
+        }
+    };
+    // Most tests wait most of the time.
+    let jobs = 2 * thread::available_parallelism().map_or(1, NonZero::get);
+    let mut done: Vec<_> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+        let results = workers.into_iter().map(|it| it.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        results.collect::<Result<Vec<_>>>()
+    })?
+    .into_iter()
+    .flatten()
+    .collect();
+    done.sort_unstable_by_key(|(index, _)| *index);
+    Ok(done.into_iter().map(|(_, result)| result).collect())
+}
+
+/// What became of the mutants.
+struct Report {
+    caught: usize,
+    /// The tests did not end in several times their time: also noticed.
+    timed_out: usize,
+    missed: Vec<String>,
+    /// What does not compile, or only not as a branch, as in constants.
+    unviable: usize,
+}
+
+impl Report {
+    /// The counts below the missed mutants. Fails when too many are missed.
+    fn finish(&self) -> Result<String> {
+        let Self { caught, timed_out, missed, unviable } = self;
+        let noticed = caught + timed_out;
+        let tried = noticed + missed.len();
+        let share = if tried == 0 { 100.0 } else { 100.0 * noticed as f64 / tried as f64 };
+        let lines: String = missed.iter().map(|name| format!("{name}\n")).collect();
+        let report = format!(
+            "{lines}\ncaught {caught}, timed out {timed_out}, missed {}, not compiled {unviable}: {share:.1} % caught\n",
+            missed.len()
+        );
+        ensure!(share >= MIN_CAUGHT, "the tests catch less than {MIN_CAUGHT} % of the mutants\n{report}");
+        Ok(report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_few_caught_mutants_fail_and_none_to_try_do_not() {
+        let report = |caught, timed_out, missed: &[&str]| {
+            let missed = missed.iter().map(|name| (*name).to_owned()).collect();
+            Report { caught, timed_out, missed, unviable: 3 }.finish()
+        };
+        assert!(report(0, 0, &[]).is_ok());
+        assert!(report(18, 1, &["a"]).is_ok());
+        assert!(report(18, 0, &["a"]).is_err());
+    }
+
+    #[test]
+    fn every_folder_that_is_changed_is_there() {
+        for product in [Product::Client, Product::Service] {
+            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(product.source());
+            for file in product.files() {
+                assert!(source.join(file.trim_end_matches("/**")).exists(), "{file}");
+            }
+        }
+    }
+}
