@@ -218,10 +218,9 @@ pub(crate) fn with_current_urls<'a>(
     for (name, value) in values {
         if format.get(&name).is_some_and(|descriptor| descriptor.kind == Kind::File)
             && let Ok(url) = serde_json::from_str::<String>(value.get())
-            && let Some((bucket, key)) = locations.locate(&url)
-            && !bucket.is_empty()
+            && let Some(url) = locations.current_url(&url)
         {
-            let url = to_raw_value(&locations.url(&bucket, &key)).map_err(unreadable)?;
+            let url = to_raw_value(&url).map_err(unreadable)?;
             current = Cow::Owned(current.replace(value.get(), url.get()));
         }
     }

@@ -57,12 +57,12 @@ impl TaskInputs {
             let source = match (declared.get(&name).map(|descriptor| descriptor.kind), value) {
                 (Some(Kind::File), Value::String(url)) => {
                     let sample = app.objects.locations.paths(&url).find_map(sample_at);
-                    match outlast_outage(|| app.objects.locate(&url)).await? {
-                        Some((bucket, key)) => match sample {
-                            Some(sample) => Source::Sample(sample.bytes),
-                            None => Source::Stored { bucket, key },
+                    match sample {
+                        Some(sample) => Source::Sample(sample.bytes),
+                        None => match outlast_outage(|| app.objects.locate(&url)).await? {
+                            Some((bucket, key)) => Source::Stored { bucket, key },
+                            None => Source::Remote(url),
                         },
-                        None => Source::Remote(url),
                     }
                 }
                 (_, value) => Source::Value(value),

@@ -82,6 +82,13 @@ impl Locations {
         Some(paths.find_map(|path| self.object_at(path)).unwrap_or_default())
     }
 
+    /// Returns a URL of this object store with its current address; None for URLs of others. An address that continues
+    /// another one is taken.
+    pub(crate) fn current_url(&self, url: &str) -> Option<String> {
+        let path = self.paths(url).min_by_key(|path| path.len())?;
+        Some(format!("{}{path}", self.address()))
+    }
+
     /// Returns the paths that a URL has at the addresses of this object store: one may be the beginning of another.
     pub(crate) fn paths<'a>(&'a self, url: &'a str) -> impl Iterator<Item = &'a str> {
         // A download ignores them, too.
@@ -174,6 +181,18 @@ mod tests {
             assert_eq!(now.locate(&url), object);
         }
         assert!(now.have_moved() && !former.have_moved());
+        assert_eq!(now.current_url(&former.url("bucket", "a.png")), Some(now.url("bucket", "a.png")));
+    }
+
+    #[test]
+    fn objects_samples_and_urls_of_the_first_versions_get_the_current_address() {
+        let it = locations("secret");
+        for path in ["/samples/ball.jpg", "/files-x/samples/a.png", &it.path("files-x", "samples/a.png")] {
+            let current = Some(format!("http://current/x{path}"));
+            assert_eq!(it.current_url(&format!("http://former{path}")), current);
+            assert_eq!(it.current_url(&format!("http://current/x{path}")), current);
+        }
+        assert_eq!(it.current_url("http://other/samples/ball.jpg"), None);
     }
 
     #[test]
