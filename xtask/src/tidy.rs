@@ -42,7 +42,10 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "inferstore-service",
         ],
     ),
-    ("crates/console", &["inferstore", "inferstore-api", "inferstore-server", "inferstore-service"]),
+    (
+        "crates/console",
+        &["inferstore", "inferstore-api", "inferstore-fetch", "inferstore-server", "inferstore-service"],
+    ),
     // The table of operations of the API crate is for the controls of testers alone, and the node crate for the
     // processes of the built-in models.
     (

@@ -78,10 +78,9 @@ const follow = (area, ended) => {
     const status = area.querySelector("[role=status]");
     if (status.textContent !== state) status.textContent = state;
     setTitle(state);
-    if (over) {
-      close();
-      ended(run);
-    }
+    if (!over) return;
+    close();
+    ended(run);
   };
   const update = () => {
     source?.close();
@@ -112,6 +111,9 @@ const accept = (area, given) => {
 };
 const takeFiles = (area) => {
   const input = area.querySelector("input[type=file]");
+  const form = area.closest("form.run");
+  // Several files for the only file of a model are as many runs.
+  if (form) input.multiple = all(".drop", form).length === 1;
   const preview = area.querySelector(".preview");
   const chosen = area.querySelector(".chosen");
   const empty = chosen.textContent;
@@ -127,12 +129,13 @@ const takeFiles = (area) => {
     }
     const files = [...input.files];
     preview.replaceChildren();
-    for (const file of files.slice(0, 12)) {
+    for (const [place, file] of files.slice(0, 12).entries()) {
       const tag = { image: "img", video: "video" }[file.type.split("/")[0]];
       if (!tag || file.type.startsWith("image/svg")) continue;
-      preview.append(create(tag, { alt: printable(file.name), src: URL.createObjectURL(file) }));
+      preview.append(create(tag, { alt: printable(file.name), src: URL.createObjectURL(file), place }));
     }
     chosen.textContent = printable(files.map((file) => file.name).join(", ")) || empty;
+    if (form) form.querySelector(".go .primary").textContent = files.length > 1 ? `Run ${files.length} times` : "Run";
     area.closest(".invalid")?.classList.remove("invalid");
   };
   input.addEventListener("change", show);
@@ -218,13 +221,9 @@ const view = async (area) => {
     context.fillRect(0, 0, canvas.width, canvas.height);
     context.drawImage(last, 0, 0);
     const name = new URL(saved.href).searchParams.get("download").replace(/\.[^.]*$/, `.${type.replace("jpeg", "jpg")}`);
-    canvas.toBlob((blob) => create("a", { href: URL.createObjectURL(blob), download: name }).click(), `image/${type}`, 0.92);
+    canvas.toBlob((blob) => download(blob, name), `image/${type}`, 0.92);
   };
-  const tool = (text, label, act) => {
-    const one = button(text, act);
-    one.setAttribute("aria-label", label);
-    return one;
-  };
+  const tool = (text, ariaLabel, act) => Object.assign(button(text, act), { ariaLabel });
   saved.after(tool("JPEG", "Download as JPEG", () => save("jpeg")), tool("WebP", "Download as WebP", () => save("webp")));
   const zooms = create("span", { className: "zooming" });
   zooms.append(
@@ -273,6 +272,89 @@ const view = async (area) => {
   move(50);
 };
 
+// A ZIP archive without compression: pictures are compressed already.
+const crcTable = Uint32Array.from({ length: 256 }, (_, crc) => {
+  for (let bit = 0; bit < 8; bit += 1) crc = crc & 1 ? (crc >>> 1) ^ 0xedb88320 : crc >>> 1;
+  return crc;
+});
+const crc32 = (bytes) => ~bytes.reduce((crc, byte) => crcTable[(crc ^ byte) & 255] ^ (crc >>> 8), -1) >>> 0;
+const sizeOf = (parts) => parts.reduce((sum, part) => sum + (part.size ?? part.length), 0);
+// Numbers of two bytes, and of four where the letter is `I`.
+const pack = (layout, ...numbers) => Uint8Array.from(numbers.flatMap((value, place) =>
+  Array.from({ length: layout[place] === "I" ? 4 : 2 }, (_, byte) => (value >>> (8 * byte)) & 255)));
+const zip = async (files) => {
+  const [parts, directory] = [[], []];
+  for (const [fileName, blob] of files) {
+    const name = new TextEncoder().encode(fileName);
+    const crc = crc32(new Uint8Array(await blob.arrayBuffer()));
+    // Version 2.0, names in UTF-8, not compressed, 1980-01-01, no extra field.
+    const common = [20, 0x800, 0, 0, 0x21, crc, blob.size, blob.size, name.length, 0];
+    directory.push(pack("IHHHHHHIIIHHHHHII", 0x02014b50, 20, ...common, 0, 0, 0, 0, sizeOf(parts)), name);
+    parts.push(pack("IHHHHHIIIHH", 0x04034b50, ...common), name, blob);
+  }
+  if (sizeOf(parts) >= 2 ** 32) throw new Error("the outputs have more than 4 GiB");
+  directory.push(pack("IHHHHIIH", 0x06054b50, 0, 0, files.length, files.length, sizeOf(directory), sizeOf(parts), 0));
+  return new Blob([...parts, ...directory], { type: "application/zip" });
+};
+const download = (blob, name) => create("a", { href: URL.createObjectURL(blob), download: name }).click();
+
+// Several files for one input: a run for each, three at a time, with one bar and one archive of the outputs.
+const runEach = async (form, input, area) => {
+  const files = [...input.files];
+  const bar = create("progress", { max: files.length, value: 0, ariaLabel: "Runs that have ended" });
+  const status = create("p", { role: "status" });
+  const list = create("ol", { className: "batch" });
+  area.replaceChildren(create("h2", { textContent: `${files.length} runs` }), bar, status, list);
+  // Files that were not sent yet are lost with the page.
+  const warn = (event) => event.preventDefault();
+  addEventListener("beforeunload", warn);
+  const outputs = [];
+  let succeeded = 0;
+  const end = (run) => new Promise((resolve) => {
+    const source = new EventSource(`/runs/events?run=${run.split("/").pop()}`);
+    source.onmessage = ({ data }) => JSON.parse(data).over && resolve(source.close());
+  });
+  const runOne = async (place, file, link, state) => {
+    const data = new FormData(form);
+    data.set(input.name, file);
+    data.set("form", `${data.get("form")}.${place}`);
+    let response = await fetch(form.action, { method: "POST", body: data });
+    if (response.url.includes("/runs/")) {
+      link.href = response.url;
+      await end(response.url);
+      response = await fetch(response.url);
+    }
+    const page = parse(await response.text());
+    const [problem, picture, task] = [".help .error, main .failure p", ".stage figure:last-child img", "a.task"].map((part) => page.querySelector(part));
+    state.textContent = ` ${problem?.textContent ?? page.title.split(" · ")[0]}`;
+    if (task) link.href = task.href;
+    if (picture) link.prepend(create("img", { src: `${picture.getAttribute("src")}?small`, alt: "" }));
+    outputs[place] = all(".result .save", page).map(({ href }) => [`${place + 1}-${new URL(href).searchParams.get("download")}`, href]);
+    succeeded += Boolean(page.querySelector(".result"));
+  };
+  const queue = files.entries();
+  const work = async () => {
+    for (const [place, file] of queue) {
+      const [item, link] = [create("li"), create("a", { textContent: printable(file.name) })];
+      const state = create("span", { className: "muted", textContent: " In progress" });
+      item.append(link, state);
+      list.append(item);
+      await runOne(place, file, link, state).catch(() => (state.textContent = " Error: the console does not respond."));
+      bar.value += 1;
+      status.textContent = `${bar.value} of ${files.length} runs have ended, ${succeeded} with success.`;
+      setTitle(`${bar.value} of ${files.length}`);
+    }
+  };
+  await Promise.all([work(), work(), work()]);
+  removeEventListener("beforeunload", warn);
+  form.elements.form.value += ".";
+  const saved = outputs.flat();
+  if (!saved.length) return;
+  status.after(button(`Download ${saved.length} outputs as a ZIP`, async () => {
+    await Promise.all(saved.map(async ([name, href]) => [name, await (await fetch(href)).blob()])).then(zip).then((blob) => download(blob, `${form.action.split("/").pop()}.zip`), ({ message }) => say(`Error: no ZIP can be made: ${message}.`));
+  }));
+};
+
 // One page for form, progress, result and earlier tries: the pages of the run stand beside the form.
 const work = (form) => {
   const area = document.querySelector(".tries");
@@ -298,8 +380,7 @@ const work = (form) => {
     earlier.prepend(item);
   };
   const show = async (address) => {
-    const response = await fetch(address);
-    const page = parse(await response.text());
+    const page = parse(await (await fetch(address)).text());
     const main = page.querySelector("main");
     main.querySelector("h1")?.remove();
     now.replaceChildren(...main.children);
@@ -318,6 +399,14 @@ const work = (form) => {
     event.preventDefault();
     if (isSending) return;
     isSending = true;
+    const several = form.querySelector("input[type=file][multiple]");
+    if (several?.files.length > 1) {
+      keep();
+      area.hidden = false;
+      await runEach(form, several, now);
+      isSending = false;
+      return;
+    }
     say("Sending", true);
     try {
       const response = await fetch(form.action, { method: "POST", body: new FormData(form) });
@@ -326,7 +415,7 @@ const work = (form) => {
         count += 1;
         area.hidden = false;
         // Another click is another run.
-        form.elements.form.value = `${form.elements.form.value}.`;
+        form.elements.form.value += ".";
         all(".invalid", form).forEach((field) => field.classList.remove("invalid"));
         form.querySelector(".summary")?.remove();
         say("");
@@ -383,7 +472,9 @@ const enhance = (root) => {
 };
 
 // Takes a smaller copy in place of a picture. A JPEG has no transparency.
-const shrink = async (area, file, most) => {
+const shrink = async (area, place, most) => {
+  const files = [...area.querySelector("input[type=file]").files];
+  const file = files[place];
   const bitmap = await createImageBitmap(file);
   const scale = Math.sqrt(most / (bitmap.width * bitmap.height));
   const [width, height] = [bitmap.width, bitmap.height].map((side) => Math.max(1, Math.floor(side * scale)));
@@ -391,7 +482,7 @@ const shrink = async (area, file, most) => {
   canvas.getContext("2d").drawImage(bitmap, 0, 0, width, height);
   const [type, end] = file.type === "image/jpeg" ? ["image/jpeg", "jpg"] : ["image/png", "png"];
   const name = file.name.replace(/\.[^.]*$/, `.${end}`);
-  canvas.toBlob((blob) => accept(area, [new File([blob], name, { type })]), type, 0.93);
+  canvas.toBlob((blob) => accept(area, files.with(place, new File([blob], name, { type }))), type, 0.93);
 };
 
 // A picture with more pixels than the model takes is named before anything is sent.
@@ -404,16 +495,19 @@ document.addEventListener("load", ({ target }) => {
   const unit = most < 1e5 ? 1 : 1e5;
   const [has, takes] = [Math.ceil(pixels / unit), Math.floor(most / unit)].map((count) => (count * unit) / 1e6);
   const text = `This picture has ${has} megapixels; this model takes at most ${takes}.`;
-  input.setCustomValidity(pixels > most ? text : "");
-  area.querySelector(".error")?.remove();
   if (pixels <= most) return;
+  input.setCustomValidity(text);
   const error = create("p", { className: "error", textContent: `${text} ` });
   error.setAttribute("role", "alert");
-  error.append(button(`Make it ${takes} megapixels`, () => shrink(area, input.files[0], most)));
+  if (target.place !== undefined) error.append(button(`Make it ${takes} megapixels`, () => shrink(area, target.place, most)));
   area.append(error);
   area.closest(".field").classList.add("invalid");
 }, true);
-document.addEventListener("change", ({ target }) => target.matches("[data-max-pixels]") && target.setCustomValidity(""), true);
+document.addEventListener("change", ({ target }) => {
+  if (!target.matches("[data-max-pixels]")) return;
+  target.setCustomValidity("");
+  all(":scope > .error", target.closest(".drop")).forEach((error) => error.remove());
+}, true);
 document.addEventListener("submit", (event) => {
   const refused = all("[data-max-pixels]", event.target).find((input) => input.validity.customError);
   if (!refused || event.submitter?.name === "remove") return;
@@ -425,6 +519,4 @@ document.addEventListener("submit", (event) => {
 enhance(document);
 all("[data-live]").forEach((area) => follow(area, () => location.reload()));
 all("form.run").forEach(work);
-for (const form of all("form.bar")) {
-  form.addEventListener("change", ({ target }) => target.matches("select, [type=date]") && form.requestSubmit());
-}
+all("form.bar").forEach((form) => form.addEventListener("change", ({ target }) => target.matches("select, [type=date]") && form.requestSubmit()));

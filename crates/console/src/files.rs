@@ -3,7 +3,7 @@
 
 use std::hash::{BuildHasher, Hash};
 use std::io::Cursor;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,9 +13,9 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_PO
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader};
-use inferstore::FileQuery;
 use inferstore::reqwest::{Method, Url};
 use inferstore::types::{PresignRequest, StorageFile, UploadFolder};
+use inferstore_fetch::is_public;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
@@ -95,32 +95,22 @@ impl App {
             || self.storage.get() == Some(&origin(&url))
     }
 
-    /// Learns the origin of the storage, which may be another than that of the API: from a file of the account, else from
-    /// an upload target that nothing is sent to. What a model returns says nothing of it.
+    /// Learns the origin of the storage, which may be another than that of the API, from an upload target that nothing is
+    /// sent to. URLs that a model returns say nothing of it.
     pub(crate) async fn learn_origin(&self) {
         if self.storage.get().is_some() {
             return;
         }
-        let mut one = FileQuery::default();
-        one.page_size = Some(1);
-        let page = within(self.client.folder("samples").page(one, 1)).await;
-        let url = match page.ok().and_then(|page| page.records.into_iter().find_map(|file| file.download_url))
-        {
-            Some(url) => Some(url),
-            None => self.url_of_target().await,
-        };
-        if let Some(url) = url.and_then(|url| Url::parse(&url).ok()) {
-            self.storage.get_or_init(|| origin(&url));
-        }
-    }
-
-    /// The URL that a file would have, if it were sent to the target.
-    async fn url_of_target(&self) -> Option<String> {
         let file = PresignRequest::new(UploadFolder::Samples, "text/plain", "inferstore-console.txt", 1);
         let path = "/api-key/storage/upload/create-presigned-url";
-        let request = self.client.request(Method::POST, path, Some(to_raw_value(&file).ok()?));
-        let target: Value = serde_json::from_str(&within(request).await.ok()?).ok()?;
-        target["data"]["download_url"].as_str().map(str::to_owned)
+        let Ok(body) = to_raw_value(&file) else { return };
+        let target: Value = match within(self.client.request(Method::POST, path, Some(body))).await {
+            Ok(text) => serde_json::from_str(&text).unwrap_or_default(),
+            Err(_) => return,
+        };
+        if let Some(url) = target["data"]["download_url"].as_str().and_then(|url| Url::parse(url).ok()) {
+            self.storage.get_or_init(|| origin(&url));
+        }
     }
 
     /// Keeps a file, so that pages can show it.
@@ -149,11 +139,15 @@ impl App {
         });
         // A service elsewhere must not make this machine read its local network.
         if is_local(self.client.base_url()) == Some(false) {
-            if is_local(&url) != Some(false) {
-                let text = "The file is said to be in the local network, unlike the service.";
-                return Err(Failure::new(StatusCode::FORBIDDEN, "The request is refused", text));
+            let refusal = "The file is said to be in the local network, unlike the service.";
+            let is_elsewhere = |url: &str| is_local(url) == Some(false);
+            if !is_elsewhere(&url) {
+                return Err(Failure::new(StatusCode::FORBIDDEN, "The request is refused", refusal));
             }
-            download = download.url_filter(|url| refuse_local(url).map_err(str::to_owned));
+            download = download.url_filter(move |url| match is_elsewhere(url.as_str()) {
+                true => Ok(()),
+                false => Err(refusal.to_owned()),
+            });
         }
         let download = download.to_file(self.folder.join(random_id()?)).await;
         let download = download.map_err(|error| named(error, name_of(&url)))?;
@@ -171,45 +165,14 @@ fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
-/// Refuses local addresses.
-fn refuse_local(url: &Url) -> std::result::Result<(), &'static str> {
-    if is_local(url.as_str()) == Some(false) {
-        return Ok(());
-    }
-    Err("the address is in the local network, unlike the service")
-}
-
 /// Returns whether a URL names this machine or its network. Names that DNS leads there are not recognized.
 fn is_local(url: &str) -> Option<bool> {
     let url = Url::parse(url).ok()?;
     let host = url.host_str()?.trim_start_matches('[').trim_end_matches([']', '.']).to_owned();
     Some(match host.parse::<IpAddr>() {
-        Ok(IpAddr::V4(ip)) => is_local_v4(ip),
-        Ok(IpAddr::V6(ip)) => is_local_v6(ip),
+        Ok(ip) => !is_public(ip),
         Err(_) => matches!(host.rsplit('.').next(), Some("localhost" | "local")),
     })
-}
-
-fn is_local_v4(ip: Ipv4Addr) -> bool {
-    // 100.64.0.0/10 is shared by the customers of a provider.
-    let is_shared = ip.octets()[0] == 100 && ip.octets()[1] & 0xc0 == 64;
-    // The system takes 0.0.0.0 for the loopback.
-    ip.is_loopback() || ip.is_unspecified() || ip.is_private() || ip.is_link_local() || is_shared
-}
-
-fn is_local_v6(ip: Ipv6Addr) -> bool {
-    let v4 = |high: u16, low: u16| is_local_v4(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));
-    match ip.segments() {
-        // Compatible with IPv4, which has the loopback and `::` too, mapped, and NAT64.
-        [0, 0, 0, 0, 0, 0 | 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
-            v4(high, low) || ip.is_loopback()
-        }
-        // NAT64 within a network.
-        [0x64, 0xff9b, 1, ..] => true,
-        // 6to4.
-        [0x2002, high, low, ..] => v4(high, low),
-        _ => ip.is_unique_local() || ip.is_unicast_link_local(),
-    }
 }
 
 /// The last segment of the path of a URL.
@@ -280,14 +243,9 @@ fn small_picture(path: &Path) -> Option<(&'static str, Vec<u8>)> {
     let orientation = decoder.orientation().ok()?;
     let mut small = DynamicImage::from_decoder(decoder).ok()?.thumbnail(THUMBNAIL, THUMBNAIL);
     small.apply_orientation(orientation);
-    let (mime, format) = match small.color().has_alpha() {
-        true => ("image/png", ImageFormat::Png),
-        false => ("image/jpeg", ImageFormat::Jpeg),
-    };
-    let small = if small.color().has_alpha() {
-        small.into_rgba8().into()
-    } else {
-        DynamicImage::from(small.into_rgb8())
+    let (mime, format, small) = match small.color().has_alpha() {
+        true => ("image/png", ImageFormat::Png, DynamicImage::from(small.into_rgba8())),
+        false => ("image/jpeg", ImageFormat::Jpeg, DynamicImage::from(small.into_rgb8())),
     };
     let mut bytes = Cursor::new(Vec::new());
     small.write_to(&mut bytes, format).ok()?;

@@ -170,7 +170,6 @@ async fn route(app: &App, request: Request) -> Result<Response> {
         ("GET", ["runs"]) => run::list(app, &query).await,
         ("GET", ["runs", "events"]) => Ok(run::events(app, &query).await),
         ("GET", ["runs", id]) => run::show(app, id).await,
-        ("GET", ["tasks"]) => Ok(Redirect::to("/runs").into_response()),
         ("GET", ["tasks", id]) => task::show(app, id, &query).await,
         ("POST", ["tasks", id, "cancel"]) => task::cancel(app, id).await,
         ("GET", ["files"]) => Ok(Redirect::to("/files/samples").into_response()),

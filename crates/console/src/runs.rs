@@ -26,7 +26,7 @@ const MAX_RUNS: usize = 1_000;
 const CHANGE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Number of earlier runs that a duration is estimated from.
-pub(crate) const MAX_COMPARED: usize = 9;
+const MAX_COMPARED: usize = 9;
 
 /// All runs of this console.
 #[derive(Default)]
@@ -94,7 +94,9 @@ impl Runs {
         let runs = self.list().into_iter();
         let similar = runs.filter(|other| other.model == run.model && sizes.contains(&other.size));
         let progress = similar.map(|other| other.progress()).filter(|other| matches!(other.end, Some(Ok(_))));
-        median(progress.map(|other| other.elapsed).take(MAX_COMPARED).collect())
+        let mut durations: Vec<_> = progress.map(|other| other.elapsed).take(MAX_COMPARED).collect();
+        durations.sort();
+        durations.get(durations.len() / 2).copied()
     }
 
     /// Starts a run, unless its form has started one already. `files` are kept until it has ended.
@@ -163,11 +165,6 @@ impl Runs {
             }
         })
     }
-}
-
-pub(crate) fn median(mut durations: Vec<Duration>) -> Option<Duration> {
-    durations.sort();
-    durations.get(durations.len() / 2).copied()
 }
 
 async fn follow(run: Arc<Run>, mut events: RunEvents, changes: watch::Sender<u64>) {

@@ -39,8 +39,8 @@ const CLOSED_V6: [(Ipv6Addr, u32); 4] = [
     (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20),
 ];
 
-/// Whether an address belongs to the public internet.
-pub(super) fn is_public(address: IpAddr) -> bool {
+/// Returns true if an address belongs to the public internet.
+pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {
             let within = |(network, bits): &(Ipv4Addr, u32)| {

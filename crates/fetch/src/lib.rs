@@ -14,6 +14,8 @@ use reqwest::{Client, ClientBuilder, StatusCode, Url};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, timeout, timeout_at};
 
+pub use self::guard::is_public;
+
 /// The largest file that is fetched, in bytes: what may be uploaded may be fetched.
 pub const MAX_FILE: u64 = 104_857_600;
 /// How long a fetch may take in all.

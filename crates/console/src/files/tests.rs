@@ -71,7 +71,7 @@ async fn files_of_local_addresses_are_refused_when_the_service_is_elsewhere() {
 
 #[tokio::test]
 async fn files_of_public_addresses_are_fetched() {
-    for host in ["8.8.8.8", "[2606:4700::1111]", "[64:ff9b::8.8.8.8]", "[2002:808:808::1]", "files.example"] {
+    for host in ["8.8.8.8", "[2606:4700::1111]", "files.example"] {
         let elsewhere = Client::builder("https://api.example/api/v1", "a key").middleware(Unreachable);
         let text = refusal(&console(elsewhere), &format!("http://{host}/a.png")).await;
         assert!(!text.contains("in the local network"), "{host}: {text}");

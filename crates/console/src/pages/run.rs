@@ -1,15 +1,13 @@
 //! Runs: one list of those in progress and of the history, and the progress of one.
 
 use super::prelude::*;
-use std::sync::Arc;
-
 use axum::response::sse::{KeepAlive, Sse};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use inferstore::types::{ModelListRequest, TaskId, TaskRecord};
 use jiff::Timestamp;
 
-use super::task::{MAX_READ, history, input_name, lasted, picture_of, usual};
+use super::task::{MAX_READ, history, input_name, lasted, picture_of};
 use crate::call::same_call;
 use crate::runs::{Progress, Run};
 
@@ -210,22 +208,24 @@ pub(crate) async fn show(app: &App, id: &str) -> Result<Response> {
         return Ok(go_to("tasks", task.as_str()));
     }
     let name = run.model.as_deref().map_or_else(|| "Task".to_owned(), titled);
-    let (expected, is_offline) = match (&progress.end, &run.model) {
-        (None, Some(model)) => tokio::join!(expected(app, &run), async {
+    let is_over = progress.end.is_some();
+    let expected = app.runs.usual(&run).filter(|_| !is_over);
+    let is_offline = match &run.model {
+        Some(model) if !is_over => {
             let serving = within(app.client.model(model.as_str()).serving()).await;
             serving.is_ok_and(|status| status.serving == Some(false))
-        }),
-        _ => (None, false),
+        }
+        _ => false,
     };
     let body = html! {
         div.heading {
             h1 { (name) }
             p.muted { "Run " (run.id) @if let Some(model) = &run.model { " of " a href={ "/models/" (segment(model)) } { (model) } } }
         }
-        section.card data-live=[progress.end.is_none().then(|| format!("/runs/events?run={id}"))] {
+        section.card data-live=[(!is_over).then(|| format!("/runs/events?run={id}"))] {
             h2.hidden { "Progress" }
             div data-run=(run.id) { (steps(&run, &progress)) }
-            @if let Some(expected) = expected { p.muted { "Usually " (expected) "." } }
+            @if let Some(time) = expected { p.muted { "Usually " (duration(time)) " with files of this size." } }
             @if is_offline { p { "No node serves the model now: the task waits for one." } }
             // The clock of the steps changes too often to be read aloud.
             p.hidden role="status" { (state(&progress).0) }
@@ -233,16 +233,7 @@ pub(crate) async fn show(app: &App, id: &str) -> Result<Response> {
         @if let Some(model) = &run.model { (same_call(model, &run.inputs, &run.files)) }
     };
     let title = format!("{} · {name}", state(&progress).0);
-    Ok(page_that_reloads(&title, "/runs", progress.end.is_none().then_some(2), body))
-}
-
-/// Estimates the duration of a run: by runs with as large files, else by the history of the model.
-async fn expected(app: &App, run: &Arc<Run>) -> Option<String> {
-    if let Some(time) = app.runs.usual(run) {
-        return Some(format!("{} with files of this size", duration(time)));
-    }
-    let (time, count) = usual(app, run.model.as_deref()?).await?;
-    Some(format!("{}: the median of the last {count} runs", duration(time)))
+    Ok(page_that_reloads(&title, "/runs", (!is_over).then_some(2), body))
 }
 
 /// Shows the progress of a run, step by step.

@@ -1,9 +1,11 @@
 //! Files: folders with thumbnails, newest first, uploads, deletion, statistics.
 
 use super::prelude::*;
+use std::ops::Range;
+
 use axum::extract::FromRequest;
 use axum::response::Redirect;
-use inferstore::types::{MimeCategory, StorageFile, UploadFolder};
+use inferstore::types::{StorageFile, UploadFolder};
 use inferstore::{File, FileQuery};
 
 use crate::failure::named;
@@ -19,15 +21,18 @@ const MAX_THUMBNAIL: i64 = 32 * 1024 * 1024;
 /// Prefix of the checkboxes of files.
 const CHOSEN: &str = "file.";
 
-/// The address of a page of a folder.
-fn place(folder: &str, number: u64, kind: Option<MimeCategory>) -> String {
-    let kind = kind.as_ref().map_or("", MimeCategory::as_str);
-    format!("/files/{}?page={number}&kind={kind}", segment(folder))
+/// Number of the latest files of a folder that a search reads, and of those in one request.
+const MAX_SEARCHED: u64 = 2_000;
+const READ: u64 = 100;
+
+/// The address of a page of a folder, or of the files with a part of a name in it.
+fn place(folder: &str, number: u64, search: &str) -> String {
+    format!("/files/{}?page={number}&search={}", segment(folder), segment(search))
 }
 
-/// The page and the kind of files that a request names.
-fn chosen(query: &Words) -> Result<(u64, Option<MimeCategory>)> {
-    Ok((parsed::<u64>(query, "page")?.unwrap_or(1).max(1), parsed(query, "kind")?))
+/// The page and the part of a name that a request states.
+fn chosen(query: &Words) -> Result<(u64, &str)> {
+    Ok((parsed::<u64>(query, "page")?.unwrap_or(1).max(1), word(query, "search")))
 }
 
 /// Fails for a folder that the console has no page for.
@@ -36,45 +41,51 @@ pub(crate) fn check_folder(folder: &str) -> Result<()> {
     known.map(drop).map_err(|_| Failure::not_found("The storage has no folder of this name."))
 }
 
-/// Reads a page of a folder, newest first, and the count of all files: the service lists the oldest first.
-async fn newest(
-    app: &App,
-    folder: &str,
-    number: u64,
-    kind: Option<MimeCategory>,
-) -> Result<(Vec<StorageFile>, u64)> {
+/// Reads files by their places in the order of the service, which is oldest first, and returns the newest first.
+async fn read(app: &App, folder: &str, places: Range<u64>) -> Result<Vec<StorageFile>> {
     let folder = app.client.folder(folder);
+    let size = if places.end - places.start > PAGE { READ } else { PAGE };
     let mut query = FileQuery::default();
-    (query.category, query.page_size) = (kind, Some(PAGE as u32));
-    let first = within(folder.page(query.clone(), 1)).await?;
-    let total = first.total.unwrap_or(first.records.len() as u64);
-    // The files in the order of the service that are on this page.
-    let end = total.saturating_sub(PAGE.saturating_mul(number - 1));
-    let start = end.saturating_sub(PAGE);
+    query.page_size = Some(size as u32);
     let mut files = Vec::new();
-    if start < end {
-        for page in start / PAGE..=(end - 1) / PAGE {
-            let records = match page {
-                0 => first.records.clone(),
-                page => within(folder.page(query.clone(), page + 1)).await?.records,
-            };
-            let place = (page * PAGE..).zip(records);
-            files.extend(place.filter(|(place, _)| (start..end).contains(place)).map(|(_, file)| file));
-        }
+    for page in places.start / size..places.end.div_ceil(size) {
+        let records = within(folder.page(query.clone(), page + 1)).await?.records;
+        let records = (page * size..).zip(records);
+        files.extend(records.filter(|(place, _)| places.contains(place)).map(|(_, file)| file));
     }
     files.reverse();
-    Ok((files, total))
+    Ok(files)
+}
+
+/// Returns a page of the files whose names contain a text, newest first, and the count of all of them.
+async fn find(app: &App, folder: &str, number: u64, search: &str) -> Result<(Vec<StorageFile>, u64)> {
+    let total = within(app.client.folder(folder).page(FileQuery::default(), 1)).await?.total;
+    let total = total.unwrap_or_default();
+    let skipped = PAGE.saturating_mul(number - 1);
+    if search.is_empty() {
+        let end = total.saturating_sub(skipped);
+        return Ok((read(app, folder, end.saturating_sub(PAGE)..end).await?, total));
+    }
+    let search = search.to_lowercase();
+    let mut files = read(app, folder, total.saturating_sub(MAX_SEARCHED)..total).await?;
+    files.retain(|file| original_name(key(file)).to_lowercase().contains(&search));
+    let total = files.len() as u64;
+    Ok((files.into_iter().skip(skipped as usize).take(PAGE as usize).collect(), total))
+}
+
+fn key(file: &StorageFile) -> &str {
+    file.key.as_deref().unwrap_or(&file.id)
 }
 
 pub(crate) async fn list(app: &App, folder: &str, query: &Words) -> Result<Response> {
-    let (number, kind) = chosen(query)?;
+    let (number, search) = chosen(query)?;
     let (found, statistics) =
-        tokio::join!(newest(app, folder, number, kind), within(app.client.storage_statistics()));
+        tokio::join!(find(app, folder, number, search), within(app.client.storage_statistics()));
     let ((files, total), statistics) = (found?, statistics?);
     let pages = total.div_ceil(PAGE);
     if files.is_empty() && (1..number).contains(&pages) {
         // The last file of the last page was deleted.
-        return Ok(Redirect::to(&place(folder, pages, kind)).into_response());
+        return Ok(Redirect::to(&place(folder, pages, search)).into_response());
     }
     let done = ["stored", "deleted"].map(|word| (word, parsed::<u64>(query, word)));
     let body = html! {
@@ -97,20 +108,21 @@ pub(crate) async fn list(app: &App, folder: &str, query: &Words) -> Result<Respo
             button.primary type="submit" { "Upload" }
         }
         form.bar method="get" {
-            (choice("kind", "All kinds", MimeCategory::ALL.iter().map(MimeCategory::as_str), word(query, "kind")))
+            input type="search" name="search" value=(search) aria-label="Part of a name" placeholder="Part of a name";
             button type="submit" { "Filter" }
         }
+        @if !search.is_empty() { p.muted { (total) " of the " (MAX_SEARCHED) " latest files of this folder" } }
         @if files.is_empty() {
-            div.empty { h2 { "No files here" } p { "Files among the inputs of a run are stored under Samples." } }
+            div.empty { h2 { @if search.is_empty() { "No files here" } @else { "No file matches" } } p { "Files among the inputs of a run are stored under Samples." } }
         } @else {
             form method="get" action={ "/files/" (segment(folder)) "/delete" } {
                 input type="hidden" name="page" value=(number);
-                input type="hidden" name="kind" value=(kind.as_ref().map_or("", MimeCategory::as_str));
+                input type="hidden" name="search" value=(search);
                 ul.cards.files { @for file in &files { li.card { (card(app, file)) } } }
                 p { button.danger type="submit" { "Delete the selected files" } }
             }
         }
-        (pager(pages, number, |one| place(folder, one, kind)))
+        (pager(pages, number, |one| place(folder, one, search)))
     };
     Ok(page("Files", "/files", body))
 }
@@ -125,15 +137,14 @@ fn thumbnail(address: Option<&str>, mime: &str) -> Markup {
 }
 
 fn card(app: &App, file: &StorageFile) -> Markup {
-    let key = file.key.as_deref().unwrap_or(&file.id);
-    let name = original_name(key);
+    let name = original_name(key(file));
     let mime = file.mime.as_deref().unwrap_or_default();
     let bytes = file.size.unwrap_or_default();
     let address = file.download_url.as_deref().map(|url| app.link_to(file, url));
     let is_shown = bytes <= MAX_THUMBNAIL && is_picture(mime);
     html! {
         (thumbnail(address.as_deref().filter(|_| is_shown), mime))
-        h2 title=(key) { (name) }
+        h2 title=(key(file)) { (name) }
         p.muted { (size(bytes.unsigned_abs())) " · " (when(file.created_at.as_ref())) @if file.is_expired == Some(true) { " · expired" } }
         @if let Some(address) = &address {
             @let id = address.trim_start_matches("/view/");
@@ -164,20 +175,15 @@ pub(crate) async fn upload(app: &App, folder: &str, request: Request) -> Result<
     }
     app.forget_downloads();
     let Some((_, first)) = failed.first() else {
-        return Ok(
-            Redirect::to(&format!("{}&stored={}", place(folder, 1, None), stored.len())).into_response()
-        );
+        return Ok(Redirect::to(&format!("{}&stored={}", place(folder, 1, ""), stored.len())).into_response());
     };
     let status = first.status;
     let body = html! {
         h1 { "Upload" }
         h2 { "Not stored" }
         @for (name, failure) in &failed { section { h3 { (name) } (failure) } }
-        @if !stored.is_empty() {
-            h2 { "Stored" }
-            ul { @for name in &stored { li { (name) } } }
-        }
-        p { a.button href=(place(folder, 1, None)) { "Back to the files" } }
+        @if !stored.is_empty() { h2 { "Stored" } p { (stored.join(", ")) } }
+        p { a.button href=(place(folder, 1, "")) { "Back to the files" } }
     };
     Ok((status, page("Error: upload", "/files", body)).into_response())
 }
@@ -190,9 +196,9 @@ fn selected(app: &App, words: &Words) -> Result<Vec<(String, String)>> {
 
 /// Asks before files are deleted.
 pub(crate) fn confirm(app: &App, folder: &str, query: &Words) -> Result<Response> {
-    let (number, kind) = chosen(query)?;
+    let (number, search) = chosen(query)?;
     let files = selected(app, query)?;
-    let back = place(folder, number, kind);
+    let back = place(folder, number, search);
     if files.is_empty() {
         return Ok(Redirect::to(&back).into_response());
     }
@@ -213,7 +219,7 @@ pub(crate) fn confirm(app: &App, folder: &str, query: &Words) -> Result<Response
         form.bar method="post" action={ "/files/" (segment(folder)) "/delete" } {
             @for (id, _) in &files { input type="hidden" name={ (CHOSEN) (id) } value="on"; }
             input type="hidden" name="page" value=(number);
-            input type="hidden" name="kind" value=(kind.as_ref().map_or("", MimeCategory::as_str));
+            input type="hidden" name="search" value=(search);
             button.danger type="submit" { "Delete" }
             a.button href=(back) { "Cancel" }
         }
@@ -225,7 +231,7 @@ pub(crate) fn confirm(app: &App, folder: &str, query: &Words) -> Result<Response
 pub(crate) async fn delete(app: &App, folder: &str, request: Request) -> Result<Response> {
     let words = axum::Form::<Words>::from_request(request, app).await;
     let words = words.map_or_else(|_| Words::new(), |axum::Form(words)| words);
-    let (number, kind) = chosen(&words)?;
+    let (number, search) = chosen(&words)?;
     let files = selected(app, &words)?;
     for (_, url) in &files {
         let deleted = within(app.client.delete_file(url)).await;
@@ -233,5 +239,5 @@ pub(crate) async fn delete(app: &App, folder: &str, request: Request) -> Result<
         app.forget_downloads();
         deleted?;
     }
-    Ok(Redirect::to(&format!("{}&deleted={}", place(folder, number, kind), files.len())).into_response())
+    Ok(Redirect::to(&format!("{}&deleted={}", place(folder, number, search), files.len())).into_response())
 }

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::run::price;
 use crate::call::same_call;
 use crate::files::original_name;
-use crate::runs::{MAX_COMPARED, Run, median};
+use crate::runs::Run;
 use crate::shown::{compare, output_name, picture, url_of, value};
 
 /// Timeout of a list for the details of each task.
@@ -92,20 +92,6 @@ pub(crate) fn lasted(task: &TaskRecord) -> Option<Duration> {
     let time = |stamp: &Option<Timestamp>| stamp.as_ref()?.as_str().parse::<jiff::Timestamp>().ok();
     let [start, end] = [&task.created_at, &task.updated_at].map(time);
     end.filter(|_| is_over)?.duration_since(start?).try_into().ok()
-}
-
-/// The median duration of the latest successful tasks of a model, and their count.
-pub(crate) async fn usual(app: &App, model: &str) -> Option<(Duration, usize)> {
-    let tasks = app.client.tasks();
-    let total = within(tasks.page(1, 0)).await.ok()?.total?;
-    let records = within(tasks.page(READ, total.saturating_sub(READ.into()))).await.ok()?.records;
-    let is_same = |task: &&TaskRecord| {
-        task.model_id.as_deref() == Some(model) && task.status == Some(TaskStatus::Success)
-    };
-    let durations: Vec<_> =
-        records.iter().rev().filter(is_same).filter_map(lasted).take(MAX_COMPARED).collect();
-    let count = durations.len();
-    Some((median(durations)?, count))
 }
 
 /// The original name of the first file among the inputs.

@@ -137,7 +137,7 @@ async fn files_are_stored_listed_fetched_and_deleted() {
     assert_eq!(visitor.post("/files/covers", form).await.status, StatusCode::SEE_OTHER);
     let page = visitor.get("/files/covers").await;
     page.says("2 stored").says("a.png").says("b.txt").says("<img src=\"/view/");
-    visitor.get("/files/covers?kind=text").await.says("b.txt");
+    visitor.get("/files/covers?search=B.t").await.says("b.txt").says("1 of the 2000 latest files");
     let links = downloads(&page);
     let [text, link] = &links[..] else { panic!("two downloads: {links:?}") };
     assert!(text.ends_with("?download=b.txt"), "the newest is first: {text}");
@@ -155,7 +155,7 @@ async fn files_are_stored_listed_fetched_and_deleted() {
     let small = image::load_from_memory(&small).expect("a picture");
     assert_eq!((small.width(), small.height()), (384, 240));
     // A page asks before files are deleted, and leads back to the page before.
-    let chosen = format!("file.{}=on&page=1&kind=text", id(text));
+    let chosen = format!("file.{}=on&page=1&search=b", id(text));
     visitor
         .get(&format!("/files/covers/delete?{chosen}"))
         .await
@@ -165,11 +165,11 @@ async fn files_are_stored_listed_fetched_and_deleted() {
     visitor.get("/files/covers").await.says("2 stored");
     let deleted = delete(&visitor, &chosen).await;
     assert_eq!(deleted.status, StatusCode::SEE_OTHER);
-    assert_eq!(deleted.header("location"), "/files/covers?page=1&kind=text&deleted=1");
+    assert_eq!(deleted.header("location"), "/files/covers?page=1&search=b&deleted=1");
     visitor.get(deleted.header("location")).await.says("1 file was deleted");
     visitor.get("/files/covers").await.says("1 stored").says("a.png");
     let beyond = visitor.get("/files/covers?page=9").await;
-    assert_eq!(beyond.header("location"), "/files/covers?page=1&kind=");
+    assert_eq!(beyond.header("location"), "/files/covers?page=1&search=");
 }
 
 /// Sends the form that deletes files of the folder `covers`.
@@ -206,6 +206,9 @@ async fn files_are_listed_newest_first_over_pages_under_their_own_names() {
         |range: std::ops::Range<u32>| range.rev().map(|number| format!("{number}.txt")).collect::<Vec<_>>();
     assert_eq!(names(&visitor.get("/files/covers").await), expected(6..30));
     assert_eq!(names(&visitor.get("/files/covers?page=2").await), expected(0..6));
+    let found = visitor.get("/files/covers?search=1.TXT").await;
+    assert_eq!(names(&found), ["21.txt", "11.txt", "1.txt"]);
+    visitor.get("/files/covers?search=none").await.says("No file matches");
 
     // The file of a run is stored under a name that cannot be guessed.
     let run = visitor.run("color-extraction", Form::new().file("in.input", "my cat.png", &picture())).await;
@@ -263,7 +266,7 @@ async fn an_address_or_a_form_that_no_page_has_is_refused_with_a_reason() {
         "/?filter=nope",
         "/?page=x",
         "/files/nope",
-        "/files/covers?kind=nope",
+        "/files/covers?page=nope",
     ] {
         assert_eq!(visitor.get(path).await.status, StatusCode::NOT_FOUND, "{path}");
     }

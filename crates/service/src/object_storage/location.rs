@@ -74,14 +74,6 @@ impl Locations {
         Location { bucket: bucket.to_owned(), token, key: key.to_owned() }.path()
     }
 
-    /// Returns the bucket and the key behind a URL of this object store; both are empty, and belong to no object,
-    /// when it is no download URL. None for URLs of others.
-    pub(crate) fn locate(&self, url: &str) -> Option<(String, String)> {
-        let mut paths = self.paths(url).peekable();
-        paths.peek()?;
-        Some(paths.find_map(|path| self.object_at(path)).unwrap_or_default())
-    }
-
     /// Returns a URL of this object store with its current address; None for URLs of others. An address that continues
     /// another one is taken.
     pub(crate) fn current_url(&self, url: &str) -> Option<String> {
@@ -164,6 +156,15 @@ pub(crate) fn address(set: Option<&str>, listener: Option<std::net::SocketAddr>)
 #[expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
 mod tests {
     use super::*;
+
+    impl Locations {
+        /// Returns the bucket and the key behind a URL of this object store; both are empty for another path.
+        fn locate(&self, url: &str) -> Option<(String, String)> {
+            let mut paths = self.paths(url).peekable();
+            paths.peek()?;
+            Some(paths.find_map(|path| self.object_at(path)).unwrap_or_default())
+        }
+    }
 
     fn locations(secret: &str) -> Locations {
         let addresses = ["http://current/x", "http://former"].map(str::to_owned).to_vec();

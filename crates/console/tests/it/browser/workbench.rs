@@ -210,9 +210,64 @@ async fn files_are_taken_from_anywhere_on_the_page() {
         assert_eq!(tab.eval("document.querySelector('input[type=file]').files.length").await, 0);
     }
     let two = "[new File(['a'], 'a\\u202egpj.png', {type: 'image/png'}), new File(['b'], 'b.png', {type: 'image/png'})]";
+    tab.open(&address(&site, "/models/image-blending")).await;
     tab.eval(&paste(two)).await;
     tab.shows("This input takes one file: only a\u{fffd}gpj.png is used").await;
     assert_eq!(tab.eval("document.querySelector('.chosen').textContent").await, "a\u{fffd}gpj.png");
+    assert_eq!(browser.problems(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
+async fn many_pictures_are_many_runs_and_one_archive() {
+    let site = Site::start().await;
+    let (browser, tab) = at_model(&site, "haze-removal").await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let drop = |count: u8| {
+        let data = (0..count).map(|place| {
+            let shade =
+                png(RgbImage::from_fn(64, 48, |x, y| Rgb([(x * 4) as u8, (y * 5) as u8, place * 40])));
+            format!("new File([new Uint8Array({shade:?})], 'a/p\u{e9}.png', {{type: 'image/png'}})")
+        });
+        let files = data.collect::<Vec<_>>().join(", ");
+        format!(
+            "(() => {{ const data = new DataTransfer(); [{files}].forEach((file) => data.items.add(file)); \
+            document.body.dispatchEvent(new ClipboardEvent('paste', {{clipboardData: data, bubbles: true}})); }})()"
+        )
+    };
+    tab.eval(&drop(5)).await;
+    tab.shows("Run 5 times").await;
+    tab.click("form.run button.primary").await;
+    tab.shows("5 of 5 runs have ended, 5 with success.").await;
+    assert_eq!(tab.eval("document.querySelectorAll('.batch li img').length").await, 5);
+    assert_eq!(controls(&site).seen(operations::CREATE_TASK), 5);
+    looks_right(&tab, "batch").await;
+
+    // The archive, as the browser would save it.
+    let saved = "(async () => { const real = URL.createObjectURL; \
+        const blob = await new Promise((done) => { URL.createObjectURL = (blob) => (done(blob), real(blob)); \
+        [...document.querySelectorAll('.latest button')].find((one) => one.textContent.includes('ZIP')).click() }); \
+        URL.createObjectURL = real; return [...new Uint8Array(await blob.arrayBuffer())] })()";
+    let bytes: Vec<u8> = serde_json::from_value(tab.eval(saved).await).expect("the bytes of the archive");
+    let archive = file(&folder, "outputs.zip", &bytes);
+    let listed = tokio::process::Command::new("python3")
+        .args([
+            "-c",
+            "import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); print(z.testzip(), *z.namelist())",
+        ])
+        .arg(&archive)
+        .output()
+        .await
+        .expect("Python runs");
+    let names = (1..=5).map(|place| format!(" {place}-p\u{e9}-haze-removal.png")).collect::<String>();
+    assert_eq!(String::from_utf8_lossy(&listed.stdout).trim_end(), format!("None{names}"), "{listed:?}");
+
+    // Pictures that the model refuses stand beside those that it takes.
+    controls(&site).let_model("haze-removal", Script::fail("it is too dark")).await.expect("a script");
+    tab.eval(&drop(2)).await;
+    tab.click("form.run button.primary").await;
+    tab.shows("2 of 2 runs have ended, 0 with success.").await;
+    tab.shows("it is too dark").await;
     assert_eq!(browser.problems(), Vec::<String>::new());
 }
 
