@@ -1,5 +1,4 @@
-//! What the controls for testers save: a reset beside a new service; and what they cost a request that
-//! meets no fault:
+//! Cost of the test controls: a reset compared with a new service, and the overhead of a request without a fault:
 //! `cargo bench --bench controls`.
 
 #![expect(clippy::expect_used, reason = "a measurement that cannot go on says so by panicking")]
@@ -41,7 +40,6 @@ async fn main() {
     plain.shutdown().await;
 }
 
-/// Creates the tasks over the API; they stay queued.
 async fn fill(service: &Service, controls: &Controls) {
     controls.let_model("color-extraction", Script::stay_queued()).await.expect("it is a script");
     let rich = Amounts { balance: "1000000".parse().ok(), ..Amounts::default() };
@@ -62,7 +60,7 @@ async fn fill(service: &Service, controls: &Controls) {
         .await;
 }
 
-/// The median of many, in microseconds.
+/// Returns the median time of a request, in microseconds.
 async fn request(service: &Service) -> f64 {
     let (client, key) = (client(), service.api_key().expect("the service is fresh"));
     let url = format!("{}/api-key/balance", service.base_url());

@@ -1,6 +1,5 @@
-//! How long a service takes to start, inside a process that runs already: on a fresh ephemeral folder, on a
-//! fresh folder that is synced to the disk, and again on that one; beside merely writing its tables:
-//! `cargo bench --bench start`.
+//! Start time of a service within a running process: with a fresh ephemeral folder, with a fresh folder that is synced
+//! to the disk, and with the same folder again; compared with writing the tables alone: `cargo bench --bench start`.
 
 #![expect(clippy::expect_used, reason = "a measurement that cannot go on says so by panicking")]
 
@@ -34,7 +33,7 @@ async fn main() {
     row("start on it again", "the first start on it", again, synced).print();
 }
 
-/// From the call to the moment when the service responds, in milliseconds.
+/// Returns the time from the call to the first response, in milliseconds.
 async fn start(config: Config) -> f64 {
     let begun = Instant::now();
     let service = Service::start(config).await.expect("the service starts");

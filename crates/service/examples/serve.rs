@@ -1,5 +1,5 @@
-//! Runs a service on free ports of this machine until its standard input ends, and prints one line of
-//! JSON about it. Its data go when it ends.
+//! Runs a service on free ports of this machine until the standard input ends, and prints one line of JSON about the
+//! service. Its data are deleted at the end.
 //!
 //! ```sh
 //! cargo run -p inferstore-service --example serve

@@ -1,5 +1,4 @@
-//! Who uses the service: accounts of people and organizations, their memberships, and API keys, of
-//! which only a hash is kept.
+//! Accounts of people and organizations, their memberships, and API keys, of which the database stores only a hash.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -12,25 +11,23 @@ use crate::random::Randomness;
 use crate::words::words;
 use crate::{Error, Result};
 
-/// The name of the account that publishes the official models, and that storage is paid to.
+/// Username of the operator's account, which publishes the official models and receives the storage charges.
 pub(crate) const OPERATOR: &str = "inferstore";
 
-/// What the buckets of accounts begin with.
 pub(crate) const BUCKET_PREFIX: &str = "files-";
 
-/// Identifies an account inside the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct AccountId(pub(crate) i64);
 
 words! {
-    /// Whose an account is.
+    /// Kind of an account.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     pub enum Scope {
-        /// A person's.
+        /// A person's account.
         #[default]
         Personal = "personal",
-        /// An organization's, which people may be members of.
+        /// An organization's account. People can be members of an organization.
         Organization = "organization",
     }
 }
@@ -43,87 +40,81 @@ words! {
         /// The account may use the service.
         #[default]
         Active = "active",
-        /// Keys are refused, queued tasks wait, and unused upload targets are void, until the operator resumes the account.
+        /// The service refuses the account's keys, leaves its queued tasks waiting and voids its unused upload targets,
+        /// until the operator resumes the account.
         Suspended = "suspended",
-        /// Keys are revoked for good.
+        /// The account's keys are revoked permanently.
         Closed = "closed",
     }
 }
 
-/// An account, as the database keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(crate) id: AccountId,
     pub(crate) username: String,
     pub(crate) scope: Scope,
     pub(crate) wallet_address: String,
-    /// The name of the account's bucket in the object store.
     pub(crate) bucket: String,
     pub(crate) state: AccountState,
 }
 
-/// An account and its money, for the operator.
+/// An account and its purses, for the operator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AccountOverview {
-    /// The name of the account.
+    /// Username of the account.
     #[serde(rename = "account")]
     pub username: String,
-    /// Whose it is.
+    /// Kind of the account: personal or organization.
     pub scope: Scope,
-    /// Whether it may use the service.
+    /// State of the account.
     pub state: AccountState,
-    /// What was paid in and can be spent.
+    /// Paid money that can be spent.
     pub balance: Money,
-    /// What was given and can be spent; it is spent first.
+    /// Free credits; a price is taken from free credits first.
     pub free_balance: Money,
-    /// What is owed.
+    /// Debt for storage.
     pub debt: Money,
-    /// What published models have earned.
+    /// Earnings of published models.
     pub earnings: Money,
 }
 
-/// A new API key: its text is shown once, its hash is kept.
+/// A new API key. The text is shown once; the database stores the hash.
 pub(crate) struct NewKey {
     pub(crate) text: String,
     pub(crate) kept: KeptKey,
 }
 
-/// What is kept of an API key.
+/// Stored record of an API key.
 #[derive(Clone)]
 pub(crate) struct KeptKey {
-    /// The part by which the key is found.
+    /// Public part of the key, by which the database finds its record.
     pub(crate) id: String,
     pub(crate) hash: [u8; 32],
     pub(crate) rules: KeyRules,
 }
 
-/// Limits of an API key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KeyRules {
-    /// For people.
     pub(crate) name: Option<String>,
     pub(crate) expires_at: Option<Moment>,
-    /// The sum of the prices of the tasks that it creates on one day of UTC. Those that fail or are canceled do not count.
+    /// Daily limit on the prices of the tasks that the key creates (UTC), without failed and canceled tasks.
     pub(crate) daily_limit: Option<Money>,
-    /// The models whose tasks it creates; None for any.
+    /// Models whose tasks the key may create; None for all.
     pub(crate) models: Option<Vec<String>>,
 }
 
-/// How API keys begin, so that a leaked one is recognized by people and scanners.
+/// Prefix of API keys, by which people and secret scanners recognize a leaked key.
 const PREFIX: &str = "isk";
-/// The smallest length of a key that was not drawn.
 const MIN_CHOSEN_KEY: usize = 16;
-/// How the keys of nodes begin.
 pub(crate) const NODE_PREFIX: &str = "isn";
 
 impl NewKey {
-    /// Draws a key: `isk_<id>_<secret>`, with 130 random bits in its secret.
+    /// Generates a key: `isk_<id>_<secret>`, with 130 random bits in its secret.
     pub(crate) fn draw(random: &Randomness) -> Result<Self> {
         Self::draw_with(PREFIX, random)
     }
 
-    /// Draws a key that begins so: `NODE_PREFIX` for nodes.
     pub(crate) fn draw_with(prefix: &str, random: &Randomness) -> Result<Self> {
         let id = random.word(12)?;
         let text = format!("{prefix}_{id}_{}", random.word(26)?);
@@ -131,8 +122,8 @@ impl NewKey {
         Ok(Self { text, kept: KeptKey { id, hash, rules: KeyRules::default() } })
     }
 
-    /// Takes a key that was chosen, not drawn, for a service whose key is known beforehand. The whole text
-    /// identifies it, hashed, if it is not of the form that the service draws.
+    /// Creates a key from a chosen text, for a service whose key must be known in advance. If the text does not have
+    /// the form of a generated key, a hash of the text is its identifier.
     pub(crate) fn chosen(text: &str) -> Result<Self> {
         let is_sendable = text.bytes().all(|byte| byte.is_ascii_graphic());
         if !is_sendable || text.len() < MIN_CHOSEN_KEY {
@@ -145,13 +136,13 @@ impl NewKey {
 }
 
 impl KeptKey {
-    /// Whether this is what is kept of the key, compared in constant time.
+    /// Returns true if this is the record of the key `text`; compares the hashes in constant time.
     pub(crate) fn is_of(&self, text: &str) -> bool {
         self.hash.ct_eq(&hash(text)).into()
     }
 }
 
-/// The part of a key by which it is found.
+/// Returns the identifier of a key, by which the database finds its record.
 pub(crate) fn key_id(text: &str) -> String {
     let mut parts = text.split('_');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
@@ -160,39 +151,37 @@ pub(crate) fn key_id(text: &str) -> String {
     }
 }
 
-/// A key carries far more randomness than anyone can search, so one round of a fast hash suffices.
+/// Hashes a key. One round of a fast hash suffices, because a key has too much randomness for a search.
 fn hash(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }
 
-/// What the store knows of accounts. Every method is one transaction.
+/// Database operations on accounts. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Accounts: Send + Sync {
-    /// Adds an account, or returns the one that has this name already.
+    /// Inserts an account, or returns the existing account with this username.
     async fn add_account(&self, account: &NewAccount, now: Moment) -> Result<Account>;
     async fn account(&self, username: &str) -> Result<Option<Account>>;
-    /// All accounts with what is in their purses, as of one moment, the oldest first.
+    /// Returns all accounts with their purses, oldest first, in one snapshot.
     async fn accounts(&self) -> Result<Vec<(Account, Purses)>>;
-    /// Changes the state of an account; false when it is closed and would be opened. An account that may not use the
-    /// service loses its unused upload targets, and a closed one its keys.
+    /// Changes the state of an account; false if the account is closed and the new state is not. A suspended account
+    /// loses its unused upload targets, and a closed one its keys too.
     async fn set_state(&self, account: AccountId, state: AccountState, now: Moment) -> Result<bool>;
-    /// Makes a person a member of an organization.
     async fn add_member(&self, organization: AccountId, person: AccountId) -> Result<()>;
-    /// Ends a membership, and voids the upload targets that the person has asked for; false when there was
-    /// none. From now on the organization pays for the files that the person has uploaded for it, which it alone can
-    /// delete.
+    /// Ends a membership, and voids the upload targets that the person has requested for the organization; false if the
+    /// person was no member. The organization then pays for the person's uploads into its storage, and it alone can
+    /// delete them.
     async fn remove_member(&self, organization: AccountId, person: AccountId, now: Moment) -> Result<bool>;
     async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool>;
-    /// Adds a key, or makes it valid again; fails when its identifier is that of another key.
+    /// Inserts a key, or un-revokes it; fails if another key has the same identifier.
     async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<()>;
-    /// Revokes a key by its identifier; false when there is none that is valid.
+    /// Revokes a key by its identifier; false if there is no such valid key.
     async fn revoke_key(&self, id: &str, now: Moment) -> Result<bool>;
-    /// The valid key with this identifier, and the account that it belongs to. A key that another process
-    /// has revoked may be valid for up to ten seconds more.
+    /// Returns the valid key with this identifier, and its account. The key cache can return a key for up to ten
+    /// seconds after another process has revoked it.
     async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>>;
 }
 
-/// An account to be added.
 #[derive(Clone)]
 pub(crate) struct NewAccount {
     pub(crate) username: String,

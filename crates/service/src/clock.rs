@@ -1,4 +1,4 @@
-//! What time it is, for everything in the service: the system's clock, which a tester may set ahead.
+//! Clock of the service: the system's clock, which tests can set ahead.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
-/// A moment, in milliseconds since 1970 in UTC: what the database keeps and compares.
+/// Time in milliseconds since 1970 in UTC, as the database stores it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Moment(pub(crate) i64);
 
 impl Moment {
-    /// The last one that has a date.
     #[cfg(feature = "controls")]
     pub(crate) fn last() -> Self {
         Self(Timestamp::MAX.as_millisecond())
@@ -27,7 +26,7 @@ impl Moment {
         Self(self.0.saturating_sub(milliseconds(span)))
     }
 
-    /// The day since 1970 in UTC.
+    /// Returns the number of days since 1970 in UTC.
     pub(crate) const fn day(self) -> i64 {
         self.0.div_euclid(24 * 60 * 60 * 1000)
     }
@@ -39,7 +38,7 @@ impl Moment {
 }
 
 impl fmt::Display for Moment {
-    /// ISO 8601 in UTC, always with milliseconds.
+    /// Writes ISO 8601 in UTC, always with milliseconds.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.3}", self.timestamp())
     }
@@ -55,32 +54,31 @@ fn milliseconds(span: Duration) -> i64 {
     i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// The clock of one service. Clones show the same time.
+/// Clock of one service. Clones share their state.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Clock {
-    /// By how many milliseconds the clock is ahead of the system's.
+    /// Offset to the system's clock, in milliseconds.
     ahead: Arc<AtomicI64>,
-    /// The clock that this one follows in place of the system's.
+    /// Remote clock that replaces the system's clock.
     followed: Option<Followed>,
 }
 
-/// A clock elsewhere, by the time since this process began to follow it: what is done to the clock of the system
-/// does not matter.
+/// Remote clock, extrapolated by the monotonic time of this process. Changes to the system's clock have no effect.
 #[derive(Debug, Clone)]
 struct Followed {
     since: Instant,
-    /// What the other clock showed then, corrected with every look at it.
+    /// Time of the remote clock at `since`; each synchronization corrects it.
     began: Arc<AtomicI64>,
 }
 
 impl Clock {
-    /// A clock that follows another one, which shows this moment now.
+    /// Creates a clock that follows a remote clock, which shows `shown` now.
     pub(crate) fn following(shown: Moment) -> Self {
         let followed = Followed { since: Instant::now(), began: Arc::new(AtomicI64::new(shown.0)) };
         Self { ahead: Arc::default(), followed: Some(followed) }
     }
 
-    /// Corrects a clock that follows another one, which showed a moment at an instant.
+    /// Corrects a following clock by the remote clock's time at an instant.
     pub(crate) fn correct(&self, shown: Moment, at: Instant) {
         if let Some(Followed { since, began }) = &self.followed {
             began.store(shown.0.saturating_sub(milliseconds(at - *since)), Ordering::Relaxed);
@@ -97,17 +95,15 @@ impl Clock {
         Moment(now.saturating_add(self.ahead()))
     }
 
-    /// The time without what a tester has set the clock ahead by.
     pub(crate) fn real_time(&self) -> Moment {
         Moment(self.now().0.saturating_sub(self.ahead()))
     }
 
-    /// The time of signatures: no object store follows a tester.
+    /// Returns the time for signatures, which object stores check by the real time, without the test offset.
     pub(crate) fn signing_time(&self) -> Timestamp {
         self.real_time().timestamp()
     }
 
-    /// By how many milliseconds the clock is ahead of the system's.
     pub(crate) fn ahead(&self) -> i64 {
         self.ahead.load(Ordering::Relaxed)
     }
@@ -116,14 +112,13 @@ impl Clock {
         self.ahead.store(milliseconds, Ordering::Relaxed);
     }
 
-    /// Sets the clock further ahead.
     pub(crate) fn advance(&self, span: Duration) {
         let further = |ahead: i64| Some(ahead.saturating_add(milliseconds(span)));
         let _ = self.ahead.fetch_update(Ordering::Relaxed, Ordering::Relaxed, further);
     }
 }
 
-/// Returns the time between two moments; zero when the clock was set back between them.
+/// Returns the time between two moments; zero if the clock was set back between them.
 pub(crate) fn elapsed(since: Moment, now: Moment) -> Duration {
     Duration::from_millis(u64::try_from(now.0.saturating_sub(since.0)).unwrap_or(0))
 }

@@ -1,5 +1,4 @@
-//! What can go wrong when the service starts or keeps its data: what was being done, why it failed, and
-//! what an operator can do about it.
+//! Errors of the service at start or in its storage: the operation, the cause, and a hint for the operator.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -7,10 +6,9 @@ use std::io::{self, ErrorKind};
 
 type Cause = Box<dyn StdError + Send + Sync>;
 
-/// What the parts of the service return.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failure of the service itself, as opposed to a request that it refuses.
+/// A failure of the service itself, as opposed to a refused request.
 #[derive(Debug)]
 pub struct Error {
     doing: String,
@@ -20,7 +18,7 @@ pub struct Error {
     kind: Kind,
 }
 
-/// What a caller does about a failure.
+/// Class of an error, by which callers decide on a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Other,
@@ -35,50 +33,46 @@ enum Kind {
     FolderTaken,
 }
 
-/// Why nothing can be written to the data folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DiskFailure {
-    /// The disk is full, or a quota is used up.
+    /// The disk is full, or a quota is exhausted.
     Full,
     NotWritable,
 }
 
 impl Error {
-    /// Something failed while `doing` it (a phrase like "opening the database").
+    /// Creates an error of an operation. `doing` is a phrase like "opening the database".
     pub(crate) fn new(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
         Self { doing: doing.into(), cause: cause.into(), disk: None, hint: None, kind: Kind::Other }
     }
 
-    /// The same for something that is named and does not exist.
     pub(crate) fn not_found(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
         Self { kind: Kind::NotFound, ..Self::new(doing, cause) }
     }
 
-    /// The same for a setting that is wrong.
     pub(crate) fn setting(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
         Self { kind: Kind::Setting, ..Self::new(doing, cause) }
     }
 
-    /// The same for a data folder that another service uses.
+    /// Creates an error: another service uses the data folder.
     pub(crate) fn folder_taken(doing: impl Into<String>) -> Self {
         let cause = "another service uses it; stop that one, or choose another folder";
         Self { kind: Kind::FolderTaken, ..Self::new(doing, cause) }
     }
 
-    /// The same for an engine that others keep or use, such as an object store, and that is busy or cannot be reached:
-    /// nothing was done, and a retry may succeed.
+    /// Creates an error: an external engine is busy or unreachable. Nothing was done, and a retry may succeed.
     pub(crate) fn unavailable(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
         Self { kind: Kind::Unavailable, ..Self::new(doing, cause) }
     }
 
-    /// The same for a write that may have been committed.
+    /// Creates an error: a write may or may not have been committed.
     #[cfg(any(feature = "postgres", test))]
     pub(crate) fn in_doubt(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
         Self { kind: Kind::InDoubt, ..Self::new(doing, cause) }
     }
 
-    /// The same for what concerns the data folder: it says what to try when that is full or not writable. Too many open
-    /// files are an outage, which passes.
+    /// Creates an error in the data folder, and records whether the folder is full or not writable. Too many open files
+    /// count as an outage, which is temporary.
     pub(crate) fn keeping(doing: impl Into<String>, cause: impl Into<Cause>) -> Self {
         let error = Self::new(doing, cause);
         let disk = DiskFailure::behind(&*error.cause);
@@ -86,57 +80,52 @@ impl Error {
         Self { disk, kind, ..error }
     }
 
-    /// The same failure, with what the engine of the database reports of the disk.
     pub(crate) fn with_disk_failure(self, disk: Option<DiskFailure>) -> Self {
         Self { disk, ..self }
     }
 
-    /// The same failure, for another one who waited for the same thing.
+    /// Copies the error, for another caller that waited for the same operation.
     pub(crate) fn again(&self) -> Self {
         let cause = self.cause.to_string().into();
         Self { doing: self.doing.clone(), cause, ..*self }
     }
 
-    /// Adds what to try.
     pub(crate) fn with_hint(self, hint: &'static str) -> Self {
         Self { hint: Some(hint), ..self }
     }
 
-    /// What to try, where the message does not say it already.
+    /// Returns a hint for the operator, unless the message contains it already.
     #[must_use]
     pub const fn hint(&self) -> Option<&'static str> {
         self.hint
     }
 
-    /// Whether the service works, and only cannot write anything.
     pub(crate) const fn is_of_the_disk(&self) -> bool {
         self.disk.is_some()
     }
 
-    /// Whether a retry may succeed, because an engine that others keep or use is busy or cannot be reached now.
+    /// Returns true if a retry may succeed, because an external engine is busy or unreachable.
     pub(crate) const fn is_unavailable(&self) -> bool {
         matches!(self.kind, Kind::Unavailable)
     }
 
-    /// Whether a write failed in such a way that it may have been committed.
+    /// Returns true if a failed write may have been committed.
     pub(crate) const fn is_in_doubt(&self) -> bool {
         matches!(self.kind, Kind::InDoubt)
     }
 
-    /// Whether something that is named does not exist.
     pub(crate) const fn is_not_found(&self) -> bool {
         matches!(self.kind, Kind::NotFound)
     }
 
-    /// Whether a setting is wrong: the URL of object storage, the key of the first account, or a data folder that holds
-    /// other files.
+    /// Returns true if a setting is wrong: a bucket's URL, the first account's key, or a folder with other files.
     #[must_use]
     pub const fn is_setting(&self) -> bool {
         matches!(self.kind, Kind::Setting)
     }
 
-    /// Whether the service did not start because another one, perhaps in another process, uses the data
-    /// folder. It is free again as soon as that one has ended.
+    /// Returns true if the service did not start because another service, perhaps in another process, uses the data
+    /// folder. The folder is free again as soon as the other service has ended.
     ///
     /// ```
     /// # use inferstore_service::{Config, Service};
@@ -158,7 +147,6 @@ impl Error {
 
 fn has_too_many_files(cause: &(dyn StdError + 'static)) -> bool {
     let code = cause.downcast_ref().and_then(io::Error::raw_os_error);
-    // ENFILE and EMFILE.
     cfg!(unix) && matches!(code, Some(23 | 24))
 }
 
@@ -171,7 +159,7 @@ impl DiskFailure {
     fn of_io(cause: &io::Error) -> Option<Self> {
         match cause.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => Some(Self::Full),
-            // The last two: a file stands where a folder has to be.
+            // `NotADirectory` and `AlreadyExists`: a file exists in place of a folder.
             ErrorKind::PermissionDenied
             | ErrorKind::ReadOnlyFilesystem
             | ErrorKind::NotADirectory

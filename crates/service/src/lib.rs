@@ -1,5 +1,5 @@
-//! The Inferstore service, whole and real, on one machine: accounts, a ledger, a catalog, a durable queue,
-//! nodes that run models, and an object store that verifies signatures.
+//! The complete Inferstore service on one machine: accounts, a ledger, a catalog, a durable queue, nodes that run
+//! models, and an object store that verifies signatures.
 //!
 //! ```
 //! use inferstore_service::{Config, Service};
@@ -16,24 +16,24 @@
 //! # }
 //! ```
 //!
-//! [`Config::ephemeral`] keeps its data in a temporary folder that goes with the service, and
-//! [`Config::folder`] in a folder of yours, where what was acknowledged survives the loss of power. A
-//! folder has one service at a time.
+//! [`Config::ephemeral`] keeps the data in a temporary folder, which the service deletes at its end. [`Config::folder`]
+//! keeps the data in a folder of yours, where acknowledged writes survive a power failure. A folder has one service at
+//! a time.
 //!
 //! # The parts
 //!
 //! | part | what it does |
 //! |---|---|
-//! | API | every operation of the document under `/api/v1`, every refusal in one shape |
-//! | object storage | on an address of its own, so that no key is ever wanted there: uploads in both tiers, downloads by permanent URL |
-//! | ledger | a price is set aside when a task is created, charged when it succeeds, given back otherwise; storage is billed apart; [`Admin::audit`] adds it all up again |
-//! | queue and nodes | tasks are leased, run with limits of time and memory, and end exactly once, even when nodes die |
-//! | operations | `/health` and `/metrics` on a listener of their own, if [`Config::operations`] says where |
+//! | API | serves every operation of the API document under `/api/v1`, with one format for all errors |
+//! | object storage | serves presigned uploads and permanent download URLs on its own address, without API keys |
+//! | ledger | reserves the price of a task at its create, charges it on success, releases it otherwise; bills storage; [`Admin::audit`] recomputes every balance |
+//! | queue and nodes | lease tasks to nodes, which run them with limits of time and memory; each task ends exactly once, even if nodes die |
+//! | operations | serves `/health` and `/metrics` on its own listener, if [`Config::operations`] is set |
 //!
 //! # What it does not do
 //!
-//! It speaks plain HTTP: put a proxy in front of it that does TLS. It has no pages for signing up;
-//! accounts and keys are made with the methods of [`Admin`].
+//! The service speaks plain HTTP: put a proxy in front of it that does TLS. It has no sign-up pages; the methods of
+//! [`Admin`] create accounts and keys.
 
 #![cfg_attr(
     not(feature = "controls"),

@@ -1,15 +1,14 @@
-//! Where identifiers and secrets come from: the system's randomness, or a seed when a test wants the
-//! same ones again.
+//! Randomness for identifiers and secrets: the system's, or a seeded generator for reproducible tests.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::clock::Moment;
 use crate::{Error, Result};
 
-/// The characters of identifiers: no look-alikes, no case to lose. There are 32, so five bits choose one.
+/// Alphabet of identifiers: lower case, without look-alikes. 32 characters, so that five bits choose one.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
-/// The source of everything random in one service. Clones draw from the same source.
+/// Source of all randomness in one service. Clones share the state of the generator.
 #[derive(Debug, Clone)]
 pub(crate) struct Randomness {
     seeded: Option<Arc<Mutex<fastrand::Rng>>>,
@@ -20,22 +19,22 @@ impl Randomness {
         Self { seeded: seed.map(|seed| Arc::new(Mutex::new(fastrand::Rng::with_seed(seed)))) }
     }
 
-    /// An identifier or secret of so many characters, five bits each.
+    /// Returns an identifier or secret of `length` characters, five random bits each.
     pub(crate) fn word(&self, length: usize) -> Result<String> {
         let mut bytes = vec![0; length];
         self.fill(&mut bytes)?;
         Ok(bytes.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect())
     }
 
-    /// A version 4 UUID.
     pub(crate) fn uuid(&self) -> Result<String> {
         let mut bytes = [0; 16];
         self.fill(&mut bytes)?;
         Ok(uuid_of(bytes, 4))
     }
 
-    /// A version 7 UUID, which begins with the time: rows that are written together are neighbours in an index, where
-    /// random identifiers would change a page for each row. With a seed it is version 4, the same at any time.
+    /// Returns a version 7 UUID, which begins with the time: rows written together are neighbors in an index, whereas
+    /// random identifiers would touch one page for each row. With a seed, the UUID has version 4, so that it does not
+    /// depend on the time.
     pub(crate) fn uuid_by_time(&self, now: Moment) -> Result<String> {
         if self.seeded.is_some() {
             return self.uuid();
@@ -46,13 +45,13 @@ impl Randomness {
         Ok(uuid_of(bytes, 7))
     }
 
-    /// Where the seeded source stands; None when there is no seed.
+    /// Returns the state of the seeded generator; None without a seed.
     pub(crate) fn position(&self) -> Option<u64> {
         let rng = self.seeded.as_ref()?;
         Some(rng.lock().unwrap_or_else(PoisonError::into_inner).get_seed())
     }
 
-    /// Lets the seeded source go on from there, so that it draws the same again.
+    /// Restores a state of the seeded generator, so that it repeats its values.
     pub(crate) fn go_on_from(&self, position: u64) {
         if let Some(rng) = &self.seeded {
             rng.lock().unwrap_or_else(PoisonError::into_inner).seed(position);
@@ -68,7 +67,7 @@ impl Randomness {
     }
 }
 
-/// Prefix of the UUIDs of version 7 of a moment; all later ones come after it in the order of texts.
+/// Returns the prefix of the version 7 UUIDs of a moment. Later UUIDs sort after the prefix.
 pub(crate) fn uuid_beginning(at: Moment) -> String {
     let digits = format!("{:012x}", at.0.max(0));
     [&digits[..8], &digits[8..]].join("-")

@@ -1,6 +1,6 @@
-//! Enumerations whose variants have words: one table for the database, the log and messages.
+//! String enumerations: one table of strings for the database, the log and messages.
 
-/// Declares an enumeration with the words of its variants: `ALL` of them, `word` and `from_word`.
+/// Declares an enumeration with a string for each variant: `ALL`, `word` and `from_word`.
 macro_rules! words {
     ($(#[$meta:meta])* $visibility:vis enum $name:ident {
         $($(#[$about:meta])* $variant:ident = $word:literal,)*
@@ -13,7 +13,7 @@ macro_rules! words {
         impl $name {
             pub(crate) const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// The word for it.
+            /// Returns the string of the variant.
             #[must_use]
             $visibility const fn word(self) -> &'static str {
                 match self {

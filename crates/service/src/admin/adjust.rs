@@ -10,18 +10,18 @@ use crate::api::{ApiJson, ApiPath, ApiQuery, Failure, Success};
 use crate::ledger::{Adjusted, Adjustment, Credit, Money, Purse};
 use crate::{Error, Result};
 
-/// The largest number of characters of a reference, and of a note.
+/// Maximum number of characters of a reference, and of a note.
 const MAX_REFERENCE: usize = 200;
 pub(super) const MAX_NOTE: usize = 1_000;
 
 const NOT_ABOVE_ZERO: &str = "the amount is not above zero";
 
 impl Admin {
-    /// Gives an account money or free credits.
+    /// Credits an account with money or free credits.
     ///
     /// # Errors
-    /// There is no such account, the amount is not above zero, the account would own more than the largest
-    /// amount, or the database cannot be written.
+    /// If there is no such account, the amount is not positive, the account would exceed the largest amount, or the
+    /// database cannot be written.
     pub async fn credit(&self, username: &str, credit: Credit) -> Result<()> {
         let doing = "crediting an account";
         let adjustment: Adjustment = credit.into();
@@ -37,7 +37,6 @@ impl Admin {
     }
 }
 
-/// A credit or a debit in JSON.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Body {
@@ -65,7 +64,7 @@ impl Body {
     }
 }
 
-/// Checks a text for people.
+/// Validates a text for people: one line of limited length.
 pub(super) fn check_line(name: &str, text: &str, max: usize) -> Result<(), Failure> {
     if text.trim().is_empty() || text.chars().count() > max || text.chars().any(char::is_control) {
         return Err(Failure::unprocessable(format!("a {name} is one line of 1 to {max} characters")));

@@ -1,4 +1,4 @@
-//! Audit log: every request of an operator that changed something, or may have.
+//! Audit log: every request of an operator that changed or may have changed data.
 
 use std::sync::Arc;
 
@@ -16,10 +16,9 @@ use crate::accounts::key_id;
 use crate::api::{ApiQuery, Failure, Success, read_body};
 use crate::lifecycle::app::App;
 
-/// The largest number of characters of a body that are kept.
 const MAX_BODY: usize = 1_000;
 
-/// Records a request that changes something, unless it is refused.
+/// Logs a request that changes data, unless the service refuses the request.
 pub(super) async fn record(
     State(app): State<Arc<App>>,
     request: Request,
@@ -45,7 +44,7 @@ pub(super) async fn record(
     Ok(response)
 }
 
-/// The beginning of a body, with the identifier of an API key in the place of the key.
+/// Returns the logged part of a body. An API key is replaced by its identifier (redaction).
 fn shown(body: &[u8]) -> Option<String> {
     let mut body: Value = serde_json::from_slice(body).ok()?;
     if let Some(key) = body.get_mut("key")
@@ -57,7 +56,7 @@ fn shown(body: &[u8]) -> Option<String> {
     Some(body.to_string().chars().take(MAX_BODY).collect())
 }
 
-/// Tells the identifier of a key, or the beginning of one, from a whole key.
+/// Returns true for the identifier of a key or its prefix, false for a whole key.
 fn is_identifier(text: &str) -> bool {
     let is_drawn = text.len() <= 12 && !text.contains('_');
     is_drawn || text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit())

@@ -1,4 +1,4 @@
-//! Online backup: a copy of the database, and links to the blobs that its rows name.
+//! Online backup: a copy of the database, and hard links to the blobs of its rows.
 
 use std::fs;
 use std::path::Path;
@@ -11,23 +11,23 @@ use crate::lifecycle::app::App;
 use crate::lifecycle::folder::OBJECTS;
 use crate::{Error, Result, database, object_storage};
 
-/// What a backup holds.
+/// Result of a backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Backup {
-    /// How many objects, uploads and outputs together.
+    /// Number of objects, both uploads and outputs.
     pub objects: u64,
-    /// How many objects have a row and no bytes. Above 0, the data folder itself is damaged.
+    /// Number of objects without bytes. Above 0, the data folder itself is damaged.
     pub missing: u64,
 }
 
 impl Admin {
-    /// Writes a consistent copy of everything into a folder that is empty or does not exist yet, while the
-    /// service works. The copy is a data folder: a service can be started on it. Blobs are hard links where
-    /// the file system allows it, so that the copy takes little room, and lies on the same disk.
+    /// Writes a consistent copy of all data into an empty or new folder, while the service runs. The copy is a data
+    /// folder, which a service can start with. Blobs are hard links if the file system allows, so that the copy needs
+    /// little space and is on the same disk.
     ///
     /// # Errors
-    /// When the folder is not empty, is inside the data folder, or cannot be written.
+    /// If the folder is not empty, is inside the data folder, or cannot be written.
     pub async fn backup(&self, folder: &Path) -> Result<Backup> {
         let doing = || format!("writing a backup to {}", folder.display());
         let is_inside = is_inside(folder, self.app.folder.path());
@@ -43,7 +43,7 @@ impl Admin {
         }
         let app = Arc::clone(&self.app);
         let folder = folder.to_owned();
-        // When the caller goes away, the backup is finished all the same. A shutdown waits for it.
+        // The backup completes even if the caller disconnects; the shutdown waits for it.
         let requests = app.admin_requests.clone();
         let written = requests.spawn(async move { write(&app, &folder).await }).await;
         written.map_err(|cause| Error::new("writing a backup", cause))?
@@ -51,14 +51,14 @@ impl Admin {
 }
 
 async fn write(app: &App, folder: &Path) -> Result<Backup> {
-    // Blobs that the copy names stay until they are copied, even when their rows are deleted meanwhile.
+    // Blobs of the copy are not deleted until they are copied, even if their rows are deleted meanwhile.
     let _paused = app.objects.pause_deletions();
-    // The name of a database comes last: without it, a folder that lacks blobs is no data folder.
+    // The database gets its name last: without the name, a folder with missing blobs is no data folder.
     let copy = folder.join(format!("{}.partial", database::FILE));
     let names = app.database.backup_to(&copy).await?;
     let finished = finish(app, names, &copy, folder).await;
     if finished.is_err() {
-        // The folder was empty. It has to be for the next backup, which may come by itself every night.
+        // The folder was empty, and the next backup, perhaps a nightly one, needs an empty folder.
         let _ = fs::remove_file(&copy);
         let _ = fs::remove_file(folder.join(database::FILE));
         let _ = tokio::fs::remove_dir_all(folder.join(OBJECTS)).await;
@@ -66,10 +66,10 @@ async fn write(app: &App, folder: &Path) -> Result<Backup> {
     finished
 }
 
-/// Adds the blobs to the copy of the database, and gives it its name.
+/// Adds the blobs to the copy of the database, and renames the copy.
 async fn finish(app: &App, names: Vec<String>, copy: &Path, folder: &Path) -> Result<Backup> {
     let objects = names.len() as u64;
-    // A bucket has a backup of its own; a stopped service does not even open it.
+    // Buckets have their own backups; a stopped service does not even open its bucket.
     let missing = match object_storage::are_in_bucket(&*app.database).await? {
         true => 0,
         false => {
@@ -84,19 +84,18 @@ async fn finish(app: &App, names: Vec<String>, copy: &Path, folder: &Path) -> Re
     Ok(Backup { objects, missing })
 }
 
-/// Only Unix opens folders as files.
 fn sync(folder: &Path) -> std::io::Result<()> {
     if cfg!(unix) { fs::File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-/// Whether a folder, which may not exist yet, is the other one or below it.
+/// Returns true if a folder, which need not exist, equals the other folder or is below it.
 fn is_inside(folder: &Path, outer: &Path) -> std::io::Result<bool> {
     let folder = std::path::absolute(folder)?;
     let existing = folder.ancestors().find_map(|ancestor| ancestor.canonicalize().ok());
     Ok(existing.zip(outer.canonicalize().ok()).is_some_and(|(folder, outer)| folder.starts_with(outer)))
 }
 
-/// Creates the folder; false when there is something in it.
+/// Creates the folder; false if the folder is not empty.
 fn prepare(folder: &Path) -> std::io::Result<bool> {
     create(folder)?;
     Ok(fs::read_dir(folder)?.next().is_none())
@@ -129,7 +128,7 @@ mod tests {
         service.app.database.add_target(&target, 1).await?;
         let object = target.object("abcdefgh".to_owned(), String::new(), now);
         service.app.database.store_upload("target", "file", &object, Replaces::Any).await?;
-        // A blob that can be neither linked nor copied.
+        // A folder in place of a blob can be neither linked nor copied.
         let blob = folder.path().join("objects/blobs/ab/abcdefgh");
         fs::create_dir_all(&blob)?;
         let copy = tempfile::tempdir()?;
@@ -175,7 +174,7 @@ mod tests {
     async fn a_backup_that_was_begun_is_whole_when_the_service_has_ended() -> Outcome {
         let folder = tempfile::tempdir()?;
         Service::start(Config::folder(folder.path())).await?.shutdown().await;
-        // Nothing else runs that the shutdown waits for.
+        // The shutdown waits for nothing else.
         let service = Service::open_stopped(folder.path()).await?;
         let copy = tempfile::tempdir()?;
         let (admin, target) = (service.admin.clone(), copy.path().to_owned());

@@ -1,4 +1,4 @@
-//! Client of the operator: calls a running service through its socket, and opens the data of a stopped one.
+//! Operator's client: calls a running service through its socket, or opens the data of a stopped service.
 
 use std::path::Path;
 use std::{fmt, io};
@@ -14,8 +14,8 @@ use tower::ServiceExt;
 use super::http;
 use crate::{Error, Service, database};
 
-/// Calls the operator's part of a service over HTTP: that of a running one, or that of a stopped one in this
-/// process. The requests are those of `docs/admin-http.md`.
+/// Calls the administration of a service over HTTP: of a running service, or of a stopped service within this process.
+/// `docs/admin-http.md` documents the requests.
 ///
 /// ```
 /// # #[tokio::main]
@@ -55,22 +55,22 @@ impl fmt::Debug for AdminClient {
     }
 }
 
-/// A call of the operator that failed.
+/// A failed call of the operator.
 #[derive(Debug)]
 pub struct AdminError {
     message: String,
-    /// The status of the response; None when none came.
+    /// Status of the response; None without a response.
     status: Option<StatusCode>,
 }
 
 impl AdminError {
-    /// Whether the service refused the call: nothing was changed.
+    /// Returns true if the service refused the call and changed nothing.
     #[must_use]
     pub fn is_refused(&self) -> bool {
         self.status.is_some_and(|status| status.is_client_error())
     }
 
-    /// Whether the response was lost, or the service does not know the outcome: what was called may have been done.
+    /// Returns true if the response was lost or the service does not know the outcome: the call may have taken effect.
     #[must_use]
     pub fn is_outcome_unknown(&self) -> bool {
         self.status.is_none_or(|status| status == StatusCode::INTERNAL_SERVER_ERROR)
@@ -90,11 +90,11 @@ impl fmt::Display for AdminError {
 impl std::error::Error for AdminError {}
 
 impl AdminClient {
-    /// Connects to the service that uses a data folder; opens the data when none does.
+    /// Connects to the service that uses a data folder, or opens the data if no service does.
     ///
     /// # Errors
-    /// When no service uses the folder and it has no embedded database, when the data cannot be opened, or when a
-    /// service uses them that has no socket.
+    /// If no service uses the folder and the folder has no embedded database, the data cannot be opened, or the service
+    /// that uses them has no socket.
     pub async fn open(folder: &Path) -> Result<Self, Error> {
         let opening = || format!("opening the data in {}", folder.display());
         let check = |cause: &io::Error| match cause.kind() {
@@ -130,11 +130,10 @@ impl AdminClient {
         Ok(Self { transport: Transport::Stopped { router, service: Box::new(service) } })
     }
 
-    /// Sends a request to the path of these segments, with a JSON body if there is one, and returns the `data`
-    /// of the response.
+    /// Sends a request to the path of these segments, with an optional JSON body. Returns the `data` of the response.
     ///
     /// # Errors
-    /// When the service refuses: with its message.
+    /// If the service refuses; the error has the service's message.
     pub async fn call(
         &mut self,
         method: &str,
@@ -144,10 +143,10 @@ impl AdminClient {
         self.send(method, &path(segments), body).await
     }
 
-    /// Reads a list: the same with `GET` and a query.
+    /// Reads a list by `GET` with a query.
     ///
     /// # Errors
-    /// As `call`.
+    /// As for `call`.
     pub async fn list(&mut self, segments: &[&str], query: &[(&str, String)]) -> Result<Value, AdminError> {
         let pairs: Vec<String> =
             query.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
@@ -183,7 +182,7 @@ impl AdminClient {
         Err(AdminError { message, status: Some(status) })
     }
 
-    /// Ends the connection, or closes the data in order.
+    /// Closes the connection, or shuts the opened data down gracefully.
     pub async fn close(self) {
         if let Transport::Stopped { service, .. } = self.transport {
             service.shutdown().await;
@@ -191,7 +190,6 @@ impl AdminClient {
     }
 }
 
-/// Returns the path of these segments.
 fn path(segments: &[&str]) -> String {
     segments.iter().map(|segment| format!("/{}", encoded(segment))).collect()
 }

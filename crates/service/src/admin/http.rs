@@ -1,4 +1,4 @@
-//! Administration over HTTP, as JSON: the requests of `docs/admin-http.md`.
+//! Administration over HTTP, as JSON; `docs/admin-http.md` documents the requests.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::ledger::Audit;
 use crate::lifecycle::app::App;
 use crate::queue::Status;
 
-/// Every request of the operator. Who reaches it may do everything.
+/// Builds the router of the administration. Access to the socket is the only authorization.
 pub(super) fn router(app: &Arc<App>) -> Router {
     Router::new()
         .route("/accounts", get(accounts).post(add_account))
@@ -66,8 +66,8 @@ pub(super) fn router(app: &Arc<App>) -> Router {
         .with_state(Arc::clone(app))
 }
 
-/// Runs a request to its end even if the operator hangs up: what follows a write, such as that a revoked key is
-/// forgotten, follows it always. The service ends after it.
+/// Runs a request to completion even if the operator disconnects, so that the steps after a write, such as the
+/// invalidation of a revoked key, always follow. The shutdown waits for the request.
 async fn run_to_end(State(app): State<Arc<App>>, request: Request, next: Next) -> Result<Response, Failure> {
     let panicked = |cause| Error::new("running an administration request", cause).into();
     app.admin_requests.spawn(next.run(request)).await.map_err(panicked)
@@ -81,7 +81,6 @@ impl FromRequestParts<Arc<App>> for Admin {
     }
 }
 
-/// The refusal of a request that names something which does not exist.
 pub(super) fn not_found(message: impl Into<String>) -> DetailedFailure {
     Failure::new(StatusCode::NOT_FOUND, message).into()
 }
@@ -137,7 +136,6 @@ async fn account(admin: Admin, ApiPath(username): ApiPath) -> Done {
     })))
 }
 
-/// The account of a path.
 pub(super) async fn found(admin: &Admin, username: &str) -> Result<Account, DetailedFailure> {
     let account = admin.app.database.account(username).await?;
     account.ok_or_else(|| not_found(format!("there is no account {username:?}")))
@@ -187,7 +185,6 @@ async fn revoke_key(admin: Admin, body: ApiJson<Revocation>) -> Done {
     }
 }
 
-/// The largest page of a list.
 const MAX_PAGE: u32 = 1_000;
 const DEFAULT_PAGE: u32 = 100;
 
@@ -201,7 +198,6 @@ pub(super) struct PageQuery {
 }
 
 impl PageQuery {
-    /// Returns the limit and the offset.
     pub(super) fn bounds(self) -> Result<(u32, u64), Failure> {
         let limit = page_size("limit", self.limit, DEFAULT_PAGE, MAX_PAGE)?;
         Ok((limit, place("offset", self.offset, 0)?))
@@ -296,7 +292,7 @@ async fn change_model(admin: Admin, ApiPath(model): ApiPath, body: ApiJson<Model
 #[serde(deny_unknown_fields)]
 struct NewNodeKey {
     name: String,
-    /// The models that nodes with this key may serve; any model when it is left out.
+    /// Models that nodes with this key may serve; all models if absent.
     models: Option<Vec<String>>,
 }
 
@@ -356,7 +352,7 @@ mod tests {
         let mut response = Box::pin(router(&service.app).oneshot(request));
         assert!(futures_util::poll!(&mut response).is_pending());
         drop(response);
-        // In the cache once more, as it is before the write.
+        // The read puts the old key into the cache again.
         database.key(&id).await?;
         let is_revoked = async || {
             let keys = database.keys(owner).await?;
@@ -365,7 +361,7 @@ mod tests {
         while !is_revoked().await? {
             tokio::task::yield_now().await;
         }
-        // Shorter than an entry of the cache lives.
+        // Shorter than the lifetime of a cache entry.
         let is_invalid = async {
             while database.key(&id).await?.is_some() {
                 tokio::task::yield_now().await;

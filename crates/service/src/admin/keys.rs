@@ -1,4 +1,4 @@
-//! Drawing API keys with a name, an expiry, a daily limit and a list of models.
+//! Creation of API keys with a name, an expiry, a daily limit and allowed models.
 
 use std::time::Duration;
 
@@ -15,12 +15,10 @@ use crate::api::{ApiJson, ApiPath, Failure, Success};
 use crate::clock::Moment;
 use crate::ledger::Money;
 
-/// The largest number of characters of a name.
 const MAX_NAME: usize = 100;
-/// The longest life of a key that expires: a century.
+/// Maximum lifetime of an expiring key: a century.
 const MAX_DAYS: u32 = 36_500;
 
-/// A key to be drawn.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct NewKey {
@@ -52,7 +50,7 @@ impl NewKey {
     }
 }
 
-/// Draws a key; a request without a body asks for one without rules.
+/// Creates a key; a request without a body creates one without rules.
 pub(super) async fn add_key(admin: Admin, ApiPath(account): ApiPath, request: Request) -> Done {
     let new: NewKey = match request.headers().get(CONTENT_TYPE) {
         Some(_) => ApiJson::from_request(request, &admin.app).await?.value,

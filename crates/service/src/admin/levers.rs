@@ -1,5 +1,4 @@
-//! Levers of the operator: accounts that are suspended, resumed and closed, tasks that are ended, files that are taken
-//! down.
+//! Interventions of the operator: suspends, resumes and closes accounts, ends tasks, takes files down.
 
 use axum::http::StatusCode;
 use serde::Deserialize;
@@ -14,17 +13,17 @@ use crate::object_storage::TargetsOf;
 use crate::queue::{Cancel, Status};
 use crate::{Error, Result};
 
-/// Number of queued tasks of a closed account that are read at a time.
+/// Page size for the queued tasks of a closed account.
 const PAGE: u32 = 1_000;
 
 impl Admin {
-    /// Suspends, resumes or closes an account. While it is suspended, its keys are refused and its queued tasks wait;
-    /// what runs goes on. A closed account has no keys and no memberships, and its queued tasks are canceled; closed once
-    /// more, it loses tasks that were created meanwhile. Either way its unused upload targets are void. Returns how many
-    /// tasks were canceled; None when the account is closed and would be opened.
+    /// Suspends, resumes or closes an account. The service refuses a suspended account's keys and leaves its queued
+    /// tasks waiting, but running tasks continue. A closed account loses its keys and memberships, and its queued tasks
+    /// are canceled; closing again cancels tasks created meanwhile. Both states void unused upload targets. Returns the
+    /// number of canceled tasks; None if the account is closed and the new state is not.
     ///
     /// # Errors
-    /// When there is no such account, it is that of the operator, or the database cannot be written.
+    /// If there is no such account, the account is the operator's, or the database cannot be written.
     pub async fn set_account_state(&self, username: &str, state: AccountState) -> Result<Option<usize>> {
         let doing = "changing an account";
         let account = self.account(username, doing).await?;
@@ -32,7 +31,7 @@ impl Admin {
             return Err(Error::new(doing, "the account of the operator stays active"));
         }
         if state != AccountState::Active {
-            // What was uploaded so far stays, as far as the object store can be asked: the state changes at once.
+            // Uploads so far become files if the object store responds; the state changes either way.
             if let Err(cause) = self.app.objects.settle(&self.app, TargetsOf::Owner(account.id)).await {
                 tracing::warn!(%cause, "uploads of an account that is suspended could not be looked for");
             }
@@ -49,7 +48,7 @@ impl Admin {
         Ok(Some(canceled))
     }
 
-    /// Ends the memberships of a closed account, and cancels its queued tasks; returns how many.
+    /// Ends the memberships of a closed account, and cancels its queued tasks; returns their number.
     async fn end_account(&self, account: &Account) -> Result<usize> {
         let database = &self.app.database;
         for other in database.memberships(account.id, account.scope).await? {
@@ -74,7 +73,6 @@ impl Admin {
     }
 }
 
-/// A change of an account.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AccountChange {
@@ -94,7 +92,7 @@ pub(super) async fn change_account(
     Ok(Success::data(json!({ "account": username, "state": state, "canceled_tasks": canceled })))
 }
 
-/// Responds to a change of a task, which only a task in the status that is `needed` can have.
+/// Builds the response to a change of a task that requires the status `needed`.
 fn changed(task: &str, change: TaskChange, needed: Status) -> Done {
     match change {
         TaskChange::Done => Ok(Success::data(json!({ "task": task }))),

@@ -1,6 +1,5 @@
-//! Administration: accounts, memberships, keys, credits, models, keys of nodes, backups. As methods for
-//! programs that embed the service, and over HTTP on the socket `admin.sock` in the data folder; nothing of
-//! it is reachable over the API.
+//! Administration: accounts, memberships, keys, credits, models, node keys, backups. Programs that embed the service
+//! call methods; HTTP requests arrive on the socket `admin.sock` in the data folder. The API offers no administration.
 
 mod adjust;
 mod audit_log;
@@ -32,7 +31,7 @@ use crate::lifecycle::app::App;
 use crate::object_storage::TargetsOf;
 use crate::{Error, Service};
 
-/// What an operator can do with a service. A [`Service`] derefs to it.
+/// Operator's methods of a service. A [`Service`] derefs to this type.
 #[derive(Clone)]
 pub struct Admin {
     app: Arc<App>,
@@ -51,25 +50,22 @@ impl Admin {
         Self { app: Arc::clone(app) }
     }
 
-    /// Adds an account with nothing in it and no key.
+    /// Adds an account without money and keys.
     ///
     /// # Errors
-    /// When the name is taken or is none: up to 64 lower-case letters, digits, `.`, `_`, `-`, `@` and `+`, of which the first
-    /// is a letter or a digit; or the database cannot be written.
+    /// If the name is taken or invalid (valid: up to 64 lower-case letters, digits, `.`, `_`, `-`, `@` and `+`, of
+    /// which the first is a letter or a digit), or the database cannot be written.
     pub async fn add_account(&self, username: &str, scope: Scope) -> Result<(), Error> {
         let doing = || format!("adding the account {username:?}");
         check_name(username).map_err(|why| Error::new(doing(), why))?;
         let new = NewAccount::draw(username, scope, &self.app.random)?;
         let bucket = new.bucket.clone();
         let kept = self.app.database.add_account(&new, self.app.clock.now()).await?;
-        // An account that was there already has a bucket of its own.
+        // An existing account has another bucket.
         if kept.bucket == bucket { Ok(()) } else { Err(Error::new(doing(), "the name is taken")) }
     }
 
-    /// All accounts with their money, the oldest first. The first one is the operator's.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
+    /// Returns all accounts with their money, oldest first. The first account is the operator's.
     pub async fn accounts(&self) -> Result<Vec<AccountOverview>, Error> {
         let accounts = self.app.database.accounts().await?;
         let overview = |(account, purses): (Account, Purses)| AccountOverview {
@@ -84,11 +80,10 @@ impl Admin {
         Ok(accounts.into_iter().map(overview).collect())
     }
 
-    /// Makes a person a member of an organization: it sees the organization's private models, and may
-    /// upload into its storage.
+    /// Adds a member to an organization, who sees its private models and may upload into its storage.
     ///
     /// # Errors
-    /// When one of the two does not exist or has the other scope, or the database cannot be written.
+    /// If one of the accounts does not exist or has the wrong scope, or the database cannot be written.
     pub async fn add_member(&self, organization: &str, person: &str) -> Result<(), Error> {
         let doing = "adding a member";
         let (organization, person) =
@@ -99,26 +94,26 @@ impl Admin {
         self.app.database.add_member(organization.id, person.id).await
     }
 
-    /// Ends a membership; false when there was none. What the person has uploaded stays and is paid by the organization,
-    /// and upload targets that it holds for the organization's storage work no more.
+    /// Ends a membership; false if there was none. The member's uploads stay, and the organization pays for them. The
+    /// member's upload targets in the organization's storage become void.
     ///
     /// # Errors
-    /// When one of the two does not exist, or the database cannot be written.
+    /// If one of the accounts does not exist, or the database cannot be written.
     pub async fn remove_member(&self, organization: &str, person: &str) -> Result<bool, Error> {
         let doing = "removing a member";
         let (organization, person) =
             (self.account(organization, doing).await?, self.account(person, doing).await?);
-        // What was uploaded so far stays, as far as the object store can be asked: a membership ends at once.
+        // Uploads so far become files if the object store responds; the membership ends either way.
         if let Err(cause) = self.app.objects.settle(&self.app, TargetsOf::Owner(organization.id)).await {
             tracing::warn!(%cause, "uploads of a member who leaves could not be looked for");
         }
         self.app.database.remove_member(organization.id, person.id, self.app.clock.now()).await
     }
 
-    /// Draws an API key for an account. Only its hash is kept, so this is the one time it is shown.
+    /// Creates an API key for an account. The database stores only the hash, so the key is shown only now.
     ///
     /// # Errors
-    /// When there is no such account, or the database cannot be written.
+    /// If there is no such account, or the database cannot be written.
     pub async fn add_key(&self, username: &str) -> Result<String, Error> {
         self.add_key_with(username, KeyRules::default()).await
     }
@@ -134,11 +129,11 @@ impl Admin {
         Ok(key.text)
     }
 
-    /// Revokes an API key, given whole, or by its identifier, or by a beginning of at least four characters
-    /// that no other valid key has, with or without `isk_`. False when there is no such valid key.
+    /// Revokes an API key, given as the whole key, its identifier, or an unambiguous prefix of the identifier of at
+    /// least four characters, with or without `isk_`. Returns false if there is no such valid key.
     ///
     /// # Errors
-    /// When several keys begin like this, or the database cannot be written.
+    /// If several keys have the prefix, or the database cannot be written.
     pub async fn revoke_key(&self, key: &str) -> Result<bool, Error> {
         let doing = "revoking a key";
         let id = key_id(key);
@@ -161,11 +156,11 @@ impl Admin {
         self.app.database.revoke_key(id, self.app.clock.now()).await
     }
 
-    /// Returns the charge of a successful task from the earnings of its publisher, once: to which account, and
-    /// how much. None when there is no such task.
+    /// Refunds the charge of a successful task from its publisher's earnings, once. Returns the refunded account and
+    /// the amount; None if there is no such task.
     ///
     /// # Errors
-    /// When nothing was charged, it was refunded before, or the publisher has earned less since.
+    /// If nothing was charged, the task was refunded before, or the publisher's earnings are too low.
     pub async fn refund_task(&self, task: &str) -> Result<Option<(String, Money)>, Error> {
         let no = |cause: String| Err(Error::new(format!("refunding the task {task:?}"), cause));
         match self.app.database.refund(task, self.app.clock.now()).await? {
@@ -179,20 +174,20 @@ impl Admin {
         }
     }
 
-    /// Draws a key for nodes outside the process, which may share it, for any model. Only its hash is kept,
-    /// so this is the one time it is shown. A name whose key was revoked may get a new one.
+    /// Creates a key for external nodes, which may share the key, for all models. The database stores only the hash, so
+    /// the key is shown only now. A name whose key was revoked can get a new key.
     ///
     /// # Errors
-    /// When the name is none that an account could have, or has a valid key, or the database cannot be written.
+    /// If the name is invalid as an account name, or has a valid key, or the database cannot be written.
     pub async fn add_node_key(&self, name: &str) -> Result<String, Error> {
         self.draw_node_key(name, None).await
     }
 
-    /// The same for these models alone: nodes with this key get no tasks of others, and see no inputs of
-    /// theirs. The models may be published later.
+    /// Creates a key for external nodes that serve only these models: nodes with this key get no tasks and see no
+    /// inputs of other models. The models may be published later.
     ///
     /// # Errors
-    /// As `add_node_key`, and when no model is named.
+    /// As for `add_node_key`, and if `models` is empty.
     pub async fn add_node_key_for(&self, name: &str, models: &[String]) -> Result<String, Error> {
         if models.is_empty() {
             return Err(Error::new(format!("adding the node key {name:?}"), "it names no model to serve"));
@@ -210,11 +205,7 @@ impl Admin {
         }
     }
 
-    /// Revokes the node key of this name; false when there was no valid one. Its nodes are forgotten, and
-    /// what they were running goes to others at once.
-    ///
-    /// # Errors
-    /// When the database cannot be written.
+    /// Revokes the node key of this name, deletes its nodes and frees their tasks; false if there is no valid key.
     pub async fn revoke_node_key(&self, name: &str) -> Result<bool, Error> {
         let revoked = self.app.database.revoke_node_key(name, self.app.clock.now()).await?;
         self.app.dispatcher.look_for_all();
@@ -222,9 +213,6 @@ impl Admin {
     }
 
     /// Recomputes every balance from the movements of money.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
     pub async fn audit(&self) -> Result<Audit, Error> {
         self.app.database.audit().await
     }
@@ -235,10 +223,9 @@ impl Admin {
     }
 }
 
-/// The largest number of characters of a name.
 const MAX_NAME: usize = 64;
 
-/// Checks a new name: a word of lists, a segment of paths, an argument of commands. No two differ in case alone.
+/// Validates a new name. Names are lower-case, so that no two differ in case alone.
 pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
     let is_letter = |letter: char| letter.is_alphanumeric() && letter.to_lowercase().eq([letter]);
     let is_inside = |letter: char| is_letter(letter) || matches!(letter, '.' | '_' | '-' | '@' | '+');

@@ -1,5 +1,5 @@
-//! Publishing models: an account adds a model and new versions of it, decides who sees it and what it
-//! costs. Like everything that the operator can do, this is for programs that embed the service.
+//! Publication of models: an account adds a model and versions, and decides on its visibility and price. Like all
+//! administration, the methods are for programs that embed the service.
 
 use super::Admin;
 use crate::catalog::{Existing, ModelChange, ModelSpec, ModelState, NewVersion, checked_formats};
@@ -7,12 +7,12 @@ use crate::ledger::Money;
 use crate::{Error, Result};
 
 impl Admin {
-    /// Publishes a new model under an account, which earns what its tasks cost. Returns the hash of its
-    /// first version. The model is not verified; it is served as soon as a node runs it.
+    /// Publishes a new model under an account, which earns the prices of its tasks. Returns the hash of the first
+    /// version. The model is not verified, and is served once a node runs it.
     ///
     /// # Errors
-    /// When there is no such account, the model cannot be published as it is (it says why), its identifier
-    /// is taken, or the database cannot be written.
+    /// If there is no such account, the model is invalid (the error contains the reason), its identifier is taken, or
+    /// the database cannot be written.
     pub async fn publish_model(&self, username: &str, spec: ModelSpec) -> Result<String> {
         let owner = self.account(username, "publishing a model").await?;
         let model = spec.to_model(&owner, self.app.clock.now())?;
@@ -26,13 +26,12 @@ impl Admin {
         }
     }
 
-    /// Publishes a version of a model and makes it the active one. Tasks that exist keep the formats that
-    /// they were created with. Returns the hash of the version; a version that was there before has the
-    /// same one.
+    /// Publishes a version of a model and activates it. Existing tasks keep the formats of their create. Returns the
+    /// hash of the version, which is the same for a version that existed before.
     ///
     /// # Errors
-    /// When the account has no such model, the formats (JSON objects from parameter name to descriptor)
-    /// cannot be published, or the database cannot be written.
+    /// If the account has no such model, the formats (JSON objects from parameter name to descriptor) are invalid, or
+    /// the database cannot be written.
     pub async fn publish_version(
         &self,
         username: &str,
@@ -51,11 +50,11 @@ impl Admin {
         }
     }
 
-    /// Changes a model. Tasks that exist go on, at their price; a restart keeps the change. Queued tasks of a model that
-    /// is paused wait, and those of one that is retired are canceled.
+    /// Changes a model. Existing tasks continue at their price, and a restart keeps the change. Queued tasks of a
+    /// paused model wait, and those of a retired model are canceled.
     ///
     /// # Errors
-    /// When there is no such model, the price is below zero, or the database cannot be written.
+    /// If there is no such model, the price is negative, or the database cannot be written.
     pub async fn change_model(&self, model: &str, change: ModelChange) -> Result<()> {
         let doing = || format!("changing the model {model:?}");
         if change.price.is_some_and(|price| price < Money::ZERO) {

@@ -1,4 +1,4 @@
-//! The socket of the operator: `admin.sock` in the data folder, for the user of the service alone.
+//! Operator's socket: `admin.sock` in the data folder, accessible to the service's user alone.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -12,16 +12,14 @@ use super::http;
 use crate::lifecycle::app::App;
 use crate::lifecycle::folder::if_present;
 
-/// The name of the socket in the data folder.
 const NAME: &str = "admin.sock";
 
-/// The path of the socket of a data folder.
 pub(super) fn path(folder: &Path) -> PathBuf {
     folder.join(NAME)
 }
 
-/// Serves the socket until the service ends. A file system without sockets, or a path that is too long for
-/// one, does not stop the service: it is then administered while it is stopped.
+/// Serves the socket until shutdown. If the socket cannot be opened (a file system without sockets, a path that is too
+/// long), the service continues, and the operator can administer it only while it is stopped.
 pub(crate) fn serve(app: &Arc<App>) {
     let path = path(app.folder.path());
     let listener = match bind(&path) {
@@ -36,7 +34,7 @@ pub(crate) fn serve(app: &Arc<App>) {
     app.parts.spawn("admin socket", async move {
         let stop = &shared.parts.stop;
         let served = axum::serve(listener, router).with_graceful_shutdown(stop.clone().cancelled_owned());
-        // Half a request would keep the process for ever.
+        // Without this limit, an incomplete request would keep the process alive forever.
         let overdue = async {
             stop.cancelled().await;
             tokio::time::sleep(shared.config.shutdown_timeout).await;
@@ -55,7 +53,7 @@ pub(crate) fn serve(app: &Arc<App>) {
     });
 }
 
-/// The data folder is locked, so a socket that is there was left by a process that has ended.
+/// Binds the socket. The data folder is locked, so an existing socket is left over from an earlier process.
 fn bind(path: &Path) -> io::Result<UnixListener> {
     if_present(fs::remove_file(path))?;
     let listener = UnixListener::bind(path)?;

@@ -1,4 +1,4 @@
-//! What an account owns and owes.
+//! Account over HTTP: balance and debt.
 
 use std::sync::Arc;
 

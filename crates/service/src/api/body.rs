@@ -1,4 +1,4 @@
-//! What is read from a request: paths, queries and JSON bodies, with refusals in the shape of the API.
+//! Request parameters: paths, queries and JSON bodies, with errors in the format of the API.
 
 use std::fmt;
 use std::num::IntErrorKind;
@@ -18,7 +18,6 @@ use serde_json::error::Category;
 use super::Failure;
 use crate::lifecycle::app::App;
 
-/// Reads a body, within the limits of its size and of the time that it takes.
 pub(crate) async fn read_body(request: Request, app: &Arc<App>) -> Result<Bytes, Failure> {
     let limits = app.config.limits;
     match tokio::time::timeout(limits.body_time, Bytes::from_request(request, app)).await {
@@ -32,7 +31,6 @@ pub(crate) async fn read_body(request: Request, app: &Arc<App>) -> Result<Bytes,
     }
 }
 
-/// A JSON body, and its text as it was sent.
 pub(crate) struct ApiJson<T> {
     pub(crate) value: T,
     pub(crate) text: String,
@@ -53,14 +51,14 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for ApiJson<T> {
         let bytes = read_body(request, app).await?;
         let text = String::from_utf8(bytes.into())
             .map_err(|_| Failure::new(StatusCode::BAD_REQUEST, "the body is not UTF-8"))?;
-        // serde would read a struct from an array, too.
+        // serde would also deserialize a struct from an array.
         let is_object = text.trim_start().starts_with('{');
         let no_object = || Failure::unprocessable("the body must be a JSON object");
         let mut reader = serde_json::Deserializer::from_str(&text);
         let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
             let place = error.path().to_string();
             let cause = error.into_inner();
-            // serde_json calls a number in the place of a word a mistake of syntax.
+            // serde_json reports a number in place of a string enum as a syntax error.
             let is_json = || serde_json::from_str::<IgnoredAny>(&text).is_ok();
             if cause.classify() != Category::Data && !is_json() {
                 return not_json(&cause);
@@ -68,7 +66,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for ApiJson<T> {
             if !is_object {
                 return no_object();
             }
-            // serde_path_to_error writes the whole body as a dot.
+            // serde_path_to_error names the root of the body ".".
             let place = if place == "." { "the body" } else { &place };
             Failure::unprocessable(format!("{place}: {}", in_words_of_json(&cause.to_string())))
         })?;
@@ -80,7 +78,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for ApiJson<T> {
     }
 }
 
-/// What serde expects, in words of Rust, and what a caller in any language calls it.
+/// Names of types in serde's messages, and their names for callers in any language.
 const EXPECTED: [(&str, &str); 6] = [
     ("u16", "a whole number from 0 to 65535"),
     ("u32", "a whole number from 0"),
@@ -90,8 +88,8 @@ const EXPECTED: [(&str, &str); 6] = [
     ("a map", "an object"),
 ];
 
-/// A message of serde without types of Rust and without the position, which the place makes needless. The
-/// value that the caller sent stands in it and stays as it is.
+/// Rewrites a message of serde without Rust types and without the position, because the path is known. A value quoted
+/// from the request stays unchanged.
 fn in_words_of_json(message: &str) -> String {
     let message = message.rsplit_once(" at line ").map_or(message, |(message, _)| message);
     if let Some((place, rest)) = message.split_once("unknown variant ")
@@ -119,7 +117,6 @@ fn is_json(request: &Request) -> bool {
     essence == "application/json" || essence.starts_with("application/") && essence.ends_with("+json")
 }
 
-/// The parameters of a query.
 pub(crate) struct ApiQuery<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for ApiQuery<T> {
@@ -137,15 +134,14 @@ impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for ApiQuery<T> {
     }
 }
 
-/// Reads a field that may be left out and, as the document has it, may not be null.
+/// Deserializes an optional field that must not be null.
 pub(crate) fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 
-/// A whole number of any size, so that what is out of range is refused with the range. More than 128 bits are as good as
-/// the largest one.
+/// A whole number of any size, so that an error can state the allowed range. Numbers beyond 128 bits are clamped.
 #[derive(Clone, Copy)]
 pub(crate) struct Whole(pub(crate) i128);
 
@@ -173,7 +169,7 @@ impl Visitor<'_> for WholeVisitor {
     }
 
     fn visit_f64<E: de::Error>(self, number: f64) -> Result<Whole, E> {
-        // How readers of JSON read a whole number of more than 64 bits.
+        // JSON parsers read a whole number of more than 64 bits as a float.
         match number {
             ..=-1e18 => Ok(Whole(i128::MIN)),
             1e18.. => Ok(Whole(i128::MAX)),
@@ -182,7 +178,6 @@ impl Visitor<'_> for WholeVisitor {
     }
 }
 
-/// Reads a whole number of a query.
 pub(crate) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Whole>, D::Error> {
     let text = String::deserialize(deserializer)?;
     match text.parse::<i128>().map_err(|cause| *cause.kind()) {
@@ -193,14 +188,14 @@ pub(crate) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     }
 }
 
-/// Returns how many records a page has: what a caller sent, or the default.
+/// Returns the page size: the sent one within its range, or the default.
 pub(crate) fn page_size(name: &str, sent: Option<Whole>, default: u32, max: u32) -> Result<u32, Failure> {
     let size = sent.map_or(Some(default), |Whole(sent)| u32::try_from(sent).ok());
     size.filter(|size| (1..=max).contains(size))
         .ok_or_else(|| Failure::unprocessable(format!("{name} must lie between 1 and {max}")))
 }
 
-/// Returns a place in a list, from `first`, which is the default: in 64 bits with a sign, as the document has it.
+/// Returns a position in a list: from `first`, the default, to 2^63 - 1, as the API document declares.
 pub(crate) fn place(name: &str, sent: Option<Whole>, first: u64) -> Result<u64, Failure> {
     let place = sent.map_or(Some(first), |Whole(sent)| u64::try_from(sent).ok());
     place
@@ -208,7 +203,7 @@ pub(crate) fn place(name: &str, sent: Option<Whole>, first: u64) -> Result<u64, 
         .ok_or_else(|| Failure::unprocessable(format!("{name} must lie between {first} and {}", i64::MAX)))
 }
 
-/// The parameters of a path: one, or a tuple.
+/// Path parameters: one, or a tuple.
 pub(crate) struct ApiPath<T = String>(pub(crate) T);
 
 impl<T: DeserializeOwned + Send> FromRequestParts<Arc<App>> for ApiPath<T> {

@@ -11,12 +11,11 @@ use crate::accounts::{Account, AccountState, KeptKey, key_id};
 use crate::http::account_limit::Permit;
 use crate::lifecycle::app::App;
 
-/// The account behind the API key, and the permit that its request has until the handler ends. A handler that takes
-/// one responds with 401 to everyone else.
+/// Authenticated caller of a request, with the permit that limits the account's concurrent requests until the handler
+/// ends. Extraction fails with 401 without a valid key.
 pub(crate) struct Caller {
     pub(crate) app: Arc<App>,
     pub(crate) account: Account,
-    /// The identifier of the API key, and what limits it.
     pub(crate) key: KeptKey,
     _permit: Permit,
 }
@@ -25,7 +24,7 @@ impl FromRequestParts<Arc<App>> for Caller {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
-        // A missing, a malformed and a wrong key have one message, which does not reveal the difference.
+        // A missing, a malformed and a wrong key have the same message, so that the message reveals nothing.
         let refused = || {
             let message = "a valid API key is needed in the header x-api-key";
             Failure::new(StatusCode::UNAUTHORIZED, message)
@@ -48,14 +47,14 @@ impl FromRequestParts<Arc<App>> for Caller {
     }
 }
 
-/// The one header of this name, which carries a key.
+/// Returns the key in this header; None unless the header occurs exactly once.
 pub(crate) fn sent_key<'a>(headers: &'a HeaderMap, header: &str) -> Option<&'a str> {
     let mut sent = headers.get_all(header).iter();
     let text = sent.next()?.to_str().ok()?;
     sent.next().is_none().then_some(text)
 }
 
-/// Holds the account to its limits, and names it to the access log.
+/// Applies the rate limit and the concurrency limit of the account, and sets its name for the access log.
 fn admit(parts: &Parts, app: &App, account: &Account) -> Result<Permit, Failure> {
     if let Some(limit) = &app.request_rate {
         limit.check(account.id).map_err(|wait| {
@@ -65,19 +64,17 @@ fn admit(parts: &Parts, app: &App, account: &Account) -> Result<Permit, Failure>
     }
     let is_full = || Failure::too_many("too many requests of this account are in progress; try again", 1);
     let permit = app.account_requests.try_acquire(account.id).ok_or_else(is_full)?;
-    // A request has one caller.
     if let Some(slot) = parts.extensions.get::<CallerSlot>() {
         let _ = slot.0.set(account.username.clone());
     }
     Ok(permit)
 }
 
-/// Where a request keeps the name of its caller, for the access log.
 #[derive(Clone, Default)]
 pub(super) struct CallerSlot(Arc<OnceLock<String>>);
 
 impl CallerSlot {
-    /// The name of the account that called; empty when none did.
+    /// Returns the username of the caller; empty for unauthenticated requests.
     pub(super) fn username(&self) -> &str {
         self.0.get().map_or("", String::as_str)
     }

@@ -1,4 +1,4 @@
-//! What surrounds every request: its identifier, the access log, metrics, limits, CORS.
+//! Middleware of every request: request identifier, access log, metrics, limits, CORS.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,20 +20,17 @@ use crate::lifecycle::config::CorsOrigin;
 use crate::operations::metrics::label;
 use crate::queue::KEY_RETENTION;
 
-/// Identifies a request in responses and logs.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The key of a create, and for how many seconds keys are remembered.
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENCY_KEY_RETENTION: HeaderName = HeaderName::from_static("idempotency-key-retention");
 
-/// How long a browser may keep the response to a preflight.
+/// Time for which a browser may cache a preflight response.
 const PREFLIGHT_MAX_AGE: Duration = Duration::from_hours(1);
 
-/// The trace that a request belongs to.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// The trace that a request belongs to, by the header of W3C Trace Context; one that is not valid counts as none.
+/// Trace context of a request (W3C Trace Context); None without a valid `traceparent` header.
 pub(super) struct TraceParent(pub(super) Option<String>);
 
 impl TraceParent {
@@ -52,8 +49,7 @@ impl FromRequestParts<Arc<App>> for TraceParent {
     }
 }
 
-/// Whether a value has the form `version-trace-parent-flags` in lower-case hexadecimal digits, with a trace and a parent that
-/// are not zero.
+/// Returns true for `version-trace-parent-flags` in lower-case hexadecimal digits, trace and parent not zero.
 fn is_traceparent(value: &str) -> bool {
     let parts: Vec<&str> = value.split('-').collect();
     let [version, trace, parent, flags] = parts[..] else { return false };
@@ -66,12 +62,11 @@ fn is_traceparent(value: &str) -> bool {
         && !is_zero(parent)
 }
 
-/// The identifier of a request.
 #[derive(Clone)]
 pub(crate) struct RequestId(pub(crate) String);
 
-/// Gives every request an identifier, writes the access log, counts. Neither headers nor bodies nor paths
-/// with their parameters nor queries are logged.
+/// Assigns a request identifier, writes the access log and updates the metrics. The log has no headers, bodies, path
+/// parameters or queries (redaction).
 pub(crate) async fn observe(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let id = app.random.uuid().unwrap_or_default();
     let caller = CallerSlot::default();
@@ -102,19 +97,19 @@ pub(crate) async fn observe(State(app): State<Arc<App>>, mut request: Request, n
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
-    // What an account has, and URLs of its files, are for nobody else.
+    // Responses contain private data: balances, and URLs of files.
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     set_date(&app, response.headers_mut());
     response
 }
 
-/// Announces to clients, in every response, that the service knows keys of creates.
+/// Adds the retention of idempotency keys to every response, by which clients detect the support.
 pub(super) async fn announce_keys(mut response: Response) -> Response {
     response.headers_mut().insert(IDEMPOTENCY_KEY_RETENTION, KEY_RETENTION.as_secs().into());
     response
 }
 
-/// Dates a response by the clock of tasks and files, which clients compare it with; that of the machine may be wrong.
+/// Sets `Date` by the clock of tasks and files, with which clients compare it. The machine's may be wrong.
 pub(crate) fn set_date(app: &App, headers: &mut HeaderMap) {
     let date = httpdate::fmt_http_date(app.clock.now().timestamp().into());
     if let Ok(value) = HeaderValue::from_str(&date) {
@@ -122,8 +117,8 @@ pub(crate) fn set_date(app: &App, headers: &mut HeaderMap) {
     }
 }
 
-/// Responds with 503 when too many requests are in progress. One whose client hangs up is in progress until what it has
-/// begun has ended: otherwise nothing would limit what goes on for clients that hang up.
+/// Backpressure: responds with 503 if too many requests are in progress. A request whose client disconnects keeps its
+/// permit until its work ends; otherwise abandoned work would have no limit.
 pub(super) async fn limit_requests(
     State(app): State<Arc<App>>,
     request: Request,
@@ -140,7 +135,7 @@ pub(super) async fn limit_requests(
     Ok(app.parts.run_to_end("responding", respond).await?)
 }
 
-/// CORS of the API for the origins of the settings; None when there are none. A preflight needs no key.
+/// Returns the CORS layer of the API for the configured origins; None without origins. A preflight needs no key.
 pub(super) fn cors(origins: &[CorsOrigin]) -> Option<CorsLayer> {
     let layer = cors_of(origins)?
         .allow_methods([Method::GET, Method::POST, Method::DELETE])
@@ -149,7 +144,7 @@ pub(super) fn cors(origins: &[CorsOrigin]) -> Option<CorsLayer> {
     Some(layer)
 }
 
-/// CORS for some origins, without methods and headers; None when there are no origins.
+/// Returns a CORS layer without methods and headers for these origins; None without origins.
 pub(crate) fn cors_of(origins: &[CorsOrigin]) -> Option<CorsLayer> {
     if origins.is_empty() {
         return None;

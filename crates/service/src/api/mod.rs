@@ -1,4 +1,4 @@
-//! The API over HTTP: routes, callers, what is read from a request, responses.
+//! HTTP API: routes, callers, request parameters, responses.
 
 mod account;
 mod body;
@@ -32,13 +32,11 @@ pub(crate) use tasks::with_current_urls;
 
 use crate::lifecycle::app::App;
 
-/// Where the API begins. Its version is part of its address.
 pub(crate) const ROOT: &str = "/api/v1";
 
-/// The document of the API.
 const DOCUMENT: &str = include_str!("../../openapi.yaml");
 
-/// Every operation of the API, its document, and a refusal in the same shape for everything else.
+/// Builds the router: every operation, the API document, and an error in the same format for other paths.
 pub(crate) fn router(app: &Arc<App>) -> Router {
     let operations = Router::new()
         .merge(account::routes())
@@ -53,7 +51,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .fallback(unknown_path("the API begins at /api/v1"))
         .layer(DefaultBodyLimit::max(app.config.limits.body))
         .layer(from_fn_with_state(Arc::clone(app), edge::limit_requests));
-    // A request that a tester delays is not in progress meanwhile.
+    // A request that a test control delays holds no permit meanwhile.
     #[cfg(feature = "controls")]
     let routes = crate::controls::around_the_api(routes, app);
     routes

@@ -1,4 +1,4 @@
-//! The catalog over HTTP: search, one model, its cost, who serves it, what it declares.
+//! Catalog over HTTP: search, one model, its price, its availability, its formats.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/api-key/model/{id}/versioning", get(versioning))
 }
 
-/// The fields of a list's body. A field that is null is refused.
+/// Body of a list request. A null field is refused.
 #[derive(Deserialize)]
 struct ListRequest {
     #[serde(default, deserialize_with = "present")]
@@ -61,8 +61,8 @@ async fn list(
     Ok(Success::data(Page::new(models, total)))
 }
 
-/// The model, if the caller may see it: public, its own, or one of an organization that it is a member of.
-/// A caller who may not see it gets the response of a model that does not exist.
+/// Returns the model if the caller may see it: public, owned by the caller, or by an organization of the caller.
+/// Otherwise, the response is the same as for a model that does not exist.
 pub(super) async fn find_model(app: &App, caller: &Account, id: &str) -> Result<Arc<Published>, Failure> {
     let unknown = || Failure::not_found("model", id);
     let found = app.database.published(id).await?.ok_or_else(unknown)?;
@@ -92,7 +92,7 @@ async fn cost(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Done
 
 async fn serving(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Done<Serving> {
     let found = find_model(&app, &account, &id).await?;
-    // A node that was silent for the length of a lease has lost its tasks: it counts as gone.
+    // A node that was silent for the length of a lease has lost its leases, and does not count as serving.
     let since = app.clock.now().before(app.config.lease);
     let Serving { serving, consumers } = app.database.serving(&id, since).await?;
     let serving = serving && found.state == ModelState::Active;

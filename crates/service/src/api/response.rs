@@ -1,4 +1,4 @@
-//! Responses: the envelope of a success, pages inside it, and the one shape of all failures.
+//! Responses: the envelope of a success, pages inside the envelope, and the one format of all failures.
 
 use std::future::{Ready, ready};
 
@@ -11,16 +11,12 @@ use serde::Serialize;
 
 use crate::Error;
 
-/// The largest number of characters of a message.
 const MAX_MESSAGE: usize = 2_000;
 
-/// The largest number of characters of a path in a message.
 const MAX_PATH: usize = 200;
 
-/// The largest number of characters of an identifier in a message.
 const MAX_IDENTIFIER: usize = 80;
 
-/// The beginning of an identifier of any length, for a message.
 pub(crate) fn beginning(id: &str) -> String {
     cut(id.to_owned(), MAX_IDENTIFIER)
 }
@@ -33,7 +29,6 @@ fn cut(mut text: String, max: usize) -> String {
     text
 }
 
-/// A success: the envelope around a payload, or without one.
 #[derive(Serialize)]
 pub(crate) struct Success<T> {
     status: &'static str,
@@ -42,7 +37,6 @@ pub(crate) struct Success<T> {
     data: Option<T>,
 }
 
-/// What a handler returns.
 pub(crate) type Done<T = (), E = Failure> = std::result::Result<Success<T>, E>;
 
 impl<T: Serialize> Success<T> {
@@ -52,7 +46,6 @@ impl<T: Serialize> Success<T> {
 }
 
 impl<T> Success<T> {
-    /// A success without a payload.
     pub(crate) const fn done(message: &'static str) -> Self {
         Self { status: "success", message, data: None }
     }
@@ -64,8 +57,8 @@ impl<T: Serialize> IntoResponse for Success<T> {
     }
 }
 
-/// Returns a success whose payload is a record with further fields of JSON as it is stored: what was validated when it was
-/// written is not parsed again.
+/// Returns a successful response whose payload is a record extended by stored JSON. Stored JSON is inserted unchanged,
+/// because it was validated at its write.
 pub(crate) fn with_stored_json(
     record: &impl Serialize,
     stored: &[(&str, &str)],
@@ -80,13 +73,12 @@ pub(crate) fn with_stored_json(
     Ok(([(CONTENT_TYPE, "application/json")], body).into_response())
 }
 
-/// The response to a request that is refused before it is routed.
+/// Returns the response to a request that is refused before routing.
 pub(crate) fn refuse_unrouted(message: &'static str) -> Response {
     Failure::new(StatusCode::BAD_REQUEST, message).into_response()
 }
 
-/// One page of a list. `records` is null when nothing matches at all, and empty when the page lies
-/// behind the last record.
+/// A page of a list. `records` is null if the whole list is empty, and empty if the page lies behind the last record.
 #[derive(Serialize)]
 pub(crate) struct Page<T> {
     records: Option<Vec<T>>,
@@ -99,28 +91,26 @@ impl<T> Page<T> {
     }
 }
 
-/// A request that was refused, or that failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     status: StatusCode,
     message: String,
-    /// Seconds after which a retry may succeed.
     retry_after: Option<u64>,
 }
 
 impl Failure {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        // A message may quote what was sent, which may be of any length.
+        // A message may quote parts of the request, which have no length limit.
         Self { status, message: cut(message.into(), MAX_MESSAGE), retry_after: None }
     }
 
-    /// There is no such thing, or the caller may not know of it.
+    /// Creates a 404: the object does not exist, or the caller may not see it.
     pub(crate) fn not_found(what: &str, id: &str) -> Self {
         let message = format!("there is no {what} {:?} that you may see", beginning(id));
         Self::new(StatusCode::NOT_FOUND, message)
     }
 
-    /// The request was understood, and asks for something that cannot be.
+    /// Creates a 422: the request is well-formed, but cannot be fulfilled.
     pub(crate) fn unprocessable(message: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, message)
     }
@@ -129,7 +119,6 @@ impl Failure {
         Self::new(StatusCode::PAYMENT_REQUIRED, message)
     }
 
-    /// Adds after how many seconds a retry may succeed.
     pub(crate) fn retry_after(self, seconds: u64) -> Self {
         Self { retry_after: Some(seconds), ..self }
     }
@@ -172,7 +161,7 @@ impl IntoResponse for Failure {
     }
 }
 
-/// A failure with its cause, for operators and testers. Callers of the API read no causes.
+/// A failure with its cause, for operators and testers. Callers of the API see no causes.
 pub(crate) struct DetailedFailure(Failure);
 
 impl From<Failure> for DetailedFailure {
@@ -205,13 +194,12 @@ impl IntoResponse for DetailedFailure {
     }
 }
 
-/// Refuses a method that a path does not have.
 pub(crate) async fn wrong_method(method: Method, OriginalUri(uri): OriginalUri) -> Failure {
     let method: String = method.as_str().chars().take(MAX_PATH).collect();
     Failure::new(StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not allowed on {}", shown(&uri)))
 }
 
-/// Returns a handler that refuses paths which do not exist, with a hint of those that do.
+/// Returns a handler that responds with 404 and a hint.
 pub(crate) fn unknown_path(hint: &'static str) -> impl Fn(Uri) -> Ready<Failure> + Clone {
     move |uri| {
         let message = format!("there is nothing at {}; {hint}", shown(&uri));
@@ -219,7 +207,6 @@ pub(crate) fn unknown_path(hint: &'static str) -> impl Fn(Uri) -> Ready<Failure>
     }
 }
 
-/// The beginning of a path, as it was sent.
 fn shown(uri: &Uri) -> String {
     match uri.path() {
         "" => "an empty path".to_owned(),

@@ -1,8 +1,7 @@
 //! Stored files over HTTP: presign, list, count, delete.
 //!
-//! A key sees the storage of its own account. With `org_username` a member uploads into an
-//! organization's storage; those files are listed and counted with the organization's key alone, and deleted with that
-//! and with the member's.
+//! A key sees the storage of its own account. With `org_username`, a member uploads into an organization's storage.
+//! Only the organization's key lists and counts these files; its key and the member's key can delete them.
 
 use std::sync::Arc;
 
@@ -19,7 +18,7 @@ use crate::accounts::{Account, AccountState, Scope};
 use crate::lifecycle::app::App;
 use crate::object_storage::{FOLDERS, MAX_FILE, MAX_KEY, StoredFile, Target, TargetsOf, Usage};
 
-/// After how many seconds a caller with too many unused targets is to try again.
+/// `Retry-After` in seconds for a caller with too many unused upload targets.
 const UNUSED_RETRY: u64 = 60;
 
 pub(crate) fn routes() -> Router<Arc<App>> {
@@ -101,10 +100,10 @@ async fn presign(Caller { app, account, .. }: Caller, body: ApiJson<PresignBody>
     }))
 }
 
-/// Whose storage the file goes to: the account's own, or an organization's that a person belongs to.
+/// Returns the account that will own the file: the caller, or an organization whose member the caller is.
 async fn owner(app: &App, account: Account, org_username: Option<String>) -> Result<Account, Failure> {
     let (Scope::Personal, Some(name)) = (account.scope, org_username) else { return Ok(account) };
-    // The same words whether there is no such organization or the caller is no member of it.
+    // The same message whether the organization does not exist or the caller is no member.
     let refused = || {
         let message = format!("you are not a member of an organization {:?}", beginning(&name));
         Failure::new(StatusCode::FORBIDDEN, message)
@@ -136,8 +135,8 @@ fn check_name(name: &str, key: &str) -> Result<(), Failure> {
     Err(Failure::unprocessable(fault))
 }
 
-/// Whether a text is a MIME type, with or without parameters, that comes through headers and forms as
-/// it is. A comma stands in quotes alone: browsers read a list of types, and take the last one.
+/// Returns true for a MIME type, with or without parameters, that headers and forms transmit unchanged. A comma is
+/// allowed in quotes only: browsers split the value at commas and take the last type.
 pub(crate) fn is_mime(text: &str) -> bool {
     let token = |text: &str| {
         let special = |byte: u8| b"!#$%&'*+-.^_`|~".contains(&byte);
@@ -160,11 +159,11 @@ pub(crate) fn is_mime(text: &str) -> bool {
         }
         parameters = rest;
     }
-    // White space is folded where a header is signed, so only a single space is allowed.
+    // Signing a header folds white space, so only single spaces are allowed.
     text.len() <= 255 && is_type && parameters.is_empty() && !text.contains("  ")
 }
 
-/// The length of the quoted string of printable ASCII that a text begins with, if it does.
+/// Returns the length of the quoted string of printable ASCII at the start of a text; None if there is none.
 fn quoted_length(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     let end = text.strip_prefix('"')?.find(|letter: char| {
@@ -172,11 +171,9 @@ fn quoted_length(text: &str) -> Option<usize> {
         is_escaped = !is_escaped && letter == '\\';
         is_end
     })?;
-    // The quote before, and the one found.
     text[1 + end..].starts_with('"').then_some(end + 2)
 }
 
-/// The categories of MIME types that a listing can be narrowed to.
 const CATEGORIES: [&str; 5] = ["image", "audio", "video", "application", "text"];
 
 #[derive(Deserialize)]
@@ -194,9 +191,9 @@ struct FileRecord {
     #[serde(flatten)]
     file: StoredFile,
     download_url: String,
-    /// A file is shown when its bytes are whole, so this is always true.
+    /// Always true: the listing contains complete files only.
     status: bool,
-    /// Files do not expire.
+    /// Always false: files do not expire.
     is_expired: bool,
 }
 

@@ -31,14 +31,14 @@ use crate::queue::{
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
         .route("/api-key/model/{id}/task", post(create))
-        // The second spelling of the same operation.
+        // Alias of the same operation.
         .route("/model/{model_id}/task", post(create))
         .route("/api-key/task/histories", get(history))
         .route("/api-key/task/{id}/detail", get(read))
         .route("/api-key/task/{id}/cancel", delete(cancel))
 }
 
-/// After how many seconds a task may have ended, when there were too many.
+/// `Retry-After` in seconds for an account with too many unfinished tasks.
 const UNFINISHED_RETRY: u64 = 5;
 
 #[derive(Serialize)]
@@ -58,7 +58,7 @@ async fn create(
         return Err(Failure::new(StatusCode::FORBIDDEN, message));
     }
     let key = key.map(|key| CreateKey::new(key, &model, &input.value.canonical()));
-    // Before anything that may have changed since the first create.
+    // The idempotency key is checked first, before any state that may have changed since the first create.
     if let Some(sent) = &key
         && let Some(used) = app.database.keyed_create(account.id, &sent.key, app.clock.now()).await?
     {
@@ -117,7 +117,7 @@ async fn create(
     Ok(Success::data(CreatedTask { data: id }))
 }
 
-/// Responds with the task of the create that used the key, if that was the same create.
+/// Responds with the task of the create that used the idempotency key; 409 if that create was a different one.
 fn created_before(used: KeyedCreate, key: Option<&CreateKey>) -> Done<CreatedTask> {
     if key.is_some_and(|key| key.request == used.request) {
         return Ok(Success::data(CreatedTask { data: used.task }));
@@ -127,7 +127,7 @@ fn created_before(used: KeyedCreate, key: Option<&CreateKey>) -> Done<CreatedTas
     Err(Failure::new(StatusCode::CONFLICT, message))
 }
 
-/// The `Idempotency-Key` of a create, if it has one.
+/// Idempotency key of a create, from the header `Idempotency-Key`.
 struct IdempotencyKey(Option<String>);
 
 impl FromRequestParts<Arc<App>> for IdempotencyKey {
@@ -149,7 +149,6 @@ impl FromRequestParts<Arc<App>> for IdempotencyKey {
     }
 }
 
-/// The largest page of a history.
 pub(crate) const MAX_PAGE: u32 = 100;
 
 #[derive(Deserialize)]
@@ -201,7 +200,7 @@ async fn read(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Resu
     with_stored_json(&TaskRecord { id: &task.id, task: &task }, &stored)
 }
 
-/// Parameters as JSON, with files of this service under the address that it has now: no one serves a former one.
+/// Rewrites URLs of this service's files to its current address, because a former address is not served.
 pub(crate) fn with_current_urls<'a>(
     locations: &Locations,
     format: &str,
@@ -213,7 +212,7 @@ pub(crate) fn with_current_urls<'a>(
     }
     let unreadable = |cause| Error::new("reading the parameters of a task", cause);
     let format = Format::kept(format)?;
-    // As they were written, so that no number loses a digit.
+    // Raw values, so that no number loses a digit.
     let values: BTreeMap<String, &RawValue> = serde_json::from_str(parameters).map_err(unreadable)?;
     for (name, value) in values {
         if format.get(&name).is_some_and(|descriptor| descriptor.kind == Kind::File)

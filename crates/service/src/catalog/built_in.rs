@@ -1,5 +1,5 @@
-//! The models that a fresh service begins with, one for each kind of the document: one file each under
-//! `models/`, in the form in which any model is published.
+//! Built-in models of a fresh service, one for each kind in the API document. Each has a file under `models/`, in the
+//! same format as any published model.
 
 use inferstore_models::{Limits, built_in, largest_picture};
 
@@ -14,7 +14,6 @@ macro_rules! files {
     ($($name:literal)*) => { &[$(include_str!(concat!("models/", $name, ".json"))),*] };
 }
 
-/// The files in the order of publication.
 const FILES: &[&str] = files! {
     "image-blending"
     "color-harmonization"
@@ -33,7 +32,6 @@ const FILES: &[&str] = files! {
     "color-extraction"
 };
 
-/// Adds the built-in models, or brings them up to date.
 pub(crate) async fn publish_built_in(
     database: &dyn Database,
     operator: &Account,
@@ -45,8 +43,8 @@ pub(crate) async fn publish_built_in(
     Ok(())
 }
 
-/// The built-in models, with the largest picture that a run takes. A kind that is left to nodes declares none, since only
-/// the nodes know theirs.
+/// Returns the built-in models, with the largest picture that a run accepts. A model that external nodes run declares
+/// no such limit, because only the nodes know their own.
 fn built_in_models(operator: &Account, config: &Config, now: Moment) -> Result<Vec<NewModel>> {
     let runners = built_in();
     let limits = Limits { pixels: config.limits.pixels, memory: config.limits.memory, deadline: None };

@@ -1,5 +1,5 @@
-//! Inputs held against what a model declares, before any money is set aside. This is the service's own
-//! reading of the typing rule: the shape of the samples says how a number is sent.
+//! Validation of inputs against the declaration of a model, before the price is reserved. This is the service's own
+//! reading of the typing rule: the samples decide how a number is sent.
 
 use rust_decimal::Decimal;
 use serde::Deserialize;
@@ -9,16 +9,15 @@ use url::Url;
 use super::entries::{Entries, shown};
 use super::format::{Descriptor, Format, Kind, NumConfig, Sample};
 
-/// The inputs of a task, whose values are kept as they were spelled, so that no number loses a digit before it is
-/// checked.
+/// Inputs of a task. The values stay as spelled in the request, so that no number loses a digit before validation.
 #[derive(Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Inputs(Entries<Box<RawValue>>);
 
 impl Inputs {
-    /// Returns names and values in one form for all spellings of the same JSON values: in the order of their names, texts
-    /// without escapes, numbers without exponents and needless zeros. Lists and objects, which no model takes, stay as they
-    /// were spelled.
+    /// Returns names and values in canonical form, equal for all spellings of the same JSON values: sorted by name,
+    /// strings without escapes, numbers without exponents and needless zeros. Lists and objects, which no model
+    /// accepts, stay as spelled.
     pub(crate) fn canonical(&self) -> Vec<String> {
         let mut sorted: Vec<_> = self.0.0.iter().collect();
         sorted.sort_unstable_by_key(|(name, _)| name);
@@ -37,21 +36,19 @@ fn canonical(value: &str) -> String {
     }
 }
 
-/// How many violations a refusal names.
+/// Maximum number of violations in an error message.
 const MAX_VIOLATIONS: usize = 20;
-/// How many bytes the URL of a file may have: servers and proxies take no more.
+/// Maximum length of a file URL in bytes, as in common servers and proxies.
 const MAX_URL: usize = 8 * 1024;
-/// How many digits a number may have behind the point, as the document has it.
+/// Maximum number of fraction digits, as in the API document.
 const MAX_FRACTION_DIGITS: usize = 18;
 
-/// Everything that is wrong with the inputs, one sentence each that names the input, in the order of the
-/// declared parameters.
+/// Validates inputs. Returns one sentence for each violation, which names the input, in the declared order.
 ///
-/// - A required input must be there; one that is not declared must not. `null` counts as not given.
-/// - A number is sent as a string where there are samples, which are strings, and either way where there
-///   are none. It is plain (no exponent in a string, nothing but digits and a sign
-///   for `int`) and lies in the declared range.
-/// - A file is an http or https URL, an option one of the declared words, a string a string.
+/// - A required input must be present; an undeclared input must not. `null` counts as absent.
+/// - A number is sent as a string if the parameter has samples (which are strings), and either way otherwise. The
+///   number has no exponent in a string, has only digits and a sign for `int`, and lies in the declared range.
+/// - A file is an http or https URL, an option is one of the declared values, a string is a string.
 pub(crate) fn check_inputs(declared: &Format, inputs: &Inputs) -> Result<(), Vec<String>> {
     let mut violations = Vec::new();
     for (name, descriptor) in declared.parameters() {
@@ -83,12 +80,12 @@ pub(crate) fn check_inputs(declared: &Format, inputs: &Inputs) -> Result<(), Vec
     Err(violations)
 }
 
-/// What is wrong with an output: it is held against its declaration as an input is, but a number may be sent as a
-/// string or not, and a float that is no string may have any number of digits.
+/// Validates an output against its declaration like an input, except that a number may be a string or not, and that a
+/// float may have any number of digits unless it is a string.
 pub(crate) fn check_output(descriptor: &Descriptor, value: &str) -> Result<(), String> {
     match descriptor.kind {
         Kind::Float if is_bare_number(value) && json_number(value).is_none() => {
-            // Readers of JSON refuse one that is larger.
+            // JSON parsers refuse a larger number.
             let is_finite = value.parse().is_ok_and(f64::is_finite);
             if is_finite { Ok(()) } else { Err("must be a number that 64 bits can hold".to_owned()) }
         }
@@ -97,7 +94,6 @@ pub(crate) fn check_output(descriptor: &Descriptor, value: &str) -> Result<(), S
     }
 }
 
-/// What is wrong with the value of an input.
 pub(super) fn check_input(descriptor: &Descriptor, value: &str) -> Result<(), String> {
     match descriptor.kind {
         Kind::Int | Kind::Float => check_number(descriptor, value, !descriptor.samples.is_empty()),
@@ -139,7 +135,7 @@ fn check_number(descriptor: &Descriptor, value: &str, must_be_string: bool) -> R
     descriptor.num_config.as_ref().map_or(Ok(()), |range| check_range(range, number))
 }
 
-/// A number that the declaration allows: its sample, a usual one, or a bound of its range.
+/// Returns an example of a valid number: the first sample, a common value, or a bound of the range.
 fn example(descriptor: &Descriptor) -> String {
     let usual = if descriptor.kind == Kind::Int { "30" } else { "0.5" };
     let range = descriptor.num_config.as_ref();
@@ -154,8 +150,7 @@ fn example(descriptor: &Descriptor) -> String {
     allowed.unwrap_or_else(|| usual.to_owned())
 }
 
-/// The range alone: the description of the service says of `step` only that it is a number, so a step is a
-/// hint for people and no ground for a refusal.
+/// Validates the range alone. In the API document, `step` is only a number, and so no reason for a refusal.
 fn check_range(range: &NumConfig, number: Decimal) -> Result<(), String> {
     let limit = |bound: &Option<Box<RawValue>>| bound.as_ref().and_then(|raw| json_number(raw.get()));
     let shown = |bound: &Option<Box<RawValue>>| bound.as_ref().map_or("", |raw| raw.get()).to_owned();
@@ -168,7 +163,7 @@ fn check_range(range: &NumConfig, number: Decimal) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads a number in plain digits: no exponent, no spaces, no needless zero, for `int` no point.
+/// Parses a number without exponent, spaces and leading zeros, and without a point for `int`.
 fn plain_number(text: &str, kind: Kind) -> Option<Decimal> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let are_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
@@ -185,12 +180,12 @@ fn plain_number(text: &str, kind: Kind) -> Option<Decimal> {
     (!is_negative_zero).then_some(number)
 }
 
-/// Reads a number as JSON spells it, perhaps with an exponent.
+/// Parses a JSON number, with or without an exponent.
 pub(super) fn json_number(text: &str) -> Option<Decimal> {
     Decimal::from_str_exact(text).or_else(|_| Decimal::from_scientific(text)).ok()
 }
 
-/// The text of a JSON string; None for every other value.
+/// Decodes a JSON string; None for any other value.
 fn text(value: &str) -> Option<String> {
     serde_json::from_str(value).ok()
 }
@@ -199,8 +194,7 @@ fn is_bare_number(value: &str) -> bool {
     value.starts_with(|first: char| first == '-' || first.is_ascii_digit())
 }
 
-/// An absolute URL with a host, as a fetcher reads it. The parser alone would forgive a
-/// missing slash and a line break.
+/// Returns true for an absolute URL with a host. The URL parser alone would accept a missing slash and a line break.
 fn is_http_url(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };
     let host = rest.split(['/', '\\', '?', '#']).next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A JSON object in its own order, in which no name stands twice: a later reader of the text could take either.
+//! JSON object that keeps its order and refuses duplicate names, because parsers differ in which duplicate they take.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,10 +6,9 @@ use std::marker::PhantomData;
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// No model declares more; a body with a hundred thousand names is not worth comparing.
+/// Maximum number of entries. Models declare fewer, and the check for duplicates is quadratic.
 const MAX_ENTRIES: usize = 1_000;
 
-/// The entries of a JSON object.
 #[derive(Debug, Clone)]
 pub(crate) struct Entries<V>(pub(crate) Vec<(String, V)>);
 
@@ -61,7 +60,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Entries<V> {
     }
 }
 
-/// A name as it was sent, which may be of any length and content.
+/// Formats a name from a request for a message: truncated, and quoted if it has special characters.
 pub(super) fn shown(name: &str) -> String {
     let begin: String = name.chars().take(80).collect();
     let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.');

@@ -1,4 +1,4 @@
-//! What a version of a model declares: its parameters with their descriptors, in their order.
+//! Formats: the parameters that a model version declares, with their descriptors, in order.
 
 use std::collections::BTreeMap;
 
@@ -8,47 +8,45 @@ use serde_json::value::RawValue;
 use super::entries::Entries;
 use crate::{Error, Result};
 
-/// The declared inputs or outputs of a model: parameter name to descriptor, by position.
+/// Declared inputs or outputs of a model: parameter name to descriptor, by position.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Format(Entries<Descriptor>);
 
-/// Declares one parameter. Further fields are ignored where it is read again: a process of a later version may have
-/// published them.
+/// Declaration of one parameter. Reading a stored descriptor ignores unknown fields, because a process of a later
+/// version may have published it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Descriptor {
     #[serde(rename = "type")]
     pub(crate) kind: Kind,
-    /// For files, the MIME types that are taken or made, as patterns such as `image/*`.
+    /// For files, accepted or produced MIME types, as patterns such as `image/*`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) mime_type: Option<Vec<String>>,
-    /// Whether an input must be given; outputs say nothing of it.
+    /// True if an input must be given; absent for outputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) required: Option<bool>,
     pub(crate) position: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) num_config: Option<NumConfig>,
-    /// For options, all the words. For numbers, a sample says that a value is sent as a string.
+    /// For options, all allowed values. For numbers, a string sample means that the value is sent as a string.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) samples: Vec<Sample>,
-    /// Name for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) title: Option<String>,
-    /// A sentence or two for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) description: Option<String>,
-    /// The value with which a form begins.
+    /// Initial value in a form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) default: Option<Sample>,
-    /// For options, names for people, by word.
+    /// For options, label of each value, for people.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) labels: BTreeMap<String, String>,
-    /// For files, the largest picture in pixels.
+    /// For files, maximum number of pixels of a picture.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_pixels: Option<u64>,
 }
 
-/// The fields of a descriptor, which are all that can be published.
+/// Fields of a descriptor. A published descriptor has no others.
 pub(super) const FIELDS: [&str; 11] = [
     "type",
     "mime_type",
@@ -63,7 +61,7 @@ pub(super) const FIELDS: [&str; 11] = [
     "max_pixels",
 ];
 
-/// What a parameter is.
+/// Type of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
@@ -74,7 +72,7 @@ pub(crate) enum Kind {
     String,
 }
 
-/// The range of a numeric parameter, as JSON numbers with exactly their digits.
+/// Range of a numeric parameter, as JSON numbers without loss of digits.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NumConfig {
@@ -86,18 +84,16 @@ pub(crate) struct NumConfig {
     pub(crate) step: Option<Box<RawValue>>,
 }
 
-/// A sample value, as it is spelled in JSON: a string, unless it was published by an earlier version.
+/// Sample value as spelled in JSON: a string, unless an earlier version of the service published it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Sample(Box<RawValue>);
 
 impl Sample {
-    /// The sample's text, if it is a string.
     pub(crate) fn text(&self) -> Option<String> {
         serde_json::from_str(self.0.get()).ok()
     }
 
-    /// The sample as it is spelled in JSON.
     pub(crate) fn raw(&self) -> &str {
         self.0.get()
     }
@@ -110,7 +106,6 @@ impl Descriptor {
 }
 
 impl Format {
-    /// A format as the database keeps it.
     pub(crate) fn kept(text: &str) -> Result<Self> {
         serde_json::from_str(text).map_err(|cause| Error::new("reading what a model declares", cause))
     }
@@ -123,7 +118,6 @@ impl Format {
         self.0.get(name)
     }
 
-    /// Declares the largest picture of every file.
     pub(crate) fn limit_pictures(&mut self, max_pixels: Option<u64>) {
         for (_, descriptor) in self.0.0.iter_mut().filter(|(_, descriptor)| descriptor.kind == Kind::File) {
             descriptor.max_pixels = max_pixels;

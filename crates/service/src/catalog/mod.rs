@@ -1,5 +1,4 @@
-//! The catalog: models with their prices and owners, and the versions that declare what goes in and
-//! what comes out.
+//! Catalog: models with their prices and owners, and the versions that declare their inputs and outputs.
 
 mod built_in;
 mod check;
@@ -30,7 +29,6 @@ use crate::ledger::{Money, as_number};
 use crate::words::words;
 use crate::{Error, Result};
 
-/// A model as lists show it.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct ModelSummary {
     pub(crate) id: String,
@@ -49,67 +47,61 @@ words! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     pub enum ModelState {
-        /// Tasks are run.
+        /// Nodes run the model's tasks.
         #[default]
         Active = "active",
-        /// Tasks are created and wait.
+        /// Tasks can be created, and wait in the queue.
         Paused = "paused",
-        /// No task is created, and tasks that waited were canceled.
+        /// No task can be created. The model's queued tasks were canceled.
         Retired = "retired",
     }
 }
 
-/// A model as its own record shows it.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Model {
     #[serde(flatten)]
     pub(crate) summary: ModelSummary,
     #[serde(skip)]
     pub(crate) owner: AccountId,
-    /// A JSON object.
     #[serde(rename = "model_metadata")]
     pub(crate) metadata: Box<RawValue>,
     pub(crate) created_at: Moment,
     pub(crate) updated_at: Moment,
 }
 
-/// What changes about a model; None leaves it as it is.
+/// Changes to a model; a field that is None stays unchanged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelChange {
-    /// What one inference costs.
+    /// Price of one task.
     pub price: Option<Money>,
-    /// Who sees it.
+    /// Visibility of the model.
     pub visibility: Option<Visibility>,
-    /// Whether it is verified to run on this service.
+    /// True if the model is verified to run on this service.
     pub is_verified: Option<bool>,
-    /// Whether the filter `playground` finds it.
+    /// True if the filter `playground` includes the model.
     pub is_playground: Option<bool>,
-    /// Whether its tasks are run.
+    /// State of the model.
     pub state: Option<ModelState>,
 }
 
-/// A version of a model.
 #[derive(Debug, Clone)]
 pub(crate) struct Version {
     pub(crate) id: i64,
     pub(crate) commit_hash: String,
-    /// Parameter name to descriptor, a JSON object.
     pub(crate) input_format: Box<RawValue>,
     pub(crate) output_format: Box<RawValue>,
 }
 
-/// A model with its active version, ready to check inputs.
+/// A model with its active version, ready to validate inputs.
 #[derive(Debug)]
 pub(crate) struct Published {
     pub(crate) model: Model,
     pub(crate) version: Version,
-    /// The input format of the version.
     pub(crate) inputs: Format,
     pub(crate) state: ModelState,
 }
 
-/// A model to be published.
 #[derive(Debug, Clone)]
 pub(crate) struct NewModel {
     pub(crate) id: String,
@@ -126,11 +118,9 @@ pub(crate) struct NewModel {
     pub(crate) downloads: i64,
     pub(crate) created_at: Moment,
     pub(crate) updated_at: Moment,
-    /// The version that becomes the active one.
     pub(crate) version: NewVersion,
 }
 
-/// A version to be published with its model.
 #[derive(Debug, Clone)]
 pub(crate) struct NewVersion {
     pub(crate) commit_hash: String,
@@ -139,7 +129,7 @@ pub(crate) struct NewVersion {
 }
 
 impl NewVersion {
-    /// A version is what it declares: its hash is made from the formats.
+    /// Creates a version. Its hash is computed from the formats, so that equal formats make an equal version.
     pub(crate) fn new(inputs: &Format, outputs: &Format) -> Result<Self> {
         let written = |format: &Format| {
             serde_json::to_string(format).map_err(|cause| Error::new("writing the format of a model", cause))
@@ -150,38 +140,34 @@ impl NewVersion {
     }
 }
 
-/// The first 16 hexadecimal digits of the SHA-256 of a text.
 pub(crate) fn short_hash(text: &str) -> String {
     Sha256::digest(text.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What to do with a model that is there already.
+/// Policy for a model that exists already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Existing {
-    /// It stays as it is.
+    /// Keep the existing model.
     Keep,
-    /// The service knows it by itself: what it is and declares is brought up to date, while what people
-    /// have decided or done since (price, visibility, verified, playground, likes, downloads) stays.
+    /// Update the description and formats of a built-in model, but keep the values that people have set or caused
+    /// (price, visibility, verified, playground, likes, downloads).
     Refresh,
 }
 
-/// Models on a page of the catalog, and how many there are in all.
 pub(crate) type ModelPage = (Vec<ModelSummary>, u64);
 
-/// What the store knows of models. Every method is one transaction.
+/// Database operations on models. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Catalog: Send + Sync {
-    /// A page of the models that the caller may see. What another process has changed may be missing for up to ten
-    /// seconds.
+    /// Returns a page of the models that the caller may see; other processes' changes may be missing for ten seconds.
     async fn models(&self, search: &Search) -> Result<ModelPage>;
-    /// A model with what it declares now, also when the caller may not see it. What another process has
-    /// changed may be missing for up to ten seconds.
+    /// Returns a model with its active version, even if the caller may not see the model. The cache can miss changes by
+    /// other processes for up to ten seconds.
     async fn published(&self, id: &str) -> Result<Option<Arc<Published>>>;
-    /// Publishes models, all or none, each with its active version. A model of another owner is left as
-    /// it is. Returns how many were new or changed.
+    /// Publishes models with their active versions, all or none. A model of another owner stays unchanged. Returns the
+    /// number of new or changed models.
     async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64>;
-    /// Publishes a version and makes it the active one. False when it was already, None when the owner has
-    /// no such model.
+    /// Publishes and activates a version; false if it was active already, None if the owner has no such model.
     async fn publish_version(
         &self,
         owner: AccountId,
@@ -189,8 +175,8 @@ pub(crate) trait Catalog: Send + Sync {
         version: &NewVersion,
         now: Moment,
     ) -> Result<Option<bool>>;
-    /// Changes a model for tasks from now on; false when there is no such model.
+    /// Changes a model, with effect on later tasks; false if there is no such model.
     async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool>;
-    /// Forgets uses of models that no list by `trending` counts any more.
+    /// Retention: deletes uses of models that are too old for the sort order `trending`.
     async fn forget_uses(&self, now: Moment) -> Result<()>;
 }

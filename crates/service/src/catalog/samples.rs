@@ -1,23 +1,22 @@
-//! Sample pictures: served by the object store, and named in declarations by an address that stands for the store.
-//! Versions of models keep that address, so that they stay the same when the store moves.
+//! Sample pictures, which the object store serves. Declarations contain a placeholder for the object store's address,
+//! so that versions of models stay unchanged when the address changes.
 
 use std::borrow::Cow;
 
 use inferstore_models::{SAMPLE_PICTURES, SamplePicture};
 
-/// Stands for the address of the object store in declarations. No host ends in `.example`.
+/// Placeholder for the address of the object store. The domain `.example` is reserved, so no real host has this name.
 const ADDRESS: &str = "https://storage.inferstore.example";
 
-/// Path of the samples in the object store. Objects have paths of three parts.
+/// Path of the samples in the object store. Objects cannot clash, because their paths have three parts.
 const PATH: &str = "/samples/";
 
-/// Returns the sample picture at this path of the object store.
 pub(crate) fn sample_at(path: &str) -> Option<&'static SamplePicture> {
     let name = path.strip_prefix(PATH)?;
     SAMPLE_PICTURES.iter().find(|sample| sample.name == name)
 }
 
-/// Returns a declaration with samples at the address of the object store.
+/// Returns a declaration with the object store's address in place of the placeholder.
 pub(crate) fn with_sample_urls<'a>(format: &'a str, address: &str) -> Cow<'a, str> {
     let begin = format!("{ADDRESS}{PATH}");
     match format.contains(&begin) && !address.is_empty() {

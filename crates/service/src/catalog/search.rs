@@ -1,4 +1,4 @@
-//! What can be searched for: the words of the API, and how texts are compared.
+//! Search parameters of the catalog, and case-insensitive comparison of texts.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use serde::Deserialize;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 
-/// The order of a list of models. Among equals the one published first comes first, except that newest
-/// and most recently updated first reverse that too; so pages never overlap.
+/// Sort order of a list of models. Ties are ordered by publication, oldest first, except that `Created` and `Modified`
+/// put the newest first there too. So the order is total, and pages never overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Sort {
@@ -17,65 +17,59 @@ pub(crate) enum Sort {
     Modified,
     Likes,
     Downloads,
-    /// By how many tasks were queued in the last seven days, then by likes.
+    /// By the number of tasks queued in the last seven days, then by likes.
     Trending,
 }
 
-/// Which models a list holds. Without a filter it holds the public ones and the caller's own; three
-/// filters choose among these, the other three say by themselves which models they mean.
+/// Filter of a list. Without a filter, a list contains the public models and the caller's own. Three filters select
+/// among these; `Public`, `Author` and `Permission` define their own set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Filter {
-    /// Published by the operator.
     Official,
-    /// Every public model, and no other.
     Public,
-    /// Not published by the operator.
+    /// Models of other publishers than the operator.
     Community,
-    /// The caller's own, public or private.
+    /// The caller's own models, public or private.
     Author,
-    /// Models of the playground.
     Playground,
-    /// Everything that the caller may access: public, its own, and those of its organizations.
+    /// All models that the caller may access: public, its own, and those of its organizations.
     Permission,
 }
 
-/// What to search the catalog for.
 #[derive(Debug, Clone)]
 pub(crate) struct Search {
     pub(crate) caller: AccountId,
-    /// A part of the name or the description, in any case.
     pub(crate) text: Option<String>,
-    /// The order of publication by default, so that pages stay as they are while models are added.
+    /// Order of publication by default, so that pages stay stable while models are added.
     pub(crate) sort: Sort,
     pub(crate) filter: Option<Filter>,
     pub(crate) limit: u32,
     pub(crate) offset: u64,
-    /// When `trending` looks back from.
+    /// End of the period of `trending`.
     pub(crate) now: Moment,
 }
 
-/// The day after which uses count for `trending`: it looks back for a week.
+/// Returns the day after which uses count for `trending`, which covers one week.
 pub(crate) fn trending_since(now: Moment) -> i64 {
     now.before(Duration::from_hours(7 * 24)).day()
 }
 
-/// The offset from which on a page is far: to count fewer models takes less time than the rest of a request.
+/// Offset from which a page is deep. Skipping fewer models takes less time than the rest of the request.
 const FAR: u64 = 500;
 
 impl Search {
-    /// What names and descriptions have to contain, folded; None for anything.
     pub(crate) fn folded_text(&self) -> Option<String> {
         self.text.as_deref().map(folded).filter(|text| !text.is_empty())
     }
 
-    /// Returns whether the database looks at many models one by one: for a text, or before a page far into a list.
+    /// Returns true if the database scans many models: for a text, or for a deep page.
     pub(crate) fn reads_many(&self) -> bool {
         self.text.is_some() || self.offset >= FAR
     }
 
-    /// What a cache finds the page by; none where something else than the catalog decides what is on it: how much models
-    /// are used, who is a member of an organization. A text hardly comes twice.
+    /// Returns the cache key of the page. Returns None if other data than the catalog determine the page (use of
+    /// models, memberships), and for a text search, which rarely repeats.
     pub(crate) fn cache_key(&self) -> Option<String> {
         let by_date = matches!(self.sort, Sort::CreatedOldest | Sort::Created | Sort::Modified);
         let by_catalog = by_date && self.filter != Some(Filter::Permission) && self.text.is_none();
@@ -84,9 +78,9 @@ impl Search {
     }
 }
 
-/// A text in a form in which it equals itself in any case, in every language: the database knows the
-/// cases of ASCII alone. Upper case first, since some letters have two lower ones ("ς" and "σ"). SUBSTITUTE takes the
-/// place of NUL, which ends a text for the index of a database.
+/// Folds a text for case-insensitive comparison in every language; the database folds ASCII alone. Upper case first,
+/// because some letters have two lower-case forms ("ς" and "σ"). SUBSTITUTE replaces NUL, which would end the text in a
+/// database index.
 pub(crate) fn folded(text: &str) -> String {
     let text = text.replace('\0', "\u{1a}");
     text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()

@@ -1,4 +1,4 @@
-//! Models to be published: their form, and the checks of names, formats and samples.
+//! Publication of models: the form of a model, and the validation of names, formats and samples.
 
 use std::collections::BTreeMap;
 
@@ -15,20 +15,15 @@ use crate::clock::Moment;
 use crate::ledger::Money;
 use crate::{Error, Result};
 
-/// How many parameters a model may have on either side.
 const MAX_PARAMETERS: usize = 100;
-/// `/model/list` is how the catalog is searched.
+/// The path `/model/list` is the search of the catalog.
 const RESERVED: &str = "list";
-/// How long an identifier or the name of a parameter may be.
 const MAX_NAME_LENGTH: usize = 100;
-/// How long a description may be.
 const MAX_DESCRIPTION_LENGTH: usize = 10_000;
-/// How long the title of a parameter and the label of an option may be.
 const MAX_TITLE_LENGTH: usize = 200;
-/// How long the description of a parameter may be.
 const MAX_HELP_LENGTH: usize = 2_000;
 
-/// Who sees a model and may run it.
+/// Visibility of a model, and permission to run it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Visibility {
@@ -56,31 +51,31 @@ pub enum Visibility {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ModelSpec {
-    /// What the model is called in addresses: lower-case letters, digits and single hyphens.
+    /// Identifier in URLs: lower-case letters, digits and single hyphens.
     pub id: String,
-    /// Its technical name.
+    /// Technical name.
     pub name: String,
-    /// What it does, for people.
+    /// Description for people.
     pub description: String,
-    /// What one inference costs; in JSON a string, so that it is exact.
+    /// Price of one task; in JSON a string, so that it is exact.
     pub price: Money,
-    /// Who sees it.
+    /// Visibility of the model.
     pub visibility: Visibility,
-    /// Whether the filter `playground` finds it.
+    /// True if the filter `playground` includes the model.
     #[serde(default)]
     pub is_playground: bool,
-    /// How many likes it has, for the sort `likes`; the API has no call that changes them.
+    /// Number of likes, for the sort order `likes`; the API has no call that changes the number.
     #[serde(default)]
     pub likes: u32,
-    /// How often it was downloaded, for the sort `downloads`; the API has no call that changes it.
+    /// Number of downloads, for the sort order `downloads`; the API has no call that changes the number.
     #[serde(default)]
     pub downloads: u32,
-    /// Further facts.
+    /// Further facts for people and catalogs.
     #[serde(default)]
     pub metadata: Metadata,
-    /// What goes in: a JSON object from parameter name to descriptor.
+    /// Inputs: a JSON object from parameter name to descriptor.
     pub input_format: Box<RawValue>,
-    /// What comes out, in the same way.
+    /// Outputs, in the same form.
     pub output_format: Box<RawValue>,
 }
 
@@ -88,19 +83,18 @@ pub struct ModelSpec {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Metadata {
-    /// Its name as people write it.
+    /// Name as people write it.
     pub pretty_name: String,
-    /// The kind of work, such as `image-to-image`.
+    /// Kind of work, such as `image-to-image`.
     pub task: String,
-    /// The licence of the model.
+    /// License of the model.
     pub license: String,
-    /// What it is built on.
+    /// Libraries that the model uses.
     pub library: Vec<String>,
-    /// Which languages it knows.
+    /// Languages that the model supports.
     pub language: Vec<String>,
 }
 
-/// `model_metadata` as the API writes it.
 #[derive(Serialize)]
 struct FullMetadata<'a> {
     id: String,
@@ -110,15 +104,16 @@ struct FullMetadata<'a> {
 }
 
 impl ModelSpec {
-    /// Reads a model from JSON; the price is a string.
+    /// Parses a model from JSON; the price is a string.
     ///
     /// # Errors
-    /// When it is no JSON, a field is missing, or one is unknown: it says which and where.
+    /// Fails if the text is no JSON, or if a field is missing or unknown. The error contains the field and its
+    /// If the text is no JSON, or a field is missing or unknown. The error contains the field and its position.
     pub fn from_json(text: &str) -> Result<Self> {
         serde_json::from_str(text).map_err(|cause| Error::new("reading a model to be published", cause))
     }
 
-    /// The model that an account publishes, if it can be. It is official when the operator publishes it.
+    /// Validates the model for publication by this account. A model of the operator is official.
     pub(crate) fn to_model(&self, owner: &Account, now: Moment) -> Result<NewModel> {
         let formats = self.checked().map_err(|why| Error::new(self.publishing(), why))?;
         self.with_formats(formats, owner, now)
@@ -128,7 +123,6 @@ impl ModelSpec {
         format!("publishing the model {:?}", self.id)
     }
 
-    /// The model with these formats, which were checked.
     pub(super) fn with_formats(
         &self,
         (inputs, outputs): (Format, Format),
@@ -156,7 +150,6 @@ impl ModelSpec {
         })
     }
 
-    /// The formats, if everything about the model can be published.
     pub(crate) fn checked(&self) -> Result<(Format, Format), String> {
         if !is_slug(&self.id) {
             return Err(format!(
@@ -181,8 +174,8 @@ impl ModelSpec {
     }
 }
 
-/// The formats of a version, if they can be published: every descriptor says something that inputs can be
-/// held against, and the model's own samples pass.
+/// Validates and returns the formats of a version: every descriptor is complete enough to validate inputs, and the
+/// model's own samples are valid.
 pub(crate) fn checked_formats(inputs: &str, outputs: &str) -> Result<(Format, Format), String> {
     let read = |which: &str, text: &str| -> Result<Format, String> {
         let format = read_format(text).map_err(|why| format!("the {which}: {why}"))?;
@@ -210,8 +203,8 @@ pub(crate) fn checked_formats(inputs: &str, outputs: &str) -> Result<(Format, Fo
     Ok((inputs, outputs))
 }
 
-/// Reads a format, or says at which parameter it is wrong. The position that the parser adds is left out: it counts
-/// from where the format begins, which is somewhere within a file.
+/// Parses a format; the error names the parameter. The parser's position is removed, because it counts from the start
+/// of the format within a larger file.
 fn read_format(text: &str) -> Result<Format, String> {
     if let Ok(format) = serde_json::from_str::<BTreeMap<String, BTreeMap<String, IgnoredAny>>>(text) {
         let mut fields =
@@ -258,7 +251,7 @@ fn check_descriptor(name: &str, descriptor: &Descriptor) -> Result<(), &'static 
     }
 }
 
-/// Checks what a descriptor says to people, and the largest picture.
+/// Validates the texts for people and the maximum number of pixels.
 fn check_words(descriptor: &Descriptor) -> Result<(), &'static str> {
     let is_line = |text: &String| {
         !text.trim().is_empty() && text.len() <= MAX_TITLE_LENGTH && !text.contains(char::is_control)
@@ -294,7 +287,7 @@ fn check_words(descriptor: &Descriptor) -> Result<(), &'static str> {
 }
 
 fn is_range(range: &NumConfig) -> bool {
-    // Absent is fine; present and unreadable is not.
+    // An absent bound is valid; an unreadable one is not.
     let read = |bound: &Option<Box<RawValue>>| match bound {
         None => Some(None),
         Some(raw) => json_number(raw.get()).map(Some),
@@ -306,7 +299,7 @@ fn is_range(range: &NumConfig) -> bool {
     ordered && step.is_none_or(|step| step > Decimal::ZERO)
 }
 
-/// Whether the samples and the default of every input pass as what they are samples of.
+/// Validates the samples and the default of every input as inputs.
 fn check_samples(inputs: &Format) -> Result<(), String> {
     for (name, descriptor) in inputs.parameters() {
         if let Some(default) = &descriptor.default {
@@ -321,7 +314,7 @@ fn check_samples(inputs: &Format) -> Result<(), String> {
     Ok(())
 }
 
-/// Lower-case letters, digits and single hyphens, with no hyphen at an end.
+/// Returns true for lower-case letters, digits and single hyphens, with no hyphen at either end.
 fn is_slug(id: &str) -> bool {
     let letters = |part: &str| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
@@ -393,7 +386,7 @@ mod tests {
         ] {
             let refused = checked_formats(inputs, output).map(|_| ());
             assert!(refused.as_ref().is_err_and(|why| why.contains(complaint)), "{inputs}: {refused:?}");
-            // A line would be one of the format, and not of the file that it is in.
+            // A line number would count from the start of the format, not of the file that contains it.
             assert!(refused.as_ref().is_err_and(|why| !why.contains(" line ")), "{inputs}: {refused:?}");
         }
         assert!(checked_formats("{}", "{}").is_err(), "a model without outputs");

@@ -1,4 +1,4 @@
-//! Faults that let a response arrive, but not as it was: cut off, bit by bit, or with another value in it.
+//! Faults that corrupt a response body: cut it off, slow it down, or change one field.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,15 +13,14 @@ use serde_json::value::RawValue;
 use super::{Effect, Fault};
 
 impl Fault {
-    /// The same response with another body.
     pub(super) async fn corrupt_body(&self, response: Response<Body>) -> Response<Body> {
         let (mut parts, body) = response.into_parts();
-        // The response to a HEAD announces the length of a body that it does not have.
+        // The response to a HEAD request has a `Content-Length`, but no body.
         if body.is_end_stream() {
             return Response::from_parts(parts, body);
         }
         let bytes = self.bytes.unwrap_or(1);
-        // A body that is made anew has no length of its own: the response announces the one that it had.
+        // A stream has no exact length, so the response keeps the `Content-Length` of the original body.
         let length = body.size_hint().exact();
         let (body, length) = match self.effect {
             Effect::CutBody => (cut(body, bytes), length),
@@ -40,12 +39,12 @@ impl Fault {
         Response::from_parts(parts, body)
     }
 
-    /// The body with another value in the field; as it is, when it has no such field.
+    /// Replaces the value of a field in the body; returns the body unchanged if it lacks the field.
     async fn with_field(&self, body: Body) -> Bytes {
         let bytes = to_bytes(body, usize::MAX).await.unwrap_or_default();
         let Ok(text) = std::str::from_utf8(&bytes) else { return bytes };
         let Some(field) = field_at(text, self.field.as_deref().unwrap_or_default()) else { return bytes };
-        // Everything else stays as it was written, so that no number loses a digit.
+        // The rest of the body stays byte for byte, so that no number loses a digit.
         let start = field.as_ptr().addr() - text.as_ptr().addr();
         let value = self.value.clone().unwrap_or_default();
         let rest = &text[start + field.len()..];
@@ -53,7 +52,7 @@ impl Fault {
     }
 }
 
-/// The part of a JSON text that a JSON pointer names.
+/// Returns the part of a JSON text at a JSON pointer.
 fn field_at<'a>(mut text: &'a str, pointer: &str) -> Option<&'a str> {
     for name in pointer.split('/').skip(1) {
         let name = name.replace("~1", "/").replace("~0", "~");
@@ -73,7 +72,7 @@ fn cut(body: Body, after: u64) -> Body {
     Body::from_stream(stream::unfold(ended, |(mut body, left)| async move {
         let left = left?;
         if left == 0 {
-            // What was sent so far leaves before the connection is closed.
+            // The sleep lets the chunks sent so far leave before the connection is closed.
             tokio::time::sleep(Duration::from_millis(5)).await;
             return Some((Err(axum::Error::new(HangUp)), (body, None)));
         }

@@ -1,4 +1,4 @@
-//! The requests that the service responds to: a fault that fits none of them would never happen.
+//! Endpoints of the service, for the validation of faults: a fault that matches no endpoint would never take effect.
 
 use std::collections::BTreeSet;
 
@@ -9,18 +9,17 @@ use crate::accounts::BUCKET_PREFIX;
 use crate::api::ROOT;
 use crate::nodes::OUTPUTS;
 
-/// Requests of one kind.
 #[derive(Clone, Copy)]
 struct Endpoint {
     side: Side,
     method: &'static str,
-    /// As the document writes it. The object store has paths of any kind below its buckets.
+    /// Path in the API document. The object store has arbitrary paths below its buckets.
     path: &'static str,
-    /// A `HEAD` in place of a `GET` is none of the document.
+    /// None for a `HEAD` request, which the API document does not list beside its `GET`.
     operation: Option<Operation>,
 }
 
-/// One thing that a fault may ask of a request: its name, whether an endpoint has it, and what the endpoint has.
+/// Criterion of a fault: its name, a test whether an endpoint satisfies it, and the endpoint's value for messages.
 type Criterion = (&'static str, fn(&Fault, &Endpoint) -> bool, fn(&Endpoint) -> &'static str);
 
 const CRITERIA: [Criterion; 3] = [
@@ -33,7 +32,7 @@ const CRITERIA: [Criterion; 3] = [
     ("path", |fault, one| fault.path.as_ref().is_none_or(|wanted| one.has_path(wanted)), |one| one.path),
 ];
 
-/// Returns what is wrong with a fault that no request meets.
+/// Returns the error message for a fault that no request can match.
 pub(super) fn never_met(fault: &Fault) -> Option<String> {
     let is_odd =
         |path: &String| !path.starts_with('/') || path.contains(['?', '#']) || path.starts_with(ROOT);
@@ -58,7 +57,7 @@ pub(super) fn never_met(fault: &Fault) -> Option<String> {
 fn endpoints() -> impl Iterator<Item = Endpoint> {
     let of_api = operations::ALL.iter().flat_map(|it| {
         let one = at_the_api(it.method, it.path, Some(Operation::from(**it)));
-        // Every path with a GET takes a HEAD.
+        // Every route with a GET accepts a HEAD request.
         let head = (it.method == "GET").then_some(at_the_api("HEAD", it.path, None));
         [Some(one), head].into_iter().flatten()
     });
@@ -77,7 +76,7 @@ const fn at_the_api(method: &'static str, path: &'static str, operation: Option<
 }
 
 impl Endpoint {
-    /// Whether a path is one of these requests, as the document writes it or as it is sent.
+    /// Returns true if the path is this endpoint's, as a template of the API document or as a concrete path.
     fn has_path(&self, path: &str) -> bool {
         match self.side {
             Side::Api => is_path_of(self.path, path),
@@ -91,7 +90,7 @@ impl Endpoint {
 
 fn is_path_of(pattern: &str, path: &str) -> bool {
     let fits = |(wanted, sent): (&str, &str)| {
-        // Clients escape a brace: a segment in braces is a parameter of another name.
+        // Clients escape braces, so a segment in braces is a template parameter under another name.
         wanted == sent || wanted.starts_with('{') && !sent.is_empty() && !sent.starts_with('{')
     };
     pattern.split('/').count() == path.split('/').count() && pattern.split('/').zip(path.split('/')).all(fits)

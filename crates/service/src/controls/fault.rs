@@ -1,4 +1,4 @@
-//! A fault: which requests it meets, how often, and what becomes of them.
+//! Faults: the requests that a fault applies to, the number of times, and its effect.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Operation;
 use super::endpoint::never_met;
 
-/// A fault that requests are to meet.
+/// A fault for later requests.
 ///
 /// ```
 /// use inferstore_api::operations;
@@ -23,8 +23,8 @@ use super::endpoint::never_met;
 /// Fault::drip_body(1, Duration::from_millis(5)).on(Operation::GET_OBJECT);
 /// ```
 ///
-/// A fault that names no operation, side, method or path meets every request, and one that names no number of times
-/// goes on until it is cleared.
+/// A fault without operation, side, method and path applies to every request. Without `times`, the fault applies until
+/// it is cleared.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
@@ -65,35 +65,35 @@ pub struct Fault {
     pub(super) times: Option<u64>,
 }
 
-/// What becomes of a request.
+/// Effect of a fault on a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Effect {
-    /// Its response is delayed, before or after it is carried out.
+    /// Delays the response, before or after the service executes the request.
     #[default]
     Delay,
-    /// Its response has another status, before or after it was carried out.
+    /// Replaces the status of the response, before or after the service executes the request.
     Status,
-    /// The connection is closed, and nothing was done.
+    /// Closes the connection without executing the request.
     HangUp,
-    /// It is carried out, and the connection is closed before the response.
+    /// Executes the request, and closes the connection before the response.
     LoseResponse,
-    /// It is carried out, and the connection is closed within the body of the response.
+    /// Executes the request, and closes the connection within the response body.
     CutBody,
-    /// It is carried out, and the body of the response comes bit by bit.
+    /// Executes the request, and sends the response body slowly in small chunks.
     DripBody,
-    /// It is carried out, and one field of the response has another value.
+    /// Executes the request, and replaces one field of the response.
     SetField,
 }
 
-/// Where a request arrives.
+/// Part of the service that receives a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// At the API.
+    /// The API.
     Api,
-    /// At the object store.
+    /// The object store.
     Objects,
 }
 
@@ -111,117 +111,115 @@ impl Fault {
         Self { effect, ..Self::default() }
     }
 
-    /// The response comes, this much later.
+    /// Delays the response.
     pub fn delay(by: Duration) -> Self {
         Self::new(Effect::Delay).delayed(by)
     }
 
-    /// The response is a failure with this status, and nothing was done.
+    /// Responds with this status without executing the request.
     pub fn status(status: u16) -> Self {
         Self { status: Some(status), ..Self::new(Effect::Status) }
     }
 
-    /// The connection is closed, and nothing was done.
+    /// Closes the connection without executing the request.
     pub fn hang_up() -> Self {
         Self::new(Effect::HangUp)
     }
 
-    /// The request is carried out, and its response is lost.
+    /// Executes the request and loses the response.
     pub fn lose_response() -> Self {
         Self::new(Effect::LoseResponse)
     }
 
-    /// The response announces its whole length and ends after so many bytes.
+    /// Ends the response body after this many bytes, short of its `Content-Length`.
     pub fn cut_body(after: u64) -> Self {
         Self { bytes: Some(after), ..Self::new(Effect::CutBody) }
     }
 
-    /// The body of the response comes in pieces of so many bytes, this long apart.
+    /// Sends the response body in chunks of this many bytes, with a pause between them.
     pub fn drip_body(bytes: u64, pause: Duration) -> Self {
         Self { bytes: Some(bytes), pause_ms: Some(milliseconds(pause)), ..Self::new(Effect::DripBody) }
     }
 
-    /// The response has this value in the field that a JSON pointer names, such as `/data/status`. Responses
-    /// without the field stay as they are.
+    /// Replaces the field at a JSON pointer, such as `/data/status`. Responses without the field stay unchanged.
     pub fn set_field(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self { field: Some(field.into()), value: Some(value.into()), ..Self::new(Effect::SetField) }
     }
 
-    /// Only requests for this operation.
+    /// Restricts the fault to requests for this operation.
     #[must_use]
     pub fn on(self, operation: impl Into<Operation>) -> Self {
         Self { operation: Some(operation.into()), ..self }
     }
 
-    /// Only requests to the API, or only those to the object store.
+    /// Restricts the fault to requests to the API, or to the object store.
     #[must_use]
     pub fn at(self, side: Side) -> Self {
         Self { side: Some(side), ..self }
     }
 
-    /// Only requests with this method and this path: as the document writes it, or as it was sent,
-    /// always without `/api/v1`.
+    /// Restricts the fault to this method and path (template or concrete path, always without `/api/v1`).
     #[must_use]
     pub fn on_path(self, method: &str, path: &str) -> Self {
         Self { method: Some(method.to_owned()), path: Some(path.to_owned()), ..self }
     }
 
-    /// With a status: what the failure says.
+    /// Sets the message of a status fault.
     #[must_use]
     pub fn message(self, message: impl Into<String>) -> Self {
         Self { message: Some(message.into()), ..self }
     }
 
-    /// With a status: the header `retry-after`, in seconds.
+    /// Sets the `Retry-After` header of a status fault, in seconds.
     #[must_use]
     pub fn retry_after(self, seconds: u32) -> Self {
         Self { retry_after: Some(seconds), ..self }
     }
 
-    /// With a status: one more header.
+    /// Adds a header to a status fault.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.insert(name.to_owned(), value.to_owned());
         self
     }
 
-    /// With a status: this body instead of a failure of the service, such as the page of a gateway.
+    /// Sets the body of a status fault instead of an error of the service, such as a gateway's error page.
     #[must_use]
     pub fn body(self, content_type: &str, body: impl Into<String>) -> Self {
         Self { body: Some(body.into()), ..self.header("content-type", content_type) }
     }
 
-    /// With a status or a delay: the request is carried out first.
+    /// Executes the request before a status fault or a delay.
     #[must_use]
     pub fn after_commit(self) -> Self {
         Self { after_commit: true, ..self }
     }
 
-    /// This much later than it would happen otherwise.
+    /// Delays the effect of the fault.
     #[must_use]
     pub fn delayed(self, by: Duration) -> Self {
         Self { delay_ms: Some(milliseconds(by)), ..self }
     }
 
-    /// Only some of the requests that it could meet, drawn with this probability from 0 to 1.
+    /// Applies the fault to matching requests with this probability from 0 to 1.
     #[must_use]
     pub fn with_probability(self, probability: f64) -> Self {
         Self { probability: Some(probability), ..self }
     }
 
-    /// The next so many requests that it meets.
+    /// Applies the fault to this number of matching requests.
     #[must_use]
     pub fn times(self, times: u64) -> Self {
         Self { times: Some(times), ..self }
     }
 
-    /// The next request that it meets.
+    /// Applies the fault to the next matching request.
     #[must_use]
     pub fn once(self) -> Self {
         self.times(1)
     }
 
-    /// Why this can be no fault, if it cannot.
+    /// Returns the reason why the fault is invalid.
     pub(super) fn mistake(&self) -> Option<String> {
         let is_status = self.effect == Effect::Status;
         let given = [

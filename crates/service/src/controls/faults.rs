@@ -1,4 +1,4 @@
-//! The faults that wait for requests, and which of them a request meets.
+//! Active faults, and the choice of the fault for a request.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,15 +12,14 @@ use crate::{Error, Result};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct KeptFault {
-    /// Names it.
+    /// Number that identifies the fault.
     pub id: u64,
-    /// The fault as it was added.
+    /// The fault as added.
     pub fault: Fault,
-    /// How many requests have met it.
+    /// Number of requests that the fault was applied to.
     pub met: u64,
 }
 
-/// All faults.
 pub(super) struct Faults {
     inner: Mutex<Inner>,
     seed: Option<u64>,
@@ -41,19 +40,18 @@ impl Faults {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The first fault that a request meets. Faults that have happened often enough meet nothing.
+    /// Returns the first active fault that applies to a request. A fault whose `times` are used up is inactive.
     pub(super) fn meet(&self, seen: &RequestInfo) -> Option<(u64, Fault)> {
         let Inner { kept, random, .. } = &mut *self.inner();
         let met = kept.iter_mut().find(|kept| {
             let is_left = kept.fault.times.is_none_or(|times| kept.met < times);
-            // Nothing is drawn for requests that it cannot meet, so that these change no sequence.
+            // Requests that the fault does not match consume no random number, so that they do not change the sequence.
             is_left && seen.matches(&kept.fault) && kept.fault.probability.is_none_or(|p| random.f64() < p)
         })?;
         met.met += 1;
         Some((met.id, met.fault.clone()))
     }
 
-    /// No faults, and what is drawn begins anew.
     pub(super) fn reset(&self) {
         let mut inner = self.inner();
         inner.kept.clear();
@@ -66,11 +64,10 @@ fn random(seed: Option<u64>) -> fastrand::Rng {
 }
 
 impl Controls {
-    /// From now on, requests meet this fault. The first of several that fit is the one that happens.
-    /// Returns its number.
+    /// Adds a fault and returns its number. If several faults match a request, the first applies.
     ///
     /// # Errors
-    /// When it can be no fault: a status that does not exist, a probability above 1, or a path that no request has.
+    /// If the fault is invalid: a status that does not exist, a probability above 1, or a path that no request has.
     pub fn add_fault(&self, fault: Fault) -> Result<u64> {
         if let Some(mistake) = fault.mistake() {
             return Err(Error::new("adding a fault", mistake));
@@ -82,12 +79,12 @@ impl Controls {
         Ok(id)
     }
 
-    /// The faults in the order in which they were added, also those that have happened often enough.
+    /// Returns the faults in the order of their addition, with those whose `times` are used up.
     pub fn faults(&self) -> Vec<KeptFault> {
         self.tester.faults.inner().kept.clone()
     }
 
-    /// Removes one fault; false when there is none with this number.
+    /// Clears one fault; false if there is none with this number.
     pub fn clear_fault(&self, id: u64) -> bool {
         let kept = &mut self.tester.faults.inner().kept;
         let before = kept.len();
@@ -95,7 +92,7 @@ impl Controls {
         kept.len() < before
     }
 
-    /// From now on the service behaves.
+    /// Clears all faults.
     pub fn clear_faults(&self) {
         self.tester.faults.inner().kept.clear();
     }

@@ -1,4 +1,4 @@
-//! The controls over HTTP.
+//! HTTP interface of the test controls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,6 @@ use crate::api::{
 use crate::ledger::Credit;
 use crate::lifecycle::app::App;
 
-/// Every control, for callers with the token.
 pub(crate) fn router(app: &Arc<App>) -> Router {
     Router::new()
         .route("/", get(overview))
@@ -42,7 +41,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .with_state(Arc::clone(app))
 }
 
-/// Runs before everything else: without the token, no response differs.
+/// Checks the token before everything else, so that all responses without the token are equal.
 async fn only_with_the_token(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let token = sent_key(request.headers(), "authorization").and_then(|text| text.strip_prefix("Bearer "));
     match (token, &app.tester) {
@@ -120,7 +119,7 @@ async fn advance(controls: Controls, body: ApiJson<AdvanceBody>) -> Done<Value> 
     if seconds < 0.0 {
         return Err(Failure::unprocessable("seconds must not be below zero").into());
     }
-    // What is no duration is too long, as the clock says.
+    // An invalid duration becomes the longest one, for which `advance_clock` returns the error.
     let by = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
     controls.advance_clock(by).await?;
     Ok(Success::data(json!({ "time": controls.time() })))
@@ -171,7 +170,7 @@ async fn unscript(controls: Controls, ApiPath(model): ApiPath) -> Done {
 #[serde(deny_unknown_fields)]
 struct JournalQuery {
     operation: Option<Operation>,
-    /// Only requests with a higher number.
+    /// Lower bound of the entry numbers, exclusive.
     #[serde(default, deserialize_with = "whole")]
     after: Option<Whole>,
 }

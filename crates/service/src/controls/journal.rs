@@ -1,4 +1,4 @@
-//! The journal: which requests arrived, and what became of them. No keys, no queries, no bodies.
+//! Journal of the latest requests and their responses, without keys, queries and bodies (redaction).
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,40 +8,37 @@ use serde::Serialize;
 use super::middleware::RequestInfo;
 use super::{Controls, Effect, Operation, Side};
 
-/// The largest number of requests in the journal; the oldest is removed first.
 const MAX_ENTRIES: usize = 10_000;
 
-/// The largest number of characters of a method and of a path in the journal: strangers choose both.
+/// Maximum number of characters of a method and of a path in the journal, because clients choose both.
 const MAX_TEXT: usize = 1_000;
 
 /// One request.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct JournalEntry {
-    /// Counts the requests, from 1.
+    /// Number of the request, from 1.
     pub number: u64,
-    /// When it arrived, by the clock of the service.
+    /// Arrival time, by the clock of the service.
     pub at: String,
-    /// Where it arrived.
+    /// Part of the service that received the request.
     pub side: Side,
-    /// Its method.
+    /// HTTP method.
     pub method: String,
-    /// Its path, cut after 1,000 characters, and without a query: queries of the object store are credentials.
+    /// Path without the query, truncated after 1,000 characters. Queries of the object store are credentials.
     pub path: String,
-    /// What it asked for, if that is an operation.
+    /// Requested operation; None for other requests.
     pub operation: Option<Operation>,
-    /// Its identifier, which its response carries too.
+    /// Request identifier, as in the response.
     pub request_id: String,
-    /// The status of its response; None while it is being worked on, and when the connection was closed
-    /// without a response.
+    /// Status of the response; None while the request is in progress, and after a connection closed without a response.
     pub status: Option<u16>,
-    /// The number of the fault that it met.
+    /// Number of the fault that was applied.
     pub fault: Option<u64>,
-    /// What that fault did.
+    /// Effect of the applied fault.
     pub effect: Option<Effect>,
 }
 
-/// The requests that were seen last.
 #[derive(Default)]
 pub(super) struct Journal {
     inner: Mutex<Inner>,
@@ -58,7 +55,6 @@ impl Journal {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a request has arrived, and returns its number.
     pub(super) fn begin(&self, seen: &RequestInfo, at: String) -> u64 {
         let mut inner = self.inner();
         inner.last += 1;
@@ -81,7 +77,6 @@ impl Journal {
         number
     }
 
-    /// Changes what is known of a request, if it is still remembered.
     pub(super) fn note(&self, number: u64, change: impl FnOnce(&mut JournalEntry)) {
         let mut inner = self.inner();
         if let Some(entry) = inner.entries.iter_mut().rev().find(|entry| entry.number == number) {
@@ -95,19 +90,19 @@ impl Journal {
 }
 
 impl Controls {
-    /// The requests that were seen, oldest first: the last 10,000 of them.
+    /// Returns the latest 10,000 requests, oldest first.
     pub fn journal(&self) -> Vec<JournalEntry> {
         self.tester.journal.inner().entries.iter().cloned().collect()
     }
 
-    /// How many of the requests in the journal asked for an operation.
+    /// Returns the number of requests for an operation in the journal.
     pub fn seen(&self, operation: impl Into<Operation>) -> usize {
         let operation = operation.into();
         let inner = self.tester.journal.inner();
         inner.entries.iter().filter(|entry| entry.operation == Some(operation)).count()
     }
 
-    /// Forgets what was seen. Numbers go on.
+    /// Clears the journal. Numbers continue.
     pub fn clear_journal(&self) {
         self.tester.journal.clear();
     }

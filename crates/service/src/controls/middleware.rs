@@ -1,4 +1,4 @@
-//! Where faults and the journal meet requests: around the API and around the object store.
+//! Middleware around the API and the object store that applies faults and writes the journal.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,13 +18,11 @@ use crate::clock::Clock;
 use crate::lifecycle::app::App;
 use crate::object_storage::{Code, S3Error};
 
-/// What faults and the journal know of a request.
 pub(super) struct RequestInfo {
     pub(super) side: Side,
     pub(super) method: String,
-    /// Without `/api/v1` and without the query.
+    /// Path without `/api/v1` and without the query.
     pub(super) path: String,
-    /// The path as the router has it.
     pattern: String,
     pub(super) operation: Option<Operation>,
     pub(super) request_id: String,
@@ -57,7 +55,6 @@ impl RequestInfo {
         }
     }
 
-    /// Whether a fault is meant for this request.
     pub(super) fn matches(&self, fault: &Fault) -> bool {
         fault.operation.is_none_or(|wanted| self.operation == Some(wanted))
             && fault.side.is_none_or(|wanted| self.side == wanted)
@@ -66,7 +63,7 @@ impl RequestInfo {
     }
 }
 
-/// Puts faults and the journal around the API, where the controls are on.
+/// Adds the middleware of faults and journal to the API, if the controls are on.
 pub(crate) fn around_the_api(routes: Router<Arc<App>>, app: &Arc<App>) -> Router<Arc<App>> {
     let Some(tester) = app.tester.clone() else { return routes };
     let clock = app.clock.clone();
@@ -79,7 +76,7 @@ pub(crate) fn around_the_api(routes: Router<Arc<App>>, app: &Arc<App>) -> Router
     }))
 }
 
-/// Puts faults and the journal around a request to the object store, where the controls are on.
+/// Applies faults and journal to a request to the object store, if the controls are on.
 pub(crate) async fn around_objects<F: Future<Output = Response<Body>> + Send>(
     app: &App,
     id: &str,
@@ -139,7 +136,7 @@ impl Fault {
                 self.response(seen)
             }
             Effect::Status => {
-                // The listener reads the rest of the body: see `DrainOnDrop`.
+                // `DrainOnDrop` reads the rest of the body.
                 drop(request);
                 self.wait().await;
                 self.response(seen)
@@ -167,8 +164,7 @@ impl Fault {
         }
     }
 
-    /// The response of a fault with a status: in the shape of the API or of S3, unless it has a body of its
-    /// own.
+    /// Builds the response of a status fault, in the format of the API or of S3, unless the fault has its own body.
     fn response(&self, seen: &RequestInfo) -> Response<Body> {
         let message = self.message.clone().unwrap_or_else(|| "a tester wanted this".to_owned());
         let mut response = match (&self.body, seen.side) {

@@ -1,23 +1,23 @@
-//! Controls for testers: everything that a test of a client needs from the service and that the API must
-//! not offer. They have a listener and a token of their own, and are off unless `Config::controls` is set.
-//! A Rust program has the same as methods of `Controls`; both ways lead to the same code.
+//! Test controls: functions that tests of a client need from the service and that the API must not offer. The controls
+//! have their own listener and token, and are off unless `Config::controls` is set. `Controls` offers the same
+//! functions to Rust programs.
 //!
 //! | request | what it does |
 //! |---|---|
-//! | `GET /` | the time of the service, whether its node is up, how much there is of everything |
-//! | `POST /reset` | back to a fresh start |
-//! | `POST /baseline` | makes the present state the one that a reset goes back to |
+//! | `GET /` | returns the time, the state of the local node, and the number of tasks, faults and scripts |
+//! | `POST /reset` | restores the baseline |
+//! | `POST /baseline` | makes the present state the baseline of later resets |
 //! | `GET, POST, DELETE /faults` | lists, adds, clears faults |
-//! | `DELETE /faults/{id}` | clears one |
-//! | `POST /clock/advance` | sets the clock ahead |
-//! | `PUT /accounts/{username}/balance` | sets what an account owns and owes |
-//! | `POST /accounts/{username}/credit` | gives it money |
-//! | `PUT /node` | switches the node of this process off and on |
-//! | `GET /models`, `PUT, DELETE /models/{id}` | lists, writes, clears what models do instead of running |
-//! | `GET, DELETE /journal` | lists, forgets the requests that were seen |
+//! | `DELETE /faults/{id}` | clears one fault |
+//! | `POST /clock/advance` | advances the clock |
+//! | `PUT /accounts/{username}/balance` | sets the amounts of an account |
+//! | `POST /accounts/{username}/credit` | credits an account |
+//! | `PUT /node` | takes the local node down or brings it up |
+//! | `GET /models`, `PUT, DELETE /models/{id}` | lists, sets, clears the scripts of models |
+//! | `GET, DELETE /journal` | lists, clears the latest requests |
 //!
-//! Every request needs the header `authorization: Bearer <token>`. Responses and failures have the shape
-//! of the API's. `docs/controls.md` shows each with curl.
+//! Every request needs the header `authorization: Bearer <token>`. Responses and errors have the format of the
+//! API. `docs/controls.md` shows each request with curl.
 
 mod corrupt_body;
 mod endpoint;
@@ -58,13 +58,13 @@ use reset::Baseline;
 pub(crate) use scripts::Replacement;
 pub(crate) use switch::{Held, Switch};
 
-/// Controls for testers: with the token, everything in the service can be changed and broken.
+/// Settings of the test controls. A client with the token can change and break everything in the service.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ControlsConfig {
-    /// Where the controls listen. Port 0 takes a free one.
+    /// Address of the controls' listener. Port 0 takes a free port.
     pub address: SocketAddr,
-    /// What has to be sent in the header `authorization`, after `Bearer`; drawn when there is none.
+    /// Token in the header `authorization`, after `Bearer`; None generates a token.
     pub token: Option<String>,
 }
 
@@ -83,7 +83,6 @@ impl std::fmt::Debug for ControlsConfig {
     }
 }
 
-/// What a running service keeps for testers.
 pub(crate) struct Tester {
     faults: Faults,
     pub(crate) switch: Arc<Switch>,
@@ -94,7 +93,7 @@ pub(crate) struct Tester {
 }
 
 impl Tester {
-    /// Binds the listener of the controls, where the settings turn them on.
+    /// Binds the listener of the controls, if the settings turn them on.
     pub(crate) fn bind(config: &Config) -> Result<Option<(Arc<Self>, Listener)>> {
         let Some(settings) = &config.controls else { return Ok(None) };
         let token = match &settings.token {
@@ -102,7 +101,7 @@ impl Tester {
                 return Err(Error::new("turning on the controls", "their token is empty"));
             }
             Some(token) => token.clone(),
-            // Never from a seed: a guessed seed must not give the token.
+            // The token is never seeded, so that a guessed seed does not reveal the token.
             None => Randomness::new(None).word(32)?,
         };
         let listener = listeners::bind(settings.address)?;
@@ -117,13 +116,13 @@ impl Tester {
         Ok(Some((Arc::new(tester), listener)))
     }
 
-    /// Whether this is the token, compared in constant time.
+    /// Returns true for the right token; compares in constant time.
     fn admits(&self, token: &str) -> bool {
         self.token.as_bytes().ct_eq(token.as_bytes()).into()
     }
 }
 
-/// The controls of a running service. Clones control the same one.
+/// Test controls of a running service. Clones control the same service.
 ///
 /// ```
 /// # async fn example() -> Result<(), inferstore_service::Error> {
@@ -146,17 +145,16 @@ pub struct Controls {
 }
 
 impl Controls {
-    /// The controls of a service; None when they are off.
     pub(crate) fn of(app: &Arc<App>) -> Option<Self> {
         Some(Self { app: Arc::clone(app), tester: Arc::clone(app.tester.as_ref()?) })
     }
 
-    /// Where the controls listen.
+    /// Returns the base URL of the controls.
     pub fn url(&self) -> &str {
         &self.tester.url
     }
 
-    /// What has to be sent in the header `authorization`, after `Bearer`.
+    /// Returns the token for the header `authorization`, after `Bearer`.
     pub fn token(&self) -> &str {
         &self.tester.token
     }

@@ -1,11 +1,11 @@
-//! What a request asks for: an operation of the document, or one of the object store.
+//! Requested operation: an operation of the API document, or of the object store.
 
 use inferstore_api::operations;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// What a request asks for: one of the [`operations`] of the document, or one of the object store. In JSON, its
-/// identifier: `createTask`, `getObject`.
+/// Requested operation: one of the [`operations`] of the API document, or of the object store. In JSON, its identifier:
+/// `createTask`, `getObject`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub struct Operation(&'static str);
 
@@ -25,19 +25,18 @@ impl Operation {
     /// Uploads a small file by form.
     pub const POST_OBJECT: Self = Self("postObject");
 
-    /// Every operation.
+    /// Returns every operation.
     pub fn all() -> impl Iterator<Item = Self> {
         let of_api = operations::ALL.iter().map(|operation| Self(operation.id));
         of_api.chain([Self::GET_OBJECT, Self::HEAD_OBJECT, Self::PUT_OBJECT, Self::POST_OBJECT])
     }
 
-    /// The operation at a path of the API, as the router has it (with its placeholders).
+    /// Returns the operation at a route template of the API.
     pub(super) fn of_api(method: &str, pattern: &str) -> Option<Self> {
         let mut all = operations::ALL.iter();
         all.find(|one| one.method == method && one.path == pattern).map(|one| Self(one.id))
     }
 
-    /// The operation on the object store.
     pub(super) fn of_objects(method: &str) -> Option<Self> {
         match method {
             "GET" => Some(Self::GET_OBJECT),

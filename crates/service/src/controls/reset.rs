@@ -1,4 +1,4 @@
-//! Reset: back to the baseline, which is the state after the start of the service unless a test sets another one.
+//! Reset to the baseline, which is the state after the start of the service unless a test sets another baseline.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::Controls;
 use crate::lifecycle::folder::if_present;
 use crate::{Error, Result};
 
-/// What a reset goes back to, beside a copy of the database without files.
+/// State that a reset restores, beside a copy of the database.
 #[derive(Default)]
 pub(super) struct Baseline {
     clock_ahead: i64,
@@ -15,12 +15,9 @@ pub(super) struct Baseline {
 }
 
 impl Controls {
-    /// Back to a fresh start: accounts, keys, models, tasks and money are as they were when the service started, or
-    /// at the last `set_baseline`. Files are deleted. There are no faults and no scripts, the journal is empty, the node is up, and the clock is right.
-    /// Requests continue meanwhile.
-    ///
-    /// # Errors
-    /// When the database cannot be used.
+    /// Resets accounts, keys, models, tasks and money to the start of the service, or to the last `set_baseline`.
+    /// Deletes files, clears faults, scripts and the journal, brings the node up and restores the clock. Requests
+    /// continue meanwhile.
     pub async fn reset(&self) -> Result<()> {
         let (tester, app) = (&self.tester, &self.app);
         let baseline = tester.baseline.lock().await;
@@ -37,7 +34,7 @@ impl Controls {
         drop(node);
         app.node.heartbeat(app).await?;
         app.dispatcher.look_for_all();
-        // No row names these blobs, so the reset does not wait until they are deleted.
+        // No row refers to these blobs, so the reset does not wait for their deletion.
         let objects = Arc::clone(&app.objects);
         tokio::spawn(async move {
             for blob in unneeded {
@@ -48,10 +45,7 @@ impl Controls {
         Ok(())
     }
 
-    /// Makes the present state the one that a reset goes back to, without files.
-    ///
-    /// # Errors
-    /// When the database cannot be copied.
+    /// Makes the present state, without files, the baseline of later resets.
     pub async fn set_baseline(&self) -> Result<()> {
         let mut baseline = self.tester.baseline.lock().await;
         let failed = |cause| Error::new("setting the baseline", cause);

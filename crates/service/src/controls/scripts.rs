@@ -1,4 +1,4 @@
-//! Models that do what a tester wants instead of running.
+//! Scripts: scripted results of a model's tasks in place of runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::{Controls, Held};
 use crate::nodes::Failed;
 use crate::{Error, Result};
 
-/// What becomes of the tasks of a model.
+/// Script for the tasks of a model.
 ///
 /// ```
 /// use inferstore_service::Script;
@@ -21,8 +21,8 @@ use crate::{Error, Result};
 /// Script::succeed(serde_json::json!({"output": "#102030"}));
 /// ```
 ///
-/// One that names no number of times goes on until it is cleared. A model that no node runs is served
-/// as long as its tasks are to succeed or to fail.
+/// Without `times`, the script repeats until cleared. A `Succeed` or `Fail` script makes its model count as served,
+/// even if no node runs the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
@@ -37,18 +37,18 @@ pub struct Script {
     pub(super) times: Option<u64>,
 }
 
-/// How a task of a model goes on.
+/// Action of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Then {
-    /// The model runs.
+    /// Runs the model.
     Run,
-    /// The task fails.
+    /// Fails the task.
     Fail,
-    /// The task succeeds with a given output; the model does not run.
+    /// Completes the task with a given output without running the model.
     Succeed,
-    /// The task stays in the queue.
+    /// Leaves the task in the queue.
     StayQueued,
 }
 
@@ -57,17 +57,17 @@ impl Script {
         Self { then, after_ms: None, message: None, output: None, times: None }
     }
 
-    /// The model runs; with `after`, a slow one.
+    /// Runs the model; with `after`, after a delay.
     pub const fn run() -> Self {
         Self::new(Then::Run)
     }
 
-    /// The task fails, and this is why.
+    /// Fails the task with this message.
     pub fn fail(message: impl Into<String>) -> Self {
         Self { message: Some(message.into()), ..Self::new(Then::Fail) }
     }
 
-    /// The task succeeds, and this JSON object is its output.
+    /// Completes the task with this JSON object as its output.
     pub fn succeed(output: Value) -> Self {
         let output = match output {
             Value::Object(output) => Some(output),
@@ -76,24 +76,24 @@ impl Script {
         Self { output, ..Self::new(Then::Succeed) }
     }
 
-    /// The task stays in the queue until this is cleared.
+    /// Leaves tasks in the queue until the script is cleared.
     pub const fn stay_queued() -> Self {
         Self::new(Then::StayQueued)
     }
 
-    /// The task is `computing` for so long first.
+    /// Keeps the task `computing` for this time first.
     #[must_use]
     pub fn after(self, time: Duration) -> Self {
         Self { after_ms: Some(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)), ..self }
     }
 
-    /// The next so many tasks.
+    /// Applies the script to this number of tasks.
     #[must_use]
     pub fn times(self, times: u64) -> Self {
         Self { times: Some(times), ..self }
     }
 
-    /// The next task.
+    /// Applies the script to the next task.
     #[must_use]
     pub fn once(self) -> Self {
         self.times(1)
@@ -116,17 +116,15 @@ impl Script {
     }
 }
 
-/// What happens to a task in place of its run.
 #[derive(Clone)]
 pub(crate) struct Replacement {
-    /// How long the task is computing before.
     pub(crate) delay: Duration,
-    /// How the task ends; None lets the model run.
+    /// Result of the task; None runs the model.
     pub(crate) outcome: Option<Result<Map<String, Value>, Failed>>,
 }
 
 impl Held<'_> {
-    /// Returns the models that the node serves, given those that it runs; None when it is down.
+    /// Returns the models that the node serves, given the models that it can run; None if the node is down.
     pub(crate) fn served(&self, models: Vec<String>) -> Option<Vec<String>> {
         if !self.is_up() {
             return None;
@@ -138,7 +136,7 @@ impl Held<'_> {
         Some(served.into_iter().collect())
     }
 
-    /// Returns the models whose tasks the node may claim now, given those that it runs; None when it is down.
+    /// Returns the models whose tasks the node may claim, given those that it can run; None if the node is down.
     pub(crate) fn claimable(&self, models: Vec<String>) -> Option<Vec<String>> {
         let mut models = self.served(models)?;
         let scripts = self.switch.scripts();
@@ -146,7 +144,7 @@ impl Held<'_> {
         Some(models)
     }
 
-    /// Returns what happens to a task of the model that was just claimed; None lets the model run.
+    /// Returns the replacement for a just claimed task of the model; None runs the model.
     pub(crate) fn replacement(&self, model: &str) -> Option<Replacement> {
         let mut scripts = self.switch.scripts();
         let script = scripts.get_mut(model)?;
@@ -169,10 +167,10 @@ impl Held<'_> {
 }
 
 impl Controls {
-    /// What becomes of the tasks of a model from now on, in place of what was said of it before.
+    /// Sets the script of a model, replacing an earlier one.
     ///
     /// # Errors
-    /// When there is no such model, the script contradicts itself, or the database cannot be used.
+    /// If there is no such model, the script contradicts itself, or the database cannot be used.
     pub async fn let_model(&self, model: &str, script: Script) -> Result<()> {
         let doing = || format!("writing a script for {model:?}");
         if let Some(mistake) = script.mistake() {
@@ -181,29 +179,26 @@ impl Controls {
         if self.app.database.published(model).await?.is_none() {
             return Err(Error::not_found(doing(), "there is no such model"));
         }
-        // A claim under way has read the scripts before: a task that is created after this must not meet it.
+        // The pause waits for a claim that has read the old scripts, so that the script applies to every later task.
         let paused = self.tester.switch.pause().await;
         self.tester.switch.scripts().insert(model.to_owned(), script);
         drop(paused);
         self.scripts_changed().await
     }
 
-    /// Clears the script of a model; false when it had none.
-    ///
-    /// # Errors
-    /// When the database cannot be written.
+    /// Clears the script of a model; false if there was none.
     pub async fn clear_script(&self, model: &str) -> Result<bool> {
         let was_there = self.tester.switch.scripts().remove(model).is_some();
         self.scripts_changed().await?;
         Ok(was_there)
     }
 
-    /// What was said of models and still stands, with the times that are left.
+    /// Returns the active scripts, with their remaining `times`.
     pub fn scripts(&self) -> BTreeMap<String, Script> {
         self.tester.switch.scripts().clone()
     }
 
-    /// Who serves what is known at once, and tasks that waited are looked at again.
+    /// Publishes the served models at once, and retries the claims of queued tasks.
     async fn scripts_changed(&self) -> Result<()> {
         self.app.node.heartbeat(&self.app).await?;
         self.app.dispatcher.look_for_all();

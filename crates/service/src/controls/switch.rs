@@ -1,4 +1,4 @@
-//! Switch of the local node: a test takes the node down, interrupts its runs, and scripts what tasks become.
+//! Switch of the local node: a test takes the node down, interrupts its runs, and scripts the results of tasks.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,25 +8,22 @@ use tokio_util::sync::CancellationToken;
 
 use super::Script;
 
-/// The switch of the local node.
 pub(crate) struct Switch {
-    /// Claims read it side by side; controls write it to pause them.
+    /// Claims hold the read lock; controls take the write lock to pause claims.
     state: RwLock<State>,
-    /// What tasks become, by model.
     scripts: Mutex<BTreeMap<String, Script>>,
-    /// Interrupts every run, now and later.
+    /// Cancels every run, current and future.
     pub(crate) interrupted: CancellationToken,
 }
 
-/// What a test has switched. As long as it is locked for writing, the local node claims nothing.
+/// State of the switch. While it is locked for writing, the local node claims nothing.
 pub(super) struct State {
-    /// Whether the node claims tasks.
     pub(super) is_up: bool,
-    /// Interrupts every task that is running now.
+    /// Cancels the current runs.
     running: CancellationToken,
 }
 
-/// Holds off a pause while tasks are claimed for the local node.
+/// Read lock of the switch, which delays a pause until the claim has ended.
 pub(crate) struct Held<'a> {
     state: RwLockReadGuard<'a, State>,
     pub(super) switch: &'a Switch,
@@ -47,12 +44,12 @@ impl Switch {
         Held { state: self.state.read().await, switch: self }
     }
 
-    /// Keeps the node from claiming until the result is dropped.
+    /// Pauses claims until the guard is dropped.
     pub(super) async fn pause(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().await
     }
 
-    /// Interrupts every task that is running now; its result is discarded.
+    /// Interrupts the current runs; their results are discarded.
     pub(super) fn interrupt(&self, state: &mut State) {
         state.running.cancel();
         state.running = self.interrupted.child_token();
@@ -64,7 +61,7 @@ impl Held<'_> {
         self.state.is_up
     }
 
-    /// Cancelled when the tasks that are claimed now are interrupted.
+    /// Returns the token that cancels the runs of the tasks claimed now.
     pub(crate) fn interrupted(&self) -> CancellationToken {
         self.state.running.clone()
     }

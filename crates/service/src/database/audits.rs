@@ -1,29 +1,27 @@
-//! What an audit compares besides the purses with their movements, in the SQL of any engine.
+//! Queries of the audit that do not depend on the engine, beyond the comparison of purses with movements.
 
-/// Where an engine keeps what is audited.
+/// Names of tables and columns in an engine.
 pub(super) struct Names {
-    /// The table of the counts of accounts, and its column of the account.
+    /// Table of the accounts' counters, and its account column.
     pub(super) accounts: &'static str,
     pub(super) account: &'static str,
-    /// The column of a task by which movements name it.
+    /// Column of tasks that movements refer to.
     pub(super) task: &'static str,
-    /// A query of the account and the amount of each purse of what is held.
+    /// Query of the reserved amounts, as account and amount by purse.
     pub(super) held: &'static str,
 }
 
-/// The sentence for something that does not add up.
 pub(super) fn fault((what, kept, computed): &(String, String, String), sentence: &str) -> String {
     format!("{what}: {sentence}; {kept} is kept, {computed} was computed")
 }
 
-/// The sum of a column, also where damage makes it more than an integer: `sum` of SQLite fails then, and this one is only
-/// not exact.
+/// Returns the sum of a column, even if damage makes the sum larger than an integer: SQLite's `sum` would fail, whereas
+/// this expression is only inexact.
 fn sum(column: &str) -> String {
     format!("(sum({column} >> 32) * 4294967296 + sum({column} & 4294967295))")
 }
 
-/// Queries that return a row (what, kept, computed), all of them texts, for everything that does not add up, with the
-/// sentence that says so.
+/// Returns queries with the sentence for their findings. Each row is an inconsistency: what, stored, computed.
 pub(super) fn audits(names: &Names) -> [(String, &'static str); 7] {
     let Names { accounts, account, task, held } = names;
     let held_free = sum("held_free");

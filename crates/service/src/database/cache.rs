@@ -1,5 +1,5 @@
-//! Caches of rows that every request reads. A write of this process invalidates them; what another process
-//! writes is seen when an entry expires.
+//! Caches of the rows that every request reads. A write of this process invalidates them; a write of another process
+//! appears after the lifetime of an entry at the latest.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,21 +11,19 @@ use crate::Result;
 use crate::accounts::{Account, KeptKey};
 use crate::catalog::{ModelPage, Published, Search};
 
-/// How long an entry is used without a look at the database.
+/// Lifetime of an entry without a read of the database.
 const LIFETIME: Duration = Duration::from_secs(10);
-/// How many keys and how many models are kept.
 const MAX_ENTRIES: usize = 10_000;
-/// How many pages of the catalog are kept. One of 100 models, each with a paragraph, has some 50 KiB.
+/// Maximum number of cached catalog pages. A page of 100 models, each with a paragraph, has about 50 KiB.
 const MAX_PAGES: usize = 500;
 
-/// What every request reads.
 pub(super) struct Caches {
     pub(super) keys: Arc<Cache<(KeptKey, Account)>>,
     pub(super) models: Arc<Cache<Arc<Published>>>,
     pages: Arc<Cache<Arc<ModelPage>>>,
 }
 
-/// Invalidates what is known of models when it is dropped.
+/// Invalidates the caches of models and pages on drop.
 type ModelsInvalidation = (Invalidation<Arc<Published>>, Invalidation<Arc<ModelPage>>);
 
 impl Default for Caches {
@@ -39,7 +37,6 @@ impl Default for Caches {
 }
 
 impl Caches {
-    /// The page of this search, from the cache or else from the database.
     pub(super) async fn page<F>(&self, search: &Search, read: impl FnOnce() -> F) -> Result<ModelPage>
     where
         F: Future<Output = Result<ModelPage>>,
@@ -54,14 +51,14 @@ impl Caches {
     }
 }
 
-/// Values by their key. Keys that are not in the database take no place.
+/// Cache of values by key. Keys without a row are not cached.
 pub(crate) struct Cache<V> {
     state: Mutex<State<V>>,
     max_entries: usize,
 }
 
 struct State<V> {
-    /// Counts invalidations, so that a read that began before one is not kept after it.
+    /// Counter of invalidations, by which a read that began before an invalidation is not cached.
     invalidations: u64,
     entries: HashMap<String, (Instant, V)>,
 }
@@ -73,7 +70,6 @@ impl<V> Cache<V> {
 }
 
 impl<V: Clone> Cache<V> {
-    /// Returns the value of the key, from the cache or else from the database.
     pub(crate) async fn get_or_read<F>(&self, key: &str, read: impl FnOnce() -> F) -> Result<Option<V>>
     where
         F: Future<Output = Result<Option<V>>>,
@@ -101,8 +97,8 @@ impl<V: Clone> Cache<V> {
 }
 
 impl<V> Cache<V> {
-    /// Invalidates all entries when the guard is dropped, after a write. The write itself has to own it: the caller
-    /// may go away before.
+    /// Returns a guard that invalidates all entries on drop, after a write. The write must own the guard, because its
+    /// caller may be dropped earlier.
     pub(crate) fn invalidate(self: &Arc<Self>) -> Invalidation<V> {
         Invalidation(Arc::clone(self))
     }
@@ -112,7 +108,6 @@ impl<V> Cache<V> {
     }
 }
 
-/// Invalidates a cache when it is dropped.
 pub(crate) struct Invalidation<V>(Arc<Cache<V>>);
 
 impl<V> Drop for Invalidation<V> {

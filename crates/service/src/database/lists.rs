@@ -1,18 +1,16 @@
-//! Lists in the SQL of any engine: which parts those of models have and what they are ordered by, and the operator's of
-//! tasks.
+//! Lists in engine-independent SQL: the parts and orders of model lists, and the operator's task lists.
 
 use crate::admin::TaskFilter;
 use crate::catalog::{Filter, Sort};
 
-/// Models that are visible to the account $1, in parts that each have an index: a list of all of them is merged from
-/// lists that are in order already.
+/// Parts of the models that the account $1 may see. Each part has an index, so that a list merges sorted parts.
 pub(super) const PUBLIC: &str = "is_public = true";
 const OWN_PUBLIC: &str = "is_public = true AND owner = $1";
 const OWN_PRIVATE: &str = "is_public = false AND owner = $1";
 const PRIVATE_OF_ORGANIZATIONS: &str = "is_public = false AND owner <> $1 \
      AND owner IN (SELECT organization FROM members WHERE person = $1)";
 
-/// Which parts a list has, and what else it asks of a model.
+/// Returns the parts of a list, and a further condition on the models.
 pub(super) const fn parts(filter: Option<Filter>) -> (&'static [&'static str], &'static str) {
     const LISTED: &[&str] = &[PUBLIC, OWN_PRIVATE];
     match filter {
@@ -26,7 +24,7 @@ pub(super) const fn parts(filter: Option<Filter>) -> (&'static [&'static str], &
     }
 }
 
-/// What a list is ordered by: a column as its `place`, or None for what trends, and the `number` of publication.
+/// Returns the order of a list: a column as `place` (None for trending), and the publication `number`.
 pub(super) const fn order(sort: Sort) -> (Option<&'static str>, &'static str) {
     match sort {
         Sort::CreatedOldest => (Some("created_at"), "place, number"),
@@ -38,12 +36,10 @@ pub(super) const fn order(sort: Sort) -> (Option<&'static str>, &'static str) {
     }
 }
 
-/// The columns of a model in a list.
 pub(super) const SUMMARY: &str =
     "models.id, name, username, description, is_official, is_verified, is_public, price";
 
-/// The operator's queries of tasks, given the column by which movements name one. They have no inputs and results unless
-/// there are `more` columns: these may be long.
+/// Returns the operator's query of tasks, given the column for movements. `more` selects the long columns.
 fn tasks(name: &str, more: &str) -> String {
     format!(
         "SELECT tasks.id, username, model, status, price, cost, message, node, attempt, tasks.created_at, updated_at, \
@@ -52,8 +48,8 @@ fn tasks(name: &str, more: &str) -> String {
     )
 }
 
-/// A page of tasks: of the account $1, with the status $2, limit $3 and offset $4. Those of an account are read in the
-/// order of its history, which has an index.
+/// Returns the query for a page of tasks: of the account $1, with the status $2, limit $3 and offset $4. Tasks of an
+/// account are read in the order of its history, which has an index.
 pub(super) fn page_of_tasks(filter: TaskFilter, name: &str) -> String {
     let (of_account, order) = match filter.account {
         Some(_) => ("account = $1", "place"),
@@ -64,7 +60,7 @@ pub(super) fn page_of_tasks(filter: TaskFilter, name: &str) -> String {
     format!("{tasks} WHERE {of_account} AND {of_status} ORDER BY {order} DESC LIMIT $3 OFFSET $4")
 }
 
-/// The task $1, with its inputs and results.
+/// Returns the query for the task $1 with its inputs and results.
 pub(super) fn one_task(name: &str) -> String {
     format!("{} WHERE tasks.id = $1", tasks(name, ", input, output, error"))
 }

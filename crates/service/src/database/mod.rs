@@ -1,6 +1,5 @@
-//! The seam between the service and its database: traits, each written down by the part of the service that
-//! needs it. An engine is a folder here that implements them all and passes `conformance`; what is the same in each
-//! (records, lists, audits, refunds) is written once beside them.
+//! Database traits, one per module of the service. An engine is a submodule that implements all of them and passes
+//! `conformance`. Engine-independent code (records, lists, audits, refunds) is beside the engines.
 
 mod audits;
 mod cache;
@@ -33,25 +32,23 @@ use crate::operations::metrics::DatabaseMetrics;
 use crate::operations::totals::Totals;
 use crate::queue::Queue;
 
-/// Everything that the service keeps, in any engine.
+/// All database operations of the service, in any engine.
 pub(crate) trait Database:
     Accounts + AdminDatabase + Catalog + Files + Ledger + Maintenance + Queue + Registry + Settings + Sharing
 {
 }
 
-/// Whether an acknowledged write survives the loss of power.
+/// Durability of acknowledged writes at a power failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
-    /// Every write is synced to the disk before it is acknowledged.
+    /// Every write is synced to the disk before its acknowledgment.
     Full,
-    /// Nothing is synced: the data go with the process anyway.
+    /// Nothing is synced, because the data are deleted with the process.
     None,
 }
 
-/// The file of the embedded database, in the data folder.
 pub(crate) const FILE: &str = "inferstore.db";
 
-/// Opens the database of a data folder, creates it if it is missing, and brings its schema up to date.
 pub(crate) async fn open(folder: &Path, durability: Durability) -> Result<Arc<dyn Database>> {
     Ok(Arc::new(sqlite::SqliteDatabase::open(&folder.join(FILE), durability).await?))
 }
@@ -59,118 +56,111 @@ pub(crate) async fn open(folder: &Path, durability: Durability) -> Result<Arc<dy
 #[cfg(all(test, feature = "postgres"))]
 pub(crate) use postgres::MAX_CONNECTIONS;
 
-/// Connects to a database that others keep, and brings its schema up to date.
+/// Connects to an external database, and migrates its schema.
 #[cfg(feature = "postgres")]
 pub(crate) async fn connect(url: &str) -> Result<Arc<dyn Database>> {
     Ok(Arc::new(postgres::PostgresDatabase::open(url).await?))
 }
 
-/// Without the feature `postgres`, there is no engine that others keep.
+/// Fails: without the feature `postgres`, no engine supports an external database.
 #[cfg(not(feature = "postgres"))]
 pub(crate) async fn connect(_: &str) -> Result<Arc<dyn Database>> {
     let cause = "this program was built without PostgreSQL";
     Err(crate::Error::new("opening the database", cause).with_hint("build it with `--features postgres`"))
 }
 
-/// The time for which a process that says nothing more keeps others from a job that it has begun.
+/// Lease of a job: time without an extension after which other processes may start the job.
 pub(crate) const JOB_LEASE: Duration = Duration::from_secs(30);
 
-/// What several processes over one database need of it. The engine of one process needs nothing.
+/// Database operations of several processes over one database. The defaults suit an engine for a single process.
 #[async_trait]
 pub(crate) trait Sharing: Send + Sync {
-    /// Whether other processes may use the database at the same time.
+    /// Returns true if other processes may use the database at the same time.
     fn is_shared(&self) -> bool {
         false
     }
-    /// The time by the clock that all processes share; None when that is the system's.
+    /// Returns the time of the clock that all processes share; None if that is the system's clock.
     async fn time(&self) -> Result<Option<Moment>> {
         Ok(None)
     }
-    /// Begins a run of a job in this process; false when one began in any process less than an interval ago, or goes on in
-    /// another one, which holds it.
+    /// Starts a run of a job; false if a process started one less than `_interval` ago, or another process holds it.
     async fn begin_job(&self, _name: &str, _interval: Duration, _now: Moment) -> Result<bool> {
         Ok(true)
     }
-    /// Holds a job that this process has begun for `JOB_LEASE` from now on, as its beginning does.
+    /// Extends this process's hold on a job by `JOB_LEASE` from now.
     async fn hold_job(&self, _name: &str, _now: Moment) -> Result<()> {
         Ok(())
     }
-    /// Lets other processes begin the next run of a job.
+    /// Releases a job, so that other processes may start the next run.
     async fn end_job(&self, _name: &str) -> Result<()> {
         Ok(())
     }
-    /// Adds up what writes have left to be added up, so that they share no row.
+    /// Folds pending deltas into totals. Writes append deltas, so that concurrent writes share no row.
     async fn consolidate(&self) -> Result<()> {
         Ok(())
     }
-    /// The metrics of a database on a server.
     fn metrics(&self) -> Option<&DatabaseMetrics> {
         None
     }
-    /// Brings the gauges of these metrics up to date.
     async fn measure(&self) -> Result<()> {
         Ok(())
     }
-    /// Lets other processes know that a task of the model was queued: a hint, which may be lost.
+    /// Announces a queued task of the model to other processes. The hint may be lost.
     fn announce_queued(&self, _model: &str) {}
-    /// Waits for such a hint of another process.
+    /// Waits for a hint of another process.
     async fn queue_changed(&self) -> QueueChange {
         std::future::pending().await
     }
 }
 
-/// What another process has done to the queue.
+/// Change of the queue by another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "only processes of a cluster have others"))]
 pub(crate) enum QueueChange {
-    /// A task of this model was queued.
     Queued(String),
-    /// Anything: hints were lost.
+    /// Any change: hints were lost.
     Any,
 }
 
-/// What the service must know again after a restart, such as the secret that signs upload targets.
+/// State of the service across restarts, such as the secret that signs upload targets.
 #[async_trait]
 pub(crate) trait Settings: Send + Sync {
-    /// The value of a setting, if there is one.
     async fn setting(&self, name: &str) -> Result<Option<String>>;
-    /// The value of a setting; the given one is kept and returned when there is none yet.
+    /// Returns the value of a setting; stores and returns the given value if not set.
     async fn setting_or(&self, name: &str, value: &str) -> Result<String>;
-    /// Sets a setting, whatever it was.
     async fn set_setting(&self, name: &str, value: &str) -> Result<()>;
 }
 
-/// The setting that names the first account, once it was made.
+/// Setting with the username of the first account, once created.
 pub(crate) const FIRST_ACCOUNT: &str = "first account";
 
-/// The setting that names a key of the first account which may not have been shown.
+/// Setting with the identifier of a first account's key that may not have been shown.
 pub(crate) const UNSHOWN_KEY: &str = "unshown key";
 
-/// Beginning, checking, copying and closing a database.
+/// Bootstrap, checks, backup and shutdown of a database.
 #[async_trait]
 pub(crate) trait Maintenance: Settings {
-    /// Makes sure of everything that a service begins with, in one transaction: of several starts at once,
-    /// one credits the first account. The key is added when the database is fresh, and as long as no key of
-    /// an earlier start is known to have been shown. A key that was revoked was known, and stays revoked.
+    /// Ensures the initial data of a service in one transaction, so that only one of several concurrent starts credits
+    /// the first account. Adds the key to a new database, and again as long as no earlier start's key is known to have
+    /// been shown. A revoked key was known, and stays revoked.
     async fn bootstrap(&self, begin: &Bootstrap, now: Moment) -> Result<Bootstrapped>;
-    /// Notes that the key which `bootstrap` added was shown, so that no later start adds another.
+    /// Records that the key of `bootstrap` was shown, so that no later start adds another.
     async fn first_key_shown(&self, id: &str) -> Result<()>;
-    /// Fails when writes are not committed.
+    /// Fails if the database cannot commit writes.
     async fn check_writer(&self) -> Result<()> {
         // An empty transaction would not touch the disk, and a read would succeed on a standby.
         self.set_setting("health check", "").await
     }
-    /// Sums stored bytes, held money and unused upload targets over all accounts.
+    /// Sums stored bytes, reserved money and unused upload targets over all accounts.
     async fn totals(&self) -> Result<Totals>;
-    /// Writes a copy, as of one moment, into a file that must not exist yet. Reads and writes go on. Returns the blobs
-    /// that it names.
+    /// Writes a consistent copy into a new file, while reads and writes continue. Returns the blobs of its rows.
     async fn backup_to(&self, file: &Path) -> Result<Vec<String>>;
-    /// Replaces everything but files by the contents of a backup, for testers. Tasks that were computing can be
-    /// claimed. Returns the blobs of the files that were there.
+    /// Replaces everything but files by the contents of a backup, for tests. Computing tasks become claimable. Returns
+    /// the blobs of the deleted files.
     async fn replace_from(&self, backup: &Path) -> Result<Vec<String>>;
-    /// Closes the database in order; later calls fail. So do reads that still run at the deadline.
+    /// Closes the database gracefully; later calls fail. Reads still running at the deadline fail too.
     async fn close(&self, deadline: Instant);
-    /// How many transactions were committed, where the engine counts them.
+    /// Returns the number of committed transactions, if the engine counts them.
     #[cfg(test)]
     fn commits(&self) -> usize {
         0
@@ -180,19 +170,18 @@ pub(crate) trait Maintenance: Settings {
 /// What a service begins with.
 #[derive(Clone)]
 pub(crate) struct Bootstrap {
-    /// Publishes the official models, and is paid for storage.
+    /// Account that publishes the official models and receives the storage charges.
     pub(crate) operator: NewAccount,
-    /// The first customer, and what it begins with.
+    /// First account, with its balance.
     pub(crate) first: NewAccount,
     pub(crate) balance: Money,
     pub(crate) free_balance: Money,
     pub(crate) key: KeptKey,
 }
 
-/// What `bootstrap` found or made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bootstrapped {
     pub(crate) operator: Account,
-    /// Whether the key was added.
+    /// True if the key was added.
     pub(crate) is_key_new: bool,
 }

@@ -1,5 +1,4 @@
-//! Records that are read from rows of any engine. The values of a row are those that SQLite knows; another engine
-//! shows its own as these.
+//! Records, parsed from rows of any engine. Rows use SQLite's value types; other engines convert to them.
 
 use std::sync::Arc;
 
@@ -19,12 +18,10 @@ use crate::object_storage::{Object, StoredFile, Target, Usage};
 use crate::operations::totals::Totals;
 use crate::queue::{KeyedCreate, Lease, LeaseState, ModelLoad, Serving, Status, Task, TaskSummary};
 
-/// A row of an engine.
 pub(super) trait Row {
     fn value(&self, index: usize) -> FromSqlResult<ValueRef<'_>>;
 }
 
-/// Reads a value from a row.
 pub(super) type Read<T> = fn(&dyn Row) -> FromSqlResult<T>;
 
 impl dyn Row + '_ {
@@ -34,7 +31,7 @@ impl dyn Row + '_ {
     }
 }
 
-/// The columns of a row from one of them on.
+/// View of a row that starts at a later column.
 pub(super) struct RowFrom<'a> {
     pub(super) first: usize,
     pub(super) row: &'a dyn Row,
@@ -46,17 +43,14 @@ impl Row for RowFrom<'_> {
     }
 }
 
-/// Reads the first column.
 pub(super) fn column<T: FromSql>(row: &dyn Row) -> FromSqlResult<T> {
     row.get(0)
 }
 
-/// Reads two columns.
 pub(super) fn pair<A: FromSql, B: FromSql>(row: &dyn Row) -> FromSqlResult<(A, B)> {
     Ok((row.get(0)?, row.get(1)?))
 }
 
-/// Reads three columns.
 pub(super) fn triple<A: FromSql, B: FromSql, C: FromSql>(row: &dyn Row) -> FromSqlResult<(A, B, C)> {
     Ok((row.get(0)?, row.get(1)?, row.get(2)?))
 }
@@ -107,7 +101,6 @@ fn key_rules(row: &dyn Row) -> FromSqlResult<KeyRules> {
     Ok(KeyRules { name: row.get(0)?, expires_at: row.get(1)?, daily_limit: row.get(2)?, models })
 }
 
-/// Reads an API key for the operator.
 pub(super) fn key_overview(row: &dyn Row) -> FromSqlResult<KeyOverview> {
     let KeyRules { name, expires_at, daily_limit, models } = key_rules(&RowFrom { first: 3, row })?;
     let created_at = row.get(1)?;
@@ -122,13 +115,12 @@ pub(super) fn key_overview(row: &dyn Row) -> FromSqlResult<KeyOverview> {
     })
 }
 
-/// Reads a key with the account that it belongs to.
 pub(super) fn key_of_account(row: &dyn Row) -> FromSqlResult<(KeptKey, Account)> {
     let rules = key_rules(&RowFrom { first: 8, row })?;
     Ok((KeptKey { rules, ..kept_key(row)? }, account(&RowFrom { first: 2, row })?))
 }
 
-/// The column of `members` that names the others, and the one that names an account of this scope.
+/// Returns the column of `members` with the other accounts, and the column with an account of this scope.
 pub(super) const fn member_columns(scope: Scope) -> (&'static str, &'static str) {
     match scope {
         Scope::Organization => ("person", "organization"),
@@ -136,7 +128,6 @@ pub(super) const fn member_columns(scope: Scope) -> (&'static str, &'static str)
     }
 }
 
-/// Reads a node or a key of nodes.
 pub(super) fn node_overview(row: &dyn Row) -> FromSqlResult<NodeOverview> {
     let models: Option<Json<_>> = row.get(3)?;
     Ok(NodeOverview {
@@ -149,7 +140,7 @@ pub(super) fn node_overview(row: &dyn Row) -> FromSqlResult<NodeOverview> {
     })
 }
 
-/// Returns a node of which these are the models, each with when the node was seen for it and at all.
+/// Returns a node, given its models with the heartbeat of each and of the node.
 pub(super) fn known_node(rows: Vec<(String, Moment, Moment)>) -> Option<KnownNode> {
     let seen_at = rows.first()?.2;
     Some(KnownNode {
@@ -158,7 +149,7 @@ pub(super) fn known_node(rows: Vec<(String, Moment, Moment)>) -> Option<KnownNod
     })
 }
 
-/// Returns the nodes and models of slots, each with a text that is the same for all models of its slot.
+/// Returns the nodes and models of slots, each with a text that identifies the slot among its node's.
 pub(super) fn seen_models(slots: &[SeenSlot]) -> Vec<(&str, &str, &str)> {
     let mut seen = Vec::new();
     for (node, models) in slots {
@@ -168,7 +159,6 @@ pub(super) fn seen_models(slots: &[SeenSlot]) -> Vec<(&str, &str, &str)> {
     seen
 }
 
-/// Reads what has become of a lease.
 pub(super) fn lease_state(row: &dyn Row) -> FromSqlResult<LeaseState> {
     Ok(match row.get(0)? {
         Status::Computing => {
@@ -179,13 +169,11 @@ pub(super) fn lease_state(row: &dyn Row) -> FromSqlResult<LeaseState> {
     })
 }
 
-/// Reads the key of a node.
 pub(super) fn node_key(row: &dyn Row) -> FromSqlResult<NodeKey> {
     let models: Option<Json<_>> = row.get(3)?;
     Ok(NodeKey { kept: kept_key(row)?, name: row.get(2)?, models: models.map(|models| models.0) })
 }
 
-/// Reads a model with its active version.
 pub(super) fn published(row: &dyn Row) -> FromSqlResult<Arc<Published>> {
     let json = |index| row.get(index).map(|json: Json| json.0);
     let model = Model {
@@ -205,14 +193,13 @@ pub(super) fn published(row: &dyn Row) -> FromSqlResult<Arc<Published>> {
     Ok(Arc::new(Published { model, version, inputs, state: row.get(16)? }))
 }
 
-/// Reads a task with what went in and what came out.
 pub(super) fn task_detail(row: &dyn Row) -> FromSqlResult<TaskDetail> {
     let json = |index| row.get(index).map(|json: Option<Json>| json.map(|json| json.0));
     let input: Json = row.get(12)?;
     Ok(TaskDetail { overview: task_overview(row)?, input: input.0, output: json(13)?, error: json(14)? })
 }
 
-/// Reads what the refund of a task needs to know of it.
+/// Reads the properties of a task that its refund needs.
 pub(super) fn charged(row: &dyn Row) -> FromSqlResult<Charged> {
     Ok(Charged {
         account: row.get(0)?,

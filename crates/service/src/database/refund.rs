@@ -1,4 +1,4 @@
-//! The refund of a task: whether it may be, and what moves then.
+//! Refund of a task: its conditions, and its movements.
 
 use crate::Result;
 use crate::accounts::AccountId;
@@ -6,7 +6,6 @@ use crate::admin::Refund;
 use crate::ledger::{Movement, Purse, Purses, Reason, Split};
 use crate::queue::Status;
 
-/// What the refund of a task needs to know of it.
 pub(super) struct Charged {
     pub(super) account: AccountId,
     pub(super) username: String,
@@ -16,13 +15,13 @@ pub(super) struct Charged {
 }
 
 impl Charged {
-    /// Whether there is something to be refunded.
+    /// Returns true if the task was charged an amount.
     pub(super) fn is_charged(&self) -> bool {
         let Split { free, balance } = self.price;
         self.status == Status::Success && (free.is_positive() || balance.is_positive())
     }
 
-    /// What moves, and what becomes of the refund: nothing moves when the earnings of the publisher do not cover it.
+    /// Returns the movements and the result of the refund; no movements if the publisher's earnings are too low.
     pub(super) fn refund(self, owned: &Purses, publisher: &Purses) -> Result<(Vec<Movement>, Refund)> {
         let amount = self.price.total()?;
         let earnings = publisher.earnings;

@@ -1,60 +1,56 @@
-//! Statements in the SQL of any engine. SQLite takes `$1` for a name and numbers names as they appear first, so a
-//! statement names its parameters in order.
+//! Engine-independent SQL statements. SQLite takes `$1` for a name and numbers names by their first occurrence, so each
+//! statement uses its parameters in order.
 
-/// Adds a node key $2 under the name $1, unless that has a valid one.
+/// Inserts a node key $2 under the name $1, unless the name has a valid key.
 pub(super) const ADD_NODE_KEY: &str = "INSERT INTO node_keys (name, id, hash, created_at, models) \
      VALUES ($1, $2, $3, $4, $5) \
      ON CONFLICT (name) DO UPDATE SET id = excluded.id, hash = excluded.hash, \
      created_at = excluded.created_at, models = excluded.models, revoked_at = NULL \
      WHERE node_keys.revoked_at IS NOT NULL";
 
-/// The valid node key $1.
 pub(super) const NODE_KEY: &str =
     "SELECT id, hash, name, models FROM node_keys WHERE id = $1 AND revoked_at IS NULL";
 
-/// The models of the node $1 with the key $2, and when it was seen, for each model and at all.
+/// Selects the models of the node $1 with the key $2, and the last heartbeat of each model and of the node.
 pub(super) const KNOWN_NODE: &str = "SELECT model, coalesce(node_models.seen_at, nodes.seen_at), nodes.seen_at \
      FROM nodes JOIN node_models ON node_models.node = nodes.id WHERE nodes.id = $1 AND nodes.key = $2";
 
-/// The models for which a node with a key was seen since $1.
+/// Selects the models that external nodes have served since $1.
 pub(super) const OUTSIDE_MODELS: &str = "SELECT DISTINCT model FROM node_models \
      JOIN nodes ON nodes.id = node_models.node WHERE nodes.key IS NOT NULL \
      AND coalesce(node_models.seen_at, nodes.seen_at) >= $1";
 
-/// Counts the models that the nodes of the key $1 have together.
 pub(super) const KEY_MODELS: &str = "SELECT count(*) FROM node_models JOIN nodes ON nodes.id = node_models.node \
      WHERE nodes.key = $1";
 
-/// Forgets the nodes of the key $1 that were not seen since $2.
+/// Deletes the nodes of the key $1 without a heartbeat since $2.
 pub(super) const FORGET_SILENT: &str = "DELETE FROM nodes WHERE key = $1 AND seen_at < $2";
 
-/// Notes at $1 that the node $2 is there for all models of the slot that runs the task $3.
+/// Records at $1 that the node $2 is alive for all models of the slot that runs the task $3.
 pub(super) const TOUCH_RUNNING: &str = "UPDATE node_models SET seen_at = $1 WHERE node = $2 AND slot = ( \
      SELECT own.slot FROM node_models AS own JOIN tasks ON tasks.model = own.model \
      WHERE own.node = $2 AND tasks.id = $3)";
 
-/// Adds the node $1, seen at $2, with the key $3.
+/// Inserts or updates the node $1 with the heartbeat $2 and the key $3.
 pub(super) const NODE_SEEN: &str = "INSERT INTO nodes (id, seen_at, key) VALUES ($1, $2, $3) \
      ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at";
 
-/// Adds the API key $1 of the account $2; once more, it is valid again.
+/// Inserts API key $1 for account $2, or un-revokes it.
 pub(super) const ADD_KEY: &str = "INSERT INTO api_keys \
      (id, account, hash, created_at, name, expires_at, daily_limit, models) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8) \
      ON CONFLICT (id) DO UPDATE SET revoked_at = NULL \
      WHERE api_keys.account = excluded.account AND api_keys.hash = excluded.hash";
 
-/// The valid API key $1 with its account.
 pub(super) const KEY: &str = "SELECT api_keys.id, hash, accounts.id, username, scope, wallet_address, bucket, state, \
      name, expires_at, daily_limit, models \
      FROM api_keys JOIN accounts ON accounts.id = api_keys.account \
      WHERE api_keys.id = $1 AND revoked_at IS NULL";
 
-/// The API keys of the account $1, the newest first.
 pub(super) const KEYS: &str = "SELECT id, created_at, revoked_at, name, expires_at, daily_limit, models \
      FROM api_keys WHERE account = $1 ORDER BY created_at DESC, id";
 
-/// Sets the state $1 of the account $2; no closed account is opened.
+/// Sets the state $1 of the account $2; a closed account stays closed.
 pub(super) const SET_STATE: &str =
     "UPDATE accounts SET state = $1 WHERE id = $2 AND (state <> 'closed' OR $1 = 'closed')";
 
@@ -62,49 +58,44 @@ pub(super) const SET_STATE: &str =
 pub(super) const VOID_TARGETS: &str = "UPDATE upload_targets SET is_void = true \
      WHERE NOT is_used AND NOT is_void AND (owner = $1 OR payer = $1)";
 
-/// Revokes all keys of the account $2.
 pub(super) const REVOKE_KEYS: &str =
     "UPDATE api_keys SET revoked_at = $1 WHERE account = $2 AND revoked_at IS NULL";
 
-/// The account of the name $1.
 pub(super) const BY_USERNAME: &str =
     "SELECT id, username, scope, wallet_address, bucket, state FROM accounts WHERE username = $1";
 
-/// The task $1 of the account $2.
 pub(super) const TASK: &str = "SELECT tasks.id, status, coalesce(cost, 0), message, input, input_format, \
      output_format, output, error, tasks.created_at, updated_at \
      FROM tasks JOIN versions ON versions.id = tasks.version WHERE tasks.id = $1 AND account = $2";
 
-/// The sum of the prices of the tasks that the API key $1 has created on the day $2, of which none has failed or was canceled.
+/// Sums the prices of the tasks that the API key $1 created on the day $2, without failed and canceled tasks.
 pub(super) const SPENT_BY_KEY: &str = "SELECT coalesce(CAST(sum(key_tasks.price) AS BIGINT), 0) FROM key_tasks \
      JOIN tasks ON tasks.id = key_tasks.task WHERE key_tasks.key = $1 AND day = $2 \
      AND status IN ('in_queue', 'computing', 'success')";
 
-/// Adds the task $3 that the API key $1 has created on the day $2.
 pub(super) const ADD_KEY_TASK: &str = "INSERT INTO key_tasks (key, day, task, price) VALUES ($1, $2, $3, $4)";
 
-/// Deletes some of the tasks of API keys from before the day $1.
+/// Retention: deletes a batch of API keys' task records from before the day $1.
 pub(super) const FORGET_KEY_TASKS: &str = "DELETE FROM key_tasks WHERE task IN ( \
      SELECT task FROM key_tasks WHERE day < $1 LIMIT 1000)";
 
-/// Adds the key $2 of the account $1.
 pub(super) const ADD_CREATE_KEY: &str =
     "INSERT INTO create_keys (account, key, request, task, created_at) VALUES ($1, $2, $3, $4, $5)";
 
-/// The create of the account $1 that used the key $2 after $3.
+/// Selects the create of the account $1 that used the idempotency key $2 after $3.
 pub(super) const KEYED_CREATE: &str =
     "SELECT task, request FROM create_keys WHERE account = $1 AND key = $2 AND created_at > $3";
 
-/// Deletes the key $2 of the account $1, unless it was used after $3.
+/// Deletes the idempotency key $2 of the account $1, unless it was used after $3.
 pub(super) const FORGET_KEY: &str =
     "DELETE FROM create_keys WHERE account = $1 AND key = $2 AND created_at <= $3";
 
-/// Deletes some of the keys that were not used after $1.
+/// Retention: deletes a batch of the idempotency keys that were not used after $1.
 pub(super) const FORGET_KEYS: &str = "DELETE FROM create_keys WHERE (account, key) IN ( \
      SELECT account, key FROM create_keys WHERE created_at <= $1 LIMIT 1000)";
 
-/// Counts the tasks of each model that wait and run, since when the first one waits, and how many nodes that were seen since $1
-/// serve it.
+/// Selects the load of each model: queued and computing tasks, the enqueue time of the oldest queued task, and the
+/// nodes with a heartbeat since $1.
 pub(super) const MODEL_LOADS: &str = "SELECT model, CAST(sum(queued) AS BIGINT), CAST(sum(computing) AS BIGINT), \
        max(waits_since), CAST(sum(nodes) AS BIGINT) FROM ( \
      SELECT model, queued, 0 AS computing, 0 AS nodes, \
@@ -116,78 +107,69 @@ pub(super) const MODEL_LOADS: &str = "SELECT model, CAST(sum(queued) AS BIGINT),
      WHERE coalesce(node_models.seen_at, nodes.seen_at) >= $1 AND model IN (SELECT id FROM models) GROUP BY model \
      ) AS loads GROUP BY model ORDER BY model";
 
-/// What has become of the lease of the task $1 by the node $2 in its attempt $3.
+/// Selects the state of the lease of the task $1 by the node $2 in its attempt $3.
 pub(super) const LEASE_STATE: &str = "SELECT status, output_format, tasks.model, leased_at, traceparent FROM tasks \
      JOIN versions ON versions.id = tasks.version WHERE tasks.id = $1 AND node = $2 AND attempt = $3";
 
-/// The adjustment of the account $1 that used the reference $2.
 pub(super) const ADJUSTMENT: &str =
     "SELECT purse, amount FROM adjustments WHERE account = $1 AND reference = $2";
 
-/// Adds an adjustment of the account $1, and returns its number.
+/// Inserts an adjustment of the account $1; returns its number.
 pub(super) const ADD_ADJUSTMENT: &str = "INSERT INTO adjustments (account, purse, amount, reference, note) \
      VALUES ($1, $2, $3, $4, $5) RETURNING id";
 
-/// The movements of the account $1 that belong to no task, the newest first, so many and from there on.
+/// Selects a page of the movements of the account $1 that belong to no task, newest first.
 pub(super) const MOVEMENTS: &str = "SELECT at, reason, movements.amount, from_purse, to_purse, reference, note \
      FROM movements LEFT JOIN adjustments ON adjustments.id = adjustment \
      WHERE task IS NULL AND coalesce(from_account, to_account) = $1 \
      ORDER BY at DESC, movements.id DESC LIMIT $2 OFFSET $3";
 
-/// Some of the queued tasks of the model $1, with their accounts.
 pub(super) const QUEUED_OF_MODEL: &str =
     "SELECT account, id FROM tasks WHERE status = 'in_queue' AND model = $1 LIMIT 1000";
 
-/// The account of the task $1.
 pub(super) const ACCOUNT_OF_TASK: &str = "SELECT account FROM tasks WHERE id = $1";
 
-/// Ends the lease of the running task $2 at $1, so that its node has lost it and any node can claim it. Neither that lease nor the
-/// attempt that takes it from the node counts.
+/// Ends the lease of the running task $2 at $1: its node loses the lease, and any node can claim the task. Neither the
+/// ended lease nor the added attempt counts as an attempt.
 pub(super) const REQUEUE: &str = "UPDATE tasks SET lease_until = $1, attempt = attempt + 1, releases = releases + 2 \
      WHERE id = $2 AND status = 'computing'";
 
-/// Adds to the log of the operator.
 pub(super) const ADD_ACTION: &str =
     "INSERT INTO operator_log (at, request, body, status) VALUES ($1, $2, $3, $4)";
 
-/// The log of the operator, the newest first, so many and from there on.
 pub(super) const ACTIONS: &str =
     "SELECT at, request, body, status FROM operator_log ORDER BY id DESC LIMIT $1 OFFSET $2";
 
-/// All models, so many and from there on.
 pub(super) const ALL_MODELS: &str = "SELECT models.id, username, name, price, is_public, is_official, \
      is_verified, is_playground, models.state, models.created_at, updated_at \
      FROM models JOIN accounts ON accounts.id = owner ORDER BY sequence LIMIT $1 OFFSET $2";
 
-/// Changes what is not null of a model: its price, whether it is public, verified and a playground, its state; at $6 the
-/// model $7.
+/// Updates the non-null properties of the model $7 at $6: price, visibility, verified, playground, state.
 pub(super) const CHANGE_MODEL: &str = "UPDATE models SET price = coalesce($1, price), \
      is_public = coalesce($2, is_public), is_verified = coalesce($3, is_verified), \
      is_playground = coalesce($4, is_playground), state = coalesce($5, state), updated_at = $6 WHERE id = $7";
 
-/// Whether a version of the built-in model $1 of the operator $2 is to be published: if it is a refresh ($3), one that the
-/// operator published in the place of a built-in one stays, and one that was there ($4) is not brought back.
+/// Selects a row if a version of the built-in model $1 of the operator $2 must be published. In a refresh ($3), a
+/// version that the operator published in place of the built-in one stays active, and a version that existed before
+/// ($4) is not activated again.
 pub(super) const IS_VERSION_DUE: &str = "SELECT 1 FROM models WHERE id = $1 AND owner = $2 \
      AND NOT ($3 AND EXISTS (SELECT 1 FROM versions WHERE model = models.id \
        AND (commit_hash = $4 OR (is_active AND NOT is_built_in))))";
 
-/// The object in the bucket $1 with the key $2.
 pub(super) const OBJECT: &str = "SELECT bucket, key, blob, mime, size, etag, created_at FROM objects \
      WHERE bucket = $1 AND key = $2";
 
-/// Whether the object in the bucket $1 with the key $2 has a download URL without a token.
+/// Selects a row if the object in the bucket $1 with the key $2 has a download URL without a token.
 pub(super) const HAS_FORMER_URL: &str = "SELECT 1 FROM objects JOIN former_urls ON former_urls.blob = objects.blob \
      WHERE bucket = $1 AND key = $2";
 
-/// Forgets some of the upload targets that expired before $1.
+/// Deletes a batch of the upload targets that expired before $1.
 pub(super) const FORGET_TARGETS: &str = "DELETE FROM upload_targets WHERE id IN ( \
      SELECT id FROM upload_targets WHERE expires_at < $1 LIMIT 1000)";
 
-/// Sets the setting $1, whatever it was.
 pub(super) const SET_SETTING: &str = "INSERT INTO settings (name, value) VALUES ($1, $2) \
      ON CONFLICT (name) DO UPDATE SET value = excluded.value";
 
-/// Whether a start adds its key $2 beside one of an earlier start, which may not have been shown ($1): neither was
-/// revoked.
+/// Selects a row if a start adds its key $2 beside an earlier, possibly unshown one ($1), neither of them revoked.
 pub(super) const MAY_ADD_KEY: &str = "SELECT 1 FROM settings WHERE name = $1 AND NOT EXISTS ( \
      SELECT 1 FROM api_keys WHERE id IN (value, $2) AND revoked_at IS NOT NULL)";

@@ -1,5 +1,4 @@
-//! How the service's own types are kept: identifiers, moments and amounts as integers, states as words. What is read
-//! is read so from every engine.
+//! Storage of the service's types in all engines: identifiers, times and amounts as integers, states as strings.
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use serde::Serialize;
@@ -61,14 +60,13 @@ words! {
     Status: "status";
 }
 
-/// As the column `is_public`.
 impl FromSql for Visibility {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         Ok(if bool::column_result(value)? { Self::Public } else { Self::Private })
     }
 }
 
-/// A value that is kept as a JSON text; by default that text.
+/// Value stored as a JSON text; by default the text itself.
 pub(super) struct Json<T = Box<RawValue>>(pub(super) T);
 
 impl<T: DeserializeOwned> FromSql for Json<T> {
@@ -78,7 +76,7 @@ impl<T: DeserializeOwned> FromSql for Json<T> {
     }
 }
 
-/// A JSON array, which `json_each` reads.
+/// Encodes a JSON array for `json_each`.
 pub(super) fn json(items: &[impl Serialize]) -> String {
     serde_json::json!(items).to_string()
 }

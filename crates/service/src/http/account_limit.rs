@@ -1,5 +1,5 @@
-//! Limits of one account: concurrent requests and requests per second, so that no account takes what the
-//! others need.
+//! Limits of one account: concurrent requests and requests per second, so that one account cannot starve the others
+//! (fair scheduling of requests).
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -10,17 +10,17 @@ use tokio::time::Instant;
 
 use crate::accounts::AccountId;
 
-/// One account may have this part of all permits: a quarter.
+/// Inverse of the share of all permits that one account may hold.
 const SHARE: usize = 4;
 
-/// Limit on what is in progress at once, in all and of one account.
+/// Limit of concurrent requests, in all and of one account.
 #[derive(Clone)]
 pub(crate) struct AccountLimit {
     max: usize,
     used: Arc<Mutex<HashMap<AccountId, usize>>>,
 }
 
-/// One of the permits of a limit, until it is dropped.
+/// Permit of one request; dropping the permit returns it.
 pub(crate) struct Permit {
     limit: AccountLimit,
     account: AccountId,
@@ -35,7 +35,7 @@ impl AccountLimit {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A permit for this account; None when the account or the service has no more.
+    /// Returns a permit for this account; None if the account or the service has reached its limit.
     pub(crate) fn try_acquire(&self, account: AccountId) -> Option<Permit> {
         let mut used = self.used();
         let own = used.get(&account).copied().unwrap_or(0);
@@ -58,10 +58,10 @@ impl Drop for Permit {
     }
 }
 
-/// Limit on the requests of one account per second. A second's worth may come at once.
+/// Rate limit: requests of one account per second, with a burst of one second's worth.
 pub(crate) struct RateLimit {
     interval: Duration,
-    /// When the requests so far would have come at an even pace. As large as the number of accounts.
+    /// Time of each account's next request at an even rate. One entry for each account.
     next: Mutex<HashMap<AccountId, Instant>>,
 }
 
@@ -70,7 +70,7 @@ impl RateLimit {
         Self { interval: Duration::from_secs(1) / per_second.get(), next: Mutex::default() }
     }
 
-    /// Counts a request, or returns how long the account has to wait before the next one.
+    /// Counts a request, or returns the time until the account's next request is allowed.
     pub(crate) fn check(&self, account: AccountId) -> Result<(), Duration> {
         let now = Instant::now();
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);

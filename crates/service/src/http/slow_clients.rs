@@ -1,4 +1,4 @@
-//! Limits of slow and of endless bodies: a timeout with a minimum throughput, and a size limit.
+//! Limits of slow and endless bodies: a timeout with a minimum throughput, and a size limit.
 
 use std::fmt;
 use std::pin::Pin;
@@ -11,11 +11,10 @@ use futures_util::{Stream, StreamExt};
 use inferstore_server::MIN_PROGRESS;
 use tokio::time::{Instant, timeout_at};
 
-/// The minimum throughput of one incoming body.
 pub(crate) struct MinThroughput {
     timeout: Duration,
     deadline: Instant,
-    /// How many bytes came in since the deadline was last moved.
+    /// Number of bytes received since the deadline was last extended.
     received: usize,
 }
 
@@ -39,10 +38,10 @@ impl MinThroughput {
     }
 }
 
-/// A body with a size limit that can be raised while it is read. Clones continue where the others stopped.
+/// Body with a size limit that can be raised while the body is read. Clones read from the same stream.
 ///
-/// The parser of forms reads on as long as there is a chunk at once and keeps what it has not understood yet;
-/// so this is pending once after each chunk, and the parser looks at what it has.
+/// The multipart parser reads on while chunks are available, and buffers the bytes that it has not parsed yet. So the
+/// stream returns `Pending` once after each chunk, which makes the parser parse its buffer.
 #[derive(Clone)]
 pub(crate) struct BoundedBody(Arc<Mutex<Bounded>>);
 
@@ -52,14 +51,12 @@ struct Bounded {
     yields: bool,
 }
 
-/// Why a body is not read on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyError {
-    /// The client closed the connection in the middle.
+    /// The client closed the connection before the end of the body.
     CutOff,
-    /// It is larger than its limit.
     TooLarge,
-    /// It comes in more slowly than `MIN_PROGRESS` within the timeout.
+    /// The body arrives more slowly than `MIN_PROGRESS` bytes within the timeout.
     TooSlow,
 }
 
@@ -81,7 +78,6 @@ impl BoundedBody {
         Self(Arc::new(Mutex::new(Bounded { body, remaining: limit, yields: false })))
     }
 
-    /// Raises the limit by this number of bytes.
     pub(crate) fn raise_limit(&self, bytes: u64) {
         let mut bounded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         bounded.remaining = bounded.remaining.saturating_add(bytes);

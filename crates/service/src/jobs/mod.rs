@@ -1,5 +1,4 @@
-//! Jobs: what a service does at intervals beside serving requests. A job that fails is logged and runs again
-//! at its next time.
+//! Periodic jobs beside the requests. A failed job is logged and runs again at its next time.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,21 +17,19 @@ use crate::object_storage::LOOK_INTERVAL;
 use crate::operations::totals;
 use crate::queue::Abandoned;
 
-/// The shortest interval of a job whose interval is a setting.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The longest interval between two looks at expired leases.
+/// Maximum interval between two checks of expired leases.
 const MAX_LEASE_INTERVAL: Duration = Duration::from_mins(1);
 
-/// The longest time that a task whose lease has expired waits for a node that says that it serves its model.
+/// Maximum time after lease expiry that a task waits for a node that has registered its model.
 const MAX_UNCLAIMED: Duration = Duration::from_hours(24);
 
 const HOUR: Duration = Duration::from_hours(1);
 
-/// Interval between two looks for tasks that have waited for too long.
 const QUEUE_TIMEOUT_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Interval at which totals over all accounts are added up.
+/// Interval at which the metrics over all accounts are recomputed.
 const TOTALS_INTERVAL: Duration = Duration::from_mins(1);
 
 const EXPIRED_LEASES: &str = "expired leases";
@@ -41,12 +38,12 @@ const QUEUE_TIMEOUT: &str = "queue timeout";
 /// Interval at which pending deltas are folded into totals.
 const CONSOLIDATION_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A job. Each run is complete in itself, so that any process may do the next one.
+/// A job. Each run is independent, so that any process can do the next one.
 struct Job {
     name: &'static str,
-    /// The first run comes after one interval, unless it is due at the start.
+    /// True if the first run is due at the start; otherwise after one interval.
     is_due_at_start: bool,
-    /// It fails tasks of silent nodes, which need time to come back after an outage.
+    /// True if the job fails tasks of silent nodes, which need time to reconnect after an outage.
     needs_heartbeats: bool,
     interval: Duration,
     run: for<'a> fn(&'a App) -> BoxFuture<'a, Result<()>>,
@@ -70,7 +67,6 @@ fn jobs(app: &App) -> [Job; 8] {
     ]
 }
 
-/// Charges every account for what it stored since the last time.
 async fn bill_storage(app: &App) -> Result<()> {
     let rate = StorageRate { per_gib_day: Policies::read(&*app.database).await?.storage_price_per_gib_day };
     let charged = app.database.charge_storage(rate, app.clock.now()).await?;
@@ -78,14 +74,13 @@ async fn bill_storage(app: &App) -> Result<()> {
     Ok(())
 }
 
-/// Fails tasks whose node stopped responding and that no live node takes over, so that their price does not stay
-/// reserved.
+/// Fails tasks whose node stopped responding and that no live node claims, so that their price does not stay reserved.
 async fn fail_abandoned(app: &App) -> Result<()> {
     let now = app.clock.now();
     let expired_before = now.before(app.config.lease_grace);
     let live_since = now.before(app.config.lease);
     let unclaimed_before = expired_before.before(MAX_UNCLAIMED);
-    // Other processes may have longer leases, but none that much.
+    // Other processes may have a longer lease configured, but not longer by an hour.
     let latest = now.after(app.config.lease).after(HOUR);
     let which = Abandoned { expired_before, live_since, unclaimed_before, latest };
     let failed = app.database.fail_abandoned(which, now).await?;
@@ -96,7 +91,6 @@ async fn fail_abandoned(app: &App) -> Result<()> {
     Ok(())
 }
 
-/// Fails tasks that no node has started for too long, if there is a limit.
 async fn fail_queued(app: &App) -> Result<()> {
     let now = app.clock.now();
     if let Some(age) = Policies::read(&*app.database).await?.queue_timeout {
@@ -109,8 +103,8 @@ async fn fail_queued(app: &App) -> Result<()> {
     Ok(())
 }
 
-/// Retention: deletes tasks that ended long ago and adds old movements of money up, if the policies say so, and forgets
-/// keys of creates.
+/// Retention: deletes tasks that ended long ago and folds old movements of money, if the policies have a retention, and
+/// deletes expired idempotency keys.
 async fn delete_old(app: &App) -> Result<()> {
     let now = app.clock.now();
     let policies = Policies::read(&*app.database).await?;
@@ -126,9 +120,8 @@ async fn delete_old(app: &App) -> Result<()> {
     app.database.forget_uses(now).await
 }
 
-/// Runs every job at its interval until the service stops.
 pub(crate) fn start(app: &Arc<App>) {
-    // A counter that begins with its first event shows no increase.
+    // Prometheus computes no increase for a counter that starts with its first event, so the counters start at zero.
     for job in [EXPIRED_LEASES, QUEUE_TIMEOUT] {
         app.metrics.failed_by_job(job, 0);
     }
@@ -150,10 +143,11 @@ async fn repeat(app: Arc<App>, job: Job) {
     }
 }
 
-/// Runs the job, unless another process of those that share the database did so within the interval. `last_success` is
-/// when this process could write last: after an outage or a suspension, heartbeats come before nodes are judged.
+/// Runs the job, unless another process with the same database did so within the interval. `last_success` is the time
+/// of this process's last successful write: after an outage or a suspension, the job waits one interval, so that nodes
+/// can send heartbeats before their tasks fail.
 async fn run_if_due(app: &App, job: &Job, last_success: &mut Moment) -> Result<()> {
-    // The clock of a machine that was suspended stands still: what is repaired by it would be damaged.
+    // The clock of a suspended machine stands still. Jobs that trust a late clock would damage data.
     shared_clock::correct(app).await?;
     let now = app.clock.now();
     let was_away = *last_success < now.before(job.interval.saturating_mul(2));
@@ -172,7 +166,7 @@ async fn run_if_due(app: &App, job: &Job, last_success: &mut Moment) -> Result<(
     Ok(())
 }
 
-/// Keeps other processes from beginning a run of the job while one goes on.
+/// Extends the lease of a running job, so that no other process starts the job.
 async fn hold(app: &App, job: &str) -> Infallible {
     loop {
         tokio::time::sleep(JOB_LEASE / 3).await;
@@ -182,7 +176,7 @@ async fn hold(app: &App, job: &str) -> Infallible {
     }
 }
 
-/// Runs every job now, for a clock that was set ahead.
+/// Runs every job now, after a test has advanced the clock.
 pub(crate) async fn run_all(app: &App) -> Result<()> {
     for job in jobs(app) {
         (job.run)(app).await?;
@@ -226,8 +220,7 @@ mod tests {
         Ok(())
     }
 
-    /// Creates a task that a node leases and leaves; returns its account, with the purses as they were before, and
-    /// its model.
+    /// Creates a task that a node claims and abandons. Returns the account, its earlier purses, and the model.
     async fn abandon_task(service: &Service, began: Moment) -> Result<(AccountId, Purses, String)> {
         let database = &service.app.database;
         let customer = service.admin.account("demo", "trying").await?.id;
@@ -275,7 +268,7 @@ mod tests {
         let (customer, before, model) = abandon_task(&service, app.clock.now()).await?;
         for (hours, fails) in [(24, false), (1, true)] {
             app.clock.advance(HOUR * hours);
-            // The node is there, and leases nothing.
+            // The node is live, but claims nothing.
             app.database.register("broken", None, std::slice::from_ref(&model), app.clock.now()).await?;
             fail_abandoned(app).await?;
             assert_eq!(app.database.purses(customer).await? == before, fails, "{hours} hours later");

@@ -1,17 +1,15 @@
-//! Adjustments: money that the operator gives to an account or takes back, once for each reference.
+//! Adjustments: the operator credits or debits an account. Adjustments are idempotent by their reference.
 
 use super::{Credit, Money, Purse};
 
-/// A credit or a debit by the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Adjustment {
     /// `Balance` or `Free`.
     pub(crate) purse: Purse,
-    /// Below zero for a debit.
+    /// Negative for a debit.
     pub(crate) amount: Money,
-    /// Identifies the adjustment among those of its account.
+    /// Idempotency reference, unique within the account.
     pub(crate) reference: Option<String>,
-    /// The reason, for people.
     pub(crate) note: Option<String>,
 }
 
@@ -26,21 +24,20 @@ impl From<Credit> for Adjustment {
 }
 
 impl Adjustment {
-    /// Compares this adjustment with the purse and the amount of an earlier one with its reference.
+    /// Compares this adjustment with the purse and amount of an earlier adjustment that has the same reference.
     pub(crate) fn again(&self, earlier: (Purse, Money)) -> Adjusted {
         if earlier == (self.purse, self.amount) { Adjusted::Before } else { Adjusted::ReferenceUsed }
     }
 }
 
-/// The outcome of an adjustment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Adjusted {
     Done,
-    /// The same adjustment was made before; nothing was changed.
+    /// An earlier request made the same adjustment; this one changed nothing.
     Before,
-    /// The reference was used for another amount; nothing was changed.
+    /// An earlier adjustment with this reference has another purse or amount; this one changed nothing.
     ReferenceUsed,
-    /// The purse does not hold what a debit takes; nothing was changed.
+    /// The purse holds less than the debit takes; this adjustment changed nothing.
     TooLittle {
         owned: Money,
     },

@@ -1,5 +1,5 @@
-//! The ledger: who owns and owes what. Money only ever moves from one purse to another, each movement
-//! is a row, and every balance is a sum of rows that `audit` recomputes.
+//! Ledger: the money of accounts. Each movement of money from one purse to another is a row, and every balance is a sum
+//! of rows that `audit` recomputes.
 
 mod adjustment;
 mod money;
@@ -19,44 +19,38 @@ use crate::words::words;
 use crate::{Error, Result};
 
 words! {
-    /// Where an account keeps money.
+    /// Part of an account's money.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub(crate) enum Purse {
-        /// What was paid in and may be spent.
         Balance = "balance",
-        /// What was given and may be spent; it is spent first.
+        /// Free credits; a price is taken from free credits first.
         Free = "free",
-        /// What is set aside for tasks that have not ended.
         Held = "held",
-        /// What is owed; its sum is never above zero.
         Debt = "debt",
-        /// What published models have earned.
         Earnings = "earnings",
-        /// What the operator took for storage.
         Revenue = "revenue",
     }
 }
 
-/// The contents of an account's purses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Purses {
     pub(crate) balance: Money,
     pub(crate) free: Money,
     pub(crate) held: Money,
-    /// Zero or less.
+    /// Never positive.
     pub(crate) debt: Money,
     pub(crate) earnings: Money,
     pub(crate) revenue: Money,
 }
 
 impl Purses {
-    /// What can be spent now.
+    /// Returns the money that can be spent now: balance and free credits.
     pub(crate) fn spendable(&self) -> Money {
         Money::from_smallest(self.balance.smallest().saturating_add(self.free.smallest()))
     }
 
-    /// Fails when an amount more would leave no room for what is held to come back.
+    /// Fails if adding the amount would overflow once all reserved money is released.
     pub(crate) fn check_room_for(&self, amount: Money) -> Result<()> {
         let parts = [self.free, self.held, amount];
         match parts.into_iter().try_fold(self.balance, Money::checked_add) {
@@ -65,12 +59,12 @@ impl Purses {
         }
     }
 
-    /// What is owed, as an amount.
+    /// Returns the debt as a positive amount.
     pub(crate) fn owed(&self) -> Money {
         Money::from_smallest(self.debt.smallest().saturating_neg())
     }
 
-    /// From which purses a price is taken: free credits first. None when it is more than there is.
+    /// Splits a price between the purses, free credits first. Returns None if the price exceeds the spendable amount.
     pub(crate) fn split(&self, price: Money) -> Option<Split> {
         if price > self.spendable() {
             return None;
@@ -91,7 +85,6 @@ impl Purses {
     }
 }
 
-/// An amount, by the purses that it is taken from or given back to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Split {
     pub(crate) free: Money,
@@ -106,46 +99,39 @@ impl Split {
 }
 
 words! {
-    /// Why money moved.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub(crate) enum Reason {
-        /// The operator credited the account.
         Credit = "credit",
-        /// The operator took money back.
         Debit = "debit",
-        /// A task was created, and its price set aside.
+        /// A create reserved the price of its task.
         Reserve = "reserve",
-        /// A task failed or was canceled, and its price given back.
+        /// A task failed or was canceled, and its reserved price was released.
         Release = "release",
         /// A task succeeded, and its price went to the publisher of the model.
         Charge = "charge",
-        /// The operator returned the charge of a task.
         Refund = "refund",
-        /// Files were stored.
         Storage = "storage",
-        /// A balance paid a debt.
         Settle = "settle",
-        /// A tester set what a purse holds.
+        /// A test control set the amount of a purse.
         Set = "set",
-        /// Earnings or revenue would have been more than the largest amount.
+        /// Earnings or revenue above the largest amount, which leave the ledger.
         Overflow = "overflow",
-        /// Old movements were added up.
+        /// Sum of old movements, which it replaces.
         Carried = "carried",
     }
 }
 
-/// What the operator gives an account; in JSON `{"paid": "5"}` or `{"free": "0.5"}`.
+/// A credit to an account; in JSON `{"paid": "5"}` or `{"free": "0.5"}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "CreditFields")]
 pub enum Credit {
-    /// Money that was paid in. It pays a debt first.
+    /// Paid money, which pays a debt first.
     Paid(Money),
     /// Free credits.
     Free(Money),
 }
 
-/// A credit in JSON.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CreditFields {
@@ -162,7 +148,7 @@ impl TryFrom<CreditFields> for Credit {
 }
 
 impl Credit {
-    /// Returns the one of the two that is there.
+    /// Builds a credit from exactly one of the two amounts.
     pub(crate) const fn of(paid: Option<Money>, free: Option<Money>) -> Result<Self, &'static str> {
         match (paid, free) {
             (Some(amount), None) => Ok(Self::Paid(amount)),
@@ -176,30 +162,31 @@ impl Credit {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Audit {
-    /// How many movements were read.
+    /// Number of audited movements.
     pub movements: u64,
-    /// One sentence for everything that does not add up; empty when the books are right.
+    /// One sentence for each inconsistency; empty if the books are consistent.
     pub faults: Vec<String>,
 }
 
-/// What an account stores, and what it has stored and is not charged for yet.
+/// Storage meter of an account: stored bytes, and the byte-seconds that are not charged yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Meter {
     pub(crate) stored_bytes: i64,
-    /// Byte-seconds are kept in two columns: a terabyte makes more than 2^63 of them in four months.
+    /// High part of the byte-seconds, in GiB-seconds: one column would overflow, because a terabyte makes more than
+    /// 2^63 byte-seconds in four months.
     pub(crate) byte_seconds: i64,
     pub(crate) gib_seconds: i64,
-    /// Up to when they count, in whole seconds since the first one.
+    /// End of the metered time. The metered time has whole seconds.
     pub(crate) metered_at: Moment,
 }
 
 impl Meter {
     const GIB: i128 = 1 << 30;
-    /// Largest lead of the clock that storage was metered by. Time that was metered further ahead is metered again.
+    /// Largest plausible lead of `metered_at` over the clock. Beyond, the clock was wrong, and metering restarts now.
     const MAX_AHEAD: i64 = 7 * 24 * 3_600_000;
 
-    /// Meters up to now, and changes how much is stored from now on. Writes are not committed in the order of their
-    /// moments, and clocks are set back: time that was metered once is not metered again, unless it is far ahead.
+    /// Adds the byte-seconds up to now, then changes the number of stored bytes. Commits can be out of the order of
+    /// their times, and clocks can be set back: no time is metered twice, unless `metered_at` is implausibly far ahead.
     pub(crate) fn advance(&mut self, change: i64, now: Moment) {
         let ahead = self.metered_at.0.saturating_sub(now.0);
         if ahead > Self::MAX_AHEAD {
@@ -208,7 +195,6 @@ impl Meter {
                 "storage was metered by a clock that was ahead; it is metered from now on"
             );
         }
-        // Where nothing was stored, nothing was metered.
         if ahead > Self::MAX_AHEAD || ahead > 0 && self.stored_bytes == 0 {
             self.metered_at = now;
         }
@@ -218,7 +204,7 @@ impl Meter {
         self.stored_bytes += change;
     }
 
-    /// Takes the charge for what is not charged yet; less than a smallest unit stays.
+    /// Charges the uncharged byte-seconds; a remainder below the smallest unit of money stays.
     pub(crate) fn charge(&mut self, rate: StorageRate) -> Money {
         let (charge, left) = rate.charge(self.uncharged());
         self.keep(left);
@@ -235,7 +221,6 @@ impl Meter {
     }
 }
 
-/// What storing files costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StorageRate {
     /// The price of one GiB (2^30 bytes) for one day.
@@ -243,11 +228,10 @@ pub(crate) struct StorageRate {
 }
 
 impl StorageRate {
-    /// Byte-seconds in one GiB-day.
     const GIB_DAY: i128 = (1 << 30) * 86_400;
 
-    /// The charge for so many byte-seconds, and the byte-seconds that are left because they do not make
-    /// up one smallest unit yet, or are more than the largest amount.
+    /// Returns the charge for a number of byte-seconds, and the byte-seconds that remain: less than one smallest unit,
+    /// or the excess over the largest amount.
     pub(crate) fn charge(self, byte_seconds: i128) -> (Money, i128) {
         let rate = i128::from(self.per_gib_day.smallest());
         if rate <= 0 {
@@ -255,34 +239,34 @@ impl StorageRate {
         }
         let units = byte_seconds.saturating_mul(rate) / Self::GIB_DAY;
         let money = i64::try_from(units).unwrap_or(i64::MAX);
-        // What the whole units took, rounded up, so that no second is charged twice.
+        // Round the charged byte-seconds up, so that no second is charged twice.
         let taken = (i128::from(money) * Self::GIB_DAY + rate - 1) / rate;
         (Money::from_smallest(money), (byte_seconds - taken).max(0))
     }
 }
 
-/// How many old movements an account may have before they are added up.
+/// Maximum number of old movements of an account before they are folded into sums.
 pub(crate) const MAX_OLD_MOVEMENTS: u32 = 50;
 
-/// What the store knows of money. Every method is one transaction.
+/// Database operations on money. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Ledger: Send + Sync {
     async fn purses(&self, account: AccountId) -> Result<Purses>;
-    /// Gives an account money or takes it back. A reference that an adjustment of the account has used changes nothing.
+    /// Credits or debits an account; idempotent by the reference of the adjustment.
     async fn adjust(&self, account: AccountId, adjustment: &Adjustment, now: Moment) -> Result<Adjusted>;
     #[cfg(test)]
     async fn credit(&self, account: AccountId, credit: Credit, now: Moment) -> Result<()> {
         self.adjust(account, &credit.into(), now).await.map(drop)
     }
-    /// Sets what purses hold, for testers: the difference comes from outside, or goes there.
+    /// Sets the amounts of purses, for tests. The difference enters or leaves the ledger.
     async fn set_purses(&self, account: AccountId, amounts: &[(Purse, Money)], now: Moment) -> Result<()>;
-    /// Charges every account for what it stored since it was last charged, and for its debt. What the balance does not
-    /// cover becomes debt, or stays it. Returns how many accounts were charged.
+    /// Charges every account for its storage since the last charge, and for its debt. An amount that the balance does
+    /// not cover becomes debt. Returns the number of charged accounts.
     async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64>;
-    /// Adds up the movements from before a moment that belong to no task: for accounts that have many of them, one
-    /// for each pair of purses stays. Returns how many were added up.
+    /// Folds old movements that belong to no task: an account with many of them keeps one sum for each pair of purses.
+    /// Returns the number of folded movements.
     async fn carry_movements(&self, before: Moment, now: Moment) -> Result<usize>;
-    /// Recomputes every balance from the movements, and every hold from the tasks.
+    /// Recomputes every balance from the movements, and every reserved amount from the tasks.
     async fn audit(&self) -> Result<Audit>;
 }
 
@@ -315,7 +299,7 @@ mod tests {
             total = total.checked_add(charge).unwrap_or_default();
             carried = left;
         }
-        // Rounding up what is taken can leave at most a few units for the next day.
+        // Rounding the charged byte-seconds up can leave at most one unit for the next day.
         assert!(money("0.01").checked_sub(total).is_some_and(|rest| rest.smallest() <= 1));
     }
 

@@ -1,4 +1,4 @@
-//! Amounts of money: whole numbers of a smallest unit, so that nothing is ever rounded.
+//! Exact amounts of money, in whole billionths.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,9 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// How many digits an amount has behind the point.
 const DECIMALS: usize = 9;
-/// Smallest units in one unit.
 const ONE: i64 = 1_000_000_000;
 
 /// An exact amount, counted in billionths of the currency's unit.
@@ -25,20 +23,20 @@ const ONE: i64 = 1_000_000_000;
 pub struct Money(i64);
 
 impl Money {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
-    /// An amount of so many smallest units (billionths).
+    /// Creates an amount from a number of smallest units (billionths).
     pub const fn from_smallest(units: i64) -> Self {
         Self(units)
     }
 
-    /// The amount in smallest units (billionths).
+    /// Returns the amount in smallest units (billionths).
     pub const fn smallest(self) -> i64 {
         self.0
     }
 
-    /// The sum, unless it leaves the range of amounts.
+    /// Returns the sum; None on overflow.
     pub const fn checked_add(self, other: Self) -> Option<Self> {
         match self.0.checked_add(other.0) {
             Some(sum) => Some(Self(sum)),
@@ -46,7 +44,7 @@ impl Money {
         }
     }
 
-    /// The difference, unless it leaves the range of amounts.
+    /// Returns the difference; None on overflow.
     pub const fn checked_sub(self, other: Self) -> Option<Self> {
         match self.0.checked_sub(other.0) {
             Some(difference) => Some(Self(difference)),
@@ -54,7 +52,7 @@ impl Money {
         }
     }
 
-    /// Whether there is something.
+    /// Returns true if the amount is greater than zero.
     pub const fn is_positive(self) -> bool {
         self.0 > 0
     }
@@ -93,7 +91,7 @@ impl FromStr for Money {
     }
 }
 
-/// A text that is no amount: digits with at most nine of them behind the point, or an amount out of range.
+/// Error: the text is no amount. An amount has at most nine decimal digits and lies within the range of [`Money`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotMoney(String);
 
@@ -110,7 +108,6 @@ impl fmt::Display for NotMoney {
 
 impl std::error::Error for NotMoney {}
 
-/// As a decimal string.
 impl Serialize for Money {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -123,7 +120,7 @@ impl<'de> Deserialize<'de> for Money {
     }
 }
 
-/// Serializes an amount as a JSON number with exactly its digits.
+/// Serializes an amount as a JSON number without loss of digits.
 pub(crate) fn as_number<S: Serializer>(money: &Money, serializer: S) -> Result<S::Ok, S::Error> {
     RawValue::from_string(money.to_string()).map_err(serde::ser::Error::custom)?.serialize(serializer)
 }

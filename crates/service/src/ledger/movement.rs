@@ -1,13 +1,13 @@
-//! Movements of money: what a credit, a bill or a refund moves from one purse to another.
+//! Movements of money: the entries that a credit, a bill or a refund makes.
 
 use super::{Adjustment, Money, Purse, Purses, Reason, Split};
 use crate::accounts::AccountId;
 use crate::{Error, Result};
 
-/// One side of a movement; None is the world outside.
+/// Purse on one side of a movement; None for money that enters or leaves the ledger.
 pub(crate) type Side = Option<(AccountId, Purse)>;
 
-/// The task or the adjustment that movements belong to.
+/// Task or adjustment that movements belong to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Origin<T> {
     Task(T),
@@ -16,7 +16,7 @@ pub(crate) enum Origin<T> {
 }
 
 impl<T> Origin<T> {
-    /// Returns the task, and the number of the adjustment.
+    /// Returns the task and the number of the adjustment.
     pub(crate) fn parts(self) -> (Option<T>, Option<i64>) {
         match self {
             Self::Task(task) => (Some(task), None),
@@ -26,7 +26,6 @@ impl<T> Origin<T> {
     }
 }
 
-/// An amount that moves from one purse to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Movement {
     pub(crate) amount: Money,
@@ -36,8 +35,7 @@ pub(crate) struct Movement {
 }
 
 impl Movement {
-    /// A credit, of which what was paid in pays a debt first; or a debit. `Err` is what the purse holds when that is less
-    /// than a debit.
+    /// Makes the movements of a credit (which pays a debt first) or debit. Inner `Err`: the purse's amount, if too low.
     pub(crate) fn of_adjustment(
         account: AccountId,
         mut owned: Purses,
@@ -57,15 +55,14 @@ impl Movement {
         Ok(Ok(vec![given, Self::of_debt(account, settled)]))
     }
 
-    /// Pays a debt from the balance.
     const fn of_debt(account: AccountId, amount: Money) -> Self {
         let from = Some((account, Purse::Balance));
         let to = Some((account, Purse::Debt));
         Self { amount, from, to, reason: Reason::Settle }
     }
 
-    /// A bill for storage: from free credits, then from the balance; the rest becomes debt. A balance that has come back
-    /// since pays an earlier debt first.
+    /// Makes the movements of a storage bill: from free credits, then from the balance; the rest becomes debt. A
+    /// balance paid in since pays an earlier debt first.
     pub(crate) fn of_bill(
         account: AccountId,
         owned: &Purses,
@@ -84,7 +81,7 @@ impl Movement {
         Ok(std::iter::once(Self::of_debt(account, settled)).chain(parts.map(part)).collect())
     }
 
-    /// What makes purses hold these amounts: the difference comes from outside, or goes there.
+    /// Makes the movements that set purses to these amounts. The differences enter or leave the ledger.
     pub(crate) fn of_setting(
         account: AccountId,
         mut owned: Purses,
@@ -104,7 +101,7 @@ impl Movement {
         Ok(movements)
     }
 
-    /// The price of a task that goes back to the purses which it was taken from.
+    /// Makes the movements that return the price of a task to the purses that paid for it.
     pub(crate) fn of_return(from: Side, account: AccountId, price: Split, reason: Reason) -> [Self; 2] {
         [(Purse::Free, price.free), (Purse::Balance, price.balance)].map(|(purse, amount)| Self {
             amount,

@@ -1,4 +1,4 @@
-//! What every part of a running service shares.
+//! State that all parts of a running service share.
 
 use std::sync::Arc;
 
@@ -20,7 +20,6 @@ use crate::object_storage::Objects;
 use crate::operations::metrics::Metrics;
 use crate::random::Randomness;
 
-/// What every part of a running service shares.
 pub(crate) struct App {
     pub(crate) config: Config,
     pub(crate) parts: Parts,
@@ -30,33 +29,27 @@ pub(crate) struct App {
     pub(crate) objects: Arc<Objects>,
     pub(crate) fetcher: Fetcher,
     pub(crate) metrics: Metrics,
-    /// The node in this process.
     pub(crate) node: LocalNode,
     /// Slots of all nodes that wait for a task.
     pub(crate) dispatcher: Dispatcher,
-    /// The controls for testers, where they are on.
     #[cfg(feature = "controls")]
     pub(crate) tester: Option<Arc<Tester>>,
-    /// Limits that all listeners share.
     pub(crate) server: Server,
-    /// Requests of the API in progress.
+    /// Permits for concurrent API requests: backpressure by 503.
     pub(crate) requests: Arc<Semaphore>,
-    /// Requests of the API in progress, by account.
     pub(crate) account_requests: AccountLimit,
-    /// Downloads in progress. Anyone who has one URL can begin them.
+    /// Permits for concurrent downloads, because a client needs only a URL to start them.
     pub(crate) downloads: Arc<Semaphore>,
-    /// Uploads in progress, by account.
     pub(crate) uploads: AccountLimit,
-    /// Requests of the operator in progress.
     pub(crate) admin_requests: TaskTracker,
-    /// The limit on requests per second, where there is one.
+    /// Rate limit of one account, if configured.
     pub(crate) request_rate: Option<RateLimit>,
-    /// Locked until the last task that may write has ended, or the service has ended in order.
+    /// Lock of the data folder, held until the last task that may write has ended or a graceful shutdown completes.
     pub(crate) folder: Folder,
 }
 
 impl App {
-    /// Reports that a task of the model was queued: to the slots that wait in this process, and to other processes.
+    /// Announces a queued task to the waiting slots of this process and to the other processes.
     pub(crate) fn task_queued(&self, model: &str) {
         self.dispatcher.task_queued(model);
         self.database.announce_queued(model);

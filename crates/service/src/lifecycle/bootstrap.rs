@@ -1,4 +1,4 @@
-//! What a service begins with: the operator, the catalog, and a first account.
+//! Bootstrap of a service: the operator, the catalog, and the first account.
 
 use crate::Result;
 use crate::accounts::{NewAccount, NewKey, OPERATOR, Scope};
@@ -8,13 +8,13 @@ use crate::database::{Bootstrap, Database, FIRST_ACCOUNT};
 use crate::lifecycle::config::Config;
 use crate::random::Randomness;
 
-/// Whether the database was filled before.
+/// Returns true if an earlier start completed the bootstrap.
 pub(crate) async fn is_done(database: &dyn Database) -> Result<bool> {
     Ok(database.setting(FIRST_ACCOUNT).await?.is_some())
 }
 
-/// Fills a fresh database and brings the catalog of an old one up to date. Returns the key of the first
-/// account when this added it. The next start does what an interrupted one has left.
+/// Fills a new database, and updates the built-in models of an existing one. Returns the key of the first account if
+/// this start created it. The next start resumes an interrupted bootstrap.
 pub(crate) async fn bootstrap(
     database: &dyn Database,
     config: &Config,

@@ -1,9 +1,9 @@
-//! Settings of a process that shares its database with others.
+//! Settings of a process that shares its database with other processes.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The URL of a database that others keep, such as `postgres://user:password@host/name`.
+/// URL of an external database, such as `postgres://user:password@host/name`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DatabaseUrl(pub(crate) String);
 
@@ -21,13 +21,13 @@ impl FromStr for DatabaseUrl {
 }
 
 impl fmt::Debug for DatabaseUrl {
-    /// Without the password.
+    /// Redaction: omits the URL, which contains the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("DatabaseUrl(…)")
     }
 }
 
-/// A text that is not what a setting takes: it says what that is.
+/// Error: value not allowed for this setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotASetting(pub(crate) &'static str);
 
@@ -39,7 +39,7 @@ impl fmt::Display for NotASetting {
 
 impl std::error::Error for NotASetting {}
 
-/// What a process does. One process alone does everything, which is the default.
+/// Roles of a process. By default, one process has all roles.
 ///
 /// ```
 /// use inferstore_service::Roles;
@@ -50,11 +50,12 @@ impl std::error::Error for NotASetting {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Roles {
-    /// It serves the API and object storage.
+    /// Serves the API and object storage.
     pub api: bool,
-    /// It runs tasks, and lets nodes fetch them.
+    /// Runs tasks, and serves the node API.
     pub nodes: bool,
-    /// It bills storage, sweeps, fails abandoned tasks, adds up. Of the processes that do, one runs each job.
+    /// Runs jobs: storage billing, the sweeper, lease expiry, totals. One of the processes with this role runs each
+    /// job.
     pub jobs: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Settings of a service. Every field has a default that suits a laptop.
+//! Settings of a service. The defaults suit a laptop.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -21,17 +21,16 @@ use crate::object_storage::S3Config;
 use crate::queue::InsufficientBalance;
 use crate::{Error, Result};
 
-/// Where a service keeps its data.
+/// Location of a service's data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Data {
-    /// In a temporary folder that goes when the service ends. Nothing is synced to the disk.
+    /// A temporary folder, deleted when the service ends. Nothing is synced to the disk.
     Ephemeral,
-    /// In this folder, which is created if it is missing. What the service has acknowledged survives
-    /// the loss of power.
+    /// This folder, created if missing. Acknowledged writes survive a power failure.
     Folder(PathBuf),
 }
 
-/// The settings of one service.
+/// Settings of one service.
 ///
 /// ```
 /// use inferstore_service::{Config, InsufficientBalance};
@@ -42,91 +41,89 @@ pub enum Data {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Config {
-    /// Where the data are kept.
+    /// Location of the data.
     pub data: Data,
-    /// The PostgreSQL that keeps everything but the bytes of files, for any number of processes; None, the default,
-    /// for the data folder.
+    /// PostgreSQL database for everything but the bytes of files, shared by any number of processes. None (default): a
+    /// database in the data folder.
     pub database: Option<DatabaseUrl>,
-    /// What this process does.
+    /// Roles of this process.
     pub roles: Roles,
-    /// The bucket that keeps the bytes of files; None, the default, for the data folder.
+    /// S3 bucket for the bytes of files. None (default): the data folder.
     pub objects: Option<S3Config>,
-    /// Where the API listens. Port 0 takes a free one.
+    /// Address of the API's listener. Port 0 takes a free port.
     pub api: SocketAddr,
-    /// Where the object store listens.
+    /// Address of the object store's listener.
     pub storage: SocketAddr,
-    /// Where health and metrics listen; None for not at all.
+    /// Address of the listener for health and metrics; None for no listener.
     pub operations: Option<SocketAddr>,
-    /// Where nodes outside the process pull tasks; None for not at all.
+    /// Address of the node API's listener, where external nodes claim tasks; None for no listener.
     pub nodes: Option<SocketAddr>,
-    /// Controls for testers; None, the default, for none at all.
+    /// Test controls. None (default): no controls.
     #[cfg(feature = "controls")]
     pub controls: Option<ControlsConfig>,
-    /// The address of the object store as others reach it, if it is not the one that it listens on.
-    /// It becomes part of every `download_url`.
+    /// Public base URL of the object store and of every `download_url`, if other than the listening address.
     pub storage_url: Option<String>,
-    /// The origins whose pages may read and upload in a browser; `*`, the default, for all of them. A signature
-    /// guards an upload whichever page it comes from, and an unguessable URL a file.
+    /// Origins whose pages may read and upload from a browser; `*` (default) for all. Uploads are protected by a
+    /// signature and downloads by an unguessable URL, whatever the origin.
     pub storage_origins: Vec<CorsOrigin>,
-    /// How long blobs that no row refers to are kept in `objects/orphans` before they are deleted.
+    /// Retention of orphaned blobs, to which no row refers, in `objects/orphans`.
     pub orphan_retention: Duration,
-    /// Retention of the files that models produce. Their URLs return 404 then. None, the default, leaves the policy of
-    /// the database as it is: 30 days, unless a start has set another one. `Duration::MAX` is for ever.
+    /// Retention of output files, whose URLs return 404 afterwards. None (default) keeps the policy of the database,
+    /// initially 30 days. `Duration::MAX` is forever.
     pub output_retention: Option<Duration>,
-    /// The account that a fresh service begins with.
+    /// First account of a new service.
     pub first_account: FirstAccount,
-    /// What happens to a task that the balance does not cover.
+    /// Policy for a task whose price exceeds the balance.
     pub insufficient_balance: InsufficientBalance,
-    /// How long an upload target lives.
+    /// Lifetime of an upload target (presigned upload).
     pub target_life: Duration,
-    /// The price of storing one GiB (2^30 bytes) for one day. None, the default, leaves the policy of the database as it
-    /// is: 0.001, unless a start has set another one.
+    /// Storage price of one GiB (2^30 bytes) for one day. None (default) keeps the policy of the database, initially
+    /// 0.001.
     pub storage_price_per_gib_day: Option<Money>,
-    /// How often storage is billed, once a second at most.
+    /// Interval of storage billing, at least one second.
     pub storage_billing_interval: Duration,
-    /// How many tasks run side by side in this process; 0 when only other processes run tasks.
+    /// Number of concurrent tasks in this process; 0 if only other processes run tasks.
     pub workers: usize,
-    /// The command of the process that runs built-in models: a program that calls `serve_models` with its last two
-    /// arguments, which are added. None, the default, runs them in this process: a library does not know what its
-    /// program does when it is started again.
+    /// Command of the process that runs built-in models: a program that calls `serve_models` with its last two
+    /// arguments, which the service appends. None (default) runs the models in this process, because a library cannot
+    /// know how its program behaves when started again.
     pub model_process: Option<Vec<OsString>>,
-    /// Built-in models that this process does not run: their tasks wait for a node outside it.
+    /// Built-in models that this process does not run: their tasks wait for an external node.
     pub excluded_models: BTreeSet<String>,
-    /// How long a node may go without a heartbeat before its task goes to another one.
+    /// Lease duration: a node without a heartbeat for this time loses its tasks to other nodes.
     pub lease: Duration,
-    /// After how many leases a task that never ended fails. A lease that ends in order does not count.
+    /// Number of leases after which an unfinished task fails. Released leases do not count.
     pub lease_attempts: i64,
-    /// How long after its lease has expired a task fails when no live node serves its model.
+    /// Time from lease expiry until a task fails if no live node serves its model.
     pub lease_grace: Duration,
-    /// Time that a task waits for a node before it fails, unbilled. None, the default, leaves the policy of the database as
-    /// it is: for ever, which is `Duration::MAX`, unless a start has set another one.
+    /// Maximum time in the queue, after which a task fails unbilled. None (default) keeps the policy of the database,
+    /// initially forever. `Duration::MAX` is forever.
     pub queue_timeout: Option<Duration>,
-    /// Retention of ended tasks. None, the default, leaves the policy of the database as it is: for ever, which is
-    /// `Duration::MAX`, unless a start has set another one.
+    /// Retention of ended tasks. None (default) keeps the policy of the database, initially forever. `Duration::MAX` is
+    /// forever.
     pub task_retention: Option<Duration>,
-    /// Time for which movements of money that belong to no task, such as bills for storage, are kept one by one, before those of
-    /// an account are added up. None, the default, leaves the policy of the database as it is: for ever, which is
-    /// `Duration::MAX`, unless a start has set another one.
+    /// Retention of individual movements of money that belong to no task, such as storage charges; older ones are
+    /// folded into sums. None (default) keeps the policy of the database, initially forever. `Duration::MAX` is
+    /// forever.
     pub movement_retention: Option<Duration>,
-    /// What a request may take.
+    /// Limits on requests, connections and runs.
     pub limits: Limits,
-    /// How many requests an account may send per second; None for any number. A second's worth may come at
-    /// once; more are refused with 429.
+    /// Maximum requests per second of one account, with a burst of one second's worth (429). None: no limit.
     pub request_rate: Option<NonZeroU32>,
-    /// The origins of web pages that may call the API from a browser.
+    /// Origins of web pages that may call the API from a browser.
     pub cors_origins: Vec<CorsOrigin>,
-    /// Time that a start waits for a database or a bucket that others keep and that cannot be reached yet, or is locked.
+    /// Time for which a start waits for an external database or bucket that is unreachable or locked.
     pub start_timeout: Duration,
-    /// How long requests in progress and running tasks may take to finish when the service ends. Then requests are
-    /// cut off, and tasks begin anew on another node or after the next start.
+    /// Graceful shutdown: time for requests and running tasks to finish. Afterwards requests are aborted, and tasks
+    /// restart on another node or after the next start.
     pub shutdown_timeout: Duration,
-    /// Starts also on a file system without locks, where nothing keeps a second service from the folder.
+    /// Allows a start on a file system without locks, where a second service could open the same folder.
     pub allow_unlocked_folder: bool,
-    /// Makes all identifiers and secrets predictable, for tests; with ephemeral data only.
+    /// Seed that makes all identifiers and secrets predictable, for tests; with ephemeral data only.
     pub seed: Option<u64>,
 }
 
-/// An origin of web pages, such as `https://app.example`, or `*` for all of them.
+/// Origin of web pages, such as `https://app.example`, or `*` for all origins.
 ///
 /// ```
 /// use inferstore_service::CorsOrigin;
@@ -138,7 +135,7 @@ pub struct Config {
 pub struct CorsOrigin(pub(crate) HeaderValue);
 
 impl CorsOrigin {
-    /// Every origin.
+    /// Returns `*`, for every origin.
     #[must_use]
     pub fn any() -> Self {
         Self(HeaderValue::from_static("*"))
@@ -160,22 +157,21 @@ impl FromStr for CorsOrigin {
     }
 }
 
-/// The account that a fresh service begins with, in personal scope.
+/// First account of a new service, a personal account.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct FirstAccount {
-    /// Its name.
+    /// Username.
     pub username: String,
-    /// Its balance.
+    /// Balance.
     pub balance: Money,
-    /// Its free credits.
+    /// Free credits.
     pub free_balance: Money,
-    /// Its API key; drawn when there is none.
+    /// API key; None generates a key.
     pub api_key: Option<String>,
 }
 
 impl FirstAccount {
-    /// Fails when it cannot have its name or begin with its balances.
     fn check(&self) -> Result<()> {
         let Self { balance, free_balance, .. } = *self;
         let name = match &*self.username {
@@ -210,74 +206,70 @@ impl std::fmt::Debug for FirstAccount {
     }
 }
 
-/// What a request may take, so that no client can starve the others.
+/// Limits per request, connection, account and run, so that no client can starve the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// The largest JSON body in bytes.
+    /// Maximum size of a JSON body in bytes.
     pub body: usize,
-    /// How many requests are in progress at once; more are refused with 503. A quarter of them, and as many
-    /// uploads, may be of one account; more are refused with 429 and 503.
+    /// Maximum number of concurrent requests; more are refused with 503. One account may have a quarter of them, and as
+    /// many uploads; more are refused with 429 and 503.
     pub max_requests: usize,
-    /// How many forms of the object store are read at once before their signature is known; for one more, the oldest
-    /// is ended.
+    /// Maximum number of forms read before their signature is known. A further form aborts the oldest.
     pub unsigned_forms: usize,
-    /// How many files a model may produce in one run.
+    /// Maximum number of output files of a run.
     pub outputs: u64,
-    /// How many bytes these may have together.
+    /// Maximum total size of the output files of a run in bytes.
     pub output_bytes: u64,
-    /// How many connections are open at once, on all listeners together. The limit of the system on open
-    /// files lowers it. For one more, the connection that has been idle longest is closed.
+    /// Maximum number of open connections over all listeners, lowered by the system's limit on open files. A further
+    /// connection closes the one that has been idle longest.
     pub max_connections: usize,
-    /// How long a client may take to send the head of a request, and how long the rest of a refused body is
-    /// read.
+    /// Timeout of a request head, and time for which the rest of a refused body is read.
     pub head_timeout: Duration,
-    /// How long a connection may be idle between two requests.
+    /// Maximum idle time of a connection between two requests.
     pub keep_alive: Duration,
-    /// How long a client may take to send a JSON body.
+    /// Timeout of a JSON body.
     pub body_time: Duration,
-    /// How long a client of the object store may send nothing, or less than 64 KiB, in the middle of an
-    /// upload.
+    /// Time in which a client must send at least 64 KiB of an upload.
     pub upload_idle: Duration,
-    /// How long a client may read nothing, or less than 64 KiB, of a response that is written to it.
+    /// Time in which a client must read at least 64 KiB of a response.
     pub response_timeout: Duration,
-    /// How long the database may take for a health check.
+    /// Timeout of the database in a health check.
     pub health_timeout: Duration,
-    /// The largest page of the model list.
+    /// Maximum page size of the model list.
     pub models_page: u32,
-    /// The largest page of a folder.
+    /// Maximum page size of a folder.
     pub files_page: u32,
-    /// How long a model may run.
+    /// Timeout of a run.
     pub run: Duration,
-    /// How many pixels a picture may have.
+    /// Maximum number of pixels of a picture.
     pub pixels: u64,
-    /// How many bytes of memory a run may take.
+    /// Maximum memory of a run in bytes.
     pub memory: u64,
-    /// How many bytes of memory all runs of this process may take together; more wait.
+    /// Maximum memory of all concurrent runs of this process in bytes; more runs wait.
     pub memory_of_all_runs: u64,
-    /// How many bytes the inputs of a task may have, as JSON. Files are named by URL.
+    /// Maximum size of a task's inputs as JSON, in bytes. Files are given by URL.
     pub input: usize,
-    /// How many tasks of one account may be unfinished; more are refused with 429.
+    /// Maximum number of unfinished tasks of one account; more are refused with 429.
     pub account_unfinished: u32,
-    /// How many tasks of one account may be computing at a time; more wait in the queue.
+    /// Maximum number of computing tasks of one account; more wait in the queue.
     pub account_running: u32,
-    /// Number of upload targets of one account that may be unused, from presign until an hour after they expire; more are
-    /// refused with 429.
+    /// Maximum number of unused upload targets of one account, until an hour after expiry; more get 429.
     pub account_targets: u32,
 }
 
-/// The longest timeout: an instant after any duration is no instant of every clock.
+/// Maximum of all timeouts, because some clocks cannot add an arbitrary duration to an instant.
 const MAX_TIMEOUT: Duration = Duration::from_hours(24 * 365);
 
-/// The shortest lease: heartbeats come three times within one.
+/// Minimum lease duration. A node sends three heartbeats per lease duration.
 const MIN_LEASE: Duration = Duration::from_millis(100);
 
-/// Where `ephemeral` and `folder` listen by default: a free port of this machine.
+/// Default address of listeners: a free port of this machine.
 pub(crate) const FREE_PORT: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
 impl Config {
-    /// A service on free ports of this machine whose data go when it ends.
+    /// Settings for free ports of this machine and temporary data.
     pub fn ephemeral() -> Self {
         Self {
             data: Data::Ephemeral,
@@ -346,13 +338,12 @@ impl Config {
         }
     }
 
-    /// A service on free ports of this machine that keeps its data in a folder.
+    /// Settings for free ports of this machine and data in a folder.
     pub fn folder(folder: impl Into<PathBuf>) -> Self {
         Self { data: Data::Folder(folder.into()), ..Self::ephemeral() }
     }
 
-    /// The same settings with no timeout and no interval above a year, which means never, and with a lease that a node can
-    /// prolong. Fails when they contradict each other.
+    /// Validates the settings. Clamps timeouts to a year, which stands for never, and the lease to its minimum.
     pub(crate) fn checked(mut self) -> Result<Self> {
         if self.seed.is_some() && self.data != Data::Ephemeral {
             let cause = "a seed would draw the same identifiers after every start; it is for ephemeral data";
@@ -388,7 +379,7 @@ impl Config {
         Ok(self)
     }
 
-    /// The same service with controls for testers, on a free port and with a token that is drawn.
+    /// Turns on the test controls, on a free port and with a generated token.
     #[cfg(feature = "controls")]
     #[must_use]
     pub fn with_controls(self) -> Self {

@@ -1,4 +1,4 @@
-//! Data folder: created for its owner alone, locked against a second process, removed when it is temporary.
+//! Data folder: private to its owner, locked against a second process, deleted at the end if temporary.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
@@ -10,25 +10,22 @@ use inferstore_server::temporary::{self, LOCK};
 use crate::lifecycle::config::Data;
 use crate::{Error, Result, database};
 
-/// How the names of temporary data folders begin.
+/// Prefix of the names of temporary data folders.
 const EPHEMERAL_PREFIX: &str = "inferstore-ephemeral-";
 
-/// The folder of blobs.
 pub(crate) const OBJECTS: &str = "objects";
 
-/// The folder of runs in progress.
 pub(crate) const RUNS: &str = "runs";
 
-/// What the service puts directly into a data folder before it runs.
+/// Entries that the service creates in a data folder before it runs.
 const ENTRIES: [&str; 7] =
     [database::FILE, "inferstore.db-shm", "inferstore.db-wal", "folder-id", LOCK, OBJECTS, RUNS];
 
-/// The data folder of one running service.
 pub(crate) struct Folder {
     path: PathBuf,
-    /// Held as long as anything of the service runs.
+    /// Locks held as long as any part of the service runs.
     locks: Vec<File>,
-    /// Removes the folder when it is dropped.
+    /// Temporary folder, which its drop deletes.
     temporary: Mutex<Option<tempfile::TempDir>>,
 }
 
@@ -54,11 +51,11 @@ impl Folder {
                 tracing::warn!("other users had rights to the data folder; they no longer have");
             }
             Ok(_) => {}
-            // Some file systems have no rights of their own.
+            // Some file systems have no permissions.
             Err(cause) => tracing::warn!(%cause, "other users keep their rights to the data folder"),
         }
         let file = File::options().create(true).truncate(false).write(true).open(path.join(LOCK));
-        // The folder, too: somebody may have removed the file of a running service.
+        // The folder is locked too, because the lock file of a running service may have been deleted.
         let folder = cfg!(unix).then(|| File::open(&path));
         let locks: io::Result<Vec<File>> = [Some(file), folder].into_iter().flatten().collect();
         let locks = locks.map_err(|cause| Error::keeping(action(), cause))?;
@@ -72,17 +69,17 @@ impl Folder {
         &self.path
     }
 
-    /// Takes the rights of others from what the service has put directly into the folder.
+    /// Removes other users' permissions from the service's own entries in the folder.
     pub(crate) fn restrict_entries(&self) {
-        // The folder is closed to others already; this matters when its rights are widened again.
+        // The folder itself is private already; the entries matter if the operator opens the folder later.
         for entry in ENTRIES {
             let _ = permissions::restrict(&self.path.join(entry));
         }
     }
 
-    /// Leaves the folder to the next service; removes it when it is temporary.
+    /// Unlocks the folder for the next service, and deletes a temporary folder.
     pub(crate) fn close(&self) {
-        // Closing the file would not do: a program that another thread starts has it open too, until it begins.
+        // Closing the file is not enough: a child process that is just spawned holds it open until its exec.
         for lock in &self.locks {
             let _ = lock.unlock();
         }
@@ -104,7 +101,7 @@ pub(crate) fn if_present<T>(done: std::io::Result<T>) -> std::io::Result<Option<
     }
 }
 
-/// Whether the folder has files, and none of a service: it would take the rights of others from a folder that they use.
+/// Returns true if the folder has files of other programs alone, whose permissions must not change.
 fn is_of_others(folder: &Path) -> std::io::Result<bool> {
     let mut has_files = false;
     for entry in fs::read_dir(folder)? {
@@ -112,13 +109,13 @@ fn is_of_others(folder: &Path) -> std::io::Result<bool> {
         if [database::FILE, LOCK, OBJECTS].iter().any(|own| name == *own) {
             return Ok(false);
         }
-        // An empty volume has such files of its system.
+        // The file system of an empty volume has such entries.
         has_files |= !name.as_encoded_bytes().starts_with(b".") && name != "lost+found";
     }
     Ok(has_files)
 }
 
-/// Two services on one folder would destroy its database, so a folder without a lock is refused.
+/// Refuses a folder without a lock, because two services in one folder would destroy its database.
 fn check_lock(lock: Result<(), TryLockError>, may_be_unlocked: bool, action: &str) -> Result<()> {
     match lock {
         Ok(()) => Ok(()),
@@ -149,7 +146,7 @@ mod permissions {
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
 
-    /// Takes the rights of others; returns whether they had any.
+    /// Removes other users' permissions; returns whether there were any.
     pub(super) fn restrict(path: &Path) -> io::Result<bool> {
         let mode = fs::metadata(path)?.permissions().mode();
         let was_open = mode & 0o077 != 0;

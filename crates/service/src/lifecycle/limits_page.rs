@@ -1,4 +1,4 @@
-//! The page of limits and settings says what the program does.
+//! Test that the documentation of limits and settings states the defaults of the code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -39,14 +39,12 @@ fn count(count: impl Into<u64>) -> String {
     String::from_utf8_lossy(&groups.join(&b',')).into_owned()
 }
 
-/// The word for a setting that is not set.
 fn unset<T: Debug>(setting: Option<&T>, word: &str) -> String {
     setting.map_or_else(|| word.to_owned(), |value| format!("{value:?}"))
 }
 
-/// The default of every field of the limits.
 fn limits(limits: Limits) -> Vec<(&'static str, String)> {
-    // Every field is named, so that none is left out.
+    // The pattern names every field, so that a new field cannot be forgotten.
     let Limits {
         body,
         max_requests,
@@ -97,7 +95,7 @@ fn limits(limits: Limits) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The default of every field of the settings; of policies, that of a new database.
+/// Returns the default of every setting; for policies, the default of a new database.
 fn settings(config: Config, policies: Policies) -> Vec<(&'static str, String)> {
     let Config {
         data: _,
@@ -142,7 +140,7 @@ fn settings(config: Config, policies: Policies) -> Vec<(&'static str, String)> {
     };
     let none_of = |is_empty: bool| if is_empty { "none" } else { "some" }.to_owned();
     vec![
-        // Their defaults are those of flags.
+        // Defaults of the command's flags.
         ("Config::data", "inferstore-data".to_owned()),
         ("Config::api", "8787".to_owned()),
         ("Config::storage", "8788".to_owned()),
@@ -185,7 +183,6 @@ fn settings(config: Config, policies: Policies) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Constants, by the first column of the page.
 fn constants() -> Vec<(&'static str, String)> {
     vec![
         ("page of a history", count(MAX_HISTORY_PAGE)),
@@ -219,7 +216,7 @@ async fn the_page_of_limits_says_what_the_program_does() -> Result<()> {
             return Err(Error::new("reading the page", format!("no row of four cells: {row}")));
         };
         let fields = by.split('`').skip(1).step_by(2).filter(|code| code.contains("::"));
-        // The part of a limit has no default of its own.
+        // Fractions of another limit have no default of their own.
         let names = fields.filter(|_| default != "a quarter" && !by.starts_with("as many as")).chain([name]);
         for name in names {
             match expected.get(name) {

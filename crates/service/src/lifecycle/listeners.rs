@@ -1,4 +1,4 @@
-//! The listeners of a process: bound before anything runs, served when everything does.
+//! Listeners of a process: bound before any part runs, served once all parts run.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,7 +10,6 @@ use crate::lifecycle::app::App;
 use crate::lifecycle::config::Config;
 use crate::{Error, Result, api, nodes, object_storage, operations};
 
-/// The listeners of a process, where it has them.
 pub(super) struct Listeners {
     api: Option<Listener>,
     storage: Option<Listener>,
@@ -19,7 +18,7 @@ pub(super) struct Listeners {
 }
 
 impl Listeners {
-    /// Binds those that the settings ask for; without those of clients when it does not serve.
+    /// Binds the configured listeners; the API and object storage only if the process serves clients.
     pub(super) fn bind(config: &Config, serves: bool) -> Result<Self> {
         let bind = |address: Option<SocketAddr>| address.map(bind).transpose();
         let serves_clients = serves && config.roles.api;
@@ -31,7 +30,6 @@ impl Listeners {
         })
     }
 
-    /// The base URL of the API.
     pub(super) fn api_url(&self) -> Option<String> {
         self.api.as_ref().map(|listener| format!("{}{}", url(listener), api::ROOT))
     }
@@ -48,7 +46,6 @@ impl Listeners {
         self.nodes.as_ref().map(url)
     }
 
-    /// Serves all of them until the service stops.
     pub(super) fn serve(self, app: &Arc<App>) {
         serve(app, self.api, api::router(app));
         serve(app, self.storage, object_storage::router(app));
@@ -57,7 +54,6 @@ impl Listeners {
     }
 }
 
-/// Binds the address of a listener.
 pub(crate) fn bind(address: SocketAddr) -> Result<Listener> {
     Listener::bind(address).map_err(|cause| {
         Error::new(format!("listening on {address}"), cause)
@@ -65,12 +61,10 @@ pub(crate) fn bind(address: SocketAddr) -> Result<Listener> {
     })
 }
 
-/// The URL of a listener on this machine.
 pub(crate) fn url(listener: &Listener) -> String {
     format!("http://{}", listener.address())
 }
 
-/// Serves a listener, where there is one, until the service stops.
 pub(super) fn serve(app: &Arc<App>, listener: Option<Listener>, router: Router) {
     if let Some(listener) = listener {
         app.parts.spawn("listener", listener.serve(router, app.server.clone()));

@@ -1,5 +1,4 @@
-//! A file with an identifier, which a folder and its database share. It is there as a whole or not at all, however the
-//! process ends.
+//! Marker file: an identifier that a folder shares with its database, written atomically.
 
 use std::fs;
 use std::io::{self, Write};
@@ -9,13 +8,11 @@ use tempfile::NamedTempFile;
 
 use super::folder::if_present;
 
-/// The identifier, if the file has one.
 pub(crate) fn read(path: &Path) -> io::Result<Option<String>> {
     let text = if_present(fs::read_to_string(path))?;
     Ok(text.map(|text| text.trim().to_owned()).filter(|id| !id.is_empty()))
 }
 
-/// Writes the identifier.
 pub(crate) fn write(path: &Path, id: &str) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
@@ -37,7 +34,7 @@ mod tests {
         assert_eq!(read(&path)?, None);
         write(&path, "first")?;
         assert_eq!(read(&path)?.as_deref(), Some("first"));
-        // What an earlier version left that ended while it wrote.
+        // An empty file, as a crash of an earlier version left it.
         fs::write(&path, "")?;
         assert_eq!(read(&path)?, None);
         write(&path, "second")?;

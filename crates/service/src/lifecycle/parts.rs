@@ -1,4 +1,4 @@
-//! The parts of a running service: what its start spawns, its stop ends, and its shutdown waits for.
+//! Background tasks of a running service: the start spawns them, the stop ends them, and the shutdown waits for them.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
@@ -11,17 +11,15 @@ use tracing::Instrument as _;
 
 use crate::{Error, Result};
 
-/// The parts of a running service.
 #[derive(Default)]
 pub(crate) struct Parts {
-    /// Cancelled when the service ends.
     pub(crate) stop: CancellationToken,
     pub(super) running: TaskTracker,
     panicked: Arc<OnceLock<&'static str>>,
 }
 
 impl Parts {
-    /// Runs a part that ends by itself after the stop.
+    /// Spawns a task that ends by itself after the stop.
     pub(crate) fn spawn<F>(&self, name: &'static str, work: F) -> JoinHandle<()>
     where
         F: Future<Output: Send> + Send + 'static,
@@ -38,7 +36,7 @@ impl Parts {
         })
     }
 
-    /// Runs a part that the stop ends at once.
+    /// Spawns a task that is dropped at the stop.
     pub(crate) fn spawn_until_stop<F>(&self, name: &'static str, work: F)
     where
         F: Future<Output: Send> + Send + 'static,
@@ -46,8 +44,8 @@ impl Parts {
         self.spawn(name, self.stop.clone().run_until_cancelled_owned(work));
     }
 
-    /// Runs work in a task of its own, to its end also when the client hangs up and hyper drops the handler. A shutdown
-    /// waits for it.
+    /// Runs work in its own task, to completion even if the client disconnects and hyper drops the handler. The
+    /// shutdown waits for the task.
     pub(crate) async fn run_to_end<T: Send + 'static>(
         &self,
         doing: &str,
@@ -56,7 +54,7 @@ impl Parts {
         self.running.spawn(work.in_current_span()).await.map_err(|cause| Error::new(doing, cause))
     }
 
-    /// The first part that has panicked. The others go on without it.
+    /// Returns the name of the first task that has panicked. The other tasks keep running.
     pub(crate) fn panicked(&self) -> Option<&'static str> {
         self.panicked.get().copied()
     }

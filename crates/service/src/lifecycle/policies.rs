@@ -1,5 +1,5 @@
-//! Policies: what every process over a database follows, whichever of them runs a job. They are settings of the database,
-//! and a start that names one sets it for all.
+//! Policies: settings that all processes over a database share, whichever of them runs a job. A start whose
+//! configuration has a policy writes it to the database.
 
 use std::time::Duration;
 
@@ -14,13 +14,12 @@ const OUTPUT_RETENTION: &str = "policy: output retention";
 const QUEUE_TIMEOUT: &str = "policy: queue timeout";
 const STORAGE_PRICE: &str = "policy: storage price";
 
-/// The value of a time without an end.
 const EVER: &str = "ever";
 
-/// Longer than any database is kept.
+/// Maximum time, beyond the life of any database.
 const MAX_TIME: Duration = Duration::from_hours(24 * 36_525);
 
-/// The policies of a database. A time is None when it has no end.
+/// Policies of a database. None stands for an unlimited time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Policies {
     pub(crate) task_retention: Option<Duration>,
@@ -31,7 +30,6 @@ pub(crate) struct Policies {
 }
 
 impl Policies {
-    /// Reads the policies.
     pub(crate) async fn read(database: &dyn Database) -> Result<Self> {
         let month = Duration::from_hours(30 * 24);
         let price = database.setting(STORAGE_PRICE).await?;
@@ -45,7 +43,6 @@ impl Policies {
         })
     }
 
-    /// Sets the policies that the settings of a process name.
     pub(crate) async fn set(config: &Config, database: &dyn Database) -> Result<()> {
         let price = config.storage_price_per_gib_day.map(|price| price.to_string());
         for (name, value) in [

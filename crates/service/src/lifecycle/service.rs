@@ -1,5 +1,4 @@
-//! Starting and ending a service: its folder, its store, its listeners and everything that runs beside
-//! them.
+//! Start and shutdown of a service: its data folder, its database, its listeners and its background tasks.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,14 +32,14 @@ use crate::operations::metrics::Metrics;
 use crate::random::Randomness;
 use crate::{Error, admin, api, database, jobs, models, nodes, object_storage};
 
-/// Downloads take one in so many of the connections at most, so that everything else goes on.
+/// Downloads use at most 1/N of the connections.
 const DOWNLOADS_SHARE: usize = 4;
 
-/// How long after the shutdown timeout the rest may still end: runs that were interrupted, and the last statements. A
-/// database that accepts a statement and never responds would keep the process for ever.
+/// Time after the shutdown timeout for interrupted runs and last statements to end. Without this limit, a hanging
+/// database statement would keep the process alive forever.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// A running service. It ends when it is dropped; `shutdown` ends it in order.
+/// A running service. Dropping it stops the service; `shutdown` is a graceful shutdown.
 #[must_use = "a service ends when it is dropped"]
 pub struct Service {
     pub(crate) app: Arc<App>,
@@ -53,20 +52,21 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts a service. When this returns, it accepts requests.
+    /// Starts a service, which accepts requests when this function returns.
     ///
     /// # Errors
-    /// When a port is taken, or the data folder cannot be used: it says which and why.
+    /// If a port is in use, or the data folder cannot be used. The error contains the address or path and the cause.
     pub async fn start(config: Config) -> Result<Self, Error> {
         Self::start_with_models(config, Vec::new()).await
     }
 
-    /// Starts a service whose own node runs these models too, by their kind; one takes the place of a
-    /// built-in model of the same kind. The catalog has to list them: see `publish_model`.
+    /// Starts a service whose local node also runs these models, by their kind. A model replaces the built-in model of
+    /// the same kind. The catalog must list the models: see `publish_model`.
     ///
-    /// A model that does not state its memory (`Model::memory`) counts as `Limits::memory`, of which
-    /// `Limits::memory_of_all_runs` allows two at once by default, whatever the number of workers. A run that ignores
-    /// its deadline keeps its memory until it ends; tasks that cannot run beside it fail after `Config::lease_attempts`.
+    /// A model that does not state its memory (`Model::memory`) counts as `Limits::memory`; by default,
+    /// `Limits::memory_of_all_runs` allows two such runs at once, whatever the number of workers. A run that ignores
+    /// its deadline keeps its memory until its end; tasks that cannot run beside it fail after
+    /// `Config::lease_attempts`.
     ///
     /// # Errors
     /// As `start`.
@@ -74,14 +74,14 @@ impl Service {
         Self::open(config, models, true).await
     }
 
-    /// Opens the data of a stopped service for its operator: without listeners, node and jobs.
+    /// Opens the data of a stopped service for its operator, without listeners, local node and jobs.
     pub(crate) async fn open_stopped(folder: &Path) -> Result<Self, Error> {
         let mut config = Config::folder(folder);
         config.workers = 0;
         Self::open(config, Vec::new(), false).await
     }
 
-    /// Boxed, so that it is compiled here and not by every crate that starts a service.
+    /// Boxes the future, so that this crate compiles it, not every crate that starts a service.
     fn open(
         config: Config,
         models: Vec<Arc<dyn Model>>,
@@ -131,14 +131,14 @@ impl Service {
             shared_files::check(folder.path(), &*database).await?;
         }
 
-        // All of them before anything runs, so that a start that fails leaves nothing behind.
+        // All listeners are bound before any part runs, so that a failed start leaves nothing behind.
         let listeners = Listeners::bind(&config, serves)?;
         #[cfg(feature = "controls")]
         let (tester, controls_listener) = Tester::bind(&config)?.unzip();
 
         let storage_url =
             object_storage::address(config.storage_url.as_deref(), listeners.storage_address())?;
-        // After the addresses were found good: the key is printed once.
+        // The bootstrap follows the validation of addresses, because the key is shown only once.
         let api_key = match serves && roles.api {
             true => bootstrap::bootstrap(&*database, &config, clock.now(), &random).await?,
             false => None,
@@ -160,7 +160,7 @@ impl Service {
         let api_url = listeners.api_url().unwrap_or_default();
         let limits = config.limits;
         let parts = Parts::default();
-        // A start that fails from here on ends what it has begun.
+        // The guard stops the spawned tasks if the start fails from here on.
         let stop_on_failure = parts.stop.clone().drop_guard();
         let runs_models = roles.nodes && config.workers > 0;
         let node = nodes::LocalNode::new(
@@ -237,69 +237,66 @@ impl Service {
         })
     }
 
-    /// The base URL of the API; it ends in `/api/v1`.
+    /// Returns the base URL of the API, which ends in `/api/v1`.
     pub fn base_url(&self) -> &str {
         &self.api_url
     }
 
-    /// Where object storage is, as others reach it.
+    /// Returns the public base URL of object storage.
     pub fn storage_url(&self) -> &str {
         self.app.objects.locations.address()
     }
 
-    /// Where `/health` and `/metrics` are, if anywhere.
+    /// Returns the base URL of `/health` and `/metrics`, if served.
     pub fn operations_url(&self) -> Option<&str> {
         self.operations_url.as_deref()
     }
 
-    /// Where nodes outside the process pull tasks, if anywhere.
+    /// Returns the base URL of the node API, where external nodes claim tasks, if served.
     pub fn nodes_url(&self) -> Option<&str> {
         self.nodes_url.as_deref()
     }
 
-    /// Limits that its listeners share, for a server beside it: its connections count with those of the service.
+    /// Returns the connection limits of the listeners, for a further server whose connections count with the service's.
     pub fn server(&self) -> Server {
         self.app.server.clone()
     }
 
-    /// The API key of the first account, if this start created it: only its hash is kept. A start creates
-    /// one until `api_key_shown` was called, or `shutdown` after the key was read, or the key was revoked.
+    /// Returns the API key of the first account if this start created the key, of which the database stores only the
+    /// hash. Starts create a new key until `api_key_shown` is called, or `shutdown` after the key was read, or the key
+    /// is revoked.
     pub fn api_key(&self) -> Option<&str> {
         self.is_key_read.store(true, Ordering::Relaxed);
         self.api_key.as_ref().map(|key| key.text.as_str())
     }
 
-    /// Notes that the API key of the first account has reached a person or a program that keeps it, so that
-    /// the next start does not create another.
-    ///
-    /// # Errors
-    /// When the database cannot be written.
+    /// Records that a person or program has the API key of the first account, so that no start creates another.
     pub async fn api_key_shown(&self) -> Result<(), Error> {
         let Some(key) = &self.api_key else { return Ok(()) };
         self.app.database.first_key_shown(&key.kept.id).await
     }
 
-    /// Where the data are.
+    /// Returns the path of the data folder.
     pub fn data_folder(&self) -> &Path {
         self.app.folder.path()
     }
 
-    /// Controls for testers.
+    /// Returns the test controls.
     ///
     /// # Errors
-    /// When they are not on: `Config::controls` turns them on.
+    /// If the controls are off; `Config::controls` turns them on.
     #[cfg(feature = "controls")]
     pub fn controls(&self) -> Result<Controls, Error> {
         let off = "they are off; set Config::controls to turn them on";
         Controls::of(&self.app).ok_or_else(|| Error::new("getting at the controls", off))
     }
 
-    /// Ends the service in order: no new connections, requests in progress end, everything is on disk.
+    /// Graceful shutdown: accepts no new connections, waits for requests in progress, and flushes all data to disk.
     pub async fn shutdown(self) {
         let Parts { stop, running, .. } = &self.app.parts;
         stop.cancel();
         let deadline = Instant::now() + self.app.config.shutdown_timeout;
-        // A slot may be dropped with a lease in it until the last part has ended.
+        // A slot can be dropped with a claimed lease until the last task has ended.
         let ended = async {
             running.wait().await;
             if let Err(cause) = nodes::release_unwanted(&self.app).await {
@@ -369,7 +366,7 @@ mod tests {
         let mut config = Config::ephemeral();
         config.shutdown_timeout = Duration::ZERO;
         let service = Service::start(config).await?;
-        // As for a database that accepts a statement and never responds.
+        // Simulates a database statement that hangs.
         service.app.parts.spawn("test", std::future::pending::<()>());
         tokio::time::timeout(Duration::from_secs(60), service.shutdown()).await?;
         Ok(())

@@ -1,5 +1,5 @@
-//! The clock of processes that share a database: all of them follow the clock of the database, so that none takes a
-//! lease for expired that another has just prolonged, and times in one history are in order.
+//! Shared clock: processes over one database follow the database's clock. So no process takes a lease for expired that
+//! another process has just extended, and the times in one history are in order.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,18 +9,17 @@ use crate::clock::{Clock, Moment};
 use crate::database::Database;
 use crate::lifecycle::app::App;
 
-/// How often the clock is corrected. A process that was suspended shows a wrong time for so long at most.
+/// Interval of clock corrections, and the longest time for which a process shows a wrong time after a suspension.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// How long a look at the clock may take to be exact enough.
+/// Maximum round trip of an accurate reading of the database's clock.
 const MAX_ROUND_TRIP: Duration = Duration::from_millis(200);
 
-/// Returns the clock of the database, where there is one, or else that of the system.
+/// Returns a clock that follows the database's clock, if the engine has one, or the system's.
 pub(super) async fn start(database: &dyn Database) -> Result<Clock> {
     Ok(database.time().await?.map(Clock::following).unwrap_or_default())
 }
 
-/// Corrects the clock of a shared database again and again.
 pub(super) async fn follow(app: Arc<App>) {
     while app.database.is_shared() {
         match look(&*app.database).await {
@@ -32,7 +31,7 @@ pub(super) async fn follow(app: Arc<App>) {
     }
 }
 
-/// Corrects the clock of a shared database now: it is late by the time of the response, at most until the next look.
+/// Corrects the clock of a shared database now, late by the latency of the response until the next correction.
 pub(crate) async fn correct(app: &App) -> Result<()> {
     if let Some(shown) = app.database.time().await? {
         app.clock.correct(shown, Instant::now());
@@ -40,7 +39,7 @@ pub(crate) async fn correct(app: &App) -> Result<()> {
     Ok(())
 }
 
-/// Reads the clock, and when it was read: half-way between question and response.
+/// Reads the database's clock, with the instant of the reading: the middle of the round trip.
 async fn look(database: &dyn Database) -> Result<Option<(Moment, Instant)>> {
     let asked = Instant::now();
     let shown = database.time().await?;

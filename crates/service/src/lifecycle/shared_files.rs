@@ -1,5 +1,5 @@
-//! Files in a data folder, where the database is shared: one process alone has them, so there can be no second one
-//! until a bucket keeps them.
+//! Guard for files in a data folder with a shared database: one process alone has the files, so a second folder is
+//! refused until a bucket stores them.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::database::Database;
 use crate::random::Randomness;
 use crate::{Error, Result};
 
-/// The setting of the database, and the file in the data folder, that name the one folder with the files.
+/// Database setting, and marker file in the data folder, with the identifier of the one folder of files.
 const SETTING: &str = "folder of files";
 const MARKER: &str = "folder-id";
 

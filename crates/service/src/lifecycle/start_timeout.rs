@@ -1,13 +1,11 @@
-//! Waiting at the start for the engines that others keep: a database or a bucket that is just coming back.
+//! Start timeout: waits for external engines, such as a restarting database or bucket.
 
 use std::time::{Duration, Instant};
 
 use crate::Result;
 
-/// The pause between two attempts.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The end of the waits of a start.
 pub(super) struct StartTimeout(Instant);
 
 impl StartTimeout {
@@ -15,7 +13,7 @@ impl StartTimeout {
         Self(Instant::now() + timeout)
     }
 
-    /// Tries again while an engine cannot be reached, until the time is up.
+    /// Retries while an engine is unavailable, until the deadline.
     pub(super) async fn outlast<T, F>(&self, attempt: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = Result<T>>,

@@ -1,5 +1,4 @@
-//! The table of models that this process can run, by the identifier under which the catalog lists them, and the
-//! process that runs the built-in ones.
+//! Models that this process can run, by their identifier in the catalog, and the worker process of the built-in models.
 
 mod worker;
 
@@ -13,17 +12,15 @@ use serde_json::Value;
 pub(crate) use worker::Request;
 pub use worker::serve_models;
 
-/// A model of this process.
 pub(crate) struct Runner {
     pub(crate) model: Arc<dyn Model>,
-    /// A model of the program that embeds the service runs where that program put it: in this process.
+    /// True for built-in models. A model of the embedding program runs in this process, where the program created it.
     pub(crate) is_built_in: bool,
 }
 
-/// The models of this process, by identifier.
 pub(crate) type Models = BTreeMap<String, Runner>;
 
-/// Returns an input that is no file as a model takes it.
+/// Converts an input other than a file.
 pub(crate) fn without_file(value: &Value) -> Input {
     match value {
         Value::String(text) => Input::Text(text.clone()),
@@ -32,8 +29,7 @@ pub(crate) fn without_file(value: &Value) -> Input {
     }
 }
 
-/// Returns the built-in models without those that are excluded, and `further` ones; a further model replaces a
-/// built-in one of its kind.
+/// Returns the built-in models without the excluded ones, and `further` models, which replace those of their kind.
 pub(crate) fn table(excluded: &BTreeSet<String>, further: Vec<Arc<dyn Model>>) -> Models {
     let built_in = built_in();
     for unknown in excluded.iter().filter(|name| built_in.iter().all(|model| model.kind() != name.as_str())) {

@@ -1,5 +1,5 @@
-//! The process that runs built-in models: a worker by the protocol of nodes, confined before it reads a picture. A
-//! picture that crashes its decoder or takes too much ends this process and not the service.
+//! Worker process of the built-in models: speaks the node protocol, and is confined before it reads a picture. A
+//! picture that crashes its decoder or exhausts memory ends this process, not the service.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind, Write};
@@ -15,28 +15,25 @@ use serde_json::{Map, Value, json};
 use super::without_file;
 use crate::nodes::Failed;
 
-/// What one run is given.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Request {
     pub(crate) model: String,
-    /// Where the files of the run are.
     pub(crate) folder: PathBuf,
-    /// Files by path, numbers as numbers, everything else as text.
+    /// Inputs: files as paths, numbers as numbers, everything else as text.
     pub(crate) inputs: BTreeMap<String, Value>,
-    /// Which of the inputs are files.
     pub(crate) files: BTreeSet<String>,
-    /// How long the run may take.
+    /// Timeout of the run, in seconds.
     pub(crate) seconds: f64,
-    /// Whether the run is only measured: its output is `memory` in bytes.
+    /// True to measure the run only: the output is `memory` in bytes.
     pub(crate) measure: bool,
 }
 
-/// Serves built-in models as a worker: a line of JSON on standard input for each run, one on standard output for its
-/// end. Ends the process when standard input closes, also in the middle of a run. `Config::model_process` names the
-/// program that calls this.
+/// Serves built-in models as a worker: reads a line of JSON from standard input for each run, and writes one to
+/// standard output at its end. Ends the process when standard input closes, even during a run. `Config::model_process`
+/// names the program that calls this function.
 ///
 /// # Errors
-/// When the process cannot be confined, or a line cannot be read or written.
+/// If the process cannot be confined, or a line cannot be read or written.
 pub fn serve_models(pixels: u64, memory: u64) -> io::Result<()> {
     confine(memory)?;
     let models: BTreeMap<&str, Arc<dyn Model>> =
@@ -62,8 +59,7 @@ pub fn serve_models(pixels: u64, memory: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads standard input in a thread, and ends the process at its end: the service is gone, and nobody reads the result
-/// of a run.
+/// Reads standard input in a thread. Ends the process at its end: the service is gone, and no process reads results.
 fn read_lines() -> io::Result<mpsc::Receiver<String>> {
     let (sender, lines) = mpsc::channel();
     let read = move || {
@@ -106,7 +102,7 @@ fn run(model: &dyn Model, request: &Request, pixels: u64, memory: u64) -> Result
     Ok(by_name)
 }
 
-/// Writes a file, and waits for room on a full disk until the run is over its time.
+/// Writes a file. On a full disk, retries until the deadline of the run.
 fn write(path: &Path, bytes: &[u8], limits: &Limits) -> io::Result<()> {
     const PAUSE: Duration = Duration::from_millis(200);
     loop {
@@ -135,7 +131,7 @@ fn inputs(request: &Request) -> io::Result<Inputs> {
     request.inputs.iter().map(read).collect::<io::Result<Vec<_>>>().map(Inputs::from_iter)
 }
 
-/// Limits what this process may take: memory, open files, the size of a file, and no core dumps.
+/// Limits the resources of this process: memory, open files and file size; disables core dumps.
 #[cfg(unix)]
 fn confine(memory: u64) -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, setrlimit};
@@ -155,7 +151,7 @@ fn confine(memory: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets the system end this process when a run takes far more processor time than it may.
+/// Lets the system kill this process if a run takes far more processor time than its timeout.
 #[cfg(unix)]
 fn limit_processor_time(time: Duration) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -165,7 +161,7 @@ fn limit_processor_time(time: Duration) {
     let used = u64::try_from(used.tv_sec).unwrap_or(0);
     let most = used.saturating_add(time.mul_f32(1.25).as_secs()).saturating_add(2);
     let maximum = getrlimit(Resource::Cpu).maximum;
-    // A limit of the system that is lower stays.
+    // The hard limit stays, which the system may have set lower.
     let _ = setrlimit(Resource::Cpu, Rlimit { current: Some(most), maximum });
 }
 
@@ -184,7 +180,7 @@ mod tests {
     use super::*;
     use crate::lifecycle::config::Config;
 
-    /// The header of a BMP that says this size, without its pixels.
+    /// Returns the header of a BMP of this size, without pixels.
     fn header(width: u32, height: u32) -> Vec<u8> {
         let numbers =
             |numbers: &[u32]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<_>>();

@@ -1,6 +1,6 @@
-//! Dispatcher: one loop per process that claims queued tasks for all slots of nodes that wait for one. Waiting
-//! slots cause no queries: a claim is made for a new slot, for a task that was queued, and, as a backstop,
-//! at an interval for expired leases and for tasks that another process has queued.
+//! Dispatcher: one loop per process that claims queued tasks for all waiting slots of nodes. Waiting slots cause no
+//! queries: the dispatcher claims for a new slot, for a newly queued task, and, as a backstop, at an interval for
+//! leases after lease expiry and for tasks that other processes have queued.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,12 +16,10 @@ use crate::clock::{Moment, elapsed};
 use crate::lifecycle::app::App;
 use crate::queue::{Claim, End, Lease, LeaseRules, Slot};
 
-/// How many slots share one transaction.
 const MAX_BATCH: usize = 64;
-/// The longest time between two looks at the queue while slots wait.
+/// Maximum interval between two claims while slots wait.
 const MAX_BACKSTOP: Duration = Duration::from_secs(5);
 
-/// Slots that wait for a task.
 #[derive(Default)]
 pub(crate) struct Dispatcher {
     waiting: Mutex<Waiting>,
@@ -33,51 +31,50 @@ pub(crate) struct Dispatcher {
 #[derive(Default)]
 struct Waiting {
     slots: VecDeque<Waiter>,
-    /// How many tasks of each model were queued since the last selection.
+    /// Number of newly queued tasks of each model since the last selection.
     queued: BTreeMap<String, usize>,
-    /// Whether any slot may find a task.
+    /// True if any slot may find a task.
     look_for_all: bool,
-    /// Leases whose slot stopped waiting before it got them.
+    /// Leases whose slot stopped waiting before the delivery.
     unwanted: Vec<(String, Lease)>,
-    /// Tasks of the local node that have ended: their ends share a commit with the next claims.
+    /// Ended tasks of the local node. Their results share a commit with the next claims (group commit).
     ended: Vec<Ended>,
 }
 
-/// A task that has ended. The reply is whether that counts; without one, nothing was written.
+/// An ended task. The reply is true if the result counts; a dropped reply means that nothing was written.
 struct Ended {
     end: End,
     reply: oneshot::Sender<bool>,
 }
 
-/// A slot for which a claim is worth it now.
+/// A waiting slot that is worth a claim now.
 struct Candidate {
     waiter: Waiter,
-    /// What it may claim.
+    /// Criteria of its claim.
     slot: Slot,
 }
 
-/// A slot that waits.
 struct Waiter {
-    /// `None` for a slot of the local node.
+    /// None for a slot of the local node.
     slot: Option<Slot>,
-    /// A claim has to be made for it, whatever is queued.
+    /// True if the slot needs a claim, even without a newly queued task.
     is_due: bool,
-    /// It looks for all slots with the same models: they find the same tasks.
+    /// True if the slot's claim serves all slots with the same model set, because they find the same tasks.
     is_sample: bool,
-    /// Whether it goes on waiting when there is no task now.
+    /// True if the slot keeps waiting while there is no task.
     waits: bool,
     reply: oneshot::Sender<DispatchedTask>,
 }
 
-/// What a slot gets.
+/// Result of a wait for a task.
 pub(crate) enum DispatchedTask {
     Local(ClaimedTask),
     Remote(Lease),
-    /// The node has left, or its key was revoked.
+    /// The node was deregistered, or its key was revoked.
     UnknownNode,
 }
 
-/// A slot in the queue of the dispatcher. Dropped with a task in it, it gives the task back.
+/// Place of a slot in the dispatcher. Dropping a ticket returns its undelivered task.
 struct Ticket<'a> {
     dispatcher: &'a Dispatcher,
     node: String,
@@ -110,25 +107,23 @@ impl Dispatcher {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reports that a task of the model was queued.
     pub(crate) fn task_queued(&self, model: &str) {
         *self.waiting().queued.entry(model.to_owned()).or_default() += 1;
         self.wakeup.notify_one();
     }
 
-    /// Reports that there may be tasks for any slot: a node has left, or the models of the local one changed.
+    /// Announces possible tasks for any slot: a node has left, or the models of the local node changed.
     pub(crate) fn look_for_all(&self) {
         self.waiting().look_for_all = true;
         self.wakeup.notify_one();
     }
 
-    /// Waits for a task for a slot of the local node.
     pub(super) async fn local_task(&self, node: &str) -> Option<ClaimedTask> {
         self.enqueue(None, node, true, None).local_task().await
     }
 
-    /// Ends a task of the local node, and claims another one for its slot in the same commit: returns whether the end
-    /// counts, and the task if there is one now. None when nothing was written.
+    /// Ends a task of the local node, and claims another for its slot in the same commit (group commit). Returns
+    /// whether the result counts, and the next task, if any. None if nothing was written.
     pub(super) async fn finish(&self, end: End) -> Option<(bool, Option<ClaimedTask>)> {
         let (reply, counts) = oneshot::channel();
         let node = end.node.clone();
@@ -137,7 +132,7 @@ impl Dispatcher {
         Some((counts, ticket.local_task().await))
     }
 
-    /// Waits for a task for a slot of a node outside the process, or returns `None` when there is none now.
+    /// Waits for a task for a slot of an external node. With `waits` false, returns None if there is no task now.
     pub(super) async fn remote_task(&self, slot: Slot, waits: bool) -> Option<DispatchedTask> {
         let node = slot.node.clone();
         self.enqueue(Some(slot), &node, waits, None).task().await
@@ -153,7 +148,7 @@ impl Dispatcher {
         Ticket { dispatcher: self, node: node.to_owned(), reply: receiver }
     }
 
-    /// Takes note of a task whose slot did not wait for it any more; its lease is released.
+    /// Records a task whose slot stopped waiting, so that its lease is released.
     fn give_back(&self, node: String, task: DispatchedTask) {
         let lease = match task {
             DispatchedTask::Local(task) => task.lease,
@@ -164,8 +159,7 @@ impl Dispatcher {
         self.wakeup.notify_one();
     }
 
-    /// Takes the slots out for which a claim is worth it now: those that are due, and one for each queued task. And the
-    /// tasks that have ended.
+    /// Takes out the slots that are worth a claim now (due, or one for each newly queued task) and the ended tasks.
     fn select(&self, local: Option<&Slot>, max_local: usize, max: usize) -> (Vec<Candidate>, Vec<Ended>) {
         let mut waiting = self.waiting();
         let Waiting { slots, queued, look_for_all, ended, .. } = &mut *waiting;
@@ -185,7 +179,7 @@ impl Dispatcher {
         let mut is_full = false;
         for waiter in slots.drain(..) {
             let Some(slot) = waiter.slot.as_ref().or(local).cloned() else {
-                // The local node claims nothing: a slot that does not wait has no task.
+                // The local node claims nothing now; a slot that does not wait gets no task.
                 left.extend(Some(waiter).filter(|waiter| waiter.waits));
                 continue;
             };
@@ -197,7 +191,7 @@ impl Dispatcher {
                 is_full = true;
                 left.push_back(waiter);
             } else {
-                // One that is due may find an older task of another model.
+                // A due slot may find an older task of another model, so it does not use up the count.
                 if let Some(count) = count.filter(|_| !waiter.is_due) {
                     *count -= 1;
                 }
@@ -212,19 +206,17 @@ impl Dispatcher {
         (selected, std::mem::take(ended))
     }
 
-    /// How many claims were made.
     #[cfg(test)]
     pub(super) fn claims(&self) -> usize {
         self.claims.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// How many slots wait for which a claim was made.
+    /// Returns the number of slots that wait after a claim without a task.
     #[cfg(test)]
     pub(super) fn idle_slots(&self) -> usize {
         self.waiting().slots.iter().filter(|waiter| !waiter.is_due).count()
     }
 
-    /// The slots of nodes outside the process that wait for a task.
     fn remote_slots(&self) -> Vec<SeenSlot> {
         let waiting = self.waiting();
         let slots = waiting.slots.iter().filter_map(|waiter| waiter.slot.as_ref());
@@ -233,7 +225,6 @@ impl Dispatcher {
     }
 }
 
-/// Dispatches tasks until the service stops.
 pub(super) async fn run(app: Arc<App>) {
     let stop = &app.parts.stop;
     let mut backstop = tokio::time::interval((app.config.lease / 3).min(MAX_BACKSTOP));
@@ -242,7 +233,7 @@ pub(super) async fn run(app: Arc<App>) {
     let mut expired = ExpiredLeases::new(app.clock.real_time());
     while !stop.is_cancelled() {
         let now = app.clock.now();
-        // Later than now when the clock was set back.
+        // `touched` lies in the future if the clock was set back.
         if touched <= now.before(app.config.lease / 3) || touched > now {
             touched = now;
             touch_waiting_slots(&app).await;
@@ -264,7 +255,7 @@ pub(super) async fn run(app: Arc<App>) {
     }
 }
 
-/// Records that the slots of nodes outside the process that wait are there.
+/// Records the waiting slots of external nodes as alive.
 async fn touch_waiting_slots(app: &App) {
     let slots = app.dispatcher.remote_slots();
     if !slots.is_empty()
@@ -274,7 +265,7 @@ async fn touch_waiting_slots(app: &App) {
     }
 }
 
-/// Releases the leases of tasks whose slots did not wait for them any more.
+/// Releases the leases of tasks whose slots stopped waiting.
 pub(crate) async fn release_unwanted(app: &App) -> Result<()> {
     let dispatcher = &app.dispatcher;
     let mut unwanted = std::mem::take(&mut dispatcher.waiting().unwanted);
@@ -289,11 +280,11 @@ pub(crate) async fn release_unwanted(app: &App) -> Result<()> {
     Ok(())
 }
 
-/// Which expired leases are claimed. After an outage of the database or a suspension of the machine all leases have
-/// expired, also of nodes that run on: these have time for a heartbeat first.
+/// Claims after lease expiry. After an outage of the database or a suspension of the machine, all leases have expired,
+/// even those of nodes that still run. These nodes get time for a heartbeat before their tasks are claimed.
 struct ExpiredLeases {
     last_claim: Moment,
-    /// When claims stopped, and until when leases that expired since are left alone.
+    /// Begin of the outage, and the time until which leases that expired since then cannot be claimed.
     outage: Option<(Moment, Moment)>,
 }
 
@@ -302,19 +293,19 @@ impl ExpiredLeases {
         Self { last_claim: now, outage: None }
     }
 
-    /// The moment before which a lease has to have expired.
+    /// Returns the moment before which a lease must have expired to be claimable.
     fn before(&mut self, now: Moment, lease: Duration) -> Moment {
         if self.last_claim < now.before(lease / 2) {
             self.outage = Some((self.last_claim, now.after(lease / 3)));
         }
         match self.outage {
-            // An end that is further away is of a clock that was ahead.
+            // A later end means the clock was set back: the outage no longer counts.
             Some((began, until)) if now < until && until <= now.after(lease / 3) => began,
             _ => now,
         }
     }
 
-    /// Whether it is some time since a claim: shorter than what counts as an outage less the backstop.
+    /// Returns true if the last claim is old, but even with the backstop interval not old enough for an outage.
     fn is_quiet(&self, now: Moment, lease: Duration) -> bool {
         self.last_claim < now.before(lease / 4)
     }
@@ -324,7 +315,7 @@ impl ExpiredLeases {
     }
 }
 
-/// Claims tasks for the slots that may find one; returns whether there may be more.
+/// Claims tasks for the slots that may find one; returns true if there may be more tasks.
 async fn dispatch(app: &App, expired: &mut ExpiredLeases) -> Result<bool> {
     let dispatcher = &app.dispatcher;
     release_unwanted(app).await?;
@@ -338,7 +329,7 @@ async fn dispatch(app: &App, expired: &mut ExpiredLeases) -> Result<bool> {
     let expired_before = expired.before(real_time, app.config.lease);
     if selected.is_empty() && ended.is_empty() {
         if expired.is_quiet(real_time, app.config.lease) {
-            // Nothing to claim is no outage while the database can be written.
+            // The writer check distinguishes an idle service from an outage of the database.
             app.database.check_writer().await?;
             expired.claimed(real_time);
         }
@@ -349,7 +340,7 @@ async fn dispatch(app: &App, expired: &mut ExpiredLeases) -> Result<bool> {
         length: app.config.lease,
         attempts: app.config.lease_attempts,
         max_running: app.config.limits.account_running,
-        // In the time of the tester, like the leases.
+        // Leases have times of the test clock, so the offset is added.
         expired_before: Moment(expired_before.0.saturating_add(app.clock.ahead())),
     };
     #[cfg(test)]
@@ -360,7 +351,7 @@ async fn dispatch(app: &App, expired: &mut ExpiredLeases) -> Result<bool> {
         Ok((counts, claims)) => {
             expired.claimed(real_time);
             for (reply, counts) in replies.into_iter().zip(counts) {
-                // Fails when the run was interrupted.
+                // Fails if the run was interrupted.
                 let _ = reply.send(counts);
             }
             claims
@@ -385,13 +376,13 @@ async fn dispatch(app: &App, expired: &mut ExpiredLeases) -> Result<bool> {
 }
 
 impl Dispatcher {
-    /// Hands a lease to its slot, or lets the slot wait on. False when the local node has to register again.
+    /// Delivers a lease, or returns the slot to the queue. False if the local node has to register again.
     fn deliver(&self, claiming: &Claiming<'_>, candidate: Candidate, claim: Claim) -> bool {
         let Candidate { waiter, slot } = candidate;
         let is_local = waiter.slot.is_none();
         match claim {
             Claim::Leased(lease) => {
-                // Where a sample finds one task, the next one may find another.
+                // After a sample has found a task, the other slots may find more.
                 self.waiting().look_for_all |= waiter.is_sample;
                 let task = if is_local { claiming.claimed(lease) } else { DispatchedTask::Remote(lease) };
                 if let Err(unwanted) = waiter.reply.send(task) {
@@ -428,13 +419,13 @@ mod tests {
         let soon = begin.after(second * 5);
         assert_eq!(expired.before(soon, lease), soon);
         expired.claimed(soon);
-        // A look at the database in time keeps an idle service from taking that for an outage.
+        // The writer check comes early enough that an idle service does not count as an outage.
         assert!(!expired.is_quiet(soon.after(second * 7), lease));
         assert!(expired.is_quiet(soon.after(second * 8), lease));
 
         let back = soon.after(second * 40);
         assert_eq!(expired.before(back, lease), soon);
-        // That claim failed, too.
+        // This claim fails too.
         let back = back.after(second * 20);
         assert_eq!(expired.before(back, lease), soon);
         expired.claimed(back);
@@ -468,7 +459,7 @@ mod tests {
         }
     }
 
-    /// Slots that wait for a task of these models, and for which a claim found none.
+    /// Enqueues slots with these models in the state after a claim without a task.
     fn idle<'a>(dispatcher: &'a Dispatcher, models: &[&str]) -> Vec<Ticket<'a>> {
         let enqueue = |model: &&str| dispatcher.enqueue(Some(slot(model)), "node", true, None);
         let tickets = models.iter().map(enqueue).collect();

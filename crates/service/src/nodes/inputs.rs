@@ -1,5 +1,5 @@
-//! Inputs of a task: from the JSON that was submitted to what a model takes. Files of the internet are fetched
-//! into temporary files first, so that they take no memory while others run.
+//! Inputs of a task: from the submitted JSON to the inputs of a model. Files from the internet are fetched into
+//! temporary files first, so that waiting tasks need no memory for them.
 
 use std::io::{self, Seek, SeekFrom};
 
@@ -17,32 +17,30 @@ use crate::object_storage::outlast_outage;
 use crate::queue::Lease;
 use crate::{Error, Result};
 
-/// A URL that stands for a host that never responds: no such host may be on this machine.
+/// Test URL of a host that never responds.
 #[cfg(test)]
 pub(super) const NEVER_RESPONDS: &str = "https://never-responds.example/";
 
-/// A URL that stands for a host that responds after a second, with an empty file.
+/// Test URL of a host that responds after a second with an empty file.
 #[cfg(test)]
 pub(super) const RESPONDS_LATE: &str = "https://responds-late.example/";
 
-/// A URL that stands for a host that cannot be reached once, and then responds with an empty file.
+/// Test URL of a host that is unreachable at the first request, and then responds with an empty file.
 #[cfg(test)]
 pub(super) const FAILS_ONCE: &str = "https://fails-once.example/";
 
-/// The inputs of a task by name, before their files are in memory.
 pub(super) struct TaskInputs(pub(super) Vec<(String, Source)>);
 
-/// Where an input is.
 pub(super) enum Source {
-    /// Anything but a file.
+    /// Any value but a file.
     Value(Value),
-    /// A file in the object storage of this service.
+    /// A file in this service's object storage.
     Stored { bucket: String, key: String },
     /// A sample picture of this service.
     Sample(&'static [u8]),
-    /// A file behind a URL of the internet.
+    /// URL of a file on the internet.
     Remote(String),
-    /// The same file, fetched.
+    /// A fetched file from the internet.
     Fetched(File),
 }
 
@@ -52,7 +50,7 @@ impl TaskInputs {
             .map_err(|cause| Error::new("reading the inputs of a task", cause))?;
         let declared = Format::kept(&lease.input_format)?;
         let mut inputs = Vec::new();
-        // Null counts as not given.
+        // Null counts as absent.
         for (name, value) in submitted.into_iter().filter(|(_, value)| !value.is_null()) {
             let source = match (declared.get(&name).map(|descriptor| descriptor.kind), value) {
                 (Some(Kind::File), Value::String(url)) => {
@@ -72,12 +70,10 @@ impl TaskInputs {
         Ok(Self(inputs))
     }
 
-    /// Whether files have to be fetched from the internet.
     pub(super) fn are_remote(&self) -> bool {
         self.0.iter().any(|(_, source)| matches!(source, Source::Remote(_)))
     }
 
-    /// Fetches the files of the internet, one after the other.
     pub(super) async fn fetch(&mut self, app: &App) -> Result<(), Failed> {
         for (name, source) in &mut self.0 {
             if let Source::Remote(url) = source {
@@ -95,7 +91,6 @@ impl TaskInputs {
         Ok(())
     }
 
-    /// Reads the files into memory.
     pub(super) async fn load(self, app: &App) -> Result<Inputs, Failed> {
         let mut inputs = Vec::new();
         for (name, source) in self.0 {
@@ -120,13 +115,14 @@ pub(super) fn no_file(name: &str) -> Failed {
     Failed::input(format!("{name}: there is no file at this URL; upload it first, or again"))
 }
 
-/// A file without a name, beside the data: `/tmp` may be in memory.
+/// Creates an unnamed file in the data folder, because `/tmp` may be in memory.
 fn temporary_file(app: &App) -> Result<File> {
     let file = tempfile::tempfile_in(app.folder.path());
     file.map(File::from_std).map_err(|cause| Error::keeping("creating a file for an input", cause))
 }
 
-/// Fetches a file of the internet; returns why there is none. That it cannot be stored is a failure of the service.
+/// Fetches a file from the internet; the fetcher refuses internal addresses (SSRF protection). The inner error is the
+/// reason why the file cannot be fetched; a failure to store the file is a failure of the service.
 async fn fetch(app: &App, url: &str) -> Result<Result<File, FetchError>> {
     let mut file = temporary_file(app)?;
     #[cfg(test)]

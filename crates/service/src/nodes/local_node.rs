@@ -1,4 +1,4 @@
-//! The node in this process: its models and its worker slots.
+//! Local node, in this process: its models and its worker slots.
 
 #[cfg(unix)]
 use std::path::Path;
@@ -22,46 +22,44 @@ use crate::lifecycle::config::Config;
 use crate::models::Models;
 use crate::queue::{Lease, NodeEnd, Slot};
 
-/// The unit in which memory of runs is reserved.
 const MEBIBYTE: u64 = 1 << 20;
 
-/// When the node stops waiting for a run that may take so long and watches its deadline itself.
+/// Returns the time after which the node abandons a run. The run checks its own, shorter deadline.
 pub(super) fn run_timeout(limit: Duration) -> Duration {
     limit.saturating_mul(5) / 4
 }
 
-/// The node in this process.
 pub(crate) struct LocalNode {
     name: String,
-    /// Interrupts every run.
+    /// Cancels every run.
     interrupted: CancellationToken,
     #[cfg(feature = "controls")]
     switch: Option<Arc<Switch>>,
-    /// The models that this process runs; None when it runs no tasks.
+    /// Models that this process runs; None if it runs no tasks.
     pub(super) models: Option<Models>,
-    /// The processes that run built-in models, where they run in processes of their own.
+    /// Worker processes of the built-in models; None if these run in this process.
     #[cfg(unix)]
     pub(super) processes: Option<ModelProcesses>,
-    /// What it leaves to nodes outside the process.
+    /// Models that external nodes serve, whose tasks the local node leaves to them.
     pub(super) outside: OutsideModels,
     pub(super) workers: Workers,
     pub(super) shares: WorkerShares,
-    /// Tasks whose inputs are fetched from the internet, at a time. They hold no worker.
+    /// Permits for tasks that fetch inputs from the internet. These tasks hold no worker.
     pub(super) fetches: Arc<Semaphore>,
     /// Memory of all runs together, in MiB.
     memory: Arc<Semaphore>,
     total_memory: u32,
-    /// How long a run waits for memory: as long as the runs of all workers may take, one after the other.
+    /// Maximum wait of a run for memory: the time that the runs of all workers take if they run one after the other.
     memory_timeout: Duration,
-    /// How many tasks of one account the node takes at a time: as many as it has workers, and half of those
-    /// that it fetches inputs for. So an account whose inputs are slow delays itself alone.
+    /// Maximum number of tasks of one account on this node (fair scheduling): as many as workers, plus half the number
+    /// of tasks that fetch inputs. So an account with slow inputs delays only itself.
     max_running: u32,
 }
 
-/// Permits for runs at a time. A task whose inputs have arrived comes before tasks that are not claimed yet.
+/// Permits for concurrent runs. A task with fetched inputs gets a worker before new tasks are claimed.
 pub(super) struct Workers {
     permits: Arc<Semaphore>,
-    /// Cloned by each task that waits for a worker.
+    /// Reference counter: each task that waits for a worker holds a clone.
     waiting: Arc<()>,
     needed: Notify,
 }
@@ -72,24 +70,22 @@ impl Workers {
         Self { permits, waiting: Arc::default(), needed: Notify::new() }
     }
 
-    /// Waits for a worker that may stay without a task until it is needed.
+    /// Waits for a worker, without priority over claimed tasks.
     pub(super) async fn idle(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.permits).acquire_owned().await.ok()
     }
 
-    /// Waits for a worker for a task that is claimed.
     pub(super) async fn acquire(&self) -> Option<OwnedSemaphorePermit> {
         let _waiting = Arc::clone(&self.waiting);
         self.needed.notify_waiters();
         self.idle().await
     }
 
-    /// Whether a claimed task waits for a worker.
     pub(super) fn are_needed(&self) -> bool {
         Arc::strong_count(&self.waiting) > 1
     }
 
-    /// Returns when a claimed task waits for a worker.
+    /// Completes once a claimed task waits for a worker.
     pub(super) async fn needed(&self) {
         let mut needed = std::pin::pin!(self.needed.notified());
         needed.as_mut().enable();
@@ -99,28 +95,25 @@ impl Workers {
     }
 }
 
-/// A task that the local node has claimed.
 pub(crate) struct ClaimedTask {
     pub(super) lease: Lease,
-    /// The worker that its account holds from the claim on.
+    /// Worker that counts for the task's account from the claim on.
     pub(super) share: Option<HeldWorker>,
-    /// Cancelled when the run is interrupted.
     pub(super) interrupted: CancellationToken,
     #[cfg(feature = "controls")]
     pub(super) replacement: Option<Replacement>,
 }
 
-/// What the local node may claim.
+/// Snapshot of the local node's state for one claim.
 pub(super) struct Claiming<'a> {
     node: &'a LocalNode,
-    /// What one slot may claim now; None when the node claims nothing.
+    /// Criteria of one slot's claim; None if the node claims nothing.
     pub(super) slot: Option<Slot>,
     #[cfg(feature = "controls")]
     held: Option<Held<'a>>,
 }
 
 impl Claiming<'_> {
-    /// A lease as the local node runs it.
     pub(super) fn claimed(&self, lease: Lease) -> DispatchedTask {
         let interrupted = self.node.interrupted.clone();
         #[cfg(feature = "controls")]
@@ -178,12 +171,11 @@ impl LocalNode {
         })
     }
 
-    /// The name that it is known by to the database.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// End of a node of this name whose process was killed.
+    /// Returns the reason for the end of an earlier node of this name, whose process was killed.
     pub(super) const fn kind_of_death(&self) -> NodeEnd {
         #[cfg(unix)]
         if self.processes.is_some() {
@@ -196,12 +188,11 @@ impl LocalNode {
         Some(self.models.as_ref()?.keys().cloned().collect())
     }
 
-    /// Interrupts every task that is running; its result is discarded.
     pub(super) fn interrupt(&self) {
         self.interrupted.cancel();
     }
 
-    /// Whether scripts decide after each claim what the next one may be.
+    /// Returns true if scripts decide after each claim which tasks can be claimed next.
     #[cfg(feature = "controls")]
     pub(super) const fn is_scripted(&self) -> bool {
         self.switch.is_some()
@@ -212,8 +203,8 @@ impl LocalNode {
         Some(self.switch.as_ref()?.hold().await)
     }
 
-    /// Waits until that many bytes are left of the memory of all runs, and reserves them. Fails when they are not in
-    /// time: a run that ignores its deadline keeps its memory.
+    /// Waits until the memory of all runs has this number of bytes left, and reserves them. Fails after a timeout: a
+    /// run that ignores its deadline keeps its memory.
     pub(super) async fn reserve_memory(&self, bytes: u64) -> Result<OwnedSemaphorePermit, Failed> {
         let mebibytes = u32::try_from(bytes.div_ceil(MEBIBYTE)).unwrap_or(u32::MAX).min(self.total_memory);
         let reserved = Arc::clone(&self.memory).acquire_many_owned(mebibytes);
@@ -247,7 +238,7 @@ impl LocalNode {
         }
     }
 
-    /// Records that the node is alive and which models it serves; nothing when it is down.
+    /// Records that the node is alive, with the models that it serves; does nothing if the node is down.
     pub(crate) async fn heartbeat(&self, app: &App) -> Result<()> {
         let models = self.names();
         #[cfg(feature = "controls")]
@@ -261,7 +252,6 @@ impl LocalNode {
         app.database.register(&self.name, None, &models, app.clock.now()).await.map(drop)
     }
 
-    /// Removes the node from those that serve models; the tasks that it had leased are released.
     pub(crate) async fn deregister(&self, app: &App) -> Result<()> {
         app.database.node_ended(&self.name, NodeEnd::Left, app.clock.now()).await
     }

@@ -1,5 +1,4 @@
-//! Nodes: they claim tasks by lease, run them, and report their results. One node is in this process; nodes
-//! outside it use the node API.
+//! Nodes claim tasks by lease, run them, and report their results. External nodes use the node API.
 
 mod dispatcher;
 mod inputs;
@@ -35,17 +34,15 @@ use crate::lifecycle::app::App;
 use crate::random::Randomness;
 use dispatcher::DispatchedTask;
 
-/// The name of the node in the process that has a database of its own. The data folder is locked, so there is never
-/// a second one.
+/// Name of the local node of a process with its own database. The lock of the data folder excludes a second such node.
 const NODE: &str = "local";
 
-/// The bucket of what models produce.
 pub(crate) const OUTPUTS: &str = "outputs";
 
-/// The pause before a failed write is tried again.
+/// Pause before a failed write is retried.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The name of the node in this process: one of its own where several processes share the database.
+/// Returns the name of the local node, which is random if several processes share the database.
 pub(crate) fn local_name(database: &dyn Database, random: &Randomness) -> Result<String> {
     if database.is_shared() {
         return Ok(format!("{NODE}-{}", random.word(12)?));
@@ -53,16 +50,16 @@ pub(crate) fn local_name(database: &dyn Database, random: &Randomness) -> Result
     Ok(NODE.to_owned())
 }
 
-/// Starts the dispatcher and the node of this process. What a process that died was running can be claimed at
-/// once, and the models are registered before the first request.
+/// Starts the dispatcher and the local node. Tasks of an earlier process that died can be claimed at once, and the
+/// models are registered before the first request.
 pub(crate) async fn start(app: &Arc<App>) -> Result<()> {
-    // Nodes outside could not prolong their leases while the service was down: they have time to come back first. While
-    // it was there, the local node of a process was seen within a third of a lease.
+    // External nodes could not extend their leases while the service was down, so they get time to reconnect. A running
+    // service has recorded its local node within a third of a lease, which dates the downtime.
     let now = app.clock.now();
     let lease = app.config.lease;
     let (seen_at, lease_until) = (now.before(lease * 2 / 3), now.after(lease / 3));
     app.database.resume_nodes(lease / 2, now.before(lease / 2), seen_at, lease_until).await?;
-    // Where processes share the database, no node of an earlier one has this name.
+    // With a shared database, names are random, so no earlier node has this name.
     app.database.node_ended(app.node.name(), app.node.kind_of_death(), now).await?;
     app.parts.spawn_until_stop("changes of the queue", follow_changes(Arc::clone(app)));
     let dispatcher = app.parts.spawn("dispatcher", dispatcher::run(Arc::clone(app)));
@@ -73,23 +70,23 @@ pub(crate) async fn start(app: &Arc<App>) -> Result<()> {
     app.node.heartbeat(app).await?;
     let tasks = TaskTracker::new();
     for _ in 0..app.config.workers {
-        // Among the tasks: one that is claimed while the service stops is waited for, too.
+        // The claim loop is one of the tasks, so that the shutdown also waits for a task that is just being claimed.
         tasks.spawn(claim_and_run(Arc::clone(app), tasks.clone()));
     }
     app.parts.spawn("local node", keep_registered(Arc::clone(app), tasks, dispatcher));
     Ok(())
 }
 
-/// Keeps the local node registered until the service stops and its last task has ended, or was released.
+/// Keeps the local node registered until shutdown, when the last task has ended or was released.
 async fn keep_registered(app: Arc<App>, tasks: TaskTracker, dispatcher: JoinHandle<()>) {
-    // A heartbeat after the end, or one of the dispatcher, would register the node again.
+    // A later heartbeat, also one of the dispatcher, would register the node again.
     let _ = tokio::join!(heartbeats(&app, &tasks), drain(&app, &tasks), dispatcher);
     if let Err(cause) = app.node.deregister(&app).await {
         tracing::warn!(%cause, "the local node was not deregistered; its leases expire");
     }
 }
 
-/// Wakes the dispatcher for what other processes have done to the queue.
+/// Wakes the dispatcher when other processes change the queue.
 async fn follow_changes(app: Arc<App>) {
     loop {
         match app.database.queue_changed().await {
@@ -99,7 +96,6 @@ async fn follow_changes(app: Arc<App>) {
     }
 }
 
-/// Records at intervals that the node is alive, until its last task has ended.
 async fn heartbeats(app: &App, tasks: &TaskTracker) {
     while tokio::time::timeout(app.config.lease / 3, tasks.wait()).await.is_err() {
         if let Err(cause) = app.node.outside.refresh(app).await {
@@ -111,7 +107,7 @@ async fn heartbeats(app: &App, tasks: &TaskTracker) {
     }
 }
 
-/// Claims a task whenever a worker is free, and runs it beside the others.
+/// Claims a task whenever a worker is free, and runs it concurrently.
 async fn claim_and_run(app: Arc<App>, tasks: TaskTracker) {
     let stop = &app.parts.stop;
     while !stop.is_cancelled() {
@@ -129,7 +125,7 @@ async fn claim_and_run(app: Arc<App>, tasks: TaskTracker) {
     }
 }
 
-/// Waits after a stop for the tasks that are running, up to a limit, and releases those that are left.
+/// Graceful shutdown of the local node: waits for the running tasks up to a timeout, and releases the others.
 async fn drain(app: &App, tasks: &TaskTracker) {
     app.parts.stop.cancelled().await;
     tasks.close();

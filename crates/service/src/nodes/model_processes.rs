@@ -1,5 +1,4 @@
-//! Processes that run built-in models for this service: started when a task needs one, kept for the next task, and
-//! replaced when one ends.
+//! Worker processes of the built-in models: started on demand, reused for later tasks, and replaced when they end.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,26 +22,24 @@ use crate::object_storage::outlast_outage;
 use crate::queue::Lease;
 use crate::{Error, Result};
 
-/// How often a run begins again in another process after its process was killed.
+/// Maximum number of attempts of a run whose process is killed.
 const MAX_ATTEMPTS: u32 = 6;
-/// The pause before a process that could not be started is started again; it doubles.
+/// Base of the exponential backoff before a process that failed to start is started again.
 const START_BACKOFF: Duration = Duration::from_millis(100);
 
-/// The processes that run built-in models.
 pub(super) struct ModelProcesses {
     command: WorkerCommand,
-    /// Where the folders of running tasks are made.
+    /// Parent of the folders of running tasks.
     folder: PathBuf,
     idle: Mutex<Vec<WorkerProcess>>,
 }
 
 impl ModelProcesses {
-    /// The processes of these settings, with their runs in this data folder; `None` when built-in models run in this
-    /// process.
+    /// Creates the pool, with run folders in this data folder; None if built-in models run in this process.
     pub(super) fn new(config: &Config, data: &Path) -> Result<Option<Self>> {
         let Some(command) = &config.model_process else { return Ok(None) };
         let folder = data.join(RUNS);
-        // What a service that was killed has left.
+        // Files of an earlier service that was killed.
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder)
             .map_err(|cause| Error::keeping("creating a folder for runs", cause))?;
@@ -56,7 +53,7 @@ impl ModelProcesses {
         Ok(Some(Self { command, folder, idle: Mutex::default() }))
     }
 
-    /// Runs a task within the memory that is left of all runs. Dropping the future ends the run with its process.
+    /// Runs a task within the memory left for all runs. Dropping the future kills the process of the run.
     pub(super) async fn run(&self, app: &App, lease: &Lease, inputs: TaskInputs) -> Result<Outputs, Failed> {
         let folder = outlast_outage(async || {
             TempDir::with_prefix_in("run-", &self.folder)
@@ -87,7 +84,7 @@ impl ModelProcesses {
         collect(lease, folder.path(), outputs).await
     }
 
-    /// Sends a request to a process, and to another one when that was killed.
+    /// Sends a request to a process, and retries with another process if the first was killed.
     async fn exchange(&self, request: &Request, limit: Duration) -> Result<BTreeMap<String, Value>, Failed> {
         let line =
             serde_json::to_vec(request).map_err(|cause| Error::new("writing the inputs of a run", cause))?;
@@ -130,7 +127,6 @@ impl ModelProcesses {
         Ok(response)
     }
 
-    /// A process that waits for a run and was not killed meanwhile.
     fn take_idle(&self) -> Option<WorkerProcess> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(mut process) = idle.pop() {
@@ -142,8 +138,8 @@ impl ModelProcesses {
     }
 }
 
-/// Whether the process was ended from outside, so that the same run may work in another one: by a person, or by a
-/// system that is short of memory.
+/// Returns true if the process was killed from outside, by a person or by a system short of memory, or could not start.
+/// The same run may succeed in another process.
 fn is_retried(error: &WorkerError) -> bool {
     const KILL: i32 = 9;
     const TERMINATE: i32 = 15;

@@ -1,5 +1,5 @@
-//! Which models nodes outside the process serve: the built-in methods are left to those kinds that have no such node,
-//! because an operator who starts a node for a kind has something better.
+//! Models of external nodes. Built-in methods run only models without such a node, because an operator who starts a
+//! node for a model has a better implementation.
 
 use std::collections::BTreeSet;
 use std::sync::{PoisonError, RwLock};
@@ -7,17 +7,16 @@ use std::sync::{PoisonError, RwLock};
 use crate::Result;
 use crate::lifecycle::app::App;
 
-/// The models that a live node outside the process serves, as of the last refresh.
+/// Models that live external nodes serve, as of the last refresh.
 #[derive(Debug, Default)]
 pub(crate) struct OutsideModels(RwLock<BTreeSet<String>>);
 
 impl OutsideModels {
-    /// Returns whether a live node outside the process serves the model.
     pub(super) fn contains(&self, model: &str) -> bool {
         self.0.read().unwrap_or_else(PoisonError::into_inner).contains(model)
     }
 
-    /// Reads which nodes are alive: those seen within a lease.
+    /// Reads the models of live nodes, which have a heartbeat within a lease duration.
     pub(super) async fn refresh(&self, app: &App) -> Result<()> {
         let since = app.clock.now().before(app.config.lease);
         let models: BTreeSet<String> =
@@ -29,7 +28,7 @@ impl OutsideModels {
             lost_some
         };
         if lost_some {
-            // The tasks that waited for that node are for the built-in method now.
+            // Built-in methods now run the tasks that waited for the lost node.
             app.dispatcher.look_for_all();
         }
         Ok(())

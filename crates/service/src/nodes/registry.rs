@@ -1,4 +1,4 @@
-//! Nodes: the keys that those outside the process show, and which of all are there.
+//! Registry of nodes: keys of external nodes, and heartbeats of all nodes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,38 +9,35 @@ use crate::Result;
 use crate::accounts::KeptKey;
 use crate::clock::Moment;
 
-/// How long a node that says nothing is remembered.
 pub(crate) const NODE_RETENTION: Duration = Duration::from_hours(24);
 
-/// Largest number of models that all nodes of a key have together.
+/// Maximum number of models over all nodes of a key.
 pub(crate) const MAX_KEY_MODELS: i64 = 10_000;
 
-/// Time for which a silent node is remembered when its key has too many models.
+/// Retention of silent nodes of a key that has too many models.
 pub(crate) const NODE_SILENCE: Duration = Duration::from_mins(10);
 
-/// A key that nodes outside the process show.
 pub(crate) struct NodeKey {
     pub(crate) name: String,
     pub(crate) kept: KeptKey,
-    /// The models that its nodes may serve; None for any.
+    /// Models that nodes of this key may serve; None for all.
     pub(crate) models: Option<Vec<String>>,
 }
 
-/// A node outside the process that has registered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KnownNode {
-    /// Its models, and when it was seen for each.
+    /// Models of the node, with the last heartbeat of each.
     pub(crate) models: Vec<(String, Moment)>,
     pub(crate) seen_at: Moment,
 }
 
-/// A slot of a node outside the process that is there: its node, and the models whose tasks it runs.
+/// Live slot of an external node: the node, and the models whose tasks the slot runs.
 pub(crate) type SeenSlot = (String, Arc<[String]>);
 
-/// What the store knows of nodes outside the process. Every method is one transaction.
+/// Database operations on nodes. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Registry: Send + Sync {
-    /// Adds a key under a name, for these models or for any; false when the name has a valid one.
+    /// Inserts a key under a name, for these models or for all; false if there is a valid key of this name.
     async fn add_node_key(
         &self,
         name: &str,
@@ -48,25 +45,22 @@ pub(crate) trait Registry: Send + Sync {
         models: Option<&[String]>,
         now: Moment,
     ) -> Result<bool>;
-    /// Revokes a key and forgets its nodes; what they had leased can be claimed at once. False when there
-    /// is no valid key of this name.
+    /// Revokes a key, deletes its nodes, and frees their leases; false if there is no valid key of this name.
     async fn revoke_node_key(&self, name: &str, now: Moment) -> Result<bool>;
-    /// The valid key with this identifier.
     async fn node_key(&self, id: &str) -> Result<Option<NodeKey>>;
-    /// Notes that a node is there, with its key if it is outside the processes of the service, and which models it
-    /// has; forgets those of its sort that were silent for long. False when the nodes of its key would have too many models.
+    /// Registers a node with its models, and with its key if the node is external. Deletes long-silent nodes of the
+    /// same kind. Returns false if the nodes of the key would have too many models.
     async fn register(&self, node: &str, key: Option<&str>, models: &[String], now: Moment) -> Result<bool>;
-    /// A node, if it was registered with this key.
     async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>>;
-    /// The models for which a slot of a node with a key was there since then.
+    /// Returns the models that slots of external nodes have asked for since `since`.
     async fn models_of_outside_nodes(&self, since: Moment) -> Result<Vec<String>>;
-    /// Notes that slots of nodes are there.
+    /// Records slots of nodes as alive.
     async fn touch_slots(&self, slots: &[SeenSlot], now: Moment) -> Result<()>;
-    /// Notes that the slot of a node that runs a task is there.
+    /// Records the slot that runs a task as alive.
     async fn touch_running(&self, node: &str, task: &str, now: Moment) -> Result<()>;
-    /// Lets the nodes with a key that were alive within a time before the service was last there count as alive since
-    /// `seen_at` at least, and keep what they have leased until then at least. Nothing happens when a process of the
-    /// service was there since `absent_since`.
+    /// Resumes external nodes after a downtime. Nodes that were alive within `within` before the service last ran count
+    /// as seen at `seen_at` or later, and their leases last until `lease_until` or later. Does nothing if a process of
+    /// the service has run since `absent_since`.
     async fn resume_nodes(
         &self,
         within: Duration,

@@ -1,4 +1,4 @@
-//! One task on the local node: from a lease to its result.
+//! Run of one task on the local node: from its lease to its result.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,7 +23,7 @@ use crate::object_storage::outlast_outage;
 use crate::queue::{End, Ending, Lease};
 use crate::{Error, Result};
 
-/// What a task takes of the local node before it is known whether its inputs have to be fetched.
+/// Permits of a task, taken before the service knows whether inputs must be fetched.
 pub(super) struct Slots {
     worker: Option<OwnedSemaphorePermit>,
     /// The same worker, counted for the account of the task.
@@ -32,22 +32,22 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// Waits until inputs may be fetched and a worker is free: in this order, because a task that has fetched its inputs
-    /// waits for a worker.
+    /// Waits for a fetch permit and then for a worker. The order avoids a deadlock with tasks that have fetched their
+    /// inputs and wait for a worker.
     pub(super) async fn acquire(node: &LocalNode) -> Option<Self> {
         let fetch = Arc::clone(&node.fetches).acquire_owned().await.ok()?;
         let worker = node.workers.idle().await?;
         Some(Self { worker: Some(worker), share: None, fetch: Some(fetch) })
     }
 
-    /// Whether the next task may follow at once, in the place of one that has ended.
+    /// Returns true if the next task may reuse these permits at once.
     fn are_enough(&mut self, node: &LocalNode) -> bool {
         self.fetch = self.fetch.take().or_else(|| Arc::clone(&node.fetches).try_acquire_owned().ok());
         self.worker.is_some() && self.fetch.is_some() && !node.workers.are_needed()
     }
 }
 
-/// Runs a leased task to its end, and those that are claimed with its end.
+/// Runs a leased task to its end, and then the tasks that were claimed together with its result.
 pub(super) async fn run(app: Arc<App>, task: ClaimedTask, mut slots: Slots) {
     let mut next = Some(task);
     while let Some(mut task) = next {
@@ -58,9 +58,9 @@ pub(super) async fn run(app: Arc<App>, task: ClaimedTask, mut slots: Slots) {
     }
 }
 
-/// Runs a leased task to its end and prolongs its lease meanwhile; returns the next one if there is one at once. A run
-/// that is interrupted has no result: its lease is released by what interrupts it. Nor has one that cannot begin: its
-/// lease expires, which counts as an attempt.
+/// Runs a leased task to its end, and extends its lease meanwhile. Returns the next task, if it was claimed together
+/// with the result. An interrupted run has no result: its lease is released by the interruption. A run that cannot
+/// begin has no result either: its lease expires, which counts as an attempt.
 async fn run_one(app: &App, task: &ClaimedTask, slots: &mut Slots) -> Option<ClaimedTask> {
     let ClaimedTask { lease, interrupted, .. } = task;
     let begun = Instant::now();
@@ -83,14 +83,14 @@ async fn run_one(app: &App, task: &ClaimedTask, slots: &mut Slots) -> Option<Cla
             tracing::info!(task = lease.task, model = lease.model, succeeded, "a task has ended");
         }
         Ok(false) => tracing::warn!(task = lease.task, "the result is late and is discarded"),
-        // The lease expires, and the task runs again: nothing is lost or billed twice.
+        // After the lease expiry the task runs again: nothing is lost or billed twice.
         Err(cause) => tracing::error!(%cause, task = lease.task, "the result cannot be written"),
     }
     next
 }
 
-/// Writes the result, with the claim of the next task where one may follow. While the disk is full it is tried again
-/// until a lease is over, so that the task does not have to run again.
+/// Writes the result, together with the claim of the next task if possible (group commit). Retries while the disk is
+/// full until the lease duration has passed, so that the task does not have to run again.
 async fn finish(
     app: &App,
     lease: &Lease,
@@ -98,7 +98,7 @@ async fn finish(
     slots: &mut Slots,
 ) -> (Result<bool>, Option<ClaimedTask>) {
     slots.share = None;
-    // Where processes share the database, each statement commits by itself.
+    // With a shared database each statement commits on its own, so nothing would be saved.
     if !app.database.is_shared() && slots.are_enough(&app.node) {
         let (node, task) = (app.node.name().to_owned(), lease.task.clone());
         let end = End { node, task, attempt: lease.attempt, ending: ending.clone() };
@@ -118,7 +118,7 @@ async fn finish_alone(app: &App, lease: &Lease, ending: &Ending) -> Result<bool>
         let finished =
             app.database.finish(app.node.name(), &lease.task, lease.attempt, ending, app.clock.now()).await;
         match finished {
-            // Written twice, a result counts once. A database that others keep may be back soon.
+            // The write is idempotent. An external database may recover soon.
             Err(cause) if (cause.is_of_the_disk() || app.database.is_shared()) && Instant::now() < until => {
                 tracing::warn!(%cause, task = lease.task, "the result cannot be written yet");
                 tokio::time::sleep(RETRY_INTERVAL).await;
@@ -128,12 +128,11 @@ async fn finish_alone(app: &App, lease: &Lease, ending: &Ending) -> Result<bool>
     }
 }
 
-/// Prolongs the lease until it is lost.
 async fn keep_alive(app: &App, lease: &Lease) {
     loop {
         tokio::time::sleep(app.config.lease / 3).await;
         let until = app.clock.now().after(app.config.lease);
-        // Runs in this process are ended by the limits of the run itself.
+        // No limit on the lease's age: the timeout of the run itself ends runs in this process.
         let node = app.node.name();
         if let Ok(false) = app.database.heartbeat(node, &lease.task, lease.attempt, until, None).await {
             return;
@@ -141,7 +140,7 @@ async fn keep_alive(app: &App, lease: &Lease) {
     }
 }
 
-/// How the task ends. A failure is an ending too; None when the node cannot begin the run.
+/// Returns the end of the task, which may be a failure; None if the node cannot begin the run.
 async fn ending(app: &App, task: &ClaimedTask, slots: &mut Slots) -> Option<Ending> {
     match outcome(app, task, slots).await {
         Ok(output) => Some(Ending::Output(Value::Object(output).to_string())),
@@ -157,15 +156,13 @@ async fn ending(app: &App, task: &ClaimedTask, slots: &mut Slots) -> Option<Endi
     }
 }
 
-/// The kind of a failure that ends no task, since it may succeed on another node or later.
+/// Kind of a failure that does not end the task, because another attempt may succeed.
 const NODE: &str = "node";
 
-/// Why a task failed.
 #[derive(Clone)]
 pub(crate) struct Failed {
-    /// A word for programs: `input`, `model`, `limit` or `service`; or `NODE`.
+    /// Kind for programs: `input`, `model`, `limit`, `service` or `NODE`.
     pub(crate) kind: &'static str,
-    /// A sentence for people.
     pub(crate) message: String,
 }
 
@@ -178,7 +175,6 @@ impl Failed {
         Self { kind: "model", message: message.into() }
     }
 
-    /// The node cannot begin the run.
     pub(super) fn node(message: impl Into<String>) -> Self {
         Self { kind: NODE, message: message.into() }
     }
@@ -220,7 +216,7 @@ async fn output(app: &App, lease: &Lease, slots: &mut Slots) -> Result<Map<Strin
         app.node.models.as_ref().and_then(|models| models.get(&lease.model)).ok_or_else(not_served)?;
     let mut inputs = TaskInputs::read(app, lease).await?;
     if inputs.are_remote() {
-        // Others run meanwhile, however slow the host is.
+        // The slot's worker is free for other tasks while inputs are fetched.
         slots.worker = None;
         slots.share = None;
         inputs.fetch(app).await?;
@@ -245,7 +241,7 @@ async fn output(app: &App, lease: &Lease, slots: &mut Slots) -> Result<Map<Strin
     Ok(by_name)
 }
 
-/// Runs the model: a built-in one in a process of its own where the settings name one, any other in this process.
+/// Runs the model: a built-in model in a worker process, if configured, and any other model in this process.
 async fn produce(
     app: &App,
     lease: &Lease,
@@ -263,8 +259,7 @@ async fn produce(
     compute(app, Arc::clone(&runner.model), inputs.load(app).await?).await
 }
 
-/// Refuses outputs that are not what the version of the model declares, as those of nodes outside the process: each of
-/// them and no other.
+/// Checks that the outputs are exactly those that the model version declares, as for external nodes.
 fn check(lease: &Lease, outputs: &[(String, Output)]) -> Result<(), Failed> {
     let declared = Format::kept(&lease.output_format)?;
     let mut names = declared.parameters().map(|(name, _)| name);
@@ -290,8 +285,8 @@ fn check(lease: &Lease, outputs: &[(String, Output)]) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Runs the model on a thread of its own, within the memory that is left of all runs. It watches its deadline
-/// itself; the node stops waiting for one that does not shortly after.
+/// Runs the model on its own thread, within the memory left for all runs. The model checks its deadline; the node
+/// abandons a model that does not, shortly after the deadline.
 async fn compute(app: &App, model: Arc<dyn Model>, inputs: Inputs) -> Result<Vec<(String, Output)>, Failed> {
     let limits = app.config.limits;
     let mut taken = Limits { pixels: limits.pixels, memory: limits.memory, deadline: None };
@@ -305,7 +300,7 @@ async fn compute(app: &App, model: Arc<dyn Model>, inputs: Inputs) -> Result<Vec
     });
     match tokio::time::timeout(run_timeout(limits.run), running).await {
         Ok(Ok(result)) => Ok(result?.into_iter().map(|(name, output)| (name.to_owned(), output)).collect()),
-        // A panic ends its thread alone.
+        // A panic ends only the thread of the run.
         Ok(Err(_)) => Err(Failed::model("the model crashed")),
         Err(_) => Err(inferstore_models::Error::TimedOut.into()),
     }

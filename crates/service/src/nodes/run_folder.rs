@@ -1,5 +1,5 @@
-//! The folder of a run: the files of its inputs are written there, and those of its outputs are read. No file is in the
-//! memory of the service before its run begins.
+//! Folder of a run: its input files are written there, and its output files are read from there. No file is in the
+//! service's memory before its run begins.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -19,29 +19,22 @@ use crate::object_storage::outlast_outage;
 use crate::queue::Lease;
 use crate::{Error, Result};
 
-/// The largest file that a model may produce.
 const MAX_OUTPUT: u64 = 512 << 20;
-/// The types of the files that built-in models produce, by the end of their names.
+/// MIME types of the built-in models' output files, by extension.
 const TYPES: &[(&str, &str)] = &[("png", "image/png"), ("gif", "image/gif")];
 
-/// How much is copied at once.
 const COPY_BUFFER: usize = 1 << 20;
 
-/// What a run gave, by name.
 pub(super) type Outputs = Vec<(String, Output)>;
 
-/// The inputs of a run in its folder.
 #[derive(Default)]
 pub(super) struct LaidOut {
-    /// By name, files by their paths.
+    /// Inputs by name, files as their paths.
     pub(super) values: BTreeMap<String, Value>,
-    /// Which of them are files.
     pub(super) files: BTreeSet<String>,
-    /// The size of all files together.
     pub(super) bytes: u64,
 }
 
-/// Writes the files of a run into its folder.
 pub(super) async fn lay_out(app: &App, inputs: TaskInputs, folder: &Path) -> Result<LaidOut, Failed> {
     let mut laid_out = LaidOut::default();
     for (number, (name, source)) in inputs.0.into_iter().enumerate() {
@@ -65,7 +58,7 @@ pub(super) async fn lay_out(app: &App, inputs: TaskInputs, folder: &Path) -> Res
     Ok(laid_out)
 }
 
-/// Copies a file of the object storage, if it is there.
+/// Copies a file from object storage; None if there is no such file.
 async fn stored(app: &App, bucket: &str, key: &str, path: &Path) -> Result<Option<u64>> {
     let Some(opened) = app.objects.read(app, bucket, key).await? else { return Ok(None) };
     let size = opened.object.size;
@@ -78,7 +71,6 @@ async fn fetched(file: &File, path: &Path) -> Result<u64> {
     copy(path, BufReader::with_capacity(COPY_BUFFER, file)).await
 }
 
-/// Writes all bytes to a file; returns how many.
 async fn copy(path: &Path, mut from: impl AsyncBufRead + Unpin) -> Result<u64> {
     let mut file = File::create(path).await.map_err(cannot_copy)?;
     let copied = tokio::io::copy_buf(&mut from, &mut file).await.map_err(cannot_copy)?;
@@ -95,8 +87,7 @@ fn cannot_copy(cause: io::Error) -> Error {
     }
 }
 
-/// Reads what a run gave. The process may have been taken over by a picture: a file has to lie in the folder of the
-/// run, and to be one.
+/// Reads the outputs of a run. A malicious picture may control the worker, so links and other paths are refused.
 pub(super) async fn collect(
     lease: &Lease,
     folder: &Path,

@@ -1,4 +1,4 @@
-//! The dispatcher and the slots of the local node, in a running service.
+//! Tests of the dispatcher and of the local node's slots in a running service.
 
 use std::time::Duration;
 
@@ -19,12 +19,12 @@ async fn create(service: &Service, account: AccountId, url: &str) -> Result<Stri
     Ok(task)
 }
 
-/// Creates a task that no one is told of.
+/// Creates a task without waking the dispatcher.
 async fn queue(service: &Service, account: AccountId, input: Value) -> Result<String, Error> {
     queue_for(service, MODEL, account, input).await
 }
 
-/// The same for any model.
+/// Creates a task of any model without waking the dispatcher.
 pub(super) async fn queue_for(
     service: &Service,
     model: &str,
@@ -51,7 +51,6 @@ pub(super) async fn queue_for(
     Ok(task.id)
 }
 
-/// A slot of a node for the model.
 fn slot(node: &str) -> Slot {
     Slot {
         node: node.to_owned(),
@@ -61,7 +60,6 @@ fn slot(node: &str) -> Slot {
     }
 }
 
-/// Waits until the task has failed.
 async fn until_failed(service: &Service, account: AccountId, task: &str) -> Result<(), Error> {
     let database = &service.app.database;
     while database.task(account, task).await?.is_none_or(|task| task.status != Status::Failed) {
@@ -81,7 +79,7 @@ async fn the_end_of_a_task_and_the_claim_of_the_next_one_share_a_commit() -> Res
     let before = app.database.commits();
     let mut tasks = Vec::new();
     for _ in 0..TASKS {
-        // A number is no picture: it fails without a file that others would be claimed beside.
+        // A number is no picture: the task fails at once, without a file to fetch.
         tasks.push(queue(&service, customer, json!({ "input": 1 })).await?);
     }
     app.dispatcher.look_for_all();
@@ -89,21 +87,21 @@ async fn the_end_of_a_task_and_the_claim_of_the_next_one_share_a_commit() -> Res
         until_failed(&service, customer, task).await?;
     }
     let commits = app.database.commits() - before;
-    // One for each create and one for each end, and what jobs of the start may write meanwhile. Without sharing it is
-    // nearly three for each task.
+    // One commit for each create and one for each result, plus writes of jobs at the start. Without group commit there
+    // would be nearly three for each task.
     assert!(commits < TASKS * 9 / 4, "{commits} commits for {TASKS} tasks");
     service.shutdown().await;
     Ok(())
 }
 
-/// Lets other threads work while nothing of this runtime does.
+/// Lets other threads run while this runtime is blocked.
 fn pause() {
     std::thread::sleep(Duration::from_millis(5));
 }
 
 #[tokio::test]
 async fn a_task_that_is_claimed_while_the_service_shuts_down_does_not_outlive_it() -> Result<(), Error> {
-    // Which comes first for a worker, the task or the shutdown, is random.
+    // The order of task and shutdown at a worker is random.
     for _ in 0..12 {
         let mut config = Config::ephemeral();
         config.workers = 1;
@@ -118,7 +116,7 @@ async fn a_task_that_is_claimed_while_the_service_shuts_down_does_not_outlive_it
         while app.dispatcher.claims() == before {
             tokio::task::yield_now().await;
         }
-        // The claim is written, and delivered after the shutdown has begun.
+        // The claim is committed, and delivered after the shutdown has begun.
         pause();
         let runtime = tokio::runtime::Handle::current();
         let ended = tokio::task::spawn_blocking(move || runtime.block_on(service.shutdown()));
@@ -147,7 +145,7 @@ async fn the_folder_of_a_run_lies_in_the_data_folder_also_in_a_temporary_one() -
     let request = std::fs::read_to_string(&note).map_err(keeping)?;
     let request: Value = serde_json::from_str(&request).unwrap_or_default();
     let folder = std::path::Path::new(request["folder"].as_str().unwrap_or_default());
-    // What a killed service has left in it is removed with it.
+    // The data folder contains the run folder, so the next start deletes files of a killed service.
     assert!(folder.starts_with(service.app.folder.path()), "{request}");
     assert!(!folder.exists(), "its run is over");
     service.shutdown().await;
@@ -230,7 +228,7 @@ async fn waiting_nodes_cause_no_queries_and_a_task_causes_one_claim() -> Result<
         return Err(Error::new("waiting for a task", "there is none"));
     };
     assert_eq!(lease.task, task);
-    // Of which the backstop may be one.
+    // The backstop may cause one of the claims.
     let claims = app.dispatcher.claims() - before;
     assert!((1..=2).contains(&claims), "{claims} claims");
     waiting.shutdown().await;
@@ -287,7 +285,7 @@ async fn a_slot_that_stops_waiting_gives_its_task_back() -> Result<(), Error> {
     let slot = slot("node");
     for round in 0..20 {
         let task = create(&service, customer, "https://example.com/a.png").await?;
-        // Somewhere between the claim and its arrival.
+        // The timeout ends between the claim and its delivery.
         let short = Duration::from_micros(100 * round);
         let mut got = tokio::time::timeout(short, app.dispatcher.remote_task(slot.clone(), true)).await.ok();
         if got.is_none() {
@@ -309,7 +307,6 @@ async fn a_slot_that_stops_waiting_gives_its_task_back() -> Result<(), Error> {
 async fn the_local_node_registers_again_when_the_database_does_not_know_it() -> Result<(), Error> {
     let mut config = Config::ephemeral();
     config.workers = 1;
-    // Its next heartbeat is far away.
     config.lease = Duration::from_mins(10);
     let service = Service::start(config).await?;
     let app = &service.app;
@@ -322,7 +319,7 @@ async fn the_local_node_registers_again_when_the_database_does_not_know_it() -> 
         }
         Ok::<_, Error>(())
     };
-    // Looking at the queue at an interval alone, they would take 40 seconds.
+    // Claims at the backstop interval alone would take 40 seconds.
     let in_time = tokio::time::timeout(Duration::from_secs(20), tasks).await;
     in_time.map_err(|_| Error::new("waiting for tasks", "they are claimed late or not at all"))??;
     service.shutdown().await;
@@ -378,7 +375,7 @@ async fn a_node_outside_the_process_keeps_its_task_although_its_lease_expired_wh
     let customer = account(&service, "customer").await?;
     let slot = slot("node");
     let rules = LeaseRules { length: Duration::from_secs(1), attempts: 5, ..RULES };
-    // Nothing tells the local node of it.
+    // The local node is not notified of this task.
     let task = queue(&service, customer, json!({ "input": 1 })).await?;
     let claims = app.database.claim(&[slot], rules, before).await?;
     assert!(matches!(&claims[..], [Claim::Leased(lease)] if lease.task == task), "{claims:?}");
@@ -415,7 +412,7 @@ async fn a_task_that_a_waiting_node_gets_while_the_service_stops_is_released() -
         let mut leased = Box::pin(waiting.dispatcher.remote_task(slot("node"), true));
         assert!(futures_util::poll!(&mut leased).is_pending());
         waiting.parts.stop.cancelled().await;
-        // The dispatcher has stopped before the node is let go.
+        // The dispatcher stops before the local node is deregistered.
         tokio::time::sleep(Duration::from_millis(200)).await;
     };
     service.app.parts.spawn("test", waits);

@@ -1,5 +1,5 @@
-//! Shares of the workers of the local node: while several accounts are active, each leaves one worker to the others, so
-//! that a short task does not wait for the long ones of somebody else.
+//! Shares of the local node's workers (fair scheduling): while several accounts are active, each leaves one worker to
+//! the others, so that a short task does not wait for another account's long ones.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,16 +10,15 @@ use tokio::time::Instant;
 
 use crate::accounts::AccountId;
 
-/// Time for which an account counts as active after its last run.
+/// Time after its last run for which an account counts as active.
 const ACTIVE: Duration = Duration::from_mins(1);
 
-/// The longest time between two looks whether other accounts are still active.
+/// Maximum interval between two checks of the active accounts.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The workers that accounts hold.
 #[derive(Clone)]
 pub(super) struct WorkerShares {
-    /// Number of workers that an account has while others are active.
+    /// Maximum number of workers of an account while other accounts are active.
     max: usize,
     accounts: Arc<Mutex<HashMap<AccountId, Activity>>>,
     released: Arc<Notify>,
@@ -30,7 +29,6 @@ struct Activity {
     last: Instant,
 }
 
-/// A worker that an account holds until this is dropped.
 pub(super) struct HeldWorker {
     shares: WorkerShares,
     account: AccountId,
@@ -41,14 +39,13 @@ impl WorkerShares {
         Self { max: workers.saturating_sub(1).max(1), accounts: Arc::default(), released: Arc::default() }
     }
 
-    /// The accounts that are active.
     fn active(&self) -> MutexGuard<'_, HashMap<AccountId, Activity>> {
         let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
         accounts.retain(|_, activity| activity.held > 0 || activity.last.elapsed() < ACTIVE);
         accounts
     }
 
-    /// Number of workers that may be claimed for at once without another look for accounts that are full.
+    /// Returns the number of workers that can be claimed before the next check for full accounts.
     pub(super) fn max_batch(&self) -> usize {
         let active = self.active();
         match active.len() {
@@ -62,7 +59,7 @@ impl WorkerShares {
         }
     }
 
-    /// The accounts that hold as many workers as they may now, in order.
+    /// Returns the accounts that hold their maximum number of workers, sorted.
     pub(super) fn full(&self) -> Vec<AccountId> {
         let active = self.active();
         if active.len() < 2 {
@@ -75,7 +72,6 @@ impl WorkerShares {
         full
     }
 
-    /// Notes that the account holds one more worker.
     pub(super) fn hold(&self, account: AccountId) -> HeldWorker {
         self.active().entry(account).or_insert(Activity { held: 0, last: Instant::now() }).held += 1;
         HeldWorker { shares: self.clone(), account }

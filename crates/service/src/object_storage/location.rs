@@ -1,6 +1,6 @@
-//! Download URLs: `<address>/<bucket>/<token>/<key>`. The token is a keyed hash of bucket and key, so that a
-//! URL is the same for every upload of a name, and the URL of one object says nothing of that of another. Objects of an
-//! earlier version have a second URL, `<address>/<bucket>/<key>`, which is valid as long as they exist.
+//! Download URLs: `<address>/<bucket>/<token>/<key>`. The token is a keyed hash of bucket and key: the URL is the same
+//! for every upload of a name, and the URL of one object reveals nothing about another's. Objects of an earlier version
+//! have a second URL, `<address>/<bucket>/<key>`, for as long as they exist.
 
 use hmac::{Hmac, KeyInit, Mac};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
@@ -11,13 +11,12 @@ use url::Url;
 use super::hex;
 use crate::{Error, Result};
 
-/// What stands for itself in a path, as signatures of S3 have it.
+/// Characters that are not escaped in a path, as in S3 signatures.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
-/// How many bytes of the hash a token has.
 const TOKEN_BYTES: usize = 16;
 
-/// The part of a path that says which object it is.
+/// Parsed path of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Location {
     pub(crate) bucket: String,
@@ -26,7 +25,7 @@ pub(crate) struct Location {
 }
 
 impl Location {
-    /// The path, escaped in the one way in which it is signed.
+    /// Returns the path, in the canonical escaping that signatures use.
     pub(crate) fn path(&self) -> String {
         let Self { bucket, token, key } = self;
         let escape = |part| utf8_percent_encode(part, ESCAPED);
@@ -34,9 +33,9 @@ impl Location {
     }
 }
 
-/// Writes download URLs, and recognises those that were written at this address or at an earlier one.
+/// Builds download URLs, and recognizes URLs of the current and earlier addresses.
 pub(crate) struct Locations {
-    /// The current one first; none where no process has had one yet.
+    /// Addresses, current one first; empty if no process has had an address yet.
     addresses: Vec<String>,
     hash: Hmac<Sha256>,
 }
@@ -48,22 +47,19 @@ impl Locations {
         Ok(Self { addresses, hash })
     }
 
-    /// The address that others reach the object store at, without a slash at its end.
     pub(crate) fn address(&self) -> &str {
         self.addresses.first().map(String::as_str).unwrap_or_default()
     }
 
-    /// Whether this object store had another address before.
+    /// Returns true if this object store had another address before.
     pub(crate) fn have_moved(&self) -> bool {
         self.addresses.len() > 1
     }
 
-    /// Returns the permanent URL of an object.
     pub(crate) fn url(&self, bucket: &str, key: &str) -> String {
         format!("{}{}", self.address(), self.path(bucket, key))
     }
 
-    /// The URL of a path at the current address.
     pub(crate) fn parsed_url(&self, path: &str) -> Result<Url> {
         let url = format!("{}{path}", self.address());
         Url::parse(&url).map_err(|cause| Error::new("signing an upload target", cause))
@@ -74,22 +70,21 @@ impl Locations {
         Location { bucket: bucket.to_owned(), token, key: key.to_owned() }.path()
     }
 
-    /// Returns a URL of this object store with its current address; None for URLs of others. An address that continues
-    /// another one is taken.
+    /// Rewrites a URL of this object store to the current address, by the longest match; None for other URLs.
     pub(crate) fn current_url(&self, url: &str) -> Option<String> {
         let path = self.paths(url).min_by_key(|path| path.len())?;
         Some(format!("{}{path}", self.address()))
     }
 
-    /// Returns the paths that a URL has at the addresses of this object store: one may be the beginning of another.
+    /// Returns the paths of a URL relative to each matching address, because one address may be a prefix of another.
     pub(crate) fn paths<'a>(&'a self, url: &'a str) -> impl Iterator<Item = &'a str> {
-        // A download ignores them, too.
+        // Downloads ignore query and fragment too.
         let url = url.split(['?', '#']).next().unwrap_or_default();
         let rest = move |address: &'a String| url.strip_prefix(address.as_str());
         self.addresses.iter().filter_map(rest).filter(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Returns the bucket and the key behind the path of a download URL.
+    /// Returns the bucket and the key of a download URL's path.
     pub(crate) fn object_at(&self, path: &str) -> Option<(String, String)> {
         let Location { bucket, token, key } = read(path)?;
         let is_right = token.as_bytes().ct_eq(self.token(&bucket, &key).as_bytes());
@@ -105,13 +100,13 @@ impl Locations {
     }
 }
 
-/// Reads the bucket and the key of a path without a token.
+/// Parses the bucket and the key of a path without a token.
 pub(super) fn read_former(path: &str) -> Option<(String, String)> {
     let Location { bucket, token, key } = read(path)?;
     Some((bucket, format!("{token}/{key}")))
 }
 
-/// Reads a path, in whichever way its characters are escaped. None when it is the path of something else.
+/// Parses the path of an object in any escaping; None for other paths.
 pub(crate) fn read(path: &str) -> Option<Location> {
     if path.contains(['?', '#']) {
         return None;
@@ -123,8 +118,7 @@ pub(crate) fn read(path: &str) -> Option<Location> {
     is_whole.then(|| Location { bucket: bucket.to_owned(), token: token.to_owned(), key: key.to_owned() })
 }
 
-/// Returns the address that becomes part of every download URL: the one that was set, or the one that the
-/// listener has; None in a process without either.
+/// Returns the base URL for download URLs: the configured one, or the listener's; None for a process with neither.
 pub(crate) fn address(set: Option<&str>, listener: Option<std::net::SocketAddr>) -> Result<Option<String>> {
     let action = "reading the storage URL";
     let Some(set) = set else {

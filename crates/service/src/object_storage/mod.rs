@@ -1,11 +1,11 @@
-//! Stored files: targets to upload to, the objects that uploads become, and what listings show of them.
+//! Object storage: upload targets, the objects that uploads become, and their listings.
 //!
-//! The object store speaks S3's protocol on an address of its own and never sees an API key. A target
-//! carries its authorization: a signature over the key, the type, the exact size and the identifier of
-//! the target, so that nothing but the file that was asked for can be stored.
+//! The object store speaks the S3 protocol on its own address and never sees an API key. A target (presigned upload)
+//! carries its authorization: a signature over the key, the MIME type, the exact size and the identifier of the target,
+//! so that only the announced file can be stored.
 //!
-//! The bytes are in a folder, or in a bucket of a remote object store. A bucket receives uploads and serves
-//! downloads itself, unless `direct=false` is set: its listings tell what was uploaded (`settling`).
+//! The bytes are in a folder, or in a bucket of a remote object store. Unless `direct=false` is set, the bucket
+//! receives uploads and serves downloads itself, and its listing reveals the uploads (`settling`).
 
 mod blobs;
 #[cfg(feature = "fuzzed")]
@@ -43,26 +43,23 @@ use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 
-/// The folders that files can be uploaded into.
 pub(crate) const FOLDERS: [&str; 5] = ["avatars", "thumbnails", "covers", "samples", "documents"];
 
-/// The largest file in bytes.
 pub(crate) const MAX_FILE: u64 = 104_857_600;
 
-/// The largest file that is uploaded by form; larger ones are put.
+/// Maximum size of a form upload in bytes; larger files are uploaded by PUT.
 pub(crate) const MAX_FORM_FILE: u64 = 5_242_880;
 
-/// The longest key in bytes, as in S3.
+/// Maximum length of a key in bytes, as in S3.
 pub(crate) const MAX_KEY: usize = 1_024;
 
-/// A place that one file may be uploaded to, once asked for and until it expires.
+/// Upload target: permission to upload one file, until its expiry.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub(crate) id: String,
-    /// Whose storage the file goes to.
+    /// Account that owns the storage of the file.
     pub(crate) owner: AccountId,
-    /// Who pays for the file, and whose balance has to be positive: the account of the key that asked for the
-    /// target.
+    /// Account that pays for the file, and whose balance must be positive: the account that requested the target.
     pub(crate) payer: AccountId,
     pub(crate) bucket: String,
     pub(crate) folder: String,
@@ -71,18 +68,17 @@ pub(crate) struct Target {
     pub(crate) mime: String,
     pub(crate) size: u64,
     pub(crate) expires_at: Moment,
-    /// Set when the file that this target had stored was deleted or replaced: it must not come back. Also when the
-    /// membership ended that it was issued for, or another account had a file of its name.
+    /// True if the file of this target was deleted or replaced and must not come back, if the membership ended for
+    /// which the target was issued, or if another account has a file of the same name.
     pub(crate) is_void: bool,
 }
 
 impl Target {
-    /// Whether a member of an organization uploads into its storage.
     pub(crate) fn is_of_member(&self) -> bool {
         self.owner != self.payer
     }
 
-    /// A target for a text in an account's own storage.
+    /// Creates a target for a text file in the account's own storage.
     #[cfg(test)]
     pub(crate) fn of_owner(
         id: String,
@@ -105,7 +101,7 @@ impl Target {
         }
     }
 
-    /// The object of its file.
+    /// Returns the object of the uploaded file.
     pub(crate) fn object(&self, blob: String, etag: String, now: Moment) -> Object {
         Object {
             bucket: self.bucket.clone(),
@@ -119,21 +115,19 @@ impl Target {
     }
 }
 
-/// Bytes in the object store, with what is needed to serve them.
+/// Metadata of stored bytes, as needed for a download.
 #[derive(Debug, Clone)]
 pub(crate) struct Object {
     pub(crate) bucket: String,
     pub(crate) key: String,
-    /// The name of the file that holds the bytes, in the folder of blobs.
     pub(crate) blob: String,
     pub(crate) mime: String,
     pub(crate) size: u64,
-    /// MD5 of the bytes in hex, as S3 has it.
+    /// MD5 of the bytes in hexadecimal, as in S3.
     pub(crate) etag: String,
     pub(crate) created_at: Moment,
 }
 
-/// A file as a listing shows it.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct StoredFile {
     pub(crate) id: String,
@@ -146,7 +140,6 @@ pub(crate) struct StoredFile {
     pub(crate) created_at: Moment,
 }
 
-/// How much an account stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub(crate) struct Usage {
     #[serde(rename = "total_files")]
@@ -155,23 +148,23 @@ pub(crate) struct Usage {
     pub(crate) bytes: u64,
 }
 
-/// What the store knows of files. Every method is one transaction.
+/// Database operations on files. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Files: Send + Sync {
-    /// Adds a target, unless its payer has so many already that have stored nothing and are not void: of each request
-    /// that comes at the same moment, one more. Returns whether it did.
+    /// Inserts a target; false if its payer has reached the limit of unused targets that are not void. Each concurrent
+    /// request may exceed the limit by one.
     async fn add_target(&self, target: &Target, max_unused: u32) -> Result<bool>;
     async fn target(&self, id: &str) -> Result<Option<Target>>;
-    /// Whether a file with this key is there that another account pays for.
+    /// Returns true if the file exists and another account pays for it.
     async fn is_of_another_payer(&self, bucket: &str, key: &str, payer: AccountId) -> Result<bool>;
-    /// Whether any of these targets has stored nothing yet and is not void: an object store that does not report
+    /// Returns true if any of these targets is unused and not void, so that an object store which does not report
     /// uploads may have its bytes.
     async fn awaits_upload(&self, of: TargetsOf<'_>) -> Result<bool>;
-    /// Returns those of the targets that have stored nothing yet or are void, and whose blob no object refers to.
+    /// Returns those of the targets that are unused or void, and whose blob no object refers to.
     async fn targets_without_file(&self, ids: &[String]) -> Result<Vec<Target>>;
-    /// Makes an uploaded object a file of the target's owner, with this identifier, in place of the one
-    /// with the same key; other targets that have stored that one are void then. The bytes are synced already.
-    /// A member of an organization replaces no file that another account pays for: the target is void then.
+    /// Makes an uploaded object the file of the target's owner, with this identifier; replaces the file with the same
+    /// key, and voids other targets that stored the replaced file. The caller has synced the bytes. If a member of an
+    /// organization would replace a file that another account pays for, the target becomes void instead.
     async fn store_upload(
         &self,
         target: &str,
@@ -179,23 +172,23 @@ pub(crate) trait Files: Send + Sync {
         object: &Object,
         replaces: Replaces,
     ) -> Result<Stored>;
-    /// Stores what a model produced: served by URL, but not listed, counted or billed as a file. Its key is
-    /// `<task>/<attempt>/<file name>`; it belongs to the account of the task.
+    /// Stores an output of a model: served by URL, but not listed, counted or billed as a file. The key is
+    /// `<task>/<attempt>/<file name>`, and the output belongs to the account of the task.
     async fn store_output(&self, id: &str, object: &Object, limits: OutputLimits) -> Result<OutputStored>;
-    /// Deletes the outputs of a lease whose keys are not among these. Returns their blobs.
+    /// Deletes the outputs of a lease that `named` does not contain. Returns their blobs.
     async fn remove_unnamed_outputs(
         &self,
         bucket: &str,
         lease: &str,
         named: &[String],
     ) -> Result<Vec<String>>;
-    /// Deletes up to 1,000 outputs of attempts that have failed, or that were stored before then. Returns their blobs.
+    /// Deletes up to 1,000 outputs that belong to failed attempts or were stored before a moment (retention). Returns
+    /// their blobs.
     async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>>;
     async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>>;
-    /// Whether this object is one from before download URLs had tokens.
+    /// Returns true if the object has a former URL, without a token.
     async fn has_former_url(&self, bucket: &str, key: &str) -> Result<bool>;
-    /// A page (from 1) of a folder, oldest first, and how many files there are in all. `category` is
-    /// the part of the MIME type before the slash.
+    /// Returns a page (from 1) of a folder, oldest first, and the total. `category`: MIME type before the slash.
     async fn files(
         &self,
         owner: AccountId,
@@ -205,8 +198,8 @@ pub(crate) trait Files: Send + Sync {
         page_size: u32,
     ) -> Result<(Vec<StoredFile>, u64)>;
     async fn usage(&self, owner: AccountId) -> Result<Usage>;
-    /// Deletes a file that the account owns or pays for, or an output of one of its tasks, or without an account anyone's,
-    /// and voids the targets that stored it. Returns its blob; None when there is no such file.
+    /// Deletes a file that the account owns or pays for, or an output of its tasks; without an account, any file. Voids
+    /// the targets that stored the file. Returns the blob; None if there is no such file.
     async fn delete_file(
         &self,
         account: Option<AccountId>,
@@ -214,21 +207,19 @@ pub(crate) trait Files: Send + Sync {
         key: &str,
         now: Moment,
     ) -> Result<Option<String>>;
-    /// Forgets up to 1,000 targets that expired before then, and says how many.
+    /// Deletes up to 1,000 targets that expired before a moment; returns the number.
     async fn forget_targets(&self, before: Moment) -> Result<u64>;
-    /// Returns those of the blobs that an object refers to, or a target that has stored nothing yet and is not
-    /// void: an upload that goes straight to a remote object store is a blob with the identifier of its target.
+    /// Returns those of the blobs that an object or an unused, valid target refers to. A direct upload to a remote
+    /// object store is a blob with the identifier of its target as its name.
     async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>>;
 }
 
-/// Which targets may have an upload that is no file yet.
+/// Selection of targets whose upload may not have become a file yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TargetsOf<'a> {
-    /// Targets whose files go to an account.
     Owner(AccountId),
-    /// Those whose files go to one folder of an account.
     Folder(AccountId, &'a str),
-    /// Those of one object.
+    /// Targets for one object.
     Object {
         bucket: &'a str,
         key: &'a str,
@@ -236,56 +227,54 @@ pub(crate) enum TargetsOf<'a> {
     Everyone,
 }
 
-/// Which file of the same name an upload replaces.
+/// Policy for an existing file of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Replaces {
-    /// Any: its last byte has just come.
+    /// Replace any file: the upload has just ended.
     Any,
-    /// A file that was uploaded in the same second or before: it was found in an object store, later than the upload came.
+    /// Replace only files uploaded in the same second or earlier: the store listed this upload after its end.
     Earlier,
 }
 
-/// What became of an upload.
+/// Result of an upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stored {
-    /// The file exists; the blob named here, if any, is no longer needed.
+    /// The file exists. `replaced` is the blob of the replaced file, to be deleted.
     Kept { replaced: Option<String> },
-    /// The target has stored the same bytes before, and nothing has changed since.
+    /// The target has stored the same bytes before, and the file has not changed since.
     Again,
     /// The target has stored other bytes before.
     Different,
     /// The target does not exist or is void.
     Void,
-    /// The file of this name stays, which belongs to another account or was uploaded later: the target is void.
+    /// The existing file stays: another account's, or a newer one. The target has become void.
     Taken,
 }
 
-/// How much may be stored under one lease.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OutputLimits {
     pub(crate) count: u64,
     pub(crate) bytes: u64,
 }
 
-/// What became of an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OutputStored {
-    /// It is stored; the blob named here, if any, is no longer needed.
+    /// The output is stored. `replaced` is the blob of the replaced output, to be deleted.
     Kept { replaced: Option<String> },
     /// The lease has reached its limits; nothing was stored.
     TooMany,
-    /// The task is not running under this lease any more; nothing was stored.
+    /// The lease has been lost; nothing was stored.
     LeaseLost,
 }
 
-/// The lease of an output, as its key begins with it: `<task>/<attempt>`; and the two parts of it.
+/// Splits the key of an output: returns its lease `<task>/<attempt>`, the task and the attempt.
 pub(crate) fn lease_of(key: &str) -> (&str, &str, &str) {
     let lease = key.rsplit_once('/').map_or(key, |(lease, _)| lease);
     let (task, attempt) = lease.split_once('/').unwrap_or((lease, ""));
     (lease, task, attempt)
 }
 
-/// The part of a MIME type before the slash, in lower case.
+/// Returns the part of a MIME type before the slash, in lower case.
 pub(crate) fn category(mime: &str) -> String {
     mime.split('/').next().unwrap_or_default().to_ascii_lowercase()
 }

@@ -1,4 +1,4 @@
-//! The object store of one service: where its objects are, and how other parts of the service reach them.
+//! Object store of one service: access to its objects for the other modules.
 
 use std::collections::HashSet;
 use std::io::{self, ErrorKind};
@@ -23,33 +23,30 @@ use crate::lifecycle::app::App;
 use crate::random::Randomness;
 use crate::{Error, Result};
 
-/// The object store of one service.
 pub(crate) struct Objects {
     pub(crate) locations: Locations,
     pub(super) signer: Signer,
     pub(super) blobs: Arc<dyn Blobs>,
     pub(super) database: Arc<dyn Database>,
-    /// Forms whose fields are being read.
+    /// Forms with an unverified signature.
     pub(super) unsigned_forms: UnsignedForms,
-    /// Cloned by each backup that runs.
+    /// Reference counter: each running backup holds a clone.
     deletions: Arc<()>,
     pub(super) shared_look: SharedLook,
     clock: Clock,
 }
 
-/// An object that can be read to its end, even when it is deleted meanwhile.
+/// An open object, which stays readable to its end even if deleted meanwhile.
 pub(crate) struct OpenObject {
     pub(crate) object: Object,
     blob: OpenBlob,
 }
 
 impl OpenObject {
-    /// Reads a range of the bytes.
     pub(crate) fn read(self, range: Range<u64>) -> ByteStream {
         (self.blob)(range)
     }
 
-    /// Reads all bytes.
     pub(crate) async fn bytes(self) -> Result<Vec<u8>> {
         let size = self.object.size;
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
@@ -67,8 +64,8 @@ impl OpenObject {
 }
 
 impl Objects {
-    /// `address` is where others reach the object store, without a slash at its end; the newest known one if there is
-    /// none. At most `max_unsigned_forms` are read at once.
+    /// Opens the object store. `address` is the public base URL without a trailing slash; None takes the latest known
+    /// address. At most `max_unsigned_forms` forms are read concurrently before their signature is known.
     pub(crate) async fn open(
         blobs: OpenedBlobs,
         database: Arc<dyn Database>,
@@ -92,7 +89,6 @@ impl Objects {
         })
     }
 
-    /// Signs a target for so long.
     pub(crate) fn presign(&self, target: &Target, life: Duration) -> Result<Presigned> {
         if let Some(bucket) = self.direct() {
             return bucket.presign(target, life);
@@ -102,18 +98,18 @@ impl Objects {
         self.signer.presign(&Upload::of(target), forms, object, life, self.clock.signing_time())
     }
 
-    /// The bucket that callers upload to and read from; None when this process receives and serves every byte.
+    /// Returns the bucket if callers upload to it and read from it; None if all bytes pass through this process.
     pub(super) fn direct(&self) -> Option<&Bucket> {
         self.blobs.remote().and_then(S3::direct)
     }
 
-    /// Finds an object; None when there is none with this key.
+    /// Returns an object, after reconciling pending uploads of its key; None if there is no such object.
     pub(super) async fn find(&self, app: &App, bucket: &str, key: &str) -> Result<Option<Object>> {
         self.settle(app, TargetsOf::Object { bucket, key }).await?;
         self.database.object(bucket, key).await
     }
 
-    /// Returns the bucket and the key behind the path of a download URL, also of one without a token.
+    /// Returns the bucket and the key of a download URL's path, with or without a token.
     pub(super) async fn object_at(&self, path: &str) -> Result<Option<(String, String)>> {
         if let Some(name) = self.locations.object_at(path) {
             return Ok(Some(name));
@@ -123,8 +119,8 @@ impl Objects {
         Ok(is_former.then_some((bucket, key)))
     }
 
-    /// Returns the bucket and the key behind a URL of this object store; both are empty, and belong to no object, when it
-    /// is no download URL. None for URLs of others.
+    /// Returns the bucket and the key of a URL of this object store. Both are empty, and match no object, if the URL is
+    /// no download URL. Returns None for URLs of other servers.
     pub(crate) async fn locate(&self, url: &str) -> Result<Option<(String, String)>> {
         let mut located = None;
         for path in self.locations.paths(url) {
@@ -136,9 +132,9 @@ impl Objects {
         Ok(located)
     }
 
-    /// Opens an object; None when there is none with this key.
+    /// Opens an object; None if there is no such object.
     pub(crate) async fn read(&self, app: &App, bucket: &str, key: &str) -> Result<Option<OpenObject>> {
-        // A blob can be gone when its object was replaced after its row was read. Then there is a new row.
+        // A blob can be deleted between the two reads, if its object is replaced. The retry reads the new row.
         for _ in 0..3 {
             let Some(object) = self.find(app, bucket, key).await? else { return Ok(None) };
             if let Some(blob) = self.blobs.open(&object.blob).await? {
@@ -148,7 +144,7 @@ impl Objects {
         Err(Error::new("opening an object", "its bytes are missing"))
     }
 
-    /// Deletes the file of a `download_url`, of an owner or of anyone; false when there is none.
+    /// Deletes the file of a `download_url`, of this account or (None) of any; false if there is no such file.
     pub(crate) async fn delete_file(&self, app: &App, account: Option<AccountId>, url: &str) -> Result<bool> {
         let Some((bucket, key)) = self.locate(url).await? else { return Ok(false) };
         self.settle(app, TargetsOf::Object { bucket: &bucket, key: &key }).await?;
@@ -159,19 +155,19 @@ impl Objects {
         Ok(blob.is_some())
     }
 
-    /// Removes a blob that no object refers to any more; while a backup runs, it is left to the sweeper.
+    /// Deletes a blob that no object refers to. During a backup the blob is left to the sweeper.
     pub(crate) async fn delete_blob(&self, name: &str) {
         if !self.are_deletions_paused() {
             self.blobs.remove(name).await;
         }
     }
 
-    /// Copies blobs into the folder of another object store. Returns how many are missing.
+    /// Copies blobs into the folder of another object store. Returns the number of missing blobs.
     pub(crate) async fn copy_blobs(&self, names: Vec<String>, folder: &Path) -> Result<u64> {
         self.blobs.copy_to(names, folder).await
     }
 
-    /// Keeps every blob that has a row now until the result is dropped: unneeded blobs stay for the sweeper.
+    /// Pauses the deletion of blobs until the guard is dropped. The sweeper deletes the unneeded blobs later.
     pub(crate) fn pause_deletions(&self) -> Arc<()> {
         Arc::clone(&self.deletions)
     }
@@ -181,14 +177,14 @@ impl Objects {
     }
 }
 
-/// How long a running task waits for an object store that cannot be reached, or for room on the disk.
+/// Maximum time for which a running task waits for an unreachable object store, or for space on the disk.
 const MAX_OUTAGE: Duration = Duration::from_mins(2);
-/// The first pause before another attempt; it doubles up to the longest.
+/// Initial backoff between attempts, which doubles up to `MAX_OUTAGE_POLL`.
 const OUTAGE_POLL: Duration = Duration::from_secs(1);
 const MAX_OUTAGE_POLL: Duration = Duration::from_secs(15);
 
-/// Tries again while the object store or the database cannot be reached or the disk is full: a task that runs does not
-/// fail for that. What an attempt writes may be written twice.
+/// Retries while the object store or the database is unreachable or the disk is full, so that a running task does not
+/// fail. The attempt must be idempotent.
 pub(crate) async fn outlast_outage<T, F: Future<Output = Result<T>>>(attempt: impl Fn() -> F) -> Result<T> {
     let until = Instant::now() + MAX_OUTAGE;
     let mut pause = OUTAGE_POLL;
@@ -207,7 +203,7 @@ pub(crate) async fn outlast_outage<T, F: Future<Output = Result<T>>>(attempt: im
     }
 }
 
-/// Returns the addresses that download URLs have had, the newest first, and remembers the current one as that.
+/// Returns the known addresses of download URLs, latest first, and stores the current address.
 async fn addresses(database: &dyn Database, current: Option<String>) -> Result<Vec<String>> {
     let mut known: Vec<String> = Vec::new();
     loop {

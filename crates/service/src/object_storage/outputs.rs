@@ -1,5 +1,5 @@
-//! Outputs of models: stored as they arrive and served by URL. They belong to the account of the task, which may
-//! delete them; they are not listed, counted or billed, and they expire.
+//! Outputs of models: stored while they arrive, and served by URL. Outputs belong to the account of the task, which may
+//! delete them; they are not listed, counted or billed, and they expire (retention).
 
 use axum::body::Bytes;
 use axum::http::StatusCode;
@@ -12,11 +12,10 @@ use crate::http::slow_clients::MinThroughput;
 use crate::lifecycle::app::App;
 use crate::{Error, Result};
 
-/// Why an output is not stored, by the fault of the node: the status and the message of the response.
+/// Refusal of an output by fault of the node: status and message of the response.
 type Refusal = (StatusCode, &'static str);
 
 impl Objects {
-    /// Stores an output and returns its permanent URL.
     pub(crate) async fn store_output(
         &self,
         app: &App,
@@ -31,7 +30,7 @@ impl Objects {
         stored.map_err(|(_, message)| Error::new("storing an output", message))
     }
 
-    /// Stores an output as it arrives and returns its permanent URL.
+    /// Stores an output from a stream; returns its permanent URL.
     pub(crate) async fn receive_output<E>(
         &self,
         app: &App,
@@ -53,7 +52,7 @@ impl Objects {
         stored.map_err(|(status, message)| Failure::new(status, message))
     }
 
-    /// Commits the bytes and the row of an output. It takes the place of an earlier one with the same key.
+    /// Commits the bytes and the row of an output, which replaces an earlier output with the same key.
     async fn commit_output(
         &self,
         app: &App,

@@ -1,5 +1,5 @@
-//! The jobs of a service whose files are in a bucket, against a real object store, which `.ci/cluster` starts and
-//! names in `INFERSTORE_TEST_OBJECTS`: uploads that no one looks at, late uploads, orphans.
+//! Tests of the jobs of a service with a bucket, with a real object store, which `.ci/cluster` starts and sets in
+//! `INFERSTORE_TEST_OBJECTS`: uploads without a read, late uploads, orphans.
 
 use std::error::Error;
 use std::time::{Duration, SystemTime};
@@ -15,7 +15,7 @@ use crate::{Config, S3Config, Service};
 
 pub(super) type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// A prefix of its own in the bucket of the environment.
+/// Returns a random prefix in the bucket of the environment.
 pub(super) fn bucket() -> Outcome<S3Config> {
     let variable = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
     let url = variable("INFERSTORE_TEST_OBJECTS")?;
@@ -32,10 +32,9 @@ async fn start() -> Outcome<(Service, AccountId)> {
     Ok((service, account.id))
 }
 
-/// The size of a large file.
 pub(super) const SIZE: u64 = 5_242_881;
 
-/// Issues a target for a large file.
+/// Issues a target for a large file; returns the target and its endpoint.
 pub(super) async fn target(app: &App, name: &str) -> Outcome<(Target, String)> {
     let owner = app.database.account("demo").await?.ok_or("no account")?;
     let now = app.clock.now();
@@ -66,7 +65,7 @@ async fn what_no_one_looks_at_is_a_file_and_so_is_what_ends_after_its_target_has
     put(&target(app, "unseen").await?.1).await?;
     app.objects.settle_and_forget(app).await?;
     assert_eq!(files(app, owner).await?, 1);
-    // The store goes by its own clock, as for an upload that began in time.
+    // The store checks signatures by its own clock, so it accepts this upload as one that began in time.
     let (late, endpoint) = target(app, "late").await?;
     app.clock.advance(Duration::from_mins(16));
     app.objects.settle_and_forget(app).await?;
@@ -153,7 +152,7 @@ async fn a_listing_begins_with_the_oldest_target_and_goes_on_page_by_page() -> O
     let store = app.objects.blobs.remote().ok_or("there is no bucket")?;
     let bucket = store.direct().ok_or("every byte passes the service")?;
     let put_blob = async |name: &str| bucket.put_text(&format!("blobs/{name}"), "").await;
-    // Names that are not ordered by time, before and after those that are; and a name of a day ago.
+    // Names outside the order of time, before and after the ordered names; and a name of a day ago.
     for name in ["00000000-0000-4000-8000-000000000000", &"z".repeat(26), &"2".repeat(26)] {
         put_blob(name).await?;
     }

@@ -1,4 +1,4 @@
-//! The settings of a remote object store: a bucket of S3 or of anything that speaks its protocol.
+//! Settings of a remote object store: a bucket of Amazon S3 or of a compatible store.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use url::Url;
 use super::s3_api::Signer;
 use crate::{Error, Result};
 
-/// The region that is signed for when none is named. Most stores but Amazon's take any.
+/// Default region of signatures. Most stores but Amazon's accept any.
 const DEFAULT_REGION: &str = "us-east-1";
 
-/// Number of days for which a versioned bucket keeps bytes that were replaced or deleted: as long as the sweeper keeps orphans.
+/// Retention in days of replaced or deleted bytes in a versioned bucket, equal to the retention of orphans.
 const NONCURRENT_DAYS: u32 = 7;
 
-/// A bucket of an S3-compatible object store, and the key to it.
+/// A bucket of an S3-compatible object store, with its access key.
 ///
 /// ```
 /// use inferstore_service::S3Config;
@@ -27,19 +27,19 @@ const NONCURRENT_DAYS: u32 = 7;
 #[derive(Debug, Clone)]
 pub struct S3Config {
     pub(super) bucket: String,
-    /// What every key begins with: empty, or a text that ends in `/`.
+    /// Prefix of every key: empty, or ending in `/`.
     pub(super) prefix: String,
-    /// The URL of the bucket for this process, without a slash at its end.
+    /// URL of the bucket for this process, without a trailing slash.
     pub(super) address: Url,
-    /// The URL of the bucket for callers.
+    /// URL of the bucket for callers.
     pub(super) public_address: Url,
-    /// Whether callers upload to the bucket and read from it. Otherwise every byte passes the service.
+    /// True if callers upload to the bucket and read from it. Otherwise all bytes pass through the service.
     pub(super) is_direct: bool,
     pub(super) signer: Signer,
 }
 
 impl S3Config {
-    /// Reads `s3://bucket/prefix?endpoint=…`; the prefix may be missing. Parameters:
+    /// Parses `s3://bucket/prefix?endpoint=…`; the prefix is optional. Parameters:
     ///
     /// | parameter | default | what it sets |
     /// |---|---|---|
@@ -50,7 +50,7 @@ impl S3Config {
     /// | `direct` | `true` | `false`: callers upload to the service and read from it, which moves every byte |
     ///
     /// # Errors
-    /// When the URL is of another form, or a key is empty. The message does not repeat the keys.
+    /// If the URL has another form, or a key is empty. The message does not contain the keys (redaction).
     pub fn new(url: &str, access_key: &str, secret_key: &str) -> Result<Self> {
         let refused = |why: String| {
             let example = "s3://bucket?endpoint=https://s3.example&region=us-east-1";
@@ -107,8 +107,8 @@ impl S3Config {
         })
     }
 
-    /// Returns the lifecycle rule that the bucket needs where it is versioned, as the JSON that S3 takes: what is sent to an
-    /// upload target again, until it expires, leaves versions that no row names and no account pays for.
+    /// Returns the lifecycle rule that a versioned bucket needs, as JSON for S3. Until an upload target expires,
+    /// callers can repeat the upload, which leaves noncurrent versions that no row refers to and no account pays for.
     pub fn lifecycle(&self) -> String {
         let rule = serde_json::json!({
             "ID": "inferstore",
@@ -120,13 +120,12 @@ impl S3Config {
         format!("{:#}", serde_json::json!({ "Rules": [rule] }))
     }
 
-    /// The bucket as messages name it.
     pub(super) fn shown(&self) -> String {
         format!("the bucket {} at {}", self.bucket, self.address.origin().ascii_serialization())
     }
 }
 
-/// The URL of a bucket at an endpoint, without a slash at its end where there is a path.
+/// Returns the URL of a bucket at an endpoint; a URL with a path has no trailing slash.
 fn address(endpoint: &str, bucket: &str, is_virtual: bool) -> Result<Url, String> {
     let mut url = Url::parse(endpoint).map_err(|cause| format!("its endpoint is not a URL ({cause})"))?;
     let is_plain = url.username().is_empty() && url.password().is_none();
@@ -152,7 +151,7 @@ fn is_region(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// What keys begin with, from the path of the URL.
+/// Parses the path of the URL as the prefix of keys.
 fn prefix(path: &str) -> Option<String> {
     let path = path.trim_matches('/');
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/');

@@ -1,7 +1,8 @@
-//! Settling of uploads that went straight to a bucket: the store reports none of them, so its listing tells which targets
-//! have an upload. The blob of an upload has the identifier of its target as its name, which begins with the time of
-//! the presign: what targets of the last 75 minutes received is listed from there on, one request for each 1,000 uploads.
-//! Unused targets are in no listing.
+//! Reconciles pending direct uploads with the bucket. The store does not report uploads, so its listing reveals which
+//! targets have an upload. The blob of an upload has the identifier of its target as its name, which begins with the
+//! time of the presign. So one listing from the oldest valid target on covers all pending uploads, at one request for
+//! each 1,000 uploads; with the default lifetime of targets, the listing goes back 75 minutes. Unused targets appear in
+//! no listing.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,16 +16,15 @@ use crate::clock::Moment;
 use crate::lifecycle::app::App;
 use crate::random::Randomness;
 
-/// Interval at which the job looks for uploads.
+/// Interval of the job that reconciles pending uploads.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(15);
-/// Time after the expiry of its target within which an upload that began before may end; then the target is forgotten.
+/// Time after a target's expiry in which an upload may still end; afterwards the target is deleted.
 const LATE_UPLOADS: Duration = Duration::from_hours(1);
-/// By how much the clock of another process may be ahead.
+/// Maximum clock skew between processes.
 const MAX_SKEW: Duration = Duration::from_mins(5);
 
 impl Objects {
-    /// Draws the identifier of a target. In a bucket it is the name of a blob: in the order of time, and never one that
-    /// was there before, not even with the seed of a test.
+    /// Generates the identifier of a target: a name for its blob, ordered by time, and unique even with a seed.
     pub(crate) fn target_id(&self, random: &Randomness, now: Moment) -> Result<String> {
         match self.blobs.remote() {
             Some(_) => Randomness::new(None).uuid_by_time(now),
@@ -32,7 +32,7 @@ impl Objects {
         }
     }
 
-    /// Makes files of what was uploaded, if any of these targets may have an upload.
+    /// Reconciles pending uploads, if any of these targets may have an upload.
     pub(crate) async fn settle(&self, app: &App, of: TargetsOf<'_>) -> Result<()> {
         let Some(store) = self.blobs.remote().filter(|store| store.direct().is_some()) else { return Ok(()) };
         if !self.database.awaits_upload(of).await? {
@@ -41,8 +41,7 @@ impl Objects {
         self.shared_look.share(self.look(app, store)).await
     }
 
-    /// The same for everyone, and forgets the targets that no upload can come for any more, whether or not the store can
-    /// be asked.
+    /// Reconciles all pending uploads; deletes targets that can receive no upload, even if the store is unreachable.
     pub(crate) async fn settle_and_forget(&self, app: &App) -> Result<()> {
         let settled = self.settle(app, TargetsOf::Everyone).await;
         let expired_before = app.clock.now().before(LATE_UPLOADS);
@@ -50,7 +49,7 @@ impl Objects {
         settled
     }
 
-    /// Lists the uploads to targets that are not forgotten, and settles each page.
+    /// Lists the uploads to existing targets, and reconciles each page.
     async fn look(&self, app: &App, store: &S3) -> Result<()> {
         let now = app.clock.now();
         let since = now.before(app.config.target_life).before(LATE_UPLOADS);
@@ -61,8 +60,8 @@ impl Objects {
         Ok(())
     }
 
-    /// Makes files of the blobs that are uploads to unused targets, in the order in which they came, and removes those to
-    /// void ones. An upload that cannot be settled keeps no other one from it.
+    /// Makes files of the blobs that are uploads to unused targets, in the order of the uploads, and deletes the
+    /// uploads to void targets. A failed upload does not stop the others.
     pub(super) async fn settle_page(&self, app: &App, page: &[Listed]) -> Result<()> {
         let ids: Vec<String> = page.iter().map(|blob| blob.name.clone()).collect();
         let targets = self.database.targets_without_file(&ids).await?;
@@ -84,7 +83,7 @@ impl Objects {
 
     async fn settle_upload(&self, app: &App, target: &Target, blob: &Listed) -> Result<()> {
         if blob.size != target.size {
-            // The signature covers the size.
+            // Unexpected, because the signature covers the size.
             tracing::error!(
                 target = target.id,
                 size = blob.size,
@@ -99,11 +98,11 @@ impl Objects {
             return Ok(());
         }
         let object = target.object(target.id.clone(), blob.etag.clone(), uploaded_at(app, target, blob));
-        // Another process may have settled it meanwhile, which is as good.
+        // Another process may have reconciled the upload already; that is fine.
         let id = app.random.uuid()?;
         let store = || self.database.store_upload(&target.id, &id, &object, Replaces::Earlier);
         let stored = match store().await {
-            // Storing may be repeated, so that a commit in doubt does not fail the read that settles.
+            // The retry is idempotent, so that a commit in doubt does not fail the read that reconciles.
             Err(cause) if !cause.is_unavailable() => store().await?,
             stored => stored?,
         };
@@ -116,7 +115,7 @@ impl Objects {
     }
 }
 
-/// Moment of an upload by the clock of the store: after its target was issued, and not in the future.
+/// Returns the time of an upload by the clock of the store, clamped between the presign and now.
 fn uploaded_at(app: &App, target: &Target, blob: &Listed) -> Moment {
     let shown = Moment(blob.modified.as_millisecond().saturating_add(app.clock.ahead()));
     shown.max(target.expires_at.before(app.config.target_life)).min(app.clock.now())

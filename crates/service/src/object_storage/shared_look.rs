@@ -1,5 +1,4 @@
-//! Looks for uploads, coalesced: each is shared by the requests that came before it began. Anyone may open the URL of a
-//! file, and as often as they like.
+//! Coalesces reconciliations, which concurrent requests share: file URLs are public, so requests can pile up.
 
 use std::time::Duration;
 
@@ -7,16 +6,16 @@ use tokio::time::Instant;
 
 use crate::{Error, Result};
 
-/// The shortest time between the beginnings of two looks.
+/// Minimum time between the starts of two reconciliations.
 const MIN_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The look in progress, which holds the lock; and when the latest one began, and how it ended.
+/// Start and result of the latest reconciliation. The lock is held during a reconciliation.
 #[derive(Default)]
 pub(super) struct SharedLook(tokio::sync::Mutex<Option<(Instant, Result<()>)>>);
 
 impl SharedLook {
-    /// Waits for the look in progress, which may have missed what was uploaded since it began, and then for the
-    /// next one, which is this one unless another request was first.
+    /// Waits for the current reconciliation, which may have missed an upload since its start, then runs the next one or
+    /// shares the result of another request's.
     pub(super) async fn share(&self, look: impl Future<Output = Result<()>>) -> Result<()> {
         let arrived = Instant::now();
         let mut latest = self.0.lock().await;

@@ -1,5 +1,4 @@
-//! Uploads, orphans and their listings at a scripted store, which counts its requests and takes its time: how many it
-//! gets, how many names are in memory, and what the callers are told.
+//! Tests with a scripted slow store: number of requests, names in memory, and responses to callers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -27,7 +26,6 @@ const PAGE: usize = 1_000;
 
 const XMLNS: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
-/// An object as its listing shows it.
 #[derive(Clone)]
 struct Stored {
     size: u64,
@@ -35,15 +33,14 @@ struct Stored {
     text: String,
 }
 
-/// An object store that responds to no listing until it is told to.
+/// An object store whose listings wait until the test releases them.
 #[derive(Default)]
 struct Store {
     objects: Mutex<BTreeMap<String, Stored>>,
-    /// Number of pages of blobs that were listed.
+    /// Number of listed pages of blobs.
     pages: AtomicUsize,
-    /// Number of objects that were looked for one by one.
     heads: AtomicUsize,
-    /// Number of blobs in its listing beside those that are stored: every thousandth is old.
+    /// Number of scripted blobs in the listing beside the stored ones; one in a thousand is old.
     scripted: AtomicUsize,
     is_away: AtomicBool,
     responds: watch::Sender<bool>,
@@ -54,7 +51,7 @@ impl Store {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores a blob, so many seconds ago.
+    /// Stores a blob with an age in seconds.
     fn put(&self, name: &str, size: u64, seconds_ago: i64) {
         let modified = Timestamp::now() - jiff::SignedDuration::from_secs(seconds_ago);
         let stored = Stored { size, modified, text: String::new() };
@@ -65,13 +62,11 @@ impl Store {
         self.put(&target.id, target.size, 0);
     }
 
-    /// The names below a folder.
     fn names(&self, folder: &str) -> Vec<String> {
         let objects = self.objects();
         objects.keys().filter_map(|key| key.strip_prefix(folder)).map(str::to_owned).collect()
     }
 
-    /// A page of the blobs that are nowhere else than in the listing.
     fn script(&self, token: &str) -> String {
         let first: usize = token.parse().unwrap_or(0);
         let next = (first + PAGE).min(self.scripted.load(Ordering::SeqCst));
@@ -127,7 +122,7 @@ async fn respond(State(store): State<Arc<Store>>, request: Request) -> Response 
     let found = store.objects().get(&key).cloned();
     if query.contains_key("list-type") {
         store.pages.fetch_add(1, Ordering::SeqCst);
-        // An upload of this moment is not in a listing that has begun.
+        // The listing is computed before the wait, so that later uploads are missing.
         let list = store.list(&query);
         let _ = store.responds.subscribe().wait_for(|responds| *responds).await;
         return match store.is_away.load(Ordering::SeqCst) {
@@ -177,21 +172,21 @@ impl Bench {
         let mut config = Config::ephemeral();
         config.objects = Some(S3Config::new(&url, "key", "secret")?);
         config.limits.max_connections = max_connections;
-        // They look for uploads too.
+        // The jobs reconcile uploads too.
         config.roles.jobs = false;
         let client = inferstore_fetch::over_ring(reqwest::Client::builder()).no_proxy();
         let client = client.redirect(reqwest::redirect::Policy::none()).build()?;
         Ok(Self { store, service: Service::start(config).await?, client })
     }
 
-    /// A store that responds at once.
+    /// Starts a bench whose store responds at once.
     async fn ready() -> Outcome<Self> {
         let bench = Self::start(1_000).await?;
         bench.store.responds.send_replace(true);
         Ok(bench)
     }
 
-    /// The URL of a file that has a target without an upload.
+    /// Returns the URL of a file with an unused target.
     async fn url(&self, name: &str) -> Outcome<String> {
         let (target, _) = target(&self.service.app, name).await?;
         Ok(self.url_of(&target))
@@ -205,7 +200,7 @@ impl Bench {
         self.store.pages.load(Ordering::SeqCst)
     }
 
-    /// Waits until the store has got so many requests for a listing.
+    /// Waits until the store has received this number of listing requests.
     async fn until_pages(&self, pages: usize) -> Outcome {
         let are_there = async {
             while self.pages() < pages {
@@ -221,14 +216,12 @@ impl Bench {
         Ok(app.database.usage(owner.id).await?.files)
     }
 
-    /// Sweeps in an hour.
     async fn sweep(&self) -> Outcome {
         let app = &self.service.app;
         Ok(app.objects.sweep(app, SystemTime::now() + Duration::from_hours(1)).await?)
     }
 }
 
-/// Opens URLs at once.
 fn open(bench: &Bench, urls: impl IntoIterator<Item = String>) -> JoinSet<reqwest::Result<u16>> {
     let open = |url: String| {
         let sent = bench.client.get(url).send();
@@ -244,7 +237,7 @@ async fn all_requests_share_a_listing_that_began_after_they_came() -> Outcome {
         (target(&bench.service.app, "first").await?.0, target(&bench.service.app, "2").await?.0);
     let early = open(&bench, [bench.url_of(&first)]);
     bench.until_pages(1).await?;
-    // What is uploaded now, the listing in progress does not see.
+    // The listing in progress misses these uploads.
     bench.store.upload(&first);
     bench.store.upload(&second);
     let urls = [bench.url_of(&first), bench.url_of(&second)];
@@ -269,7 +262,7 @@ async fn unused_targets_cost_the_store_nothing() -> Outcome {
     for number in 0..1_200 {
         targets.push(target(app, &number.to_string()).await?.0);
     }
-    // Blobs from before the targets, those of an earlier version and those that the service has drawn are not listed.
+    // The listing skips blobs older than the targets, and blobs of an earlier version and of the service itself.
     for number in 0..2_000 {
         bench.store.put(&format!("{number:08}-0000-7000-8000-000000000000"), 1, 9_000);
         bench.store.put(&format!("z{number:04}aaaaaaaaaaaaaaaaaaaaa"), 1, 9_000);
@@ -325,7 +318,6 @@ async fn forgets(targets: u32) -> Outcome {
     Ok(())
 }
 
-/// Memory of this process now.
 fn resident_kib() -> Outcome<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no size")?;
@@ -386,7 +378,7 @@ async fn what_a_target_receives_that_is_void_or_was_not_signed_is_removed_at_the
     bench.store.upload(&stored);
     app.objects.settle_and_forget(app).await?;
     app.database.delete_file(Some(stored.owner), &stored.bucket, &stored.key, app.clock.now()).await?;
-    // The signature is valid until the target expires.
+    // The signature stays valid until the target's expiry.
     let (wrong, _) = target(app, "wrong").await?;
     bench.store.upload(&stored);
     bench.store.put(&wrong.id, 7, 0);
@@ -438,7 +430,7 @@ async fn with_direct_false_no_request_asks_the_store() -> Outcome {
     app.objects.settle(app, TargetsOf::Owner(target.owner)).await?;
     app.objects.settle_and_forget(app).await?;
     assert_eq!((bench.pages(), bench.store.heads.load(Ordering::SeqCst)), (0, 0));
-    // What a caller has sent to the store before the change is found by the sweeper.
+    // The sweeper finds an upload that reached the store before the change of settings.
     bench.store.upload(&target);
     bench.sweep().await?;
     assert_eq!(bench.files().await?, 1);
@@ -451,7 +443,7 @@ async fn a_bucket_of_any_size_is_swept_page_by_page() -> Outcome {
     const OLD: usize = BLOBS / 10;
     let bench = Bench::ready().await?;
     for number in 0..BLOBS {
-        // Names of an earlier version are in no order of time.
+        // Names of an earlier version are not ordered by time.
         let seconds_ago = if number.is_multiple_of(10) { 9_000 } else { -9_000 };
         bench.store.put(&format!("{number:05}aaaaaaaaaaaaaaaaaaaaa"), 1, seconds_ago);
     }
@@ -466,8 +458,8 @@ async fn a_bucket_of_any_size_is_swept_page_by_page() -> Outcome {
         _ = &mut sweep => return Err("it ended at once".into()),
         () = has_begun => {}
     }
-    // The first page is judged, and its orphans are marked, before the second one is asked for: there was one listing of
-    // orphans, one of blobs, and one of the marks among its names.
+    // The service handles the first page, and marks its orphans, before it requests the second: so far there was one
+    // listing of orphans, one of blobs, and one of the markers among its names.
     assert_eq!(bench.pages(), 3);
     sweep.await?;
     assert_eq!(orphans(), OLD);
@@ -557,7 +549,7 @@ async fn an_object_that_is_gone_before_its_bytes_are_read_is_read_again() -> Out
     bench.store.upload(&target);
     let opened =
         app.objects.read(app, &target.bucket, &target.key).await?.ok_or("the upload is not found")?;
-    // The store has the object when it is looked for, and no longer when it is read.
+    // The store has the object at the HEAD request, and no longer at the read.
     bench.store.objects().clear();
     let read = opened.bytes().await;
     assert!(read.as_ref().is_err_and(Error::is_unavailable), "a task would fail for it: {read:?}");
@@ -575,7 +567,7 @@ async fn a_service_with_direct_uploads_takes_no_bytes_and_redirects_downloads() 
         assert_eq!((refusal.status().as_u16(), &refusal.headers()["allow"]), (405, &"GET, HEAD".parse()?));
     }
     let location = async |method: Method| {
-        // The store, which has the bytes, judges the conditions.
+        // The store, which has the bytes, evaluates the conditions.
         let request = bench.client.request(method, &url).header("if-none-match", "*");
         let found = request.send().await?;
         assert_eq!(found.status(), 302);

@@ -1,6 +1,6 @@
-//! The sweeper: blobs that no object refers to are set aside and deleted only days later, because a database
-//! that was restored from a backup does not know all of them; old outputs are deleted. Blobs and orphans are judged page
-//! by page as they are listed, so that no number of them takes much memory.
+//! Sweeper: sets orphaned blobs aside and deletes them only after their retention of days, because a database restored
+//! from a backup may refer to them again; deletes old outputs. Handles blobs and orphans page by page, so that memory
+//! stays bounded.
 
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
@@ -18,15 +18,14 @@ use crate::lifecycle::app::App;
 use crate::lifecycle::policies::Policies;
 use crate::operations::totals;
 
-/// How many blobs the database is asked for at once.
 const MAX_BATCH: usize = 1_000;
-/// How old a blob must be before it can be an orphan: an upload has its row moments after its last byte.
+/// Minimum age of an orphan: an upload has its row moments after its last byte.
 const MIN_BLOB_AGE: Duration = Duration::from_hours(1);
 
 impl Objects {
-    /// Sweeps what no upload can need any more: a job of every process.
+    /// Job of every process: sweeps orphans and old outputs.
     pub(crate) async fn run_sweeper(&self, app: &App) -> Result<()> {
-        // No upload of this process is older than the start, so whatever is older has its row or never will.
+        // No upload in progress is older than this process, so every older blob has its row or will never have one.
         let then = SystemTime::now().checked_sub(MIN_BLOB_AGE).unwrap_or(SystemTime::UNIX_EPOCH);
         self.sweep(app, then.max(self.blobs.opened_at())).await
     }
@@ -66,7 +65,7 @@ impl Objects {
         totals::keep_orphans(&*self.database, kept + set_aside).await
     }
 
-    /// Returns those of the blobs that the database knows, by queries of a bounded size.
+    /// Returns those of the blobs that the database refers to, by queries of bounded size.
     async fn known(&self, names: &[String]) -> Result<HashSet<String>> {
         let mut known = HashSet::new();
         for names in names.chunks(MAX_BATCH) {
@@ -75,7 +74,7 @@ impl Objects {
         Ok(known)
     }
 
-    /// Brings orphans back that the database knows again, and removes those that are old. Returns how many are left.
+    /// Restores orphans with a row again, and deletes those past their retention. Returns the number of the others.
     async fn sweep_orphans(&self, app: &App, page: Vec<Orphan>) -> Result<u64> {
         let oldest = date(app.clock.now().before(app.config.orphan_retention));
         let names: Vec<String> = page.iter().map(|orphan| orphan.name.clone()).collect();
@@ -105,8 +104,7 @@ impl Objects {
         Ok(kept)
     }
 
-    /// Makes files of uploads that no one has found, and orphans of the blobs from before then that the database does not
-    /// know. Returns how many.
+    /// Reconciles pending uploads, and sets aside unreferenced blobs from before `then`. Returns their number.
     async fn sweep_blobs(&self, app: &App, page: Vec<Listed>, then: Timestamp) -> Result<u64> {
         if self.blobs.remote().is_some() {
             self.settle_page(app, &page).await?;
@@ -119,7 +117,7 @@ impl Objects {
         let today = date(app.clock.now());
         let mut set_aside = 0;
         for name in unknown.iter().filter(|name| !marked.contains(*name)) {
-            // A backup may need a blob whose row was deleted after the backup began.
+            // A backup may need a blob whose row was deleted after the start of the backup.
             if self.are_deletions_paused() {
                 break;
             }

@@ -1,5 +1,4 @@
-//! What cannot be seen with one personal key: organizations, the balance at upload time, the clock,
-//! what the log holds, what the rest of the service does with objects.
+//! Tests with organizations, balances at upload time, the clock, the log, and objects in the rest of the service.
 
 use std::error::Error;
 use std::io::Write;
@@ -24,7 +23,7 @@ type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const LARGE: u64 = MAX_FORM_FILE + 1;
 
-/// Adds an account that has something to spend, and a key of it.
+/// Adds an account with money; returns the account and an API key.
 async fn account(app: &App, name: &str, scope: Scope) -> Outcome<(Account, String)> {
     let (random, now) = (Randomness::new(None), app.clock.now());
     let account = app.database.add_account(&NewAccount::draw(name, scope, &random)?, now).await?;
@@ -55,14 +54,14 @@ async fn presign(service: &Service, key: &str, organization: Option<&str>) -> Ou
     Ok((status, answer["data"].take()))
 }
 
-/// Puts the bytes and returns the status and S3's code.
+/// Uploads by PUT; returns the status and S3's error code.
 async fn put(target: &Value) -> Outcome<(u16, String)> {
     let (status, text) = put_for_text(target).await?;
     let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
     Ok((status, code.map(|(code, _)| code.to_owned()).unwrap_or_default()))
 }
 
-/// Puts the bytes and returns the whole response.
+/// Uploads by PUT; returns the status and the whole response.
 async fn put_for_text(target: &Value) -> Outcome<(u16, String)> {
     let request = client()?.put(target["endpoint"].as_str().unwrap_or_default());
     let request = request.header("content-type", "text/plain").body(vec![5; LARGE as usize]);
@@ -70,7 +69,7 @@ async fn put_for_text(target: &Value) -> Outcome<(u16, String)> {
     Ok((response.status().as_u16(), response.text().await?))
 }
 
-/// Issues another target that differs from this one.
+/// Issues a changed copy of a target.
 async fn changed(app: &App, target: &Value, change: impl FnOnce(&mut Target)) -> Outcome<Value> {
     let id = target["endpoint"].as_str().and_then(|url| url.split("x-target=").nth(1));
     let id = id.and_then(|rest| rest.split('&').next()).unwrap_or_default();
@@ -102,10 +101,10 @@ async fn members_alone_upload_into_the_storage_of_their_organization() -> Outcom
     assert_eq!((status, put(&target).await?.0), (200, 200));
     assert_eq!(total(&service, &organization_key).await?, 1);
     assert_eq!(total(&service, &member_key).await?, 0);
-    // What is stored is metered where it is stored.
+    // The organization is metered for files in its storage.
     assert_eq!(app.database.usage(organization.id).await?.bytes, LARGE);
 
-    // Who pays for a file may delete it, and so may the organization.
+    // The payer of a file may delete it, and so may the organization.
     let url = json!({"url": target["download_url"]});
     for (key, status) in [(&stranger, 404), (&member_key, 200), (&organization_key, 404)] {
         assert_eq!(call(&service, key, "DELETE", "/store/url", url.clone()).await?.0, status);
@@ -115,18 +114,18 @@ async fn members_alone_upload_into_the_storage_of_their_organization() -> Outcom
     let url = json!({"url": target["download_url"]});
     assert_eq!(call(&service, &organization_key, "DELETE", "/store/url", url).await?.0, 200);
 
-    // A person who has left uploads no more, not even to a target from before.
+    // A former member cannot upload, not even to an earlier target.
     let (_, target) = presign(&service, &member_key, Some("studio")).await?;
     assert!(service.remove_member("studio", "member").await?);
     assert!(!service.remove_member("studio", "member").await?);
     assert_eq!(put(&target).await?, (403, "AccessDenied".to_owned()));
     assert_eq!(presign(&service, &member_key, Some("studio")).await?.0, 403);
-    // A target that was issued while the membership ended is of no use either.
+    // A target issued concurrently with the end of the membership is unusable too.
     let late = changed(app, &target, |target| target.is_void = false).await?;
     assert_eq!(put(&late).await?, (403, "AccessDenied".to_owned()));
     assert_eq!(total(&service, &organization_key).await?, 0);
 
-    // With the organization's key the name changes nothing, whatever it is.
+    // With the organization's own key, `org_username` has no effect.
     let (status, target) = presign(&service, &organization_key, Some("unknown")).await?;
     assert_eq!((status, put(&target).await?.0), (200, 200));
     assert_eq!(total(&service, &organization_key).await?, 1);
@@ -145,7 +144,7 @@ async fn an_unused_target_of_a_membership_that_ended_is_refused_for_that_reason(
     let (status, refusal) = put_for_text(&target).await?;
     assert!(status == 403 && refusal.contains("is not a member of the organization"), "{refusal}");
 
-    // A new membership does not bring the target back.
+    // A new membership does not restore the target.
     app.database.add_member(organization.id, member.id).await?;
     let (status, refusal) = put_for_text(&target).await?;
     assert!(status == 403 && refusal.contains("or the membership has ended since"), "{refusal}");
@@ -170,7 +169,7 @@ async fn a_member_neither_replaces_nor_finds_what_others_uploaded_for_the_organi
     let (status, refused) = presign(&service, &member_key, Some("studio")).await?;
     assert_eq!((status, refused), (409, Value::Null), "the URL of the file is not revealed");
 
-    // The organization replaces a member's file, and the member its own.
+    // The organization can delete and replace a member's file, and the member its own.
     let url = json!({"url": target["download_url"]});
     assert_eq!(call(&service, &organization_key, "DELETE", "/store/url", url).await?.0, 200);
     for (key, name) in
@@ -189,7 +188,7 @@ async fn an_upload_needs_a_positive_balance_too() -> Outcome {
     let app = &service.app;
     let key = service.api_key().unwrap_or_default();
     let (_, target) = presign(&service, key, None).await?;
-    // The same target, as if its payer had spent everything since.
+    // The same target, after its payer has spent everything.
     let poor = NewAccount::draw("poor", Scope::Personal, &Randomness::new(None))?;
     let poor = app.database.add_account(&poor, app.clock.now()).await?;
     let unpaid = changed(app, &target, |target| (target.owner, target.payer) = (poor.id, poor.id)).await?;
@@ -207,7 +206,7 @@ async fn a_file_is_deleted_with_its_bytes_also_when_its_owner_hangs_up_meanwhile
     let service = Service::start(Config::folder(folder.path())).await?;
     let app = &service.app;
     let (owner, key) = account(app, "owner", Scope::Personal).await?;
-    // Where the request waits when its connection is closed: earlier, nothing is deleted.
+    // Number of polls before the connection is closed. With too few, nothing is deleted.
     for waits in 1..10 {
         let (_, target) = presign(&service, &key, None).await?;
         assert_eq!(put(&target).await?.0, 200);
@@ -252,7 +251,7 @@ async fn what_is_stored_is_billed_for_as_long_as_it_is_stored() -> Outcome {
     let owner = app.database.account("demo").await?.ok_or("no account")?.id;
     let (_, target) = presign(&service, key, None).await?;
     put(&target).await?;
-    // The same bytes again are not stored twice.
+    // A retry of the same upload stores nothing new.
     put(&target).await?;
     let rate = crate::ledger::StorageRate { per_gib_day: Money::from_smallest(1 << 30) };
     let before = app.database.purses(owner).await?.spendable();
@@ -260,7 +259,7 @@ async fn what_is_stored_is_billed_for_as_long_as_it_is_stored() -> Outcome {
     app.database.charge_storage(rate, app.clock.now()).await?;
     let after = app.database.purses(owner).await?.spendable();
     let charged = before.checked_sub(after).map(Money::smallest).unwrap_or_default();
-    // One smallest unit for every byte and day, give or take the seconds that the test takes.
+    // One smallest unit for each byte and day, with a tolerance for the seconds of the test.
     assert!((LARGE as i64..LARGE as i64 + 10_000).contains(&charged), "{charged}");
 
     call(&service, key, "DELETE", "/store/url", json!({"url": target["download_url"]})).await?;
@@ -291,7 +290,7 @@ impl inferstore_models::Model for Painter {
     }
 }
 
-/// A service, and the identifier of a task on it that has succeeded, with the URL of its output.
+/// Runs a task; returns the service, the identifier of the task and the URL of its output.
 async fn painted(config: Config) -> Outcome<(Service, String, String)> {
     let service = Service::start_with_models(config, vec![Arc::new(Painter)]).await?;
     let key = service.api_key().unwrap_or_default();
@@ -317,17 +316,16 @@ async fn painted(config: Config) -> Outcome<(Service, String, String)> {
     }
 }
 
-/// A model that the local node does not run.
 const REMOTE: &str = "color-extraction";
 
-/// Settings of a service that leaves this model to other nodes.
+/// Returns settings of a service that leaves this model to external nodes.
 fn without_remote() -> Config {
     let mut config = Config::ephemeral();
     config.excluded_models.insert(REMOTE.to_owned());
     config
 }
 
-/// A new task that another node runs.
+/// Creates and leases a task as an external node.
 async fn leased(app: &App) -> Outcome<Lease> {
     let now = app.clock.now();
     let published = app.database.published(REMOTE).await?.ok_or("no such model")?;
@@ -360,13 +358,11 @@ async fn leased(app: &App) -> Outcome<Lease> {
     }
 }
 
-/// Stores a text as an output of the lease.
 async fn store(app: &App, lease: &Lease, file: &str, text: &'static str) -> crate::Result<String> {
     let key = format!("{}/{}/{file}", lease.task, lease.attempt);
     app.objects.store_output(app, "outputs", &key, "text/plain", text).await
 }
 
-/// Lets the sweeper do its work once.
 async fn sweep(app: &App) -> Outcome {
     Ok(app.objects.sweep(app, std::time::SystemTime::UNIX_EPOCH).await?)
 }
@@ -408,7 +404,7 @@ async fn outputs_expire_and_those_of_failed_attempts_go_at_once() -> Outcome {
     app.clock.advance(Duration::from_mins(2));
     sweep(app).await?;
     assert_eq!(status(&url).await?, 404);
-    // What was uploaded does not expire.
+    // Uploaded files do not expire.
     assert_eq!(total(&service, service.api_key().unwrap_or_default()).await?, 1);
     Ok(())
 }
@@ -421,7 +417,7 @@ async fn an_orphan_that_cannot_be_swept_keeps_nothing_else_from_being_deleted() 
     let failed = store(app, &lease, "x.txt", "x").await?;
     let ending = Ending::Error { message: "no".to_owned(), detail: "{}".to_owned() };
     app.database.finish("remote", &lease.task, lease.attempt, &ending, app.clock.now()).await?;
-    // A folder stands where the orphans of a day are.
+    // A file in place of the orphans' folder makes the sweep fail.
     let orphans = service.data_folder().join("objects/orphans");
     std::fs::create_dir_all(&orphans)?;
     std::fs::remove_dir(&orphans)?;
@@ -487,7 +483,6 @@ async fn an_output_that_arrives_after_the_end_of_its_task_replaces_nothing() -> 
     Ok(())
 }
 
-/// Keeps what is logged.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -520,7 +515,7 @@ async fn the_log_holds_no_signature_whatever_its_level() -> Outcome {
 
     let logged = String::from_utf8(log.0.lock().unwrap_or_else(PoisonError::into_inner).clone())?;
     assert!(logged.contains("its bytes are missing"), "the failure is not logged");
-    // The client of this test logs what it does on the same thread; only lines of ours are looked at.
+    // The HTTP client of this test logs on the same thread; its lines are excluded.
     let ours = logged.lines().filter(|line| !line.contains("reqwest") && !line.contains("hyper_util"));
     let secret = endpoint.split("X-Amz-Signature=").nth(1).unwrap_or("no signature");
     let leaked: Vec<_> = ours.filter(|line| line.contains(secret) || line.contains("X-Amz-")).collect();
@@ -535,7 +530,7 @@ async fn downloads_that_are_not_read_leave_most_connections_to_others() -> Outco
     let service = Service::start(config).await?;
     let app = &service.app;
     let owner = service.account("demo", "finding an account").await?;
-    // More than the sockets of both sides take.
+    // More than the socket buffers of both sides hold.
     let size = 64 << 20;
     let target =
         Target::of_owner("target".to_owned(), (owner.id, &owner.bucket), "large", size, app.clock.now());

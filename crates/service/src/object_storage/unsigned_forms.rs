@@ -1,5 +1,4 @@
-//! Forms whose signature is not known yet: their number is limited, and when there are too many, the oldest ones make
-//! way for new ones.
+//! Forms with an unverified signature: their number is limited, and the oldest form is evicted for a new one.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -10,34 +9,31 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// How long a form waits for its turn: meanwhile it keeps its connection from being closed.
+/// Maximum wait of a form for a permit. Meanwhile its connection is not closed.
 const MAX_WAIT: Duration = Duration::from_secs(2);
 
-/// How often a form that waits ends the oldest one.
+/// Interval at which a waiting form evicts the oldest.
 const EVICTION_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Age from which a form has to make way: the fields of an honest client come with its head.
+/// Minimum age of an evicted form: an honest client sends the fields together with the request head.
 const MIN_AGE: Duration = Duration::from_millis(20);
 
-/// The forms that are read without a signature.
 pub(super) struct UnsignedForms {
     free: Semaphore,
-    /// Those that were not evicted.
     open: Mutex<Open>,
 }
 
 #[derive(Default)]
 struct Open {
-    /// In the order in which they began.
+    /// Start and cancellation of each form, by the order of their starts.
     forms: BTreeMap<u64, (Instant, CancellationToken)>,
     next_id: u64,
 }
 
-/// A form, which is counted until this is dropped.
+/// A counted form; dropping the guard ends the count.
 pub(super) struct UnsignedForm<'a> {
     all: &'a UnsignedForms,
     id: u64,
-    /// Cancelled when the form has to make way.
     pub(super) evicted: CancellationToken,
     _permit: SemaphorePermit<'a>,
 }
@@ -57,7 +53,7 @@ impl UnsignedForms {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a form. While there are too many, it waits and ends old ones; None when it has waited for too long.
+    /// Counts a form. Above the limit, waits and evicts old forms; None after `MAX_WAIT`.
     pub(super) async fn admit(&self) -> Option<UnsignedForm<'_>> {
         let begun = Instant::now();
         let mut acquire = pin!(self.free.acquire());
@@ -120,7 +116,7 @@ mod tests {
     async fn a_form_gets_its_turn_among_many_that_never_end() {
         let forms = std::sync::Arc::new(UnsignedForms::new(64));
         let flood = std::sync::Arc::clone(&forms);
-        // A thousand a second, with a quarter of the places that a service has.
+        // A thousand forms per second, with a quarter of a service's permits.
         tokio::spawn(async move {
             loop {
                 let forms = std::sync::Arc::clone(&flood);

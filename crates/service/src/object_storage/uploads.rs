@@ -1,5 +1,5 @@
-//! Uploads whose signature is right: whether their target still stands, then the bytes, then the row that
-//! makes them a file. Both ways of uploading end here.
+//! Uploads with a valid signature: checks that the target is still valid, receives the bytes, and writes the row that
+//! makes them a file. PUT and form uploads share this code.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use super::{Replaces, Stored, Target, hex};
 use crate::http::slow_clients::MinThroughput;
 use crate::lifecycle::app::App;
 
-/// Decides whether an upload to a bucket may begin. Its signature says that the service issued the target; this says
-/// that the target still stands.
+/// Decides whether an upload to a bucket may begin. The signature proves that the service issued the target; this
+/// function checks that the target is still valid.
 pub(super) async fn admit(app: &App, target: &str, bucket: &str) -> Result<Target, S3Error> {
     let no_target = || S3Error::denied("this upload has no target that still stands.");
     let target = app.database.target(target).await?.filter(|target| target.bucket == bucket);
     let target = target.ok_or_else(no_target)?;
-    // Before `is_void`: the end of a membership voids its targets, also those that have stored nothing.
+    // Checked before `is_void`, for a specific message: the end of a membership voids its targets.
     if target.is_of_member() && !app.database.is_member(target.owner, target.payer).await? {
         return Err(S3Error::denied("the account is not a member of the organization."));
     }
@@ -36,7 +36,7 @@ pub(super) async fn admit(app: &App, target: &str, bucket: &str) -> Result<Targe
     Ok(target)
 }
 
-/// Why a target stores nothing more.
+/// Returns the error for a void target.
 fn void(target: &Target) -> S3Error {
     S3Error::denied(if target.is_of_member() {
         "this target is void: its file was deleted, replaced or uploaded by another account, or the membership \
@@ -48,8 +48,7 @@ fn void(target: &Target) -> S3Error {
 
 const TAKEN: &str = "the organization has a file of this name that another account has uploaded.";
 
-/// Receives the bytes of an upload, which must be as many as its target says, and makes them a file. Returns
-/// its etag.
+/// Receives the bytes of an upload, whose number must match the target, and makes them a file. Returns the ETag.
 pub(super) async fn receive(
     app: &Arc<App>,
     target: Target,
@@ -71,12 +70,11 @@ pub(super) async fn receive(
         return Err(S3Error::new(Code::EntityTooSmall, format!("{message}: {} bytes.", target.size)));
     }
     let (shared, md5) = (Arc::clone(app), content_md5.map(str::to_owned));
-    // A client that hangs up now must not leave it half done.
+    // The storing completes even if the client disconnects now.
     let store = async move { store(&shared, &target, md5.as_deref(), incoming).await };
     app.parts.run_to_end("storing an upload", store).await?
 }
 
-/// Commits the bytes and the row that makes them a file. Returns the etag.
 async fn store(
     app: &App,
     target: &Target,
@@ -90,7 +88,7 @@ async fn store(
         return Err(S3Error::new(Code::BadDigest, message));
     }
     let object = target.object(blob.name.clone(), blob.etag.clone(), app.clock.now());
-    // When this fails, it is not known whether the row was committed: the blob stays, for the sweeper.
+    // If this fails, the row may have been committed: the blob stays for the sweeper.
     let stored = app.database.store_upload(&target.id, &app.random.uuid()?, &object, Replaces::Any).await?;
     let (unneeded, response) = match stored {
         Stored::Kept { replaced } => (replaced, Ok(blob.etag)),
@@ -108,7 +106,7 @@ async fn store(
     response
 }
 
-/// Whether the header (base64) means the same as the etag (hex).
+/// Returns true if the header (base64) and the ETag (hexadecimal) are equal.
 fn is_md5_of(header: &str, blob: &Blob) -> bool {
     STANDARD.decode(header.trim()).is_ok_and(|bytes| hex(&bytes) == blob.etag)
 }

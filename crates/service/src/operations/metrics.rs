@@ -1,4 +1,4 @@
-//! Metrics of one service in the text format of OpenMetrics.
+//! Metrics of one service in the OpenMetrics text format.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -16,20 +16,17 @@ use crate::clock::{Moment, elapsed};
 use crate::queue::{Lease, ModelLoad, Status};
 use crate::{Error, Result};
 
-/// The upper bounds of the latency histogram, in seconds.
 const LATENCY_BUCKETS: [f64; 13] =
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
 
-/// The upper bounds of the histograms of waits and runs, in seconds.
 const TASK_BUCKETS: [f64; 11] = [0.05, 0.25, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 600.0, 3600.0];
 
-/// The label of the name of a job. Prometheus calls what it scrapes `job`.
+/// Label for the name of a job, because Prometheus itself uses the label `job`.
 const JOB: &str = "job_name";
 
-/// The route is a template of ours and the method one of a few words, so that the series are few.
+/// Labels of a request. Routes are templates and methods are from a fixed set, so that the number of series is bounded.
 type Labels<const N: usize> = [(&'static str, String); N];
 
-/// The metrics of one service.
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<Labels<3>, Counter>,
@@ -55,7 +52,6 @@ pub(crate) struct Metrics {
     orphans: Gauge,
 }
 
-/// Metrics of a database on a server, which the engine writes.
 #[derive(Clone)]
 pub(crate) struct DatabaseMetrics {
     connections: Family<Labels<1>, Gauge>,
@@ -66,13 +62,12 @@ pub(crate) struct DatabaseMetrics {
     lock_wait: Gauge<f64, AtomicU64>,
 }
 
-/// Connections to the database, and statements that wait for locks, at one moment.
+/// Snapshot of the database's connections and of its statements that wait for locks.
 pub(crate) struct DatabaseLoad {
     pub(crate) busy: usize,
     pub(crate) idle: usize,
-    /// Requests that wait for a connection.
     pub(crate) waiting: usize,
-    /// Statements that wait for a lock, and how long the first of them has waited.
+    /// Number of statements that wait for a lock, and the longest wait.
     pub(crate) lock_waiting: u64,
     pub(crate) lock_wait: Duration,
 }
@@ -93,7 +88,6 @@ impl DatabaseMetrics {
         }
     }
 
-    /// Sets the gauges.
     pub(crate) fn set(&self, load: &DatabaseLoad) {
         for (state, connections) in [("busy", load.busy), ("idle", load.idle)] {
             self.connections.get_or_create(&[("state", state.to_owned())]).set(number(connections));
@@ -120,7 +114,6 @@ impl DatabaseMetrics {
 }
 
 impl Metrics {
-    /// The metrics of a service, and of its database if that has some.
     pub(crate) fn new(database: Option<&DatabaseMetrics>) -> Self {
         let latencies: fn() -> Histogram = || Histogram::new(LATENCY_BUCKETS);
         let of_tasks: fn() -> Histogram = || Histogram::new(TASK_BUCKETS);
@@ -192,7 +185,6 @@ impl Metrics {
         metrics
     }
 
-    /// Counts a response.
     pub(crate) fn observe(&self, method: &Method, route: &str, status: StatusCode, elapsed: Duration) {
         let method = ("method", label(method).to_owned());
         let route = ("route", route.to_owned());
@@ -200,7 +192,7 @@ impl Metrics {
         self.requests.get_or_create(&[method, route, ("status", status.as_str().to_owned())]).inc();
     }
 
-    /// Counts a lease of a task that was created so long ago.
+    /// Counts a lease, and the time that the task has waited since its create.
     pub(crate) fn leased(&self, lease: &Lease, wait: Duration) {
         let model = [("model", lease.model.clone())];
         self.leases.get_or_create(&model).inc();
@@ -213,19 +205,16 @@ impl Metrics {
         }
     }
 
-    /// Counts tasks that a job has failed.
     pub(crate) fn failed_by_job(&self, job: &str, tasks: usize) {
         let tasks = u64::try_from(tasks).unwrap_or(u64::MAX);
         self.failed_by_jobs.get_or_create(&[(JOB, job.to_owned())]).inc_by(tasks);
     }
 
-    /// Counts a task that has ended.
     pub(crate) fn run_ended(&self, model: &str, succeeded: bool, elapsed: Duration) {
         let labels = [("model", model.to_owned()), outcome(succeeded)];
         self.runs.get_or_create(&labels).observe(elapsed.as_secs_f64());
     }
 
-    /// Counts a run of a job.
     pub(crate) fn job_ended(&self, job: &str, succeeded: bool, elapsed: Duration, now: Moment) {
         let job = [(JOB, job.to_owned())];
         self.jobs.get_or_create(&[job[0].clone(), outcome(succeeded)]).inc();
@@ -235,7 +224,6 @@ impl Metrics {
         }
     }
 
-    /// Sets what waits for models and runs on them.
     pub(super) fn set_models(&self, loads: &[ModelLoad], now: Moment) {
         self.model_tasks.clear();
         self.model_queue_ages.clear();
@@ -252,21 +240,18 @@ impl Metrics {
         }
     }
 
-    /// Sets the totals over all accounts.
     pub(super) fn set_totals(&self, totals: &Totals, orphans: u64) {
         self.stored_bytes.set(totals.stored_bytes);
-        // Exact to a billionth below nine million, like every double.
+        // A double is exact to a billionth below nine million.
         self.held_money.set(totals.held as f64 / 1e9);
         self.unused_targets.set(totals.unused_targets);
         self.orphans.set(number(orphans));
     }
 
-    /// Sets how many tasks there are of a status.
     pub(super) fn set_tasks(&self, status: &str, tasks: u64) {
         self.tasks.get_or_create(&[("status", status.to_owned())]).set(number(tasks));
     }
 
-    /// The metrics as text.
     pub(super) fn encode(&self) -> Result<String> {
         let mut text = String::new();
         encode(&mut text, &self.registry).map_err(|cause| Error::new("encoding the metrics", cause))?;
@@ -278,12 +263,12 @@ fn outcome(succeeded: bool) -> (&'static str, String) {
     ("outcome", if succeeded { "success" } else { "failure" }.to_owned())
 }
 
-/// A count as a gauge has it.
+/// Converts a count to the type of a gauge, saturating.
 pub(super) fn number(count: impl TryInto<i64>) -> i64 {
     count.try_into().unwrap_or(i64::MAX)
 }
 
-/// The label of a method: strangers may send any word, and each would be a series of its own.
+/// Returns the label of a method. Unknown methods share one, so that clients cannot add series.
 pub(crate) fn label(method: &Method) -> &'static str {
     let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
     known.into_iter().find(|known| *known == method.as_str()).unwrap_or("other")
@@ -296,13 +281,12 @@ mod tests {
     use super::*;
     use crate::accounts::AccountId;
 
-    /// A page, or a file beside it.
     fn page(name: &str) -> Result<String> {
         let file = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
         std::fs::read_to_string(file).map_err(|cause| Error::new("reading a page", cause))
     }
 
-    /// The text of metrics with a series of each family.
+    /// Encodes metrics with a series of each family.
     fn of_every_family() -> Result<String> {
         let database = DatabaseMetrics::new();
         let load = DatabaseLoad { busy: 1, idle: 1, waiting: 0, lock_waiting: 0, lock_wait: Duration::ZERO };
@@ -336,7 +320,7 @@ mod tests {
         metrics.encode()
     }
 
-    /// The names of all series, and the rows of the table on the page: name, kind, labels, meaning.
+    /// Returns the names of all series, and the rows of the table in the documentation: name, kind, labels, meaning.
     fn described(text: &str) -> (BTreeSet<String>, Vec<String>) {
         let mut help = "";
         let mut names = BTreeSet::new();

@@ -18,15 +18,13 @@ use crate::clock::elapsed;
 use crate::database::FIRST_ACCOUNT;
 use crate::lifecycle::app::App;
 
-/// The content type of the metrics.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// `GET /health` and `GET /metrics`.
 pub(crate) fn router(app: &Arc<App>) -> Router {
     Router::new().route("/health", get(health)).route("/metrics", get(metrics)).with_state(Arc::clone(app))
 }
 
-/// 200 when every part runs and the database reads and commits in time, else 503 with the reason.
+/// Responds with 200 if every part runs and the database reads and commits in time, else with 503 and the reason.
 async fn health(State(app): State<Arc<App>>) -> (StatusCode, &'static str) {
     let unavailable = |reason| (StatusCode::SERVICE_UNAVAILABLE, reason);
     if let Some(part) = app.parts.panicked() {

@@ -1,5 +1,5 @@
-//! Totals over all accounts. A job adds them up and keeps them as settings, which all processes share: a scrape of the
-//! metrics reads no whole table.
+//! Totals over all accounts. A job computes them and stores them as settings, which all processes share, so that a
+//! scrape of the metrics scans no table.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,34 +7,28 @@ use crate::database::Database;
 use crate::lifecycle::app::App;
 use crate::{Error, Result};
 
-/// The setting of the totals, as JSON.
 const TOTALS: &str = "totals";
-/// The setting of the number of orphans.
 const ORPHANS: &str = "orphans";
 
-/// Sums over all accounts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Totals {
     pub(crate) stored_bytes: i64,
-    /// Money held for unfinished tasks, in billionths.
+    /// Reserved money of unfinished tasks, in billionths.
     pub(crate) held: i64,
-    /// Number of upload targets without an upload.
     pub(crate) unused_targets: i64,
 }
 
-/// Reads the sums from the database and keeps them.
 pub(crate) async fn add_up(app: &App) -> Result<()> {
     let totals = app.database.totals().await?;
     let text = serde_json::to_string(&totals).map_err(|cause| Error::new("writing totals", cause))?;
     keep(&*app.database, TOTALS, &text).await
 }
 
-/// Keeps the number of orphans.
 pub(crate) async fn keep_orphans(database: &dyn Database, orphans: u64) -> Result<()> {
     keep(database, ORPHANS, &orphans.to_string()).await
 }
 
-/// Writes a setting that has changed: an idle service writes nothing.
+/// Writes a setting only if it has changed, so that an idle service writes nothing.
 async fn keep(database: &dyn Database, name: &str, value: &str) -> Result<()> {
     if database.setting(name).await?.as_deref() != Some(value) {
         database.set_setting(name, value).await?;

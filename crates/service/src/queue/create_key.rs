@@ -1,29 +1,28 @@
-//! Create keys: the `Idempotency-Key` of a create, by which the same create sent again gets the task of the first one.
+//! Create keys: the `Idempotency-Key` header of a create request, which makes a create idempotent. A second create with
+//! the same key returns the task of the first.
 //!
-//! A key has a row of its own, which the transaction of the create adds: so a key is used if and only if its task was
-//! created, and retention of tasks, which may be shorter, does not touch it.
+//! The transaction of the create inserts the key as a row of its own. So a key exists if and only if its task was
+//! created, and the retention of tasks, which may be shorter, does not delete the key.
 
 use std::iter;
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-/// Time for which a key is remembered after its create.
+/// Retention of an idempotency key, counted from its create.
 pub(crate) const KEY_RETENTION: Duration = Duration::from_hours(24);
 
-/// The largest length of a key.
 pub(crate) const MAX_KEY: usize = 255;
 
-/// The key of a create.
 #[derive(Debug, Clone)]
 pub(crate) struct CreateKey {
     pub(crate) key: String,
-    /// Identifies the model and the inputs.
+    /// SHA-256 digest of the model and the inputs, in hexadecimal.
     pub(crate) request: String,
 }
 
 impl CreateKey {
-    /// A key of a create with this model and these inputs, in their canonical form.
+    /// Makes a key for a create of this model with these inputs, which are in canonical form.
     pub(crate) fn new(key: String, model: &str, inputs: &[String]) -> Self {
         let mut digest = Sha256::new();
         for part in iter::once(model).chain(inputs.iter().map(String::as_str)) {
@@ -34,7 +33,6 @@ impl CreateKey {
     }
 }
 
-/// A create whose key is remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeyedCreate {
     pub(crate) task: String,

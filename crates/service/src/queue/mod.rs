@@ -1,5 +1,4 @@
-//! Tasks and the queue that they wait in: created with their price set aside, claimed by nodes by
-//! lease, ended once.
+//! Tasks and their queue. A create reserves the price, a node claims the task by a lease, and each task ends once.
 
 mod create_key;
 
@@ -18,7 +17,7 @@ use crate::words::words;
 pub(crate) use create_key::{CreateKey, KEY_RETENTION, KeyedCreate, MAX_KEY};
 
 words! {
-    /// What has become of a task. Statuses go from `Queued` over `Computing` to one of the other three.
+    /// Status of a task. A task goes from `Queued` to `Computing` to one of the three final statuses.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub(crate) enum Status {
@@ -31,7 +30,7 @@ words! {
     }
 }
 
-/// A task to be created. Its inputs have been checked.
+/// A task to be created. The caller has checked its inputs.
 #[derive(Debug, Clone)]
 pub(crate) struct NewTask {
     pub(crate) id: String,
@@ -39,7 +38,7 @@ pub(crate) struct NewTask {
     pub(crate) model: String,
     /// The version of the model that declared the formats of this task.
     pub(crate) version: i64,
-    /// Who is paid when it succeeds.
+    /// Account that earns the price when the task succeeds.
     pub(crate) publisher: AccountId,
     pub(crate) price: Money,
     /// The inputs as submitted, a JSON object.
@@ -49,7 +48,7 @@ pub(crate) struct NewTask {
     pub(crate) spending: Option<Spending>,
 }
 
-/// The daily limit of the API key that creates a task.
+/// Daily spending limit of the API key that creates a task.
 #[derive(Debug, Clone)]
 pub(crate) struct Spending {
     pub(crate) key: String,
@@ -57,7 +56,7 @@ pub(crate) struct Spending {
 }
 
 impl Spending {
-    /// Returns what is left of the limit when a price is more than that.
+    /// Returns the rest of today's limit if the price exceeds it.
     pub(crate) fn refuse(&self, spent: Money, price: Money) -> Option<Money> {
         let left = self.daily_limit.checked_sub(spent).unwrap_or(Money::ZERO);
         (price > left).then_some(left.max(Money::ZERO))
@@ -65,27 +64,25 @@ impl Spending {
 }
 
 impl NewTask {
-    /// Why it fails when the balance does not cover it.
     pub(crate) fn insufficient(&self, spendable: Money) -> String {
         format!("insufficient balance: the model costs {}, and {spendable} can be spent", self.price)
     }
 }
 
-/// What happens to a task that the balance does not cover.
+/// Policy for a create whose price exceeds the balance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum InsufficientBalance {
-    /// The call is refused.
+    /// Refuse the create.
     #[default]
     Refuse,
-    /// The task is created and fails at once, with a message about the balance.
+    /// Create the task, and fail it at once with a message about the balance.
     FailTask,
 }
 
-/// What became of a create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Created {
     Queued,
-    /// The key was used before; there is no further task.
+    /// An earlier create used the idempotency key; this create adds no task.
     KeyUsed(KeyedCreate),
     /// The balance did not suffice; the task exists and has failed.
     Failed,
@@ -93,25 +90,23 @@ pub(crate) enum Created {
     Refused {
         spendable: Money,
     },
-    /// The API key may not spend the price today; there is no task.
+    /// The price exceeds today's rest of the API key's limit; there is no task.
     KeyLimit {
         left: Money,
     },
-    /// The account has as many unfinished tasks as it may have; there is no task.
+    /// The account has reached its limit of unfinished tasks; there is no task.
     TooManyUnfinished,
 }
 
-/// What became of a cancel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cancel {
     Canceled,
     /// Too late: the task has left the queue.
     Refused(Status),
-    /// The account has no such task.
     Unknown,
 }
 
-/// A task as its owner reads it. Stored JSON is sent as it is: see `with_stored_json`.
+/// A task in the response to its owner. `with_stored_json` inserts the stored JSON unchanged.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Task {
     #[serde(rename = "task_id")]
@@ -128,17 +123,16 @@ pub(crate) struct Task {
     pub(crate) input_format: String,
     #[serde(skip)]
     pub(crate) output_format: String,
-    /// The model's output, a JSON object; on success.
+    /// Output of a successful task, a JSON object.
     #[serde(skip)]
     pub(crate) output: Option<String>,
-    /// What the model said; on failure, JSON.
+    /// Error detail of a failed task, as JSON.
     #[serde(skip)]
     pub(crate) error: Option<String>,
     pub(crate) created_at: Moment,
     pub(crate) updated_at: Moment,
 }
 
-/// A task as the history shows it.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct TaskSummary {
     pub(crate) task_id: String,
@@ -151,7 +145,6 @@ pub(crate) struct TaskSummary {
     pub(crate) updated_at: Moment,
 }
 
-/// A task that a node has leased.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Lease {
     pub(crate) task: String,
@@ -162,62 +155,60 @@ pub(crate) struct Lease {
     pub(crate) input_format: String,
     #[serde(skip)]
     pub(crate) output_format: String,
-    /// Counts the leases of this task; a result is accepted from the latest alone.
+    /// Number of leases of this task so far. The service accepts a result from the latest lease alone.
     pub(crate) attempt: i64,
-    /// Counts the leases of this task that were released and do not count as attempts.
+    /// Number of released leases of this task, which do not count as attempts.
     #[serde(skip)]
     pub(crate) releases: i64,
-    /// The trace that the create belongs to.
+    /// Trace context of the create request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) traceparent: Option<String>,
     #[serde(skip)]
     pub(crate) account: AccountId,
-    /// Moment of the create.
     #[serde(skip)]
     pub(crate) created_at: Moment,
 }
 
-/// What has become of a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LeaseState {
-    /// The task waits for this node to finish it.
+    /// The lease is valid: the node has not yet finished the task.
     Running { output_format: String, model: String, leased_at: Option<Moment>, traceparent: Option<String> },
-    /// The task was ended under this lease.
+    /// The task has ended under this lease.
     Ended,
-    /// The task is another node's, or there is none.
+    /// The lease has passed to another node, or the task does not exist.
     Lost,
 }
 
-/// How a lease ended.
+/// Result that a node reports at the end of a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// The model's output, a JSON object.
+    /// Output of the model, a JSON object.
     Output(String),
-    /// What went wrong: a message for people, and JSON with the detail.
+    /// Failure: a message for people, and a detail as JSON.
     Error { message: String, detail: String },
 }
 
-/// Why a task fails that no node can end.
+/// Message of a task whose lease expired and that no node can claim.
 pub(crate) const ABANDONED: &str =
     "the node that ran this task stopped responding, and no other node took the task over";
 
-/// The message of a task that waited for too long.
+/// Message of a task that exceeded the maximum time in the queue.
 pub(crate) const NOT_STARTED: &str = "no node started this task within the time that tasks may wait";
 
-/// The number of tasks that waited for too long and fail in one step.
+/// Maximum number of queued tasks that fail in one transaction.
 pub(crate) const QUEUED_BATCH: i64 = 1_000;
 
-/// Why a task fails that no node has ended.
+/// Returns the message of a task that used up its attempts by lease expiry.
 pub(crate) fn not_survived(attempts: i64) -> String {
     format!("no node survived this task: {attempts} leases of it expired")
 }
 
-/// The detail of a failure of which there is no more to say than its message.
+/// Returns a failure detail with a message only.
 pub(crate) fn detail_of(message: &str) -> String {
     serde_json::json!({ "message": message }).to_string()
 }
 
-/// The end of a task under a lease.
+/// Report of a node that ends a task under a lease.
 #[derive(Debug, Clone)]
 pub(crate) struct End {
     pub(crate) node: String,
@@ -226,83 +217,80 @@ pub(crate) struct End {
     pub(crate) ending: Ending,
 }
 
-/// Which tasks are abandoned: their lease expired before a moment, and no node is there that takes them over.
+/// Criteria for abandoned tasks: the lease expired, and no live node can claim the task.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Abandoned {
     pub(crate) expired_before: Moment,
-    /// A node that was seen since then is there, and takes over tasks of its models.
+    /// Nodes with a heartbeat since this moment are live and can claim tasks of their models.
     pub(crate) live_since: Moment,
-    /// What expired before that was taken over by none: a node may be alive and serve other models while what runs this
-    /// one is broken.
+    /// Leases that expired earlier fail although nodes are live: no node has claimed these tasks, for instance because
+    /// the process of their model is broken while the node serves other models.
     pub(crate) unclaimed_before: Moment,
-    /// No lease begins or ends later, unless the clock was ahead and was set back: then that is at this moment.
+    /// Latest plausible start or expiry of a lease. Later ones (the clock was set back) are clamped.
     pub(crate) latest: Moment,
 }
 
-/// How claims behave.
+/// Rules of claims: lease duration, attempts, and limits of an account.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeaseRules {
-    /// How long a node may go without a heartbeat.
+    /// Duration of a lease without a heartbeat.
     pub(crate) length: Duration,
-    /// After how many leases a task that never ended fails.
+    /// Number of expired leases after which a task fails.
     pub(crate) attempts: i64,
-    /// How many tasks of one account may be computing at a time.
+    /// Limit of computing tasks of one account.
     pub(crate) max_running: u32,
-    /// Leases that expired at this moment or later are left to their nodes.
+    /// Leases that expired before this moment can be claimed; later ones still belong to their nodes.
     pub(crate) expired_before: Moment,
 }
 
 impl LeaseRules {
-    /// The moment before which a lease has to have expired for its task to be claimed.
+    /// Returns the moment before which a lease must have expired so that another node can claim the task.
     pub(crate) fn expired_before(&self, now: Moment) -> Moment {
         self.expired_before.min(now)
     }
 }
 
-/// A slot of a node that is free to run a task.
 #[derive(Debug, Clone)]
 pub(crate) struct Slot {
     pub(crate) node: String,
-    /// The models whose tasks it may claim.
+    /// Models whose tasks the slot may claim.
     pub(crate) models: Arc<[String]>,
-    /// How many tasks of one account may be computing on this node at a time.
+    /// Limit of computing tasks of one account on this node.
     pub(crate) max_running: u32,
-    /// Accounts of which it claims no queued task, in order.
+    /// Accounts whose queued tasks the slot does not claim, sorted.
     pub(crate) passed_over: Vec<AccountId>,
 }
 
 impl Slot {
-    /// What decides which tasks it may claim. A limit of a node counts what runs on that node.
+    /// Returns the models, limit, node and excluded accounts. With a limit, only tasks on that node count.
     pub(crate) fn claimable(&self) -> (&[String], u32, Option<&str>, &[AccountId]) {
         let has_limit = self.max_running < u32::MAX;
         (&self.models, self.max_running, has_limit.then_some(&*self.node), &self.passed_over)
     }
 }
 
-/// What became of a claim for one slot.
 #[derive(Debug, Clone)]
 pub(crate) enum Claim {
     Leased(Lease),
-    /// No task of its models may be claimed now.
+    /// No task of the slot's models can be claimed now.
     NoTask,
-    /// The node has left, or its key was revoked.
+    /// The node was deregistered, or its key was revoked.
     UnknownNode,
 }
 
-/// How a node has ended.
+/// Reason for the end of a node, which decides whether its leases count as attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NodeEnd {
-    /// It died: its leases count as attempts.
+    /// The node died: its leases count as attempts.
     Died,
-    /// It left in order: its leases are released, and do not count.
+    /// The node deregistered (graceful shutdown): its leases are released, and do not count.
     Left,
-    /// It died, and what it ran was run by processes of their own, which cannot have killed it: its leases count only
-    /// when that goes on and on.
+    /// The node died, but not by its tasks in separate processes: its leases count only after many such deaths.
     DiedAlone,
 }
 
 impl NodeEnd {
-    /// Number of leases of a task that may end in this way before they count.
+    /// Returns the number of leases of a task that may end in this way before they count as attempts.
     pub(crate) const fn uncounted(self) -> i64 {
         match self {
             Self::Died => 0,
@@ -312,25 +300,22 @@ impl NodeEnd {
     }
 }
 
-/// How many tasks retention deletes in one transaction.
 pub(crate) const RETENTION_BATCH: u32 = 500;
 
-/// Plan of retention for the oldest tasks of an account. Those that it leaves take the last places of those that it
-/// deletes, in their order, so that the places of a history have no gaps.
+/// Retention plan for the oldest tasks of an account. Retained tasks move up, in order, to the last positions of the
+/// deleted tasks, so that the positions of a history stay without gaps.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RetentionPlan {
-    /// The places of the tasks to be deleted.
     pub(crate) deleted: Vec<i64>,
-    /// The place of each task that is left before the last of these, and its next place. In this order, each next place
-    /// is free.
+    /// Current and next position of each retained task before the last deleted one. Each next position is free.
     pub(crate) moved: Vec<(i64, i64)>,
-    /// The place of the oldest task that is left.
+    /// Position of the oldest retained task.
     pub(crate) first_place: i64,
 }
 
 impl RetentionPlan {
-    /// Deletes those of the oldest tasks that ended before a moment, each with its place, its status and when it changed;
-    /// None when there is none.
+    /// Plans to delete the tasks that ended before a moment. `oldest` lists the position, status and last change of the
+    /// oldest tasks. Returns None if no task is that old.
     pub(crate) fn of(oldest: &[(i64, Status, Moment)], before: Moment) -> Option<Self> {
         let is_old = |(_, status, updated_at): &&(i64, Status, Moment)| {
             !matches!(status, Status::Queued | Status::Computing) && *updated_at < before
@@ -346,12 +331,12 @@ impl RetentionPlan {
     }
 }
 
-/// What the store knows of tasks. Every method is one transaction.
+/// Database operations on tasks. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Queue: Send + Sync {
-    /// Sets the price aside, puts the task into the queue and remembers its key, all or nothing. A key that is
-    /// remembered comes before every other reason for a refusal. An account that has `max_unfinished` tasks that
-    /// have not ended gets no further one.
+    /// Reserves the price, enqueues the task and stores its idempotency key, in one transaction. A known key takes
+    /// precedence over every reason for a refusal. An account with `max_unfinished` unfinished tasks can create no
+    /// more.
     async fn create_task(
         &self,
         task: &NewTask,
@@ -359,20 +344,20 @@ pub(crate) trait Queue: Send + Sync {
         max_unfinished: u32,
         now: Moment,
     ) -> Result<Created>;
-    /// Returns the create that used a key, while it is remembered.
+    /// Returns the create that used an idempotency key, within the retention of keys.
     async fn keyed_create(&self, account: AccountId, key: &str, now: Moment) -> Result<Option<KeyedCreate>>;
-    /// Deletes some of the keys that are remembered no longer; returns how many.
+    /// Deletes a batch of idempotency keys past their retention; returns the number.
     async fn forget_keys(&self, now: Moment) -> Result<usize>;
     async fn task(&self, account: AccountId, id: &str) -> Result<Option<Task>>;
-    /// A page of the account's tasks, oldest first, and how many there are in all.
+    /// Returns a page of the account's tasks, oldest first, and the total number of tasks.
     async fn history(&self, account: AccountId, limit: u32, offset: u64) -> Result<(Vec<TaskSummary>, u64)>;
-    /// Cancels a task that is still queued, and gives its price back.
+    /// Cancels a queued task and releases its reserved price.
     async fn cancel(&self, account: AccountId, id: &str, now: Moment) -> Result<Cancel>;
 
-    /// Ends tasks as `finish` does, then leases a task for each slot, in one commit where the engine has one writer:
-    /// first one whose lease has expired, then one of the account whose turn it is. Accounts take turns, however many
-    /// tasks each has; the tasks of one account are claimed in the order of their creation. A task that was leased too
-    /// often fails instead.
+    /// Ends tasks as `finish` does, then leases a task for each slot; an engine with one writer does both in one commit
+    /// (group commit). Tasks after a lease expiry go first. Queued tasks follow by fair scheduling: accounts take
+    /// turns, however many tasks each has, and within an account the oldest task goes first. A task that has used up
+    /// its attempts fails instead.
     async fn finish_and_claim(
         &self,
         ends: &[End],
@@ -384,13 +369,12 @@ pub(crate) trait Queue: Send + Sync {
     async fn claim(&self, slots: &[Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Claim>> {
         self.finish_and_claim(&[], slots, rules, now).await.map(|(_, claims)| claims)
     }
-    /// Ends a lease in order, unless it has ended or expired: the task can be claimed at once, and the lease does not
-    /// count as an attempt.
+    /// Releases a valid lease: a node can claim the task at once, and the lease does not count as an attempt.
     async fn release(&self, node: &str, task: &str, attempt: i64, now: Moment) -> Result<()>;
-    /// Fails the tasks that are abandoned, and gives their prices back. Returns how many. One that cannot be failed is
-    /// left for later, here as in a claim. Nodes that were seen later than now, while the clock was ahead, were seen now.
+    /// Fails the abandoned tasks and refunds their prices; returns the number. A task that cannot be failed is skipped
+    /// and retried later, as in a claim. Heartbeats from the future (the clock was set back) are clamped to now.
     async fn fail_abandoned(&self, which: Abandoned, now: Moment) -> Result<usize>;
-    /// Prolongs a lease; false when it is no longer the node's, or began before the oldest that is prolonged.
+    /// Extends a lease; false if the node no longer holds the lease, or if the lease began before `oldest`.
     async fn heartbeat(
         &self,
         node: &str,
@@ -399,43 +383,41 @@ pub(crate) trait Queue: Send + Sync {
         until: Moment,
         oldest: Option<Moment>,
     ) -> Result<bool>;
-    /// Ends a task and moves its money; false when the lease is no longer the node's, and then nothing
-    /// happens.
+    /// Ends a task and transfers its price; false, without any effect, if the node no longer holds the lease.
     async fn finish(&self, node: &str, task: &str, attempt: i64, end: &Ending, now: Moment) -> Result<bool>;
-    /// What has become of a lease, for a node that asks again.
+    /// Returns the state of a lease, for a node that sends a request again.
     async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState>;
 
-    /// Forgets a node that has ended; what it had leased can be claimed at once.
+    /// Deletes a node that has ended and makes its leases claimable at once.
     async fn node_ended(&self, node: &str, end: NodeEnd, now: Moment) -> Result<()>;
-    /// Fails the tasks that were created before a moment and that no node has started, and gives their prices back.
-    /// Returns how many. One that cannot be failed is left for later.
+    /// Fails the tasks that were created before a moment and never claimed, and refunds their prices; returns the
+    /// number. A task that cannot be failed is skipped and retried later.
     async fn fail_queued(&self, created_before: Moment, now: Moment) -> Result<usize>;
-    /// Deletes tasks that ended before a moment, among the oldest of each account: beside those that have not ended, as
-    /// many as one transaction deletes. Their movements of money are added up. Returns how many tasks.
+    /// Retention: deletes tasks that ended before a moment, among the oldest of each account, at most one batch per
+    /// transaction. Their money movements are folded into totals. Returns the number of deleted tasks.
     async fn delete_ended_tasks(&self, ended_before: Moment, now: Moment) -> Result<usize>;
-    /// Whether a node seen since then runs the model, and how many accounts have tasks on it that have
-    /// not ended.
+    /// Returns whether a node with a heartbeat since `since` serves the model, and the number of accounts with
+    /// unfinished tasks of the model.
     async fn serving(&self, model: &str, since: Moment) -> Result<Serving>;
-    /// Returns the load of each model that has unfinished tasks, or a node that was seen since then.
+    /// Returns the load of each model that has unfinished tasks or a node with a heartbeat since `since`.
     async fn model_loads(&self, since: Moment) -> Result<Vec<ModelLoad>>;
-    /// How many tasks there are of each status.
     async fn depths(&self) -> Result<Vec<(Status, u64)>>;
-    /// Since when the task has waited that has waited longest.
+    /// Returns the time at which the oldest queued task was enqueued.
     async fn oldest_queued(&self) -> Result<Option<Moment>>;
 }
 
-/// Tasks that wait for a model and run on it now.
+/// Load of a model: its queued and computing tasks, and its nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ModelLoad {
     pub(crate) model: String,
     pub(crate) queued: u64,
     pub(crate) computing: u64,
-    /// Since when the first of those that are queued has waited.
+    /// Time at which the oldest queued task was enqueued.
     pub(crate) waits_since: Option<Moment>,
     pub(crate) nodes: u64,
 }
 
-/// Whether a model is served, and how many use it.
+/// Availability of a model, and the number of accounts that use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct Serving {
     pub(crate) serving: bool,

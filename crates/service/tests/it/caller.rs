@@ -1,4 +1,4 @@
-//! A caller of the API and of object storage, whose every request a test chooses.
+//! Caller of the API and of object storage; a test controls each request.
 
 use std::error::Error;
 
@@ -10,7 +10,6 @@ use serde_json::{Map, Value, json};
 
 pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// A client of a service, with a key.
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) http: Client,
@@ -18,7 +17,6 @@ pub(crate) struct Caller {
     pub(crate) key: String,
 }
 
-/// A target, as the service returned it.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) endpoint: String,
@@ -26,11 +24,11 @@ pub(crate) struct Target {
     pub(crate) fields: Map<String, Value>,
 }
 
-/// What the object store said about an upload.
+/// Response of the object store to an upload.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) status: u16,
-    /// S3's code, empty for a success.
+    /// Error code of S3; empty for a success.
     pub(crate) code: String,
 }
 
@@ -40,7 +38,6 @@ impl Verdict {
     }
 }
 
-/// A client that speaks plain HTTP straight to this machine.
 pub(crate) fn client() -> Outcome<Client> {
     Ok(over_ring(Client::builder()).no_proxy().build()?)
 }
@@ -50,12 +47,11 @@ impl Caller {
         Ok(Self { http: client()?, base_url: service.base_url().to_owned(), key: key.to_owned() })
     }
 
-    /// The caller of a fresh service, with the key of its first account.
+    /// Returns a caller with the key of the first account of a new service.
     pub(crate) fn first(service: &Service) -> Outcome<Self> {
         Self::new(service, service.api_key().ok_or("the service is not fresh")?)
     }
 
-    /// The same service with another key.
     pub(crate) fn with_key(&self, key: &str) -> Self {
         Self { key: key.to_owned(), ..self.clone() }
     }
@@ -69,7 +65,6 @@ impl Caller {
         Ok(request.send().await?)
     }
 
-    /// The status and the body of a response.
     pub(crate) async fn call(
         &self,
         method: Method,
@@ -80,7 +75,7 @@ impl Caller {
         Ok((response.status().as_u16(), serde_json::from_str(&response.text().await?)?))
     }
 
-    /// The response to a call that has to succeed.
+    /// Sends a request that must succeed; returns the response.
     pub(crate) async fn must(&self, method: Method, path: &str, body: Option<Value>) -> Outcome<Value> {
         match self.call(method, path, body).await? {
             (200, response) if response["status"] == "success" => Ok(response),
@@ -88,7 +83,6 @@ impl Caller {
         }
     }
 
-    /// The payload of a read that has to succeed.
     pub(crate) async fn get(&self, path: &str) -> Outcome<Value> {
         Ok(self.must(Method::GET, path, None).await?["data"].take())
     }
@@ -101,7 +95,6 @@ impl Caller {
         self.call(Method::POST, &format!("/api-key/model/{model}/task"), Some(input.clone())).await
     }
 
-    /// Creates a task, and returns its identifier.
     pub(crate) async fn create(&self, model: &str, input: Value) -> Outcome<String> {
         match self.try_create(model, &input).await? {
             (200, response) => Ok(response["data"]["data"].as_str().unwrap_or_default().to_owned()),
@@ -129,7 +122,7 @@ impl Caller {
         })
     }
 
-    /// Uploads as the description says: by what the target looks like.
+    /// Uploads by PUT or by form, depending on the target.
     pub(crate) async fn upload(&self, target: &Target, bytes: Vec<u8>) -> Outcome<Verdict> {
         if target.is_put() { self.put(target, bytes).await } else { self.post(target, &bytes).await }
     }
@@ -163,7 +156,7 @@ impl Caller {
         Ok(request.header(CONTENT_LENGTH, form.len()).body(form.to_vec()).send().await?)
     }
 
-    /// Stores a file in `documents`, and returns its URL.
+    /// Stores a file in `documents`; returns its URL.
     pub(crate) async fn store(&self, name: &str, mime: &str, bytes: &[u8]) -> Outcome<String> {
         let target = self.presign(name, mime, bytes.len() as u64).await?;
         let verdict = self.upload(&target, bytes.to_vec()).await?;
@@ -174,7 +167,7 @@ impl Caller {
         self.call(Method::DELETE, "/api-key/storage/store/url", Some(json!({"url": url}))).await
     }
 
-    /// The status and the text behind a URL of object storage.
+    /// Reads a URL of object storage; returns the status and the text.
     pub(crate) async fn read(&self, url: &str) -> Outcome<(u16, String)> {
         let response = self.http.get(url).send().await?;
         Ok((response.status().as_u16(), response.text().await?))
@@ -196,7 +189,7 @@ impl Target {
         target
     }
 
-    /// The form: every field, then the file.
+    /// Builds the form body: every field, then the file.
     pub(crate) fn form(&self, bytes: &[u8]) -> Vec<u8> {
         let mut form = self.field_parts();
         form.extend(file_part("Content-Disposition: form-data; name=\"file\"; filename=\"file\"", bytes));
@@ -213,7 +206,7 @@ impl Target {
     }
 }
 
-/// The part of a form that holds the file, with these headers.
+/// Builds the form part of the file with these headers.
 pub(crate) fn file_part(headers: &str, bytes: &[u8]) -> Vec<u8> {
     [format!("--edge\r\n{headers}\r\n\r\n").as_bytes(), bytes, b"\r\n"].concat()
 }

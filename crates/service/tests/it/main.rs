@@ -1,4 +1,4 @@
-//! The service as its users have it: over real sockets, in folders and databases of its own.
+//! Integration tests of the service: over real sockets, with separate folders and databases.
 
 mod admin;
 mod caller;

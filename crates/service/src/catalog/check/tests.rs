@@ -1,4 +1,4 @@
-//! The typing rule and everything else that inputs are held to.
+//! Tests of the typing rule and of the other validations of inputs.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ fn complaints(declared: &Value, inputs: &str) -> Result<Vec<String>, serde_json:
     Ok(check_inputs(&declared, &inputs).err().unwrap_or_default())
 }
 
-/// Whether a parameter of this kind takes the value, spelled as JSON.
+/// Returns true if a parameter of this kind accepts the value, spelled as JSON.
 fn takes(declared: Value, value: &str) -> bool {
     let mut declared = declared;
     declared["position"] = json!(0);
@@ -225,7 +225,7 @@ fn an_output_is_what_was_declared() -> Result<(), serde_json::Error> {
         (&score, "0.25", true),
         (&score, "\"0.25\"", true),
         (&score, "3.5e-40", true),
-        // No reader of JSON in 64 bits takes it.
+        // No 64-bit JSON parser accepts this number.
         (&score, "1e999", false),
         (&score, "-1e999", false),
         (&score, "\"NaN\"", false),

@@ -1,4 +1,4 @@
-//! Accounts, their keys, and what a database begins with.
+//! Conformance of accounts, their keys, and the bootstrap.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ pub(crate) async fn several_starts_at_once_credit_the_first_account_once(engine:
     let begun = join_all(starts).await;
     for (bootstrapped, key) in &begun {
         assert_eq!(bootstrapped.operator, begun[0].0.operator);
-        // A start that shows its key shows one that is valid.
+        // A start that shows its key must show a valid one.
         assert_eq!(bootstrapped.is_key_new, is_valid(&*databases[0], key).await);
     }
     let first = databases[0].account("first").await.unwrap().unwrap();
@@ -97,7 +97,7 @@ pub(crate) async fn a_start_adds_a_key_until_one_was_shown(engine: impl Engine) 
 pub(crate) async fn a_first_key_that_was_revoked_stays_revoked(engine: impl Engine) {
     let random = Randomness::new(Some(1));
     let database = engine.open().await;
-    // Keys of settings, which a program has no need to read from the service: none counts as shown.
+    // Configured keys, which programs need not read from the service: none counts as shown.
     let [first, second] =
         ["isk_first_secretsecret", "isk_second_secretsecret"].map(|text| NewKey::chosen(text).unwrap());
     let start = async |key: &NewKey| {
@@ -130,7 +130,7 @@ pub(crate) async fn queued_tasks_of_a_suspended_account_wait_until_it_is_resumed
     assert!(set(AccountState::Active).await);
     let lease = fixture.claim_one(Moment(5)).await.unwrap();
     assert_eq!(lease.task, waiting);
-    // What is running is not stopped, and ends as it would.
+    // A running task of a suspended account continues, and ends normally.
     assert!(set(AccountState::Suspended).await);
     fixture.end(&lease, &Ending::Output("{}".to_owned()), Moment(6)).await;
     fixture.assert_books_are_right().await;

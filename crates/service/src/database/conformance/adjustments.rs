@@ -1,4 +1,4 @@
-//! Credits and debits by the operator: once for each reference, and listed.
+//! Conformance of credits and debits by the operator: idempotency by reference, and lists.
 
 use futures_util::future::join_all;
 
@@ -41,7 +41,7 @@ pub(crate) async fn a_credit_that_is_sent_again_is_made_once(engine: impl Engine
         assert_eq!(fixture.adjust(&other, NOW).await, Adjusted::ReferenceUsed);
     }
     assert_eq!(fixture.free_and_balance().await, (0, 7));
-    // References belong to their account, and what has none is made each time.
+    // References belong to their account, and adjustments without a reference are never idempotent.
     let other = fixture.account("other").await.id;
     assert_eq!(fixture.database.adjust(other, &credit, NOW).await.unwrap(), Adjusted::Done);
     for _ in 0..2 {
@@ -69,7 +69,7 @@ pub(crate) async fn a_debit_takes_what_its_purse_holds_and_no_more(engine: impl 
     let too_much = fixture.adjust(&of(Purse::Balance, -11, Some("typo")), NOW).await;
     assert_eq!(too_much, Adjusted::TooLittle { owned: Money::from_smallest(10) });
     assert_eq!(fixture.free_and_balance().await, (3, 10));
-    // The reference of a refused debit is free.
+    // The reference of a refused debit is unused.
     for adjusted in [Adjusted::Done, Adjusted::Before] {
         assert_eq!(fixture.adjust(&of(Purse::Balance, -10, Some("typo")), NOW).await, adjusted);
     }
@@ -100,7 +100,7 @@ pub(crate) async fn movements_without_a_task_are_listed_newest_first(engine: imp
     let movements = fixture.database.movements(fixture.customer, 10, 0).await.unwrap();
     assert!(movements.iter().all(|movement| movement.note.as_deref() == Some("why")));
 
-    // A reference stays used when its movement was added up.
+    // A reference stays used after its movement was folded.
     for second in 10..80 {
         fixture.adjust(&of(Purse::Balance, 1, None), Moment(second)).await;
     }

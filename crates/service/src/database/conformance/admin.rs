@@ -1,4 +1,4 @@
-//! What the operator lists, changes and refunds, and old movements of money.
+//! Conformance of the operator's lists, changes and refunds, and of folding old movements.
 
 use super::{Engine, Fixture, MODEL, model};
 use crate::accounts::{AccountId, NewAccount, NewKey, Scope};
@@ -17,14 +17,12 @@ fn money(units: i64) -> Money {
 }
 
 impl<E: Engine> Fixture<E> {
-    /// Creates a task at this price and returns its identifier.
     pub(crate) async fn create_task(&self, account: AccountId, price: i64, now: Moment) -> String {
         let task = crate::queue::NewTask { account, ..self.task(money(price)) };
         self.database.create_task(&task, InsufficientBalance::Refuse, 10, now).await.unwrap();
         task.id
     }
 
-    /// Leases the oldest task and ends it.
     async fn end_next(&self, ending: Ending, now: Moment) {
         let lease = self.claim_one(now).await.unwrap();
         self.end(&lease, &ending, now).await;

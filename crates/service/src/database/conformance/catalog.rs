@@ -1,4 +1,4 @@
-//! Lists of models: every order, filter and page is what sorting all models would give.
+//! Conformance of model lists: every order, filter and page equals the result of sorting all models.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use crate::clock::Moment;
 use crate::ledger::Money;
 use crate::queue::{InsufficientBalance, NewTask};
 
-/// Whether a list shows a model to the caller, who is a member of `organization`.
+/// Returns true if a list shows the model to the caller, who is a member of `organization`.
 fn is_listed(model: &NewModel, caller: AccountId, organization: AccountId, filter: Option<Filter>) -> bool {
     let listed = model.is_public || model.owner == caller;
     match filter {
@@ -28,7 +28,7 @@ fn is_listed(model: &NewModel, caller: AccountId, organization: AccountId, filte
     }
 }
 
-/// Sorts models that are in the order of their publication.
+/// Sorts models, which are given in the order of their publication.
 fn sort(models: &mut [&NewModel], sort: Sort, tasks: impl Fn(&NewModel) -> usize) {
     match sort {
         Sort::CreatedOldest => models.sort_by_key(|model| model.created_at),
@@ -139,7 +139,7 @@ pub(crate) async fn a_search_finds_the_models_that_contain_its_text_whatever_tha
     assert!(found("abcd", Sort::Created).await.iter().all(|id| id != "m4"));
 }
 
-/// Texts that an index, a pattern or a query could take for something else.
+/// Texts with special characters of indexes, patterns or queries.
 const AWKWARD: [&str; 40] = [
     "",
     "a",
@@ -215,7 +215,7 @@ pub(crate) async fn the_next_page_after_a_change_of_the_catalog_shows_it(engine:
     let changed = (super::MODEL.to_owned(), Money::from_smallest(5));
     assert_eq!(page(operator).await, [changed.clone(), second.clone()]);
 
-    // Pages that more than the catalog decides on are read each time.
+    // Pages that depend on other tables than the catalog are not cached.
     let permitted = async || sorted(caller, Sort::Modified, Some(Filter::Permission)).await;
     assert_eq!(permitted().await, slice::from_ref(&second));
     database.add_member(operator, caller).await.unwrap();

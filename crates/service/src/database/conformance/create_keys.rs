@@ -1,4 +1,4 @@
-//! Keys of creates: a create that is sent again gets the task of the first one.
+//! Conformance of idempotency keys: a repeated create returns the task of the first.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::queue::{
 const NOW: Moment = Moment(1_000_000);
 const PRICE: i64 = 5;
 
-/// A create of the customer with this key, which costs money.
+/// Returns a create of the customer with this idempotency key and a price.
 pub(crate) fn keyed<E: Engine>(fixture: &Fixture<E>, key: &str) -> NewTask {
     let key = Some(CreateKey::new(key.to_owned(), MODEL, &[]));
     NewTask { key, ..fixture.task(Money::from_smallest(PRICE)) }
@@ -37,7 +37,7 @@ impl<E: Engine> Fixture<E> {
         self.database.create_task(task, InsufficientBalance::Refuse, 10, now).await.unwrap()
     }
 
-    /// Sends the create of a task again in every way, and expects that nothing happens.
+    /// Repeats the create of a task in every way, and checks that each has no effect.
     async fn assert_is_remembered(&self, first: &NewTask, key: &str) {
         let purses = self.database.purses(self.customer).await.unwrap();
         let (_, total) = self.database.history(self.customer, 1, 0).await.unwrap();
@@ -57,7 +57,7 @@ impl<E: Engine> Fixture<E> {
 
 pub(crate) async fn a_create_that_is_sent_again_gets_its_task_whatever_happened_since(engine: impl Engine) {
     let mut fixture = Fixture::new(engine).await;
-    // The second one takes the rest of the balance.
+    // The second create takes the rest of the balance.
     fixture.credit(2).await;
     let (ends, is_canceled) = (keyed(&fixture, "ends"), keyed(&fixture, "is canceled"));
     for (task, key) in [(&ends, "ends"), (&is_canceled, "is canceled")] {
@@ -71,7 +71,7 @@ pub(crate) async fn a_create_that_is_sent_again_gets_its_task_whatever_happened_
     let canceled = fixture.database.cancel(fixture.customer, &is_canceled.id, NOW).await.unwrap();
     assert_eq!(canceled, Cancel::Canceled);
     fixture.crash().await;
-    // Retention may be shorter for tasks than for keys.
+    // The retention of tasks may be shorter than that of keys.
     for is_deleted in [false, true] {
         if is_deleted {
             let later = NOW.after(Duration::from_secs(1));
@@ -117,7 +117,7 @@ pub(crate) async fn a_create_that_was_refused_leaves_its_key_unused(engine: impl
     assert_eq!(fixture.create_or_refuse(&task, NOW).await, Created::Queued);
     fixture.assert_is_remembered(&task, "key").await;
 
-    // A task that fails at once is created, and keeps its key.
+    // A task that fails at once is created, and its key is stored.
     let tasks = [(); 5].map(|()| keyed(&fixture, "fails"));
     let create = |task| fixture.database.create_task(task, InsufficientBalance::FailTask, 10, NOW);
     let created: Vec<_> = join_all(tasks.iter().map(create)).await.into_iter().map(Result::unwrap).collect();
@@ -139,7 +139,7 @@ pub(crate) async fn a_key_belongs_to_its_account_and_to_one_request(engine: impl
     assert_eq!(fixture.create_or_refuse(&of_other, NOW).await, Created::Queued);
     fixture.assert_is_remembered(&task, "key").await;
 
-    // The caller compares what it was used for.
+    // The caller compares the requests.
     let inputs = ["name".to_owned(), "value".to_owned()];
     let requests = [(MODEL, &inputs[..]), ("another", &[]), (MODEL, &inputs[..1]), (MODEL, &[])]
         .map(|(model, inputs)| CreateKey::new("key".to_owned(), model, inputs));
@@ -168,7 +168,7 @@ pub(crate) async fn a_key_is_remembered_for_a_day_and_can_be_used_after_that(eng
         }
         last = Some(task);
     }
-    // Where a task fails at once, too.
+    // The key is also stored for a task that fails at once.
     fixture.database.cancel(fixture.customer, &last.unwrap().id, now).await.unwrap();
     let expensive = NewTask { price: Money::from_smallest(i64::MAX), ..keyed(&fixture, "key") };
     let failed = fixture.database.create_task(&expensive, InsufficientBalance::FailTask, 10, now).await;

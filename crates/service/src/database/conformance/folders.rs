@@ -1,9 +1,8 @@
-//! Pages of a folder hold what counting through the whole folder would find.
+//! Conformance of folder pages: each page equals the result of counting through the whole folder.
 
 use super::{Engine, File, Fixture};
 use crate::clock::Moment;
 
-/// Compares every page of a folder with the files that it holds.
 async fn assert_pages<E: Engine>(fixture: &Fixture<E>, files: &[File], category: Option<&str>) {
     let fits = |file: &&File| category.is_none_or(|category| file.category() == category);
     let keys: Vec<String> = files.iter().filter(fits).map(File::key).collect();

@@ -1,4 +1,4 @@
-//! API keys with rules: what they may spend on a day.
+//! Conformance of API keys with rules: the daily spending limit.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ pub(crate) async fn a_limit_counts_the_tasks_of_its_key_and_day_that_cost_someth
     assert_eq!(fixture.create_limited(&limited(&fixture, "key", 0), NOW).await, Created::Queued);
     assert_eq!(fixture.create_limited(&limited(&fixture, "other", 10), NOW).await, Created::Queued);
     assert_eq!(fixture.create_limited(&fixture.task(Money::from_smallest(50)), NOW).await, Created::Queued);
-    // What is not billed does not count.
+    // Unbilled tasks do not count towards the limit.
     let lease = fixture.claim_one(NOW).await.unwrap();
     assert_eq!(lease.task, fails.id);
     let error = Ending::Error { message: "no".to_owned(), detail: "{}".to_owned() };
@@ -92,7 +92,7 @@ pub(crate) async fn a_limit_counts_the_tasks_of_its_key_and_day_that_cost_someth
     assert_eq!(fixture.create_limited(&limited(&fixture, "key", 10), tomorrow).await, Created::Queued);
     while fixture.database.forget_keys(tomorrow.after(DAY)).await.unwrap() > 0 {}
     assert_eq!(fixture.create_limited(&limited(&fixture, "key", 1), tomorrow).await, left(0));
-    // The limit does not come before the balance.
+    // The balance is checked before the limit.
     let poor = fixture.account("poor").await.id;
     let task = NewTask { account: poor, ..limited(&fixture, "poor", 5) };
     let spendable = Money::ZERO;

@@ -1,4 +1,4 @@
-//! Tasks that the operator ends, models that are paused, and the log of all that.
+//! Conformance of the operator's interventions: ended tasks, paused models, and the audit log.
 
 use super::queue::slot;
 use super::{Engine, Fixture, MODEL, RULES, model};
@@ -78,7 +78,7 @@ pub(crate) async fn tasks_of_a_paused_model_wait_and_those_of_others_run(engine:
     database.create_task(&other, refuse, 10, NOW).await.unwrap();
     assert_eq!(database.published(MODEL).await.unwrap().unwrap().state, ModelState::Paused);
     assert_eq!(claim().await, Some(other.id));
-    // A claim that finds nothing forgets no turn of a paused model.
+    // A claim without a task does not delete the turns of a paused model.
     assert_eq!(claim().await, None);
     let queued = database.queued_of_model(MODEL).await.unwrap();
     assert_eq!(queued, [(fixture.customer, waiting.clone())]);

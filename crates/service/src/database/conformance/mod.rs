@@ -1,5 +1,4 @@
-//! Conformance: what the service relies on in any engine, tested through the traits alone. `conformance!` runs
-//! every test for an engine.
+//! Conformance tests of every engine, through the traits alone. `conformance!` runs all tests for an engine.
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test may end when its set-up fails")]
 
@@ -33,7 +32,7 @@ use crate::object_storage::{Replaces, Stored, Target, category};
 use crate::queue::{LeaseRules, NewTask};
 use crate::random::Randomness;
 
-/// How tests claim where that is not what they try.
+/// Default rules of claims in tests.
 pub(crate) const RULES: LeaseRules = LeaseRules {
     length: Duration::from_secs(30),
     attempts: 2,
@@ -41,19 +40,19 @@ pub(crate) const RULES: LeaseRules = LeaseRules {
     expired_before: Moment(i64::MAX),
 };
 
-/// The one model that a fixture begins with.
+/// Model of a new fixture.
 pub(crate) const MODEL: &str = "echo";
 
-/// An empty database of an engine.
+/// An empty database of an engine, for tests.
 #[async_trait]
 pub(crate) trait Engine: Send + Sync + Sized {
     /// Opens the database. Opened once more, it is as after a crash.
     async fn open(&self) -> Arc<dyn Database>;
-    /// Runs SQL that any engine knows beside the database, to damage what it keeps.
+    /// Runs engine-independent SQL beside the database, for instance to damage data.
     async fn execute(&self, sql: &str);
 }
 
-/// Runs every test of conformance for an engine, given an expression that makes an empty one.
+/// Runs all conformance tests for an engine, given an expression that creates an empty database.
 macro_rules! conformance {
     ($engine:expr) => {
         conformance! { $engine;
@@ -160,7 +159,7 @@ macro_rules! conformance {
 }
 pub(crate) use conformance;
 
-/// A database with an operator who publishes one model, and a customer.
+/// A database with an operator, who has published one model, and a customer.
 pub(crate) struct Fixture<E> {
     pub(crate) engine: E,
     pub(crate) database: Arc<dyn Database>,
@@ -181,7 +180,7 @@ impl<E: Engine> Fixture<E> {
         Self { engine, database, random, operator, customer, version }
     }
 
-    /// Opens the database once more, as after a crash.
+    /// Reopens the database, as after a crash.
     async fn crash(&mut self) {
         self.database = self.engine.open().await;
     }
@@ -201,12 +200,12 @@ impl<E: Engine> Fixture<E> {
         }
     }
 
-    /// Adds an account with a name.
+    /// Adds an account with this name.
     async fn account(&self, username: &str) -> Account {
         account(&*self.database, &self.random, username).await
     }
 
-    /// Uploads a file into an owner's folder, at the expense of a payer.
+    /// Uploads a file into an owner's folder; `payer` pays for the file.
     pub(crate) async fn upload(&self, owner: AccountId, payer: AccountId, file: &File, now: Moment) {
         let target = self.add_target(owner, payer, file, now).await;
         let stored = self.store(&target, &self.random.uuid().unwrap(), now).await;
@@ -237,7 +236,7 @@ impl<E: Engine> Fixture<E> {
         target
     }
 
-    /// Stores what was uploaded to a target.
+    /// Stores an upload to a target.
     async fn store(&self, target: &Target, blob: &str, now: Moment) -> Stored {
         let object = target.object(blob.to_owned(), String::new(), now);
         let id = self.random.uuid().unwrap();
@@ -255,7 +254,7 @@ impl<E: Engine> Fixture<E> {
     }
 }
 
-/// A file to be uploaded.
+/// A file to upload.
 #[derive(Debug, Clone)]
 pub(crate) struct File {
     pub(crate) folder: &'static str,

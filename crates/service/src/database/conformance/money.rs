@@ -1,4 +1,4 @@
-//! What storage costs, who pays for it, and amounts at the limits of what can be counted.
+//! Conformance of storage charges, their payers, and amounts near the largest amount.
 
 use super::{Engine, File, Fixture};
 use crate::accounts::AccountId;
@@ -28,12 +28,12 @@ pub(crate) async fn storage_is_not_charged_twice_after_the_clock_was_set_back(en
     let customer = fixture.customer;
     fixture.upload(customer, customer, &File::of_size(1 << 30), Moment(400 * DAY)).await;
     let owed = async || fixture.database.purses(customer).await.unwrap().owed().smallest();
-    // Writes are a little out of order: nothing is charged twice for that.
+    // Charges slightly out of order charge nothing twice.
     fixture.database.charge_storage(RATE, Moment(401 * DAY)).await.unwrap();
     fixture.database.charge_storage(RATE, Moment(401 * DAY - 5_000)).await.unwrap();
     fixture.database.charge_storage(RATE, Moment(401 * DAY)).await.unwrap();
     assert_eq!(owed().await, 1_000);
-    // The clock is set back for a moment. The days until where it was are paid.
+    // The clock is set back for a moment. The days up to its former time are already paid.
     for (day, charged) in [(398, 1_000), (399, 1_000), (401, 1_000), (402, 2_000)] {
         fixture.database.charge_storage(RATE, Moment(day * DAY)).await.unwrap();
         assert_eq!(owed().await, charged, "on day {day}");
@@ -44,14 +44,14 @@ pub(crate) async fn storage_is_charged_although_the_clock_was_far_ahead_before(e
     let fixture = Fixture::new(engine).await;
     let owed = async |account| fixture.database.purses(account).await.unwrap().owed().smallest();
     let bill = async |day: i64| fixture.database.charge_storage(RATE, Moment(day * DAY)).await.unwrap();
-    // Nothing was stored while the clock was two days ahead.
+    // The account stored nothing while the clock was two days ahead.
     let customer = fixture.customer;
     let empty = File { name: "empty".to_owned(), ..File::of_size(0) };
     fixture.upload(customer, customer, &empty, Moment(402 * DAY)).await;
     fixture.upload(customer, customer, &File::of_size(1 << 30), Moment(400 * DAY)).await;
     bill(401).await;
     assert_eq!(owed(customer).await, 1_000);
-    // Something was, while it was a year ahead.
+    // The account stored a file while the clock was a year ahead.
     let other = fixture.account("other").await.id;
     fixture.upload(other, other, &File::of_size(1 << 30), Moment(800 * DAY)).await;
     bill(402).await;
@@ -65,7 +65,7 @@ pub(crate) async fn a_debt_is_paid_with_the_next_bill(engine: impl Engine) {
     let file = File::of_size(1 << 30);
     fixture.upload(customer, customer, &file, Moment(0)).await;
     fixture.database.charge_storage(RATE, Moment(DAY)).await.unwrap();
-    // Such as the price of a task that failed.
+    // Such as the refunded price of a failed task.
     let returned = [(Purse::Balance, Money::from_smallest(2_500))];
     fixture.database.set_purses(customer, &returned, Moment(DAY)).await.unwrap();
     let purses = async || {
@@ -77,7 +77,7 @@ pub(crate) async fn a_debt_is_paid_with_the_next_bill(engine: impl Engine) {
     assert_eq!(purses().await, (500, 0));
     fixture.assert_books_are_right().await;
 
-    // Also when nothing is stored any more.
+    // A debt is charged even if the account no longer stores a file.
     fixture.database.charge_storage(RATE, Moment(3 * DAY)).await.unwrap();
     fixture.delete(customer, &file, Moment(3 * DAY)).await;
     assert_eq!(purses().await, (0, 500));
@@ -99,7 +99,7 @@ pub(crate) async fn an_account_that_cannot_be_charged_does_not_keep_the_others_f
     let failed = fixture.database.charge_storage(RATE, Moment(DAY)).await.unwrap_err().to_string();
     assert!(failed.contains("largest amount"), "{failed}");
     assert_eq!(fixture.database.purses(other).await.unwrap().owed().smallest(), 1_000);
-    // What was not charged is charged when that is possible again.
+    // A failed charge is made up for later.
     let no_debt = [(Purse::Debt, Money::ZERO)];
     fixture.database.set_purses(fixture.customer, &no_debt, Moment(DAY)).await.unwrap();
     assert_eq!(fixture.database.charge_storage(RATE, Moment(DAY)).await.unwrap(), 1);
@@ -136,7 +136,7 @@ pub(crate) async fn a_member_pays_for_what_it_uploads_for_its_organization(engin
     assert_eq!((owed(member).await, owed(organization).await), (1_000, 0));
     fixture.assert_books_are_right().await;
 
-    // Another member does not replace the file. Once the organization has, it pays, until it deletes the file.
+    // Another member cannot replace the file. The organization can, and then pays until it deletes the file.
     let other = fixture.account("other").await.id;
     let refused = fixture.add_target(organization, other, &file, Moment(DAY)).await;
     assert_eq!(fixture.store(&refused, &refused.id, Moment(DAY)).await, Stored::Taken);
@@ -157,7 +157,7 @@ pub(crate) async fn an_organization_pays_for_the_files_of_a_member_who_has_left(
     let other = File { name: "other".to_owned(), ..File::of_size(1) };
     let unused = fixture.add_target(organization, member, &other, Moment(2 * DAY)).await;
     assert!(fixture.database.remove_member(organization, member, Moment(DAY)).await.unwrap());
-    // Not even when the member comes back.
+    // Not even after a new membership.
     fixture.database.add_member(organization, member).await.unwrap();
     assert_eq!(fixture.store(&unused, &unused.id, Moment(DAY)).await, Stored::Void);
     fixture.database.charge_storage(RATE, Moment(3 * DAY)).await.unwrap();
@@ -187,7 +187,7 @@ pub(crate) async fn who_pays_for_a_file_may_delete_it(engine: impl Engine) {
     fixture.database.charge_storage(RATE, Moment(3 * DAY)).await.unwrap();
     let owed = async |account| fixture.database.purses(account).await.unwrap().owed().smallest();
     assert_eq!((owed(member).await, owed(organization).await), (1_000, 0));
-    // The organization deletes what it did not pay for, and pays for what is left when a member leaves.
+    // The organization can delete files that others pay for, and pays for the remaining files of a former member.
     fixture.upload(organization, member, &file, Moment(3 * DAY)).await;
     assert!(fixture.database.remove_member(organization, member, Moment(3 * DAY)).await.unwrap());
     assert!(!delete(member).await, "it pays no more");
@@ -226,7 +226,7 @@ pub(crate) async fn what_a_task_holds_can_always_come_back(engine: impl Engine) 
     assert!(refused.to_string().contains("would hold more than the largest amount"), "{refused}");
     assert_eq!(database.cancel(customer, &task, Moment(0)).await.unwrap(), Cancel::Canceled);
 
-    // A refund leaves as much room.
+    // The check also covers refunds.
     let charged = fixture.create_task(customer, 5, Moment(1)).await;
     fixture.succeed(Moment(1)).await;
     database.credit(customer, Credit::Free(Money::from_smallest(5)), Moment(2)).await.unwrap();
@@ -264,7 +264,7 @@ pub(crate) async fn earnings_and_revenue_stop_at_the_largest_amount_and_nobody_e
         fixture.assert_books_are_right().await;
         database.consolidate().await.unwrap();
     }
-    // What was earned beyond it is not there to be refunded.
+    // Earnings beyond the largest amount are lost for refunds.
     assert!(matches!(database.refund(&tasks[0], Moment(DAY)).await.unwrap(), Refund::Done { .. }));
     let none_left = Refund::EarningsTooSmall { earnings: Money::ZERO };
     assert_eq!(database.refund(&tasks[1], Moment(DAY)).await.unwrap(), none_left);

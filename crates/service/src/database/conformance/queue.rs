@@ -1,4 +1,4 @@
-//! Fair turns, limits of accounts, releases, and abandoned tasks of the queue.
+//! Conformance of the queue: fair scheduling, limits of accounts, releases, and abandoned tasks.
 
 use std::collections::BTreeSet;
 use std::iter;
@@ -19,7 +19,7 @@ use crate::queue::{
 
 const NOW: Moment = Moment(1_000_000);
 
-/// No task.
+/// Criteria that no task meets.
 const NONE: Abandoned = Abandoned {
     expired_before: Moment(0),
     live_since: Moment(0),
@@ -50,7 +50,6 @@ impl<E: Engine> Fixture<E> {
         self.claim(RULES, &[slot("node")], now).await.pop().unwrap()
     }
 
-    /// Whose tasks they are.
     async fn owner(&self, accounts: &[AccountId], lease: &Lease) -> usize {
         for (index, account) in accounts.iter().enumerate() {
             if self.database.task(*account, &lease.task).await.unwrap().is_some() {
@@ -87,7 +86,7 @@ pub(crate) async fn a_text_holds_any_character_and_finds_nothing_else(engine: im
         assert!(fixture.database.published(id).await.unwrap().is_none());
         assert_eq!(fixture.database.cancel(fixture.customer, id, NOW).await.unwrap(), Cancel::Unknown);
     }
-    // The message of a node, which does not keep a task from ending.
+    // Special characters in a node's message do not prevent the end of a task.
     let ending = Ending::Error { message: "a\0\u{1f980}".to_owned(), detail: "{}".to_owned() };
     fixture.end(&lease, &ending, NOW).await;
     let task = fixture.database.task(fixture.customer, &lease.task).await.unwrap().unwrap();
@@ -106,7 +105,7 @@ pub(crate) async fn accounts_take_turns_however_many_tasks_each_has(engine: impl
     let mut order = Vec::new();
     for turn in 0..9 {
         if turn == 3 {
-            // Someone new waits for one task of each of the others at most.
+            // Fair scheduling: a new account waits for at most one task of each other account.
             fixture.create(accounts[2], u32::MAX).await;
         }
         let lease = fixture.claim_one(NOW).await.unwrap();
@@ -147,7 +146,7 @@ pub(crate) async fn an_account_has_so_many_unfinished_and_so_many_running_tasks(
     assert_eq!(fixture.create(greedy, 3).await, Created::Queued, "one has ended");
     assert_eq!(fixture.claim(rules, &slots, NOW).await.into_iter().flatten().count(), 1);
 
-    // A node may have a limit of its own.
+    // A node may have its own limit.
     let slots = ["one", "one", "two", "two"].map(|node| Slot { max_running: 1, ..slot(node) });
     let leases: Vec<_> = fixture.claim(RULES, &slots, NOW).await.iter().map(Option::is_some).collect();
     assert_eq!(leases, [true, false, true, false]);
@@ -180,7 +179,7 @@ pub(crate) async fn a_lease_that_ends_in_order_is_released_once_however_often_th
         fixture.database.release("node", &lease.task, lease.attempt, NOW).await.unwrap();
     }
     fixture.database.node_ended("node", NodeEnd::Left, NOW).await.unwrap();
-    // The two attempts that it has are not more for that.
+    // The release does not add to the two attempts of the task.
     let mut now = NOW;
     for attempt in 2..=3 {
         assert_eq!(fixture.claim_one(now).await.unwrap().attempt, attempt);
@@ -275,7 +274,7 @@ pub(crate) async fn a_task_that_cannot_be_failed_keeps_no_other_task_from_being_
     assert_eq!(claimed.iter().map(|lease| &*lease.task).collect::<Vec<_>>(), [&*queued]);
     assert_eq!(status(&damaged).await, Status::Computing);
 
-    // It fails as soon as that is possible again.
+    // The task fails once its money can be moved again.
     fixture.engine.execute(&format!("UPDATE tasks SET held_balance = 5 WHERE id = '{damaged}'")).await;
     let later = later.after(RULES.length * 2);
     fixture.claim(rules, &slots, later).await;
@@ -307,7 +306,7 @@ pub(crate) async fn nodes_that_were_alive_before_a_downtime_have_time_to_come_ba
     }
     let back = later.after(Duration::from_hours(1));
     let (seen_at, lease_until) = (back.before(RULES.length), back.after(RULES.length));
-    // A process that starts beside another one touches nothing.
+    // A process that starts beside a running one changes nothing.
     fixture.database.register("process", None, &models, back.before(RULES.length)).await.unwrap();
     let resume =
         |absent_since| fixture.database.resume_nodes(RULES.length, absent_since, seen_at, lease_until);
@@ -360,7 +359,7 @@ pub(crate) async fn a_task_that_no_live_node_serves_fails_and_its_money_is_relea
     let task = fixture.database.task(fixture.customer, &task).await.unwrap().unwrap();
     assert_eq!(task.status, Status::Failed);
     assert!(task.message.unwrap().contains("no other node took the task over"));
-    // The node that comes back did not end it.
+    // The returning node did not end the task.
     let state = fixture.database.lease_state("node", &lease.task, lease.attempt).await.unwrap();
     assert_eq!(state, LeaseState::Lost);
     assert_eq!(fixture.database.purses(fixture.customer).await.unwrap().balance.smallest(), 10);
@@ -375,7 +374,7 @@ pub(crate) async fn a_task_that_no_node_takes_over_for_long_fails_although_a_nod
     fixture.create_task(fixture.customer, 4, NOW).await;
     fixture.claim_one(NOW).await.unwrap();
     let later = NOW.after(RULES.length * 100);
-    // The node is alive all the time.
+    // The node is alive throughout.
     let fail_abandoned = async |unclaimed_before| {
         let which = Abandoned { expired_before: later, live_since: NOW, unclaimed_before, ..NONE };
         fixture.database.fail_abandoned(which, later).await.unwrap()
@@ -494,7 +493,6 @@ pub(crate) async fn tasks_of_a_dead_node_do_not_use_up_what_an_account_may_run(e
     assert_eq!(claims(NOW.after(RULES.length * 2)).await, 1, "nobody runs the first one any more");
 }
 
-/// Stores an output of a lease and returns its key.
 async fn store_output<E: Engine>(fixture: &Fixture<E>, lease: &Lease, name: &str) -> String {
     let object = output(lease, name);
     let limits = OutputLimits { count: 9, bytes: 9 };

@@ -1,4 +1,4 @@
-//! Retention of tasks: which ones it deletes, what is left of the history, and that every balance still adds up.
+//! Conformance of the retention of tasks: deleted tasks, the remaining history, and consistent balances.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) async fn retention_deletes_the_oldest_tasks_and_every_balance_still_a
     }
     for index in 0..4 {
         let lease = fixture.claim_one(NOW).await.unwrap();
-        // The fourth goes on running; the others end one after the other.
+        // The fourth task stays running; the others end one after the other.
         if index < 3 {
             fixture.finish(&lease, NOW.after(Duration::from_secs(index))).await;
         }

@@ -1,4 +1,4 @@
-//! Which nodes are there for which models, and whose tasks a slot claims.
+//! Conformance of the registry: live nodes by model, and the tasks that a slot claims.
 
 use super::queue::slot;
 use super::{Engine, Fixture, MODEL, RULES};
@@ -45,7 +45,7 @@ pub(crate) async fn a_node_is_there_for_the_models_of_the_slots_that_were_seen(e
     let known = database.known_node("outside", "lab").await.unwrap().unwrap();
     assert_eq!(known.models.iter().filter(|(_, seen_at)| *seen_at == later).count(), 2);
 
-    // A node of the service has all of its models whenever it is there.
+    // A node of the service serves all of its models while alive.
     register("local", None, &["broken"]).await;
     assert!(database.serving("broken", NOW).await.unwrap().serving);
     assert!(!database.serving("broken", later).await.unwrap().serving);

@@ -1,5 +1,5 @@
-//! The state table of tasks, held against a small model of it under random sequences of everything that
-//! can happen: the service never leaves the table, and money always adds up.
+//! Conformance of the state table of tasks: random sequences of all events are compared with a small model of the
+//! table. No task leaves the table, and the books stay consistent.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,12 +15,10 @@ use crate::queue::{
     Cancel, CreateKey, Created, Ending, InsufficientBalance, LeaseRules, NewTask, NodeEnd, Status,
 };
 
-/// How long a lease lives here, and how many of them a task gets.
 const LEASE: Duration = Duration::from_millis(100);
 const ATTEMPTS: i64 = 3;
 const RULES: LeaseRules = LeaseRules { length: LEASE, attempts: ATTEMPTS, ..super::RULES };
 
-/// Everything that can happen.
 #[derive(Debug, Clone)]
 enum Step {
     Credit {
@@ -31,7 +29,7 @@ enum Step {
         price: u8,
         fail: bool,
     },
-    /// The create of a task is sent again with its key.
+    /// Repeats the create of a task with its idempotency key.
     CreateAgain {
         task: prop::sample::Index,
     },
@@ -41,7 +39,7 @@ enum Step {
     Claim {
         node: u8,
     },
-    /// A node hands in what it leased last; it may have fallen silent meanwhile.
+    /// A node sends the result of its latest lease, perhaps after the lease expiry.
     Finish {
         node: u8,
         succeeds: bool,
@@ -49,7 +47,7 @@ enum Step {
     Heartbeat {
         node: u8,
     },
-    /// A node forgets everything. Its task waits for the lease to run out.
+    /// A node dies without a report. Its task waits for the lease expiry.
     Die {
         node: u8,
     },
@@ -61,7 +59,6 @@ enum Step {
     Wait {
         milliseconds: u8,
     },
-    /// The service ends without order and starts again.
     Crash,
 }
 
@@ -83,7 +80,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// What the table says must be.
+/// Expected state by the state table.
 #[derive(Default)]
 struct Expected {
     now: i64,
@@ -91,7 +88,7 @@ struct Expected {
     balance: i64,
     earnings: i64,
     tasks: Vec<ExpectedTask>,
-    /// By node: the task and the attempt that it leased last.
+    /// Task and attempt of the latest lease, by node.
     leased: BTreeMap<u8, (usize, i64)>,
 }
 
@@ -106,7 +103,7 @@ struct ExpectedTask {
 }
 
 impl Expected {
-    /// What a claim must return; tasks that were leased too often fail on the way.
+    /// Returns the expected result of a claim. Tasks that have used up their attempts fail on the way.
     fn claim(&mut self, node: u8) -> Option<usize> {
         loop {
             let expired = (0..self.tasks.len())
@@ -138,7 +135,7 @@ impl Expected {
         self.balance += self.tasks[index].held.balance.smallest();
     }
 
-    /// The task that the node may end or prolong.
+    /// Returns the task that the node may end or whose lease it may extend.
     fn own(&self, node: u8) -> Option<usize> {
         let (index, attempt) = *self.leased.get(&node)?;
         let task = &self.tasks[index];
@@ -294,9 +291,9 @@ async fn compare<E: Engine>(fixture: &Fixture<E>, expected: &Expected) {
     assert_eq!(total, wanted.len() as u64);
 }
 
-/// Runs random sequences of steps, each on an empty database of its own.
+/// Runs random sequences of events, each on an empty database.
 pub(crate) fn holds<E: Engine>(new: fn() -> E) {
-    // One case after the other leaves a processor idle for seconds.
+    // One case after the other would leave a core idle for seconds.
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| hold_for_cases(48, new));

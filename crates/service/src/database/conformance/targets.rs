@@ -1,5 +1,4 @@
-//! Upload targets that have stored nothing yet: which await an upload, how many an account has, and that their blobs
-//! are no orphans.
+//! Conformance of unused upload targets: pending uploads, the limit of an account, and that their blobs are no orphans.
 
 use super::{Engine, File, Fixture};
 use crate::accounts::AccountId;
@@ -9,12 +8,12 @@ use crate::object_storage::{Replaces, Stored, Target, TargetsOf};
 use crate::operations::totals::Totals;
 use crate::queue::{Created, InsufficientBalance};
 
-/// Whether an upload to any of the targets is awaited.
+/// Returns true if any of the targets has a pending upload.
 async fn awaits<E: Engine>(fixture: &Fixture<E>, of: TargetsOf<'_>) -> bool {
     fixture.database.awaits_upload(of).await.unwrap()
 }
 
-/// The targets that have no file, in their order; true for a void one.
+/// Returns, for each target without a file, true if the target is void.
 async fn without_file<E: Engine>(fixture: &Fixture<E>, targets: &[&Target]) -> Vec<Option<bool>> {
     let ids: Vec<_> = targets.iter().map(|target| target.id.clone()).collect();
     let found = fixture.database.targets_without_file(&ids).await.unwrap();
@@ -22,7 +21,7 @@ async fn without_file<E: Engine>(fixture: &Fixture<E>, targets: &[&Target]) -> V
     ids.iter().map(is_void).collect()
 }
 
-/// Whether the blob is kept: an object or an unused target refers to it.
+/// Returns true if an object or an unused target refers to the blob.
 async fn is_known<E: Engine>(fixture: &Fixture<E>, blob: &str) -> bool {
     !fixture.database.known_blobs(&[blob.to_owned()]).await.unwrap().is_empty()
 }
@@ -36,7 +35,7 @@ pub(crate) async fn a_target_awaits_an_upload_until_it_has_stored_its_file_or_is
     let (both, all) = ([&first, &second], TargetsOf::Everyone);
     assert_eq!(without_file(&fixture, &both).await, [Some(false), Some(false)]);
     assert!(awaits(&fixture, all).await);
-    // The bytes may be in a remote object store already, under the identifier of the target.
+    // The bytes may already be in a remote object store, as a blob with the identifier of the target.
     assert!(is_known(&fixture, &first.id).await);
 
     assert_eq!(fixture.store(&first, &first.id, now).await, Stored::Kept { replaced: None });
@@ -111,7 +110,7 @@ pub(crate) async fn an_upload_that_is_found_late_replaces_no_later_one(engine: i
     assert_eq!(find(1, 4_999).await, Stored::Taken);
     assert!(fixture.database.target(&targets[1].id).await.unwrap().unwrap().is_void);
     assert_eq!(find(1, 9_000).await, Stored::Void);
-    // Some stores tell whole seconds.
+    // Some stores have times in whole seconds.
     assert_eq!(find(2, 5_000).await, Stored::Kept { replaced: Some(targets[0].id.clone()) });
     assert_eq!(find(3, 6_000).await, Stored::Kept { replaced: Some(targets[2].id.clone()) });
     let (files, _) = fixture.database.files(owner, "samples", None, 1, 10).await.unwrap();
@@ -131,7 +130,7 @@ pub(crate) async fn an_account_has_so_many_unused_targets(engine: impl Engine) {
     assert!(add(other, payer).await.is_some(), "also for an organization");
     assert!(add(payer, payer).await.is_none() && add(other, payer).await.is_none());
     assert!(add(payer, other).await.is_some(), "the account that asks is what counts");
-    // One that has stored its file, and those that are forgotten, count no more.
+    // Targets with a file and deleted targets do not count.
     assert!(matches!(fixture.store(&second, "blob", Moment(0)).await, Stored::Kept { .. }));
     assert!(add(payer, payer).await.is_some() && add(payer, payer).await.is_none());
     fixture.database.forget_targets(Moment(2)).await.unwrap();

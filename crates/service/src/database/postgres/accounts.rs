@@ -28,7 +28,7 @@ impl Accounts for PostgresDatabase {
     }
 
     async fn accounts(&self) -> Result<Vec<(Account, Purses)>> {
-        // One statement, so that money that moves meanwhile is not seen twice.
+        // One statement, so that concurrent movements of money are not seen twice.
         let select = "SELECT id, username, scope, wallet_address, bucket, state, balance, free, held, debt, \
              least(earnings + coalesce(more_earnings, 0), 9223372036854775807)::bigint, \
              least(revenue + coalesce(more_revenue, 0), 9223372036854775807)::bigint \
@@ -85,7 +85,6 @@ impl Accounts for PostgresDatabase {
     }
 }
 
-/// Adds an account with its purses, inside a transaction.
 pub(super) async fn add_account(db: &impl GenericClient, new: &NewAccount, now: Moment) -> Outcome<Account> {
     run(
         db,
@@ -143,7 +142,7 @@ async fn remove_member(
     let delete = "DELETE FROM members WHERE organization = $1 AND person = $2";
     let removed = run(tx, delete, &both).await?;
     run(tx, "UPDATE upload_targets SET is_void = true WHERE owner = $1 AND payer = $2", &both).await?;
-    // In the order in which everything else locks: objects before purses.
+    // Locks are taken in the order of all transactions: objects before purses.
     let hand_over = "UPDATE objects SET payer = owner WHERE owner = $1 AND payer = $2 RETURNING size";
     let sizes: Vec<i64> = all(tx, hand_over, &both, column).await?;
     let bytes: i64 = sizes.iter().sum();

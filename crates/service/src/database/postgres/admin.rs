@@ -1,4 +1,4 @@
-//! What only the operator reads, and refunds, in PostgreSQL.
+//! The operator's reads, changes and refunds in PostgreSQL.
 
 use async_trait::async_trait;
 use deadpool_postgres::Transaction;
@@ -102,7 +102,7 @@ impl AdminDatabase for PostgresDatabase {
 
     async fn fail_task(&self, id: &str, message: &str, now: Moment) -> Result<TaskChange> {
         let detail = detail_of(message);
-        // The end of any lease is before it.
+        // Every lease expiry lies before this moment.
         let any_lease = Some(Moment(i64::MAX));
         let running = "SELECT id, node, attempt FROM tasks WHERE id = $1 AND status = 'computing'";
         // The task may go to another node between the two statements.
@@ -130,7 +130,7 @@ impl AdminDatabase for PostgresDatabase {
 }
 
 impl PostgresDatabase {
-    /// Says why a task is not changed as a running one.
+    /// Returns the reason why a task cannot be changed as a running one.
     async fn refused(&self, id: &str) -> Result<TaskChange> {
         let select = "SELECT status FROM tasks WHERE id = $1";
         let status: Option<Status> = read!(self, |db| first(db, select, &[&id], column))?;
@@ -148,10 +148,10 @@ async fn refund(tx: &Transaction<'_>, task: &str, now: Moment) -> Outcome<Refund
     if !charged.is_charged() {
         return Ok(Refund::NotCharged);
     }
-    // From here on, another refund of the task waits, and then sees this one.
+    // From here on, a concurrent refund of the task waits, and then sees this one.
     lock(tx, &[charged.account, charged.publisher]).await?;
     if !is_there(tx, "SELECT 1 FROM tasks WHERE id = $1", &[&task]).await? {
-        // Retention has deleted it meanwhile, and its refund with it.
+        // Retention has deleted the task meanwhile, together with its refund.
         return Ok(Refund::Unknown);
     }
     let refunded = "SELECT 1 FROM movements WHERE task = $1 AND reason = 'refund'";

@@ -1,4 +1,4 @@
-//! The audit: every balance is computed again from the movements, every hold from the tasks.
+//! Audit: recomputes every balance from the movements, and every reserved amount from the tasks.
 
 use deadpool_postgres::{Client, Transaction};
 use tokio_postgres::IsolationLevel;
@@ -16,8 +16,8 @@ const NAMES: Names = Names {
     held: "SELECT account, held AS amount FROM purses",
 };
 
-/// A row (what, kept, computed) for every purse that is not the sum of its movements. Sums are numeric: those of all
-/// credits that a purse ever got can be larger than an integer.
+/// Selects a row (what, stored, computed) for every purse that differs from the sum of its movements. Sums are numeric,
+/// because the sum of all credits of a purse can exceed an integer.
 const PURSES: &str = "WITH kept AS ( \
            SELECT account, purse, amount::numeric FROM purses CROSS JOIN LATERAL (VALUES \
              ('balance', balance), ('free', free), ('held', held), ('debt', debt), ('earnings', earnings), \
@@ -34,7 +34,7 @@ const PURSES: &str = "WITH kept AS ( \
          FROM kept_sums k FULL JOIN moved_sums m USING (account, purse) \
          WHERE coalesce(k.amount, 0) <> coalesce(m.amount, 0)";
 
-/// Checks one snapshot: writes go on meanwhile, and are not seen.
+/// Audits one snapshot; concurrent writes continue and are not seen.
 pub(super) async fn audit(connection: &mut Client) -> Outcome<Audit> {
     let snapshot =
         connection.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);

@@ -24,7 +24,7 @@ use crate::database::shared_sql::{CHANGE_MODEL, IS_VERSION_DUE};
 
 const MATCHING: &str = "AND (strpos(folded_name, $2) > 0 OR strpos(folded_description, $2) > 0)";
 
-/// What trends, as its `place` and what comes `next`.
+/// Trending score as `place`, and the tie-breaker `next`.
 const TRENDING: &str = "coalesce((SELECT sum(tasks) FROM model_days WHERE model = models.id AND day > $3), 0) \
      + (SELECT coalesce(sum(tasks), 0) FROM model_uses WHERE model = models.id AND day > $3) AS place, likes AS next";
 
@@ -91,8 +91,8 @@ impl Catalog for PostgresDatabase {
     }
 }
 
-/// A list in one statement, so that the count belongs to the page: for the account $1, the text $2, trends since
-/// $3, limit $4 and offset $5.
+/// Returns the query of a list for the account $1, the text $2, trending since $3, limit $4 and offset $5. One
+/// statement, so that count and page are consistent.
 fn list(filter: Option<Filter>, sort: Sort, has_text: bool) -> String {
     let (parts, more) = parts(filter);
     let matching = if has_text { MATCHING } else { "" };
@@ -104,7 +104,7 @@ fn list(filter: Option<Filter>, sort: Sort, has_text: bool) -> String {
     };
     let count = each("SELECT count(*)", ") + (");
     let keys = each(&format!("SELECT {columns}, sequence AS number"), " UNION ALL ");
-    // All parameters are named with their types, whether the parts name them or not.
+    // All parameters have a type, even if the parts do not use them.
     format!(
         "SELECT total, id, name, username, description, is_official, is_verified, is_public, price \
          FROM (SELECT ({count}) AS total, $1::bigint, $2::text, $3::bigint) AS counted LEFT JOIN ( \
@@ -123,7 +123,7 @@ async fn models(db: &impl GenericClient, search: &Search) -> Outcome<ModelPage> 
 }
 
 async fn publish(tx: &Transaction<'_>, models: &[NewModel], existing: Existing) -> Outcome<u64> {
-    // Several processes that start at once publish the same models: in one order, one process after the other.
+    // The table lock serializes processes that start at once and publish the same models.
     tx.batch_execute("LOCK TABLE models IN SHARE ROW EXCLUSIVE MODE").await?;
     let mut changed = 0;
     for model in models {
@@ -152,9 +152,9 @@ async fn publish_version(
     put_version(tx, model, version, false, now).await.map(Some)
 }
 
-/// Whether the model is new or has changed.
+/// Inserts or updates a model; returns true if the model is new or has changed.
 async fn put_model(tx: &Transaction<'_>, model: &NewModel, existing: Existing) -> Outcome<bool> {
-    // Publishing what is there already writes nothing.
+    // Publishing an unchanged model writes nothing.
     let sql = "INSERT INTO models (id, name, owner, description, is_official, is_verified, is_public, \
          is_playground, price, metadata, likes, downloads, created_at, updated_at, folded_name, \
          folded_description) \
@@ -193,7 +193,7 @@ async fn put_model(tx: &Transaction<'_>, model: &NewModel, existing: Existing) -
     Ok(changed > 0)
 }
 
-/// Makes the version the active one, which updates the model; false when it was already.
+/// Activates the version, which updates the model; false if the version was active already.
 async fn put_version(
     tx: &Transaction<'_>,
     model: &str,
@@ -206,7 +206,7 @@ async fn put_version(
         return Ok(false);
     }
     run(tx, "UPDATE versions SET is_active = false WHERE model = $1 AND is_active", &[&model]).await?;
-    // A version that was active once may become so again.
+    // An earlier version may be activated again.
     run(
         tx,
         "INSERT INTO versions (model, commit_hash, is_active, input_format, output_format, created_at, \

@@ -1,5 +1,5 @@
-//! Changes that other processes learn of by NOTIFY: a task was queued, a key or a model was changed. Hints alone:
-//! a process that misses one looks again after a while, and its caches expire.
+//! Notifications between processes by NOTIFY: a task was queued, a key or a model was changed. The notifications are
+//! hints: a process that misses one checks again later, and its caches expire.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,17 +17,13 @@ use crate::database::QueueChange;
 use crate::database::cache::Caches;
 use crate::{Error, Result};
 
-/// The channel of all processes that share the database.
 const CHANNEL: &str = "inferstore";
-/// How long changes are gathered before they are sent: the server lets one transaction that notifies commit at a
-/// time, so there should be few of them.
+/// Time for which notifications are collected, because the server serializes the commits that notify.
 const GATHERING: Duration = Duration::from_millis(5);
-/// The pause before the connection that listens is opened again.
 const RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
-/// How many hints wait for the dispatcher; more are dropped.
+/// Maximum number of hints that wait for the dispatcher; more are dropped.
 const MAX_WAITING: usize = 1_024;
 
-/// What another process should know at once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Change {
     Queued(String),
@@ -44,7 +40,7 @@ impl Change {
         }
     }
 
-    /// Invalidates the caches of what has changed.
+    /// Invalidates the caches of the changed rows.
     fn invalidate(&self, caches: &Caches) {
         match self {
             Self::Queued(_) => {}
@@ -63,9 +59,8 @@ impl Change {
     }
 }
 
-/// Sends and receives changes.
 pub(super) struct Changes {
-    /// Tells this process from others.
+    /// Identifies this process, so that it ignores its own notifications.
     pub(super) origin: String,
     outgoing: Mutex<BTreeSet<Change>>,
     announced: Notify,
@@ -92,13 +87,12 @@ impl Changes {
         changes
     }
 
-    /// Lets other processes know, soon and if all goes well.
+    /// Announces a change to other processes, soon but without guarantee.
     pub(super) fn announce(&self, change: Change) {
         self.outgoing.lock().unwrap_or_else(PoisonError::into_inner).insert(change);
         self.announced.notify_one();
     }
 
-    /// Waits for a change that the dispatcher should know of.
     pub(super) async fn next(&self) -> QueueChange {
         match self.incoming.lock().await.recv().await {
             Some(change) => change,
@@ -116,7 +110,7 @@ impl Changes {
 }
 
 impl PostgresDatabase {
-    /// Runs a write, then invalidates the caches of this process and of others, also when the caller has gone away.
+    /// Runs a write, then invalidates the caches of this process and of others, even if the caller was dropped.
     pub(super) async fn write_and_announce<T, F>(
         &self,
         change: Change,
@@ -156,7 +150,6 @@ async fn send(changes: Arc<Changes>, pool: deadpool_postgres::Pool) {
     }
 }
 
-/// The connection that listens.
 struct Listener {
     primary: Primary,
     origin: String,
@@ -198,7 +191,7 @@ impl Listener {
         }
     }
 
-    /// Whatever happened while no connection listened was missed.
+    /// Handles lost notifications: all changes without a listening connection were missed.
     fn missed(&self) {
         drop((self.caches.keys.invalidate(), self.caches.invalidate_models()));
         let _ = self.sender.try_send(QueueChange::Any);
@@ -214,7 +207,7 @@ impl Listener {
                 let _ = self.sender.try_send(QueueChange::Queued(model));
             }
             Some(change) => change.invalidate(&self.caches),
-            // A newer version may send other words.
+            // A newer version may send unknown notifications.
             None => {}
         }
     }

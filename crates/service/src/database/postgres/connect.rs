@@ -1,4 +1,4 @@
-//! Connections to PostgreSQL: the URL, limits of time, TLS, the pool.
+//! Connections to PostgreSQL: URL, timeouts, TLS, pool.
 
 use std::time::Duration;
 
@@ -9,28 +9,29 @@ use tokio_postgres::config::{Host, SslMode};
 use super::primary::Primary;
 use crate::{Error, Result};
 
-/// How many connections one process keeps at most, besides one that listens.
+/// Maximum number of connections of one process, besides the listening one.
 pub(crate) const MAX_CONNECTIONS: usize = 20;
-/// Time limit of a request for a free connection, and for one server to accept a new one.
+/// Timeout for a free connection of the pool, and for the connection to one server.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time limit for a new connection that can be used: after a promotion, the new primary is used a few seconds later.
+/// Timeout for a usable new connection. After a promotion, the new primary becomes usable a few seconds later.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long data may stay without an acknowledgement of the other machine.
+/// Maximum time without an acknowledgment of sent data by the other machine.
 const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The time that a statement waits for a lock: no longer than its caller would.
+/// Maximum time that a statement waits for a lock, no longer than its caller would wait.
 pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// A process that is paused in the middle of a transaction loses it long before anyone gives up waiting for its locks.
+/// Session settings. A process that is paused within a transaction loses the transaction long before other processes
+/// give up waiting for its locks.
 const SESSION: &str = "SET idle_in_transaction_session_timeout = '5s'; SET lock_timeout = '15s'; \
      SET statement_timeout = '10min'; SET default_transaction_isolation = 'read committed'";
 
-/// Reads the URL: the settings of each server that it names. No error quotes its password.
+/// Parses the URL; returns the settings of each of its servers. Errors never contain the password (redaction).
 pub(super) fn servers(url: &str) -> Result<Vec<Config>> {
     urls(url).iter().map(|url| config(url)).collect()
 }
 
-/// The URL of each server of a URL that names several, such as `postgres://user@one:5432,two:5432/name`.
+/// Splits a URL with several servers, such as `postgres://user@one:5432,two:5432/name`, into one URL for each.
 fn urls(url: &str) -> Vec<String> {
     let Some((scheme, rest)) = url.split_once("://") else { return vec![url.to_owned()] };
     let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
@@ -38,7 +39,7 @@ fn urls(url: &str) -> Vec<String> {
     hosts.split(',').map(|host| format!("{scheme}://{user}{host}{path}")).collect()
 }
 
-/// Reads the URL. Its text holds a password, so no error quotes it.
+/// Parses the URL of one server. Errors never contain the URL, which has a password (redaction).
 pub(super) fn config(url: &str) -> Result<Config> {
     let doing = "reading the URL of the database";
     let mut config: Config = url.parse().map_err(|cause: tokio_postgres::Error| {
@@ -54,7 +55,7 @@ pub(super) fn config(url: &str) -> Result<Config> {
     config.tcp_user_timeout(UNACKNOWLEDGED_TIMEOUT);
     config.keepalives_idle(UNACKNOWLEDGED_TIMEOUT);
     config.connect_timeout(ACQUIRE_TIMEOUT);
-    // A server on this machine often has a certificate that no one has signed; nothing is read on that way.
+    // A local server often has a self-signed certificate, and a local connection needs no encryption.
     if config.get_ssl_mode() == SslMode::Prefer && config.get_hosts().iter().all(is_of_this_machine) {
         config.ssl_mode(SslMode::Disable);
     }
@@ -79,7 +80,7 @@ pub(super) fn pool(primary: Primary) -> Result<Pool> {
     });
     Pool::builder(manager)
         .max_size(MAX_CONNECTIONS)
-        // The one that was used last has its statements and their rows at hand.
+        // The connection used last has warm caches and prepared statements.
         .queue_mode(QueueMode::Lifo)
         .runtime(Runtime::Tokio1)
         .wait_timeout(Some(ACQUIRE_TIMEOUT))

@@ -1,5 +1,5 @@
-//! Adding up what transactions have left behind so that none of them touches a row of all, in small transactions
-//! that any process may run at any time.
+//! Consolidation: folds pending deltas into totals. Transactions append deltas, so that no two transactions contend for
+//! the row of a total; any process may fold them at any time, in small transactions.
 
 use super::PostgresDatabase;
 use super::failure::{Failure, Outcome, read, statement};
@@ -8,7 +8,6 @@ use super::statements::{Params, all, one};
 use crate::Result;
 use crate::database::records::{column, pair};
 
-/// How many rows one transaction adds up.
 const BATCH: i64 = 5_000;
 
 const ADD_MODEL_USES: &str = "WITH added AS ( \
@@ -21,18 +20,17 @@ const ADD_MODEL_USES: &str = "WITH added AS ( \
        ON CONFLICT (model, day) DO UPDATE SET tasks = model_days.tasks + excluded.tasks) \
      SELECT count(*) FROM added";
 
-/// Turns without queued tasks.
 const IDLE_TURNS: &str = "SELECT account, model FROM turns WHERE NOT EXISTS ( \
        SELECT 1 FROM tasks WHERE status = 'in_queue' \
        AND tasks.model = turns.model AND tasks.account = turns.account) \
      ORDER BY account, model LIMIT $1";
 
-/// Creates of the accounts wait: they rely on the turns that they find. Accounts that others hold are left for the next
-/// time. The transaction remembers which ones it holds.
+/// Locks purses, so that creates of these accounts wait, because creates rely on existing turns. Accounts locked by
+/// other transactions are skipped until the next run. The transaction remembers the locked accounts.
 const LOCK_PURSES: &str = "SELECT set_config('inferstore.locked', coalesce(array_agg(account), '{}')::text, true) \
      FROM (SELECT account FROM purses WHERE account = ANY ($1) ORDER BY account FOR UPDATE SKIP LOCKED) AS locked";
 
-/// A statement of its own, which sees what was committed before the rows were locked.
+/// A statement after the lock, so that its snapshot includes all commits before the lock.
 const DELETE_TURNS: &str = "DELETE FROM turns USING unnest($1::bigint[], $2::text[]) AS idle (account, model) \
      WHERE turns.account = idle.account AND turns.model = idle.model \
        AND turns.account = ANY (current_setting('inferstore.locked')::bigint[]) \
@@ -65,12 +63,12 @@ impl PostgresDatabase {
     }
 }
 
-/// Deletes turns in a transaction that is sent as a whole: a process that is paused meanwhile leaves no purse locked.
+/// Deletes turns in a transaction that is sent as a whole, so that a process paused meanwhile leaves no purse locked.
 async fn delete_turns(db: &deadpool_postgres::Client, accounts: &[i64], models: &[String]) -> Outcome<u64> {
     let (lock, delete) = (db.prepare_cached(LOCK_PURSES).await?, db.prepare_cached(DELETE_TURNS).await?);
     let of_accounts: Params<'_> = &[&accounts];
     let of_turns: Params<'_> = &[&accounts, &models];
-    // Polled in this order, and so sent in it.
+    // The statements are sent in the order in which `join!` polls them.
     let (begun, locked, deleted, committed) = tokio::join!(
         db.batch_execute("BEGIN"),
         db.execute(&lock, of_accounts),

@@ -1,4 +1,4 @@
-//! Failures of PostgreSQL: which of them are tried again, and what they are to the rest of the service.
+//! Failures of PostgreSQL: their retries, and their conversion to errors of the service.
 
 use std::time::Duration;
 
@@ -9,27 +9,24 @@ use tokio_postgres::error::SqlState;
 use crate::error::DiskFailure;
 use crate::{Error, Result};
 
-/// How often work is tried again that met other transactions.
 const MAX_CONFLICTS: u32 = 10;
-/// How often work is tried again that lost its connection before anything was committed.
+/// Maximum number of retries after a lost connection, if nothing was committed.
 const MAX_DISCONNECTS: u32 = 2;
-/// The longest pause before the first retry; it doubles with each one.
+/// Base of the exponential backoff with jitter.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(4);
 
-/// Why a statement, or what surrounds it, did not succeed.
 #[derive(Debug)]
 pub(super) enum Failure {
     Postgres(tokio_postgres::Error),
-    /// The commit itself failed: it may have taken effect.
+    /// The commit failed, and may have taken effect.
     Commit(tokio_postgres::Error),
     /// There is no connection, so nothing was done.
     NoConnection(String),
-    /// The server lets this process in no more than it did: such as for a wrong password.
+    /// The server refuses this process permanently, for instance because of a wrong password.
     Refused(String),
     Service(Error),
 }
 
-/// What work on a connection returns.
 pub(super) type Outcome<T = ()> = Result<T, Failure>;
 
 impl From<tokio_postgres::Error> for Failure {
@@ -65,7 +62,8 @@ impl From<Error> for Failure {
     }
 }
 
-/// The message of the server, without the values of rows that its details may quote; else what failed on the way.
+/// Returns the server's message without its details, which may quote values of rows (redaction); without a server's
+/// message, the cause of the failed connection.
 pub(super) fn describe(cause: &tokio_postgres::Error) -> String {
     match (cause.as_db_error(), std::error::Error::source(cause)) {
         (Some(error), _) => format!("{} ({})", error.message(), error.code().code()),
@@ -74,7 +72,7 @@ pub(super) fn describe(cause: &tokio_postgres::Error) -> String {
     }
 }
 
-/// The conflicts that a transaction is tried again for: the server has rolled it back.
+/// Returns true for a conflict with another transaction, which the server has rolled back: a retry may succeed.
 fn is_conflict(cause: &tokio_postgres::Error) -> bool {
     let Some(error) = cause.as_db_error() else { return false };
     let is_of_an_object =
@@ -84,31 +82,29 @@ fn is_conflict(cause: &tokio_postgres::Error) -> bool {
         || *error.code() == SqlState::T_R_DEADLOCK_DETECTED
 }
 
-/// Whether a value of the statement is out of range, or against a constraint.
+/// Returns true if a value of the statement is out of range or violates a constraint.
 pub(super) fn is_of_a_value(cause: &tokio_postgres::Error) -> bool {
     cause.code().is_some_and(|code| code.code().starts_with("22") || code.code().starts_with("23"))
 }
 
-/// Whether the key of a create was used before.
 pub(super) fn is_key_used(cause: &tokio_postgres::Error) -> bool {
     let constraint = cause.as_db_error().and_then(|error| error.constraint());
     cause.code() == Some(&SqlState::UNIQUE_VIOLATION) && constraint == Some(CREATE_KEY)
 }
 
-/// Whether the server did nothing for a transient reason: a lock, a statement that took too long, a standby.
+/// Returns true if the server did nothing for a transient reason: a lock timeout, a statement timeout, a standby.
 fn is_transient(cause: &tokio_postgres::Error) -> bool {
     let transient =
         [SqlState::LOCK_NOT_AVAILABLE, SqlState::QUERY_CANCELED, SqlState::READ_ONLY_SQL_TRANSACTION];
     cause.code().is_some_and(|code| transient.contains(code))
 }
 
-/// The constraint of keys of creates.
 const CREATE_KEY: &str = "create_keys_pkey";
 
-/// Two uploads of one key at once: the second one finds the object of the first when it is tried again.
+/// Constraint that concurrent uploads of one key violate. The retry of the second upload finds the object of the first.
 const OBJECT_KEY: &str = "objects_by_key";
 
-/// Whether the server, or the way to it, has ended the connection.
+/// Returns true if the server or the network has closed the connection.
 fn is_disconnect(cause: &tokio_postgres::Error) -> bool {
     match cause.code() {
         Some(code) => is_of_shutdown(code),
@@ -119,8 +115,8 @@ fn is_disconnect(cause: &tokio_postgres::Error) -> bool {
     }
 }
 
-/// The server ends, or begins and takes no connections yet, or has ended a transaction that said nothing for long.
-/// Nothing that it says this to was committed.
+/// Returns true for errors of a server that shuts down or starts up, has no free connection, or has ended an idle
+/// transaction. In all of these cases, nothing was committed.
 fn is_of_shutdown(code: &SqlState) -> bool {
     *code == SqlState::ADMIN_SHUTDOWN
         || *code == SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT
@@ -129,16 +125,15 @@ fn is_of_shutdown(code: &SqlState) -> bool {
         || *code == SqlState::TOO_MANY_CONNECTIONS
 }
 
-/// What losing the connection means for the work that was under way.
+/// Effect of a lost connection on interrupted work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Work {
-    /// Nothing, as long as the commit was not sent: a read, or a transaction of several statements.
+    /// No effect, as long as the commit was not sent: a read, or a transaction of several statements.
     IsUndone,
-    /// A statement that commits by itself may have taken effect.
+    /// In doubt: a statement that commits by itself may have taken effect.
     IsInDoubt,
 }
 
-/// The attempts of one piece of work.
 pub(super) struct Attempts {
     work: Work,
     conflicts: u32,
@@ -150,7 +145,7 @@ impl Attempts {
         Self { work, conflicts: 0, disconnects: 0 }
     }
 
-    /// Returns the result, or `None` after a pause when there should be another attempt.
+    /// Returns the result; None, after the backoff, if the work should be retried.
     pub(super) async fn judge<T>(&mut self, result: Result<T, Failure>) -> Option<Result<T>> {
         let failure = match result {
             Ok(value) => return Some(Ok(value)),
@@ -203,7 +198,7 @@ fn error_of(cause: &tokio_postgres::Error) -> Error {
     Error::new("using the database", describe(cause)).with_disk_failure(is_full.then_some(DiskFailure::Full))
 }
 
-/// Works on any connection; again on another one, as far as an interrupted attempt may be repeated.
+/// Runs work on any connection, with retries on another one, as far as an interrupted attempt can be repeated.
 macro_rules! attempt {
     ($work_kind:ident, $database:expr, |$connection:ident| $work:expr) => {{
         use $crate::database::postgres::failure::{Attempts, Failure, Work};
@@ -221,7 +216,7 @@ macro_rules! attempt {
     }};
 }
 
-/// Reads, or writes what is the same when it is done twice: both can always be repeated.
+/// Runs a read or an idempotent write, both of which can always be retried.
 macro_rules! read {
     ($database:expr, |$db:ident| $work:expr) => {
         $crate::database::postgres::failure::attempt!(IsUndone, $database, |connection| {
@@ -231,7 +226,7 @@ macro_rules! read {
     };
 }
 
-/// Writes by one statement, which commits by itself.
+/// Runs a write of one statement, which commits by itself.
 macro_rules! statement {
     ($database:expr, |$db:ident| $work:expr) => {
         $crate::database::postgres::failure::attempt!(IsInDoubt, $database, |connection| {
@@ -241,7 +236,7 @@ macro_rules! statement {
     };
 }
 
-/// Writes by several statements, all or none.
+/// Runs a write of several statements, all or none.
 macro_rules! transaction {
     ($database:expr, |$tx:ident| $work:expr) => {
         $crate::database::postgres::failure::attempt!(IsUndone, $database, |connection| {

@@ -21,7 +21,7 @@ use crate::object_storage::{
     category, lease_of,
 };
 
-/// The objects of a bucket and a lease. What follows `/` in the order of characters is `0`.
+/// Objects of a bucket and a lease. `0` is the character after `/`.
 const OF_LEASE: &str = "bucket = $1 AND key > $2 || '/' AND key < $2 || '0'";
 
 const TARGET: &str = "SELECT id, owner, payer, bucket, folder, key, mime, size, expires_at, is_void, is_used \
@@ -31,7 +31,7 @@ const TARGET: &str = "SELECT id, owner, payer, bucket, folder, key, mime, size, 
 impl Files for PostgresDatabase {
     async fn add_target(&self, target: &Target, max_unused: u32) -> Result<bool> {
         let Target { id, owner, payer, bucket, folder, key, mime, size, expires_at, .. } = target;
-        // Done twice, it is done once. Requests of the same moment do not count each other.
+        // Idempotent. Concurrent requests do not count each other.
         let insert = "INSERT INTO upload_targets (id, owner, payer, bucket, folder, key, mime, size, expires_at) \
              SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9 WHERE (SELECT count(*) FROM upload_targets \
                WHERE payer = $3 AND NOT is_used AND NOT is_void AND id <> $1) < $10 \
@@ -104,8 +104,8 @@ impl Files for PostgresDatabase {
         number: u64,
         page_size: u32,
     ) -> Result<(Vec<StoredFile>, u64)> {
-        // In the order in which files were stored. One statement, so that the count belongs to the page; and one for each
-        // of the indexes, in which the offset is counted before any row is read.
+        // Page in upload order. One statement, so that count and page are consistent; a branch for each index, which
+        // skips the offset before any row is read.
         let of_category = if category.is_some() { "AND category = $3" } else { "" };
         let sql = format!(
             "SELECT total, id, bucket, listed.folder, key, mime, size, created_at FROM ( \
@@ -153,7 +153,7 @@ impl Files for PostgresDatabase {
     }
 
     async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>> {
-        // Outputs of a success have a lease when a process of an earlier version ended its task.
+        // Outputs of a successful task have a lease if a process of an earlier version ended the task.
         let unneeded = "DELETE FROM objects WHERE sequence IN ( \
                SELECT sequence FROM objects WHERE lease IS NOT NULL AND NOT EXISTS ( \
                  SELECT 1 FROM tasks WHERE id = split_part(lease, '/', 1) \
@@ -192,7 +192,7 @@ async fn store_upload(
     object: &Object,
     replaces: Replaces,
 ) -> Outcome<Stored> {
-    // Two uploads to one target at once: the second one finds it used.
+    // With two concurrent uploads to one target, the second one finds the target used.
     let locked = format!("{TARGET} FOR UPDATE");
     let found = first(tx, &locked, &[&target_id], |row| Ok((target(row)?, row.get::<bool>(10)?))).await?;
     let (target, is_used) = match found {
@@ -200,7 +200,7 @@ async fn store_upload(
         _ => return Ok(Stored::Void),
     };
     if is_used {
-        // As long as a used target stands, the file is the one that it stored.
+        // While a used target is not void, the file is the one that it stored.
         let same = "SELECT 1 FROM objects WHERE bucket = $1 AND key = $2 AND etag = $3 AND size = $4";
         let is_same: [&(dyn ToSql + Sync); 4] =
             [&object.bucket, &object.key, &object.etag, &signed(object.size)];
@@ -214,13 +214,12 @@ async fn store_upload(
         run(tx, "UPDATE upload_targets SET is_void = true WHERE id = $1", &[&target_id]).await?;
         return Ok(Stored::Taken);
     }
-    // A repeated upload to a target from before must not undo this one.
+    // A retry of an upload to an earlier target must not undo this upload.
     let void = "UPDATE upload_targets SET is_void = true \
                 WHERE bucket = $1 AND key = $2 AND is_used AND NOT is_void AND id <> $3";
     run(tx, void, &[&object.bucket, &object.key, &target_id]).await?;
     lock_payers(tx, &object.bucket, &object.key, Some(target.payer)).await?;
-    // A file that another account has uploaded meanwhile stays: the insert conflicts with it, and all of this begins
-    // again.
+    // If another account has uploaded the file meanwhile, the insert conflicts, and the transaction is retried.
     let only = target.is_of_member().then_some(target.payer);
     let replaced = remove(tx, &object.bucket, &object.key, only, object.created_at).await?;
     insert(tx, id, object, Some(&target)).await?;
@@ -228,14 +227,14 @@ async fn store_upload(
     Ok(Stored::Kept { replaced })
 }
 
-/// Looks for a file of this key that was uploaded in a later second.
+/// Returns true if the key has a file that was uploaded in a later second.
 async fn has_later(tx: &Transaction<'_>, object: &Object) -> Outcome<bool> {
     let later =
         "SELECT 1 FROM objects WHERE bucket = $1 AND key = $2 AND created_at / 1000 > $3::bigint / 1000";
     is_there(tx, later, &[&object.bucket, &object.key, &object.created_at]).await
 }
 
-/// Locks the object with the key and the purses of those who pay for it, before and after.
+/// Locks the object with the key, and the purses of its former and its next payer.
 async fn lock_payers(tx: &Transaction<'_>, bucket: &str, key: &str, next: Option<AccountId>) -> Outcome {
     let select = "SELECT payer FROM objects WHERE bucket = $1 AND key = $2 FOR UPDATE";
     let payer: Option<Option<AccountId>> = first(tx, select, &[&bucket, &key], column).await?;
@@ -250,8 +249,8 @@ async fn store_output(
     limits: OutputLimits,
 ) -> Outcome<OutputStored> {
     let (lease, task, attempt) = lease_of(&object.key);
-    // An output that arrives after the end of its task would replace what the customer has.
-    // One output of a lease after the other, so that each counts those before it.
+    // An output that arrives after the end of its task would replace the customer's output. The row lock serializes the
+    // outputs of a lease, so that each counts the earlier ones.
     let running = "SELECT 1 FROM tasks WHERE id = $1 AND attempt::text = $2 AND status = 'computing' \
                    FOR NO KEY UPDATE";
     if !is_there(tx, running, &[&task, &attempt]).await? {
@@ -275,13 +274,13 @@ async fn delete_file(
     (bucket, key): (&str, &str),
     now: Moment,
 ) -> Outcome<Option<String>> {
-    // Targets before objects, as everywhere.
+    // Targets are locked before objects, in the order of all transactions.
     let own = "SELECT 1 FROM objects WHERE bucket = $1 AND key = $2 \
                AND ($3::bigint IS NULL OR $3 IN (owner, payer, output_of))";
     if !is_there(tx, own, &[&bucket, &key, &account]).await? {
         return Ok(None);
     }
-    // Targets that were not used yet stand for files that are still to come.
+    // Unused targets are for files that are still to come.
     let void = "UPDATE upload_targets SET is_void = true \
                 WHERE bucket = $1 AND key = $2 AND is_used AND NOT is_void";
     run(tx, void, &[&bucket, &key]).await?;
@@ -289,7 +288,6 @@ async fn delete_file(
     remove(tx, bucket, key, None, now).await
 }
 
-/// Removes the object with the key, if there is one, and returns its blob.
 async fn remove(
     tx: &Transaction<'_>,
     bucket: &str,
@@ -314,7 +312,7 @@ async fn remove(
     Ok(Some(blob))
 }
 
-/// Adds an object: a file that was uploaded to a target, or what a model produced under a lease.
+/// Inserts an object: a file that was uploaded to a target, or an output of a lease.
 async fn insert(tx: &Transaction<'_>, id: &str, object: &Object, target: Option<&Target>) -> Outcome {
     let Object { bucket, key, blob, mime, size, etag, created_at } = object;
     let (lease, task, _) = lease_of(key);

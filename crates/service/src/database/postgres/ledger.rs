@@ -1,4 +1,4 @@
-//! Balances, credits and the bill for storage in PostgreSQL.
+//! Balances, credits and storage charges in PostgreSQL.
 
 use async_trait::async_trait;
 use deadpool_postgres::Transaction;
@@ -19,9 +19,9 @@ use crate::ledger::{
 };
 use crate::{Error, Result};
 
-/// Replaces the movements that fulfil a condition on the first two parameters by one for each pair of purses, with a
-/// moment and a reason; returns how many there were. A sum of years can be larger than the largest amount: then there are
-/// several.
+/// Returns the statement that folds the movements which meet a condition on the first two parameters into one for each
+/// pair of purses, with a time and a reason, and returns their number. A sum over years can exceed the largest amount,
+/// and is then split.
 pub(super) fn add_up(old: &str) -> String {
     format!(
         "WITH old AS ( \
@@ -39,7 +39,6 @@ pub(super) fn add_up(old: &str) -> String {
     )
 }
 
-/// How many accounts are charged for storage side by side.
 const CHARGES_AT_ONCE: usize = 8;
 
 #[async_trait]
@@ -60,7 +59,7 @@ impl Ledger for PostgresDatabase {
         let storing = "SELECT account FROM purses \
                        WHERE stored_bytes > 0 OR byte_seconds > 0 OR gib_seconds > 0 OR debt < 0";
         let storing: Vec<AccountId> = read!(self, |db| all(db, storing, &[], column))?;
-        // A transaction for each, so that one account that cannot be charged does not keep the others free.
+        // One transaction for each account, so that a failed charge does not affect the others.
         let charges = storing.into_iter().map(|account| async move {
             let charged: Result<bool> = transaction!(self, |tx| charge_storage(tx, account, rate, now));
             charged
@@ -77,7 +76,7 @@ impl Ledger for PostgresDatabase {
             read!(self, |db| all(db, select, &[&before, &i64::from(MAX_OLD_MOVEMENTS)], column))?;
         let carry = add_up("task IS NULL AND coalesce(from_account, to_account) = $1 AND at < $2");
         let mut carried = 0;
-        // A statement for each account, so that none is large.
+        // One statement for each account, so that no statement is large.
         for account in accounts {
             let of_account: i64 =
                 statement!(self, |db| one(db, &carry, &[&account, &before, &now, &Reason::Carried], column))?;
@@ -110,7 +109,7 @@ pub(super) async fn adjust(
     now: Moment,
 ) -> Outcome<Adjusted> {
     let Adjustment { purse, amount, reference, note } = adjustment;
-    // From here on, another adjustment of the account waits, and then sees this one.
+    // From here on, a concurrent adjustment of the account waits, and then sees this one.
     lock(tx, &[account]).await?;
     if let Some(earlier) = first(tx, ADJUSTMENT, &[&account, reference], pair).await? {
         return Ok(adjustment.again(earlier));
@@ -128,7 +127,7 @@ pub(super) async fn adjust(
     Ok(Adjusted::Done)
 }
 
-/// Charges an account for what it stored up to now, and for what it owes; false when that makes no smallest unit yet.
+/// Charges an account for its storage up to now, and for its debt; false if the charge is less than one smallest unit.
 async fn charge_storage(
     tx: &Transaction<'_>,
     account: AccountId,

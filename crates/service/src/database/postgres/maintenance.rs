@@ -1,4 +1,4 @@
-//! Settings, beginning, checking and closing the database.
+//! Settings, bootstrap, checks and shutdown of the database.
 
 use std::path::Path;
 use std::time::Instant;
@@ -26,7 +26,7 @@ impl Settings for PostgresDatabase {
     }
 
     async fn setting_or(&self, name: &str, value: &str) -> Result<String> {
-        // Two statements: the second one sees what another process has written meanwhile.
+        // Two statements, so that the second one sees a concurrent write of another process.
         let insert = "INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING";
         statement!(self, |db| run(db, insert, &[&name, &value]))?;
         Ok(self.setting(name).await?.unwrap_or_else(|| value.to_owned()))
@@ -78,7 +78,7 @@ async fn setting(db: &impl GenericClient, name: &str) -> Outcome<Option<String>>
 }
 
 async fn bootstrap(tx: &Transaction<'_>, begin: &Bootstrap, now: Moment) -> Outcome<Bootstrapped> {
-    // One start at a time, and no key is revoked between the look at it and its addition. Both can be read meanwhile.
+    // The locks serialize starts, and prevent the revocation of a key between its check and its insertion.
     tx.batch_execute("LOCK TABLE settings, api_keys IN SHARE ROW EXCLUSIVE MODE").await?;
     let operator = add_account(tx, &begin.operator, now).await?;
     let earlier = setting(tx, FIRST_ACCOUNT).await?;

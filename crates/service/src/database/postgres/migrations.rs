@@ -1,5 +1,6 @@
-//! The schema, version by version, brought up to date by one process at a time while processes of the version before
-//! run on. A lock that somebody holds is given up soon and asked for again: whoever comes after it would wait behind it.
+//! Migrations of the schema, version by version, by one process at a time, while processes of the previous version keep
+//! running. A migration gives up a contended lock soon and retries, because all later statements would queue behind its
+//! lock request.
 
 use deadpool_postgres::{Client, GenericClient, Object, Pool};
 
@@ -8,12 +9,10 @@ use super::statements::{first, is_there, one, run};
 use crate::database::records::{column, pair};
 use crate::{Error, Result};
 
-/// A step from one version of the schema to the next.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Step {
-    /// Statements in one transaction.
     Statements(&'static str),
-    /// An index of this name, by the rest of its statement, built while others read and write the table.
+    /// Index with this name and definition, built while other transactions read and write the table.
     #[cfg_attr(
         not(all(test, feature = "test-postgres")),
         expect(dead_code, reason = "no index was added to a large table yet")
@@ -21,7 +20,7 @@ pub(super) enum Step {
     Index(&'static str, &'static str),
 }
 
-/// The schema, version by version. Only ever added to.
+/// Migrations of the schema, by version. Existing ones never change.
 pub(super) const SCHEMA: &[Step] = &[
     Step::Statements(include_str!("schema.sql")),
     Step::Statements(include_str!("schema_2.sql")),
@@ -33,22 +32,22 @@ pub(super) const SCHEMA: &[Step] = &[
     Step::Statements(include_str!("schema_8.sql")),
 ];
 
-/// The oldest version of the schema whose processes can work with this one. A process of that version runs on, and
-/// can start again, while processes of this one start.
+/// Oldest version of the schema whose processes are compatible with this one: they keep running, and can start, while
+/// processes of this version start.
 const COMPATIBLE_WITH: i64 = 1;
 
-/// The lock that a migration holds until it is committed.
+/// Advisory lock that a migration holds until its commit.
 const LOCK: i64 = 7_317_140_166_020_125;
 
-/// Limits of a step: it waits for a lock no longer than others can wait behind it, and takes its time for a large table.
+/// Timeouts of a step: short for locks, behind which other statements queue, and none for work on a large table.
 const WAITS: &str = "SET LOCAL lock_timeout = '1s'; SET LOCAL statement_timeout = 0";
 
-/// Brings the schema up to date. Fails as unavailable when the server or a lock is not there now.
+/// Migrates the schema. Fails as unavailable if the server is unreachable or a lock is taken.
 pub(super) async fn migrate(pool: &Pool, schema: &[Step]) -> Result<()> {
     let migrated = async {
         let mut connection = pool.get().await?;
         let migrated = apply_all(&mut connection, schema).await;
-        // Not given back: what a failure leaves of its session ends with it.
+        // The connection is closed rather than returned, because a failure may have changed the session's settings.
         drop(Object::take(connection));
         migrated
     };
@@ -75,9 +74,9 @@ async fn apply_all(connection: &mut Client, schema: &[Step]) -> Outcome {
     Ok(())
 }
 
-/// The number of steps that were applied, when there are more.
+/// Returns the number of applied steps; None if the schema is up to date.
 async fn outdated(db: &impl GenericClient, schema: &[Step]) -> Outcome<Option<usize>> {
-    // A lookup by `to_regclass` may come from a cache that a commit of another process has not reached yet.
+    // `to_regclass` could use a cache that does not yet include another process's commit.
     let exists = "SELECT 1 FROM pg_class WHERE relname = 'schema_version' AND relkind = 'r' \
                   AND pg_table_is_visible(oid)";
     if !is_there(db, exists, &[]).await? {
@@ -87,7 +86,7 @@ async fn outdated(db: &impl GenericClient, schema: &[Step]) -> Outcome<Option<us
     let applied: Option<(i64, i64)> = first(db, select, &[], pair).await?;
     let (version, compatible) = applied.unwrap_or_default();
     let newest = i64::try_from(schema.len()).unwrap_or(i64::MAX);
-    // A newer schema is refused unless it says that this version can work with it.
+    // A newer schema is refused unless it declares that this version is compatible.
     if compatible > newest {
         let cause = format!(
             "it was written by a newer version of the service (schema {version}, this one knows {newest}); use that \
@@ -98,10 +97,10 @@ async fn outdated(db: &impl GenericClient, schema: &[Step]) -> Outcome<Option<us
     Ok(usize::try_from(version).ok().filter(|_| version < newest))
 }
 
-/// Applies the next step, unless another process has done so.
+/// Applies the next step, unless another process has applied it.
 async fn apply(connection: &mut Client, schema: &[Step]) -> Outcome {
     let tx = connection.transaction().await?;
-    // Nobody waits behind a process that waits for the step of another one.
+    // The advisory lock is taken before any table lock, so that no statement queues behind a waiting migration.
     run(&tx, "SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;
     tx.batch_execute(WAITS).await?;
     let Some(version) = outdated(&tx, schema).await? else { return Ok(()) };
@@ -122,10 +121,10 @@ async fn applied(db: &impl GenericClient, step: usize) -> Outcome {
     Ok(())
 }
 
-/// Builds an index, unless another process does. It waits for every transaction that is older: nobody waits for it. What
-/// an interrupted build has left is removed.
+/// Builds an index, unless another process is building one. The build waits for all older transactions, but blocks
+/// none. Drops the remains of an interrupted build.
 async fn build(connection: &Client, schema: &[Step]) -> Outcome {
-    // A process that waited for the lock in the server would be a transaction that the build waits for.
+    // Waiting for the lock within the server would be an open transaction, for which the build would wait.
     let is_locked: bool = one(connection, "SELECT pg_try_advisory_lock($1)", &[&LOCK], column).await?;
     if !is_locked {
         return Err(Failure::NoConnection("another process builds an index".to_owned()));

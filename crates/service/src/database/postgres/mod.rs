@@ -1,5 +1,5 @@
-//! The database in PostgreSQL, shared by any number of processes: nothing is decided in the memory of one of them,
-//! and every transaction may meet others.
+//! PostgreSQL engine, shared by any number of processes: no decision depends on the memory of a process, and every
+//! transaction may conflict with others.
 
 mod accounts;
 mod admin;
@@ -46,25 +46,25 @@ use purse_queues::PurseQueues;
 use queue::create::Creates;
 use tls::Tls;
 
-/// The database in PostgreSQL. Clones share its connections.
+/// PostgreSQL database. Clones share its connections.
 #[derive(Clone)]
 pub(crate) struct PostgresDatabase {
     pool: Pool,
-    /// Permits of reads that may look at every row of a table: half of the connections are left to others.
+    /// Permits of reads that may scan a whole table: half of the connections stay free for others.
     scans: Arc<Semaphore>,
     caches: Arc<Caches>,
     creates: Arc<Creates>,
     purse_queues: Arc<PurseQueues>,
     changes: Arc<Changes>,
     metrics: DatabaseMetrics,
-    /// Ends what sends and receives changes with the last clone.
+    /// Stops the tasks of `changes` when the last clone is dropped.
     _stop: Arc<DropGuard>,
 }
 
 impl Database for PostgresDatabase {}
 
 impl PostgresDatabase {
-    /// Connects to the database of this URL, and brings its schema up to date.
+    /// Connects to the database of this URL, and migrates its schema.
     pub(crate) async fn open(url: &str) -> Result<Self> {
         let servers = connect::servers(url)?;
         let tls = Tls::new().map_err(|cause| Error::new("preparing TLS to the database", cause))?;
@@ -73,7 +73,7 @@ impl PostgresDatabase {
         let caches = Arc::<Caches>::default();
         let changes = Changes::spawn(primary, pool.clone(), &caches);
         let stop = Arc::new(changes.stop_guard());
-        // The task that asks for the primary runs by now: without it, connections of several servers would soon be idle.
+        // The probe of the primary must run by now: with several servers, connections without probes would soon stall.
         migrations::migrate(&pool, migrations::SCHEMA).await?;
         let scans = Arc::new(Semaphore::new(connect::MAX_CONNECTIONS / 2));
         Ok(Self {

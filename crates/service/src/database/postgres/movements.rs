@@ -1,4 +1,4 @@
-//! Moving money inside a transaction, and metering what is stored.
+//! Movements of money inside a transaction, and metering of storage.
 
 use deadpool_postgres::Transaction;
 use rusqlite::types::FromSqlResult;
@@ -11,14 +11,14 @@ use crate::clock::Moment;
 use crate::database::records::{Row, RowFrom, column, meter, triple};
 use crate::ledger::{Meter, Money, Movement, Origin, Purse, Purses, Side};
 
-/// Locks the purses of accounts, always in the same order, so that transactions wait for each other in no circle.
+/// Locks the purses of accounts, always in the same order, so that transactions do not deadlock.
 pub(super) async fn lock(tx: &Transaction<'_>, accounts: &[AccountId]) -> Outcome {
     let lock = "SELECT account FROM purses WHERE account = ANY ($1) ORDER BY account FOR UPDATE";
     run(tx, lock, &[&accounts]).await?;
     Ok(())
 }
 
-/// What a purse holds, with what is still to be added to it, up to the largest amount.
+/// Selects the amounts of an account's purses including pending deltas, clamped to the largest amount.
 const PURSES: &str = "SELECT balance, free, held, debt, \
      least(earnings + (SELECT coalesce(sum(amount), 0) FROM purse_changes \
        WHERE purse_changes.account = purses.account AND purse = 'earnings'), 9223372036854775807)::bigint, \
@@ -32,7 +32,7 @@ pub(super) fn read_purses(row: &dyn Row) -> FromSqlResult<Purses> {
     Ok(Purses { balance, free, held, debt, earnings, revenue })
 }
 
-/// The contents of an account's purses.
+/// Returns the purses of an account, including pending deltas.
 pub(super) async fn purses(
     db: &impl deadpool_postgres::GenericClient,
     account: AccountId,
@@ -40,9 +40,9 @@ pub(super) async fn purses(
     Ok(first(db, PURSES, &[&account], read_purses).await?.unwrap_or_default())
 }
 
-/// Adds chosen rows of `purse_changes` to their purses, as far as these can be locked; returns how many there were. What a
-/// purse would hold beyond the largest amount leaves the ledger: no customer's task fails for what a publisher has earned.
-/// Purses are locked in one order, as every transaction does that locks several.
+/// Returns the statement that folds chosen pending deltas of `purse_changes` into their purses, as far as these can be
+/// locked, and returns their number. The excess of a purse over the largest amount leaves the ledger, so that no
+/// customer's task fails because of its publisher's earnings. Purses are locked in the order of all transactions.
 pub(super) fn add_changes_of(chosen: &str, lock: &str) -> String {
     format!(
         "WITH chosen AS ({chosen}), \
@@ -71,9 +71,9 @@ pub(super) fn add_changes_of(chosen: &str, lock: &str) -> String {
     )
 }
 
-/// Adds what is still to be added to the purses of an account, which the transaction has locked, and returns their
-/// contents. They are read before: another transaction may commit an earning in between, and what would be counted and
-/// not added could not be moved. What the purses hold then is what was counted, or more.
+/// Folds the pending deltas into the purses of an account, which the transaction has locked, and returns the purses.
+/// The amounts are read before the fold: another transaction may commit an earning in between, and an amount that was
+/// returned but not folded could not be moved. So the purses hold the returned amounts or more.
 pub(super) async fn add_changes(tx: &Transaction<'_>, account: AccountId) -> Outcome<Purses> {
     let owned = purses(tx, account).await?;
     let chosen = "SELECT id, account FROM purse_changes WHERE account = $1 FOR UPDATE";
@@ -81,8 +81,7 @@ pub(super) async fn add_changes(tx: &Transaction<'_>, account: AccountId) -> Out
     Ok(owned)
 }
 
-/// Moves amounts from one purse to another, for a task by its sequence, and writes the rows that prove it. Nothing moves
-/// when an amount is zero.
+/// Moves amounts between purses, for the task with this sequence, and inserts the movements. Skips zeros.
 pub(super) async fn move_all(
     tx: &Transaction<'_>,
     movements: impl IntoIterator<Item = Movement>,
@@ -133,8 +132,8 @@ async fn add(tx: &Transaction<'_>, account: AccountId, purse: Purse, amount: i64
     }
 }
 
-/// Meters what an account has stored up to now, and changes how much it stores from now on. To be called in the
-/// transaction that stores or deletes a file.
+/// Meters the storage of an account up to now, and then changes its stored bytes. The caller runs in the transaction
+/// that stores or deletes a file.
 pub(super) async fn meter_storage(
     tx: &Transaction<'_>,
     account: AccountId,

@@ -1,4 +1,4 @@
-//! Keys and registrations of nodes outside the processes of the service, in PostgreSQL.
+//! Keys and registrations of external nodes in PostgreSQL.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ impl Registry for PostgresDatabase {
     }
 
     async fn touch_slots(&self, slots: &[SeenSlot], now: Moment) -> Result<()> {
-        // In one order, and only forward: a node may be touched by several processes.
+        // Rows are locked in one order, and times only increase, because several processes may record the same node.
         let touch = "WITH seen AS ( \
                        SELECT * FROM unnest($3::text[], $4::text[], $5::text[]) AS seen (node, model, slot)), \
                      found AS ( \

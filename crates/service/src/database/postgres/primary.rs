@@ -1,10 +1,11 @@
-//! The server that takes writes. Where the URL names several, all are asked at once, so that one that hangs delays nobody,
-//! and again at intervals: when another one was promoted, connections to the former primary end, whether it responds or
-//! not. Of two servers that take writes, the one with the higher timeline was promoted last.
+//! Primary: the server that accepts writes. If the URL has several servers, all are probed at once, so that a hanging
+//! one causes no delay, and again at intervals. After a promotion, connections to the former primary are closed,
+//! whether that server responds or not. Of two servers that accept writes, the one with the higher timeline was
+//! promoted last.
 //!
-//! Processes notice a promotion one after the other. A process must not read the former primary while another one writes
-//! to the new one. So connections are used for [`LEASE`] after the servers were asked, and a server with a higher timeline
-//! is used once that time has passed for every process.
+//! Processes notice a promotion at different times, but no process may read the former primary while another writes to
+//! the new one. So connections are used for [`LEASE`] after a probe, and a server with a higher timeline is used only
+//! after this time has passed for every process.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,22 +24,19 @@ use tokio_util::sync::CancellationToken;
 use super::failure::describe;
 use super::tls::{Stream, Tls};
 
-/// The time that the other servers have to respond when one has.
+/// Time for the other servers to respond after the first response.
 const GRACE: Duration = Duration::from_secs(1);
-/// The pause between two rounds in which all servers are asked which one takes writes.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
-/// Time limit of one such round.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long connections are used after a round began. Longer than two rounds in which a server does not respond, and the
-/// pause between them.
+/// Time for which connections are used after the start of a probe. Longer than two probes in which a server does not
+/// respond, including the pause between them.
 const LEASE: Duration = Duration::from_secs(4);
 
-/// The first eight digits of a name in the log are the timeline. A standby refuses.
+/// Query of the timeline, which is the first eight digits of a log file's name. Fails on a standby.
 const TIMELINE: &str = "SELECT pg_walfile_name(pg_current_wal_lsn())";
 
 type Driver = Connection<Socket, Stream<Socket>>;
 
-/// An open connection.
 pub(super) struct Opened {
     pub(super) client: Client,
     pub(super) connection: Driver,
@@ -46,7 +44,7 @@ pub(super) struct Opened {
     pub(super) is_outdated: CancellationToken,
 }
 
-/// Opens connections to the server that takes writes. Clones know the same server.
+/// Opens connections to the primary. Clones share its state.
 #[derive(Clone)]
 pub(super) struct Primary {
     servers: Arc<[Config]>,
@@ -55,14 +53,14 @@ pub(super) struct Primary {
     leased_until: Arc<watch::Sender<Instant>>,
 }
 
-/// The highest timeline that was seen, from when on it is used, and what ends connections to earlier ones.
+/// Highest timeline seen, the time from which it is used, and the token that closes older connections.
 struct Latest {
     timeline: u32,
     usable_from: Instant,
     is_outdated: CancellationToken,
 }
 
-/// A connection to a server that takes writes.
+/// Connection to a server that accepts writes.
 struct Answer {
     timeline: u32,
     at: Instant,
@@ -90,7 +88,7 @@ impl Primary {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a connection. While the only server that takes writes is a former primary, it waits.
+    /// Opens a connection to the primary. Waits while the only server that accepts writes is a former primary.
     pub(super) async fn open(&self) -> Result<Opened, Error> {
         let Answer { timeline, client, connection, .. } = self.ask().await?;
         let (usable_from, is_outdated) = {
@@ -105,7 +103,7 @@ impl Primary {
         Ok(Opened { client, connection, is_outdated })
     }
 
-    /// Asks all servers. After the round, connections are used longer: an earlier promotion would have been noticed.
+    /// Probes all servers and extends the lease of the connections, as no other server was promoted.
     async fn ask(&self) -> Result<Answer, Error> {
         let began = Instant::now();
         let newest = self.newest().await;
@@ -120,7 +118,7 @@ impl Primary {
         newest
     }
 
-    /// Takes note of a timeline that was seen at this time.
+    /// Records a timeline seen at this time.
     fn notice(&self, timeline: u32, at: Instant) {
         let mut latest = self.latest();
         if timeline <= latest.timeline {
@@ -130,12 +128,11 @@ impl Primary {
             tracing::warn!(timeline, "another server of the database was promoted");
         }
         latest.is_outdated.cancel();
-        // Before the first promotion there is no other primary that anyone reads from.
+        // Before the first promotion, no process can read from another primary.
         let usable_from = if timeline == 1 { at } else { at + LEASE };
         *latest = Latest { timeline, usable_from, is_outdated: CancellationToken::new() };
     }
 
-    /// The connection with the highest timeline.
     async fn newest(&self) -> Result<Answer, Error> {
         let mut attempts: FuturesUnordered<_> =
             self.servers.iter().map(|server| self.connect(server.clone())).collect();
@@ -159,7 +156,7 @@ impl Primary {
         }
         match newest {
             Some(newest) => Ok(newest),
-            // There is always a server, and its failure was returned.
+            // Unreachable: there is at least one server, and its failure was returned.
             None => std::future::pending().await,
         }
     }
@@ -177,7 +174,7 @@ impl Primary {
         Ok(Answer { timeline, at: Instant::now(), client, connection })
     }
 
-    /// Asks all servers at intervals, where there are several.
+    /// Probes all servers at intervals, if there are several.
     pub(super) async fn watch(self) {
         while self.has_several() {
             match tokio::time::timeout(PROBE_TIMEOUT, self.ask()).await {
@@ -192,11 +189,11 @@ impl Primary {
     }
 }
 
-/// Drives a connection to its end. With a lease, nothing is sent or received while another server may have been promoted
-/// unnoticed.
+/// Drives a connection to its end. With a lease, the connection stalls while the lease is expired, because another
+/// server may have been promoted unnoticed.
 async fn drive(mut connection: Driver, lease: Option<watch::Receiver<Instant>>) -> Result<(), Error> {
     let Some(mut lease) = lease else { return connection.await };
-    // It ends with what renews it.
+    // Ends when the sender of the lease is dropped.
     while lease.wait_for(|until| Instant::now() < *until).await.is_ok() {
         let expired = poll_fn(|_| match Instant::now() < *lease.borrow() {
             true => Poll::Pending,
@@ -211,7 +208,7 @@ async fn drive(mut connection: Driver, lease: Option<watch::Receiver<Instant>>) 
     Ok(())
 }
 
-/// The timeline of a server that takes writes.
+/// Returns the timeline of a server that accepts writes.
 async fn timeline_of(client: &Client) -> Result<u32, Error> {
     let rows = client.simple_query(TIMELINE).await?;
     let name = rows.iter().find_map(|row| match row {

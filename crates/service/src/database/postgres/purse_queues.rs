@@ -1,5 +1,5 @@
-//! Queues for purses that other transactions hold. One connection of this process waits for the purses of an account,
-//! whatever that account asks for: the others are free for everybody else.
+//! Queues for purses that other transactions have locked. At most one connection of this process waits for the purses
+//! of an account, so that the other connections stay free for other accounts (fair scheduling).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -10,12 +10,11 @@ use super::connect::LOCK_TIMEOUT;
 use super::failure::{Failure, Outcome};
 use crate::accounts::AccountId;
 
-/// The queues of a process.
 #[derive(Default)]
 pub(super) struct PurseQueues(Mutex<BTreeMap<AccountId, Weak<Queue<()>>>>);
 
 impl PurseQueues {
-    /// Waits until no other work of this process waits for the purses of the account.
+    /// Waits until no other work of this process waits for the account's purses.
     pub(super) async fn enter(&self, account: AccountId) -> Outcome<OwnedMutexGuard<()>> {
         let queue = self.queue(account);
         let timed_out =

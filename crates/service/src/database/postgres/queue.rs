@@ -1,4 +1,4 @@
-//! The queue in PostgreSQL: a task and its money always move in one statement.
+//! Queue in PostgreSQL: a task and its money always change in one statement.
 
 mod claim;
 pub(super) mod create;
@@ -38,7 +38,7 @@ impl Queue for PostgresDatabase {
             Some(spending) => self.create_within(spending, &create).await?,
             None => self.create(create).await?,
         };
-        // The create that used the key may have taken the last of the balance.
+        // The create that used the key may have spent the rest of the balance.
         let is_refused = matches!(
             created,
             Created::Refused { .. } | Created::KeyLimit { .. } | Created::TooManyUnfinished
@@ -81,20 +81,20 @@ impl Queue for PostgresDatabase {
     }
 
     async fn history(&self, account: AccountId, limit: u32, offset: u64) -> Result<(Vec<TaskSummary>, u64)> {
-        // Places have no gaps, so a page is found by its first place however deep in the history it is, and the count
-        // is the next place less the first one. One statement, so that the count belongs to the page.
+        // Positions have no gaps, so a page is found by its first position, at any depth of the history, and the count
+        // is the next position minus the first. One statement, so that count and page are consistent.
         let select = "SELECT purses.tasks - first_place, page.* FROM purses LEFT JOIN LATERAL ( \
                SELECT id, status, model, coalesce(cost, 0), created_at, updated_at, place FROM tasks \
                WHERE tasks.account = purses.account AND place >= first_place + $2 ORDER BY place LIMIT $3 \
              ) AS page ON true WHERE purses.account = $1 ORDER BY place";
-        // Beyond the largest place there is nothing, and the sum must not leave the range of integers.
+        // Nothing exists beyond the largest position, and the sum must stay an integer.
         let offset = signed(offset).min(i64::MAX / 2);
         let limit = i64::from(limit);
         read!(self, |db| page(db, select, &[&account, &offset, &limit], records::task_summary))
     }
 
     async fn serving(&self, model: &str, since: Moment) -> Result<Serving> {
-        // Consumers are found by a step in the index for each that has queued tasks, however many these are.
+        // One index lookup for each consumer with queued tasks, however many tasks there are.
         let select = "SELECT EXISTS (SELECT 1 FROM node_models JOIN nodes ON nodes.id = node_models.node \
                         WHERE model = $1 AND coalesce(node_models.seen_at, nodes.seen_at) >= $2), \
                 (SELECT count(*) FROM ( \
@@ -106,7 +106,7 @@ impl Queue for PostgresDatabase {
     }
 
     async fn oldest_queued(&self) -> Result<Option<Moment>> {
-        // Not quite in the order of creation, but in that of the queue: a step in the index for each turn.
+        // Approximately the order of creation, exactly the order of the queue: one index lookup for each turn.
         let select = "SELECT min((SELECT created_at FROM tasks WHERE status = 'in_queue' \
                         AND tasks.account = turns.account AND tasks.model = turns.model \
                         ORDER BY sequence LIMIT 1)) FROM turns";
@@ -118,8 +118,7 @@ impl Queue for PostgresDatabase {
     }
 
     async fn depths(&self) -> Result<Vec<(Status, u64)>> {
-        // Unfinished tasks alone: those that have ended would have to be counted one by one, or in a row that every
-        // transaction touches.
+        // Unfinished tasks only. Ended tasks would need a scan, or a counter that every transaction updates.
         let select = "SELECT 'in_queue', count(*) FROM tasks WHERE status = 'in_queue' \
              UNION ALL SELECT 'computing', count(*) FROM tasks WHERE status = 'computing'";
         read!(self, |db| all(db, select, &[], pair))
@@ -226,7 +225,7 @@ impl Queue for PostgresDatabase {
     }
 
     async fn fail_queued(&self, created_before: Moment, now: Moment) -> Result<usize> {
-        // At most so many steps in the index for each account and model, however many tasks are queued.
+        // At most $2 index steps for each account and model, however many tasks are queued.
         let select = "SELECT id FROM turns CROSS JOIN LATERAL ( \
                SELECT id, created_at FROM tasks WHERE status = 'in_queue' \
                  AND tasks.model = turns.model AND tasks.account = turns.account \

@@ -1,4 +1,4 @@
-//! What several processes over one PostgreSQL need of it: its clock, one run of each job at a time, changes.
+//! Coordination of several processes over one PostgreSQL: a shared clock, one run of each job at a time, notifications.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ impl Sharing for PostgresDatabase {
     }
 
     async fn begin_job(&self, name: &str, interval: Duration, now: Moment) -> Result<bool> {
-        // Each process has a timer of its own; a little less than the interval is late enough.
+        // Timers of processes differ; nine tenths of the interval are enough.
         let pause = i64::try_from(interval.as_millis() * 9 / 10).unwrap_or(i64::MAX / 2);
         let begin = "INSERT INTO jobs (name, began_at, holder, held_until) VALUES ($1, $2, $4, $5) \
                      ON CONFLICT (name) DO UPDATE SET began_at = $2, holder = $4, held_until = $5 \

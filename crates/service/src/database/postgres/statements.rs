@@ -1,6 +1,6 @@
-//! Prepared statements, kept by their connection: one function for each number of rows. PostgreSQL keeps every
-//! character in a text but NUL, which callers may send: SUBSTITUTE takes its place, in what is kept and in what is
-//! looked for. JSON, such as inputs and outputs, has no NUL but as an escape, and is kept as it is.
+//! Prepared statements, cached by connection: one function for each expected number of rows. A text in PostgreSQL
+//! cannot contain NUL, which callers may send: SUBSTITUTE replaces NUL in stored and in searched texts. JSON, such as
+//! inputs and outputs, contains NUL only as an escape, and is stored unchanged.
 
 use std::error::Error as StdError;
 
@@ -16,10 +16,9 @@ use crate::database::records::{Read, Row, RowFrom};
 
 pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// Takes the place of NUL.
 const SUBSTITUTE: u8 = 0x1a;
 
-/// A parameter whose text has no NUL.
+/// Parameter whose text has no NUL.
 #[derive(Debug)]
 struct Param<'a>(&'a (dyn ToSql + Sync));
 
@@ -35,7 +34,7 @@ impl ToSql for Param<'_> {
         Ok(is_null)
     }
 
-    /// The parameter itself checks it.
+    /// The wrapped parameter checks the type itself.
     fn accepts(_: &Type) -> bool {
         true
     }
@@ -52,13 +51,12 @@ async fn rows(db: &impl GenericClient, sql: &str, params: Params<'_>) -> Outcome
     Ok(db.query_raw(&statement, without_nul(params)).await?.try_collect().await?)
 }
 
-/// Runs a statement that returns no rows; returns how many it changed.
+/// Runs a statement without result rows; returns the number of changed rows.
 pub(super) async fn run(db: &impl GenericClient, sql: &str, params: Params<'_>) -> Outcome<u64> {
     let statement = db.prepare_cached(sql).await?;
     Ok(db.execute_raw(&statement, without_nul(params)).await?)
 }
 
-/// Returns the first row, if there is one.
 pub(super) async fn first<T>(
     db: &impl GenericClient,
     sql: &str,
@@ -68,7 +66,7 @@ pub(super) async fn first<T>(
     Ok(rows(db, sql, params).await?.first().map(|row| read(row)).transpose()?)
 }
 
-/// Returns the one row that there must be.
+/// Returns the single row, which must exist.
 pub(super) async fn one<T>(
     db: &impl GenericClient,
     sql: &str,
@@ -79,7 +77,6 @@ pub(super) async fn one<T>(
     Ok(first(db, sql, params, read).await?.ok_or_else(missing)?)
 }
 
-/// Returns all rows.
 pub(super) async fn all<T>(
     db: &impl GenericClient,
     sql: &str,
@@ -89,8 +86,7 @@ pub(super) async fn all<T>(
     Ok(rows(db, sql, params).await?.iter().map(|row| read(row)).collect::<Result<_, _>>()?)
 }
 
-/// Returns the records of a page, and how many there are in all: every row has that number before its record, and one
-/// without a record has that alone.
+/// Returns the records of a page and the total. Each row has the total before its record, if there is one.
 pub(super) async fn page<T>(
     db: &impl GenericClient,
     sql: &str,
@@ -109,7 +105,6 @@ pub(super) async fn page<T>(
     Ok((records, total))
 }
 
-/// Whether there is a row.
 pub(super) async fn is_there(db: &impl GenericClient, sql: &str, params: Params<'_>) -> Outcome<bool> {
     Ok(first(db, sql, params, |_| Ok(())).await?.is_some())
 }

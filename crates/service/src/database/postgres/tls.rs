@@ -1,4 +1,4 @@
-//! TLS to PostgreSQL over ring, with the certificates that the system trusts.
+//! TLS to PostgreSQL with ring, by the certificates that the system trusts.
 
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Makes connections over TLS, where the URL of the database asks for it.
+/// Makes TLS connections, if the URL of the database asks for TLS.
 #[derive(Clone)]
 pub(super) struct Tls(Arc<ClientConfig>);
 
@@ -25,7 +25,7 @@ impl Tls {
         let trusting_none = config.clone().with_root_certificates(RootCertStore::empty());
         Ok(Self(Arc::new(match config.with_platform_verifier() {
             Ok(config) => config.with_no_client_auth(),
-            // A system without certificates trusts no server; connections without TLS still work.
+            // Without system certificates, no server is trusted; connections without TLS still work.
             Err(_) => trusting_none.with_no_client_auth(),
         })))
     }
@@ -41,7 +41,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for T
     }
 }
 
-/// Makes one connection.
 pub(super) struct Connect {
     connector: TlsConnector,
     host: String,
@@ -61,7 +60,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Conne
     }
 }
 
-/// A connection over TLS.
 pub(super) struct Stream<S>(TlsStream<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> tokio_postgres::tls::TlsStream for Stream<S> {

@@ -1,4 +1,4 @@
-//! How PostgreSQL keeps the service's own types: identifiers, moments and amounts as integers, states as words.
+//! Storage of the service's own types in PostgreSQL: identifiers, times and amounts as integers, states as strings.
 
 use std::error::Error as StdError;
 
@@ -43,7 +43,7 @@ kept! {
     Status: &str, Self::word;
 }
 
-/// A value of a row, as the one of SQLite that is the same.
+/// Value of a row, converted to the value type of SQLite.
 struct Value<'a>(ValueRef<'a>);
 
 impl<'a> FromSql<'a> for Value<'a> {
@@ -72,7 +72,7 @@ impl Row for tokio_postgres::Row {
     }
 }
 
-/// A count or size as the database keeps it.
+/// Converts a count or size to the database's type, saturating.
 pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -27,7 +27,7 @@ impl Accounts for SqliteDatabase {
 
     async fn accounts(&self) -> Result<Vec<(Account, Purses)>> {
         self.read(|db| {
-            // A transaction, so that money that moves meanwhile is not seen twice.
+            // One transaction, so that concurrent movements of money are not seen twice.
             let snapshot = db.unchecked_transaction()?;
             let all = "SELECT id, username, scope, wallet_address, bucket, state FROM accounts ORDER BY id";
             let accounts = snapshot.all(all, [], account)?;

@@ -1,4 +1,4 @@
-//! What only the operator reads, and refunds, in SQLite.
+//! The operator's reads, changes and refunds in SQLite.
 
 use async_trait::async_trait;
 use rusqlite::{Connection, params};
@@ -25,7 +25,7 @@ use crate::database::shared_sql::{
 use crate::ledger::Origin;
 use crate::queue::Status;
 
-/// A page of tasks. In SQLite, $1 is a name, and ?1 the number of a parameter.
+/// Returns the query for a page of tasks. In SQLite, $1 is a name, and ?1 a parameter number.
 pub(super) fn page_of_tasks(filter: TaskFilter) -> String {
     lists::page_of_tasks(filter, "id").replace('$', "?")
 }
@@ -127,7 +127,7 @@ impl AdminDatabase for SqliteDatabase {
     }
 }
 
-/// Why a task is not changed as a running one; None when it is running.
+/// Returns the reason why a task cannot be changed as a running one; None if the task is running.
 fn refuse_unless_running(db: &Connection, task: &str) -> Result<Option<TaskChange>> {
     Ok(match db.first("SELECT status FROM tasks WHERE id = ?", [task], column)? {
         Some(Status::Computing) => None,

@@ -20,21 +20,19 @@ use crate::database::shared_sql::{CHANGE_MODEL, IS_VERSION_DUE};
 
 const MATCHING: &str = "AND (instr(folded_name, $2) > 0 OR instr(folded_description, $2) > 0)";
 
-/// The largest number of candidates. Of a more frequent text, the first models of a list are found soon without them.
+/// Maximum number of candidates. For a more frequent text, scanning the list in order soon finds the first models.
 const MAX_CANDIDATES: usize = 1_000;
 
-/// How many characters the shortest text has that the index knows.
+/// Minimum length of a text in the index, in characters.
 const MIN_INDEXED: usize = 3;
-/// How many characters of a text are looked up.
 const MAX_INDEXED: usize = 32;
 
-/// How the models of a list are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
     Order,
-    /// By a look at every text.
+    /// Scan of all texts.
     Text,
-    /// By a look at the texts of the candidates, whose numbers are in $3.
+    /// Scan of the candidates' texts, whose numbers are in $3.
     Candidates,
 }
 
@@ -49,11 +47,11 @@ impl By {
     }
 }
 
-/// What trends, for a few models.
+/// Trending score, computed for a few models.
 const TREND: &str = "coalesce((SELECT sum(tasks) FROM model_days WHERE model = models.id AND day > $4), 0)";
 
-/// The places of the models for which a condition holds, up to the end of the page. What trends is computed for models
-/// that were used, and the others are in the order of their likes.
+/// Returns the query for the places of the models that meet a condition, up to the end of the page. Trending scores are
+/// computed for used models; the others are in the order of their likes.
 fn places(place: Option<&str>, by: By, condition: &str) -> String {
     let models = by.models();
     if let Some(place) = place {
@@ -145,7 +143,7 @@ impl Catalog for SqliteDatabase {
 
 fn models(db: &Connection, search: &Search) -> Result<ModelPage> {
     let (text, since) = (search.folded_text(), trending_since(search.now));
-    // One transaction, so that the count belongs to the page.
+    // One transaction, so that count and page are consistent.
     let snapshot = db.unchecked_transaction()?;
     let candidates = text.as_deref().map(|text| candidates(&snapshot, text)).transpose()?.flatten();
     let by = match (&text, &candidates) {
@@ -155,13 +153,13 @@ fn models(db: &Connection, search: &Search) -> Result<ModelPage> {
     };
     let statement = List::new(search.filter, search.sort, by);
     let total = snapshot.one(&statement.count, params![search.caller, text, candidates], column)?;
-    // There are not more models, and a sum with the limit stays an integer.
+    // There are never more models, and the sum with the limit stays an integer.
     let offset = search.offset.min(u32::MAX.into());
     let params = params![search.caller, text, candidates, since, search.limit, offset];
     Ok((snapshot.all(&statement.page, params, model_summary)?, total))
 }
 
-/// The numbers of all models that may contain a text; None when they are many, or when the index does not know.
+/// Returns the numbers of the models that may contain a text; None if too many, or if the text is too short.
 pub(super) fn candidates(db: &Connection, text: &str) -> Result<Option<String>> {
     let looked_up: Vec<char> = text.chars().take(MAX_INDEXED).collect();
     if looked_up.len() < MIN_INDEXED {
@@ -173,7 +171,7 @@ pub(super) fn candidates(db: &Connection, text: &str) -> Result<Option<String>> 
     Ok((numbers.len() <= MAX_CANDIDATES).then(|| serde_json::json!(numbers).to_string()))
 }
 
-/// The statements of a list: for the account $1, the text $2, candidates $3, trends since $4, limit $5 and offset $6.
+/// Statements of a list: for the account $1, the text $2, candidates $3, trending since $4, limit $5 and offset $6.
 pub(super) struct List {
     pub(super) count: String,
     pub(super) page: String,
@@ -192,14 +190,14 @@ impl List {
                 format!("SELECT sum(models) FROM model_counts WHERE {PUBLIC} AND owner = 0 {more}")
             }
             (By::Order, part) => format!("SELECT sum(models) FROM model_counts WHERE {part} {more}"),
-            // By an index, almost all models would be read too, each on its own.
+            // An index would read almost all models too, each individually.
             (By::Text, PUBLIC) => {
                 format!("SELECT count(*) FROM models NOT INDEXED WHERE {PUBLIC} {more} {matching}")
             }
             _ => format!("SELECT count(*) FROM {} WHERE {part} {more} {matching}", by.models()),
         };
         let counts = each(&|part| format!("coalesce(({}), 0)", count(part)), " + ");
-        // All parameters are named, whether the parts name them or not.
+        // All parameters are named, even if the parts do not use them.
         let count = format!("SELECT {counts}, $1, $2, $3");
         let keys = each(&|part| places(place, by, &format!("{part} {more} {matching}")), " UNION ALL ");
         let page = format!(
@@ -207,7 +205,7 @@ impl List {
              CROSS JOIN models ON models.sequence = page.number \
              JOIN accounts ON accounts.id = models.owner ORDER BY {order}"
         );
-        // In SQLite, $1 is a name, and ?1 the number of a parameter.
+        // In SQLite, $1 is a name, and ?1 a parameter number.
         Self { count: count.replace('$', "?"), page: page.replace('$', "?") }
     }
 }
@@ -225,9 +223,9 @@ fn publish(db: &Connection, models: &[NewModel], existing: Existing) -> Result<u
     Ok(changed)
 }
 
-/// Whether the model is new or has changed.
+/// Inserts or updates a model; returns true if the model is new or has changed.
 fn put_model(db: &Connection, model: &NewModel, existing: Existing) -> Result<bool> {
-    // Publishing what is there already writes nothing, so a restart costs no sync of the disk.
+    // Publishing an unchanged model writes nothing, so that a restart needs no disk sync.
     let sql = "INSERT INTO models (id, sequence, name, owner, description, is_official, is_verified, is_public, \
          is_playground, price, metadata, likes, downloads, created_at, updated_at, folded_name, \
          folded_description) \
@@ -264,7 +262,7 @@ fn put_model(db: &Connection, model: &NewModel, existing: Existing) -> Result<bo
     Ok(changed > 0)
 }
 
-/// Makes the version the active one, which updates the model; false when it was already.
+/// Activates the version, which updates the model; false if the version was active already.
 fn put_version(
     db: &Connection,
     model: &str,
@@ -277,7 +275,7 @@ fn put_version(
         return Ok(false);
     }
     db.run("UPDATE versions SET is_active = 0 WHERE model = ? AND is_active = 1", [model])?;
-    // A version that was active once may become so again.
+    // An earlier version may be activated again.
     db.run(
         "INSERT INTO versions (model, commit_hash, is_active, input_format, output_format, created_at, \
            is_built_in) VALUES (?1, ?2, 1, ?3, ?4, ?5, ?6) \

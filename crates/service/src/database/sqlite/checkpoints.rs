@@ -1,5 +1,5 @@
-//! Checkpoints: what was committed to the log moves into the database file, on a thread of its own, so that
-//! no write waits for it.
+//! Checkpoints of the write-ahead log, on a thread of their own: a checkpoint copies committed pages from the log into
+//! the database file, so that no write waits for the copy.
 
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -13,19 +13,18 @@ use super::{connect, set_synchronous};
 use crate::database::Durability;
 use crate::{Error, Result};
 
-/// How often the log is looked at.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// How many pages (of 4 KiB) the log may have before writes wait for readers, so that it begins anew.
+/// Maximum length of the log in pages of 4 KiB. Above, writes wait for readers, so that the log can restart.
 pub(super) const MAX_PAGES: i64 = 16_384;
 
-/// How long a checkpoint keeps writes waiting for readers.
+/// Maximum time for which a checkpoint makes writes wait for readers.
 pub(super) const LOCK_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// How many bytes of the file of the log stay when it is written from its beginning again.
+/// Maximum size of the log file in bytes after the log has restarted.
 const MAX_IDLE_LOG: i64 = 16 << 20;
 
-/// The thread that makes checkpoints, until this is dropped.
+/// Checkpoint thread, which stops on drop.
 pub(super) struct Checkpoints {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -41,7 +40,7 @@ impl Checkpoints {
             let mut is_failing = false;
             while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 let failed = checkpoint(&db).err();
-                // Once, not every second.
+                // Logs a failure once, not every second.
                 if let Some(cause) = failed.as_ref().filter(|_| !is_failing) {
                     tracing::warn!(%cause, "the log of the database could not be moved into its file");
                 }
@@ -63,17 +62,16 @@ impl Drop for Checkpoints {
     }
 }
 
-/// The settings of the connection that writes.
 pub(super) fn configure_writer(writer: &Connection) -> rusqlite::Result<()> {
     writer.pragma_update(None, "wal_autocheckpoint", 0)?;
     writer.pragma_update(None, "journal_size_limit", MAX_IDLE_LOG)
 }
 
 pub(super) fn checkpoint(db: &Connection) -> rusqlite::Result<()> {
-    // Does nothing when nothing was committed since the last one.
+    // Does nothing without a commit since the last checkpoint.
     let log: i64 = db.one("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))?;
     if log > MAX_PAGES {
-        // Reads that always overlap keep the log growing. Longer ones, such as a backup, may do so.
+        // Overlapping reads keep the log growing. The restart waits for short reads, but not for a long backup.
         db.one("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()))?;
     }
     Ok(())

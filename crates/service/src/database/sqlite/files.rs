@@ -22,7 +22,7 @@ use crate::object_storage::{
 
 const TARGET: &str = "id, owner, payer, bucket, folder, key, mime, size, expires_at, is_void";
 
-/// The objects of a bucket and a lease. What follows `/` in the order of characters is `0`.
+/// Objects of a bucket and a lease. `0` is the character after `/`.
 const OF_LEASE: &str = "bucket = ?1 AND key > ?2 || '/' AND key < ?2 || '0'";
 
 #[async_trait]
@@ -140,7 +140,7 @@ impl Files for SqliteDatabase {
     }
 
     async fn remove_outputs(&self, before: Moment) -> Result<Vec<String>> {
-        // Outputs of a success have a lease when an earlier version ended its task.
+        // Outputs of a successful task have a lease if an earlier version ended the task.
         let unneeded = "DELETE FROM objects WHERE sequence IN ( \
                SELECT sequence FROM objects WHERE lease IS NOT NULL AND NOT EXISTS ( \
                  SELECT 1 FROM tasks WHERE id = substr(lease, 1, instr(lease, '/') - 1) \
@@ -162,7 +162,6 @@ impl Files for SqliteDatabase {
     }
 }
 
-/// A page in the order in which files were stored, and how many there are in all.
 fn files(
     db: &Connection,
     owner: AccountId,
@@ -171,7 +170,7 @@ fn files(
     offset: u64,
     limit: u32,
 ) -> Result<(Vec<StoredFile>, u64)> {
-    // One transaction, so that the count belongs to the page.
+    // One transaction, so that count and page are consistent.
     let snapshot = db.unchecked_transaction()?;
     let total: u64 = snapshot.one(
         "SELECT coalesce(sum(files), 0) FROM folder_usage \
@@ -179,7 +178,7 @@ fn files(
         params![owner, folder, category],
         column,
     )?;
-    // The offset is counted in an index before any row is read. One statement for each of the indexes.
+    // The offset is skipped in an index, before any row is read. Each index has its own statement.
     let offset = offset.min(total);
     let limit = u64::from(limit).min(total - offset);
     let (direction, skipped) = from_nearer_end(offset, limit, total);
@@ -193,7 +192,7 @@ fn files(
     Ok((files, total))
 }
 
-/// The direction in which a page is read, and how many rows come before it in that direction.
+/// Returns the read direction for a page, and the number of rows to skip in that direction.
 pub(super) const fn from_nearer_end(offset: u64, limit: u64, total: u64) -> (&'static str, u64) {
     match offset > total / 2 {
         true => ("DESC", total - offset - limit),
@@ -215,7 +214,7 @@ fn store_upload(
 ) -> Result<Stored> {
     let standing = "SELECT 1 FROM upload_targets WHERE id = ? AND is_used = 1 AND is_void = 0";
     if db.is_there(standing, [target_id])? {
-        // As long as a used target stands, the file is the one that it stored.
+        // While a used target is not void, the file is the one that it stored.
         let same = "SELECT 1 FROM objects WHERE bucket = ? AND key = ? AND etag = ? AND size = ?";
         let is_same = params![object.bucket, object.key, object.etag, object.size];
         return Ok(if db.is_there(same, is_same)? { Stored::Again } else { Stored::Different });
@@ -230,7 +229,7 @@ fn store_upload(
         db.run("UPDATE upload_targets SET is_void = 1 WHERE id = ?", [target_id])?;
         return Ok(Stored::Taken);
     }
-    // A repeated upload to a target from before must not undo this one.
+    // A retry of an upload to an earlier target must not undo this upload.
     let void =
         "UPDATE upload_targets SET is_void = 1 WHERE bucket = ? AND key = ? AND is_used = 1 AND id <> ?";
     db.run(void, [&object.bucket, &object.key, target_id])?;
@@ -240,7 +239,7 @@ fn store_upload(
     Ok(Stored::Kept { replaced })
 }
 
-/// Looks for a file of this key that was uploaded in a later second.
+/// Returns true if the key has a file that was uploaded in a later second.
 fn has_later(db: &Connection, object: &Object) -> Result<bool> {
     let later = "SELECT 1 FROM objects WHERE bucket = ? AND key = ? AND created_at / 1000 > ? / 1000";
     Ok(db.is_there(later, params![object.bucket, object.key, object.created_at])?)
@@ -248,7 +247,7 @@ fn has_later(db: &Connection, object: &Object) -> Result<bool> {
 
 fn store_output(db: &Connection, id: &str, object: &Object, limits: OutputLimits) -> Result<OutputStored> {
     let (lease, task, attempt) = lease_of(&object.key);
-    // An output that arrives after the end of its task would replace what the customer has.
+    // An output that arrives after the end of its task would replace the customer's output.
     let running = "SELECT 1 FROM tasks WHERE id = ? AND CAST(attempt AS TEXT) = ? AND status = 'computing'";
     if !db.is_there(running, [task, attempt])? {
         return Ok(OutputStored::LeaseLost);
@@ -279,13 +278,12 @@ fn delete_file(
     if !db.is_there(own, params![bucket, key, account])? {
         return Ok(None);
     }
-    // Targets that were not used yet stand for files that are still to come.
+    // Unused targets are for files that are still to come.
     let void = "UPDATE upload_targets SET is_void = 1 WHERE bucket = ? AND key = ? AND is_used = 1";
     db.run(void, [bucket, key])?;
     remove(db, bucket, key, now)
 }
 
-/// Removes the object with the key, if there is one, and returns its blob.
 fn remove(db: &Connection, bucket: &str, key: &str, now: Moment) -> Result<Option<String>> {
     let delete = "DELETE FROM objects WHERE bucket = ? AND key = ? RETURNING payer, size, blob";
     let removed: Option<(Option<AccountId>, i64, String)> = db.first(delete, [bucket, key], triple)?;
@@ -296,7 +294,7 @@ fn remove(db: &Connection, bucket: &str, key: &str, now: Moment) -> Result<Optio
     Ok(Some(blob))
 }
 
-/// Adds an object: a file that was uploaded to a target, or what a model produced.
+/// Inserts an object: an uploaded file, or an output of a model.
 fn insert(db: &Connection, id: &str, object: &Object, target: Option<&Target>) -> Result<()> {
     let Object { bucket, key, blob, mime, size, etag, created_at } = object;
     let owner = target.map(|target| target.owner);

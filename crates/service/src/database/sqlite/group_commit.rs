@@ -1,5 +1,5 @@
-//! Group commit: writes that wait at the same time share one transaction, and so one sync of the disk. Each
-//! runs in a savepoint of its own, and gets its response after the commit.
+//! Group commit: concurrent writes share one transaction, and so one fsync. Each write runs in its own savepoint, and
+//! gets its response after the commit.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -14,21 +14,20 @@ use super::checkpoints::Checkpoints;
 use super::statements::Statements as _;
 use crate::{Error, Result};
 
-/// How many writes share a commit at most, so that the first of them does not wait long.
+/// Maximum number of writes in one commit, so that the first of them does not wait long.
 pub(super) const MAX_BATCH: usize = 64;
 
-/// What the thread that writes is asked to do.
 enum Job {
-    /// A write that may share a transaction with others.
+    /// Write that may share a transaction with others.
     Write(Write),
-    /// Something that needs the connection outside of a transaction.
+    /// Work that needs the connection outside of a transaction.
     Exclusive(Box<dyn FnOnce(&Connection) + Send>),
 }
 
-/// Writes inside a transaction, or takes note that the transaction was lost before.
+/// Writes inside a transaction, or receives the error by which the transaction was lost.
 type Write = Box<dyn FnOnce(Result<&Connection, &Error>) -> Written + Send>;
 
-/// Sends the response, given why the commit failed if it did.
+/// Sends the response, given the error of a failed commit.
 type Respond = Box<dyn FnOnce(Option<&Error>)>;
 
 /// A write that has run, before the commit.
@@ -37,10 +36,10 @@ struct Written {
     respond: Respond,
 }
 
-/// The thread that owns the connection that writes. Clones use the same one.
+/// Writer thread, which owns the writer connection. Clones share the thread.
 #[derive(Clone)]
 pub(super) struct Writer {
-    /// None once it is closed.
+    /// None once closed.
     jobs: Arc<Mutex<Option<Sender<Job>>>>,
     /// Resolves when the connection is closed.
     closed: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
@@ -64,7 +63,7 @@ impl Writer {
             run(&connection, &waiting, committed);
             drop(checkpoints);
             drop(connection);
-            // Fails when the caller has gone.
+            // Fails if the caller was dropped.
             let _ = on_close.send(());
         };
         let spawned = thread::Builder::new().name("database".to_owned()).spawn(run);
@@ -84,7 +83,7 @@ impl Writer {
         if sent { Ok(()) } else { Err(lost()) }
     }
 
-    /// Closes the connection after the writes that wait. Later ones fail.
+    /// Closes the connection after the pending writes. Later writes fail.
     pub(super) async fn close(&self) {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
         let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -99,8 +98,8 @@ fn lost() -> Error {
 }
 
 impl SqliteDatabase {
-    /// Runs a write in a transaction that it may share with others, and returns its result once that is
-    /// committed. Nothing of it stays when it fails or panics. It is done even if the caller goes away.
+    /// Runs a write in a transaction that it may share with others (group commit), and returns its result after the
+    /// commit. A write that fails or panics leaves no changes. The write runs even if the caller is dropped.
     pub(super) async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
@@ -121,8 +120,7 @@ impl SqliteDatabase {
         response.await.unwrap_or_else(|_| Err(lost()))
     }
 
-    /// The same for a write after which something has to follow: the guard is dropped after the commit, also when the
-    /// caller has gone away.
+    /// Runs a write, then drops the guard after the commit, even if the caller was dropped.
     pub(super) async fn write_guarded<T: Send + 'static>(
         &self,
         guard: impl Send + 'static,
@@ -132,7 +130,7 @@ impl SqliteDatabase {
         Ok(value)
     }
 
-    /// Runs something with the connection that writes to itself, outside of a transaction.
+    /// Runs work with exclusive use of the writer connection, outside of a transaction.
     pub(super) async fn exclusively<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
@@ -145,13 +143,12 @@ impl SqliteDatabase {
     }
 }
 
-/// A panic fails the one write, and the thread goes on: SQLite's state does not depend on ours.
+/// Catches a panic, so that only its write fails: SQLite's state does not depend on the service's.
 fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     let panicked = |_| Err(Error::new("writing to the database", "the service has a defect: it panicked"));
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(panicked)
 }
 
-/// Takes jobs until there can be no more.
 fn run(db: &Connection, jobs: &Receiver<Job>, committed: impl Fn()) {
     while let Ok(job) = jobs.recv() {
         let mut next = Some(job);
@@ -187,7 +184,7 @@ fn commit(db: &Connection, batch: Vec<Write>) {
     }
 }
 
-/// Runs a write so that it can be undone alone. Sets `lost` when the transaction as a whole is.
+/// Runs a write in a savepoint, so that it can be undone alone. Sets `lost` if the whole transaction is lost.
 fn in_savepoint(db: &Connection, write: Write, lost: &mut Option<Error>) -> Written {
     if lost.is_none() {
         *lost = db.run("SAVEPOINT write", []).err().map(Error::from);
@@ -196,8 +193,7 @@ fn in_savepoint(db: &Connection, write: Write, lost: &mut Option<Error>) -> Writ
     if lost.is_none() {
         let undone = if written.failure.is_none() { Ok(0) } else { db.run("ROLLBACK TO write", []) };
         let ended = undone.and_then(|_| db.run("RELEASE write", []));
-        // SQLite rolls back the whole transaction by itself when the disk is full: then the others fail for
-        // the cause of this one.
+        // SQLite rolls back the transaction by itself if the disk is full: the other writes fail with this error.
         *lost = ended.err().map(|cause| written.failure.take().unwrap_or_else(|| cause.into()));
     }
     written

@@ -46,7 +46,7 @@ impl Ledger for SqliteDatabase {
         let storing = "SELECT id FROM accounts WHERE stored_bytes > 0 OR byte_seconds > 0 OR gib_seconds > 0 \
              OR id IN (SELECT account FROM purses WHERE purse = 'debt' AND amount < 0)";
         let storing: Vec<AccountId> = self.all(storing, [], column).await?;
-        // A transaction for each, so that one account that cannot be charged does not keep the others free.
+        // One transaction for each account, so that a failed charge does not affect the others.
         let charges = storing.into_iter().map(|account| async move {
             let charged = self.write(move |db| charge_storage(db, account, rate, now)).await;
             charged
@@ -61,7 +61,7 @@ impl Ledger for SqliteDatabase {
              WHERE task IS NULL AND at < ? GROUP BY account HAVING count(*) > ?";
         let old = "task IS NULL AND coalesce(from_account, to_account) = ? AND at < ?";
         let mut carried = 0;
-        // A transaction for each account, so that other writes go on between them.
+        // One transaction for each account, so that other writes run in between.
         for account in self.all(accounts, (before, MAX_OLD_MOVEMENTS), column::<AccountId>).await? {
             carried += self.write(move |db| add_up(db, old, params![account, before], now)).await?;
         }
@@ -70,7 +70,7 @@ impl Ledger for SqliteDatabase {
 
     async fn audit(&self) -> Result<Audit> {
         self.read(|db| {
-            // One transaction: writes go on meanwhile, and are not seen.
+            // One transaction: concurrent writes are not seen.
             let snapshot = db.unchecked_transaction()?;
             let (movements, mut faults) = sum_movements(&snapshot)?;
             for (query, sentence) in audits(&NAMES) {
@@ -83,7 +83,7 @@ impl Ledger for SqliteDatabase {
     }
 }
 
-/// Replaces the movements that fulfil a condition by one for each pair of purses; returns how many there were.
+/// Folds the movements that meet a condition into one for each pair of purses; returns their number.
 pub(super) fn add_up(db: &Connection, old: &str, params: impl Params, now: Moment) -> Result<usize> {
     let delete = format!(
         "DELETE FROM movements WHERE {old} RETURNING amount, from_account, from_purse, to_account, to_purse"
@@ -94,7 +94,7 @@ pub(super) fn add_up(db: &Connection, old: &str, params: impl Params, now: Momen
         *sums.entry((*from, *to)).or_default() += i128::from(*amount);
     }
     for ((from, to), mut sum) in sums {
-        // A sum of years can be larger than the largest amount.
+        // A sum over years can exceed the largest amount.
         while sum > 0 {
             let amount = i64::try_from(sum).unwrap_or(i64::MAX);
             let amount = Money::from_smallest(amount);
@@ -106,21 +106,20 @@ pub(super) fn add_up(db: &Connection, old: &str, params: impl Params, now: Momen
     Ok(movements.len())
 }
 
-/// An amount with the purses that it came from and went to.
+/// An amount, with its source and its destination.
 type Moved = (i64, Side, Side);
 
-/// Reads a movement from the first columns of a row.
 fn movement(row: &dyn Row) -> FromSqlResult<Moved> {
     let side = |account: Option<AccountId>, purse: Option<Purse>| account.zip(purse);
     Ok((row.get(0)?, side(row.get(1)?, row.get(2)?), side(row.get(3)?, row.get(4)?)))
 }
 
-/// Counts the movements, and compares their sums with the purses. Sums are made here: those of all credits
-/// that a purse ever got can be larger than an integer of SQLite.
+/// Counts the movements, and compares their sums with the purses. The sums are computed here, because the sum of all
+/// credits of a purse can exceed an integer of SQLite.
 fn sum_movements(db: &Connection) -> Result<(u64, Vec<String>)> {
     let select = "SELECT amount, from_account, from_purse, to_account, to_purse FROM movements";
     let mut movements = 0;
-    // By account and purse: what is kept, and what the movements add up to.
+    // Stored and computed amount, by account and purse.
     let mut sums: BTreeMap<(AccountId, Purse), (i64, i128)> = BTreeMap::new();
     for row in db.prepare_cached(select)?.query_map([], |row| Ok(movement(row)?))? {
         let (amount, from, to) = row?;
@@ -174,7 +173,7 @@ pub(super) fn adjust(
     Ok(Adjusted::Done)
 }
 
-/// Charges an account for what it stored up to now, and for what it owes; false when that makes no smallest unit yet.
+/// Charges an account for its storage up to now, and for its debt; false if the charge is less than one smallest unit.
 fn charge_storage(db: &Connection, account: AccountId, rate: StorageRate, now: Moment) -> Result<bool> {
     let mut meter = meter_storage(db, account, 0, now)?;
     let charge = meter.charge(rate);

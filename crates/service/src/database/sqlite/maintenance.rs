@@ -1,4 +1,4 @@
-//! Beginning, checking, copying and closing the database.
+//! Bootstrap, checks, backup and shutdown of the SQLite database.
 
 use std::fs::{self, OpenOptions};
 use std::path::Path;
@@ -114,8 +114,8 @@ fn bootstrap(db: &Connection, begin: &Bootstrap, now: Moment) -> Result<Bootstra
     Ok(Bootstrapped { operator, is_key_new })
 }
 
-/// Copies the database on a connection that reads, so that writes go on. The copy is on the disk before this
-/// returns, and only its owner may read it. Returns the blobs that it names.
+/// Copies the database on a reader connection, so that writes continue. The copy is synced before this function
+/// returns, and only its owner may read the file. Returns the blobs of its rows.
 fn backup(db: &Connection, file: &Path) -> Result<Vec<String>> {
     let failed = |cause| Error::keeping(format!("writing the backup {}", file.display()), cause);
     let mut options = OpenOptions::new();
@@ -130,7 +130,7 @@ fn backup(db: &Connection, file: &Path) -> Result<Vec<String>> {
         Ok(copy.all("SELECT blob FROM objects", [], column)?)
     });
     named.inspect_err(|_| {
-        // What is half written is no backup.
+        // Deletes an incomplete backup.
         let _ = fs::remove_file(file);
     })
 }

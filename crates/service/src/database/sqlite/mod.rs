@@ -1,4 +1,4 @@
-//! The database in one SQLite file: one thread writes, a few connections read beside it.
+//! SQLite engine: one thread writes, and a pool of connections reads beside it.
 
 mod accounts;
 mod admin;
@@ -32,7 +32,7 @@ use checkpoints::Checkpoints;
 use group_commit::Writer;
 use readers::Readers;
 
-/// The schema, version by version. Only ever added to.
+/// Migrations of the schema, by version. Existing ones never change.
 const SCHEMA: &[&str] = &[
     include_str!("schema.sql"),
     include_str!("schema_2.sql"),
@@ -52,16 +52,13 @@ const SCHEMA: &[&str] = &[
     include_str!("schema_16.sql"),
 ];
 
-/// How long SQLite waits for a lock of another connection.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many KiB of pages a connection keeps in memory.
 const PAGE_CACHE: i64 = 8 * 1024;
 
-/// How many prepared statements a connection keeps.
 const STATEMENT_CACHE: usize = 200;
 
-/// The database in one SQLite file. Clones share its connections.
+/// SQLite database. Clones share its connections.
 #[derive(Clone)]
 pub(crate) struct SqliteDatabase {
     writer: Writer,
@@ -72,7 +69,7 @@ pub(crate) struct SqliteDatabase {
 impl Database for SqliteDatabase {}
 
 impl SqliteDatabase {
-    /// Opens the file, creates it if it is missing, and brings its schema up to date.
+    /// Opens the file; creates a missing file and migrates its schema.
     pub(crate) async fn open(file: &Path, durability: Durability) -> Result<Self> {
         let doing = format!("opening the database {}", file.display());
         let file = file.to_owned();
@@ -102,12 +99,12 @@ fn set_synchronous(connection: &Connection, durability: Durability) -> rusqlite:
         Durability::None => "OFF",
     };
     connection.pragma_update(None, "synchronous", synchronous)?;
-    // On macOS, a sync alone ends in the cache of the disk.
+    // On macOS, `fsync` alone does not flush the disk's cache.
     connection.pragma_update(None, "fullfsync", durability == Durability::Full)?;
     connection.pragma_update(None, "checkpoint_fullfsync", durability == Durability::Full)
 }
 
-/// A connection that is used by one thread at a time.
+/// Opens a connection, for use by one thread at a time.
 fn connect(file: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(file, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
@@ -139,20 +136,18 @@ fn migrate(writer: &Connection, doing: &str) -> Result<()> {
     if applied == SCHEMA.len() { Ok(()) } else { upgrade().map_err(failed) }
 }
 
-/// A path as text, which SQLite takes.
 fn path(file: &Path) -> Result<String> {
     let text = file.to_str().map(str::to_owned);
     text.ok_or_else(|| Error::new("copying the database", format!("{} is not UTF-8", file.display())))
 }
 
-/// A failure of SQLite: says what to try when the disk is full or cannot be written.
+/// Converts an error of SQLite, with a hint if the disk is full or not writable.
 fn failure(doing: impl Into<String>, cause: rusqlite::Error) -> Error {
     let extended = cause.sqlite_error().map(|error| error.extended_code);
     let disk = extended.and_then(|code| match code {
-        // SQLITE_FULL; SQLITE_IOERR when writing, syncing, and making files longer or shorter, which is how
-        // SQLite reports quotas and limits.
+        // SQLITE_FULL; SQLITE_IOERR of a write, sync, extension or truncation: SQLite's reports of quotas and limits.
         13 | 778 | 1034 | 1546 | 4874 => Some(DiskFailure::Full),
-        // SQLITE_PERM, SQLITE_READONLY, SQLITE_CANTOPEN
+        // SQLITE_PERM, SQLITE_READONLY, SQLITE_CANTOPEN.
         code if matches!(code & 0xff, 3 | 8 | 14) => Some(DiskFailure::NotWritable),
         _ => None,
     });
@@ -162,7 +157,7 @@ fn failure(doing: impl Into<String>, cause: rusqlite::Error) -> Error {
             .with_hint("another program keeps the database locked; end it, or wait until it has ended");
     }
     let error = Error::new(doing, cause).with_disk_failure(disk);
-    // SQLITE_CORRUPT, SQLITE_NOTADB
+    // SQLITE_CORRUPT, SQLITE_NOTADB.
     if extended.is_some_and(|code| matches!(code & 0xff, 11 | 26)) {
         return error
             .with_hint("the database is damaged: start on the data folder of a backup, and keep this one");

@@ -1,4 +1,4 @@
-//! Moving money inside a transaction, and metering what is stored.
+//! Movements of money inside a transaction, and metering of storage.
 
 use rusqlite::ffi::SQLITE_CONSTRAINT_DATATYPE;
 use rusqlite::{Connection, params};
@@ -10,8 +10,7 @@ use crate::database::records::{meter, pair};
 use crate::ledger::{Meter, Money, Movement, Origin, Purse, Purses, Reason, Side};
 use crate::{Error, Result};
 
-/// Moves an amount from one purse to another and writes the row that proves it. Nothing moves when the
-/// amount is zero.
+/// Moves an amount from one purse to another and inserts the row of the movement. Does nothing for an amount of zero.
 pub(super) fn move_money(
     db: &Connection,
     movement: Movement,
@@ -35,8 +34,8 @@ pub(super) fn move_money(
     Ok(())
 }
 
-/// Moves out of the ledger what a purse would hold beyond the largest amount: no customer's task fails for what a
-/// publisher has earned.
+/// Moves the excess over the largest amount of a purse out of the ledger, so that no customer's task fails because of
+/// its publisher's earnings.
 fn make_room(db: &Connection, account: AccountId, purse: Purse, amount: Money, now: Moment) -> Result<()> {
     let kept = *purses(db, account)?.of(purse);
     if kept.checked_add(amount).is_some() {
@@ -50,7 +49,6 @@ fn make_room(db: &Connection, account: AccountId, purse: Purse, amount: Money, n
     add(db, account, purse, -excess.smallest())
 }
 
-/// The same for several movements.
 pub(super) fn move_all(
     db: &Connection,
     movements: impl IntoIterator<Item = Movement>,
@@ -60,7 +58,7 @@ pub(super) fn move_all(
     movements.into_iter().try_for_each(|movement| move_money(db, movement, origin, now))
 }
 
-/// Writes the row of a movement, and leaves the purses as they are.
+/// Inserts the row of a movement, without changing the purses.
 pub(super) fn record(db: &Connection, movement: Movement, origin: Origin<&str>, now: Moment) -> Result<()> {
     let Movement { amount, from, to, reason } = movement;
     let account = |side: Side| side.map(|(account, _)| account);
@@ -75,10 +73,10 @@ pub(super) fn record(db: &Connection, movement: Movement, origin: Origin<&str>, 
 }
 
 fn add(db: &Connection, account: AccountId, purse: Purse, amount: i64) -> Result<()> {
-    // Two statements, since the check of the table would judge the row to be inserted, not the sum.
+    // Two statements: in an upsert, the table's check would apply to the inserted row, not to the sum.
     let update = "UPDATE purses SET amount = amount + ?3 WHERE account = ?1 AND purse = ?2";
     let updated = db.run(update, params![account, purse, amount]).map_err(|cause| match cause {
-        // A sum that is no integer any more.
+        // The sum is no integer any more.
         rusqlite::Error::SqliteFailure(failed, _) if failed.extended_code == SQLITE_CONSTRAINT_DATATYPE => {
             Error::new("moving money", format!("{purse:?} would hold more than the largest amount"))
         }
@@ -91,7 +89,6 @@ fn add(db: &Connection, account: AccountId, purse: Purse, amount: i64) -> Result
     Ok(())
 }
 
-/// The contents of an account's purses, as the transaction sees them.
 pub(super) fn purses(db: &Connection, account: AccountId) -> Result<Purses> {
     let select = "SELECT purse, amount FROM purses WHERE account = ?";
     let rows: Vec<(Purse, Money)> = db.all(select, [account], pair)?;
@@ -102,8 +99,8 @@ pub(super) fn purses(db: &Connection, account: AccountId) -> Result<Purses> {
     Ok(purses)
 }
 
-/// Meters what an account has stored up to now, and changes how much it stores from now on. To be called in the
-/// transaction that stores or deletes a file.
+/// Meters the storage of an account up to now, and then changes its stored bytes. The caller runs in the transaction
+/// that stores or deletes a file.
 pub(super) fn meter_storage(db: &Connection, account: AccountId, change: i64, now: Moment) -> Result<Meter> {
     let select = "SELECT stored_bytes, byte_seconds, gib_seconds, metered_at FROM accounts WHERE id = ?";
     let mut meter = db.one(select, [account], meter)?;

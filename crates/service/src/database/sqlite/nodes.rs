@@ -1,4 +1,4 @@
-//! Keys and registrations of nodes outside the process, in SQLite.
+//! Keys and registrations of external nodes in SQLite.
 
 use std::time::Duration;
 

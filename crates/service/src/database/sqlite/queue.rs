@@ -1,4 +1,4 @@
-//! The queue in SQLite: a task and its money always move in one transaction.
+//! Queue in SQLite: a task and its money always change in one transaction.
 
 mod create;
 pub(super) mod lease;
@@ -56,10 +56,10 @@ impl Queue for SqliteDatabase {
     }
 
     async fn history(&self, account: AccountId, limit: u32, offset: u64) -> Result<(Vec<TaskSummary>, u64)> {
-        // Places have no gaps, so a page is found by its first place however deep in the history it is, and the count
-        // is the next place less the first one.
+        // Positions have no gaps, so a page is found by its first position, at any depth of the history, and the count
+        // is the next position minus the first.
         self.read(move |db| {
-            // One transaction, so that the count belongs to the page.
+            // One transaction, so that count and page are consistent.
             let snapshot = db.unchecked_transaction()?;
             let places = "SELECT first_place, tasks FROM accounts WHERE id = ?";
             let (first, next): (i64, i64) = snapshot.one(places, [account], pair)?;
@@ -73,7 +73,7 @@ impl Queue for SqliteDatabase {
     }
 
     async fn serving(&self, model: &str, since: Moment) -> Result<Serving> {
-        // Consumers are found by a step in the index for each, however many tasks they have.
+        // One index lookup for each consumer, however many tasks they have.
         let select = "SELECT EXISTS (SELECT 1 FROM node_models JOIN nodes ON nodes.id = node_models.node \
                         WHERE model = ?1 AND coalesce(node_models.seen_at, nodes.seen_at) >= ?2), \
                 (WITH RECURSIVE consumers (account) AS ( \
@@ -89,7 +89,7 @@ impl Queue for SqliteDatabase {
     }
 
     async fn oldest_queued(&self) -> Result<Option<Moment>> {
-        // A step in the index for each account and model, however many tasks are queued.
+        // One index lookup for each account and model, however many tasks are queued.
         let select = "SELECT created_at FROM tasks WHERE sequence = ( \
                         SELECT min((SELECT min(sequence) FROM tasks WHERE status = 'in_queue' \
                                     AND model = turns.model AND account = turns.account)) FROM turns)";
@@ -114,7 +114,7 @@ impl Queue for SqliteDatabase {
         let (ends, slots) = (ends.to_vec(), slots.to_vec());
         if ends.is_empty() {
             let looking = slots.clone();
-            // A look without the right to write, so that idle nodes do not delay writes.
+            // A read-only check, so that idle nodes do not delay writes.
             let idle = self.read(move |db| lease::idle(db, &looking, rules, now)).await?;
             if let Some(claims) = idle {
                 return Ok((Vec::new(), claims));
@@ -187,7 +187,7 @@ impl Queue for SqliteDatabase {
     async fn delete_ended_tasks(&self, ended_before: Moment, now: Moment) -> Result<usize> {
         let mut deleted = 0;
         for account in self.all(retention::ACCOUNTS, [ended_before], column).await? {
-            // Small transactions, so that other writes go on between them.
+            // Small transactions, so that other writes run in between.
             loop {
                 let batch = self.write(move |db| retention::delete(db, account, ended_before, now)).await?;
                 deleted += batch;
@@ -214,20 +214,18 @@ pub(super) fn cancel(db: &Connection, account: AccountId, id: &str, now: Moment)
     }
 }
 
-/// Whose money a task holds, who gets it when the task succeeds, and how much it is.
+/// Returns the account whose money a task has reserved, the publisher, and the amount.
 fn hold(db: &Connection, task: &str) -> Result<(AccountId, AccountId, Split)> {
     let select = "SELECT account, publisher, held_free, held_balance FROM tasks WHERE id = ?";
     Ok(db.one(select, [task], |row| Ok((row.get(0)?, row.get(1)?, split(&RowFrom { first: 2, row })?)))?)
 }
 
-/// Gives what a task holds back to the purses that it came from.
 fn refund(db: &Connection, task: &str, now: Moment) -> Result<()> {
     let (account, _, held) = hold(db, task)?;
     let released = Movement::of_return(Some((account, Purse::Held)), account, held, Reason::Release);
     move_all(db, released, Origin::Task(task), now)
 }
 
-/// Pays what a task holds to the publisher of its model.
 fn charge(db: &Connection, task: &str, now: Moment) -> Result<()> {
     let (account, publisher, held) = hold(db, task)?;
     let amount = held.total()?;

@@ -1,4 +1,4 @@
-//! Connections that read, each used by one query at a time on a thread of the runtime's blocking pool.
+//! Pool of reader connections. Each runs one query at a time, on a thread of the runtime's blocking pool.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
@@ -14,23 +14,21 @@ use tokio::time::timeout_at;
 use super::{SqliteDatabase, connect};
 use crate::{Error, Result};
 
-/// How often reads are interrupted after the deadline of a shutdown.
+/// Interval at which reads are interrupted after the shutdown deadline.
 const INTERRUPT_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The connections that read. Clones share them.
+/// Pool of reader connections. Clones share the pool.
 #[derive(Clone)]
 pub(super) struct Readers {
     idle: Arc<Mutex<Vec<Connection>>>,
-    /// One permit for each connection.
     permits: Arc<Semaphore>,
-    /// Permits of reads that may look at every row of a table: half of the connections are left to others.
+    /// Permits of reads that may scan a whole table: half of the connections stay free for others.
     pub(super) scans: Arc<Semaphore>,
-    /// Ends the statement that a connection runs: one handle for each connection.
     interrupts: Arc<[InterruptHandle]>,
 }
 
 impl Readers {
-    /// Opens as many connections as there are cores, and a few at least: a query may wait for the disk.
+    /// Opens one connection for each core, at least four, because a query may wait for the disk.
     pub(super) fn open(file: &Path) -> rusqlite::Result<Self> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let count = cores.clamp(4, 16);
@@ -42,8 +40,7 @@ impl Readers {
         Ok(Self { idle: Arc::new(Mutex::new(idle)), permits, scans, interrupts })
     }
 
-    /// Closes the connections when the queries that run have ended; at the deadline, those are interrupted. Later
-    /// queries fail.
+    /// Closes the connections after the running queries; interrupts these at the deadline. Later queries fail.
     pub(super) async fn close(&self, deadline: Instant) {
         let all = u32::try_from(self.interrupts.len()).unwrap_or(u32::MAX);
         let mut ended = pin!(self.permits.acquire_many(all));
@@ -53,7 +50,7 @@ impl Readers {
                 break ended;
             }
             self.interrupts.iter().for_each(InterruptHandle::interrupt);
-            // Again: a query may have been between two statements, or have waited for a connection.
+            // Repeated, because a query may have been between two statements or waiting for a connection.
             interrupt_at = Instant::now() + INTERRUPT_INTERVAL;
         };
         if let Ok(_permits) = ended {
@@ -68,7 +65,7 @@ impl Readers {
 }
 
 impl SqliteDatabase {
-    /// Runs a query on a connection that reads. Its statements see one moment only inside a transaction.
+    /// Runs a query on a reader connection. Several statements see a consistent snapshot only inside a transaction.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         query: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
@@ -77,7 +74,7 @@ impl SqliteDatabase {
         let permit = Arc::clone(&self.readers.permits).acquire_owned().await.map_err(|_| closed())?;
         let readers = self.readers.clone();
         let done = spawn_blocking(move || {
-            // Held until the connection is back, also when the caller has gone away.
+            // The permit is held until the connection is returned, even if the caller was dropped.
             let _permit = permit;
             let connection = readers.lock().pop().ok_or_else(closed)?;
             let queried = catch_unwind(AssertUnwindSafe(|| query(&connection)));

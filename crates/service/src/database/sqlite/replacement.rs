@@ -1,4 +1,4 @@
-//! Taking everything but files back from a copy, in one transaction.
+//! Replacement of everything but files by a copy, in one transaction.
 
 use rusqlite::Connection;
 
@@ -6,16 +6,16 @@ use super::statements::Statements as _;
 use crate::Result;
 use crate::database::records::{column, pair};
 
-/// Tables of the running service, which stay as they are.
+/// Tables of the running service, which are not replaced.
 const OF_THE_PRESENT: [&str; 4] = ["node_keys", "nodes", "node_models", "settings"];
 
-/// Tables of files, which are emptied: the copy has no blobs.
+/// Tables of files, which become empty because the copy has no blobs.
 const OF_FILES: [&str; 3] = ["objects", "upload_targets", "folder_usage"];
 
-/// Replaces everything but files by the contents of a copy, and returns the blobs of the files that were there.
+/// Replaces everything but files by the contents of a copy; returns the blobs of the deleted files.
 pub(super) fn replace(db: &Connection, copy: &str) -> Result<Vec<String>> {
-    // Neither of these can be done inside a transaction. Without foreign keys, emptying a table is one step
-    // however many rows it has.
+    // The foreign key setting cannot change inside a transaction. Without foreign keys, SQLite empties a table in one
+    // step, however many rows it has.
     db.pragma_update(None, "foreign_keys", false)?;
     let replaced = replace_unchecked(db, copy);
     db.pragma_update(None, "foreign_keys", true)?;
@@ -32,7 +32,7 @@ fn replace_unchecked(db: &Connection, copy: &str) -> Result<Vec<String>> {
 fn exchange(db: &Connection) -> Result<Vec<String>> {
     let tx = db.unchecked_transaction()?;
     let unneeded = tx.all("SELECT blob FROM main.objects", [], column)?;
-    // Triggers count rows that come and go; what they count is copied too.
+    // The triggers count inserted and deleted rows, but the copy includes the counters.
     let triggers = "SELECT name, sql FROM main.sqlite_schema WHERE type = 'trigger'";
     let triggers: Vec<(String, String)> = tx.all(triggers, [], pair)?;
     for (name, _) in &triggers {

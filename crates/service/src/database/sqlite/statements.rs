@@ -1,5 +1,4 @@
-//! Prepared statements, kept by their connection: one method for each number of rows, and the same for a
-//! statement that is a read or a write of its own.
+//! Prepared statements, cached by connection: one method for each expected number of rows.
 
 use rusqlite::types::{FromSqlError, FromSqlResult, ValueRef};
 use rusqlite::{Connection, OptionalExtension as _, Params, Result};
@@ -16,15 +15,12 @@ impl Row for rusqlite::Row<'_> {
 
 /// Runs statements that are prepared once for each connection.
 pub(super) trait Statements {
-    /// Runs a statement that returns no rows; returns how many it changed.
+    /// Runs a statement without result rows; returns the number of changed rows.
     fn run(&self, sql: &str, params: impl Params) -> Result<usize>;
-    /// Returns the one row that there must be.
+    /// Returns the single row, which must exist.
     fn one<T>(&self, sql: &str, params: impl Params, read: Read<T>) -> Result<T>;
-    /// Returns the first row, if there is one.
     fn first<T>(&self, sql: &str, params: impl Params, read: Read<T>) -> Result<Option<T>>;
-    /// Returns all rows.
     fn all<T>(&self, sql: &str, params: impl Params, read: Read<T>) -> Result<Vec<T>>;
-    /// Whether there is a row.
     fn is_there(&self, sql: &str, params: impl Params) -> Result<bool>;
 }
 
@@ -50,17 +46,17 @@ impl Statements for Connection {
     }
 }
 
-/// Parameters that are sent to another thread.
+/// Parameters that can be sent to another thread.
 pub(super) trait Owned: Params + Send + 'static {}
 
 impl<P: Params + Send + 'static> Owned for P {}
 
-/// A statement that is sent to another thread.
+/// Statement that can be sent to another thread.
 pub(super) trait Sql: AsRef<str> + Send + 'static {}
 
 impl<S: AsRef<str> + Send + 'static> Sql for S {}
 
-/// One statement as a read or a write of its own.
+/// Each statement runs as a read or a write of its own.
 impl SqliteDatabase {
     pub(super) async fn run(&self, sql: impl Sql, params: impl Owned) -> Result<usize, Error> {
         self.write(move |db| Ok(db.run(sql.as_ref(), params)?)).await

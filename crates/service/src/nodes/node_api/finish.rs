@@ -1,4 +1,4 @@
-//! Handing in what came out: files, then the end of the task.
+//! End of a lease: upload of output files, then the result of the task.
 
 use std::sync::Arc;
 
@@ -18,22 +18,18 @@ use crate::lifecycle::app::App;
 use crate::nodes::{NodeKey, OUTPUTS};
 use crate::queue::{Ending, LeaseState};
 
-/// How many characters of a failure's message are kept.
 const MAX_MESSAGE: usize = 4_000;
-/// How many levels deep the detail of a failure may be nested. Readers of JSON have a limit for the whole response:
-/// 128 levels in serde_json.
+/// Maximum nesting depth of a failure detail. JSON parsers limit the whole response: serde_json to 128.
 const MAX_DETAIL_DEPTH: usize = 64;
-/// Largest size of the detail of a failure in bytes: the customer gets it with every read of the task.
+/// Maximum size of a failure detail in bytes, because every read of the task returns the detail.
 const MAX_DETAIL: usize = 64 << 10;
 
 #[derive(Serialize)]
 pub(super) struct StoredFile {
-    /// What the output is to say.
     url: String,
 }
 
-/// Stores a file that the task has produced. It is called by its output, with the end of its name:
-/// `output.png`.
+/// Stores an output file of the task. The file's name is the name of its output with an extension: `output.png`.
 pub(super) async fn put_file(
     State(app): State<Arc<App>>,
     key: NodeKey,
@@ -57,7 +53,7 @@ pub(super) async fn put_file(
     Ok(Success::data(StoredFile { url }))
 }
 
-/// How a run ended: one of the two.
+/// Result of a run: exactly one of the two fields.
 #[derive(Deserialize)]
 pub(super) struct Finish {
     output: Option<Outputs>,
@@ -69,11 +65,11 @@ struct RunError {
     message: String,
     #[serde(default)]
     kind: Kind,
-    /// Anything that helps to find the cause.
+    /// Additional data for diagnosis.
     detail: Option<Box<RawValue>>,
 }
 
-/// Whose fault it was.
+/// Cause of a failure.
 #[derive(Clone, Copy, Default, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Kind {
@@ -83,8 +79,7 @@ enum Kind {
     Limit,
 }
 
-/// Ends a task. A retry after a lost response is harmless: a task ends once, and the node that ended it gets
-/// the same response again.
+/// Ends a task. Idempotent: a retry by the same node after a lost response gets the same response.
 pub(super) async fn finish(
     State(app): State<Arc<App>>,
     key: NodeKey,
@@ -124,8 +119,7 @@ pub(super) async fn finish(
     if app.database.finish(&node, &task, attempt, &ending, now).await? {
         app.metrics.run_ended(&model, succeeded, elapsed(leased_at.unwrap_or(now), now));
         tracing::info!(task, node, succeeded, traceparent, "a task has ended");
-        // The task has ended, whatever becomes of files that its result does not name. Without a file among its outputs,
-        // none was put.
+        // The task has ended, even if this deletion fails. Without a file output, the node has stored no files.
         if !files.is_empty()
             && let Err(cause) = remove_unnamed(&app, &lease, &files).await
         {
@@ -133,14 +127,14 @@ pub(super) async fn finish(
         }
         return Ok(Success::done("finished"));
     }
-    // Another request has ended the task since it was read: perhaps a retry of the same node.
+    // Another request has ended the task since the read, perhaps a retry of the same node.
     match app.database.lease_state(&node, &task, attempt).await? {
         LeaseState::Ended => Ok(Success::done("finished already")),
         _ => Err(lost()),
     }
 }
 
-/// The detail of a failure, or why it was left out: the task ends all the same, and everyone can read it.
+/// Returns the detail of a failure, or a note why it is left out, because every client must parse the response.
 fn readable(detail: &RawValue) -> Value {
     if detail.get().len() > MAX_DETAIL {
         return json!(format!("left out: it is larger than {MAX_DETAIL} bytes"));
@@ -152,7 +146,6 @@ fn readable(detail: &RawValue) -> Value {
     }
 }
 
-/// How many arrays and objects lie within each other.
 fn depth(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
@@ -161,7 +154,7 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-/// Deletes the files of a lease that its result does not name.
+/// Deletes the files of a lease that are not part of its result.
 async fn remove_unnamed(app: &App, lease: &str, named: &[String]) -> crate::Result<()> {
     for blob in app.database.remove_unnamed_outputs(OUTPUTS, lease, named).await? {
         app.objects.delete_blob(&blob).await;

@@ -1,4 +1,4 @@
-//! Caller of the node API: the key of a node.
+//! Authentication of the node API: the key of a node.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::api::{Failure, sent_key};
 use crate::lifecycle::app::App;
 use crate::nodes::NodeKey;
 
-/// A handler that takes a key responds with 401 to everyone else.
+/// Extraction fails with 401 without a valid node key.
 impl FromRequestParts<Arc<App>> for NodeKey {
     type Rejection = Failure;
 

@@ -1,4 +1,4 @@
-//! Waiting for a task, and keeping it.
+//! Lease of a task by an external node: claim and heartbeat.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,31 +15,29 @@ use crate::lifecycle::app::App;
 use crate::nodes::{DispatchedTask, NodeKey};
 use crate::queue::{Lease, Slot};
 
-/// How long a node may wait for a task in one request: proxies cut what is silent for much longer.
+/// Maximum wait for a task in one request, because proxies close connections that are silent for much longer.
 const MAX_WAIT: Duration = Duration::from_secs(30);
-/// The longest run that a node can ask time for.
+/// Maximum timeout of a run that a node can state.
 const MAX_RUN: Duration = Duration::from_hours(24);
 
 #[derive(Deserialize)]
 pub(super) struct LeaseRequest {
-    /// At most 30, which is the default.
+    /// Maximum wait in seconds; 30 by default and at most.
     wait_seconds: Option<f64>,
-    /// Of which of the node's models the task may be; of any by default.
+    /// Subset of the node's models whose tasks can be claimed; all by default.
     models: Option<Vec<String>>,
 }
 
-/// A task, as the node gets it.
 #[derive(Serialize)]
 struct Leased<'a> {
     #[serde(flatten)]
     lease: &'a Lease,
-    /// The lease ends after so long without a heartbeat.
     lease_seconds: f64,
-    /// Where the files of this service are: a service may have moved since the node registered.
+    /// Current base URL of object storage, which may have changed since the node registered.
     storage_url: &'a str,
 }
 
-/// Leases a task as soon as there is one; responds without one when the wait is over.
+/// Waits for a task and leases it; responds without a task after the wait.
 pub(super) async fn lease(
     State(app): State<Arc<App>>,
     key: NodeKey,
@@ -54,7 +52,7 @@ pub(super) async fn lease(
     let models = slot_models(&app, known, &node, body.value.models.as_deref()).await?;
     let slot = Slot { node: node.clone(), models, max_running: u32::MAX, passed_over: Vec::new() };
     let task = app.dispatcher.remote_task(slot, !wait.is_zero());
-    // A node that does not wait gets the result of one claim.
+    // A node that does not wait gets the result of one claim, for which the maximum wait is only a timeout.
     let limit = if wait.is_zero() { MAX_WAIT } else { wait };
     match app.parts.stop.run_until_cancelled(tokio::time::timeout(limit, task)).await {
         Some(Ok(Some(DispatchedTask::Remote(lease)))) => {
@@ -81,7 +79,7 @@ pub(super) async fn lease(
 
 #[derive(Deserialize)]
 pub(super) struct HeartbeatQuery {
-    /// How long the node lets the run take; at most a day, and by default as long as a run of this service.
+    /// Timeout of the run on the node, in seconds: at most a day, by default the timeout of this service.
     run_seconds: Option<String>,
 }
 
@@ -89,7 +87,7 @@ fn seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(text.parse().ok()?).ok()
 }
 
-/// Prolongs a lease, up to twice the time that the run may take.
+/// Extends a lease, up to twice the timeout of the run.
 pub(super) async fn heartbeat(
     State(app): State<Arc<App>>,
     key: NodeKey,
@@ -102,8 +100,7 @@ pub(super) async fn heartbeat(
     known(&app, &key, &node).await?;
     let now = app.clock.now();
     let until = now.after(app.config.lease);
-    // The node ends a run at its limit, and fetching inputs and storing outputs take their time too. A node that needs
-    // longer is stuck.
+    // Fetching inputs and storing outputs take time too. A node that needs twice the timeout is stuck.
     let run = stated.min(MAX_RUN).max(app.config.limits.run);
     let oldest = now.before(run * 2);
     match app.database.heartbeat(&node, &task, attempt, until, Some(oldest)).await? {

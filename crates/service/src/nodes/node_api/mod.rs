@@ -1,5 +1,5 @@
-//! The protocol of nodes outside the process, on a listener of its own: register, lease, heartbeat,
-//! files, finish, goodbye. `docs/node-protocol.md` describes it for authors of nodes.
+//! Node API for external nodes, on its own listener: register, lease, heartbeat, files, finish, goodbye.
+//! `docs/node-protocol.md` describes the protocol for authors of nodes.
 
 mod finish;
 mod key;
@@ -24,14 +24,11 @@ use crate::api::{ApiJson, ApiPath, Done, Failure, Success, observe, unknown_path
 use crate::lifecycle::app::App;
 use crate::queue::NodeEnd;
 
-/// How many models a node may run.
 const MAX_MODELS: usize = 1_000;
 
-/// Largest size of the name of a model in bytes.
 const MAX_NAME: usize = 128;
 
-/// Every path of the protocol, and a refusal in the shape of the API for everything else. Nodes that
-/// wait for a task are let go when the service stops.
+/// Builds the router of the node API, with errors in the format of the API. At shutdown, waiting nodes get a response.
 pub(crate) fn router(app: &Arc<App>) -> Router {
     let of_lease = Router::new()
         .route("/heartbeat", post(lease::heartbeat))
@@ -56,19 +53,16 @@ struct Registration {
     models: Vec<String>,
 }
 
-/// What a node has to know to serve.
 #[derive(Serialize)]
 struct Registered {
     node: String,
     lease_seconds: f64,
-    /// How long a run may take.
     run_seconds: f64,
-    /// Where the files of this service are. Everything else among inputs is on the internet.
+    /// Base URL of object storage. All other input URLs are on the internet.
     storage_url: String,
 }
 
-/// Makes a node known, with the models that it runs. A node that starts again registers again: what it
-/// ran before it died is no longer its business.
+/// Registers a node with its models. A restarted node gets a new name, and no longer holds its former leases.
 async fn register(
     State(app): State<Arc<App>>,
     key: NodeKey,
@@ -104,8 +98,7 @@ async fn register(
     }))
 }
 
-/// Forgets a node that ends in order; what it was running goes to others at once, and does not count as an
-/// attempt.
+/// Deregisters a node at its graceful shutdown: its leases are released and do not count as attempts.
 async fn goodbye(State(app): State<Arc<App>>, key: NodeKey, ApiPath(node): ApiPath<String>) -> Done {
     known(&app, &key, &node).await?;
     app.database.node_ended(&node, NodeEnd::Left, app.clock.now()).await?;
@@ -115,11 +108,11 @@ async fn goodbye(State(app): State<Arc<App>>, key: NodeKey, ApiPath(node): ApiPa
     Ok(Success::done("goodbye"))
 }
 
-/// The node, if it registered with this key; and it is alive.
+/// Returns the node if it registered with this key, and records it as alive.
 async fn known(app: &App, key: &NodeKey, node: &str) -> Result<KnownNode, Failure> {
     let known = app.database.known_node(node, &key.name).await?;
     let known = known.ok_or_else(|| unknown(node))?;
-    // Noting it each time would keep the disk busy for nothing.
+    // The database is written at most three times per lease duration, to save disk writes.
     let now = app.clock.now();
     if known.seen_at <= now.before(app.config.lease / 3) {
         app.database.touch_slots(&[(node.to_owned(), Arc::default())], now).await?;
@@ -127,7 +120,7 @@ async fn known(app: &App, key: &NodeKey, node: &str) -> Result<KnownNode, Failur
     Ok(known)
 }
 
-/// The models that a slot of the node asks for; it serves these from now on.
+/// Returns the models that the slot of the node asks for, and records that the slot serves them.
 async fn slot_models(
     app: &App,
     known: KnownNode,
@@ -149,14 +142,14 @@ async fn slot_models(
     Ok(models)
 }
 
-/// For a node that is not registered with this key.
+/// Error for a node that is not registered with this key.
 fn unknown(node: &str) -> Failure {
     let node: String = node.chars().take(80).collect();
     let message = format!("there is no node {node:?} of this key; register again");
     Failure::new(StatusCode::NOT_FOUND, message)
 }
 
-/// For a node whose lease has gone to another, or is not prolonged any more, or whose task the service has failed.
+/// Error for a lease that went to another node or is no longer extended, or whose task the service has failed.
 fn lost() -> Failure {
     let message = "the lease is lost: the task has failed or goes to another node, so stop working on it";
     Failure::new(StatusCode::CONFLICT, message)

@@ -1,4 +1,4 @@
-//! What a node hands in, held against what the task's version of the model declares.
+//! Validation of outputs from a node against the declaration of the task's model version.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -8,11 +8,9 @@ use crate::catalog::{Entries, Format, Kind, check_output};
 use crate::lifecycle::app::App;
 use crate::nodes::OUTPUTS;
 
-/// The outputs by name, spelled as the node spelled them.
 pub(super) type Outputs = Entries<Box<RawValue>>;
 
-/// Whether a file belongs to a declared output: its name up to the first point is that of the output,
-/// and its type one of those that the output may have.
+/// Checks that a file belongs to a declared output, by its name up to the first point and its MIME type.
 pub(in crate::nodes) fn check_file(declared: &Format, file: &str, mime: &str) -> Result<(), String> {
     let name = file.split('.').next().unwrap_or_default();
     let Some(descriptor) = declared.get(name).filter(|descriptor| descriptor.kind == Kind::File) else {
@@ -32,7 +30,7 @@ pub(in crate::nodes) fn check_file(declared: &Format, file: &str, mime: &str) ->
     }
 }
 
-/// Whether a type is one of those that a pattern such as `image/*` means.
+/// Returns true if a MIME type matches a pattern such as `image/*`.
 fn fits(pattern: &str, mime: &str) -> bool {
     let essence = mime.split(';').next().unwrap_or_default().trim();
     match pattern.split_once('/') {
@@ -44,8 +42,8 @@ fn fits(pattern: &str, mime: &str) -> bool {
     }
 }
 
-/// The outputs as JSON in the order of their declaration, if they are what was declared: every output and
-/// no other, files among those that were put under this lease, `<task>/<attempt>`. And the keys of these files.
+/// Checks that exactly the declared outputs are present, and that each file was stored under this lease,
+/// `<task>/<attempt>`. Returns the outputs as JSON in the order of their declaration, and the keys of the files.
 pub(super) async fn check(
     app: &App,
     declared: &Format,
@@ -72,7 +70,7 @@ pub(super) async fn check(
     Ok((format!("{{{}}}", written.join(",")), files))
 }
 
-/// Returns the key of the file.
+/// Checks that the file was stored under the lease; returns its key.
 async fn check_url(app: &App, name: &str, value: &str, lease: &str) -> Result<String, Failure> {
     let refused = || {
         Failure::unprocessable(format!(

@@ -1,5 +1,4 @@
-//! A bucket of a remote object store: requests signed in their URL, sent, and retried while it is busy or cannot
-//! be reached.
+//! Bucket of a remote object store: presigns and sends requests; retries while the store is busy or unreachable.
 
 use std::time::{Duration, Instant};
 
@@ -20,42 +19,36 @@ use crate::clock::Clock;
 use crate::object_storage::S3Config;
 use crate::{Error, Result};
 
-/// How long the signature of a request of this process is valid: long enough for clocks that disagree a little.
+/// Lifetime of the signature of a request by this process: long enough for a small clock skew.
 const SIGNATURE_LIFE: Duration = Duration::from_mins(15);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long the store may send nothing.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
-/// Below this many bytes a second an object that is sent counts as stuck.
+/// Minimum throughput in bytes per second, below which an upload counts as stuck.
 const MIN_THROUGHPUT: u64 = 128 * 1024;
-/// The pauses between attempts. A store that is away for longer is reported as unavailable.
+/// Backoff between attempts. A store that is unreachable for longer is reported as unavailable.
 const BACKOFF: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_millis(200), Duration::from_millis(600)];
-/// Timeout of a request without bytes of an object, such as a page of a listing: callers wait for it.
+/// Timeout of a request without bytes of an object, such as a page of a listing, because callers wait for it.
 const SHORT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long after the first attempt another one begins.
+/// Time after the first attempt in which a retry may begin.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(4);
-/// How much of the response to a failed request is read for the log.
 const MAX_ERROR_BODY: usize = 300;
 
-/// A bucket, and a client of it.
 pub(in crate::object_storage) struct Bucket {
     pub(super) config: S3Config,
     pub(super) clock: Clock,
     http: Client,
-    /// For requests that carry an object: the timeout of `http` includes the time in which the body is sent.
+    /// Client for uploads. The timeout of `http` includes the time for sending the body.
     uploads: Client,
 }
 
-/// A request to the store.
 struct Request<'a> {
     method: Method,
-    /// The key below the prefix; empty for the bucket itself.
+    /// Key below the prefix; empty for the bucket itself.
     key: &'a str,
-    /// Sorted by name.
+    /// Query parameters, sorted by name.
     query: &'a [(&'a str, &'a str)],
-    /// Not signed.
     headers: HeaderMap,
-    /// How many bytes of an object are sent.
     size: u64,
 }
 
@@ -81,14 +74,14 @@ impl Bucket {
         let failed = |cause| Error::new("preparing the client of the object store", cause);
         let http = builder().read_timeout(read_timeout).build().map_err(failed)?;
         let uploads = builder();
-        // A store that went away without a word acknowledges nothing.
+        // A store that disappeared sends no acknowledgments.
         #[cfg(target_os = "linux")]
         let uploads = uploads.tcp_user_timeout(READ_TIMEOUT);
         let uploads = uploads.build().map_err(failed)?;
         Ok(Self { config, clock, http, uploads })
     }
 
-    /// Creates the bucket unless it exists. Returns whether it did not.
+    /// Creates the bucket unless it exists. Returns true if this call created the bucket.
     pub(super) async fn create(&self) -> Result<bool> {
         let region = self.config.signer.region();
         let body = match region {
@@ -104,13 +97,13 @@ impl Bucket {
         let create = Request::new(Method::Put, "");
         let created = self.send("creating the bucket", &create, || Body::from(body.clone())).await?;
         match created.status() {
-            // Another process was quicker.
+            // Another process has created the bucket.
             StatusCode::CONFLICT => Ok(false),
             _ => self.succeed("creating the bucket", created).await.map(|_| true),
         }
     }
 
-    /// Stores an object. The body is made anew for each attempt.
+    /// Stores an object. `body` builds the body for each attempt.
     pub(super) async fn put(
         &self,
         key: &str,
@@ -120,7 +113,7 @@ impl Bucket {
     ) -> Result<()> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_LENGTH, size.into());
-        // The store compares it with the bytes that have arrived.
+        // The store compares the MD5 with the received bytes.
         if let Ok(md5) = STANDARD.encode(md5).parse() {
             headers.insert("content-md5", md5);
         }
@@ -130,14 +123,13 @@ impl Bucket {
         self.succeed(doing, stored).await.map(drop)
     }
 
-    /// Stores a small object.
     pub(in crate::object_storage) async fn put_text(&self, key: &str, text: &str) -> Result<()> {
         let bytes = Bytes::copy_from_slice(text.as_bytes());
         let md5 = Md5::digest(&bytes);
         self.put(key, bytes.len() as u64, &md5, || Body::from(bytes.clone())).await
     }
 
-    /// Asks for an object, or a range of its bytes; None when there is none.
+    /// Gets an object or a range of its bytes; None if there is no such object.
     pub(super) async fn get(
         &self,
         key: &str,
@@ -152,18 +144,16 @@ impl Bucket {
         self.find("reading an object", &Request { headers, ..Request::new(Method::Get, key) }).await
     }
 
-    /// Whether an object is there.
     pub(super) async fn has(&self, key: &str) -> Result<bool> {
         Ok(self.find("looking for an object", &Request::new(Method::Head, key)).await?.is_some())
     }
 
-    /// Removes an object, if it is there.
     pub(super) async fn delete(&self, key: &str) -> Result<()> {
         self.find("removing an object", &Request::new(Method::Delete, key)).await.map(drop)
     }
 
-    /// Lists the objects of a folder in the order of their names, page by page: those that begin so, after a text if that
-    /// is not empty.
+    /// Lists the objects of a folder in the order of their names, page by page: those with the prefix `beginning`, and
+    /// after `after` unless that is empty.
     pub(super) fn list(&self, folder: &'static str, beginning: &str, after: &str) -> Pages<'_, Listed> {
         let folder = format!("{}{folder}", self.config.prefix);
         let prefix = format!("{folder}{beginning}");
@@ -179,7 +169,6 @@ impl Bucket {
         pages.boxed()
     }
 
-    /// A page of a listing, and the token of the next one.
     async fn page(
         &self,
         folder: &str,
@@ -210,7 +199,7 @@ impl Bucket {
         Ok((listed.collect(), page.next_continuation_token))
     }
 
-    /// The CORS configuration of the bucket, as XML; None when it has none.
+    /// Returns the CORS configuration of the bucket as XML; None if the bucket has none.
     pub(super) async fn cors(&self) -> Result<Option<String>> {
         let get = Request { query: &[("cors", "")], ..Request::new(Method::Get, "") };
         let doing = "reading the CORS configuration of the bucket";
@@ -231,22 +220,22 @@ impl Bucket {
         self.succeed(doing, response).await.map(drop)
     }
 
-    /// The URL of an object or, with an empty key, of the bucket.
+    /// Returns the URL of an object or, with an empty key, of the bucket.
     pub(super) fn url(&self, bucket: &Url, key: &str) -> Url {
         let mut url = bucket.clone();
         if !key.is_empty() {
-            // Keys have no character that a URL escapes.
+            // Keys have no character that URLs escape.
             url.set_path(&format!("{}/{}{key}", bucket.path().trim_end_matches('/'), self.config.prefix));
         }
         url
     }
 
-    /// Signs a URL for so long. The query is sorted by name.
+    /// Presigns a URL for this lifetime. The query is sorted by name.
     pub(super) fn sign(&self, method: Method, url: Url, life: Duration, query: &[(&str, &str)]) -> Url {
         self.config.signer.url(method, url, life, query, &[], self.clock.signing_time())
     }
 
-    /// Sends a request until there is a response other than that the store is busy.
+    /// Sends a request, with retries while the store is busy or unreachable.
     async fn send(
         &self,
         doing: &'static str,
@@ -279,12 +268,12 @@ impl Bucket {
             let Some(pause) = pauses.next().filter(|_| begun.elapsed() < RETRY_TIMEOUT) else {
                 return Err(failure);
             };
-            // Several processes that lost the store at once do not come back at once.
+            // Jitter: processes that lost the store at the same time do not retry at the same time.
             tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
         }
     }
 
-    /// Sends a request without a body; None when what it names does not exist.
+    /// Sends a request without a body; None if the object does not exist.
     async fn find(&self, doing: &'static str, request: &Request<'_>) -> Result<Option<Response>> {
         let response = self.send(doing, request, Body::default).await?;
         match response.status() {
@@ -311,7 +300,7 @@ impl Bucket {
         Error::new(self.doing(doing), cause.into())
     }
 
-    /// For a store that cannot be reached. The URL of the request is a credential.
+    /// Returns the error for an unreachable store, without the request URL, which is a credential (redaction).
     fn lost(&self, doing: &str, cause: reqwest::Error) -> Error {
         Error::unavailable(self.doing(doing), cause.without_url())
     }
@@ -321,7 +310,6 @@ const fn is_busy(status: StatusCode) -> bool {
     matches!(status.as_u16(), 429 | 500 | 502 | 503 | 504)
 }
 
-/// Why the store refuses a request: its status, code and message.
 async fn refusal(response: Response) -> String {
     let status = response.status();
     let text = response.text().await.unwrap_or_default();

@@ -1,11 +1,11 @@
-//! CORS of a bucket: pages of the allowed origins upload to it and read from it.
+//! CORS of a bucket: pages of the allowed origins may upload to the bucket and read from it.
 
 use crate::lifecycle::config::CorsOrigin;
 
 use super::bucket::Bucket;
 
-/// Sets the CORS configuration of a bucket that has none. What an operator has set is left alone. A store that
-/// refuses is logged with the configuration: only callers in browsers need it.
+/// Sets the CORS configuration of a bucket that has none; an operator's configuration stays. If the store refuses, logs
+/// the configuration and continues, because only callers in browsers need it.
 pub(super) async fn ensure(bucket: &Bucket, origins: &[CorsOrigin]) {
     if !bucket.config.is_direct {
         return;
@@ -21,9 +21,10 @@ pub(super) async fn ensure(bucket: &Bucket, origins: &[CorsOrigin]) {
     }
 }
 
-/// The configuration that a bucket needs. Downloads begin at a URL of the service and are redirected, so that a
-/// browser sends the origin `null` to the bucket: reading is open to every origin. A signature guards each request.
-/// Ceph's gateway goes by the first rule with the origin, whatever the method, so that one allows everything.
+/// Returns the required CORS configuration. Downloads begin at a URL of the service and are redirected, so that
+/// browsers send the origin `null` to the bucket: every origin may read, because each request is protected by a
+/// signature. Ceph's gateway applies the first rule with a matching origin, whatever the method, so that this rule
+/// allows everything.
 fn configuration(origins: &[CorsOrigin]) -> String {
     let origin = |origin: &CorsOrigin| {
         let text = origin.0.to_str().unwrap_or_default().replace('&', "&amp;").replace('<', "&lt;");

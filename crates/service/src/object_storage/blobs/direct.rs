@@ -1,5 +1,5 @@
-//! Uploads and downloads that go straight to a bucket: targets and URLs that are signed with the key of the
-//! bucket. The store does not report uploads; its listing tells them.
+//! Presigned uploads and downloads directly to and from a bucket, signed with the bucket's key. The store does not
+//! report uploads; its listing reveals them.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::Result;
 use crate::object_storage::s3_api::{Presigned, Upload};
 use crate::object_storage::{Object, Target};
 
-/// How long the URL of a download can be used. A download that has begun goes on.
+/// Lifetime of a presigned download URL. A download in progress may continue beyond.
 const DOWNLOAD_LIFE: Duration = Duration::from_mins(5);
 
 impl Bucket {
-    /// Signs a target for so long. Its object has the identifier of the target as its name.
+    /// Presigns an upload to a target for this lifetime. The object's name is the identifier of the target.
     pub(in crate::object_storage) fn presign(&self, target: &Target, life: Duration) -> Result<Presigned> {
         let Target { id, mime, size, .. } = target;
         let blob = blob_key(id);
@@ -26,7 +26,7 @@ impl Bucket {
         self.config.signer.presign(&upload, forms, self.url(address, &blob), life, self.clock.signing_time())
     }
 
-    /// Signs the URL of a download, or of its head, with the type that our row has.
+    /// Presigns the URL of a download, or of its HEAD request, with the MIME type of the row.
     pub(in crate::object_storage) fn download_url(
         &self,
         object: &Object,

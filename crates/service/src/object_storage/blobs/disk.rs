@@ -1,5 +1,4 @@
-//! Blobs in files of one folder: `incoming` for what is being written, `blobs` for what can be read, `orphans`
-//! for what was set aside.
+//! Blobs as files in one folder: `incoming` for writes, `blobs` for readable and `orphans` for orphaned blobs.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::{self, File};
@@ -29,21 +28,20 @@ use crate::object_storage::hex;
 use crate::random::Randomness;
 use crate::{Error, Result};
 
-/// How many bytes are gathered before they are written: few enough to keep uploads small in memory, enough to
-/// make the way to a blocking thread worth it.
+/// Number of bytes collected before a write: few enough to keep uploads small in memory, enough to be worth the switch
+/// to a blocking thread.
 const WRITE_BATCH: usize = 64 * 1024;
 
-/// How many bytes are read at once; the next chunk is read while one is sent.
+/// Size of a read. The next chunk is read while the previous one is sent.
 const READ_CHUNK: u64 = 512 * 1024;
-/// How many reads may be that large at once; the others are of `SMALL_READ_CHUNK`. Clients that read slowly
-/// hold two chunks each.
+/// Maximum number of concurrent reads with large chunks; other reads use `SMALL_READ_CHUNK`. Each slow client keeps two
+/// chunks in memory.
 const MAX_LARGE_READS: usize = 128;
 const SMALL_READ_CHUNK: u64 = 64 * 1024;
 
-/// The folder of what can be read.
 const BLOBS: &str = "blobs";
 
-/// A folder of blobs. Clones are the same folder.
+/// Folder of blobs. Clones share the folder.
 #[derive(Clone)]
 pub(in crate::object_storage) struct Disk(Arc<Folder>);
 
@@ -52,17 +50,17 @@ struct Folder {
     blobs: PathBuf,
     orphans: PathBuf,
     is_durable: bool,
-    /// Names of blobs never repeat, not even with the seed of a test.
+    /// Randomness without a seed, so that names of blobs never repeat.
     random: Randomness,
     opened_at: SystemTime,
-    /// The folders below `blobs` whose creation is synced.
+    /// Folders below `blobs` whose creation is synced.
     sub_folders: Mutex<HashSet<String>>,
     large_reads: Arc<Semaphore>,
     has_warned: AtomicBool,
 }
 
 impl Disk {
-    /// Opens the folder and removes what earlier uploads left unfinished.
+    /// Opens the folder and deletes the files of unfinished uploads.
     pub(in crate::object_storage) fn open(folder: &Path, durability: Durability) -> Result<Self> {
         let mut disk = Folder {
             incoming: folder.join("incoming"),
@@ -81,7 +79,6 @@ impl Disk {
         Ok(Self(Arc::new(disk)))
     }
 
-    /// Does blocking work on the folder, on a thread that may block.
     async fn blocking<T: Send + 'static>(
         &self,
         action: &'static str,
@@ -92,7 +89,7 @@ impl Disk {
         done.map_err(io::Error::from).and_then(|done| done).map_err(|cause| Error::keeping(action, cause))
     }
 
-    /// Lists the folders below one that fit, each of them a page.
+    /// Lists the matching folders below a parent, each as a page.
     fn pages<T: Send + 'static>(
         &self,
         parent: PathBuf,
@@ -126,7 +123,7 @@ impl Blobs for Disk {
 
     async fn open(&self, name: &str) -> Result<Option<OpenBlob>> {
         let path = self.0.path(name);
-        // A folder would be opened as well, and a link lead elsewhere.
+        // `open` would also open a folder, and a link could lead elsewhere.
         let opened = self.blocking("opening an object", move |_| {
             let is_file = if_present(fs::symlink_metadata(&path))?.is_some_and(|about| about.is_file());
             if is_file { if_present(File::open(path)) } else { Ok(None) }
@@ -152,7 +149,7 @@ impl Blobs for Disk {
             let is_in_place = |name: &str| is_blob(name) && name.starts_with(sub_folder);
             let mut blobs = Vec::new();
             for (name, path) in folder.entries(path, Kind::File, is_in_place)? {
-                // One that is removed in this moment has no date any more.
+                // A file that was just deleted has no metadata.
                 let Ok(about) = fs::metadata(&path) else { continue };
                 let modified = Timestamp::try_from(about.modified()?).map_err(io::Error::other)?;
                 blobs.push(Listed { name, size: about.len(), etag: String::new(), modified });
@@ -236,8 +233,8 @@ impl Blobs for Disk {
 }
 
 impl Folder {
-    /// Returns the time by the clock that stamps the files here: it may be coarser than ours, or that of
-    /// another machine.
+    /// Prepares the folders. Returns the time of the file system's clock, which may be coarser than the process's
+    /// clock, or another machine's.
     fn prepare(&self, folder: &Path) -> io::Result<SystemTime> {
         for part in [&self.incoming, &self.blobs, &self.orphans] {
             fs::create_dir_all(part)?;
@@ -249,7 +246,7 @@ impl Folder {
         self.sub_folders.lock().unwrap_or_else(PoisonError::into_inner).extend(known);
         self.sync(&self.blobs)?;
         self.sync(folder)?;
-        // The data folder may be new as well. Its parent may belong to another user, and refuse.
+        // The data folder may be new as well. Its parent may belong to another user, so a failed sync is ignored.
         let folder = std::path::absolute(folder)?;
         for ancestor in folder.ancestors().skip(1).take(2) {
             let _ = self.sync(ancestor);
@@ -257,8 +254,8 @@ impl Folder {
         tempfile::tempfile_in(&self.incoming)?.metadata()?.modified()
     }
 
-    /// Returns the entries of a folder that are of this kind and whose names fit. The others belong to another program:
-    /// they are ignored, and the first of them is logged.
+    /// Returns the entries of this kind with matching names. Other entries belong to another program: they are ignored,
+    /// and the first is logged.
     fn entries(
         &self,
         folder: &Path,
@@ -281,7 +278,7 @@ impl Folder {
         Ok(entries)
     }
 
-    /// Where a blob is: in one of 1,024 folders, so that none grows too large.
+    /// Returns the path of a blob, in one of 1,024 folders, so that no folder grows too large.
     fn path(&self, name: &str) -> PathBuf {
         self.blobs.join(sub_folder(name)).join(name)
     }
@@ -294,12 +291,11 @@ impl Folder {
         self.orphans_of(orphan.day).join(&orphan.name)
     }
 
-    /// Removes the folder of a day when it is empty.
     fn remove_day(&self, day: Date) {
         let _ = fs::remove_dir(self.orphans_of(day));
     }
 
-    /// Creates the folder of a blob. It is synced before its first use, also when two blobs come at once.
+    /// Creates the folder of a blob, and syncs it before its first use, even for concurrent blobs.
     fn ensure_sub_folder(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.blobs.join(sub_folder(name));
         let mut synced = self.sub_folders.lock().unwrap_or_else(PoisonError::into_inner);
@@ -315,7 +311,7 @@ impl Folder {
         if self.is_durable { File::open(folder)?.sync_all() } else { Ok(()) }
     }
 
-    /// Moves a file that is whole to where it is read, and syncs both. Returns the hash of its bytes.
+    /// Moves a complete file to the readable blobs, and syncs file and folder. Returns the hash of its bytes.
     fn commit(&self, part: Part, name: &str) -> io::Result<Md5> {
         if self.is_durable {
             part.file.sync_all()?;
@@ -327,14 +323,13 @@ impl Folder {
     }
 }
 
-/// What an entry of a folder is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     File,
     Folder,
 }
 
-/// The day that the name of a folder of orphans says.
+/// Parses the name of a folder of orphans as a day.
 fn day(name: &str) -> Option<Date> {
     name.parse().ok().filter(|day: &Date| day.to_string() == name)
 }
@@ -360,10 +355,10 @@ fn read(mut file: File, range: Range<u64>, large_reads: Arc<Semaphore>) -> ByteS
     stream::unfold(reader, Reader::next).boxed()
 }
 
-/// Reads one chunk ahead of the one that is being sent.
+/// Reads one chunk ahead of the chunk that is being sent.
 struct Reader {
     next: Option<JoinHandle<io::Result<(File, Bytes)>>>,
-    /// How many bytes are to be read, with those of `next`.
+    /// Number of bytes still to read, including `next`.
     remaining: u64,
     chunk: u64,
     _permit: Option<OwnedSemaphorePermit>,
@@ -395,20 +390,18 @@ fn read_chunk(mut file: File, length: u64) -> io::Result<(File, Bytes)> {
     Ok((file, chunk.into()))
 }
 
-/// A blob that is being written: on a thread that may block, one batch after the other, while the next batch
-/// is gathered.
+/// A blob that is being written: a blocking thread writes one batch after another, while the next batch is collected.
 struct Incoming {
     disk: Disk,
     name: String,
     size: u64,
     batch: Vec<Bytes>,
     batched: usize,
-    /// Creates the file, or writes a batch to it.
+    /// Creation of the file, or the write of a batch.
     writing: JoinHandle<io::Result<Part>>,
 }
 
-/// A file in `incoming`, which is removed with this unless it was committed. It belongs to the thread that writes it:
-/// an upload may end while its file is created.
+/// A file in `incoming`, deleted on drop unless committed. Owned by its writer, which may outlive the upload.
 struct Part {
     file: File,
     path: TempPath,
@@ -430,7 +423,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// Waits until the batches that were flushed are written.
+    /// Waits until the flushed batches are written.
     async fn written(&mut self) -> Result<Part> {
         let written = (&mut self.writing).await.map_err(io::Error::from).and_then(|written| written);
         written.map_err(|cause| Error::keeping(self.action(), cause))

@@ -1,5 +1,5 @@
-//! The pairing of a folder of objects or a bucket with its database, by an identifier that both keep: blobs are
-//! judged by the rows of a database, so a new or a wrong database must never be the judge of the files of another.
+//! Pairing of a folder of objects or a bucket with its database, by an identifier that both store. The sweeper deletes
+//! blobs without a row, so a new or a wrong database must never be used with another database's files.
 
 use std::fs;
 use std::io;
@@ -23,11 +23,11 @@ const MARKER: &str = "id";
 /// The setting that says that the files are in a bucket.
 const IN_BUCKET: &str = "objects are in a bucket";
 
-/// Blobs that belong to the database.
+/// Blobs that are paired with the database.
 pub(crate) struct OpenedBlobs(pub(in crate::object_storage) Arc<dyn Blobs>);
 
-/// Opens the blobs that the settings name, and pairs them with the database; refuses those of another one.
-/// `is_new` says that the database was not filled before, `serves` that its files are needed.
+/// Opens the configured blobs and pairs them with the database; refuses blobs of another database. `is_new`: the
+/// database was never filled. `serves`: the process needs the files.
 pub(crate) async fn open(
     config: &Config,
     folder: &Path,
@@ -61,7 +61,7 @@ pub(crate) async fn are_in_bucket(database: &dyn Database) -> Result<bool> {
     Ok(database.setting(IN_BUCKET).await?.is_some())
 }
 
-/// The same for a bucket, which several processes may open at once.
+/// Pairs a bucket with the database; several processes may open a bucket at once.
 async fn pair_bucket(blobs: &S3, database: &dyn Database, is_new: bool) -> Result<()> {
     let bucket = blobs.bucket();
     if is_new && bucket.create().await? {
@@ -72,24 +72,24 @@ async fn pair_bucket(blobs: &S3, database: &dyn Database, is_new: bool) -> Resul
     let is_right = match (&setting, &marker) {
         (Some(setting), Some(marker)) => setting == marker,
         (Some(_), None) => is_new,
-        // Also where there is no file yet: a service of the other database may run.
+        // Even without files yet: a service with the other database may be running.
         (None, Some(_)) => false,
         (None, None) => true,
     };
     if !is_right {
         return Err(of_another(format!("opening {}", bucket.config.shown()), marker));
     }
-    // The database decides between processes that begin at once.
+    // The database decides between processes that start at the same time.
     let id = database.setting_or(SETTING, &Randomness::new(None).word(26)?).await?;
     if marker.as_deref() != Some(&*id) {
         blobs.set_marker(&id).await?;
     }
-    // From now on there may be files in it.
+    // The bucket may contain files from now on.
     database.setting_or(IN_BUCKET, "").await.map(drop)
 }
 
-/// Fails when a bucket that was paired with the database does not belong to it any more, which then must not judge its
-/// blobs. A folder is locked by its service.
+/// Fails if a bucket is no longer paired with the database, so that the sweeper must not delete its blobs. A folder
+/// needs no check, because its service has locked it.
 pub(in crate::object_storage) async fn check_bucket(blobs: &S3, database: &dyn Database) -> Result<()> {
     let marker = blobs.marker().await?;
     if marker.is_some() && marker == database.setting(SETTING).await? {
@@ -98,7 +98,7 @@ pub(in crate::object_storage) async fn check_bucket(blobs: &S3, database: &dyn D
     Err(of_another(format!("sweeping {}", blobs.bucket().config.shown()), marker))
 }
 
-/// Why a bucket cannot be used, whose identifier is this one.
+/// Returns the error for a bucket with this identifier that belongs to another database.
 fn of_another(doing: String, marker: Option<String>) -> Error {
     let cause = match marker {
         Some(_) => "it does not belong to this database: its object `id` was written by another one",
@@ -110,8 +110,8 @@ fn of_another(doing: String, marker: Option<String>) -> Error {
     )
 }
 
-/// Pairs the folder of objects with the database, or refuses when it holds the files of another one.
-/// `is_new` says that the database was created just now.
+/// Pairs the folder of objects with the database, or refuses a folder with files of another database. `is_new`: the
+/// database has just been created.
 async fn pair(folder: &Path, database: &dyn Database, is_new: bool) -> Result<()> {
     let action = || format!("opening {}", folder.display());
     let failed = |cause| Error::keeping(action(), cause);
@@ -130,7 +130,7 @@ async fn pair(folder: &Path, database: &dyn Database, is_new: bool) -> Result<()
                      away to begin without files";
         return Err(Error::new(action(), cause));
     }
-    // Processes that share a database may have looked in another folder, which is found out later.
+    // With a shared database, another process may own the folder; `shared_files` checks this.
     if setting.is_some() && !is_new && !database.is_shared() && !folder.exists() {
         let cause = "the files of this database are not there; put the folder back, or create an empty one to go on \
                      without them";
@@ -138,10 +138,10 @@ async fn pair(folder: &Path, database: &dyn Database, is_new: bool) -> Result<()
     }
     let id = match setting.or_else(|| marker.clone()) {
         Some(id) => id,
-        // Not drawn with the seed of a test, which makes accounts and keys predictable, and not this.
+        // Not seeded: a seed makes accounts and keys reproducible, but the identifier must be unique.
         None => Randomness::new(None).word(26)?,
     };
-    // The file first: a folder without an identifier is taken for one of an earlier version.
+    // The file is written first, because a folder without an identifier counts as one of an earlier version.
     if marker.as_deref() != Some(&*id) {
         marker::write(&path, &id).map_err(failed)?;
     }
@@ -149,7 +149,6 @@ async fn pair(folder: &Path, database: &dyn Database, is_new: bool) -> Result<()
     Ok(())
 }
 
-/// Whether any file is stored in the folder.
 fn has_blobs(folder: &Path) -> io::Result<bool> {
     let Some(blobs) = if_present(fs::read_dir(folder.join("blobs")))? else { return Ok(false) };
     for sub_folder in blobs {

@@ -1,5 +1,5 @@
-//! Blobs as objects of a bucket: `blobs/<name>`, with `orphans/<name>.<day>` as an empty mark beside a blob that no
-//! row named on that day. A blob that is marked stays where it is until it is removed.
+//! Blobs as objects of a bucket: `blobs/<name>`, and an empty marker `orphans/<name>.<day>` for a blob that no row
+//! referred to on that day. A marked blob stays in place until its deletion.
 
 use std::collections::HashSet;
 use std::io::{self, ErrorKind, SeekFrom};
@@ -26,34 +26,32 @@ use crate::object_storage::{S3Config, hex};
 use crate::random::{Randomness, uuid_beginning};
 use crate::{Error, Result};
 
-/// What keys of blobs and of orphans begin with.
+/// Key prefixes of blobs and of orphan markers.
 pub(super) const BLOBS: &str = "blobs/";
 const ORPHANS: &str = "orphans/";
-/// The object that holds the identifier which pairs the bucket with its database.
+/// Object with the identifier that pairs the bucket with its database.
 const MARKER: &str = "id";
 
-/// How old a blob must be before it can be an orphan: other processes store blobs whose rows are still to come,
-/// and clocks disagree.
+/// Minimum age of an orphan: other processes store blobs before their rows, and clocks differ.
 const MIN_AGE: Duration = Duration::from_hours(1);
-/// How many blobs are removed at once in the background.
 const MAX_REMOVALS: usize = 16;
 const READ_CHUNK: usize = 64 * 1024;
 
-/// The blobs of a bucket. Clones are the same bucket.
+/// Blobs of a bucket. Clones share the bucket.
 #[derive(Clone)]
 pub(in crate::object_storage) struct S3(Arc<Inner>);
 
 struct Inner {
     bucket: Bucket,
-    /// Where blobs are written before they are stored.
+    /// Folder of temporary files for blobs in progress.
     folder: PathBuf,
-    /// Names of blobs never repeat, not even with the seed of a test.
+    /// Randomness without a seed, so that names of blobs never repeat.
     random: Randomness,
     removals: Arc<Semaphore>,
 }
 
 impl S3 {
-    /// Prepares the client of a bucket; nothing is sent. Blobs that are being written are kept in the folder.
+    /// Creates the client of a bucket, without sending a request. Blobs in progress are temporary files in the folder.
     pub(super) fn new(config: S3Config, folder: &Path, clock: Clock) -> Result<Self> {
         let bucket = Bucket::new(config, clock)?;
         let random = Randomness::new(None);
@@ -65,12 +63,12 @@ impl S3 {
         &self.0.bucket
     }
 
-    /// The bucket, where callers upload to it and read from it; None when this process receives and serves every byte.
+    /// Returns the bucket if callers upload to it and read from it; None if all bytes pass through this process.
     pub(in crate::object_storage) fn direct(&self) -> Option<&Bucket> {
         Some(self.bucket()).filter(|bucket| bucket.config.is_direct)
     }
 
-    /// The identifier that pairs the bucket with its database.
+    /// Returns the identifier that pairs the bucket with its database.
     pub(super) async fn marker(&self) -> Result<Option<String>> {
         let Some(response) = self.bucket().get(MARKER, None).await? else { return Ok(None) };
         let text = response.text().await.map_err(reqwest::Error::without_url);
@@ -98,12 +96,11 @@ fn orphan_key(orphan: &Orphan) -> String {
     format!("{ORPHANS}{}.{}", orphan.name, orphan.day)
 }
 
-/// The mark that an earlier version wrote.
+/// Returns the key of an orphan marker of an earlier version.
 fn former_orphan_key(orphan: &Orphan) -> String {
     format!("{ORPHANS}{}/{}", orphan.day, orphan.name)
 }
 
-/// Reads the name of a mark.
 fn orphan(mark: &str) -> Option<Orphan> {
     let (name, day) = mark.split_once('.').or_else(|| mark.split_once('/').map(|(day, name)| (name, day)))?;
     is_blob(name).then_some(())?;
@@ -131,7 +128,7 @@ impl Blobs for S3 {
     }
 
     async fn remove(&self, name: &str) {
-        // In the background: the row is gone already, and the store may be slow or away.
+        // The deletion runs in the background: the row is gone already, and the store may be slow or unreachable.
         let Ok(permit) = Arc::clone(&self.0.removals).acquire_owned().await else { return };
         let (store, key) = (self.clone(), blob_key(name));
         tokio::spawn(async move {
@@ -143,7 +140,7 @@ impl Blobs for S3 {
     }
 
     fn opened_at(&self) -> SystemTime {
-        // Other processes wrote before this one began.
+        // Other processes may have written before this process started.
         SystemTime::now().checked_sub(MIN_AGE).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
@@ -191,13 +188,13 @@ impl Blobs for S3 {
     }
 
     async fn remove_orphan(&self, orphan: &Orphan) -> Result<()> {
-        // The mark last: without it, the blob would be an orphan of today.
+        // The marker is deleted last: a blob without a marker would become an orphan of today.
         self.bucket().delete(&blob_key(&orphan.name)).await?;
         self.bring_back(orphan).await
     }
 }
 
-/// Reads a range of an object that was there a moment ago.
+/// Reads a range of an object that existed when it was opened.
 async fn read(store: S3, key: String, range: Range<u64>) -> io::Result<ByteStream> {
     if range.is_empty() {
         return Ok(stream::empty().boxed());
@@ -211,12 +208,12 @@ async fn read(store: S3, key: String, range: Range<u64>) -> io::Result<ByteStrea
     Ok(response.bytes_stream().map_err(|cause| lost(cause.without_url())).boxed())
 }
 
-/// For a read that failed on the way, which `OpenObject::bytes` reports as a failure that a retry may heal.
+/// Returns an error for an interrupted read, which `OpenObject::bytes` reports as retryable.
 fn lost(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
     io::Error::new(ErrorKind::ConnectionReset, cause)
 }
 
-/// A blob that is being written to a file without a name: the store wants to know the size before the first byte.
+/// A blob that is being written to an unnamed temporary file, because the store needs the size before the first byte.
 struct Incoming {
     store: S3,
     name: String,
@@ -247,12 +244,12 @@ impl BlobWriter for Incoming {
         let body = || Body::wrap_stream(stream::once(from_start(file.try_clone())).try_flatten());
         let md5 = self.hash.finalize();
         self.store.bucket().put(&blob_key(&self.name), self.size, &md5, body).await?;
-        // That of a store that encrypts is another one for the same bytes.
+        // An encrypting store has a different ETag for the same bytes, so the ETag is the MD5.
         Ok(Blob { name: self.name, size: self.size, etag: hex(&md5) })
     }
 }
 
-/// The bytes of a file from the first one.
+/// Reads a file from its start.
 async fn from_start(file: io::Result<std::fs::File>) -> io::Result<ReaderStream<File>> {
     let mut file = File::from_std(file?);
     file.seek(SeekFrom::Start(0)).await?;

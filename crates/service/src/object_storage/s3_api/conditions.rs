@@ -1,4 +1,4 @@
-//! Conditional requests and ranges of RFC 9110: which part of an object a client wants, if any.
+//! Conditional requests and ranges of RFC 9110.
 
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
@@ -11,7 +11,7 @@ use axum::http::header::{
 use super::{Code, S3Error};
 use crate::object_storage::Object;
 
-/// Judges the conditions of a request, in the order of RFC 9110, 13.2.2.
+/// Evaluates the conditions of a request, in the order of RFC 9110, 13.2.2.
 pub(super) fn check(headers: &HeaderMap, object: &Object) -> Result<(), S3Error> {
     let failed = || {
         let message = "At least one of the pre-conditions you specified did not hold";
@@ -34,14 +34,13 @@ pub(super) fn check(headers: &HeaderMap, object: &Object) -> Result<(), S3Error>
     if is_known { Err(S3Error::new(Code::NotModified, "").with(ETAG, etag(object))) } else { Ok(()) }
 }
 
-/// Returns the range that a request wants; None means the whole object. A range that is no single range of
-/// bytes is ignored.
+/// Returns the requested range; None for the whole object. Any header but a single byte range is ignored.
 pub(super) fn range(headers: &HeaderMap, object: &Object) -> Result<Option<Range<u64>>, S3Error> {
     let Some((first, last)) = headers.get(RANGE).and_then(|value| parse_range(value.to_str().ok()?)) else {
         return Ok(None);
     };
-    // A client that resumes wants the rest only of what it has begun. A date is too weak to say so: two objects
-    // can be stored within one second.
+    // A client that resumes a download needs the rest of the same object. A date is too weak for this check, because
+    // two objects can be stored within one second.
     if headers.get(IF_RANGE).is_some_and(|value| value.as_bytes() != etag(object).as_bytes()) {
         return Ok(None);
     }
@@ -57,8 +56,7 @@ pub(super) fn range(headers: &HeaderMap, object: &Object) -> Result<Option<Range
     Err(refusal.with(CONTENT_RANGE, format!("bytes */{size}")))
 }
 
-/// Reads `bytes=first-last`, `bytes=first-` or `bytes=-suffix`. Numbers beyond 64 bits are as good as the
-/// largest one.
+/// Parses `bytes=first-last`, `bytes=first-` or `bytes=-suffix`. Numbers beyond 64 bits are clamped.
 fn parse_range(text: &str) -> Option<(Option<u64>, Option<u64>)> {
     let (unit, range) = text.split_once('=')?;
     let (first, last) = range.trim().split_once('-')?;
@@ -76,7 +74,7 @@ fn parse_range(text: &str) -> Option<(Option<u64>, Option<u64>)> {
     (unit.eq_ignore_ascii_case("bytes") && is_range).then_some((first, last))
 }
 
-/// The entity tags in all headers of this name, weak ones with their `W/`; None when there is no such header.
+/// Returns the entity tags in all headers of this name, weak ones with their `W/`; None without such a header.
 fn tags(headers: &HeaderMap, name: &HeaderName) -> Option<Vec<String>> {
     headers.contains_key(name).then(|| {
         let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
@@ -84,7 +82,6 @@ fn tags(headers: &HeaderMap, name: &HeaderName) -> Option<Vec<String>> {
     })
 }
 
-/// Splits a list of entity tags at its commas, but not at those inside of quotes.
 fn split_tags(line: &str) -> Vec<String> {
     let mut is_quoted = false;
     let parts = line.split(|character| {
@@ -94,12 +91,12 @@ fn split_tags(line: &str) -> Vec<String> {
     parts.map(|tag| tag.trim().to_owned()).collect()
 }
 
-/// The date in a header, in any of the three formats of HTTP; None when there is none or it is no date.
+/// Parses the date in a header, in any of HTTP's three formats; None for a missing or invalid date.
 fn date(headers: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
     httpdate::parse_http_date(headers.get(name)?.to_str().ok()?).ok()
 }
 
-/// When an object was stored, in whole seconds as headers have it.
+/// Returns the time at which an object was stored, in whole seconds.
 pub(super) fn last_modified(object: &Object) -> SystemTime {
     let seconds = u64::try_from(object.created_at.0.div_euclid(1_000)).unwrap_or(0);
     SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)

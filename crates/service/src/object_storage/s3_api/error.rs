@@ -1,4 +1,4 @@
-//! Errors of S3: a code with its status, and a message, written as XML.
+//! S3 errors: a code with its status, and a message, as XML.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,14 +10,14 @@ use axum::http::{Response, StatusCode};
 use crate::Error;
 use crate::http::slow_clients::BodyError;
 
-/// The codes of S3 that this object store uses. Their names are what clients read.
+/// Error codes of this object store. Clients read the names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
     AccessDenied,
     BadDigest,
     EntityTooLarge,
     EntityTooSmall,
-    /// Not one of S3: no code of it says that the disk is full.
+    /// Not a code of S3, which has none for a full disk.
     InsufficientStorage,
     IncompleteBody,
     InternalError,
@@ -60,7 +60,6 @@ impl Code {
     }
 }
 
-/// A request that is refused.
 #[derive(Debug)]
 pub(crate) struct S3Error {
     code: Code,
@@ -77,17 +76,15 @@ impl S3Error {
         Self::new(Code::AccessDenied, format!("Access Denied: {why}"))
     }
 
-    /// The service is full at the moment.
+    /// Creates a 503: too many requests at the moment (backpressure).
     pub(crate) fn slow_down() -> Self {
         Self::new(Code::SlowDown, "Please reduce your request rate.")
     }
 
-    /// Adds a header to the response.
     pub(crate) fn with(self, name: HeaderName, value: String) -> Self {
         Self { header: Some((name, value)), ..self }
     }
 
-    /// Writes the error as S3 does.
     pub(crate) fn respond(self, id: &str) -> Response<Body> {
         let body = match self.code {
             Code::NotModified => String::new(),
@@ -114,7 +111,7 @@ impl S3Error {
     }
 }
 
-/// A text as XML, which knows no control characters. Foreign text in messages may be long.
+/// Escapes a text for XML, which allows no control characters, and truncates it.
 fn escaped(text: &str) -> String {
     let mut escaped = String::new();
     for character in text.chars().take(500) {
@@ -137,7 +134,7 @@ impl fmt::Display for S3Error {
 }
 
 impl From<Error> for S3Error {
-    /// A failure of the service: the cause goes to the log alone.
+    /// Logs the cause of a failure of the service; the response does not contain the cause.
     fn from(cause: Error) -> Self {
         tracing::error!(%cause, "a request failed inside the object store");
         if cause.is_of_the_disk() {

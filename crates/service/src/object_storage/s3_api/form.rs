@@ -1,5 +1,4 @@
-//! Uploading by form: `POST multipart/form-data` to the bucket, with a signed policy among its fields
-//! and the file as the last one.
+//! Form uploads: `POST multipart/form-data` to the bucket, with a signed policy and the file as the last field.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,17 +21,12 @@ use crate::http::slow_clients::{BodyError, BoundedBody};
 use crate::lifecycle::app::App;
 use crate::object_storage::uploads::{admit, receive};
 
-/// How large the names and values of all fields before the file may be.
 const MAX_FIELDS: u64 = 64 * 1024;
-/// How much of a body is read before a signature vouches for the rest: the fields with what is around
-/// them, and the chunk in which the file begins.
+/// Maximum number of bytes read before the signature is verified: the fields, and the file's first chunk.
 const MAX_UNSIGNED: u64 = 4 * MAX_FIELDS;
-/// How long a client may take to send the fields before the file, which are small.
 const FIELDS_TIMEOUT: Duration = Duration::from_secs(5);
-/// How many fields may come before the file.
 const MAX_FIELD_COUNT: usize = 32;
 
-/// Whether a request is an upload by form.
 pub(super) fn is_form(headers: &HeaderMap) -> bool {
     content_type(headers).trim_start().to_ascii_lowercase().starts_with("multipart/form-data")
 }
@@ -41,7 +35,7 @@ fn content_type(headers: &HeaderMap) -> &str {
     headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default()
 }
 
-/// Stores the file of a form in the bucket that the path names.
+/// Stores the file of a form in the bucket of the path.
 pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<Response<Body>, S3Error> {
     let bucket = head.uri.path().trim_matches('/');
     if bucket.contains('/') {
@@ -49,14 +43,14 @@ pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<R
     }
     let body = BoundedBody::new(body, MAX_UNSIGNED);
     let mut parts = multipart(content_type(&head.headers), body.clone())?;
-    // What is sent without a signature takes memory.
+    // Forms with an unverified signature use memory, so their number is limited.
     let form = app.objects.unsigned_forms.admit().await.ok_or_else(S3Error::slow_down)?;
     let read = form.evicted.run_until_cancelled(timeout(FIELDS_TIMEOUT, read_fields(&mut parts))).await;
     let (fields, file) = read.ok_or_else(S3Error::slow_down)?.map_err(|_| BodyError::TooSlow)??;
     let (expiration, signed_at) = verify(app, &fields)?;
     drop(form);
 
-    // Not compared yet, and no text of every database holds a NUL.
+    // The identifier is not verified yet, and PostgreSQL refuses a NUL.
     let id = field(&fields, TARGET_FIELD).filter(|id| !id.contains('\0')).unwrap_or_default();
     let target = admit(app, id, bucket).await?;
     check(&app.objects.signer.form(&Upload::of(&target), expiration, signed_at)?, bucket, &fields)?;
@@ -71,13 +65,13 @@ pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<R
     Ok(response.map_err(|cause| Error::new("responding to an upload", cause))?)
 }
 
-/// The parts of a form, whose body bounds what may be read of them.
+/// Returns the parts of a form. The limit of `body` bounds the bytes read.
 pub(crate) fn multipart(content_type: &str, body: BoundedBody) -> Result<Multipart<'static>, S3Error> {
     let boundary = multer::parse_boundary(content_type).map_err(|_| malformed())?;
     Ok(Multipart::new(body, boundary))
 }
 
-/// Reads the fields up to the file, which has to come last; their names in lower case.
+/// Reads the fields before the file, which must come last. Field names are in lower case.
 pub(crate) async fn read_fields<'form>(
     parts: &mut Multipart<'form>,
 ) -> Result<(Vec<(String, String)>, Field<'form>), S3Error> {
@@ -107,7 +101,7 @@ pub(crate) async fn read_fields<'form>(
     }
 }
 
-/// The bytes of the file. They end well only when the form ends after them, and the request with it.
+/// Streams the bytes of the file. The stream fails unless the form ends after the file, and the request after the form.
 fn to_the_end<'a>(
     file: Field<'a>,
     mut parts: Multipart<'a>,
@@ -127,12 +121,11 @@ fn to_the_end<'a>(
     Box::pin(file.map(|piece| piece.map_err(broken)).chain(rest))
 }
 
-/// The value of a field.
 fn field<'a>(fields: &'a [(String, String)], name: &str) -> Option<&'a str> {
     fields.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
 }
 
-/// Verifies the signature of a policy; returns when the policy expires, and when it was signed.
+/// Verifies the signature of a policy; returns the policy's expiration and the time of the signature.
 fn verify(app: &App, fields: &[(String, String)]) -> Result<(Timestamp, Timestamp), S3Error> {
     let missing = |name: &str| S3Error::denied(&format!("the form has no field {name:?}."));
     let get = |name: &'static str| field(fields, name).ok_or_else(|| missing(name));
@@ -160,7 +153,7 @@ fn verify(app: &App, fields: &[(String, String)]) -> Result<(Timestamp, Timestam
     Ok((expiration, signing_date(date)?))
 }
 
-/// Compares the fields of a form with those that were signed for its target: each is there, and no other.
+/// Checks that a form has exactly the fields that were signed for its target.
 fn check(signed: &[(&str, String)], bucket: &str, fields: &[(String, String)]) -> Result<(), S3Error> {
     for (name, value) in signed {
         let name = name.to_ascii_lowercase();
@@ -169,7 +162,7 @@ fn check(signed: &[(&str, String)], bucket: &str, fields: &[(String, String)]) -
         }
     }
     for (name, value) in fields {
-        // The bucket is what the address says; a field may repeat it.
+        // The address determines the bucket; a field may repeat it.
         let is_free = name.starts_with("x-ignore-") || (name == "bucket" && value == bucket);
         if !is_free && !signed.iter().any(|(signed, _)| signed.eq_ignore_ascii_case(name)) {
             return Err(invalid(&format!("Extra input fields: {name}")));
@@ -186,7 +179,7 @@ fn malformed() -> S3Error {
     S3Error::new(Code::MalformedPOSTRequest, "The body is not well-formed multipart/form-data.")
 }
 
-/// What is wrong with a form that cannot be read on.
+/// Returns the error for a form that cannot be parsed further.
 fn broken(cause: multer::Error) -> S3Error {
     match cause {
         multer::Error::IncompleteFieldData { .. } => BodyError::CutOff.into(),

@@ -1,5 +1,5 @@
-//! The protocol of S3 on a listener of its own: form uploads, signed PUTs, and downloads. What comes before
-//! and after each of them: refused extras, an identifier, a log line, headers for browsers.
+//! S3 protocol on its own listener: form uploads, presigned PUTs, and downloads, with checks of unsupported parameters,
+//! request identifiers, the access log and headers for browsers.
 
 mod conditions;
 mod error;
@@ -27,10 +27,9 @@ use crate::api::{cors_of, set_date};
 use crate::lifecycle::app::App;
 use crate::operations::metrics::label;
 
-/// What requests are counted under: there are as many keys as files.
+/// Label of all requests in the metrics, because there are as many paths as files.
 const ROUTE: &str = "/{bucket}/{key}";
 
-/// The object store over HTTP.
 pub(crate) fn router(app: &Arc<App>) -> Router {
     let exposed = ["etag", "location", "content-range", "accept-ranges", "x-amz-request-id"];
     let cors = cors_of(&app.config.storage_origins).map(|cors| {
@@ -51,7 +50,7 @@ async fn serve(State(app): State<Arc<App>>, request: Request) -> Response<Body> 
     #[cfg(not(feature = "controls"))]
     let mut response = respond(request).await;
     let (status, elapsed) = (response.status(), begun.elapsed());
-    // Neither the path nor the query is logged: a signed URL is a credential.
+    // The log contains neither path nor query, because a presigned URL is a credential (redaction).
     let ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
     tracing::info!(id, method = label(&method), route = ROUTE, status = status.as_u16(), ms, "request");
     app.metrics.observe(&method, ROUTE, status, elapsed);
@@ -60,10 +59,9 @@ async fn serve(State(app): State<Arc<App>>, request: Request) -> Response<Body> 
         headers.insert(HeaderName::from_static("x-amz-request-id"), id);
     }
     set_date(&app, headers);
-    // Another object of the same name has the same URL.
+    // A replaced object has the same URL as before.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
-    // Objects are whatever accounts upload: a browser must not guess that one is a page, and what is a page
-    // has no origin and runs no script.
+    // Objects are arbitrary: a browser must not sniff types, and HTML must have no origin and run no script.
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
     response
@@ -84,19 +82,19 @@ async fn respond(app: &Arc<App>, request: Request) -> Result<Response<Body>, S3E
     }
 }
 
-/// The methods that are allowed come with the refusal of another one.
+/// Refuses a method; the response lists the allowed ones.
 fn not_allowed(methods: &str) -> S3Error {
     let message = "The specified method is not allowed against this resource.";
     S3Error::new(Code::MethodNotAllowed, message).with(header::ALLOW, methods.to_owned())
 }
 
-/// Refuses what no request may carry.
+/// Refuses headers and parameters that no request may have.
 fn refuse_extras(method: &Method, headers: &HeaderMap, query: &str) -> Result<(), S3Error> {
     if headers.contains_key("x-api-key") {
         let message = "The API key does not belong here: send the request without the header x-api-key.";
         return Err(S3Error::new(Code::InvalidRequest, message));
     }
-    // Targets are signed in their URL or their form, so this header is always one too many.
+    // Targets are signed in their URL or form, so this header is a second authentication.
     if headers.contains_key(header::AUTHORIZATION) {
         let message = "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, Signature \
                        query string parameter or the Authorization header should be specified";

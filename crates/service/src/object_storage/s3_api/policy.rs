@@ -1,4 +1,4 @@
-//! The policy of a form: what its fields must be, how large its file, and until when.
+//! Policy of a form: its fields, the size of its file, and its expiration.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,19 +6,19 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Writes a policy that allows exactly these fields and a file of exactly this size.
+/// Encodes a policy that allows exactly these fields and a file of exactly this size.
 pub(crate) fn write(bucket: &str, fields: &[(&str, String)], size: u64, expiration: Timestamp) -> String {
     let mut conditions = vec![json!(["eq", "$bucket", bucket])];
     conditions.extend(fields.iter().map(|(name, value)| json!(["eq", format!("${name}"), value])));
     conditions.push(json!(["content-length-range", size, size]));
     let conditions = Value::Array(conditions).to_string();
-    // Policies know `$` as a variable. The operands must begin with a bare one; every other one is
-    // written in a way that is the same text and can be taken for nothing else.
+    // In policies, `$` starts a variable. Operands must begin with a plain `$`; every other `$` is written as an
+    // escape, which is the same text but never a variable.
     let conditions = conditions.replace('$', "\\u0024").replace("[\"eq\",\"\\u0024", "[\"eq\",\"$");
     STANDARD.encode(format!("{{\"expiration\":\"{expiration:.3}\",\"conditions\":{conditions}}}"))
 }
 
-/// When a policy expires; None for a text that is no policy.
+/// Returns the expiration of a policy; None if the text is no policy.
 pub(crate) fn expiration(policy: &str) -> Option<Timestamp> {
     #[derive(Deserialize)]
     struct Document {

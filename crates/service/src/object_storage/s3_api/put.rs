@@ -1,4 +1,4 @@
-//! Uploading by PUT to a signed URL.
+//! Uploads by PUT to a presigned URL.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::lifecycle::app::App;
 use crate::object_storage::location;
 use crate::object_storage::uploads::{admit, receive};
 
-/// Stores the body as the object that the URL names.
+/// Stores the body as the object of the URL.
 pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<Response<Body>, S3Error> {
     let denied = || S3Error::new(Code::AccessDenied, "Access Denied");
     let location = location::read(head.uri.path()).ok_or_else(denied)?;
@@ -36,7 +36,7 @@ pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<R
     verify(app, &query, sent)?;
     only_signed_headers(&head.headers)?;
     let target = admit(app, target_id, &location.bucket).await?;
-    // A signed URL is parsed, which resolves `./`: another spelling of the path has the same signature.
+    // Signing parses the URL, which resolves `./`, so another spelling of the path has the same signature.
     if location.key != target.key {
         return Err(mismatch());
     }
@@ -47,14 +47,14 @@ pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<R
     Ok(response.map_err(|cause| Error::new("responding to an upload", cause))?)
 }
 
-/// The value of a parameter that is there once.
+/// Returns the value of a parameter; None unless the parameter occurs exactly once.
 fn parameter<'a>(query: &'a [(String, String)], name: &str) -> Option<&'a str> {
     let mut values = query.iter().filter(|(other, _)| other == name).map(|(_, value)| value.as_str());
     let value = values.next();
     value.filter(|_| values.next().is_none())
 }
 
-/// Verifies the signature in a query: the request is signed again, and the outcome must be the same.
+/// Verifies the signature in a query: signs the request again, and compares.
 fn verify(app: &App, query: &[(String, String)], sent: SignedPut<'_>) -> Result<(), S3Error> {
     let missing = |name: &str| S3Error::denied(&format!("the URL has no {name}."));
     let get = |name| parameter(query, name).ok_or_else(|| missing(name));
@@ -76,9 +76,9 @@ fn verify(app: &App, query: &[(String, String)], sent: SignedPut<'_>) -> Result<
     if right.len() == query.len() && right.iter().all(is_same) { Ok(()) } else { Err(mismatch()) }
 }
 
-/// Refuses what would change the meaning of an upload and is not signed.
+/// Refuses unsigned headers that would change the meaning of an upload.
 fn only_signed_headers(headers: &HeaderMap) -> Result<(), S3Error> {
-    // What a target signs are the length and the type of the file, and nothing of S3's own.
+    // A target signs the length and the MIME type of the file, and no header of S3.
     const HARMLESS: [&str; 4] =
         ["x-amz-content-sha256", "x-amz-date", "x-amz-user-agent", "x-amz-request-id"];
     for name in headers.keys() {

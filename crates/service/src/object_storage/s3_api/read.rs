@@ -1,4 +1,4 @@
-//! Downloads: GET and HEAD of an object by its URL, without any signature.
+//! Downloads: GET and HEAD of an object by its URL, without a signature.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::catalog::sample_at;
 use crate::lifecycle::app::App;
 use crate::object_storage::location;
 
-/// Parameters that ask S3 for something else than the object.
+/// Query parameters that select another S3 resource than the object.
 const OTHER_RESOURCES: [&str; 9] = [
     "acl",
     "attributes",
@@ -68,7 +68,7 @@ pub(super) async fn read(app: &Arc<App>, head: &Parts) -> Result<Response<Body>,
     let body = if head.method == Method::HEAD {
         Body::empty()
     } else {
-        // The download is in progress until its last byte was written.
+        // The permit is held until the last byte was written.
         Body::from_stream(opened.read(range).inspect(move |_| {
             let _ = &permit;
         }))
@@ -76,7 +76,7 @@ pub(super) async fn read(app: &Arc<App>, head: &Parts) -> Result<Response<Body>,
     Ok(response.body(body).map_err(|cause| Error::new("responding with an object", cause))?)
 }
 
-/// Responds with a sample picture, which changes with the program alone.
+/// Responds with a sample picture, which changes only with the program.
 fn send_sample(sample: &'static SamplePicture, method: &Method) -> Result<Response<Body>, S3Error> {
     let body = if method == Method::HEAD { Body::empty() } else { Body::from(sample.bytes) };
     let response = Response::builder()
@@ -87,8 +87,8 @@ fn send_sample(sample: &'static SamplePicture, method: &Method) -> Result<Respon
     Ok(response.map_err(|cause| Error::new("responding with a sample", cause))?)
 }
 
-/// Sends a client on to where the bytes are, which judges conditions and ranges. The URL of this response stays; the one
-/// that it leads to is valid for a short time.
+/// Redirects a client to the bucket, which evaluates conditions and ranges. This response's URL is permanent; the
+/// presigned URL of the redirect is valid for a short time.
 fn redirect(location: &str) -> Result<Response<Body>, S3Error> {
     let response = Response::builder()
         .status(StatusCode::FOUND)
@@ -105,7 +105,7 @@ fn check_query(query: &str) -> Result<(), S3Error> {
             let message = "Request specific response headers cannot be used for anonymous GET requests.";
             return Err(S3Error::new(Code::InvalidRequest, message));
         }
-        // There is one version of every object, and S3 calls it `null`.
+        // Every object has a single version, which S3 calls `null`.
         if name == "versionId" && value != "null" {
             return Err(S3Error::new(Code::NoSuchVersion, "The specified version does not exist."));
         }
@@ -116,15 +116,15 @@ fn check_query(query: &str) -> Result<(), S3Error> {
     Ok(())
 }
 
-/// Whether a browser may show a file of this type: it is one that runs no script. Everything else is saved.
+/// Returns true if a browser may show a file of this MIME type, which runs no script. Others are downloaded.
 fn is_inert(mime: &str) -> bool {
-    // An earlier version stored what a browser reads as another type.
+    // An earlier version accepted types that a browser interprets as another type.
     if !is_mime(mime) {
         return false;
     }
     let essence = mime.split(';').next().unwrap_or_default().to_ascii_lowercase();
     match essence.split_once('/') {
-        // XML may hold a page or a drawing with scripts, whatever it says to be.
+        // XML of any type may contain a page or a drawing with scripts.
         Some(("image" | "audio" | "video", subtype)) => subtype != "xml" && !subtype.ends_with("+xml"),
         _ => ["text/plain", "application/pdf", "application/json"].contains(&essence.as_str()),
     }

@@ -1,4 +1,4 @@
-//! Signatures of upload targets, as S3 has them: of a URL for a PUT, or of the policy of a form.
+//! Signatures of upload targets, as in S3: of a presigned URL for a PUT, or of a form's policy.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,46 +17,44 @@ use super::{Code, S3Error, policy};
 use crate::object_storage::{MAX_FORM_FILE, Target, hex};
 use crate::{Error, Result};
 
-/// The one access key of the object store. Its secret is in the database of the service.
+/// Only access key of the object store. The service's database has its secret.
 pub(super) const ACCESS_KEY: &str = "inferstore";
 pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
-/// Carries the identifier of the target in a signed URL.
+/// Query parameter with the identifier of the target, in a presigned URL.
 pub(super) const TARGET_PARAMETER: &str = "x-target";
-/// Carries the identifier of the target in a form.
+/// Field with the identifier of the target, in a form.
 pub(super) const TARGET_FIELD: &str = "x-amz-meta-target";
 
-/// The longest life of a signed URL, as in S3.
+/// Maximum lifetime of a presigned URL, as in S3.
 const MAX_LIFE: Duration = Duration::from_hours(7 * 24);
 
-/// A signed target, as a client gets it.
+/// A presigned upload, as in the response to a client.
 pub(crate) struct Presigned {
     pub(crate) endpoint: String,
-    /// A JSON object as text.
     pub(crate) fields: String,
 }
 
-/// The fields of a form before its file.
 pub(super) type Fields = Vec<(&'static str, String)>;
 
-/// An upload: what its signature allows.
+/// Properties of an upload that its signature covers.
 pub(crate) struct Upload<'a> {
     pub(crate) bucket: &'a str,
     pub(crate) key: &'a str,
     pub(crate) mime: &'a str,
     pub(crate) size: u64,
-    /// The identifier of the target, where the key does not say it.
+    /// Identifier of the target, unless the key contains it.
     pub(crate) target: Option<&'a str>,
 }
 
 impl<'a> Upload<'a> {
-    /// An upload to the embedded object store.
+    /// Returns the upload of a target in the embedded object store.
     pub(crate) fn of(target: &'a Target) -> Self {
         let Target { id, bucket, key, mime, size, .. } = target;
         Self { bucket, key, mime, size: *size, target: Some(id) }
     }
 }
 
-/// What the signature of a PUT covers, beside the method and the time.
+/// Values that the signature of a PUT covers, beside the method and the time.
 pub(super) struct SignedPut<'a> {
     pub(super) url: Url,
     pub(super) target: Option<&'a str>,
@@ -64,7 +62,7 @@ pub(super) struct SignedPut<'a> {
     pub(super) size: &'a str,
 }
 
-/// Signs with the key of an object store.
+/// Signs requests with the secret key of an object store.
 #[derive(Clone)]
 pub(crate) struct Signer {
     access_key: String,
@@ -84,7 +82,7 @@ impl Signer {
         Self { access_key, secret, region }
     }
 
-    /// The signer of the embedded object store.
+    /// Returns the signer of the embedded object store.
     pub(crate) fn embedded(secret: &str) -> Self {
         Self::new(ACCESS_KEY, secret, "us-east-1")
     }
@@ -93,8 +91,8 @@ impl Signer {
         &self.region
     }
 
-    /// Signs an upload for so long: by form to the URL of the bucket, or by PUT to that of the object. `now` is the
-    /// time that signatures are verified against.
+    /// Presigns an upload for this lifetime: by form to the bucket's URL, or by PUT to the object's. `now` is the time
+    /// by which signatures are verified.
     pub(crate) fn presign(
         &self,
         upload: &Upload<'_>,
@@ -115,15 +113,14 @@ impl Signer {
         Ok(Presigned { endpoint: self.put(put, life, now).into(), fields })
     }
 
-    /// Signs a URL to put to.
     pub(super) fn put(&self, put: SignedPut<'_>, life: Duration, now: Timestamp) -> Url {
         let query: Vec<_> = put.target.map(|target| (TARGET_PARAMETER, target)).into_iter().collect();
-        // Without these two in the signature, any size and any type would be stored.
+        // Without these headers in the signature, the store would accept any size and MIME type.
         let headers = [("content-length", put.size), ("content-type", put.mime)];
         self.url(Method::Put, put.url, life, &query, &headers, now)
     }
 
-    /// Signs a URL for so long. The query and the headers are sorted by name.
+    /// Presigns a URL for this lifetime. The query and the headers are sorted by name.
     pub(crate) fn url(
         &self,
         method: Method,
@@ -138,7 +135,7 @@ impl Signer {
         sign(&now, method, url, access_key, secret, None, region, life.as_secs(), query, headers)
     }
 
-    /// The fields of a form, as they are signed at a time.
+    /// Returns the signed fields of a form.
     pub(super) fn form(&self, upload: &Upload<'_>, expiration: Timestamp, now: Timestamp) -> Result<Fields> {
         let day = now.strftime("%Y%m%d").to_string();
         let date = now.strftime("%Y%m%dT%H%M%SZ").to_string();
@@ -157,7 +154,7 @@ impl Signer {
         Ok(all)
     }
 
-    /// The signature of a policy that was signed on that day.
+    /// Signs a policy with the key of this day.
     pub(super) fn signature(&self, day: &str, policy: &str) -> Result<String> {
         let mut key = format!("AWS4{}", self.secret).into_bytes();
         for part in [day, &self.region, "s3", "aws4_request", policy] {
@@ -167,13 +164,12 @@ impl Signer {
         Ok(hex(&key))
     }
 
-    /// What a signature of that day is good for.
+    /// Returns the scope of this day's key.
     pub(super) fn scope(&self, day: &str) -> String {
         format!("{day}/{}/s3/aws4_request", self.region)
     }
 }
 
-/// Reads the time of a signature.
 pub(super) fn signing_date(text: &str) -> Result<Timestamp, S3Error> {
     let date = DateTime::strptime("%Y%m%dT%H%M%SZ", text).and_then(|date| date.to_zoned(TimeZone::UTC));
     date.map(|date| date.timestamp()).map_err(|_| mismatch())
@@ -188,7 +184,7 @@ pub(super) fn unknown_access_key() -> S3Error {
     S3Error::new(Code::InvalidAccessKeyId, "The access key is not known.")
 }
 
-/// The fields of a target: a JSON object as text, its members in this order.
+/// Returns the fields of a target as a JSON object in this order.
 fn fields<Text: AsRef<str>>(members: &[(&str, Text)]) -> String {
     let member = |(name, value): &(&str, Text)| format!("{}:{}", json!(name), json!(value.as_ref()));
     let members: Vec<String> = members.iter().map(member).collect();

@@ -1,4 +1,4 @@
-//! Backups of a service that works.
+//! Backups of a running service.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +55,7 @@ async fn a_backup_under_load_is_a_whole_service_again() -> Outcome {
     Ok(())
 }
 
-/// Uploads, replaces and deletes files, and creates tasks. Returns how many rounds there were.
+/// Uploads, replaces and deletes files, and creates tasks, until stopped. Returns the number of rounds.
 async fn churn(caller: &Caller, writer: usize, stop: &AtomicBool) -> Outcome<usize> {
     let mut rounds = 0;
     while !stop.load(Ordering::SeqCst) {

@@ -1,4 +1,4 @@
-//! API keys with a name, an expiry, a daily limit and a list of models.
+//! API keys with a name, an expiry, a daily limit and allowed models.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn input() -> Value {
 async fn a_key_spends_no_more_than_its_daily_limit() -> Outcome {
     let mut bench = Bench::start().await?;
     bench.service.controls()?.let_model(MODEL, Script::stay_queued()).await?;
-    // Two tasks at 0.05.
+    // Enough for two tasks at 0.05.
     let limited = bench.draw(json!({"daily_limit": "0.12", "name": "the nightly job"})).await?;
     let input = input();
     let creates = join_all((0..16).map(|_| limited.try_create(MODEL, &input))).await;
@@ -41,7 +41,7 @@ async fn a_key_spends_no_more_than_its_daily_limit() -> Outcome {
         }
     }
     assert_eq!(created.len(), 2);
-    // What is not billed does not count, and other keys have no limit.
+    // Unbilled tasks do not count towards the limit, and other keys have no limit.
     let cancel = format!("/api-key/task/{}/cancel", created[0]);
     limited.must(reqwest::Method::DELETE, &cancel, None).await?;
     limited.create(MODEL, input.clone()).await?;

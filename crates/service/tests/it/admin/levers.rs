@@ -1,5 +1,4 @@
-//! Accounts that an operator suspends, resumes and closes, tasks that are ended, models that are paused, files that are
-//! taken down.
+//! Interventions of the operator: suspends, resumes and closes accounts, ends tasks, pauses models, takes files down.
 
 use inferstore_service::{AccountState, Scope, Script};
 use serde_json::{Value, json};
@@ -159,7 +158,7 @@ async fn a_file_is_taken_down_by_its_url() -> Outcome {
     assert_eq!(listed["total"], 0);
     let again = bench.admin.call("DELETE", &["files"], Some(body)).await;
     assert!(again.is_err_and(|error| error.is_refused()));
-    // The bytes do not come back by the same target.
+    // The same target cannot upload the file again.
     assert!(!bench.caller.upload(&target, b"hi".to_vec()).await?.is_success());
     Ok(())
 }

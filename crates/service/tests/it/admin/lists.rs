@@ -1,15 +1,13 @@
-//! What an operator looks up in a running service, and refunds.
+//! Lists and refunds for the operator of a running service.
 
 use inferstore_service::Script;
 use serde_json::{Value, json};
 
 use super::support::{Bench, Caller, Outcome};
 
-/// A model that every service with controls can run.
 const MODEL: &str = "color-extraction";
 
 impl Bench {
-    /// Creates a task that succeeds, and returns its identifier.
     async fn succeed(&self) -> Outcome<String> {
         let controls = self.service.controls()?;
         controls.let_model(MODEL, Script::succeed(json!({"output": "#102030"}))).await?;

@@ -1,4 +1,4 @@
-//! What operators rely on: administration of a running and of a stopped service, and backups.
+//! Administration of a running and of a stopped service, and backups.
 
 mod backup;
 mod keys;

@@ -1,4 +1,4 @@
-//! Credits, debits and movements, as a program that takes payments uses them.
+//! Credits, debits and movements, as a payment program uses them.
 
 use serde_json::{Value, json};
 

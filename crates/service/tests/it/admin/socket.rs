@@ -1,4 +1,4 @@
-//! The same requests, to a running service through its socket and to a stopped one.
+//! The same requests of the operator, to a running service through its socket and to a stopped service.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A service on a folder, its operator, and a caller of its API.
+//! Bench: a service in a folder, its operator, and a caller of its API.
 
 use std::path::Path;
 
@@ -7,7 +7,6 @@ use tempfile::TempDir;
 
 pub(crate) use crate::caller::{Caller, Outcome};
 
-/// A running service on a folder that goes with it.
 pub(crate) struct Bench {
     pub(crate) folder: TempDir,
     pub(crate) service: Service,
@@ -20,7 +19,6 @@ impl Bench {
         Self::with(Config::ephemeral()).await
     }
 
-    /// The same with settings; the data are in the folder.
     pub(crate) async fn with(config: Config) -> Outcome<Self> {
         let folder = tempfile::tempdir()?;
         let mut config = config.with_controls();
@@ -32,7 +30,6 @@ impl Bench {
     }
 }
 
-/// Starts a service on a folder.
 pub(crate) async fn start(folder: &Path) -> Outcome<Service> {
     Ok(Service::start(Config::folder(folder)).await?)
 }

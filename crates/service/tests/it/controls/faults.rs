@@ -1,4 +1,4 @@
-//! Faults: each kind, on the API and on the object store, and which requests meet them.
+//! Faults: each effect on the API and on the object store, and the matching of requests.
 
 use std::time::{Duration, Instant};
 
@@ -57,7 +57,7 @@ async fn a_request_that_is_delayed_keeps_no_other_from_being_worked_on() -> Outc
             while bench.controls.faults().last().is_none_or(|fault| fault.met == 0) {
                 tokio::task::yield_now().await;
             }
-            // For the moment in which it is carried out, the one place is taken.
+            // A request in progress holds the only permit until the fault delays it.
             while bench.call(Method::GET, "/api-key/task/histories", None).await?.0 != 200 {}
             Outcome::Ok(())
         };
@@ -129,7 +129,7 @@ async fn a_fault_changes_one_field_of_a_response_and_nothing_else() -> Outcome {
     bench.controls.add_fault(Fault::set_field("/data/no/such/field", 1).on(operations::GET_TASK).once())?;
     assert_eq!(bench.task(&id).await?, task, "there is no such field");
 
-    // Neither does any other number lose a digit.
+    // No other number loses a digit.
     let change = ModelChange { price: Some("9223372036.854775807".parse()?), ..ModelChange::default() };
     bench.service.change_model(MODEL, change).await?;
     let path = format!("/api-key/model/{MODEL}/task/cost");
@@ -148,7 +148,7 @@ async fn a_delayed_response_is_complete() -> Outcome {
     bench.balance().await?;
     assert!(begun.elapsed() >= Duration::from_millis(150));
 
-    // A client that does not wait for it: nothing was done, or everything.
+    // The client hangs up: the task is created completely or not at all.
     let impatient = Duration::from_millis(300);
     for (fault, tasks) in
         [(Fault::delay(Duration::from_mins(1)), 0), (Fault::delay(Duration::from_mins(1)).after_commit(), 1)]
@@ -183,7 +183,7 @@ async fn the_object_store_has_faults_of_its_own_kind() -> Outcome {
     bench.controls.add_fault(Fault::hang_up().at(Side::Objects).once())?;
     assert!(bench.read(url).await.is_err());
     assert_eq!(bench.read(url).await?.0, 200);
-    // Signatures are credentials, and stay out of the journal.
+    // Signatures are credentials, and stay out of the journal (redaction).
     assert!(bench.controls.journal().iter().all(|entry| !entry.path.contains('?')));
     Ok(())
 }

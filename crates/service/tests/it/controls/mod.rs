@@ -1,4 +1,4 @@
-//! What testers rely on: controls over real sockets, and as methods.
+//! Test controls, over HTTP and as methods.
 
 mod data;
 mod docs;

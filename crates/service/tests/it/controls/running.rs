@@ -1,4 +1,4 @@
-//! The clock, the node, scripts of models, and the journal.
+//! Controls of the clock, the local node, scripts and the journal.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A service with its controls on, and a caller of both.
+//! Bench: a service with test controls, and a caller of its API.
 
 use std::ops::Deref;
 use std::time::{Duration, Instant};
@@ -8,15 +8,12 @@ use serde_json::{Value, json};
 
 pub(crate) use crate::caller::{Caller, Outcome};
 
-/// A model that every service with controls can run.
 pub(crate) const MODEL: &str = "color-extraction";
 
-/// An input of that model.
 fn input() -> Value {
     json!({"input": "https://files.example/street.png"})
 }
 
-/// A running service with controls, and a client of its API.
 pub(crate) struct Bench {
     pub(crate) service: Service,
     pub(crate) controls: Controls,
@@ -43,7 +40,6 @@ impl Bench {
         Ok(Self { service, controls, caller })
     }
 
-    /// Creates a task, and returns its identifier.
     pub(crate) async fn create(&self) -> Outcome<String> {
         self.caller.create(MODEL, input()).await
     }
@@ -52,7 +48,6 @@ impl Bench {
         self.caller.try_create(MODEL, &input()).await
     }
 
-    /// Reads a task until it has one of these statuses.
     pub(crate) async fn until(&self, id: &str, statuses: &[&str]) -> Outcome<Value> {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(30) {
@@ -73,7 +68,7 @@ impl Bench {
         self.get("/api-key/balance").await
     }
 
-    /// The books add up.
+    /// Checks that the ledger is consistent.
     pub(crate) async fn audit(&self) -> Outcome {
         let faults = self.service.audit().await?.faults;
         if faults.is_empty() { Ok(()) } else { Err(faults.join("\n").into()) }

@@ -1,4 +1,4 @@
-//! Files that are uploaded as they were announced: when they are seen, how they are read, and how they go.
+//! Files uploaded directly to the bucket: when the service finds them, how they are read, and how they are deleted.
 
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use reqwest::redirect::Policy;
@@ -14,7 +14,7 @@ use crate::storage::support::{Bench, Outcome, pattern};
 const STATISTICS: &str = "/api-key/storage/upload/statistics";
 const FOLDER: &str = "/api-key/storage/upload/documents";
 
-/// A file of each way of uploading.
+/// File sizes at the borders of the upload methods.
 const SIZES: [u64; 4] = [1, 5_242_880, 5_242_881, 104_857_600];
 
 #[tokio::test]
@@ -44,13 +44,13 @@ async fn files_of_every_size_go_to_the_store_and_come_from_it() -> Outcome {
         let range = bench.http.get(&target.download_url).header("range", "bytes=0-0").send().await?;
         assert_eq!((range.status().as_u16(), range.bytes().await?.len()), (206, 1));
     }
-    // Each took the place of the one before it.
+    // Each file replaced the one before.
     let statistics = bench.get(STATISTICS).await?;
     assert_eq!(statistics, json!({"total_files": 1, "total_size": 104_857_600}));
     Ok(())
 }
 
-/// Looks at a file for the first time in one of the ways in which it must be found.
+/// Checks by one of the reading operations that the service finds the file.
 async fn look(bench: &Bench, way: &str, url: &str) -> Outcome<bool> {
     Ok(match way {
         "listing" => bench.get(FOLDER).await?["total"] == 1,
@@ -76,7 +76,7 @@ async fn a_file_is_seen_as_soon_as_it_is_uploaded_wherever_one_looks_first() -> 
             }
             assert_eq!(bench.delete(&target.download_url).await?.0, 404);
             assert_eq!(bench.http.get(&target.download_url).send().await?.status(), 404);
-            // An upload whose response was lost is repeated; a file that was deleted does not come back.
+            // A retry of the upload, as after a lost response, does not restore the deleted file.
             assert!(bench.upload(&target, pattern(size)).await?.is_success());
             assert_eq!(bench.http.get(&target.download_url).send().await?.status(), 404, "{way}");
             assert_eq!(bench.count().await?, 0, "{way}");
@@ -166,7 +166,7 @@ async fn a_task_reads_its_input_from_the_store_and_writes_its_output_there() -> 
     let picture = include_bytes!("../../../../models/tests/golden/color-extraction.png");
     let target = bench.presign("picture.png", "image/png", picture.len() as u64).await?;
     assert!(bench.upload(&target, picture.to_vec()).await?.is_success());
-    // No one has looked at the file yet.
+    // No request has read the file yet.
     let input = json!({ "input_image": target.download_url });
     let (status, created) =
         bench.call(Method::POST, "/api-key/model/low-light-enhancement/task", Some(input)).await?;
@@ -205,7 +205,7 @@ async fn a_page_of_any_origin_may_upload_and_read() -> Outcome {
         let allowed = preflight.headers()["access-control-allow-origin"].to_str()?;
         assert!(["*", "https://app.example"].contains(&allowed), "{method}: {allowed}");
         assert!(bench.upload(&target, pattern(size)).await?.is_success());
-        // A browser that was redirected sends no origin that anybody could allow by name.
+        // A browser sends the origin `null` after a redirect, which no CORS rule can name.
         let read = bench.http.get(&target.download_url).header("origin", "null").send().await?;
         assert!(read.headers().contains_key("access-control-allow-origin"), "{method}");
     }

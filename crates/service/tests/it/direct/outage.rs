@@ -1,5 +1,4 @@
-//! An object store that is away for a while: nothing that it has acknowledged is lost, and what depends on it is
-//! refused for a retry or waits.
+//! Outage of the object store: no acknowledged data are lost, and dependent requests are refused for a retry or wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,12 +16,10 @@ use crate::storage::support::{Bench, Caller, Outcome, pattern};
 const STATISTICS: &str = "/api-key/storage/upload/statistics";
 const FOLDER: &str = "/api-key/storage/upload/documents";
 
-/// A cable to the object store that can be cut: open connections break, and new ones are closed. Stalled, new ones
-/// lead nowhere.
+/// TCP proxy to the object store. Cut, it closes all connections; stalled, new ones wait without a connection.
 struct Cable {
     is_cut: Arc<AtomicBool>,
     is_stalled: Arc<AtomicBool>,
-    /// How many connections are open.
     open: Arc<AtomicUsize>,
     address: String,
 }
@@ -69,7 +66,7 @@ impl Cable {
         Ok(Self { is_cut, is_stalled, open, address })
     }
 
-    /// Cuts the cable, until no connection is open, or repairs it.
+    /// Cuts the proxy and waits until all connections are closed, or restores it.
     async fn cut(&self, is_cut: bool) {
         self.is_cut.store(is_cut, Ordering::SeqCst);
         while is_cut && self.open.load(Ordering::SeqCst) > 0 {
@@ -78,7 +75,7 @@ impl Cable {
     }
 }
 
-/// A service that reaches its object store through a cable, and whose callers do not.
+/// Starts a service that reaches its object store through a proxy; callers reach the store directly.
 async fn start() -> Outcome<(Bench, Cable)> {
     let variable = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
     let mut url = Url::parse(&variable("INFERSTORE_TEST_OBJECTS")?)?;
@@ -112,7 +109,7 @@ async fn uploads_are_found_when_the_store_is_back_and_the_rest_goes_on_meanwhile
         assert_eq!(refused.headers()["retry-after"], "1");
         let refused = bench.http.head(&target.download_url).send().await?;
         assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (503, &"1".parse()?));
-        // What needs nothing of the store.
+        // Requests that do not need the object store.
         assert_eq!(bench.http.get(&known).send().await?.text().await?, "known");
         assert_eq!(bench.get("/api-key/storage/upload/covers").await?["total"], 0);
         bench.presign("later.txt", "text/plain", 1).await?;
@@ -122,7 +119,7 @@ async fn uploads_are_found_when_the_store_is_back_and_the_rest_goes_on_meanwhile
         let again = bench.presign("new.bin", "text/plain", 5_242_881).await?;
         assert!(bench.upload(&again, pattern(5_242_881)).await?.is_success());
     }
-    // A file is deleted with its row, wherever its bytes are.
+    // Deleting a file deletes its row, even while its bytes cannot be deleted.
     assert_eq!(bench.count().await?, 2);
     cable.cut(true).await;
     assert_eq!(bench.delete(&known).await?.0, 200);
@@ -137,9 +134,9 @@ async fn callers_do_not_wait_long_for_a_store_that_hangs() -> Outcome {
     let (bench, cable) = start().await?;
     let target = bench.presign("new.txt", "text/plain", 3).await?;
     assert!(bench.upload(&target, b"new".to_vec()).await?.is_success());
-    // The service may have found the first upload by itself; of this one it does not know.
+    // The service may have found the first upload already; it does not know of this one.
     bench.presign("later.txt", "text/plain", 3).await?;
-    // Connections that are open would go on.
+    // Open connections would survive the stall.
     cable.cut(true).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     cable.is_stalled.store(true, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Uploads that the store must refuse by the target alone, and that leave no file behind.
+//! Uploads that the store must refuse by the target alone, without leaving a file.
 
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 
@@ -7,7 +7,6 @@ use crate::storage::support::{Outcome, Target, pattern, verdict};
 
 const LARGE: u64 = 5_242_881;
 
-/// A signature with its last digit changed.
 fn wrong(signature: &str) -> String {
     let last = if signature.ends_with('0') { '1' } else { '0' };
     format!("{}{last}", signature.get(..63).unwrap_or_default())
@@ -52,7 +51,7 @@ async fn a_form_that_is_not_the_one_that_was_signed_is_refused() -> Outcome {
             _ => return Err(format!("{what}: {verdict:?}").into()),
         }
     }
-    // SeaweedFS takes an ACL that no condition names; a caller could let others read its own file by it.
+    // SeaweedFS accepts an ACL that no policy condition names; a caller could expose its own file that way.
     let root = bench.http.get(&target.endpoint).send().await?;
     let server = root.headers().get("server").and_then(|value| value.to_str().ok()).unwrap_or_default();
     let tolerated: &[&str] = if server.starts_with("SeaweedFS") { &["a further field"] } else { &[] };
@@ -62,7 +61,7 @@ async fn a_form_that_is_not_the_one_that_was_signed_is_refused() -> Outcome {
         assert!(verdict.status >= 400 && verdict.status < 500, "{size} bytes: {verdict:?}");
     }
     assert_eq!(bench.count().await?, u64::from(!accepted.is_empty()));
-    // The target itself stands.
+    // The refused uploads did not use up the target.
     assert!(bench.post(&target, &pattern(100)).await?.is_success());
     assert_eq!(bench.count().await?, 1);
     Ok(())

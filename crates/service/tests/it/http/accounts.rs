@@ -1,4 +1,4 @@
-//! What one account may take of the service.
+//! Limits of one account: concurrent requests and request rate.
 
 use std::num::NonZeroU32;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Connections: how many, how long they stay, which one is closed when there are too many.
+//! Connections: maximum number, timeouts, and the choice of the connection to close.
 
 use std::time::Duration;
 
@@ -9,7 +9,6 @@ use tokio::net::{TcpSocket, TcpStream};
 use super::support::{Outcome, api, ask, config, host};
 use crate::caller::Caller;
 
-/// A request that keeps its connection.
 const REQUEST: &str = "GET /nothing HTTP/1.1\r\nhost: x\r\n\r\n";
 
 #[tokio::test]
@@ -20,7 +19,7 @@ async fn an_idle_connection_outlives_the_advised_polling_interval_as_announced()
     let mut stream = TcpStream::connect(api(&service)).await?;
     let response = ask(&mut stream, REQUEST).await?;
     assert!(response.contains("\r\nkeep-alive: timeout=75\r\n"), "{response}");
-    // Longer than a client may take for the head of a request.
+    // Longer than the timeout of a request head.
     tokio::time::sleep(Duration::from_millis(600)).await;
     ask(&mut stream, REQUEST).await?;
     Ok(())
@@ -38,7 +37,7 @@ async fn a_connection_whose_request_was_refused_before_its_body_came_stays_open_
     assert!(response.starts_with("HTTP/1.1 401 "), "{response}");
     assert!(response.contains("\r\nkeep-alive: timeout=75\r\n"), "{response}");
     stream.write_all(&vec![b' '; 300_000]).await?;
-    // Longer than a client may take for the head of a request.
+    // Longer than the timeout of a request head.
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     ask(&mut stream, REQUEST).await?;
     Ok(())
@@ -63,7 +62,7 @@ async fn a_request_that_outlasts_the_shutdown_timeout_is_cut_off() -> Outcome {
     assert_eq!(&begin, b"HTTP/1.1 200");
     tokio::time::timeout(Duration::from_secs(30), service.shutdown()).await?;
     let mut rest = Vec::new();
-    // Closed in order or not.
+    // The connection may be closed cleanly or reset.
     let _ = tokio::time::timeout(Duration::from_secs(30), stream.read_to_end(&mut rest)).await?;
     assert!(rest.len() < SIZE, "the whole response was sent after the shutdown");
     Ok(())
@@ -77,7 +76,7 @@ async fn a_head_that_never_ends_does_not_hold_a_connection() -> Outcome {
     for begin in ["", "GET / HTTP/1.1\r\nx: "] {
         let mut stream = TcpStream::connect(api(&service)).await?;
         assert!(ask(&mut stream, begin).await.is_err(), "it is closed");
-        // The same on a connection that has been used before.
+        // The same on a used connection.
         let mut stream = TcpStream::connect(api(&service)).await?;
         ask(&mut stream, REQUEST).await?;
         if !begin.is_empty() {
@@ -99,8 +98,7 @@ async fn when_there_are_too_many_connections_the_one_that_was_idle_longest_is_cl
     for _ in 0..6 {
         idle.push(TcpStream::connect(api(&service)).await?);
     }
-    // Longer than a new connection may take to send its request. The first one is used again, so it is not the one that
-    // is idle longest.
+    // Longer than the timeout of a new request. The first connection is used again, and so not the longest idle.
     tokio::time::sleep(Duration::from_millis(300)).await;
     ask(&mut first, REQUEST).await?;
     for _ in 0..6 {
@@ -109,13 +107,12 @@ async fn when_there_are_too_many_connections_the_one_that_was_idle_longest_is_cl
         idle.push(newcomer);
         ask(&mut first, REQUEST).await?;
     }
-    // The first one that was idle was closed.
     let closed = tokio::time::timeout(Duration::from_secs(30), idle[0].read(&mut [0; 1])).await?;
     assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");
     Ok(())
 }
 
-/// A service that takes eight connections and waits long for everything.
+/// Starts a service with eight connections and long timeouts.
 async fn small() -> Outcome<Service> {
     let mut config = config();
     config.nodes = Some(([127, 0, 0, 1], 0).into());
@@ -125,7 +122,7 @@ async fn small() -> Outcome<Service> {
     Ok(Service::start(config).await?)
 }
 
-/// Sends a request on a new connection; fails when there is no response for long.
+/// Checks that a new connection gets a response.
 async fn is_served(service: &Service) -> Outcome {
     let mut newcomer = TcpStream::connect(api(service)).await?;
     ask(&mut newcomer, REQUEST).await.map(drop)
@@ -154,7 +151,7 @@ async fn connections_that_do_not_read_their_responses_make_room() -> Outcome {
         let socket = TcpSocket::new_v4()?;
         socket.set_recv_buffer_size(4 << 10)?;
         let mut stranger = socket.connect(api(&service).parse()?).await?;
-        // Until the service reads no further requests.
+        // Fill the connection until the service reads no further requests (backpressure).
         let blocked = async { while stranger.write_all(requests.as_bytes()).await.is_ok() {} };
         assert!(tokio::time::timeout(Duration::from_secs(1), blocked).await.is_err());
         strangers.push(stranger);

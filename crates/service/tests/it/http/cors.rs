@@ -1,4 +1,4 @@
-//! Calls of web pages from a browser.
+//! CORS: calls of web pages in a browser.
 
 use inferstore_service::Service;
 use reqwest::Method;
@@ -32,7 +32,7 @@ async fn pages_of_the_configured_origins_call_the_api_and_no_others() -> Outcome
     );
     let (_, headers) = preflight(&service, "https://evil.example").await?;
     assert!(!headers.contains_key("access-control-allow-origin"));
-    // A page reads refusals too.
+    // A page can read error responses too.
     let url = format!("{}/api-key/balance", service.base_url());
     let refused = client()?.get(&url).header("origin", PAGE).send().await?;
     assert_eq!(refused.status(), 401);

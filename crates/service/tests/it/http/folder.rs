@@ -1,4 +1,4 @@
-//! The data folder belongs to its owner alone.
+//! Permissions of the data folder: private to its owner.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! The HTTP edge of the service: connections, limits, refusals, operations.
+//! HTTP server: connections, limits, errors, operations.
 
 mod accounts;
 mod connections;

@@ -1,4 +1,4 @@
-//! What an operator reads: metrics, health, the document.
+//! Operations for the operator: metrics, health, the API document.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use inferstore_service::{Config, Service};
 
 use super::support::{Outcome, api, client, config, exchange, host, metrics};
 
-/// A request line with a method of any length.
+/// Builds a request with a method of any length.
 fn request(method: &str) -> String {
     format!("{method} /api/v1/api-key/balance HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
 }
@@ -74,7 +74,7 @@ async fn health_says_that_the_database_does_not_commit() -> Outcome {
     config.operations = Some(([127, 0, 0, 1], 0).into());
     config.limits.health_timeout = Duration::from_millis(200);
     let service = Service::start(config).await?;
-    // Another process writes to the file and does not end.
+    // Another process holds the write lock of the database.
     let other = rusqlite::Connection::open(service.data_folder().join("inferstore.db"))?;
     other.execute_batch("BEGIN IMMEDIATE")?;
     let url = format!("{}/health", service.operations_url().ok_or("no operations listener")?);
@@ -108,7 +108,7 @@ async fn the_age_of_the_queue_is_that_of_the_task_that_waits_longest() -> Outcom
     let age: i64 = age.ok_or("no age")?.parse()?;
     assert!((200..230).contains(&age), "{age}");
 
-    // The clock was ahead when they were created, and is set back.
+    // The tasks date from the future, because the clock was set back.
     let database = rusqlite::Connection::open(service.data_folder().join("inferstore.db"))?;
     database.execute("UPDATE tasks SET created_at = created_at + 1000000", [])?;
     assert!(metrics(&service).await?.contains("\ninferstore_queue_age_seconds 0\n"));
@@ -137,7 +137,7 @@ async fn the_document_is_served_without_a_key() -> Outcome {
     Ok(())
 }
 
-/// The value of a series whose name begins so and that has these labels.
+/// Returns the value of the series with this name prefix and these labels.
 fn value(text: &str, name: &str, labels: &[&str]) -> Option<f64> {
     let is_it = |line: &&str| line.starts_with(name) && labels.iter().all(|label| line.contains(label));
     text.lines().find(is_it).and_then(|line| line.rsplit_once(' ')?.1.parse().ok())

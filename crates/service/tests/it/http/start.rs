@@ -1,4 +1,4 @@
-//! Starts that are refused, with the reason.
+//! Refused starts, with the reason.
 
 use inferstore_service::Service;
 

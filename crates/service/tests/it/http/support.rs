@@ -1,4 +1,4 @@
-//! A service, and requests to it that no client library would send.
+//! Bench: a service, and raw HTTP requests that no client library would send.
 
 use std::time::Duration;
 
@@ -8,10 +8,9 @@ use tokio::net::TcpStream;
 
 pub(crate) use crate::caller::{Outcome, client};
 
-/// Longer than any step of these tests takes.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// An ephemeral service that runs no tasks and has an operations listener.
+/// Settings of an ephemeral service without local workers and with an operations listener.
 pub(crate) fn config() -> Config {
     let mut config = Config::ephemeral();
     config.workers = 0;
@@ -19,18 +18,16 @@ pub(crate) fn config() -> Config {
     config
 }
 
-/// The address of a listener by its URL.
 pub(crate) fn host(url: &str) -> &str {
     let rest = url.trim_start_matches("http://");
     rest.split_once('/').map_or(rest, |(host, _)| host)
 }
 
-/// The address of the API.
 pub(crate) fn api(service: &Service) -> &str {
     host(service.base_url())
 }
 
-/// Sends a request on a connection of its own and returns the response, which ends with the connection.
+/// Sends a request on a new connection; returns everything received until the connection is closed.
 pub(crate) async fn exchange(host: &str, request: &[u8]) -> Outcome<String> {
     let mut stream = TcpStream::connect(host).await?;
     stream.write_all(request).await?;
@@ -39,7 +36,7 @@ pub(crate) async fn exchange(host: &str, request: &[u8]) -> Outcome<String> {
     Ok(String::from_utf8_lossy(&response).into_owned())
 }
 
-/// Sends a request with an empty body and returns the response; the connection stays open.
+/// Sends a request without a body; returns the response and leaves the connection open.
 pub(crate) async fn ask(stream: &mut TcpStream, request: &str) -> Outcome<String> {
     stream.write_all(request.as_bytes()).await?;
     let mut response = Vec::new();
@@ -59,7 +56,6 @@ pub(crate) async fn ask(stream: &mut TcpStream, request: &str) -> Outcome<String
     tokio::time::timeout(TIMEOUT, whole).await?
 }
 
-/// The text of `/metrics`.
 pub(crate) async fn metrics(service: &Service) -> Outcome<String> {
     let url = format!("{}/metrics", service.operations_url().ok_or("no operations listener")?);
     Ok(client()?.get(url).send().await?.error_for_status()?.text().await?)

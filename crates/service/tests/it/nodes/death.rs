@@ -1,5 +1,5 @@
-//! A node that dies in the middle of a run: the task ends right on another node, is billed once, and its
-//! status never goes back. Each seed says where the node dies, and when.
+//! Death of a node during a run: the task succeeds on another node, is billed once, and its status never goes back.
+//! Each seed chooses the place and time of the death.
 
 use std::time::Duration;
 
@@ -9,10 +9,9 @@ use serde_json::{Value, json};
 use super::support::{Bench, Leased, Node, Outcome, post_and_hang_up};
 
 const SEEDS: u64 = 50;
-/// How many tasks are in progress side by side.
 const SIDE_BY_SIDE: usize = 25;
 
-/// Where a node dies.
+/// Place of a node's death.
 #[derive(Debug, Clone, Copy)]
 enum Death {
     Leasing,
@@ -22,7 +21,7 @@ enum Death {
     HavingPutAFile,
     FinishingHalf,
     Finishing,
-    /// It does not die: it hangs, and comes back with a result when the task is another's.
+    /// The node hangs, and sends its result after the lease expiry.
     Hanging,
 }
 
@@ -52,7 +51,7 @@ async fn a_node_that_dies_loses_nothing_and_costs_nothing() -> Outcome {
     let failures: Vec<String> = runs.filter_map(|run| async { run.err() }).collect().await;
     assert_eq!(failures, Vec::<String>::new());
 
-    // Each was billed once, and the publisher was paid for each.
+    // Each task was billed once, and the publisher was paid for each.
     let audit = bench.service.audit().await?;
     assert_eq!(audit.faults, Vec::<String>::new());
     let balance = bench.publisher.get("/api-key/balance").await?;
@@ -73,7 +72,7 @@ async fn one(bench: &Bench, seed: u64) -> Outcome {
     let watching = watch(bench, &task);
     let running = async {
         let held = die(bench, &doomed, death, pause).await?;
-        // The healthy one waits for as long as it takes, as nodes do.
+        // The healthy node polls until it gets the task.
         loop {
             if let Some(lease) = healthy.lease(5.0).await? {
                 let first = lease.data["attempt"].as_i64();
@@ -81,7 +80,7 @@ async fn one(bench: &Bench, seed: u64) -> Outcome {
                     return Err(format!("{death:?}: the second lease is number {first:?}").into());
                 }
                 if let (Death::Hanging, Some(held)) = (death, &held) {
-                    // The lease is another node's now: the late node gets 409.
+                    // Another node holds the lease now: the late node gets 409.
                     let late = doomed.finish(held, "late").await?;
                     let beat = doomed.of_lease(held, "/heartbeat", &json!({})).await?.0;
                     if (late, beat) != (409, 409) {
@@ -119,7 +118,7 @@ async fn one(bench: &Bench, seed: u64) -> Outcome {
     Ok(())
 }
 
-/// Goes the way of a node until it dies. Returns what it holds if it only hangs.
+/// Acts as a node until its death. Returns the lease of a hanging node.
 async fn die(bench: &Bench, node: &Node<'_>, death: Death, pause: Duration) -> Outcome<Option<Leased>> {
     if matches!(death, Death::Leasing) {
         post_and_hang_up(bench, &format!("{}/lease", node.url), r#"{"wait_seconds":1}"#, true).await?;
@@ -149,7 +148,7 @@ async fn die(bench: &Bench, node: &Node<'_>, death: Death, pause: Duration) -> O
     Ok(None)
 }
 
-/// Every status of the task, in the order in which a customer who looks all the time sees them.
+/// Polls a task until its end; returns each observed status in order.
 async fn watch(bench: &Bench, task: &str) -> Outcome<Vec<String>> {
     let mut seen: Vec<String> = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! A model of one's own inside the process, for programs that embed the service.
+//! Custom models inside the process, for programs that embed the service.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -36,7 +36,7 @@ async fn a_model_of_ones_own_runs_inside_the_process() -> Outcome {
     Ok(())
 }
 
-/// Says which inputs it was given.
+/// Returns the names of its inputs.
 struct Names;
 
 impl Model for Names {
@@ -105,7 +105,7 @@ async fn every_timeout_may_be_as_long_as_a_duration_can_be() -> Outcome {
     Ok(())
 }
 
-/// A model that costs 1 and declares these outputs.
+/// Returns a model with price 1 and these outputs.
 fn echo_of(outputs: &Value) -> Outcome<ModelSpec> {
     let spec = json!({
         "id": "echo", "name": "echo", "description": "For a test.", "price": "1", "visibility": "public",
@@ -166,7 +166,7 @@ async fn a_task_says_which_side_computed_it() -> Outcome {
     let inside = bench.create("echo", json!({ "say": "hello" })).await?;
     bench.ended(&inside).await?;
 
-    // A live node outside takes the tasks of the model over.
+    // A live external node takes over the tasks of the model.
     let node = bench.register(&["echo"]).await?;
     let outside = bench.create("echo", json!({ "say": "hello" })).await?;
     let leased = node.lease(20.0).await?.ok_or("the node gets the task")?;
@@ -179,7 +179,6 @@ async fn a_task_says_which_side_computed_it() -> Outcome {
     Ok(())
 }
 
-/// Reports how many of its runs there were at a time.
 #[derive(Default)]
 struct Counting {
     running: AtomicUsize,
@@ -217,14 +216,14 @@ async fn all_runs_together_keep_within_one_limit_of_memory() -> Outcome {
         for task in &tasks {
             assert_eq!(bench.ended(task).await?["status"], "success");
         }
-        // It does not say how much it takes, so each run may take all that a run may have.
+        // The model does not state its memory, so each run reserves the maximum memory of a run.
         let most = model.most.load(Ordering::SeqCst);
         assert!(most <= runs_at_a_time.min(workers), "{most} runs at a time");
     }
     Ok(())
 }
 
-/// Ignores its deadline: it runs until the sender is dropped.
+/// Ignores its deadline: runs until the sender is dropped.
 struct Stuck(Mutex<mpsc::Receiver<()>>);
 
 impl Model for Stuck {
@@ -234,7 +233,7 @@ impl Model for Stuck {
 
     fn run(&self, _: &Inputs, _: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let end = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // A test that fails ends nevertheless.
+        // The timeout lets a failing test end.
         let _ = end.recv_timeout(Duration::from_mins(1));
         Err(Error::TimedOut)
     }

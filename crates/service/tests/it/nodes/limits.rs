@@ -1,4 +1,4 @@
-//! Limits of accounts: no account delays the tasks of others for long, or fills the queue.
+//! Limits of accounts (fair scheduling): no account can delay others' tasks for long, or fill the queue.
 
 use inferstore_service::{Config, Credit, Scope, Service};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What authors of nodes and publishers of models rely on, over real sockets.
+//! Node API and publication of models, over real sockets.
 
 mod death;
 mod embedded;

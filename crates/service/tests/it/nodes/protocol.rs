@@ -1,4 +1,4 @@
-//! The protocol: who may speak it, what is refused, and that it tells what to do instead.
+//! Node protocol: authentication, refused requests and their messages.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ async fn nodes_show_a_key_that_can_be_revoked() -> Outcome {
         assert_eq!((status, &response["status"]), (401, &json!("fail")), "{wrong}");
     }
 
-    // A second key, so that one can go. What its node had leased goes to the others at once.
+    // A second key to revoke. The leases of its node are claimable at once.
     let other_key = bench.service.add_node_key("other").await?;
     assert!(bench.service.add_node_key("other").await.is_err(), "the name has a valid key");
     let (_, response) = bench.call_nodes(&register, &other_key, &models).await?;
@@ -73,7 +73,7 @@ async fn a_key_for_some_models_registers_no_others() -> Outcome {
         assert!(status == 200 || message.contains("only echo, later"), "{message}");
     }
     assert!(bench.service.add_node_key_for("nothing", &[]).await.is_err());
-    // A name that gets a new key gets new models with it.
+    // A new key under the same name may have other models.
     bench.service.revoke_node_key("narrow").await?;
     let wide = bench.service.add_node_key("narrow").await?;
     let (status, _) = bench.call_nodes(&register, &wide, &json!({ "models": ["color-extraction"] })).await?;
@@ -97,7 +97,7 @@ async fn a_node_that_only_says_that_it_is_alive_does_not_keep_its_task() -> Outc
     for (attempt, node) in [(1, &stuck), (2, &other)] {
         let held = node.lease(1.0).await?.ok_or("the task is not free")?;
         assert_eq!(held.data["attempt"], attempt);
-        // As long as it may take, and longer than any lease without heartbeats.
+        // Up to the maximum age of a lease, and longer than any lease without heartbeats.
         for _ in 0..(run * 2).as_secs() / (lease / 2).as_secs() {
             assert_eq!(node.of_lease(&held, "/heartbeat", &json!({})).await?.0, 200);
             controls.advance_clock(lease / 2).await?;
@@ -107,7 +107,7 @@ async fn a_node_that_only_says_that_it_is_alive_does_not_keep_its_task() -> Outc
         controls.advance_clock(lease).await?;
         last = Some(held);
     }
-    // It was leased as often as it may be, so it fails, and its money comes back.
+    // The task has used up its attempts, so it fails and is refunded.
     assert!(other.lease(0.0).await?.is_none());
     assert_eq!(bench.task(&task).await?["status"], "failed");
     let late = json!({ "error": { "message": "no such voice" } });
@@ -123,7 +123,7 @@ async fn a_node_keeps_its_task_for_as_long_as_it_says_that_a_run_takes_and_not_f
     let mut config = Config::ephemeral().with_controls();
     config.nodes = Some(([127, 0, 0, 1], 0).into());
     config.workers = 0;
-    // Longer than by default, so that a day has few heartbeats.
+    // Longer than the default, so that a day has few heartbeats.
     config.lease = Duration::from_hours(1);
     let run_seconds = config.limits.run.as_secs_f64();
     let bench = Bench::around(Service::start(config).await?).await?;
@@ -131,9 +131,9 @@ async fn a_node_keeps_its_task_for_as_long_as_it_says_that_a_run_takes_and_not_f
     bench.publish("echo").await?;
     for (stated, kept) in [
         (10.0 * HOUR, 20.0 * HOUR),
-        // The service's own limit leaves time for the files of a short run.
+        // A short run still has the service's own timeout, for its files.
         (0.5, 2.0 * run_seconds),
-        // The longest that a run may take is a day.
+        // The maximum timeout of a run is a day.
         (1e9, 48.0 * HOUR),
     ] {
         bench.create("echo", json!({ "say": "hello" })).await?;
@@ -149,7 +149,7 @@ async fn a_node_keeps_its_task_for_as_long_as_it_says_that_a_run_takes_and_not_f
         }
         controls.advance_clock(Duration::from_secs(1)).await?;
         assert_eq!(node.of_lease(&held, &heartbeat, &json!({})).await?.0, 409, "{stated}");
-        // What it has computed until then is still its own.
+        // The node can still finish its run after the last extension.
         assert_eq!(node.finish(&held, "hello").await?, 200, "{stated}");
     }
     Ok(())
@@ -187,7 +187,7 @@ async fn a_task_is_leased_as_soon_as_it_is_there() -> Outcome {
     assert!(node.lease(0.3).await?.is_none());
     assert!(begun.elapsed() >= Duration::from_millis(300), "it waited for {:?}", begun.elapsed());
 
-    // While it waits it is seen alive, for longer than a lease.
+    // A waiting node counts as alive for longer than a lease duration.
     let creating = async {
         tokio::time::sleep(LEASE * 3).await;
         let serving = bench.get("/api-key/model/echo/serving").await?["serving"].clone();
@@ -203,7 +203,7 @@ async fn a_task_is_leased_as_soon_as_it_is_there() -> Outcome {
     assert_eq!(leased.data["input_format"]["say"]["type"], "string");
     assert_eq!(leased.data["output_format"]["picture"]["type"], "file");
 
-    // A node may ask for some of its models, and is forgotten when it leaves.
+    // A node may ask for some of its models. Its registration ends when it leaves.
     bench.create("echo", json!({ "say": "hello" })).await?;
     let (_, response) = node.call("/lease", &json!({ "wait_seconds": 0, "models": ["another"] })).await?;
     assert_eq!(response["data"], Value::Null);
@@ -387,7 +387,7 @@ async fn everything_else_is_refused_in_the_shape_of_the_api() -> Outcome {
         let range = "run_seconds must be a number of seconds, at most 86400";
         assert!(!message.is_empty() && (message == range || !path.contains("run_seconds")), "{message}");
     }
-    // The paths of the service know nothing of nodes, and the other way round.
+    // The API listener has no node paths, and the node listener no API paths.
     let elsewhere = format!("{}/nodes/v1/register", bench.service.base_url());
     assert_eq!(bench.call_nodes(&elsewhere, "", &json!({})).await?.0, 404);
     let api = bench.nodes_url()?.replace("/nodes/v1", "/api/v1/api-key/balance");

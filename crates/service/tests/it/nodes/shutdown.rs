@@ -1,4 +1,4 @@
-//! An orderly end of the service: running tasks end, or begin anew after the next start.
+//! Graceful shutdown of the service: running tasks finish, or restart after the next start.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,6 @@ use serde_json::json;
 
 use super::support::{Bench, Outcome, PUBLISHER, echo};
 
-/// Runs until it may end.
 #[derive(Default)]
 struct Slow {
     may_end: AtomicBool,
@@ -56,7 +55,7 @@ async fn a_task_that_more_restarts_interrupt_than_it_has_attempts_still_succeeds
     until_it_runs(&bench, &task).await?;
     for _ in 0..6 {
         bench = bench.restart(start(folder.path(), Duration::ZERO, &model)).await?;
-        // Its run begins at once: nothing waits for the end of a lease.
+        // The run begins at once, without waiting for a lease expiry.
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert_eq!(bench.task(&task).await?["status"], "computing");
     }
@@ -82,7 +81,7 @@ async fn a_shutdown_waits_for_the_tasks_that_are_running() -> Outcome {
         std::thread::sleep(Duration::from_millis(200));
         ending.may_end.store(true, Ordering::SeqCst);
     });
-    // Only what was running has ended: nothing new begins during the shutdown.
+    // Running tasks finish, but no task starts during the shutdown.
     let nothing_runs = async {
         let mut config = Config::folder(folder.path());
         config.workers = 0;

@@ -1,4 +1,4 @@
-//! A service without workers of its own, its customers, and nodes whose every request a test chooses.
+//! Bench: a service without local workers, its customers, and nodes; a test controls each of their requests.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -10,12 +10,11 @@ use serde_json::{Value, json};
 
 pub(crate) use crate::caller::{Caller, Outcome};
 
-/// Long enough that nothing is lost by accident, short enough to wait for.
+/// Long enough that no lease expires by accident, short enough to wait for the expiry.
 pub(crate) const LEASE: Duration = Duration::from_millis(400);
 pub(crate) const PUBLISHER: &str = "ada";
 pub(crate) const PRICE: &str = "0.25";
 
-/// A running service, a client of it, and the key of nodes.
 pub(crate) struct Bench {
     pub(crate) service: Service,
     pub(crate) node_key: String,
@@ -31,13 +30,12 @@ impl Deref for Bench {
     }
 }
 
-/// A node that has registered.
 pub(crate) struct Node<'a> {
     bench: &'a Bench,
     pub(crate) url: String,
 }
 
-/// A task on a node, with the address of its lease.
+/// A leased task, with the URL of its lease.
 #[derive(Debug)]
 pub(crate) struct Leased {
     pub(crate) url: String,
@@ -62,7 +60,7 @@ impl Bench {
         Ok(Self { service, node_key, caller, publisher })
     }
 
-    /// Ends the service in order and starts the next one in the same folder.
+    /// Shuts the service down gracefully, and starts the next service in the same folder.
     pub(crate) async fn restart(self, next: impl Future<Output = Outcome<Service>>) -> Outcome<Self> {
         let Self { service, node_key, caller, publisher } = self;
         service.shutdown().await;
@@ -72,13 +70,12 @@ impl Bench {
         Ok(Self { service, node_key, caller, publisher })
     }
 
-    /// Publishes a model that turns a text and perhaps a file into a text and a file.
+    /// Publishes a model that maps a text and an optional file to a text and a file.
     pub(crate) async fn publish(&self, id: &str) -> Outcome {
         self.service.publish_model(PUBLISHER, echo(id)?).await?;
         Ok(())
     }
 
-    /// The task once it has ended.
     pub(crate) async fn ended(&self, task: &str) -> Outcome<Value> {
         loop {
             let read = self.task(task).await?;
@@ -89,7 +86,7 @@ impl Bench {
         }
     }
 
-    /// What the service says of the task beside its record.
+    /// Returns the message in the envelope of the task's response.
     pub(crate) async fn message_of(&self, task: &str) -> Outcome<String> {
         let response = self.must(Method::GET, &format!("/api-key/task/{task}/detail"), None).await?;
         Ok(response["message"].as_str().unwrap_or_default().to_owned())
@@ -99,7 +96,7 @@ impl Bench {
         Ok(format!("{}/nodes/v1", self.service.nodes_url().ok_or("there is no listener for nodes")?))
     }
 
-    /// Calls the listener of nodes: its status and the body.
+    /// Calls the node API; returns the status and the body.
     pub(crate) async fn call_nodes(&self, url: &str, key: &str, body: &Value) -> Outcome<(u16, Value)> {
         let request = self.http.post(url).header("x-node-key", key);
         let request = request.header(CONTENT_TYPE, "application/json").body(body.to_string());
@@ -122,7 +119,6 @@ impl Node<'_> {
         self.bench.call_nodes(&format!("{}{path}", self.url), &self.bench.node_key, body).await
     }
 
-    /// A task, if there is one within so many seconds.
     pub(crate) async fn lease(&self, wait_seconds: f64) -> Outcome<Option<Leased>> {
         let (status, mut response) = self.call("/lease", &json!({ "wait_seconds": wait_seconds })).await?;
         if status != 200 {
@@ -150,7 +146,7 @@ impl Node<'_> {
         Ok((response.status().as_u16(), serde_json::from_str(&response.text().await?)?))
     }
 
-    /// Does everything right: puts the file, hands in what came out. The status of the end.
+    /// Stores the file and finishes the task with this text; returns the status.
     pub(crate) async fn finish(&self, lease: &Leased, said: &str) -> Outcome<u16> {
         let (status, response) = self.put(lease, "picture.png", "image/png", said.as_bytes()).await?;
         if status != 200 {
@@ -161,7 +157,6 @@ impl Node<'_> {
     }
 }
 
-/// The model of these tests.
 pub(crate) fn echo(id: &str) -> Outcome<ModelSpec> {
     let spec = json!({
         "id": id, "name": "echo", "description": "Says it again.", "price": PRICE, "visibility": "public",
@@ -174,7 +169,7 @@ pub(crate) fn echo(id: &str) -> Outcome<ModelSpec> {
     Ok(ModelSpec::from_json(&spec.to_string())?)
 }
 
-/// Posts and hangs up: after all of the request, without reading the response, or in the middle of it.
+/// Posts a request and hangs up, after the whole request or in the middle.
 pub(crate) async fn post_and_hang_up(bench: &Bench, url: &str, body: &str, is_whole: bool) -> Outcome {
     use tokio::io::AsyncWriteExt;
     let url = reqwest::Url::parse(url)?;
@@ -192,7 +187,7 @@ pub(crate) async fn post_and_hang_up(bench: &Bench, url: &str, body: &str, is_wh
     stream.write_all(&body.as_bytes()[..sent]).await?;
     stream.flush().await?;
     if is_whole {
-        // Long enough to arrive, too short for a response to be certain.
+        // Long enough for the request to arrive, too short for a certain response.
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The trace of a create: handed to the node of its task, and written to the log.
+//! Trace context of a create: sent to the node of its task, and written to the log.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,6 @@ use super::support::{Bench, Outcome};
 
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-/// The log of the service.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -42,7 +41,6 @@ impl MakeWriter<'_> for Log {
     }
 }
 
-/// Creates a task with headers `traceparent`.
 async fn create(bench: &Bench, traces: &[&str]) -> Outcome {
     let url = format!("{}/api-key/model/echo/task", bench.service.base_url());
     let mut request = bench.http.post(url).header("x-api-key", &bench.key);
@@ -59,8 +57,9 @@ async fn the_trace_of_a_create_goes_to_its_node_and_into_the_log() -> Outcome {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(log.clone()).finish();
     let _guard = tracing::subscriber::set_default(subscriber);
-    // With one subscriber alone, tracing asks that of the thread which comes to an event first: here another test, without
-    // one, and the event would be off for everybody.
+    // With a single subscriber, tracing asks the first thread to reach an event for its interest. That thread may
+    // belong to another test without a subscriber, which would disable the event everywhere; a second dispatch prevents
+    // that.
     let _second = tracing::Dispatch::new(tracing_subscriber::registry());
     let bench = Bench::start().await?;
     bench.publish("echo").await?;

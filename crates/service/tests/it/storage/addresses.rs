@@ -1,4 +1,4 @@
-//! What a `download_url` is made of: an address that others can reach, and a part that cannot be guessed.
+//! Download URLs: a public base URL, and an unguessable token.
 
 use std::time::Duration;
 
@@ -122,7 +122,7 @@ async fn pages_of_other_sites_read_and_upload_only_where_that_is_allowed() -> Ou
     Ok(())
 }
 
-/// Connections on each of which a form has begun that shows no signature: its head, and this of its body.
+/// Opens connections that each send the head of a form and the start of its body, without a signature.
 async fn unsigned_forms(target: &Target, count: usize, body: &str) -> Outcome<Vec<TcpStream>> {
     let host = target.endpoint.split('/').nth(2).unwrap_or_default();
     let mut forms = Vec::new();
@@ -136,7 +136,7 @@ async fn unsigned_forms(target: &Target, count: usize, body: &str) -> Outcome<Ve
     Ok(forms)
 }
 
-/// The status line of the response to a form, unless there is none within this time.
+/// Reads the status line of the response to a form; None after this time.
 async fn response(form: &mut TcpStream, time: Duration) -> Outcome<Option<String>> {
     let mut line = vec![0; "HTTP/1.1 503".len()];
     match tokio::time::timeout(time, form.read_exact(&mut line)).await {
@@ -183,7 +183,7 @@ async fn silent_forms_leave_connections_to_others() -> Outcome {
     let target = bench.presign("form.txt", "text/plain", 4).await?;
     let _silent = unsigned_forms(&target, 8, "").await?;
     tokio::time::sleep(Duration::from_millis(100)).await;
-    // Their time is 30 seconds.
+    // Unsigned forms have a timeout of 30 seconds.
     let other = tokio::time::timeout(Duration::from_secs(20), bench.presign("other.txt", "text/plain", 4));
     other.await??;
     Ok(())
@@ -203,7 +203,7 @@ async fn a_process_that_serves_no_files_writes_the_same_urls_as_those_that_do() 
         assert_eq!(service.storage_url(), "https://files.example/storage");
         service.shutdown().await;
     }
-    // The current address is one that the service had before.
+    // The current address, also when it is a former one.
     for current in ["https://new.example", "https://files.example/storage"] {
         let mut moved = Config::folder(folder.path());
         moved.storage_url = Some(current.to_owned());

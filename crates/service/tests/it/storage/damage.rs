@@ -1,5 +1,4 @@
-//! A data folder whose database and blobs do not belong together, or that holds files of others: nothing
-//! that somebody uploaded is deleted.
+//! Data folder with a database and blobs of different origin, or with other files: no user's file is deleted.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,17 +8,14 @@ use inferstore_service::{Config, Service};
 
 use super::support::{Bench, Outcome, free_address};
 
-/// The name of a blob that no row refers to.
 const STRAY_BLOB: &str = "orphanorphanorphanorphan22";
 
-/// The files below a folder.
 fn files_below(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let files = entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] });
     files.collect()
 }
 
-/// Waits until the sweep has done what is expected of it.
 async fn until(what: &str, is_done: impl Fn() -> bool) -> Outcome {
     for _ in 0..500 {
         if is_done() {
@@ -30,7 +26,7 @@ async fn until(what: &str, is_done: impl Fn() -> bool) -> Outcome {
     Err(format!("the sweep has not {what}").into())
 }
 
-/// Settings for a folder that is started several times, always at the same addresses.
+/// Settings of a folder that is started several times, with fixed addresses.
 fn settings(folder: &Path) -> Outcome<Config> {
     let mut config = Config::folder(folder);
     config.first_account.api_key = Some("isk_storage_of_the_test".to_owned());
@@ -64,7 +60,7 @@ async fn a_service_does_not_start_with_a_new_database_beside_the_files_of_anothe
         if let Some(content) = content {
             fs::write(&database, content)?;
         }
-        // The second start finds the database that the first one has created.
+        // The second start finds the database of the first.
         for _ in 0..2 {
             let refused = Service::start(config.clone()).await;
             let message = refused.err().ok_or("the service starts")?.to_string();

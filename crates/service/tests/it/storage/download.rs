@@ -1,4 +1,4 @@
-//! Reading stored files by their permanent URL.
+//! Downloads by permanent URL.
 
 use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, LAST_MODIFIED, RANGE};
 use reqwest::{Method, Response};
@@ -58,7 +58,7 @@ async fn a_resumed_download_never_mixes_two_files() -> Outcome {
     bench.store("resumed.txt", "text/plain", b"another thing").await?;
     let response = resume().send().await?;
     assert_eq!((response.status().as_u16(), response.text().await?.as_str()), (200, "another thing"));
-    // Two files can be stored within the second that a date names, so a date resumes nothing.
+    // Two files can be stored within the same second, so a date is too weak for a resumption.
     let head = bench.http.head(&url).send().await?;
     let stored = head.headers()[LAST_MODIFIED].clone();
     for weak in [stored, format!("W/{}", head.headers()[ETAG].to_str()?).parse()?] {
@@ -109,7 +109,7 @@ async fn a_file_whose_bytes_are_lost_is_an_error_of_the_service_for_get_and_head
     std::fs::remove_dir_all(bench.service.data_folder().join("objects/blobs"))?;
     assert_eq!(bench.http.get(&url).send().await?.status(), 500);
     assert_eq!(bench.http.head(&url).send().await?.status(), 500);
-    // Uploads create the folders again.
+    // Uploads create the deleted folders again.
     bench.store("lost.txt", "text/plain", b"back").await?;
     assert_eq!(bench.http.get(&url).send().await?.text().await?, "back");
     Ok(())
@@ -124,7 +124,7 @@ async fn head_tells_of_a_file_what_get_would_and_sends_nothing() -> Outcome {
     for name in [CONTENT_LENGTH, CONTENT_TYPE, ETAG, LAST_MODIFIED] {
         assert_eq!(head.headers().get(&name), get.headers().get(&name), "{name}");
     }
-    // MD5 of the bytes, as S3 has it.
+    // MD5 of the bytes, as in S3.
     assert_eq!(head.headers()[ETAG], "\"827ccb0eea8a706c4c34a16891f84e7b\"");
     assert_eq!(head.text().await?, "");
     assert_eq!(bench.http.head(format!("{url}x")).send().await?.status(), 404);
@@ -154,10 +154,10 @@ async fn a_file_is_sent_only_when_it_is_the_one_that_is_wanted() -> Outcome {
         ("if-none-match", list.as_str(), 304),
         ("if-match", "*", 200),
         ("if-match", "\"a\", \"b\"", 412),
-        // A weak tag says that two files mean the same, which is enough only for a cache.
+        // A weak tag means semantic equality, which suffices for a cache only.
         ("if-match", weak.as_str(), 412),
         ("if-none-match", weak.as_str(), 304),
-        // What cannot be read as a date is ignored; the older two ways of writing one are read.
+        // An invalid date is ignored; the two obsolete date formats are parsed.
         ("if-modified-since", "junk", 200),
         ("if-unmodified-since", "junk", 200),
         ("if-modified-since", "Wednesday, 21-Oct-15 07:28:00 GMT", 200),

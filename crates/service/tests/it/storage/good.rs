@@ -1,4 +1,4 @@
-//! Uploads that are as they were announced, and what becomes of them.
+//! Valid uploads, and the resulting files.
 
 use inferstore_service::{Config, Service};
 use reqwest::Method;
@@ -23,7 +23,7 @@ async fn files_of_every_size_up_to_the_largest_arrive_as_they_were_sent() -> Out
         assert_eq!(response.headers()[CONTENT_LENGTH], size.to_string());
         assert!(response.bytes().await? == bytes, "{size} bytes came back changed");
     }
-    // Each took the place of the one before it.
+    // Each upload replaced the file before.
     assert_eq!(bench.count().await?, 1);
     Ok(())
 }

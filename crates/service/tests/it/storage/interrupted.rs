@@ -1,4 +1,4 @@
-//! Uploads that end in the middle.
+//! Interrupted uploads.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn incoming(bench: &Bench) -> Outcome<usize> {
     Ok(std::fs::read_dir(bench.service.data_folder().join("objects/incoming"))?.count())
 }
 
-/// Waits until so many files are on their way in.
+/// Waits until this number of uploads is in progress on disk.
 async fn until_incoming(bench: &Bench, expected: usize) -> Outcome {
     for _ in 0..500 {
         if incoming(bench)? == expected {
@@ -48,7 +48,7 @@ async fn a_connection_that_breaks_leaves_nothing_behind() -> Outcome {
     drop(stream);
     until_incoming(&bench, 0).await?;
     assert_eq!(bench.count().await?, 0);
-    // The target is as good as new.
+    // The target can still be used.
     assert!(bench.put(&target, vec![7; 10_000_000]).await?.is_success());
     assert_eq!(bench.count().await?, 1);
     Ok(())
@@ -58,12 +58,12 @@ async fn a_connection_that_breaks_leaves_nothing_behind() -> Outcome {
 async fn nothing_is_left_however_early_a_connection_breaks() -> Outcome {
     let bench = Bench::start().await?;
     let target = bench.presign("broken.bin", "x/y", 10_000_000).await?;
-    // A piece that fills a batch is handed to a thread, which may come too late.
+    // A full batch is handed to a writer thread, perhaps after the interruption.
     for sent in [131_072, 131_073, 200_000, 262_144].repeat(50) {
         drop(begin(&target, sent).await?);
     }
     until_incoming(&bench, 0).await?;
-    // Whatever was on its way to a thread has arrived there by now.
+    // All batches have reached the writer thread by now.
     assert!(bench.put(&target, vec![7; 10_000_000]).await?.is_success());
     until_incoming(&bench, 0).await?;
     assert_eq!(bench.count().await?, 1);

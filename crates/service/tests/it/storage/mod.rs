@@ -1,4 +1,4 @@
-//! What users of the storage rely on, over real sockets.
+//! Storage, over real sockets.
 
 mod addresses;
 mod damage;

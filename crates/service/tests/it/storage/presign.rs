@@ -1,4 +1,4 @@
-//! Asking for a place to upload to.
+//! Presigned upload targets: requests and refusals.
 
 use inferstore_service::{Config, Money};
 use reqwest::Method;

@@ -1,4 +1,4 @@
-//! Uploads that must be refused, with the codes of S3, and nothing left of them.
+//! Refused uploads, with S3's error codes, and without leftover files.
 
 use std::time::Duration;
 
@@ -15,7 +15,6 @@ fn refused(status: u16, code: &str) -> Verdict {
     Verdict { status, code: code.to_owned() }
 }
 
-/// A signature with its last digit changed.
 fn wrong(signature: &str) -> String {
     let last = if signature.ends_with('0') { '1' } else { '0' };
     format!("{}{last}", signature.get(..63).unwrap_or_default())
@@ -150,7 +149,7 @@ async fn a_post_that_is_no_form_is_refused_with_the_type_of_one() -> Outcome {
     Ok(())
 }
 
-/// The same target with a part of its URL replaced.
+/// Returns the target with a part of its URL replaced.
 fn replaced(target: &Target, from: &str, to: &str) -> Outcome<Target> {
     let endpoint = target.endpoint.replace(from, to);
     if endpoint == target.endpoint {

@@ -1,4 +1,4 @@
-//! A service to upload to.
+//! Bench: a service for uploads.
 
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -7,11 +7,11 @@ use inferstore_service::{Config, S3Config, Service};
 
 pub(crate) use crate::caller::{Caller, Outcome, Target, Verdict, client, file_part, verdict};
 
-/// The variable that names a bucket, as `inferstore serve --objects` does. `.ci/cluster` sets it, and the suite
-/// runs against that bucket then.
+/// Environment variable with the URL of a bucket, as for `inferstore serve --objects`. `.ci/cluster` sets it, so that
+/// the suite runs against that bucket.
 const BUCKET_VARIABLE: &str = "INFERSTORE_TEST_OBJECTS";
 
-/// A prefix of its own in the bucket of the environment, if there is one.
+/// Returns a random prefix in the bucket of the environment, if set.
 pub(crate) fn bucket() -> Outcome<Option<S3Config>> {
     let Ok(url) = std::env::var(BUCKET_VARIABLE) else { return Ok(None) };
     let key = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
@@ -21,7 +21,6 @@ pub(crate) fn bucket() -> Outcome<Option<S3Config>> {
     Ok(Some(S3Config::new(&url, &key("AWS_ACCESS_KEY_ID")?, &key("AWS_SECRET_ACCESS_KEY")?)?))
 }
 
-/// A running service and a client of it.
 pub(crate) struct Bench {
     pub(crate) service: Service,
     caller: Caller,
@@ -40,7 +39,7 @@ impl Bench {
         Self::with(Config::ephemeral()).await
     }
 
-    /// Starts a service with these settings, and with the bucket of `bucket` where there is one.
+    /// Starts a service with these settings, in the bucket of `bucket` if the environment sets one.
     pub(crate) async fn with(mut config: Config) -> Outcome<Self> {
         if config.objects.is_none() {
             config.objects = bucket()?;
@@ -52,7 +51,7 @@ impl Bench {
         Ok(Self { service, caller })
     }
 
-    /// How many files there are, as the statistics and the disk have it: nothing may lie about.
+    /// Returns the number of files by the statistics; without a bucket, checks that the disk has their blobs alone.
     pub(crate) async fn count(&self) -> Outcome<u64> {
         let counted = self.get("/api-key/storage/upload/statistics").await?["total_files"].as_u64();
         if std::env::var_os(BUCKET_VARIABLE).is_some() {
@@ -71,14 +70,13 @@ impl Bench {
     }
 }
 
-/// An address of this machine that is free now, for a service that is started several times.
 pub(crate) fn free_address() -> Outcome<SocketAddr> {
     Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?)
 }
 
-/// Bytes that show it when any of them is lost or moved.
+/// Returns bytes in which a test detects any lost or moved byte.
 pub(crate) fn pattern(length: u64) -> Vec<u8> {
-    // A period that no size of a buffer is a multiple of: a chunk in another's place is seen.
+    // The period is no divisor of any buffer size, so that a misplaced chunk is detected.
     let period: Vec<u8> = (0..65_521_u32).map(|at| (at ^ (at >> 8)) as u8).collect();
     let length = length as usize;
     let mut bytes = period.repeat(length.div_ceil(period.len()));

@@ -1,5 +1,6 @@
-//! Claiming tasks by lease. Processes that claim at the same time skip what the others have locked, so that none
-//! waits for another one's choice.
+//! Claims of tasks by lease. Concurrent claims of several processes skip each other's locked rows, so that no claim
+//! waits for another (`SKIP LOCKED`). Tasks after a lease expiry go first; queued tasks follow by fair scheduling, in
+//! which accounts take turns.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,15 +14,14 @@ use crate::clock::Moment;
 use crate::database::records::{column, lease, pair};
 use crate::queue::{Claim, Lease, LeaseRules, Slot, not_survived};
 
-/// How many expired leases are looked at for each slot.
 const EXPIRED_PER_SLOT: i64 = 8;
 
-/// The tasks whose lease has expired, the first to expire first.
+/// Selects the tasks with expired leases, in the order of their expiry.
 const EXPIRED: &str = "SELECT id, node, attempt, attempt - releases FROM tasks \
      WHERE status = 'computing' AND lease_until < $2 AND model = ANY ($1) \
      ORDER BY lease_until, sequence LIMIT $3";
 
-/// What a lease returns, in the order of the slots.
+/// Columns of the leases, in the order of the slots.
 const LEASED: &str = "SELECT leased.id, leased.model, input, input_format, output_format, attempt, releases, \
        traceparent, account, leased.created_at \
      FROM leased JOIN versions ON versions.id = leased.version ORDER BY number";
@@ -38,9 +38,9 @@ const LEASE_EXPIRED: &str = "WITH found AS ( \
        RETURNING tasks.id, tasks.model, tasks.version, input, attempt, releases, traceparent, tasks.account, \
          tasks.created_at, number) ";
 
-/// The accounts with the lowest turns that may use the service and have queued tasks of the models, and how many more tasks
-/// each may run, without those whose lease has expired: a few steps in indexes for each account that is found, however many
-/// tasks are queued.
+/// Fair scheduling: selects the active accounts with the lowest turns that have queued tasks of the models, and the
+/// number of further tasks that each may run, without counting expired leases. A few index lookups for each selected
+/// account, however many tasks are queued.
 const NEXT_TURNS: &str = "SELECT account, min(may_run) FROM unnest($1::text[]) AS wanted (model) \
      CROSS JOIN LATERAL ( \
        SELECT account, turn, least( \
@@ -63,7 +63,8 @@ const NEXT_TURNS: &str = "SELECT account, min(may_run) FROM unnest($1::text[]) A
      WHERE NOT EXISTS (SELECT 1 FROM models WHERE id = wanted.model AND state <> 'active') \
      GROUP BY account ORDER BY min(turn) LIMIT $5";
 
-/// Leases the first tasks of some accounts, and lets these pass their turn, unless another process changes it now.
+/// Leases the oldest tasks of some accounts, and moves these accounts to the end of the turns, unless another process
+/// is just changing their turns.
 const LEASE_QUEUED: &str = "WITH found AS ( \
        SELECT of_account.sequence, wanted.account, wanted.number \
        FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS wanted (account, tasks, number) \
@@ -86,7 +87,7 @@ const LEASE_QUEUED: &str = "WITH found AS ( \
        UPDATE turns SET turn = nextval('turn_numbers') FROM passing \
        WHERE turns.account = passing.account AND turns.model = passing.model) ";
 
-/// The places of slots that may claim the same tasks.
+/// Groups the indexes of slots that may claim the same tasks.
 fn groups(slots: &[Slot], known: &BTreeSet<String>) -> Vec<Vec<usize>> {
     let mut groups = BTreeMap::<_, Vec<usize>>::new();
     for (place, slot) in slots.iter().enumerate().filter(|(_, slot)| known.contains(&slot.node)) {
@@ -125,7 +126,7 @@ impl PostgresDatabase {
                 claims[place] = Claim::Leased(lease);
             }
             match claimed {
-                // What is leased has to reach its slot, whatever fails after it.
+                // Leased tasks must reach their slots, even if a later group fails.
                 Err(cause) if is_any_leased => {
                     tracing::error!(%cause, "fewer tasks were claimed than there are slots");
                     break;
@@ -144,7 +145,7 @@ impl PostgresDatabase {
         leases: &mut Vec<Lease>,
     ) -> Result<()> {
         leases.extend(self.claim_expired(slots, rules, now).await?);
-        // Also accounts whose tasks other processes are taking now.
+        // Accounts to skip, including accounts whose tasks other processes are claiming.
         let mut taken = slots[0].passed_over.clone();
         while leases.len() < slots.len() {
             let Some(queued) = self.claim_queued(&slots[leases.len()..], rules, now, &mut taken).await?
@@ -156,7 +157,7 @@ impl PostgresDatabase {
         Ok(())
     }
 
-    /// Leases tasks whose lease has expired. Those that were leased too often, and come before them, fail.
+    /// Leases tasks with expired leases. Preceding tasks that have used up their attempts fail.
     async fn claim_expired(&self, slots: &[&Slot], rules: LeaseRules, now: Moment) -> Result<Vec<Lease>> {
         let wanted = i64::try_from(slots.len()).unwrap_or(i64::MAX);
         let models = &*slots[0].models;
@@ -191,15 +192,15 @@ impl PostgresDatabase {
                     lease,
                 ));
             }
-            // There may be more behind those that have failed.
+            // Claimable tasks may follow the failed ones.
             if !is_any_judged || (expired.len() as u64) < most.unsigned_abs() {
                 return Ok(Vec::new());
             }
         }
     }
 
-    /// Leases queued tasks of the accounts whose turn it is, to each as many as to the others. Passes over the accounts
-    /// in `taken`, and adds those whose tasks other processes have locked. Returns `None` when no account is left.
+    /// Leases queued tasks of the accounts whose turn it is, in equal shares. Skips the accounts in `taken`, and adds
+    /// accounts whose tasks other processes have locked. Returns None if no account is left.
     async fn claim_queued(
         &self,
         slots: &[&Slot],

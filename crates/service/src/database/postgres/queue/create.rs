@@ -1,5 +1,5 @@
-//! Creating tasks, with group commit: those that come while a statement is under way share the next one, and so the
-//! cost of a round trip and of a commit.
+//! Creation of tasks with group commit: creates that arrive while a statement is running share the next one, and so the
+//! cost of its round trip and of its commit.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -25,17 +25,22 @@ use crate::queue::{
 };
 use crate::{Error, Result};
 
-/// How many tasks share a statement.
 const MAX_BATCH: usize = 64;
-/// How many statements of a process are under way at once. A further one begins when there is a whole batch for it:
+/// Maximum number of concurrent statements of a process. A further statement starts only for a full batch, because
 /// batches of half the size cost the server a quarter more for each task.
 const MAX_STATEMENTS: usize = 4;
 
-/// The tasks of an account are paid by one update of its purses, all or none. That sees the purses as they are once
-/// others have committed, also where the snapshot of the statement is older: so its conditions and what it returns read
-/// no other row of them. Purses are locked in one order. The job that deletes turns locks the purses of their accounts
-/// first, so that a turn that is there stays until this has committed. A key that was used makes the whole statement
-/// fail; those of one account do not meet, since its purses are locked.
+/// Statement that creates a batch of tasks.
+///
+/// One update of an account's purses pays for all of its tasks in the batch, or for none. The update waits for the row
+/// lock and then sees the latest committed purses, even if the snapshot of the statement is older; so its conditions
+/// and its `RETURNING` use no other row of the account.
+///
+/// Purses are locked in one order, so that statements do not deadlock. The job that deletes idle turns locks the purses
+/// of their accounts first, so that an existing turn stays until this statement has committed.
+///
+/// A used idempotency key fails the whole statement, and each create is then retried alone. Creates of one account with
+/// the same key do not race, because the purses are locked.
 macro_rules! create {
     ($lock:literal) => {
         concat!(
@@ -94,45 +99,41 @@ macro_rules! create {
     };
 }
 
-/// Waits for the purses that other transactions hold.
+/// Waits for purses that other transactions have locked.
 const CREATE: &str = create!("FOR UPDATE");
 
-/// Passes over the accounts whose purses another transaction holds.
+/// Skips accounts whose purses another transaction has locked.
 const CREATE_OF_FREE: &str = create!("FOR UPDATE SKIP LOCKED");
 
-/// A task to be created.
 pub(super) struct Create {
     pub(super) task: NewTask,
     pub(super) max_unfinished: u32,
     pub(super) now: Moment,
 }
 
-/// The verdict of a statement on a task.
 enum Verdict {
     Created(Created),
-    /// A statement for it alone has to decide.
+    /// A statement for this task alone must decide.
     Alone,
-    /// Another transaction holds the purses of its account.
+    /// Another transaction has locked the purses of the account.
     Locked,
 }
 
-/// A task that waits for the next statement.
+/// Create that waits for the next statement.
 struct Waiting {
     create: Arc<Create>,
     reply: oneshot::Sender<Result<Verdict>>,
 }
 
-/// The creates of a process.
 #[derive(Default)]
 pub(in crate::database::postgres) struct Creates(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     waiting: Vec<Waiting>,
-    /// How many statements are under way.
     statements: usize,
-    /// The creates of accounts whose purses another transaction held. A statement for each account waits for them,
-    /// beside those above.
+    /// Pending creates of accounts whose purses another transaction has locked. Each account has a statement that waits
+    /// for the purses, beyond `MAX_STATEMENTS`.
     locked: BTreeMap<AccountId, Vec<Waiting>>,
 }
 
@@ -141,7 +142,7 @@ impl Creates {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a task for the next statement; true when a further one has to begin.
+    /// Adds a create to the next batch; returns true if a further statement must start.
     fn enqueue(&self, waiting: Waiting) -> bool {
         let mut state = self.state();
         if let Some(locked) = state.locked.get_mut(&waiting.create.task.account) {
@@ -155,7 +156,7 @@ impl Creates {
         begins
     }
 
-    /// Adds a task whose account is locked; true when a statement for its account has to begin.
+    /// Adds a create of a locked account; returns true if a statement for the account must start.
     fn enqueue_locked(&self, waiting: Waiting) -> bool {
         match self.state().locked.entry(waiting.create.task.account) {
             Entry::Occupied(mut locked) => {
@@ -169,7 +170,7 @@ impl Creates {
         }
     }
 
-    /// The tasks of the next statement; when there are none, that statement is over.
+    /// Returns the next batch; None, which ends the statement's task, if no create is pending.
     fn next_batch(&self) -> Option<Vec<Waiting>> {
         let mut state = self.state();
         if state.waiting.is_empty() {
@@ -180,7 +181,7 @@ impl Creates {
         Some(state.waiting.drain(..batch).collect())
     }
 
-    /// The tasks of the next statement of a locked account; when there are none, the account is as any other.
+    /// Returns the next batch of a locked account; None, which unlocks the account here, if no create is pending.
     fn next_locked(&self, account: AccountId) -> Option<Vec<Waiting>> {
         let mut state = self.state();
         let locked = state.locked.get_mut(&account).filter(|locked| !locked.is_empty());
@@ -193,7 +194,7 @@ impl Creates {
     }
 }
 
-/// Writes a batch; None when that panics. Then the batch is lost, which its callers learn, and the next ones go on.
+/// Writes a batch; None if the write panics. Its callers get an error; later batches are not affected.
 async fn surviving<T>(write: impl Future<Output = T>) -> Option<T> {
     let written = AssertUnwindSafe(write).catch_unwind().await;
     written.inspect_err(|_| tracing::error!("creating tasks has panicked")).ok()
@@ -210,7 +211,7 @@ impl PostgresDatabase {
             if let Some(used) = self.key_used(&create.task, create.now).await? {
                 return Ok(Created::KeyUsed(used));
             }
-            // Others may spend the money after the snapshot of one statement: the next one shows it.
+            // Another transaction may spend the money after the snapshot of one statement; the next statement sees it.
             let alone = [&*create];
             let decided = statement!(self, |db| write(db, CREATE, &alone))?;
             if let Some(Verdict::Created(created)) = decided.into_iter().next() {
@@ -219,8 +220,8 @@ impl PostgresDatabase {
         }
     }
 
-    /// Creates a task within the daily limit of its API key. The purses of the account are locked before the limit is read,
-    /// so that creates side by side do not exceed it.
+    /// Creates a task within the daily limit of its API key. The purses are locked before the limit is read, so that
+    /// concurrent creates do not exceed the limit.
     pub(super) async fn create_within(&self, spending: &Spending, create: &Create) -> Result<Created> {
         let _turn = self.purse_queues.enter(create.task.account).await?;
         loop {
@@ -234,7 +235,7 @@ impl PostgresDatabase {
         }
     }
 
-    /// Returns the create that used the key of a task; forgets one that is remembered no longer.
+    /// Returns the create that used the idempotency key of a task; deletes a key past its retention.
     pub(super) async fn key_used(&self, task: &NewTask, now: Moment) -> Result<Option<KeyedCreate>> {
         let Some(CreateKey { key, .. }) = &task.key else { return Ok(None) };
         let used_after = now.before(KEY_RETENTION);
@@ -242,7 +243,7 @@ impl PostgresDatabase {
         self.keyed_create(task.account, key, now).await
     }
 
-    /// Creates a task that has failed because the balance did not suffice.
+    /// Creates a task that fails at once because of the balance.
     pub(super) async fn create_failed(
         &self,
         task: &NewTask,
@@ -263,7 +264,7 @@ impl PostgresDatabase {
     async fn create_in_batch(&self, create: Arc<Create>) -> Result<Verdict> {
         let (reply, decided) = oneshot::channel();
         if self.creates.enqueue(Waiting { create, reply }) {
-            // Not by this call, which its caller may drop while others wait for the statement.
+            // Spawned, because the caller may drop this call while other callers wait for the same statement.
             tokio::spawn(self.clone().write_batches());
         }
         let lost = "the service ends, or its statement has panicked";
@@ -282,7 +283,7 @@ impl PostgresDatabase {
         }
     }
 
-    /// Writes the creates of an account whose purses another transaction holds.
+    /// Writes the creates of an account whose purses another transaction has locked.
     async fn write_locked(self, account: AccountId) {
         while let Some(batch) = self.creates.next_locked(account) {
             match self.purse_queues.enter(account).await {
@@ -292,7 +293,7 @@ impl PostgresDatabase {
         }
     }
 
-    /// Writes a batch, and responds to those who wait for it; returns those whose account is locked.
+    /// Writes a batch, and responds to its callers; returns the creates of locked accounts.
     async fn write_batch(&self, sql: &str, batch: Vec<Waiting>) -> Vec<Waiting> {
         let tasks: Vec<&Create> = batch.iter().map(|waiting| &*waiting.create).collect();
         let mut locked = Vec::new();
@@ -301,7 +302,7 @@ impl PostgresDatabase {
                 for (waiting, verdict) in batch.into_iter().zip(verdicts) {
                     match verdict {
                         Verdict::Locked => locked.push(waiting),
-                        // Fails when the caller has gone.
+                        // Fails if the caller was dropped.
                         verdict => drop(waiting.reply.send(Ok(verdict))),
                     }
                 }
@@ -333,7 +334,6 @@ async fn create_within(tx: &Transaction<'_>, spending: &Spending, create: &Creat
     Ok(verdict)
 }
 
-/// Creates tasks by one statement.
 async fn write(db: &impl GenericClient, sql: &str, creates: &[&Create]) -> Outcome<Vec<Verdict>> {
     fn column<'a, T>(creates: &[&'a Create], value: impl Fn(&'a Create) -> T) -> Vec<T> {
         creates.iter().map(|create| value(create)).collect()
@@ -360,7 +360,7 @@ async fn write(db: &impl GenericClient, sql: &str, creates: &[&Create]) -> Outco
     )
     .await;
     match rows {
-        // The server has refused all for one of them.
+        // The server has refused the whole batch because of one create.
         Err(Failure::Postgres(cause))
             if is_key_used(&cause) || (creates.len() > 1 && is_of_a_value(&cause)) =>
         {
@@ -374,15 +374,14 @@ async fn write(db: &impl GenericClient, sql: &str, creates: &[&Create]) -> Outco
     }
 }
 
-/// What a statement says of one task.
 struct Written {
-    /// The purses before the statement; None when there is no such account.
+    /// Purses before the statement; None if there is no such account.
     purses: Option<Purses>,
     unfinished: Option<i64>,
     sequence: Option<i64>,
-    /// How many tasks of its account the statement had.
+    /// Number of the account's tasks in the statement.
     of_account: i64,
-    /// Whether another transaction holds the purses, or there are none.
+    /// True if another transaction has locked the purses, or there are none.
     is_passed_over: bool,
 }
 
@@ -424,7 +423,7 @@ impl Written {
     }
 }
 
-/// Creates a task that has failed because the balance did not suffice; false when its key was used.
+/// Creates a task that has failed because of the balance; false if its idempotency key was used.
 async fn create_failed(
     db: &impl GenericClient,
     task: &NewTask,

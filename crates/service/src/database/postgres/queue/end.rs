@@ -1,4 +1,4 @@
-//! Ending tasks, each in one statement: nothing happens unless the task is still what the caller believes.
+//! Ends of tasks, each in one statement, which has no effect unless the task is in the expected state.
 
 use rusqlite::types::FromSqlResult;
 
@@ -11,7 +11,7 @@ use crate::clock::Moment;
 use crate::database::records::{Row, column, pair, triple};
 use crate::queue::detail_of;
 
-/// A task whose lease has expired, with what it must still be when it is failed for that.
+/// A task with an expired lease, and the state that the task must still be in to be failed.
 pub(in super::super) struct Expired {
     id: String,
     pub(in super::super) node: String,
@@ -25,18 +25,18 @@ impl Expired {
     }
 }
 
-/// The outcome for a task whose lease has expired.
+/// Result for a task with an expired lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Judged {
     Failed,
-    /// Another transaction holds the purses of its account.
+    /// Another transaction has locked the purses of its account.
     Locked,
-    /// It has ended or was leased again, or it counts as leased for a while.
+    /// The task has ended or was leased again, or its lease was extended because it cannot be failed.
     Elsewhere,
 }
 
-/// The statements of an end: one that passes over purses which another transaction holds, and one that waits for them.
-/// Each returns whether the task $1 has ended, and its account if that was passed over.
+/// Statements of an end: one that skips locked purses, and one that waits for them. Each returns whether the task $1
+/// has ended, and its account if the purses were skipped.
 pub(in super::super) struct Statements {
     pub(super) free: &'static str,
     waiting: &'static str,
@@ -60,7 +60,7 @@ macro_rules! ended {
     };
 }
 
-/// Locks the purses of a task before the task, as everything does that locks both.
+/// Locks the purses of a task before the task, in the order of all transactions.
 macro_rules! statements {
     ($($end:expr),+) => {
         Statements {
@@ -70,7 +70,6 @@ macro_rules! statements {
     };
 }
 
-/// What the statements of an end know of its task.
 macro_rules! returning {
     () => {
         " AND account IN (SELECT account FROM locked) \
@@ -78,7 +77,7 @@ macro_rules! returning {
     };
 }
 
-/// Gives what a task holds back to the purses that it came from.
+/// Releases the reserved price of a task to the purses that paid for it.
 macro_rules! release {
     () => {
         ", purse AS ( \
@@ -94,7 +93,6 @@ macro_rules! release {
     };
 }
 
-/// Cancels a task that is still queued.
 pub(super) const CANCEL: Statements = statements!(
     ", ended AS (UPDATE tasks SET status = 'canceled', updated_at = $3 \
      WHERE id = $1 AND account = $2 AND status = 'in_queue'",
@@ -102,8 +100,8 @@ pub(super) const CANCEL: Statements = statements!(
     release!()
 );
 
-/// Fails a task by its node; or without it, with the moment $7 before which its lease has to have expired: then the node
-/// has lost the lease, as if the task had gone to another one.
+/// Fails a task for its node; or, if the lease expired before the moment $7, without the node, which then loses the
+/// lease as if another node had claimed the task.
 pub(in super::super) const FAIL: Statements = statements!(
     ", ended AS (UPDATE tasks SET status = 'failed', message = $4, error = $5, updated_at = $6, \
        lease_until = NULL, attempt = attempt + ($7::bigint IS NOT NULL)::int \
@@ -113,7 +111,6 @@ pub(in super::super) const FAIL: Statements = statements!(
     release!()
 );
 
-/// Fails a task that no node has started.
 pub(super) const FAIL_QUEUED: Statements = statements!(
     ", ended AS (UPDATE tasks SET status = 'failed', message = $2, error = $3, updated_at = $4 \
      WHERE id = $1 AND status = 'in_queue'",
@@ -121,8 +118,8 @@ pub(super) const FAIL_QUEUED: Statements = statements!(
     release!()
 );
 
-/// Pays what the task holds to the publisher of its model. From now on its outputs stay until they are old, also when
-/// the task is deleted.
+/// Pays the reserved price of the task to the publisher of its model. Outputs are now paid for: they expire by age,
+/// even if the task is deleted.
 pub(super) const SUCCEED: Statements = statements!(
     ", ended AS (UPDATE tasks SET status = 'success', cost = price, output = $4, updated_at = $5, \
        lease_until = NULL \
@@ -144,7 +141,7 @@ pub(super) const SUCCEED: Statements = statements!(
 );
 
 impl PostgresDatabase {
-    /// Ends a task. Where another transaction holds its purses, one statement of this process waits for each account.
+    /// Ends a task. If its purses are locked, one statement for each account of this process waits for them.
     pub(in super::super) async fn end(&self, statements: &Statements, params: Params<'_>) -> Result<bool> {
         let (ended, locked): (bool, Option<AccountId>) =
             statement!(self, |db| one(db, statements.free, params, pair))?;
@@ -153,9 +150,9 @@ impl PostgresDatabase {
         statement!(self, |db| one(db, statements.waiting, params, column))
     }
 
-    /// Fails a task, if its lease expired before a moment and is still the latest one. One whose money cannot be moved,
-    /// such as in damaged books, counts as leased until a moment, so that all others are claimed meanwhile. One whose
-    /// purses another transaction holds is left for the next time.
+    /// Fails a task if its lease expired before a moment and is still the latest. A task whose money cannot be moved,
+    /// such as in a damaged ledger, keeps its lease until `until`, so that other tasks can be claimed meanwhile. A task
+    /// with locked purses is retried later.
     pub(super) async fn fail_or_postpone(
         &self,
         task: &Expired,

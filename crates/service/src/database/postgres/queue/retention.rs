@@ -1,4 +1,4 @@
-//! Deleting tasks that ended long ago, so that the places of a history have no gaps.
+//! Retention of tasks: deletes tasks that ended long ago, and keeps the positions of a history without gaps.
 
 use deadpool_postgres::Transaction;
 
@@ -12,13 +12,12 @@ use crate::database::records::{column, triple};
 use crate::ledger::Reason;
 use crate::queue::{RETENTION_BATCH, RetentionPlan, Status};
 
-/// The accounts that have tasks which ended before a moment among their oldest ones.
+/// Selects the accounts that have tasks which ended before a moment among their oldest tasks.
 pub(super) const ACCOUNTS: &str = "SELECT account FROM purses WHERE EXISTS ( \
      SELECT 1 FROM (SELECT status, updated_at FROM tasks WHERE tasks.account = purses.account \
                     ORDER BY place LIMIT $2::bigint + purses.unfinished) AS oldest \
      WHERE status IN ('success', 'failed', 'canceled') AND updated_at < $1)";
 
-/// Deletes old tasks of an account; returns how many.
 pub(super) async fn delete(
     tx: &Transaction<'_>,
     account: AccountId,
@@ -37,13 +36,13 @@ pub(super) async fn delete(
     let Some(RetentionPlan { deleted, moved, first_place }) = RetentionPlan::of(&oldest, before) else {
         return Ok(0);
     };
-    // One movement for each pair of purses takes the place of many, so that every balance still adds up.
+    // One movement for each pair of purses replaces many, so that the books stay consistent.
     let of_tasks = add_up("task IN (SELECT sequence FROM tasks WHERE account = $1 AND place = ANY ($2))");
     let _: i64 = one(tx, &of_tasks, &[&account, &deleted, &now, &Reason::Carried], column).await?;
     run(tx, "DELETE FROM tasks WHERE account = $1 AND place = ANY ($2)", &[&account, &deleted]).await?;
     if !moved.is_empty() {
         let (places, next): (Vec<i64>, Vec<i64>) = moved.into_iter().unzip();
-        // In two steps: no place is taken twice, not even for a moment.
+        // Two steps, because no two tasks may share a position, not even within the statement.
         let leave = "UPDATE tasks SET place = -1 - moved.next \
              FROM unnest($2::bigint[], $3::bigint[]) AS moved (place, next) \
              WHERE tasks.account = $1 AND tasks.place = moved.place";

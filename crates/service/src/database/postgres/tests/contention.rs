@@ -1,4 +1,4 @@
-//! Purses that a transaction of a paused process holds: nobody but their account waits for them.
+//! Contention: purses that a paused process has locked delay their own account only.
 
 use std::time::{Duration, Instant};
 
@@ -18,14 +18,14 @@ use crate::queue::{Cancel, Claim, Created, Ending, InsufficientBalance, NewTask}
 const NOW: Moment = Moment(1_000_000);
 const PRICE: i64 = 3;
 
-/// Longer than anything takes that waits for no lock, on a machine that is busy with other tests.
+/// Longer than any operation without a lock wait takes, on a machine that is busy with other tests.
 const AT_ONCE: Duration = Duration::from_secs(2);
 
 async fn create(database: &dyn Database, task: &NewTask) -> Created {
     database.create_task(task, InsufficientBalance::Refuse, u32::MAX, NOW).await.unwrap()
 }
 
-/// Holds the purses of an account until it is dropped.
+/// Locks the purses of an account until the guard is dropped.
 async fn hold(fixture: &Fixture<Empty>, account: AccountId) -> deadpool_postgres::Client {
     let holder = fixture.engine.process().await.connection().await.unwrap();
     let hold = format!("BEGIN; SELECT 1 FROM purses WHERE account = {} FOR UPDATE", account.0);
@@ -93,7 +93,7 @@ async fn nobody_waits_for_a_purse_that_somebody_else_holds() {
 
     holder.batch_execute("COMMIT").await.unwrap();
     drop(holder);
-    // A task is canceled, or was leased meanwhile.
+    // Each task was canceled, or leased meanwhile.
     let done = waiting.join_all().await;
     assert_eq!(done.len(), 80);
     assert!(done.iter().filter(|done| **done).count() >= 40, "every create has its task");
@@ -132,7 +132,7 @@ async fn an_expired_task_whose_purse_somebody_holds_keeps_no_other_task_from_bei
 async fn a_transaction_whose_process_is_paused_is_ended_before_anyone_gives_up() {
     let fixture = Fixture::new(Empty::new()).await;
     let held = account(&fixture, "held", 0, 1_000).await;
-    // Never committed.
+    // This lock is never released.
     let _holder = hold(&fixture, held).await;
     let tasks: Vec<NewTask> = (0..3).map(|_| task(&fixture, held, PRICE)).collect();
     let created = join_all(tasks.iter().map(|task| create(&*fixture.database, task))).await;

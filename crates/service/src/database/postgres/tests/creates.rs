@@ -1,4 +1,4 @@
-//! Creates that share a statement: each is decided as if it had come alone.
+//! Group commit of creates: each create has the same result as in a statement of its own.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ pub(super) fn task(fixture: &Fixture<Empty>, account: AccountId, price: i64) -> 
 #[tokio::test]
 async fn each_of_the_creates_that_share_a_statement_is_decided_as_if_it_came_alone() {
     let fixture = Fixture::new(Empty::new()).await;
-    // Enough for ten tasks, the third of them paid from both purses.
+    // Enough for ten tasks, the third of which is paid from both purses.
     let poor = account(&fixture, "poor", 2 * PRICE + 1, 8 * PRICE - 1).await;
     let rich = account(&fixture, "rich", 0, 1 << 40).await;
     let limited = account(&fixture, "limited", 0, 1 << 40).await;
@@ -40,7 +40,7 @@ async fn each_of_the_creates_that_share_a_statement_is_decided_as_if_it_came_alo
         creates.push((task(&fixture, rich, PRICE), u32::MAX));
         creates.push((task(&fixture, limited, PRICE), 7));
     }
-    // Neither fails the statement for the others.
+    // Neither create fails the statement for the others.
     creates.push((task(&fixture, rich, i64::MAX), u32::MAX));
     creates.push((task(&fixture, rich, i64::MAX), u32::MAX));
     creates.push((task(&fixture, AccountId(1 << 40), PRICE), u32::MAX));
@@ -70,7 +70,7 @@ async fn each_of_the_creates_that_share_a_statement_is_decided_as_if_it_came_alo
         let (page, total) = fixture.database.history(account, 100, 0).await.unwrap();
         assert_eq!((page.len(), total), (tasks, tasks as u64));
     }
-    // Every part goes back to the purse that it came from.
+    // Every amount returns to the purse that it came from.
     for (task, _) in creates.iter().filter(|(task, _)| task.account == poor) {
         fixture.database.cancel(poor, &task.id, NOW).await.unwrap();
     }
@@ -90,7 +90,7 @@ async fn creates_with_one_key_in_several_processes_make_one_task() {
     let processes = join_all((0..3).map(|_| fixture.engine.process())).await;
     for round in 0..20 {
         let key = format!("key-{round}");
-        // Beside creates without a key, whose statement the key must not fail.
+        // Mixed with creates without a key, whose statement a used key must not fail.
         let creates = (0..24).map(|number| {
             let database = processes[number % processes.len()].clone();
             let key = (number % 4 > 0).then(|| CreateKey::new(key.clone(), MODEL, &[]));
@@ -139,7 +139,7 @@ async fn a_create_that_the_database_refuses_fails_alone_and_says_why() {
         assert!(refused.to_string().contains(message), "{refused}");
         fixture.engine.execute("ALTER TABLE tasks DROP CONSTRAINT IF EXISTS readable").await;
     }
-    // In a statement that others wait for.
+    // In a statement shared with other creates.
     fixture.engine.execute("DROP TRIGGER refuse ON tasks").await;
     fixture.engine.execute("ALTER TABLE tasks ADD CONSTRAINT readable CHECK (input <> 'refused')").await;
     let created = join_all(["1", "refused", "2", "3"].map(create)).await;

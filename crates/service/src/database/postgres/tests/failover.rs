@@ -1,4 +1,4 @@
-//! A primary that is lost or hangs while tasks are created, and the standby that is promoted in its place.
+//! Failover: a primary is lost or hangs while tasks are created, and the standby is promoted.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -18,7 +18,7 @@ use crate::database::conformance::{Engine, Fixture};
 use crate::ledger::{Credit, Money};
 use crate::queue::{Created, InsufficientBalance, NewTask};
 
-/// A primary and a synchronous standby, until the input ends.
+/// Runs a primary and a synchronous standby until the input ends.
 const SCRIPT: &str = r#"
     set -e
     folder=$(mktemp -d /tmp/inferstore-failover-XXXXXX)
@@ -48,7 +48,7 @@ struct Pair {
     folder: String,
     ports: [u16; 2],
     _script: Child,
-    /// Closed by the system when this process ends.
+    /// The system closes the input when this process ends.
     _alive: ChildStdin,
 }
 
@@ -67,7 +67,6 @@ impl Pair {
         Self { folder: folder.trim().to_owned(), ports, _script: script, _alive: alive }
     }
 
-    /// Sends a signal to every process of the primary.
     fn signal(&self, signal: &str) {
         let file = std::fs::read_to_string(format!("{}/primary/postmaster.pid", self.folder)).unwrap();
         let process = file.lines().next().unwrap().to_owned();
@@ -103,7 +102,7 @@ impl Engine for Pair {
 
 const PRICE: i64 = 3;
 
-/// Creates tasks one after the other until it is stopped; returns those that were acknowledged.
+/// Creates tasks one after the other until stopped; returns the acknowledged ones.
 async fn create(
     database: Arc<dyn Database>,
     task: NewTask,
@@ -132,7 +131,7 @@ async fn create(
     created
 }
 
-/// Loses the primary while tasks are created, promotes the standby, and brings back what comes back.
+/// Loses the primary while tasks are created, promotes the standby, and, if requested, brings the former primary back.
 async fn fail_over(lose: &str, bring_back: Option<&str>) {
     let fixture = Fixture::new(Pair::start()).await;
     let database = &fixture.database;
@@ -167,7 +166,7 @@ async fn fail_over(lose: &str, bring_back: Option<&str>) {
     more(before.await).await;
     if let Some(signal) = bring_back {
         fixture.engine.signal(signal);
-        // Long enough for every connection to be used again, and for the servers to be asked again.
+        // Long enough for every connection to be used again, and for another probe of the servers.
         tokio::time::sleep(Duration::from_secs(5)).await;
         more(total().await).await;
     }
@@ -191,7 +190,7 @@ async fn a_primary_that_hangs_and_comes_back_after_the_promotion_is_not_used_any
     fail_over("STOP", Some("CONT")).await;
 }
 
-/// Each process asks for the servers at times of its own, so they learn of a promotion one after the other.
+/// Each process probes the servers at its own times, so the processes notice a promotion one after the other.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_one_process_has_written_to_the_new_primary_is_missed_by_no_other_one() {
     let fixture = Fixture::new(Pair::start()).await;
@@ -202,7 +201,7 @@ async fn what_one_process_has_written_to_the_new_primary_is_missed_by_no_other_o
     for _ in 0..4 {
         tokio::time::sleep(Duration::from_millis(400)).await;
         let reader = fixture.engine.open().await;
-        // From now on it is connected.
+        // The reader is connected from now on.
         reader.history(account, 1, 0).await.unwrap();
         readers.push(reader);
     }

@@ -1,4 +1,4 @@
-//! Upgrades while processes of the version before serve and others read.
+//! Migrations while processes of the previous version serve and others read.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::queue::{Created, InsufficientBalance, Queue as _};
 /// Time for which a reader, such as a dump, holds the tables.
 const READING: Duration = Duration::from_secs(8);
 
-/// As long as a create may take meanwhile: a lock that was asked for in vain, and the work of a busy machine.
+/// Maximum latency of a create meanwhile: one failed lock request, on a busy machine.
 const MAX_CREATE: Duration = Duration::from_secs(3);
 
 async fn pool(empty: &Empty) -> deadpool_postgres::Pool {
@@ -72,7 +72,7 @@ async fn an_index_whose_build_was_interrupted_is_built_again_by_one_of_all_proce
     for _ in 0..2 {
         fixture.create_task(fixture.customer, 0, Moment(0)).await;
     }
-    // It fails and leaves an index that nothing uses.
+    // The failed statement leaves an invalid index behind.
     let connection = fixture.engine.process().await.connection().await.unwrap();
     let unique = "CREATE UNIQUE INDEX CONCURRENTLY tasks_by_age ON tasks (created_at)";
     connection.batch_execute(unique).await.unwrap_err();

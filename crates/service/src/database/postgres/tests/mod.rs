@@ -1,4 +1,4 @@
-//! PostgreSQL as an engine: conformance, and what happens between processes, tried on a real server.
+//! Tests of PostgreSQL: conformance, and properties of several processes, with a real server.
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test may end when its set-up fails")]
 

@@ -1,4 +1,4 @@
-//! A PostgreSQL for the tests of this process: made in a temporary folder, and removed when the process ends.
+//! PostgreSQL server for the tests of this process, in a temporary folder that is deleted when the process ends.
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
@@ -17,7 +17,7 @@ use super::super::PostgresDatabase;
 use crate::database::Database;
 use crate::database::conformance::Engine;
 
-/// Runs until its input ends, as it does when the process of the tests ends, however that happens.
+/// Runs until its input ends, which happens at the end of the test process in any case.
 const SCRIPT: &str = r#"
     set -e
     folder=$(mktemp -d /tmp/inferstore-postgres-XXXXXX)
@@ -44,23 +44,22 @@ pub(super) struct Server {
     folder: String,
     pub(super) port: u16,
     _script: Child,
-    /// Closed by the system when this process ends.
+    /// The system closes the input when this process ends.
     _alive: ChildStdin,
 }
 
 impl Server {
-    /// Its first process.
+    /// Returns the identifier of the server's main process.
     pub(super) fn process(&self) -> u32 {
         let file = std::fs::read_to_string(format!("{}/data/postmaster.pid", self.folder)).unwrap();
         file.lines().next().unwrap().parse().unwrap()
     }
 
-    /// The certificate that it shows on TCP, which names `localhost`.
     pub(super) fn certificate(&self) -> String {
         format!("{}/server.crt", self.folder)
     }
 
-    /// The URL of its first database on TCP, over TLS alone.
+    /// Returns the URL of the first database over TCP with TLS.
     pub(super) fn tls_url(&self, host: &str) -> String {
         format!("postgres://inferstore@{host}:{}/postgres?sslmode=require", self.port)
     }
@@ -73,7 +72,7 @@ pub(super) fn server() -> &'static Server {
         let mut command = as_postgres("sh");
         let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
         command.args(["-c", SCRIPT, "sh"]).arg(&programs).arg(port.to_string()).current_dir("/tmp");
-        // It outlives a signal to the group of the tests, and cleans up.
+        // The script outlives a signal to the process group of the tests, and cleans up.
         command.process_group(0);
         let mut script = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let alive = script.stdin.take().unwrap();
@@ -84,7 +83,7 @@ pub(super) fn server() -> &'static Server {
     })
 }
 
-/// A program that may start PostgreSQL, which refuses to run as root.
+/// Returns a command that may start PostgreSQL, which refuses to run as root.
 pub(super) fn as_postgres(program: impl AsRef<OsStr>) -> Command {
     if !rustix::process::geteuid().is_root() {
         return Command::new(program);
@@ -94,7 +93,7 @@ pub(super) fn as_postgres(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// The folder of `initdb` and `postgres`: a test that did nothing without them would prove nothing.
+/// Returns the folder of `initdb` and `postgres`. Panics without them, because a skipped test would prove nothing.
 pub(super) fn programs() -> PathBuf {
     if let Some(folder) = std::env::var_os("INFERSTORE_TEST_POSTGRES") {
         return folder.into();
@@ -104,7 +103,7 @@ pub(super) fn programs() -> PathBuf {
     newest.expect("these tests need PostgreSQL; INFERSTORE_TEST_POSTGRES names the folder of its programs")
 }
 
-/// An empty database of that server.
+/// An empty database of the server.
 pub(super) struct Empty {
     name: String,
     created: tokio::sync::OnceCell<()>,
@@ -122,23 +121,22 @@ impl Empty {
         url(&self.name)
     }
 
-    /// The URL by which it is reached through a port of this machine.
+    /// Returns the URL through a local port.
     pub(super) async fn tcp_url(&self, port: u16) -> String {
         self.url().await;
         format!("postgres://inferstore@127.0.0.1:{port}/{}", self.name)
     }
 
-    /// The URL of a database that was not created.
+    /// Returns the URL of a database that does not exist.
     pub(super) fn uncreated_url(&self) -> String {
         url(&self.name)
     }
 
-    /// Opens the database as one more process would.
+    /// Opens the database, as another process would.
     pub(super) async fn process(&self) -> PostgresDatabase {
         PostgresDatabase::open(&self.url().await).await.unwrap()
     }
 
-    /// Runs a statement beside all processes.
     pub(super) async fn execute(&self, sql: &str) {
         execute(&self.name, sql.to_owned()).await;
     }

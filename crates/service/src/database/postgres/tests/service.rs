@@ -1,4 +1,4 @@
-//! Whole services over one database: how they start beside each other.
+//! Whole services over one database: concurrent starts, outages and promotions.
 
 use std::time::Duration;
 
@@ -60,7 +60,6 @@ async fn a_start_waits_for_a_database_that_is_just_coming_back_and_not_for_a_wro
     assert!(began.elapsed() < Duration::from_secs(30), "it waits for what will not come");
 }
 
-/// Forwards connections to a port of this machine.
 async fn forward(from: u16, to: u16) {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", from)).await.unwrap();
     while let Ok((mut client, _)) = listener.accept().await {
@@ -80,7 +79,7 @@ async fn a_health_check_reads_no_tasks() {
     config.limits.health_timeout = Duration::from_secs(1);
     let service = Service::start(config).await.unwrap();
     let health = format!("{}/health", service.operations_url().unwrap());
-    // However many there are, and whoever holds them.
+    // The health check succeeds while another transaction has locked the tasks.
     let hold = empty.execute("BEGIN; LOCK TABLE tasks IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(3); COMMIT");
     let check = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -129,7 +128,7 @@ async fn a_task_that_retention_deletes_during_its_second_refund_is_not_refunded_
     let purses = [(Purse::Earnings, Money::from_smallest(100))];
     database.set_purses(fixture.operator, &purses, Moment(3)).await.unwrap();
     assert!(matches!(database.refund(&task, Moment(4)).await.unwrap(), Refund::Done { .. }));
-    // Retention takes the purses first, and deletes the task then.
+    // Retention locks the purses first, and then deletes the task.
     let retention = format!(
         "BEGIN; SELECT 1 FROM purses FOR UPDATE; SELECT pg_sleep(2); \
          UPDATE movements SET reason = 'carried', task = NULL WHERE task IS NOT NULL; \
@@ -152,7 +151,7 @@ async fn what_a_publisher_earns_during_a_refund_is_not_taken_before_it_is_in_its
     fixture.succeed(Moment(2)).await;
     let earnings = Money::from_smallest(7);
     database.set_purses(fixture.operator, &[(Purse::Earnings, earnings)], Moment(3)).await.unwrap();
-    // An earning after what was earned before has been added up.
+    // An earning arrives after the earlier earnings were folded.
     let earn = format!(
         "CREATE FUNCTION earn() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
            INSERT INTO purse_changes (account, purse, amount) VALUES ({}, 'earnings', 1); RETURN NULL; END $$; \
@@ -200,7 +199,7 @@ async fn inputs_with_a_nul_are_read_as_they_were_sent() {
 async fn a_credit_whose_commit_is_in_doubt_is_not_reported_as_refused() {
     let (empty, folder) = (Empty::new(), tempfile::tempdir().unwrap());
     let service = Service::start(config(&empty, folder.path()).await).await.unwrap();
-    // The server ends the connection while it commits.
+    // The server terminates the connection during the commit.
     let lose_commits = "CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS \
          $$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(1); RETURN NULL; END $$; \
          CREATE CONSTRAINT TRIGGER lose AFTER INSERT ON movements DEFERRABLE INITIALLY DEFERRED \
@@ -217,7 +216,7 @@ async fn a_credit_whose_commit_is_in_doubt_is_not_reported_as_refused() {
 #[tokio::test]
 async fn what_goes_by_is_reported_as_unavailable_and_not_as_a_failure() {
     let fixture = Fixture::new(Empty::new()).await;
-    // A lock that is held for too long, a statement that took too long, a standby.
+    // A lock timeout, a statement timeout, a standby.
     for code in ["55P03", "57014", "25006"] {
         let refuse = format!(
             "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS \

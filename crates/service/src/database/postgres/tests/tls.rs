@@ -1,5 +1,4 @@
-//! TLS to a server with a certificate. What a process trusts is read from its environment, so each try has a process of
-//! its own.
+//! TLS to a server with a certificate. Trusted certificates come from the environment: one process per case.
 
 use std::process::Command;
 
@@ -8,10 +7,9 @@ use super::super::statements::one;
 use super::server::server;
 use crate::database::records::column;
 
-/// Holds the URL for the process.
 const URL: &str = "INFERSTORE_TEST_TLS_URL";
 
-/// Opens the database in another process, which trusts these certificates; what it says when that fails.
+/// Opens the database in another process with these trusted certificates; returns its error message.
 fn open(url: &str, trusted: &str) -> Result<(), String> {
     let name = format!("{}::a_process_opens_the_database", module_path!().split_once("::").unwrap().1);
     let mut child = Command::new(std::env::current_exe().unwrap());

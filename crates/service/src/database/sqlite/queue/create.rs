@@ -1,4 +1,4 @@
-//! Creating a task, inside a transaction: its price set aside, its place in the history, its row.
+//! Creation of a task inside a transaction: reserves its price, assigns its position and inserts its row.
 
 use rusqlite::{Connection, params};
 

@@ -1,4 +1,4 @@
-//! Claiming tasks by lease and ending them, inside a transaction.
+//! Claims and ends of tasks inside a transaction.
 
 use rusqlite::{Connection, params};
 
@@ -14,9 +14,9 @@ use crate::queue::{
     not_survived,
 };
 
-/// The lowest turn of an account that may use the service, has tasks of a model and runs fewer tasks than it may, without
-/// those whose lease has expired: one step in an index for each model, however many tasks are queued, and one for each
-/// account that is passed over.
+/// Fair scheduling: selects the lowest turn of an active account that has queued tasks of a model and runs fewer tasks
+/// than its limit, without counting expired leases. One index lookup for each model, however many tasks are queued, and
+/// one for each skipped account.
 pub(in super::super) const NEXT_TURN: &str = "SELECT (SELECT turn FROM turns WHERE model = wanted.value \
        AND (SELECT state FROM accounts WHERE id = turns.account) = 'active' \
        AND (SELECT count(*) FROM tasks \
@@ -29,20 +29,20 @@ pub(in super::super) const NEXT_TURN: &str = "SELECT (SELECT turn FROM turns WHE
        AND NOT EXISTS (SELECT 1 FROM models WHERE id = wanted.value AND state <> 'active') \
      ORDER BY next LIMIT 1";
 
-/// The oldest queued task of an account among some models, as far as these are active.
+/// Selects the oldest queued task of an account among the active ones of some models.
 pub(in super::super) const FIRST_OF_ACCOUNT: &str = "SELECT (SELECT min(sequence) FROM tasks \
      WHERE status = 'in_queue' AND model = wanted.value AND account = ?2) AS first \
      FROM json_each(?1) AS wanted WHERE first IS NOT NULL \
        AND NOT EXISTS (SELECT 1 FROM models WHERE id = wanted.value AND state <> 'active') \
      ORDER BY first LIMIT 1";
 
-/// The task whose lease expired first. By the model it would be found among all that have not ended.
+/// Selects the task with the earliest lease expiry, by an index of computing tasks alone.
 pub(in super::super) const EXPIRED: &str = "SELECT sequence, id, attempt - releases \
      FROM tasks INDEXED BY tasks_leased \
      WHERE status = 'computing' AND lease_until < ?2 AND model IN (SELECT value FROM json_each(?1)) \
      ORDER BY lease_until LIMIT 1";
 
-/// The claims of the slots when there is no task for any of them; None when there may be one.
+/// Returns the claims of the slots if there is no task for any of them; None if there may be one.
 pub(super) fn idle(
     db: &Connection,
     slots: &[Slot],
@@ -82,12 +82,10 @@ pub(super) fn claim(db: &Connection, slots: &[Slot], rules: LeaseRules, now: Mom
     Ok(claims)
 }
 
-/// Accounts as JSON.
 fn numbers(accounts: &[AccountId]) -> String {
     json(&accounts.iter().map(|account| account.0).collect::<Vec<_>>())
 }
 
-/// The claim of a slot for which there is no task.
 fn no_task(db: &Connection, slot: &Slot) -> Result<Claim> {
     let is_known = db.is_there("SELECT 1 FROM nodes WHERE id = ?", [&slot.node])?;
     Ok(if is_known { Claim::NoTask } else { Claim::UnknownNode })
@@ -115,7 +113,7 @@ fn claim_one(db: &Connection, slot: &Slot, rules: LeaseRules, now: Moment) -> Re
             db.run(pass, [account])?;
             return lease(db, sequence, node, rules, now).map(Some);
         }
-        // A model that is paused keeps its turns.
+        // A paused model keeps its turns.
         let delete = "DELETE FROM turns WHERE account = ?2 AND model IN (SELECT value FROM json_each(?1)) \
              AND NOT EXISTS (SELECT 1 FROM tasks WHERE status = 'in_queue' \
                              AND tasks.model = turns.model AND tasks.account = turns.account)";
@@ -123,7 +121,6 @@ fn claim_one(db: &Connection, slot: &Slot, rules: LeaseRules, now: Moment) -> Re
     }
 }
 
-/// Fails the tasks that are abandoned.
 pub(super) fn fail_abandoned(db: &Connection, which: Abandoned, now: Moment) -> Result<usize> {
     let Abandoned { expired_before, live_since, unclaimed_before, latest } = which;
     let later = "UPDATE tasks SET lease_until = min(lease_until, ?1), leased_at = min(leased_at, ?1) \
@@ -146,9 +143,9 @@ pub(super) fn fail_abandoned(db: &Connection, which: Abandoned, now: Moment) -> 
     Ok(failed)
 }
 
-/// Fails some of the tasks that were created before a moment and that no node has started; returns how many.
+/// Fails a batch of the tasks that were created before a moment and never claimed; returns the number.
 pub(super) fn fail_queued(db: &Connection, created_before: Moment, now: Moment) -> Result<usize> {
-    // A step in the index for each account and model, however many tasks are queued.
+    // One index lookup for each account and model, however many tasks are queued.
     let select = "SELECT id FROM turns JOIN tasks ON tasks.sequence = ( \
            SELECT min(sequence) FROM tasks WHERE status = 'in_queue' \
            AND tasks.model = turns.model AND tasks.account = turns.account) \
@@ -158,7 +155,7 @@ pub(super) fn fail_queued(db: &Connection, created_before: Moment, now: Moment) 
     let mut failed = 0;
     for id in &queued {
         failed += usize::from(try_to_fail(db, id, || {
-            // Statuses go over computing, which nobody sees.
+            // The state table leads through `computing`, which no other transaction sees.
             db.run("UPDATE tasks SET status = 'computing' WHERE id = ?", [id])?;
             end(db, id, &ending, now)
         })?);
@@ -166,14 +163,14 @@ pub(super) fn fail_queued(db: &Connection, created_before: Moment, now: Moment) 
     Ok(failed)
 }
 
-/// Fails a task without its node, which has lost the lease, as if the task had gone to another one.
+/// Fails a task whose node has lost the lease, as if another node had claimed the task.
 pub(in super::super) fn fail(db: &Connection, task: &str, message: String, now: Moment) -> Result<()> {
     db.run("UPDATE tasks SET attempt = attempt + 1 WHERE id = ?", [task])?;
     end(db, task, &Ending::Error { detail: detail_of(&message), message }, now)
 }
 
-/// Fails a task whose lease has expired. A task that cannot be failed counts as leased until a moment, so that all others
-/// are claimed meanwhile.
+/// Fails a task after its lease expiry. If the task cannot be failed, extends its lease until a moment, so that other
+/// tasks can be claimed meanwhile.
 fn fail_or_postpone(
     db: &Connection,
     task: &str,
@@ -188,12 +185,12 @@ fn fail_or_postpone(
     Ok(has_failed)
 }
 
-/// Fails a task; false when its money cannot be moved, such as in damaged books, and the task is as it was.
+/// Fails a task; false, without any effect, if its money cannot be moved, such as in a damaged ledger.
 fn try_to_fail(db: &Connection, task: &str, fail: impl FnOnce() -> Result<()>) -> Result<bool> {
     db.run("SAVEPOINT failing", [])?;
     let failed = fail();
     if let Err(cause) = &failed {
-        // SQLite rolls back the whole transaction by itself when the disk is full.
+        // SQLite rolls back the whole transaction by itself if the disk is full.
         if db.is_autocommit() {
             return Err(cause.again());
         }
@@ -220,7 +217,7 @@ fn lease(db: &Connection, sequence: i64, node: &str, rules: LeaseRules, now: Mom
     )?)
 }
 
-/// Ends the task if the lease is the latest one and still runs.
+/// Ends the task if the lease is the latest one and still valid.
 pub(super) fn finish(
     db: &Connection,
     node: &str,
@@ -246,7 +243,7 @@ fn end(db: &Connection, task: &str, ending: &Ending, now: Moment) -> Result<()> 
                  lease_until = NULL WHERE id = ?",
                 params![output, now, task],
             )?;
-            // From now on its outputs stay until they are old, also when the task is deleted.
+            // Outputs are now paid for: they expire by age, even if the task is deleted.
             db.run(
                 "UPDATE objects SET lease = NULL \
                  WHERE lease = (SELECT id || '/' || attempt FROM tasks WHERE id = ?)",

@@ -1,4 +1,4 @@
-//! Deleting tasks that ended long ago, so that the places of a history have no gaps.
+//! Retention of tasks: deletes tasks that ended long ago, and keeps the positions of a history without gaps.
 
 use rusqlite::{Connection, params};
 
@@ -11,12 +11,11 @@ use crate::database::records::triple;
 use crate::database::values::json;
 use crate::queue::{RETENTION_BATCH, RetentionPlan, Status};
 
-/// The accounts whose oldest task ended before a moment, or has not ended.
+/// Selects the accounts whose oldest task ended before a moment or has not ended.
 pub(super) const ACCOUNTS: &str = "SELECT id FROM accounts WHERE \
      (SELECT status IN ('in_queue', 'computing') OR updated_at < ? FROM tasks \
       WHERE account = accounts.id ORDER BY place LIMIT 1)";
 
-/// Deletes old tasks of an account; returns how many.
 pub(super) fn delete(db: &Connection, account: AccountId, before: Moment, now: Moment) -> Result<usize> {
     let oldest: Vec<(i64, Status, Moment)> = db.all(
         "SELECT place, status, updated_at FROM tasks WHERE account = ?1 ORDER BY place \
@@ -28,7 +27,7 @@ pub(super) fn delete(db: &Connection, account: AccountId, before: Moment, now: M
         return Ok(0);
     };
     let places = json(&deleted);
-    // One movement for each pair of purses takes the place of many, so that every balance still adds up.
+    // One movement for each pair of purses replaces many, so that the books stay consistent.
     let of_tasks = "task IN (SELECT id FROM tasks WHERE account = ? \
                     AND place IN (SELECT value FROM json_each(?)))";
     add_up(db, of_tasks, params![account, places], now)?;

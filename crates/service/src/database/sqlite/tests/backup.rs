@@ -1,4 +1,4 @@
-//! Backups while the service works.
+//! Backups of a running database.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,7 +63,7 @@ async fn a_backup_can_be_read_by_its_owner_alone_and_leaves_nothing_when_it_fail
 async fn a_backup_that_a_shutdown_interrupts_leaves_nothing() {
     let (folder, data) = (tempfile::tempdir().unwrap(), Folder::new());
     let database = data.sqlite().await;
-    // Takes a while to be copied.
+    // Large enough that copying takes a while.
     data.execute(
         "CREATE TABLE many (number); CREATE INDEX many_by_number ON many (number); \
          WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 300000) \

@@ -1,4 +1,4 @@
-//! Keys and models are read from memory, and a change of this process is seen at once.
+//! Caches of keys and models: a change of this process is visible at once.
 
 use std::time::Duration;
 
@@ -11,7 +11,6 @@ use crate::database::conformance::{Engine, Fixture, MODEL};
 use crate::database::{Database, Maintenance as _};
 use crate::ledger::Money;
 
-/// Longer than an entry lives.
 const EXPIRED: Duration = Duration::from_secs(10);
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! Checkpoints: the log moves into the file, and long reads do not stop writes.
+//! Checkpoints: the write-ahead log moves into the file, and long reads do not stop writes.
 
 use std::time::{Duration, Instant};
 

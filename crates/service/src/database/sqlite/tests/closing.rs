@@ -1,4 +1,4 @@
-//! Closing while the database is read.
+//! Shutdown of the database during reads.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,6 @@ use crate::database::records::column;
 const LONG: &str = "WITH RECURSIVE numbers (n) AS ( \
      SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1000000000) SELECT count(*) FROM numbers";
 
-/// More than there are connections.
 const READS: usize = 40;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -33,7 +32,7 @@ async fn reads_that_still_run_at_the_deadline_fail_and_the_database_is_closed() 
                 if let Some(begin) = begin {
                     let _ = begin.send(());
                 }
-                // Of several statements, like an audit.
+                // Several statements, as in an audit.
                 let first = db.one(LONG, [], column::<i64>);
                 assert!(first.is_err());
                 Ok(db.one(LONG, [], column::<i64>)?)

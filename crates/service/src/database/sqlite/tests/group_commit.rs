@@ -12,13 +12,13 @@ use super::Folder;
 use crate::Error;
 use crate::database::Maintenance as _;
 
-/// What a write does after it has written.
+/// Action of a write after its changes.
 #[derive(Clone, Copy)]
 enum Then {
     Succeed,
     Fail,
     Panic,
-    /// What SQLite does by itself when the disk is full.
+    /// Rolls back the transaction, as SQLite does by itself if the disk is full.
     LoseTransaction,
 }
 
@@ -43,7 +43,7 @@ async fn is_kept(database: &SqliteDatabase, name: &str) -> bool {
     database.read(move |db| Ok(db.is_there(select, [name])?)).await.unwrap()
 }
 
-/// Keeps the thread that writes busy until the sender is dropped, so that writes gather.
+/// Keeps the writer thread busy until the sender is dropped, so that writes accumulate.
 pub(super) async fn occupy(database: &SqliteDatabase) -> mpsc::Sender<()> {
     let (end, ended) = mpsc::channel::<()>();
     let mut busy = std::pin::pin!(database.exclusively(move |_| Ok(ended.recv().is_ok())));
@@ -85,7 +85,7 @@ async fn every_write_of_a_transaction_that_was_lost_fails_and_the_next_one_succe
     };
     let (lost, ()) = tokio::join!(lost, async { drop(busy) });
     for lost in [lost.0, lost.1, lost.2] {
-        // Each with the cause of the one that failed: a full disk is said to be one.
+        // Each write fails with the error of the one that lost the transaction, so that a full disk is reported as one.
         assert_eq!(lost.unwrap_err().to_string(), "trying failed: it had to fail");
     }
     for name in ["one", "two", "three"] {

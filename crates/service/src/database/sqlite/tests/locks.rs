@@ -1,4 +1,4 @@
-//! Another program that holds the lock of the file, what reaches the disk, and an audit of damaged rows.
+//! Locks of other programs on the file, data on the disk, and an audit of damaged rows.
 
 use std::time::Duration;
 

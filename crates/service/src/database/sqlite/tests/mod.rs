@@ -1,4 +1,4 @@
-//! SQLite as an engine: conformance, and what is SQLite's own, tried on a real file.
+//! Tests of SQLite: conformance, and properties of this engine, with a real file.
 
 #![expect(clippy::unwrap_used, reason = "a test may end when its set-up fails")]
 
@@ -20,7 +20,7 @@ use super::SqliteDatabase;
 use crate::database::conformance::{Engine, conformance};
 use crate::database::{Database, Durability};
 
-/// A folder with a database, which goes with it.
+/// A temporary folder with a database.
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -32,7 +32,7 @@ impl Folder {
         self.0.path().join("test.db")
     }
 
-    /// The database as what it is.
+    /// Opens the database as its own type.
     async fn sqlite(&self) -> SqliteDatabase {
         SqliteDatabase::open(&self.file(), Durability::None).await.unwrap()
     }

@@ -1,4 +1,4 @@
-//! Queries that must not read all rows of a table that grows.
+//! Query plans: queries that must not scan a growing table.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn a_page_of_a_list_costs_the_same_however_many_models_there_are() {
         Ok(steps)
     });
     for (sort, filter, steps) in steps.await.unwrap() {
-        // A step a model would be 20,000. An owner's models have an index by time of publication alone.
+        // One step for each model would be 20,000. An owner's models have an index only by time of publication.
         let is_sorted =
             filter == Some(Filter::Author) && !matches!(sort, Sort::Created | Sort::CreatedOldest);
         assert!(is_sorted || steps < 10_000, "{sort:?} of {filter:?} takes {steps} steps");

@@ -1,4 +1,4 @@
-//! Databases that older versions have written are opened and brought up to date.
+//! Migrations of databases that older versions have written.
 
 use std::path::Path;
 use std::time::Duration;
@@ -33,7 +33,7 @@ async fn a_database_of_any_older_version_keeps_its_rows() {
              VALUES ('i', 'files', 'covers/a.png', 1, 'covers', 'image', 'image/png', 7, 'e', 'b', 0);",
         )
         .unwrap();
-        // As versions before the ninth left them, which counted deleted tasks.
+        // The counters of versions before the ninth included deleted tasks.
         if version < 9 {
             old.execute_batch("UPDATE task_counts SET tasks = 7 WHERE status = 'success'").unwrap();
         }
@@ -50,13 +50,13 @@ async fn a_database_of_any_older_version_keeps_its_rows() {
     }
 }
 
-/// A file that the first versions handed out as `http://files.example/files-demo/samples/a.png`.
+/// File that the first versions served as `http://files.example/files-demo/samples/a.png`.
 const PICTURE: &[u8] = include_bytes!("../../../../../models/tests/golden/color-extraction.png");
-/// The version of the schema that lists the objects of old URLs: those before it know no list.
+/// Version of the schema that has the list of objects with former URLs.
 const OLD_URLS_LISTED: usize = 13;
 const OLD_TASK: &str = "00000000-0000-4000-8000-000000000001";
 
-/// Writes a data folder of an older version: an account with a file, and a task that has read it.
+/// Writes a data folder of an older version: an account with a file, and a task that has read the file.
 fn write_data_folder(folder: &Path, version: usize) {
     let old = Connection::open(folder.join("inferstore.db")).unwrap();
     for sql in &SCHEMA[..version] {
@@ -110,7 +110,6 @@ async fn open(service: &Service, path: &str) -> (u16, Vec<u8>) {
     (status, to_bytes(response.into_body(), usize::MAX).await.unwrap().to_vec())
 }
 
-/// Creates the old task once more, and waits for its result.
 async fn rerun(service: &Service, key: &str) {
     let (_, old) = call(service, key, Method::GET, &format!("/task/{OLD_TASK}/detail"), Value::Null).await;
     let input = old["data"]["input_data"]["input_image"].clone();
@@ -143,7 +142,7 @@ async fn urls_that_an_older_version_handed_out_are_opened_read_by_tasks_and_dele
             rerun(&service, &key).await;
         }
 
-        // Names of new files cannot be guessed.
+        // URLs of new files are unguessable.
         let database = &service.app.database;
         let owner = (AccountId(2), "files-demo");
         let target = Target::of_owner("new".to_owned(), owner, "b.png", 1, service.app.clock.now());

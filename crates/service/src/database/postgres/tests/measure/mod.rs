@@ -1,6 +1,6 @@
-//! Creates per second of one and of three processes, beside a bare loop of INSERTs on the same server, and how they
-//! grow with the tasks that are there: `cargo xtask bench cluster`. Every process is one of the system. The server
-//! syncs as that of an installation does.
+//! Benchmark: creates per second of one and of three processes, compared with a plain loop of INSERTs on the same
+//! server, and by the number of existing tasks: `cargo xtask bench cluster`. Each process is a process of the system.
+//! The server syncs as in an installation.
 
 #![expect(clippy::print_stdout, reason = "what it finds out is for a person")]
 
@@ -22,19 +22,18 @@ const ROUNDS: usize = 7;
 const DURING: Duration = Duration::from_millis(1_500);
 const ACCOUNTS: usize = 50;
 
-/// As many callers in all: those of one process, or of three.
+/// The same total number of callers, in one process or in three.
 const ONE: By = By { processes: 1, callers: 48 };
 const THREE: By = By { processes: 3, callers: 16 };
-/// One of the three.
+/// One of the three processes alone.
 const A_THIRD: By = By { processes: 1, callers: 16 };
 
-/// How long a commit takes where another site confirms it, in microseconds.
+/// Latency of a commit that another site confirms, in microseconds.
 const COMMIT_DELAY: u32 = 20_000;
 
-/// How many tasks there are when growth is measured.
+/// Numbers of existing tasks in the growth benchmark.
 const SIZES: [usize; 3] = [10_000, 100_000, 1_000_000];
 
-/// A database with accounts that have money.
 async fn filled() -> (Fixture<Empty>, Vec<AccountId>) {
     let fixture = Fixture::new(Empty::new()).await;
     let mut accounts = Vec::new();
@@ -49,7 +48,6 @@ async fn filled() -> (Fixture<Empty>, Vec<AccountId>) {
     (fixture, accounts)
 }
 
-/// What was measured in all rounds, of one kind of work.
 struct Series(Vec<Figures>);
 
 impl Series {
@@ -57,7 +55,7 @@ impl Series {
         self.0.iter().map(|figures| figures.per_second).collect()
     }
 
-    /// Where the time of the processors went, and what one of them costs.
+    /// Describes the processor time of PostgreSQL and of the processes.
     fn costs(&self) -> String {
         let of = |read: fn(&Figures) -> f64| median(&self.0.iter().map(read).collect::<Vec<_>>());
         let server = of(|figures| figures.server);
@@ -135,13 +133,12 @@ fn growth_to_a_million_tasks() {
         println!("{} tasks: {}; {}", figure(size as f64), figure(median(&creates.rates())), creates.costs());
         sizes.push(creates);
     }
-    // Logarithmic: a lookup among a million takes log 1,000,000 / log 10,000 as long as among ten thousand.
+    // Logarithmic growth: a lookup among 1,000,000 rows takes log 1,000,000 / log 10,000 times as long as among 10,000.
     row("creates among 1,000,000 tasks", &sizes[2], "among 10,000", &sizes[0], 0.67);
     let faults = runtime.block_on(fixture.database.audit()).unwrap().faults;
     assert_eq!(faults, [""; 0]);
 }
 
-/// Adds ended tasks up to a number, spread over the accounts.
 async fn fill(fixture: &Fixture<Empty>, accounts: &[AccountId], from: usize, to: usize) {
     let each = (to - from) / accounts.len();
     let mut sql = String::new();

@@ -1,4 +1,4 @@
-//! Processes that are measured: each does what a line of its input says for a while, and says how often it did it.
+//! Worker processes of the benchmark: each repeats the work of an input line for a while, and reports the count.
 
 use std::env;
 use std::fs;
@@ -21,22 +21,20 @@ use crate::ledger::Money;
 use crate::queue::{Created, InsufficientBalance, NewTask, Queue as _};
 use crate::random::Randomness;
 
-/// Holds the URL of the database for the process.
 const URL: &str = "INFERSTORE_MEASURE_URL";
-/// Begins the line of a result, among those of the harness.
+/// Prefix of a result line among the lines of the test harness.
 const DONE: &str = "done ";
 
-/// What a process does.
 #[derive(Clone, Copy)]
 pub(super) enum Work {
-    /// The plainest statement that writes.
+    /// The simplest writing statement.
     Bare,
-    /// Creates of so many accounts.
+    /// Creates by this number of accounts.
     Creates { accounts: usize },
 }
 
 impl Work {
-    /// As a line of input: the number of accounts, or none.
+    /// Returns the input line: the number of accounts, 0 for `Bare`.
     const fn accounts(self) -> usize {
         match self {
             Self::Bare => 0,
@@ -45,24 +43,21 @@ impl Work {
     }
 }
 
-/// How many processes do it.
 #[derive(Clone, Copy)]
 pub(super) struct By {
     pub(super) processes: usize,
-    /// How often each has it under way.
+    /// Number of concurrent callers of each process.
     pub(super) callers: usize,
 }
 
-/// What was measured in one round.
 pub(super) struct Figures {
     pub(super) per_second: f64,
-    /// How many cores PostgreSQL was using.
+    /// Number of cores that PostgreSQL used.
     pub(super) server: f64,
-    /// How many cores the processes were using together.
+    /// Number of cores that the processes used together.
     pub(super) processes: f64,
 }
 
-/// A process, with its input and output.
 struct Process {
     child: Child,
     input: ChildStdin,
@@ -84,7 +79,7 @@ impl Process {
         writeln!(self.input, "{} {callers}", work.accounts()).unwrap();
     }
 
-    /// How often the work was done.
+    /// Waits for the result line; returns its count.
     fn end(&mut self) -> usize {
         loop {
             let mut line = String::new();
@@ -96,7 +91,6 @@ impl Process {
     }
 }
 
-/// Processes over one database.
 pub(super) struct Processes(Vec<Process>);
 
 impl Processes {
@@ -104,9 +98,9 @@ impl Processes {
         Self((0..count).map(|_| Process::start(url)).collect())
     }
 
-    /// Measures each kind of work in turns, so that a busy moment hurts all of them.
+    /// Measures the kinds of work in turns, so that a busy moment affects all of them.
     pub(super) fn rounds<const KINDS: usize>(&mut self, kinds: [(Work, By); KINDS]) -> [Series; KINDS] {
-        // The first one prepares the statements.
+        // The first measurement prepares the statements.
         for (work, by) in kinds {
             self.measure(work, by);
         }
@@ -138,22 +132,21 @@ impl Processes {
     }
 }
 
-/// The numbers of a process from its state on, as Linux tells them.
+/// Returns the numbers of `/proc/PID/stat` from the process's state on.
 fn numbers(process: u32) -> Option<Vec<u64>> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let (_, after_name) = stat.rsplit_once(") ")?;
     Some(after_name.split(' ').map(|word| word.trim().parse().unwrap_or(0)).collect())
 }
 
-/// Ticks of the clock of Linux are hundredths of a second.
+/// Ticks per second of the Linux clock.
 const TICKS: f64 = 100.0;
 
-/// How many seconds of a processor a process has taken.
 fn cpu_of(process: u32) -> f64 {
     inferstore_measure::processor_time(process).unwrap_or(0.0)
 }
 
-/// The same of PostgreSQL, with its processes that run and those that have ended.
+/// Returns the processor time of PostgreSQL in seconds, including ended processes.
 fn cpu_of_server() -> f64 {
     let main = server().process();
     let ended = numbers(main).map_or(0, |numbers| numbers[13] + numbers[14]);
@@ -181,7 +174,7 @@ async fn a_process_that_is_measured() {
     }
 }
 
-/// Creates tasks of these accounts, or inserts rows when there are none, side by side for a while; how many.
+/// Creates tasks of these accounts, or inserts rows without accounts, concurrently for a while; returns the count.
 async fn repeat(database: &PostgresDatabase, accounts: &Arc<[AccountId]>, callers: usize) -> usize {
     let done = Arc::<AtomicUsize>::default();
     let began = Instant::now();
