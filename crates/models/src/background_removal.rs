@@ -2,10 +2,11 @@
 
 use crate::cutout;
 use crate::memory::Need;
+use crate::people::PEOPLE_MEMORY;
 use crate::picture::Picture;
 use crate::{Error, Inputs, Limits, Model, Output};
 
-const NEED: Need = Need { pixel: 14, reduced_pixel: 34 };
+const NEED: Need = Need { pixel: 14, reduced_pixel: 34, fixed: PEOPLE_MEMORY };
 
 pub(crate) struct BackgroundRemoval;
 

@@ -2,11 +2,12 @@
 
 use crate::cutout;
 use crate::memory::Need;
+use crate::people::PEOPLE_MEMORY;
 use crate::picture::{Picture, from_byte};
 use crate::{Error, Inputs, Limits, Model, Output};
 
 /// There are two pictures, and each is bounded by itself.
-const NEED: Need = Need { pixel: 20, reduced_pixel: 40 };
+const NEED: Need = Need { pixel: 20, reduced_pixel: 40, fixed: PEOPLE_MEMORY };
 
 pub(crate) struct BackgroundReplacement;
 

@@ -2,11 +2,13 @@
 //! the background that shines through at their edges.
 //!
 //! The border of a picture mostly shows background. What has other colors is taken for the subject;
-//! then color models of both and a random walk that stops at edges (Grady, 2005) correct each other.
+//! then color models of both and a random walk that stops at edges (Grady, 2005) correct each other. A neural network
+//! finds people whose colors are those of the background.
 
 use crate::color_model::{Color, ColorModel};
 use crate::guided::GuidedFilter;
 use crate::oklab;
+use crate::people;
 use crate::picture::{Picture, luma, to_byte};
 use crate::plane::{Plane, pixels};
 use crate::resample::Enlarged;
@@ -29,6 +31,8 @@ const PLAUSIBLE: std::ops::Range<f32> = 0.005..0.97;
 /// When more pixels than this have colors of the other side, added up over both, the colors of the
 /// subject and of the background are the same, and the result would be arbitrary.
 const MAX_CONFUSION: f32 = 0.15;
+/// Share of the pixels of the subject in which its colors and the network for people agree.
+const MIN_OVERLAP: f32 = 0.8;
 /// Share from which a pixel belongs to the subject alone.
 const SURE: f32 = 0.97;
 /// Pieces smaller than this share of the largest one are specks.
@@ -107,12 +111,28 @@ fn rough(picture: &Picture, input: &str, limits: &Limits) -> Result<Plane, Error
         pixels(&picture.planes((width, height), limits)?).map(oklab::from_srgb).collect();
     let (found, confused) = search(&colors, width, height, limits)?;
     let rough = without_specks(&found);
-    if !PLAUSIBLE.contains(&rough.mean()) || confused > MAX_CONFUSION {
-        let reason = "nothing in it stands out clearly from its border; send a picture whose subject differs \
-                      from its background in color";
-        return Err(Error::Unusable { input: input.to_owned(), reason: reason.to_owned() });
-    }
-    Ok(rough)
+    let is_clear = PLAUSIBLE.contains(&rough.mean()) && confused <= MAX_CONFUSION;
+    let people = people::find(picture, limits)?.filter(|people| people.confidence >= people::LIKELY);
+    let Some(people) = people else {
+        return is_clear.then_some(rough).ok_or_else(|| unclear(input));
+    };
+    // Colors know edges and what people hold better than the network, if both see the same subject.
+    let is_certain = people.confidence >= people::CERTAIN;
+    let agree = is_clear && overlap(&rough, &people.mask.resized(width, height, limits)?) >= MIN_OVERLAP;
+    Ok(if agree || (is_clear && !is_certain) { rough } else { people.mask })
+}
+
+fn unclear(input: &str) -> Error {
+    let reason = "it shows no person, and nothing in it stands out clearly from its border; send a picture whose \
+                      subject differs from its background in color";
+    Error::Unusable { input: input.to_owned(), reason: reason.to_owned() }
+}
+
+/// Returns the share of the pixels of either subject that belong to both.
+fn overlap(one: &Plane, other: &Plane) -> f32 {
+    let both = one.zip(other, |one, other| f32::from(one > 0.5 && other > 0.5)).mean();
+    let either = one.zip(other, |one, other| f32::from(one > 0.5 || other > 0.5)).mean();
+    both / either.max(f32::EPSILON)
 }
 
 /// How much each pixel belongs to the subject, and how confused the colors of both sides are.

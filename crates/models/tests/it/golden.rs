@@ -264,6 +264,25 @@ fn background_removal_cuts_people_out_of_their_wall() {
 }
 
 #[test]
+fn background_removal_cuts_people_out_of_a_wall_of_their_own_colors() {
+    let path = format!("{}/tests/golden/background-removal.png", env!("CARGO_MANIFEST_DIR"));
+    let truth = image::open(path).expect("a golden picture").into_rgba8();
+    let mut picture = scenes::people(320, 240);
+    for (x, y, pixel) in picture.enumerate_pixels_mut().filter(|(x, y, _)| truth.get_pixel(*x, *y).0[3] < 128)
+    {
+        // Stones of the colors of skin, hair and shirts.
+        let stone = scenes::hash((x / 14) as i32, (y / 14) as i32);
+        let colors = [[226, 180, 150], [60, 36, 24], [160, 50, 56], [58, 84, 160]];
+        pixel.0 = colors[(stone * 4.0) as usize % 4];
+    }
+    let found = run("background-removal", [("input", file(&picture))]).picture("output").into_rgba8();
+    let opaque = || found.pixels().zip(truth.pixels()).map(|(one, other)| (one.0[3] > 127, other.0[3] > 127));
+    let both = opaque().filter(|(one, other)| *one && *other).count() as f64;
+    let either = opaque().filter(|(one, other)| *one || *other).count() as f64;
+    assert!(both / either > 0.85, "{:.2} of the people and of what was found are the same", both / either);
+}
+
+#[test]
 fn background_removal_refuses_what_it_would_cut_arbitrarily() {
     let noise = scenes::draw(160, 120, |x, y| {
         [0, 1, 2].map(|channel| scenes::noise(x * 9.0, y * 9.0 + 50.0 * channel as f32))

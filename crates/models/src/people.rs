@@ -1,0 +1,115 @@
+//! Segmentation of people by a small neural network: MediaPipe Selfie Segmentation, whose weights are in `data/people`.
+//! Its encoder is that of MobileNetV3 (Howard et al., 2019), with squeeze-and-excitation; its decoder adds the features of
+//! each earlier size through a gate.
+
+use crate::network::{Activation, Tensor, Weights};
+use crate::picture::Picture;
+use crate::plane::Plane;
+use crate::{Error, Limits};
+
+/// The bytes that the network takes at its peak.
+pub(crate) const PEOPLE_MEMORY: u64 = 8 << 20;
+
+/// The side of the picture that the network sees.
+const SIDE: usize = 256;
+
+const WEIGHTS: &[u8] = include_bytes!("../data/people/weights.f16");
+
+/// One block of the encoder: a wider layer, a filter of each channel by itself, and a narrower layer.
+struct Block {
+    wide: usize,
+    kernel: usize,
+    stride: usize,
+    squeezed: Option<usize>,
+    narrow: usize,
+    activation: Activation,
+}
+
+const fn block(
+    wide: usize,
+    kernel: usize,
+    stride: usize,
+    squeezed: Option<usize>,
+    narrow: usize,
+    activation: Activation,
+) -> Block {
+    Block { wide, kernel, stride, squeezed, narrow, activation }
+}
+
+const ENCODER: [Block; 8] = [
+    block(16, 3, 2, Some(8), 16, Activation::Relu),
+    block(72, 3, 2, None, 24, Activation::Relu),
+    block(88, 3, 1, None, 24, Activation::Relu),
+    block(96, 5, 2, Some(24), 32, Activation::HardSwish),
+    block(128, 5, 1, Some(32), 32, Activation::HardSwish),
+    block(128, 5, 1, Some(32), 32, Activation::HardSwish),
+    block(96, 5, 1, Some(24), 32, Activation::HardSwish),
+    block(96, 5, 1, Some(24), 32, Activation::HardSwish),
+];
+
+/// Share of a picture that people take, if they are no mistake of the network.
+const PLAUSIBLE: std::ops::Range<f32> = 0.02..0.97;
+
+/// Confidence from which the network is right about people, and from which it is right more often than not. The network
+/// also takes animals and things for people, with less confidence.
+pub(crate) const CERTAIN: f32 = 0.92;
+pub(crate) const LIKELY: f32 = 0.6;
+
+/// The people in a picture.
+pub(crate) struct People {
+    /// Probability that a pixel belongs to them.
+    pub(crate) mask: Plane,
+    /// Share of their probable pixels whose probability is nearly 1.
+    pub(crate) confidence: f32,
+}
+
+/// Returns the people in a picture, or `None` without any.
+pub(crate) fn find(picture: &Picture, limits: &Limits) -> Result<Option<People>, Error> {
+    let mask = mask(picture, limits)?;
+    let share = |limit: f32| mask.map(|value| f32::from(value > limit)).mean();
+    let (probable, certain) = (share(0.5), share(0.9));
+    let people = People { mask, confidence: certain / probable };
+    Ok(PLAUSIBLE.contains(&probable).then_some(people))
+}
+
+/// Returns the probability that a pixel shows a person, for each pixel of the picture at 256 by 256.
+fn mask(picture: &Picture, limits: &Limits) -> Result<Plane, Error> {
+    let input = Tensor::of(&picture.planes((SIDE, SIDE), limits)?);
+    let mut weights = Weights::new(WEIGHTS);
+    let mut x = weights.convolved(&input, 16, 3, 2).with(Activation::HardSwish);
+    let mut skips = vec![x.clone()];
+    for (number, block) in ENCODER.into_iter().enumerate() {
+        let Block { wide, kernel, stride, squeezed, narrow, activation } = block;
+        limits.check_time()?;
+        let mut inner = weights.convolved(&x, wide, 1, 1).with(activation);
+        inner = weights.filtered(&inner, kernel, stride).with(activation);
+        if let Some(squeezed) = squeezed {
+            let gate = gate(&mut weights, &inner, squeezed);
+            inner = inner.times(&gate);
+        }
+        let narrowed = weights.convolved(&inner, narrow, 1, 1);
+        let has_shape_of_input = (narrowed.side, narrowed.channels) == (x.side, x.channels);
+        x = if has_shape_of_input { narrowed.plus(&x) } else { narrowed };
+        if matches!(number, 0 | 2) {
+            skips.push(x.clone());
+        }
+    }
+    let all = weights.convolved(&x, 128, 1, 1).with(Activation::Relu);
+    let gate_of_all = weights.convolved(&x.mean(), 128, 1, 1).with(Activation::Sigmoid);
+    x = all.times(&gate_of_all);
+    while let Some(skip) = skips.pop() {
+        limits.check_time()?;
+        let up = weights.convolved(&x.doubled(), skip.channels, 1, 1);
+        let gate = gate(&mut weights, &skip.clone().plus(&up), skip.channels);
+        x = skip.times(&gate).plus(&up);
+        x = weights.convolved(&x, x.channels, 1, 1).with(Activation::Relu);
+        x = weights.filtered(&x, 3, 1).with(Activation::Relu).plus(&x);
+    }
+    Ok(weights.unfolded(&x).with(Activation::Sigmoid).into_plane())
+}
+
+/// Squeeze-and-excitation: a factor for each channel, from the means of all of them.
+fn gate(weights: &mut Weights<'_>, x: &Tensor, squeezed: usize) -> Tensor {
+    let squeezed = weights.convolved(&x.mean(), squeezed, 1, 1).with(Activation::Relu);
+    weights.convolved(&squeezed, x.channels, 1, 1).with(Activation::Sigmoid)
+}
