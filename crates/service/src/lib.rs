@@ -62,6 +62,7 @@ mod object_storage;
 mod operations;
 mod queue;
 mod random;
+mod transfer;
 mod words;
 
 pub use accounts::{AccountOverview, AccountState, Scope};
@@ -81,3 +82,4 @@ pub use lifecycle::service::Service;
 pub use models::serve_models;
 pub use object_storage::S3Config;
 pub use queue::InsufficientBalance;
+pub use transfer::{DataLocation, Transferred};

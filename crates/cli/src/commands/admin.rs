@@ -1,6 +1,7 @@
 //! `inferstore admin`.
 
 mod calls;
+mod transfer;
 
 use std::path::PathBuf;
 
@@ -91,6 +92,16 @@ enum Command {
         /// The folder of the copy, which is empty or missing
         folder: PathBuf,
     },
+    /// Write everything of a stopped service to a folder, to import it into another database or bucket
+    #[command(
+        after_help = "Examples:\n  inferstore admin export /mnt/move --data-dir /var/lib/inferstore\n  inferstore admin export /mnt/move --objects 's3://bucket?endpoint=https://s3.example'"
+    )]
+    Export(transfer::Arguments),
+    /// Read an export into an empty database and an empty folder or bucket; run it again after an interruption
+    #[command(
+        after_help = "Examples:\n  inferstore admin import /mnt/move --data-dir /srv/inferstore\n  INFERSTORE_DATABASE=… inferstore admin import /mnt/move --objects 's3://bucket?endpoint=https://s3.example'"
+    )]
+    Import(transfer::Arguments),
 }
 
 /// Arguments of a credit and of a debit.
@@ -152,6 +163,17 @@ enum Account {
         /// The account
         account: String,
     },
+    /// Limit the bytes of the files that an account pays for; unused upload targets count
+    #[command(
+        after_help = "Examples:\n  inferstore admin account quota lena 20GiB\n  inferstore admin account quota lena none"
+    )]
+    Quota {
+        /// The account
+        account: String,
+        /// The number of bytes, such as 500MB or 20GiB, or `none`
+        #[arg(value_parser = quota)]
+        quota: Quota,
+    },
     /// List the credits, debits and bills for storage of an account, the newest first
     #[command(after_help = "Examples:\n  inferstore admin account movements lena --limit 20")]
     Movements {
@@ -160,6 +182,30 @@ enum Account {
         #[command(flatten)]
         page: Page,
     },
+}
+
+/// A number of bytes; None for any.
+#[derive(Debug, Clone, Copy)]
+struct Quota(Option<u64>);
+
+fn quota(text: &str) -> Result<Quota, &'static str> {
+    const UNITS: [(&str, u64); 8] = [
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("TiB", 1 << 40),
+        ("kB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("TB", 1_000_000_000_000),
+    ];
+    if text == "none" {
+        return Ok(Quota(None));
+    }
+    let of_unit = |(name, unit): &(&str, u64)| text.strip_suffix(name).map(|number| (number, *unit));
+    let (number, unit) = UNITS.iter().find_map(of_unit).unwrap_or((text, 1));
+    let bytes = number.trim().parse().ok().and_then(|number: u64| number.checked_mul(unit));
+    bytes.map(|bytes| Quota(Some(bytes))).ok_or("give a whole number of bytes, such as 20GiB, or none")
 }
 
 /// Add, list and remove members of organizations
@@ -420,6 +466,11 @@ enum Task {
 
 pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Result {
     let folder = session.environment.folder.join(&arguments.data_dir);
+    match &arguments.command {
+        Command::Export(command) => return transfer::export(command, folder, &session).await,
+        Command::Import(command) => return transfer::import(command, folder, &session).await,
+        _ => {}
+    }
     let mut admin = AdminClient::open(&folder).await.map_err(|error| {
         let hint = if error.is_folder_taken() {
             "the service has no admin socket, or is starting: try again, or stop it"

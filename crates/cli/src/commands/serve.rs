@@ -187,7 +187,7 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     let mut signals = Signals::new()?;
     close_to_others();
     let first_key = first_key(&arguments, session)?;
-    let objects = objects(&arguments, session)?;
+    let objects = objects(arguments.objects.as_deref(), session)?;
     if let Some(objects) = objects.as_ref().filter(|_| arguments.print_lifecycle) {
         return session.output.data(objects.lifecycle());
     }
@@ -356,16 +356,27 @@ fn database(arguments: &Arguments, session: &Session) -> Result<Option<DatabaseU
         let message = "--database keeps the name of the folder with its files, which --ephemeral removes";
         return Err(Failure::usage(message).with_hint("name a bucket for the files with --objects"));
     }
-    if arguments.ephemeral || arguments.database.is_some() {
-        return Ok(arguments.database.clone());
+    match arguments.ephemeral {
+        true => Ok(arguments.database.clone()),
+        false => database_or_variable(arguments.database.as_ref(), session),
+    }
+}
+
+/// The database of an argument, or the one that the environment names.
+pub(super) fn database_or_variable(
+    argument: Option<&DatabaseUrl>,
+    session: &Session,
+) -> Result<Option<DatabaseUrl>> {
+    if argument.is_some() {
+        return Ok(argument.cloned());
     }
     let url = session.environment.variable(DATABASE_VARIABLE).map(str::parse).transpose();
     url.map_err(|error| Failure::usage(format!("{DATABASE_VARIABLE}: {error}")))
 }
 
 /// The remote object store, with its keys from the environment.
-fn objects(arguments: &Arguments, session: &Session) -> Result<Option<S3Config>> {
-    let Some(url) = &arguments.objects else { return Ok(None) };
+pub(super) fn objects(url: Option<&str>, session: &Session) -> Result<Option<S3Config>> {
+    let Some(url) = url else { return Ok(None) };
     let variable = |name| session.environment.variable(name).unwrap_or_default();
     let config = S3Config::new(url, variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY"));
     config.map(Some).map_err(|error| Failure::usage(error.to_string()))

@@ -196,6 +196,44 @@ fn a_backup_is_not_written_into_the_data_that_it_copies() {
 }
 
 #[test]
+fn everything_moves_to_another_folder_and_keys_stay_valid() {
+    let mut cli = with_folder();
+    let key = cli.call("admin key add demo --data-dir data --format quiet").stdout;
+    let exported = cli.call("admin export move --data-dir data");
+    assert!(
+        exported.code == exit::DONE && exported.stderr.contains("exported 2 accounts, 0 tasks"),
+        "{exported}"
+    );
+    assert_eq!(cli.call("admin export move --data-dir data").code, exit::FAILED, "it is there already");
+    let refused = cli.call("admin import move --data-dir data");
+    assert!(refused.code == exit::FAILED && refused.stderr.contains("not empty"), "{refused}");
+    for _ in 0..2 {
+        let imported = cli.call("admin import move --data-dir new --json=accounts,missing");
+        assert_eq!(
+            (imported.code, imported.stdout.contains("\"accounts\":2")),
+            (exit::DONE, true),
+            "{imported}"
+        );
+    }
+    cli.stdin(&key);
+    assert_eq!(cli.call("admin key revoke --data-dir new").code, exit::DONE);
+}
+
+#[test]
+fn a_quota_is_a_number_of_bytes_or_none() {
+    let cli = with_folder();
+    for (quota, shown) in [("20GiB", "21474836480"), ("3MB", "3000000"), ("7", "7"), ("none", "null")] {
+        assert_eq!(cli.call(&format!("admin account quota demo {quota} --data-dir data")).code, exit::DONE);
+        let account = cli.call("admin account show demo --data-dir data --json=quota").stdout;
+        assert!(account.contains(&format!("\"quota\":{shown}")), "{quota}: {account}");
+    }
+    for wrong in ["much", "-1", "1.5GiB", "99999999999TiB", ""] {
+        let ended = cli.call(&format!("admin account quota demo {wrong} --data-dir data"));
+        assert_eq!(ended.code, exit::USAGE, "{wrong}: {ended}");
+    }
+}
+
+#[test]
 fn a_damaged_database_is_named_with_the_way_out() {
     let cli = with_folder();
     let file = cli.path("data/inferstore.db");

@@ -9,7 +9,7 @@ use clap::error::ErrorKind;
 const LIMITS: &str = include_str!("../../../../docs/limits-and-settings.md");
 const TROUBLESHOOTING: &str = include_str!("../../../../docs/troubleshooting.md");
 
-const PAGES: [(&str, &str); 16] = [
+const PAGES: [(&str, &str); 17] = [
     ("README.md", include_str!("../../../../README.md")),
     ("admin.md", include_str!("../../../../docs/admin.md")),
     ("admin-http.md", include_str!("../../../../docs/admin-http.md")),
@@ -22,6 +22,7 @@ const PAGES: [(&str, &str); 16] = [
     ("limits-and-settings.md", LIMITS),
     ("models.md", include_str!("../../../../docs/models.md")),
     ("monitoring.md", include_str!("../../../../docs/monitoring.md")),
+    ("moving.md", include_str!("../../../../docs/moving.md")),
     ("node-protocol.md", include_str!("../../../../docs/node-protocol.md")),
     ("nodes.md", include_str!("../../../../docs/nodes.md")),
     ("own-model.md", include_str!("../../../../docs/own-model.md")),

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::Admin;
 use crate::lifecycle::app::App;
-use crate::lifecycle::folder::OBJECTS;
+use crate::lifecycle::folder::{OBJECTS, create_private};
 use crate::{Error, Result, database, object_storage};
 
 /// Result of a backup.
@@ -75,7 +75,8 @@ async fn finish(app: &App, names: Vec<String>, copy: &Path, folder: &Path) -> Re
         false => {
             let objects = folder.join(OBJECTS);
             // A blob may be a hard link to a file that others could read; the mode of the folder keeps them out.
-            create(&objects).map_err(|cause| Error::keeping("creating the folder of blobs", cause))?;
+            create_private(&objects)
+                .map_err(|cause| Error::keeping("creating the folder of blobs", cause))?;
             app.objects.copy_blobs(names, &objects).await?
         }
     };
@@ -97,17 +98,8 @@ fn is_inside(folder: &Path, outer: &Path) -> std::io::Result<bool> {
 
 /// Creates the folder; false if the folder is not empty.
 fn prepare(folder: &Path) -> std::io::Result<bool> {
-    create(folder)?;
+    create_private(folder)?;
     Ok(fs::read_dir(folder)?.next().is_none())
-}
-
-/// Creates a folder for its owner alone, unless it is there.
-fn create(folder: &Path) -> std::io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
 }
 
 #[cfg(test)]

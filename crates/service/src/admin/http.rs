@@ -111,6 +111,7 @@ async fn account(admin: Admin, ApiPath(username): ApiPath) -> Done {
     let account = found(&admin, &username).await?;
     let purses = database.purses(account.id).await?;
     let usage = database.usage(account.id).await?;
+    let quota = database.storage_use(account.id).await?.quota;
     let (_, tasks) = database.history(account.id, 1, 0).await?;
     let related = database.memberships(account.id, account.scope).await?;
     let keys = database.keys(account.id).await?;
@@ -130,6 +131,7 @@ async fn account(admin: Admin, ApiPath(username): ApiPath) -> Done {
         "held": purses.held,
         "files": usage.files,
         "stored_bytes": usage.bytes,
+        "quota": quota,
         "tasks": tasks,
         "valid_keys": valid_keys,
         relation: related,

@@ -5,10 +5,10 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::adjust::{MAX_NOTE, check_line};
-use super::http::{Done, no_task, not_found};
+use super::http::{Done, found, no_task, not_found};
 use super::{Admin, TaskChange, TaskFilter};
 use crate::accounts::{Account, AccountState, OPERATOR, Scope};
-use crate::api::{ApiJson, ApiPath, Failure, Success};
+use crate::api::{ApiJson, ApiPath, Failure, Success, present};
 use crate::object_storage::TargetsOf;
 use crate::queue::{Cancel, Status};
 use crate::{Error, Result};
@@ -76,7 +76,10 @@ impl Admin {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AccountChange {
-    state: AccountState,
+    state: Option<AccountState>,
+    /// The bytes that the account may store; null for any number.
+    #[serde(default, deserialize_with = "present")]
+    quota: Option<Option<u64>>,
 }
 
 pub(super) async fn change_account(
@@ -84,12 +87,25 @@ pub(super) async fn change_account(
     ApiPath(username): ApiPath,
     body: ApiJson<AccountChange>,
 ) -> Done {
-    let state = body.value.state;
-    let Some(canceled) = admin.set_account_state(&username, state).await? else {
-        let message = format!("{username:?} is closed, and a closed account stays closed");
-        return Err(Failure::new(StatusCode::CONFLICT, message).into());
-    };
-    Ok(Success::data(json!({ "account": username, "state": state, "canceled_tasks": canceled })))
+    let account = found(&admin, &username).await?;
+    let AccountChange { state, quota } = body.value;
+    let mut changed = json!({ "account": username });
+    if let Some(quota) = quota {
+        if quota.is_some_and(|quota| i64::try_from(quota).is_err()) {
+            return Err(Failure::unprocessable("the quota is more than any account can store").into());
+        }
+        admin.app.database.set_quota(account.id, quota).await?;
+        changed["quota"] = json!(quota);
+    }
+    if let Some(state) = state {
+        let Some(canceled) = admin.set_account_state(&username, state).await? else {
+            let message = format!("{username:?} is closed, and a closed account stays closed");
+            return Err(Failure::new(StatusCode::CONFLICT, message).into());
+        };
+        changed["state"] = json!(state);
+        changed["canceled_tasks"] = json!(canceled);
+    }
+    Ok(Success::data(changed))
 }
 
 /// Builds the response to a change of a task that requires the status `needed`.

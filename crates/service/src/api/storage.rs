@@ -87,6 +87,9 @@ async fn presign(Caller { app, account, .. }: Caller, body: ApiJson<PresignBody>
     let presigned = app.objects.presign(&target, app.config.target_life)?;
     let max_unused = app.config.limits.account_targets;
     if !app.database.add_target(&target, max_unused).await? {
+        if let Some(message) = app.database.storage_use(payer).await?.refusal(size) {
+            return Err(Failure::new(StatusCode::FORBIDDEN, message));
+        }
         let message = format!(
             "{max_unused} upload targets of this account are unused; upload to them, or wait until they are forgotten, \
              an hour after they expire"

@@ -12,6 +12,7 @@ mod records;
 mod refund;
 mod shared_sql;
 mod sqlite;
+pub(crate) mod tables;
 mod values;
 
 use std::path::Path;
@@ -20,7 +21,6 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
-use crate::Result;
 use crate::accounts::{Account, Accounts, KeptKey, NewAccount};
 use crate::admin::AdminDatabase;
 use crate::catalog::Catalog;
@@ -31,10 +31,22 @@ use crate::object_storage::Files;
 use crate::operations::metrics::DatabaseMetrics;
 use crate::operations::totals::Totals;
 use crate::queue::Queue;
+use crate::{Error, Result};
+use tables::TableFile;
 
 /// All database operations of the service, in any engine.
 pub(crate) trait Database:
-    Accounts + AdminDatabase + Catalog + Files + Ledger + Maintenance + Queue + Registry + Settings + Sharing
+    Accounts
+    + AdminDatabase
+    + Catalog
+    + Files
+    + Ledger
+    + Maintenance
+    + Queue
+    + Registry
+    + Settings
+    + Sharing
+    + Transfer
 {
 }
 
@@ -66,7 +78,7 @@ pub(crate) async fn connect(url: &str) -> Result<Arc<dyn Database>> {
 #[cfg(not(feature = "postgres"))]
 pub(crate) async fn connect(_: &str) -> Result<Arc<dyn Database>> {
     let cause = "this program was built without PostgreSQL";
-    Err(crate::Error::new("opening the database", cause).with_hint("build it with `--features postgres`"))
+    Err(Error::new("opening the database", cause).with_hint("build it with `--features postgres`"))
 }
 
 /// Lease of a job: time without an extension after which other processes may start the job.
@@ -165,6 +177,28 @@ pub(crate) trait Maintenance: Settings {
     fn commits(&self) -> usize {
         0
     }
+}
+
+/// Moves everything that a database keeps to another one, of any engine.
+#[async_trait]
+pub(crate) trait Transfer: Send + Sync {
+    /// Writes every table, as of one moment, to files in a folder.
+    async fn export_tables(&self, folder: &Path) -> Result<Vec<TableFile>>;
+    /// Returns whether no service has begun with the database yet.
+    async fn is_empty(&self) -> Result<bool>;
+    /// Reads every table from files in a folder, and adds settings, in one transaction. Fails when the database is not
+    /// empty, and when it would not export the same files.
+    async fn import_tables(
+        &self,
+        folder: &Path,
+        tables: &[TableFile],
+        settings: Vec<(String, String)>,
+    ) -> Result<()>;
+}
+
+/// The refusal of an import into a database that is in use.
+pub(crate) fn not_empty() -> Error {
+    Error::new("importing", "the database is not empty").with_hint("name a new database or data folder")
 }
 
 /// What a service begins with.

@@ -14,7 +14,7 @@ use crate::catalog::{Format, Model, ModelSummary, Published, Version};
 use crate::clock::Moment;
 use crate::ledger::{Meter, Split};
 use crate::nodes::{KnownNode, NodeKey, SeenSlot};
-use crate::object_storage::{Object, StoredFile, Target, Usage};
+use crate::object_storage::{Object, StorageUse, StoredFile, Target, Usage};
 use crate::operations::totals::Totals;
 use crate::queue::{KeyedCreate, Lease, LeaseState, ModelLoad, Serving, Status, Task, TaskSummary};
 
@@ -72,6 +72,7 @@ records! {
     object -> Object: bucket key blob mime size etag created_at;
     stored_file -> StoredFile: id bucket folder key mime size created_at;
     usage -> Usage: files bytes;
+    storage_use -> StorageUse: quota stored promised;
     totals -> Totals: stored_bytes held unused_targets;
     model_summary -> ModelSummary: id name username description is_official is_verified visibility price;
     task -> Task: id status cost message input input_format output_format output error created_at updated_at;

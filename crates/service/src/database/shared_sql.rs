@@ -54,6 +54,9 @@ pub(super) const KEYS: &str = "SELECT id, created_at, revoked_at, name, expires_
 pub(super) const SET_STATE: &str =
     "UPDATE accounts SET state = $1 WHERE id = $2 AND (state <> 'closed' OR $1 = 'closed')";
 
+/// Sets the quota $1 of the account $2.
+pub(super) const SET_QUOTA: &str = "UPDATE accounts SET quota = $1 WHERE id = $2";
+
 /// Voids the unused upload targets of the account $1.
 pub(super) const VOID_TARGETS: &str = "UPDATE upload_targets SET is_void = true \
      WHERE NOT is_used AND NOT is_void AND (owner = $1 OR payer = $1)";
@@ -173,3 +176,7 @@ pub(super) const SET_SETTING: &str = "INSERT INTO settings (name, value) VALUES 
 /// Selects a row if a start adds its key $2 beside an earlier, possibly unshown one ($1), neither of them revoked.
 pub(super) const MAY_ADD_KEY: &str = "SELECT 1 FROM settings WHERE name = $1 AND NOT EXISTS ( \
      SELECT 1 FROM api_keys WHERE id IN (value, $2) AND revoked_at IS NOT NULL)";
+
+/// Finds a row in a database that a service has begun with.
+pub(super) const HAS_ROWS: &str =
+    "SELECT 1 WHERE EXISTS (SELECT 1 FROM accounts) OR EXISTS (SELECT 1 FROM settings)";

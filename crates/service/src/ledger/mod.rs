@@ -159,7 +159,7 @@ impl Credit {
 }
 
 /// What an audit of the ledger found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Audit {
     /// Number of audited movements.

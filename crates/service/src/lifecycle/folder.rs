@@ -93,6 +93,15 @@ impl Drop for Folder {
     }
 }
 
+/// Creates a folder for its owner alone, unless it is there.
+pub(crate) fn create_private(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
 /// Returns what was done with a file; None when there is no such file.
 pub(crate) fn if_present<T>(done: std::io::Result<T>) -> std::io::Result<Option<T>> {
     match done {

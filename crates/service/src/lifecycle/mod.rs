@@ -13,5 +13,5 @@ pub(crate) mod parts;
 pub(crate) mod policies;
 pub(crate) mod service;
 pub(crate) mod shared_clock;
-mod shared_files;
+pub(crate) mod shared_files;
 mod start_timeout;

@@ -13,7 +13,7 @@ const SETTING: &str = "folder of files";
 const MARKER: &str = "folder-id";
 
 /// Refuses a second folder of files over a shared database.
-pub(super) async fn check(folder: &Path, database: &dyn Database) -> Result<()> {
+pub(crate) async fn check(folder: &Path, database: &dyn Database) -> Result<()> {
     if !database.is_shared() {
         return Ok(());
     }

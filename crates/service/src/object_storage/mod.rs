@@ -20,10 +20,10 @@ mod s3_config;
 mod settling;
 mod shared_look;
 #[cfg(test)]
-mod slow_store_tests;
+pub(crate) mod slow_store_tests;
 mod sweeper;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod unsigned_forms;
 mod uploads;
 
@@ -32,7 +32,9 @@ use std::collections::HashSet;
 use async_trait::async_trait;
 use serde::Serialize;
 
-pub(crate) use blobs::{are_in_bucket, open as open_blobs};
+pub(crate) use blobs::{
+    BlobCopy, Checksums, IN_BUCKET, SETTING as PAIRING, are_in_bucket, claim, open as open_blobs,
+};
 pub(crate) use location::{Locations, address};
 pub(crate) use objects::{Objects, outlast_outage};
 pub(crate) use s3_api::{Code, S3Error, router};
@@ -148,12 +150,41 @@ pub(crate) struct Usage {
     pub(crate) bytes: u64,
 }
 
+/// Use of the storage quota of an account, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StorageUse {
+    /// The bytes that the account may store; None without a limit.
+    pub(crate) quota: Option<u64>,
+    /// The bytes of the files that it pays for.
+    pub(crate) stored: u64,
+    /// The bytes of uploads that its unused targets permit.
+    pub(crate) promised: u64,
+}
+
+impl StorageUse {
+    /// Returns why a file of this size exceeds the quota; None when it does not.
+    pub(crate) fn refusal(&self, size: u64) -> Option<String> {
+        let Self { quota, stored, promised } = *self;
+        let quota = quota?;
+        (stored.saturating_add(promised).saturating_add(size) > quota).then(|| {
+            format!(
+                "the storage quota of this account is {quota} bytes: {stored} are stored, {promised} belong to unused \
+                 upload targets, and {size} more exceed it; delete files, or ask the operator for a larger quota"
+            )
+        })
+    }
+}
+
 /// Database operations on files. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Files: Send + Sync {
-    /// Inserts a target; false if its payer has reached the limit of unused targets that are not void. Each concurrent
-    /// request may exceed the limit by one.
+    /// Inserts a target; false if its payer has reached the limit of unused targets that are not void, or its quota of
+    /// stored bytes. Each concurrent request may exceed a limit by one.
     async fn add_target(&self, target: &Target, max_unused: u32) -> Result<bool>;
+    /// Returns how much of its quota an account uses.
+    async fn storage_use(&self, payer: AccountId) -> Result<StorageUse>;
+    /// Sets the bytes that an account may store, or removes the limit.
+    async fn set_quota(&self, account: AccountId, quota: Option<u64>) -> Result<()>;
     async fn target(&self, id: &str) -> Result<Option<Target>>;
     /// Returns true if the file exists and another account pays for it.
     async fn is_of_another_payer(&self, bucket: &str, key: &str, payer: AccountId) -> Result<bool>;
@@ -280,6 +311,6 @@ pub(crate) fn category(mime: &str) -> String {
 }
 
 /// Bytes in hexadecimal digits.
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -63,6 +63,9 @@ impl OpenObject {
     }
 }
 
+/// The setting of the address that a process has used last.
+const NEWEST_ADDRESS: &str = "storage address";
+
 impl Objects {
     /// Opens the object store. `address` is the public base URL without a trailing slash; None takes the latest known
     /// address. At most `max_unsigned_forms` forms are read concurrently before their signature is known.
@@ -203,21 +206,27 @@ pub(crate) async fn outlast_outage<T, F: Future<Output = Result<T>>>(attempt: im
     }
 }
 
-/// Returns the known addresses of download URLs, latest first, and stores the current address.
+/// Returns the known addresses of download URLs, latest first, and stores the current address. Processes with different
+/// addresses take turns as the latest, and each address is stored once.
 async fn addresses(database: &dyn Database, current: Option<String>) -> Result<Vec<String>> {
     let mut known: Vec<String> = Vec::new();
     loop {
         let setting = format!("storage address {}", known.len() + 1);
         match (database.setting(&setting).await?, &current) {
             (Some(address), _) => known.push(address),
-            (None, Some(current)) if known.last() != Some(current) => {
+            (None, Some(current)) if !known.contains(current) => {
                 known.push(database.setting_or(&setting, current).await?);
             }
             (None, _) => break,
         }
     }
+    let newest = database.setting(NEWEST_ADDRESS).await?;
+    if let Some(current) = current.as_ref().filter(|current| newest.as_ref() != Some(*current)) {
+        database.set_setting(NEWEST_ADDRESS, current).await?;
+    }
+    let newest_first = current.or(newest).into_iter().chain(known.into_iter().rev());
     let mut seen = HashSet::new();
-    Ok(known.into_iter().rev().filter(|address| seen.insert(address.clone())).collect())
+    Ok(newest_first.filter(|address| seen.insert(address.clone())).collect())
 }
 
 #[cfg(test)]
@@ -225,6 +234,21 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
+    use crate::database::{self, Durability};
+
+    #[tokio::test]
+    async fn addresses_that_take_turns_are_kept_once_and_the_last_one_is_the_newest() -> Result<()> {
+        let folder = tempfile::tempdir().map_err(|cause| Error::new("creating a folder", cause))?;
+        let database = database::open(folder.path(), Durability::None).await?;
+        for _ in 0..3 {
+            for address in ["http://one", "http://two"] {
+                assert_eq!(addresses(&*database, Some(address.to_owned())).await?[0], address);
+            }
+        }
+        assert_eq!(addresses(&*database, None).await?, ["http://two", "http://one"]);
+        assert_eq!(database.setting("storage address 3").await?, None);
+        Ok(())
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_task_waits_two_minutes_for_room_on_the_disk_and_no_longer() {

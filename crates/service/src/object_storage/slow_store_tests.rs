@@ -35,7 +35,7 @@ struct Stored {
 
 /// An object store whose listings wait until the test releases them.
 #[derive(Default)]
-struct Store {
+pub(crate) struct Store {
     objects: Mutex<BTreeMap<String, Stored>>,
     /// Number of listed pages of blobs.
     pages: AtomicUsize,
@@ -133,7 +133,7 @@ async fn respond(State(store): State<Arc<Store>>, request: Request) -> Response 
     match (request.method().clone(), found) {
         (_, _) if key.is_empty() => StatusCode::OK.into_response(),
         (Method::PUT, _) => {
-            let body = to_bytes(request.into_body(), 1 << 20).await.unwrap_or_default();
+            let body = to_bytes(request.into_body(), 8 << 20).await.unwrap_or_default();
             let text = String::from_utf8_lossy(&body).into_owned();
             let stored = Stored { size: body.len() as u64, modified: Timestamp::now(), text };
             store.objects().insert(key, stored);
@@ -152,6 +152,16 @@ async fn respond(State(store): State<Arc<Store>>, request: Request) -> Response 
     }
 }
 
+/// Starts a store, which may respond at once, and names its one bucket.
+pub(crate) async fn start_store(is_direct: bool, responds: bool) -> Outcome<(Arc<Store>, S3Config)> {
+    let store = Arc::new(Store { responds: watch::Sender::new(responds), ..Store::default() });
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+    let url = format!("s3://bucket?endpoint=http://{}&direct={is_direct}", listener.local_addr()?);
+    let router = Router::new().fallback(respond).with_state(Arc::clone(&store));
+    tokio::spawn(axum::serve(listener, router).into_future());
+    Ok((store, S3Config::new(&url, "key", "secret")?))
+}
+
 struct Bench {
     store: Arc<Store>,
     service: Service,
@@ -164,13 +174,9 @@ impl Bench {
     }
 
     async fn with(max_connections: usize, is_direct: bool) -> Outcome<Self> {
-        let store = Arc::new(Store::default());
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let url = format!("s3://bucket?endpoint=http://{}&direct={is_direct}", listener.local_addr()?);
-        let router = Router::new().fallback(respond).with_state(Arc::clone(&store));
-        tokio::spawn(axum::serve(listener, router).into_future());
+        let (store, objects) = start_store(is_direct, false).await?;
         let mut config = Config::ephemeral();
-        config.objects = Some(S3Config::new(&url, "key", "secret")?);
+        config.objects = Some(objects);
         config.limits.max_connections = max_connections;
         // The jobs reconcile uploads too.
         config.roles.jobs = false;

@@ -273,7 +273,7 @@ async fn what_is_stored_is_billed_for_as_long_as_it_is_stored() -> Outcome {
 }
 
 /// A model that makes one file.
-struct Painter;
+pub(crate) struct Painter;
 
 impl inferstore_models::Model for Painter {
     fn kind(&self) -> &'static str {

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Account, Adjustment, Command, File, Key, Member, Model, Node, Page, Task};
+use super::{Account, Adjustment, Command, File, Key, Member, Model, Node, Page, Quota, Task};
 use crate::commands::api::{not_read, text_of};
 use crate::exit;
 use crate::failure::{Failure, Result};
@@ -91,6 +91,8 @@ pub(super) async fn perform(command: Command, admin: &mut AdminClient, session: 
             let data = admin.list(&["log"], &paging(&page)).await?;
             list(session, &data, "actions", ACTIONS)
         }
+        // They work on the data of a stopped service.
+        Command::Export(_) | Command::Import(_) => Ok(()),
         Command::Audit => audit(&admin.call("GET", &["audit"], None).await?, session),
         Command::Backup { folder } => {
             let folder = std::path::absolute(session.environment.folder.join(folder))
@@ -143,6 +145,15 @@ async fn account(command: Account, admin: &mut AdminClient, session: &Session) -
         Account::Suspend { account } => set_state(admin, session, &account, "suspended").await,
         Account::Resume { account } => set_state(admin, session, &account, "active").await,
         Account::Close { account } => set_state(admin, session, &account, "closed").await,
+        Account::Quota { account, quota: Quota(quota) } => {
+            let body = json!({ "quota": quota });
+            let data = admin.call("PATCH", &["accounts", &account], Some(body.to_string())).await?;
+            let note = match quota {
+                Some(bytes) => format!("{account} may store {bytes} bytes"),
+                None => format!("{account} may store any number of bytes"),
+            };
+            done(session, &note, &data, &account)
+        }
         Account::Movements { account, page } => {
             let data = admin.list(&["accounts", &account, "movements"], &paging(&page)).await?;
             list(session, &data, "movements", MOVEMENTS)
@@ -352,7 +363,7 @@ fn audit(data: &Value, session: &Session) -> Result {
 }
 
 /// Reports something that was done.
-fn done(session: &Session, note: &str, data: &Value, quiet: &str) -> Result {
+pub(super) fn done(session: &Session, note: &str, data: &Value, quiet: &str) -> Result {
     session.output.note(note);
     let quiet = Some(quiet.to_owned()).filter(|quiet| !quiet.is_empty());
     let report = Report { json: data.to_string(), quiet: quiet.into_iter().collect(), ..Report::default() };

@@ -16,6 +16,7 @@ pub(crate) mod retention;
 pub(crate) mod serving;
 pub(crate) mod state_table;
 pub(crate) mod targets;
+pub(crate) mod transfer;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +47,8 @@ pub(crate) const MODEL: &str = "echo";
 /// An empty database of an engine, for tests.
 #[async_trait]
 pub(crate) trait Engine: Send + Sync + Sized {
+    /// Makes another empty database of the same engine.
+    fn another(&self) -> Self;
     /// Opens the database. Opened once more, it is as after a crash.
     async fn open(&self) -> Arc<dyn Database>;
     /// Runs engine-independent SQL beside the database, for instance to damage data.
@@ -138,11 +141,14 @@ macro_rules! conformance {
             serving: a_node_is_there_for_the_models_of_the_slots_that_were_seen
                 a_slot_passes_accounts_over;
             targets: totals_are_those_of_all_accounts
+                a_quota_counts_what_is_stored_and_what_unused_targets_permit
                 a_target_awaits_an_upload_until_it_has_stored_its_file_or_is_void
                 uploads_are_awaited_in_a_folder_by_an_owner_or_for_an_object
                 an_upload_that_is_found_late_replaces_no_later_one
                 an_account_has_so_many_unused_targets
                 no_write_that_forgets_targets_is_long;
+            transfer: everything_moves_to_another_engine_and_back
+                rows_that_were_changed_are_refused_and_nothing_stays;
         }
 
         #[test]

@@ -4,7 +4,7 @@ use super::{Engine, File, Fixture};
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::ledger::{Credit, Money};
-use crate::object_storage::{Replaces, Stored, Target, TargetsOf};
+use crate::object_storage::{Replaces, StorageUse, Stored, Target, TargetsOf};
 use crate::operations::totals::Totals;
 use crate::queue::{Created, InsufficientBalance};
 
@@ -55,6 +55,38 @@ pub(crate) async fn a_target_awaits_an_upload_until_it_has_stored_its_file_or_is
     assert_eq!(without_file(&fixture, &both).await, [Some(true), Some(true)]);
     assert!(!awaits(&fixture, all).await);
     fixture.assert_books_are_right().await;
+}
+
+pub(crate) async fn a_quota_counts_what_is_stored_and_what_unused_targets_permit(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let (payer, other) = (fixture.customer, fixture.operator);
+    let file = |name: &str, size| File { name: name.to_owned(), ..File::of_size(size) };
+    fixture.upload(payer, payer, &file("before", 4), Moment(0)).await;
+    let database = &fixture.database;
+    database.set_quota(payer, Some(10)).await.unwrap();
+    let add = async |owner, payer, size: u64, max| {
+        let id = fixture.random.uuid().unwrap();
+        let mut target = Target::of_owner(id, (owner, "bucket"), "new", size, Moment(10));
+        target.payer = payer;
+        database.add_target(&target, max).await.unwrap()
+    };
+    assert!(!add(payer, payer, 7, 9).await);
+    // It counts for who pays.
+    assert!(add(other, payer, 5, 9).await && add(payer, other, 7, 9).await);
+    assert!(!add(payer, payer, 2, 9).await && add(payer, payer, 1, 9).await);
+    let used = StorageUse { quota: Some(10), stored: 4, promised: 6 };
+    assert_eq!(database.storage_use(payer).await.unwrap(), used);
+    assert!(
+        used.refusal(0).is_none()
+            && used.refusal(1).is_some_and(|why| why.contains("10 bytes: 4 are stored, 6"))
+    );
+    // The last target is unused no more, and the deleted file stored no more.
+    fixture.delete(payer, &file("before", 4), Moment(0)).await;
+    assert!(add(payer, payer, 4, 9).await && !add(payer, payer, 1, 9).await);
+    database.set_quota(payer, None).await.unwrap();
+    assert!(add(payer, payer, 1 << 40, 9).await);
+    let none = StorageUse { quota: None, stored: 0, promised: (1 << 40) + 10 };
+    assert_eq!(database.storage_use(payer).await.unwrap(), none);
 }
 
 pub(crate) async fn totals_are_those_of_all_accounts(engine: impl Engine) {

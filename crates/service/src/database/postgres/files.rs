@@ -14,11 +14,11 @@ use super::values::signed;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::database::records::{column, object, pair, stored_file, target, triple, usage};
-use crate::database::shared_sql::{FORGET_TARGETS, HAS_FORMER_URL, OBJECT};
+use crate::database::records::{column, object, pair, storage_use, stored_file, target, triple, usage};
+use crate::database::shared_sql::{FORGET_TARGETS, HAS_FORMER_URL, OBJECT, SET_QUOTA};
 use crate::object_storage::{
-    Files, Object, OutputLimits, OutputStored, Replaces, Stored, StoredFile, Target, TargetsOf, Usage,
-    category, lease_of,
+    Files, Object, OutputLimits, OutputStored, Replaces, StorageUse, Stored, StoredFile, Target, TargetsOf,
+    Usage, category, lease_of,
 };
 
 /// Objects of a bucket and a lease. `0` is the character after `/`.
@@ -35,11 +35,25 @@ impl Files for PostgresDatabase {
         let insert = "INSERT INTO upload_targets (id, owner, payer, bucket, folder, key, mime, size, expires_at) \
              SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9 WHERE (SELECT count(*) FROM upload_targets \
                WHERE payer = $3 AND NOT is_used AND NOT is_void AND id <> $1) < $10 \
+               AND (SELECT quota IS NULL OR stored_bytes + $8 + (SELECT coalesce(sum(size), 0) FROM upload_targets \
+                 WHERE payer = $3 AND NOT is_used AND NOT is_void AND id <> $1) <= quota \
+                 FROM accounts JOIN purses ON account = id WHERE id = $3) \
              ON CONFLICT (id) DO UPDATE SET id = excluded.id";
         let (size, max_unused) = (signed(*size), i64::from(max_unused));
         let params: [&(dyn ToSql + Sync); 10] =
             [id, owner, payer, bucket, folder, key, mime, &size, expires_at, &max_unused];
         Ok(read!(self, |db| run(db, insert, &params))? > 0)
+    }
+
+    async fn storage_use(&self, payer: AccountId) -> Result<StorageUse> {
+        let select = "SELECT quota, stored_bytes, (SELECT coalesce(sum(size), 0)::bigint FROM upload_targets \
+             WHERE payer = $1 AND NOT is_used AND NOT is_void) FROM accounts JOIN purses ON account = id WHERE id = $1";
+        read!(self, |db| one(db, select, &[&payer], storage_use))
+    }
+
+    async fn set_quota(&self, account: AccountId, quota: Option<u64>) -> Result<()> {
+        let quota = quota.map(signed);
+        read!(self, |db| run(db, SET_QUOTA, &[&quota, &account])).map(drop)
     }
 
     async fn target(&self, id: &str) -> Result<Option<Target>> {

@@ -21,6 +21,7 @@ mod queue;
 mod sharing;
 mod statements;
 mod tls;
+mod transfer;
 mod values;
 
 #[cfg(all(test, feature = "test-postgres"))]

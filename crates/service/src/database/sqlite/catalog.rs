@@ -78,13 +78,10 @@ impl Catalog for SqliteDatabase {
     async fn models(&self, search: &Search) -> Result<ModelPage> {
         let read = || async {
             let query = search.clone();
-            let scans = Arc::clone(&self.readers.scans);
-            let scan = if search.reads_many() { scans.acquire_owned().await.ok() } else { None };
-            self.read(move |db| {
-                let _scan = scan;
-                models(db, &query)
-            })
-            .await
+            match search.reads_many() {
+                true => self.scan(move |db| models(db, &query)).await,
+                false => self.read(move |db| models(db, &query)).await,
+            }
         };
         self.caches.page(search, read).await
     }

@@ -12,12 +12,12 @@ use super::statements::Statements as _;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::database::records::{column, object, pair, stored_file, target, triple, usage};
-use crate::database::shared_sql::{FORGET_TARGETS, HAS_FORMER_URL, OBJECT};
+use crate::database::records::{column, object, pair, storage_use, stored_file, target, triple, usage};
+use crate::database::shared_sql::{FORGET_TARGETS, HAS_FORMER_URL, OBJECT, SET_QUOTA};
 use crate::database::values::json;
 use crate::object_storage::{
-    Files, Object, OutputLimits, OutputStored, Replaces, Stored, StoredFile, Target, TargetsOf, Usage,
-    category, lease_of,
+    Files, Object, OutputLimits, OutputStored, Replaces, StorageUse, Stored, StoredFile, Target, TargetsOf,
+    Usage, category, lease_of,
 };
 
 const TARGET: &str = "id, owner, payer, bucket, folder, key, mime, size, expires_at, is_void";
@@ -30,10 +30,22 @@ impl Files for SqliteDatabase {
     async fn add_target(&self, target: &Target, max_unused: u32) -> Result<bool> {
         let insert = "INSERT INTO upload_targets (id, owner, payer, bucket, folder, key, mime, size, expires_at) \
              SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9 WHERE (SELECT count(*) FROM upload_targets \
-               WHERE payer = ?3 AND is_used = 0 AND is_void = 0) < ?10";
+               WHERE payer = ?3 AND is_used = 0 AND is_void = 0) < ?10 \
+               AND (SELECT quota IS NULL OR stored_bytes + ?8 + (SELECT coalesce(sum(size), 0) FROM upload_targets \
+                 WHERE payer = ?3 AND is_used = 0 AND is_void = 0) <= quota FROM accounts WHERE id = ?3)";
         let Target { id, owner, payer, bucket, folder, key, mime, size, expires_at, .. } = target.clone();
         let added = (id, owner, payer, bucket, folder, key, mime, size, expires_at, max_unused);
         Ok(self.run(insert, added).await? > 0)
+    }
+
+    async fn storage_use(&self, payer: AccountId) -> Result<StorageUse> {
+        let select = "SELECT quota, stored_bytes, (SELECT coalesce(sum(size), 0) FROM upload_targets \
+             WHERE payer = accounts.id AND is_used = 0 AND is_void = 0) FROM accounts WHERE id = ?";
+        self.read(move |db| Ok(db.one(select, [payer], storage_use)?)).await
+    }
+
+    async fn set_quota(&self, account: AccountId, quota: Option<u64>) -> Result<()> {
+        self.run(SET_QUOTA, (quota, account)).await.map(drop)
     }
 
     async fn target(&self, id: &str) -> Result<Option<Target>> {

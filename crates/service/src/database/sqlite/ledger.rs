@@ -69,7 +69,7 @@ impl Ledger for SqliteDatabase {
     }
 
     async fn audit(&self) -> Result<Audit> {
-        self.read(|db| {
+        self.scan(|db| {
             // One transaction: concurrent writes are not seen.
             let snapshot = db.unchecked_transaction()?;
             let (movements, mut faults) = sum_movements(&snapshot)?;
@@ -143,7 +143,7 @@ fn sum_movements(db: &Connection) -> Result<(u64, Vec<String>)> {
     Ok((movements, faults.collect()))
 }
 
-const NAMES: Names = Names {
+pub(super) const NAMES: Names = Names {
     accounts: "accounts",
     account: "id",
     task: "id",

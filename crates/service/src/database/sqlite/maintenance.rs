@@ -59,12 +59,12 @@ impl Maintenance for SqliteDatabase {
         let totals = "SELECT (SELECT coalesce(sum(stored_bytes), 0) FROM accounts), \
              (SELECT coalesce(sum(amount), 0) FROM purses WHERE purse = 'held'), \
              (SELECT count(*) FROM upload_targets WHERE is_used = 0 AND is_void = 0)";
-        self.read(move |db| Ok(db.one(totals, [], records::totals)?)).await
+        self.scan(move |db| Ok(db.one(totals, [], records::totals)?)).await
     }
 
     async fn backup_to(&self, file: &Path) -> Result<Vec<String>> {
         let file = file.to_owned();
-        self.read(move |db| backup(db, &file)).await
+        self.scan(move |db| backup(db, &file)).await
     }
 
     async fn replace_from(&self, backup: &Path) -> Result<Vec<String>> {

@@ -14,6 +14,7 @@ mod queue;
 mod readers;
 mod replacement;
 mod statements;
+mod transfer;
 
 #[cfg(test)]
 mod tests;
@@ -50,6 +51,7 @@ const SCHEMA: &[&str] = &[
     include_str!("schema_14.sql"),
     include_str!("schema_15.sql"),
     include_str!("schema_16.sql"),
+    include_str!("schema_17.sql"),
 ];
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);

@@ -65,6 +65,19 @@ impl Readers {
 }
 
 impl SqliteDatabase {
+    /// Runs a query that may look at every row of a table, while half of the connections are left to others.
+    pub(super) async fn scan<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let scan = Arc::clone(&self.readers.scans).acquire_owned().await.ok();
+        self.read(move |db| {
+            let _scan = scan;
+            query(db)
+        })
+        .await
+    }
+
     /// Runs a query on a reader connection. Several statements see a consistent snapshot only inside a transaction.
     pub(super) async fn read<T: Send + 'static>(
         &self,

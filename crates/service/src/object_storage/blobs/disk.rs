@@ -199,17 +199,8 @@ impl Blobs for Disk {
                 let to = parent.join(name);
                 fs::create_dir_all(&parent)?;
                 folders.insert(parent);
-                let from = folder.path(name);
-                match fs::hard_link(&from, &to) {
-                    Ok(()) => {}
-                    Err(cause) if cause.kind() == ErrorKind::NotFound => missing += 1,
-                    Err(_) => {
-                        let named = |cause: io::Error| {
-                            io::Error::new(cause.kind(), format!("the blob {}: {cause}", from.display()))
-                        };
-                        fs::copy(&from, &to).map_err(named)?;
-                        File::open(&to)?.sync_all()?;
-                    }
+                if link_or_copy(&folder.path(name), &to)?.is_none() {
+                    missing += 1;
                 }
             }
             folders.extend(target.parent().map(Path::to_owned));
@@ -217,6 +208,24 @@ impl Blobs for Disk {
                 folder.sync(changed)?;
             }
             Ok(missing)
+        });
+        copied.await
+    }
+
+    async fn export(&self, name: &str, size: u64, file: &Path) -> Result<bool> {
+        let (name, file) = (name.to_owned(), file.to_owned());
+        let copied = self.blocking("exporting a blob", move |folder| {
+            Ok(link_or_copy(&folder.path(&name), &file)? == Some(size))
+        });
+        copied.await
+    }
+
+    async fn import(&self, name: &str, file: &Path, _: u64, _: &[u8]) -> Result<()> {
+        let (name, file) = (name.to_owned(), file.to_owned());
+        let copied = self.blocking("importing a blob", move |folder| {
+            let sub_folder = folder.ensure_sub_folder(&name)?;
+            link_or_copy(&file, &sub_folder.join(&name))?.ok_or(ErrorKind::NotFound)?;
+            folder.sync(&sub_folder)
         });
         copied.await
     }
@@ -340,6 +349,28 @@ fn sub_folder(name: &str) -> &str {
 
 fn is_sub_folder(name: &str) -> bool {
     name.len() == 2 && is_of_blobs(name)
+}
+
+/// Links a file to where there may be the same one already, or copies it where there are no links. The copy is there as a
+/// whole or not at all. Returns the size; None when there is no file.
+fn link_or_copy(from: &Path, to: &Path) -> io::Result<Option<u64>> {
+    let named =
+        |cause: io::Error| io::Error::new(cause.kind(), format!("the blob {}: {cause}", from.display()));
+    let Some(about) = if_present(fs::symlink_metadata(from))? else { return Ok(None) };
+    if !about.is_file() {
+        return Err(named(io::Error::other("it is no file")));
+    }
+    let size = about.len();
+    if if_present(fs::metadata(to))?.is_some_and(|about| about.len() == size)
+        || fs::hard_link(from, to).is_ok()
+    {
+        return Ok(Some(size));
+    }
+    let mut copy = tempfile::NamedTempFile::new_in(to.parent().unwrap_or(to))?;
+    io::copy(&mut File::open(from).map_err(named)?, &mut copy).map_err(named)?;
+    copy.as_file().sync_all()?;
+    copy.persist(to)?;
+    Ok(Some(size))
 }
 
 /// Reads a range of a file chunk by chunk.

@@ -5,6 +5,7 @@
 //! a path of the machine.
 
 mod bucket;
+mod copies;
 mod cors;
 mod direct;
 mod disk;
@@ -24,8 +25,9 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 
 pub(super) use bucket::Bucket;
+pub(crate) use copies::{BlobCopy, Checksums};
 pub(super) use pairing::check_bucket;
-pub(crate) use pairing::{OpenedBlobs, are_in_bucket, open};
+pub(crate) use pairing::{IN_BUCKET, OpenedBlobs, SETTING, are_in_bucket, claim, open};
 pub(super) use s3::S3;
 
 use crate::Result;
@@ -73,6 +75,10 @@ pub(super) trait Blobs: Send + Sync {
     /// Copies blobs into the folder of another store, as links if possible. Returns the number of missing blobs.
     async fn copy_to(&self, names: Vec<String>, folder: &Path) -> Result<u64>;
     async fn remove_orphan(&self, orphan: &Orphan) -> Result<()>;
+    /// Copies a blob into a file, as a link where that is possible. Returns whether there is one of this size.
+    async fn export(&self, name: &str, size: u64, file: &Path) -> Result<bool>;
+    /// Stores a blob of this name from a file whose bytes were checked.
+    async fn import(&self, name: &str, file: &Path, size: u64, md5: &[u8]) -> Result<()>;
 }
 
 /// A blob that is being written. Dropping the writer leaves no file behind.

@@ -6,6 +6,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use futures_util::TryStreamExt as _;
+
 use super::disk::Disk;
 use super::s3::S3;
 use super::{Blobs, cors};
@@ -14,14 +16,15 @@ use crate::database::{Database, Durability};
 use crate::lifecycle::config::Config;
 use crate::lifecycle::folder::if_present;
 use crate::lifecycle::marker;
+use crate::object_storage::S3Config;
 use crate::random::Randomness;
 use crate::{Error, Result};
 
 /// The setting of the database, and the file in the folder, that hold the identifier.
-const SETTING: &str = "objects";
+pub(crate) const SETTING: &str = "objects";
 const MARKER: &str = "id";
 /// The setting that says that the files are in a bucket.
-const IN_BUCKET: &str = "objects are in a bucket";
+pub(crate) const IN_BUCKET: &str = "objects are in a bucket";
 
 /// Blobs that are paired with the database.
 pub(crate) struct OpenedBlobs(pub(in crate::object_storage) Arc<dyn Blobs>);
@@ -54,6 +57,60 @@ pub(crate) async fn open(
     pair_bucket(&blobs, database, is_new).await?;
     cors::ensure(blobs.bucket(), &config.storage_origins).await;
     Ok(OpenedBlobs(Arc::new(blobs)))
+}
+
+/// Opens the folder or the bucket that an import fills, and marks it with the identifier of the import: one that is empty,
+/// that the same import has begun to fill, or that has the files of the exported database, which cannot use it any more.
+pub(crate) async fn claim(
+    remote: Option<&S3Config>,
+    folder: &Path,
+    id: &str,
+    exported: Option<&str>,
+) -> Result<OpenedBlobs> {
+    let bucket = match remote {
+        Some(remote) => {
+            let parent = folder.parent().unwrap_or(folder);
+            Some(S3::new(remote.clone(), parent, Clock::default())?)
+        }
+        None => None,
+    };
+    let shown = || match remote {
+        Some(remote) => remote.shown(),
+        None => folder.display().to_string(),
+    };
+    let failed = |cause| Error::keeping(format!("opening {}", folder.display()), cause);
+    let path = folder.join(MARKER);
+    let (blobs, marker): (Arc<dyn Blobs>, _) = match &bucket {
+        Some(bucket) => {
+            bucket.bucket().create().await?;
+            (Arc::new(bucket.clone()), bucket.marker().await?)
+        }
+        None => {
+            let disk = Disk::open(folder, Durability::Full)?;
+            (Arc::new(disk), marker::read(&path).map_err(failed)?)
+        }
+    };
+    let is_known = marker.as_deref().is_some_and(|marker| marker == id || Some(marker) == exported);
+    let is_empty = async || {
+        let mut pages = blobs.blobs();
+        while let Some(page) = pages.try_next().await? {
+            if !page.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok::<_, Error>(true)
+    };
+    if !is_known && (marker.is_some() || !is_empty().await?) {
+        let cause = "it has files that are not those of this export";
+        return Err(Error::new(format!("importing into {}", shown()), cause)
+            .with_hint("name an empty folder, bucket or prefix"));
+    }
+    match &bucket {
+        _ if marker.as_deref() == Some(id) => {}
+        Some(bucket) => bucket.set_marker(id).await?,
+        None => marker::write(&path, id).map_err(failed)?,
+    }
+    Ok(OpenedBlobs(blobs))
 }
 
 /// Whether the files of the database are in a bucket.
@@ -163,8 +220,6 @@ fn has_blobs(folder: &Path) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, SystemTime};
-
-    use futures_util::TryStreamExt as _;
 
     use super::*;
     use crate::object_storage::remote_tests::{Outcome, bucket};

@@ -13,7 +13,8 @@ use axum::body::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use jiff::civil::Date;
 use md5::{Digest, Md5};
-use reqwest::Body;
+use reqwest::{Body, Response};
+use tempfile::NamedTempFile;
 use tokio::fs::File;
 use tokio::io::{AsyncSeekExt, AsyncWriteExt};
 use tokio::sync::Semaphore;
@@ -185,6 +186,36 @@ impl Blobs for S3 {
 
     async fn copy_to(&self, names: Vec<String>, _: &Path) -> Result<u64> {
         Ok(names.len() as u64)
+    }
+
+    async fn export(&self, name: &str, size: u64, file: &Path) -> Result<bool> {
+        if tokio::fs::metadata(file).await.is_ok_and(|about| about.len() == size) {
+            return Ok(true);
+        }
+        let response = match size {
+            0 => None,
+            _ => self.bucket().get(&blob_key(name), None).await?,
+        };
+        if size > 0 && response.as_ref().and_then(Response::content_length) != Some(size) {
+            return Ok(false);
+        }
+        let copy = NamedTempFile::new_in(file.parent().unwrap_or(file)).map_err(cannot_write)?;
+        let (copy, path) = copy.into_parts();
+        let mut copy = File::from_std(copy);
+        let mut chunks = stream::iter(response).flat_map(Response::bytes_stream);
+        let lost = |cause: reqwest::Error| Error::unavailable("exporting a blob", cause.without_url());
+        while let Some(chunk) = chunks.try_next().await.map_err(lost)? {
+            copy.write_all(&chunk).await.map_err(cannot_write)?;
+        }
+        copy.sync_all().await.map_err(cannot_write)?;
+        path.persist(file).map_err(|cause| cannot_write(cause.error))?;
+        Ok(true)
+    }
+
+    async fn import(&self, name: &str, file: &Path, size: u64, md5: &[u8]) -> Result<()> {
+        let file = std::fs::File::open(file).map_err(|cause| Error::keeping("importing a blob", cause))?;
+        let body = || Body::wrap_stream(stream::once(from_start(file.try_clone())).try_flatten());
+        self.bucket().put(&blob_key(name), size, md5, body).await
     }
 
     async fn remove_orphan(&self, orphan: &Orphan) -> Result<()> {

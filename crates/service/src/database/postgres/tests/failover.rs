@@ -90,6 +90,10 @@ impl Pair {
 
 #[async_trait]
 impl Engine for Pair {
+    fn another(&self) -> Self {
+        Self::start()
+    }
+
     async fn open(&self) -> Arc<dyn Database> {
         Arc::new(PostgresDatabase::open(&self.url()).await.unwrap())
     }

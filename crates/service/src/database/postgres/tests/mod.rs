@@ -7,6 +7,7 @@ mod creates;
 mod failover;
 mod measure;
 mod migrations;
+mod moving;
 mod processes;
 mod server;
 mod service;

@@ -158,6 +158,10 @@ async fn execute(database: &str, sql: String) {
 
 #[async_trait]
 impl Engine for Empty {
+    fn another(&self) -> Self {
+        Self::new()
+    }
+
     async fn open(&self) -> Arc<dyn Database> {
         Arc::new(self.process().await)
     }

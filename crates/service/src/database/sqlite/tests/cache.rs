@@ -9,7 +9,7 @@ use crate::catalog::{Catalog as _, ModelChange, Search, Sort, Visibility};
 use crate::clock::Moment;
 use crate::database::conformance::{Engine, Fixture, MODEL};
 use crate::database::{Database, Maintenance as _};
-use crate::ledger::Money;
+use crate::ledger::{Ledger as _, Money};
 
 const EXPIRED: Duration = Duration::from_secs(10);
 
@@ -50,7 +50,7 @@ async fn a_revoked_key_ends_at_once_although_who_revoked_it_did_not_wait() {
 }
 
 #[tokio::test]
-async fn searches_leave_half_of_the_connections_to_other_reads() {
+async fn searches_and_audits_and_backups_leave_half_of_the_connections_to_other_reads() {
     let fixture = Fixture::new(Folder::new()).await;
     let database = fixture.engine.sqlite().await;
     let scans = &database.readers.scans;
@@ -60,12 +60,20 @@ async fn searches_leave_half_of_the_connections_to_other_reads() {
     let list = Search { caller, text: None, sort, filter: None, limit: 10, offset: 0, now };
     let search = Search { text: Some("echo".to_owned()), ..list.clone() };
     let mut found = std::pin::pin!(database.models(&search));
+    let mut audit = std::pin::pin!(database.audit());
+    let copy = fixture.engine.file().with_extension("copy");
+    let mut backup = std::pin::pin!(database.backup_to(&copy));
     for _ in 0..10 {
         assert!(futures_util::poll!(&mut found).is_pending());
+        assert!(
+            futures_util::poll!(&mut audit).is_pending() && futures_util::poll!(&mut backup).is_pending()
+        );
         assert_eq!(database.models(&list).await.unwrap().1, 1);
     }
+    assert!(!copy.exists(), "nothing was begun");
     drop(searches);
     assert_eq!(found.await.unwrap().1, 1);
+    assert!(audit.await.unwrap().faults.is_empty() && backup.await.unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]

@@ -40,6 +40,10 @@ impl Folder {
 
 #[async_trait]
 impl Engine for Folder {
+    fn another(&self) -> Self {
+        Self::new()
+    }
+
     async fn open(&self) -> Arc<dyn Database> {
         Arc::new(self.sqlite().await)
     }

@@ -7,12 +7,14 @@ use rusqlite::{StatementStatus, ToSql, params};
 use super::super::admin::page_of_tasks;
 use super::super::catalog::{By, List, candidates};
 use super::super::files::from_nearer_end;
+use super::super::ledger::NAMES;
 use super::super::queue::lease::{EXPIRED, FIRST_OF_ACCOUNT, NEXT_TURN};
 use super::Folder;
 use super::group_commit::occupy;
 use crate::admin::TaskFilter;
 use crate::catalog::{Existing, Filter, Sort};
 use crate::clock::Moment;
+use crate::database::audits::audits;
 use crate::database::conformance::{Fixture, MODEL, RULES, model};
 use crate::nodes::Registry as _;
 use crate::object_storage::Files as _;
@@ -108,6 +110,36 @@ async fn a_claim_and_a_page_of_an_account_cost_the_same_however_many_tasks_there
     });
     for (query, steps) in steps.await.unwrap() {
         assert!(steps < 1_000, "{query} takes {steps} steps");
+    }
+}
+
+#[tokio::test]
+async fn an_audit_takes_steps_for_each_row_and_not_for_each_pair_of_rows() {
+    const TASKS: u32 = 3_000;
+    let fixture = Fixture::new(Folder::new()).await;
+    let database = fixture.engine.sqlite().await;
+    let (customer, operator, version) = (fixture.customer.0, fixture.operator.0, fixture.version);
+    let fill = format!(
+        "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {TASKS}) \
+         INSERT INTO tasks (id, account, place, model, version, publisher, status, price, held_free, held_balance, cost, \
+         input, created_at, updated_at) SELECT 't' || n, {customer}, n, '{MODEL}', {version}, {operator}, 'success', 5, 5, \
+         0, 5, '{{}}', 0, 0 FROM numbers; \
+         INSERT INTO movements (at, amount, from_account, from_purse, to_account, to_purse, reason, task) \
+         SELECT 0, 5, account, 'held', publisher, 'earnings', 'charge', id FROM tasks"
+    );
+    database.write(move |db| Ok(db.execute_batch(&fill)?)).await.unwrap();
+    let steps = database.read(|db| {
+        let mut steps = Vec::new();
+        for (query, sentence) in audits(&NAMES) {
+            let mut audit = db.prepare(&query)?;
+            assert_eq!(audit.query_map([], |row| row.get::<_, String>(0))?.count(), 0, "{sentence}");
+            steps.push((sentence, audit.get_status(StatementStatus::VmStep)));
+        }
+        Ok(steps)
+    });
+    for (sentence, steps) in steps.await.unwrap() {
+        // A step a pair would be nine million.
+        assert!(steps < 1_000_000, "{sentence}: {steps} steps");
     }
 }
 

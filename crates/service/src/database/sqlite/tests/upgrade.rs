@@ -1,6 +1,6 @@
 //! Migrations of databases that older versions have written.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
@@ -15,7 +15,7 @@ use crate::accounts::{AccountId, Accounts as _};
 use crate::ledger::Ledger as _;
 use crate::object_storage::{Files as _, Replaces, Target, router};
 use crate::queue::Queue as _;
-use crate::{Config, Service};
+use crate::{Config, DataLocation, Service};
 
 #[tokio::test]
 async fn a_database_of_any_older_version_keeps_its_rows() {
@@ -127,18 +127,30 @@ async fn rerun(service: &Service, key: &str) {
     }
 }
 
+/// Exports the data in a folder, and imports them into another one.
+async fn moved(folder: &Path, data: PathBuf) -> PathBuf {
+    let (export, new) = (folder.join("export"), folder.join("new"));
+    let exported = DataLocation::new(data, None, None).export(&export).await.unwrap();
+    let imported = DataLocation::new(&new, None, None).import(&export).await.unwrap();
+    assert_eq!((exported.objects, exported.missing, &exported), (1, 0, &imported));
+    new
+}
+
 #[tokio::test]
 async fn urls_that_an_older_version_handed_out_are_opened_read_by_tasks_and_deleted() {
     for version in 1..OLD_URLS_LISTED {
         let folder = tempfile::tempdir().unwrap();
-        write_data_folder(folder.path(), version);
-        let config =
-            Config { storage_url: Some("http://files.example".to_owned()), ..Config::folder(folder.path()) };
+        let data = folder.path().join("data");
+        std::fs::create_dir(&data).unwrap();
+        write_data_folder(&data, version);
+        // Every other one has moved to another folder before.
+        let data = if version.is_multiple_of(2) { moved(folder.path(), data).await } else { data };
+        let config = Config { storage_url: Some("http://files.example".to_owned()), ..Config::folder(data) };
         let service = Service::start(config).await.unwrap();
         let key = service.add_key("demo").await.unwrap();
         let (status, bytes) = open(&service, "/files-demo/samples/a.png").await;
         assert!(status == 200 && bytes == PICTURE, "version {version}: {status}");
-        if version == 3 {
+        if matches!(version, 3 | 4) {
             rerun(&service, &key).await;
         }
 

@@ -1,0 +1,168 @@
+//! Export of everything that a stopped service keeps into a folder, and import of it into an empty database and an empty
+//! folder or bucket of any kind. Keys, balances, histories and download URLs stay valid.
+//!
+//! An import copies the blobs first, and reads all rows in one transaction: one that was interrupted is run again, and
+//! goes on with the blobs that are missing.
+
+mod manifest;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde::Serialize;
+
+use crate::clock::Clock;
+use crate::database::tables::{OBJECTS as OBJECTS_TABLE, TableFile, format};
+use crate::database::{Database, Durability, not_empty};
+use crate::ledger::Audit;
+use crate::lifecycle::cluster::DatabaseUrl;
+use crate::lifecycle::config::{Config, Data};
+use crate::lifecycle::folder::{Folder, OBJECTS};
+use crate::lifecycle::shared_files;
+use crate::object_storage::{IN_BUCKET, PAIRING, claim, open_blobs};
+use crate::{Error, Result, S3Config, database};
+use manifest::{FILES, Manifest, TABLES};
+
+/// The setting that identifies the import that a database comes from.
+const IMPORT: &str = "import";
+
+/// The place of the data of a stopped service: what `Config` names for one that runs.
+#[derive(Debug, Clone)]
+pub struct DataLocation {
+    data_dir: PathBuf,
+    database: Option<DatabaseUrl>,
+    objects: Option<S3Config>,
+}
+
+/// Numbers of what was exported or imported.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Transferred {
+    /// Accounts, the operator's among them.
+    pub accounts: u64,
+    /// Tasks of all accounts.
+    pub tasks: u64,
+    /// Objects, uploads and outputs together.
+    pub objects: u64,
+    /// Bytes of the objects.
+    pub bytes: u64,
+    /// Objects that have a row and no bytes. Above 0, the data that were exported are damaged.
+    pub missing: u64,
+    /// The audit of the data that were exported; that of the imported data is the same.
+    pub audit: Audit,
+}
+
+impl DataLocation {
+    /// The location of the data in this folder, except what a PostgreSQL or a bucket keeps.
+    pub fn new(
+        data_dir: impl Into<PathBuf>,
+        database: Option<DatabaseUrl>,
+        objects: Option<S3Config>,
+    ) -> Self {
+        Self { data_dir: data_dir.into(), database, objects }
+    }
+
+    /// Writes everything into a folder that is empty, missing, or left by an export that was interrupted. Blobs of a data
+    /// folder are hard links where the file system allows it.
+    ///
+    /// # Errors
+    /// When a service uses the data, when there are none, when the folder holds anything else, or cannot be written.
+    pub async fn export(&self, folder: &Path) -> Result<Transferred, Error> {
+        if self.database.is_none() && !self.data_dir.join(database::FILE).is_file() {
+            let cause = format!("{} has no embedded database", self.data_dir.display());
+            return Err(Error::new("exporting", cause)
+                .with_hint("name the data folder with --data-dir, or a PostgreSQL with --database"));
+        }
+        let (_lock, database) = self.open().await?;
+        let exported = self.export_opened(&*database, folder).await;
+        database.close(Instant::now()).await;
+        exported
+    }
+
+    async fn export_opened(&self, database: &dyn Database, folder: &Path) -> Result<Transferred> {
+        if database.is_empty().await? {
+            return Err(Error::new("exporting", "the database is empty")
+                .with_hint("unset INFERSTORE_DATABASE to export the database of a data folder"));
+        }
+        let objects = self.data_dir.join(OBJECTS);
+        let mut config = Config::folder(&self.data_dir);
+        config.objects = self.objects.clone();
+        let clock = Clock::default();
+        let blobs = open_blobs(&config, &objects, Durability::Full, database, false, true, &clock);
+        let blobs = blobs.await?;
+        if self.objects.is_none() {
+            shared_files::check(&self.data_dir, database).await?;
+        }
+        manifest::begin(folder)?;
+        let tables = database.export_tables(&folder.join(TABLES)).await?;
+        let audit = database.audit().await?;
+        let named = manifest::blobs_of(&TableFile::path(&folder.join(TABLES), OBJECTS_TABLE))?;
+        let copies = blobs.export(named.clone(), &folder.join(FILES)).await?;
+        let manifest = Manifest {
+            format: format(),
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            pairing: database.setting(PAIRING).await?,
+            tables,
+            files: manifest::write_files(folder, &copies)?,
+            bytes: copies.iter().map(|copy| copy.size).sum(),
+            missing: named.len().saturating_sub(copies.len()) as u64,
+            audit,
+        };
+        manifest.write(folder)?;
+        Ok(manifest.transferred())
+    }
+
+    /// Reads an export into an empty database, and an empty folder or bucket. An import that was interrupted goes on when
+    /// it is run again; one that is done changes nothing.
+    ///
+    /// # Errors
+    /// When the export is not complete or was changed, when the database or the place of the files is not empty, or when
+    /// either cannot be written.
+    pub async fn import(&self, folder: &Path) -> Result<Transferred, Error> {
+        let (manifest, id) = Manifest::read(folder)?;
+        let copies = manifest.check(folder)?;
+        let (_lock, database) = self.open().await?;
+        let imported = async {
+            if database.setting(IMPORT).await?.as_ref() != Some(&id) {
+                if !database.is_empty().await? {
+                    return Err(not_empty());
+                }
+                let objects = self.data_dir.join(OBJECTS);
+                let remote = self.objects.as_ref();
+                let blobs = claim(remote, &objects, &id, manifest.pairing.as_deref()).await?;
+                blobs.import(copies, &folder.join(FILES)).await?;
+                let mut settings = vec![(PAIRING.to_owned(), id.clone()), (IMPORT.to_owned(), id)];
+                settings.extend(remote.map(|_| (IN_BUCKET.to_owned(), String::new())));
+                database.import_tables(&folder.join(TABLES), &manifest.tables, settings).await?;
+                if remote.is_none() {
+                    shared_files::check(&self.data_dir, &*database).await?;
+                }
+            }
+            if database.audit().await? != manifest.audit {
+                return Err(Error::new("importing", "the audit finds other sums than before the export"));
+            }
+            Ok(manifest.transferred())
+        };
+        let imported = imported.await;
+        database.close(Instant::now()).await;
+        imported
+    }
+
+    /// Opens the database, and locks the data folder against a service where anything is in it.
+    async fn open(&self) -> Result<(Option<Folder>, Arc<dyn Database>)> {
+        let is_used = self.database.is_none() || self.objects.is_none();
+        let data = Data::Folder(self.data_dir.clone());
+        let folder = is_used.then(|| Folder::open(&data, false)).transpose()?;
+        let database = match &self.database {
+            Some(url) => database::connect(&url.0).await?,
+            None => database::open(&self.data_dir, Durability::Full).await?,
+        };
+        if let Some(folder) = &folder {
+            folder.restrict_entries();
+        }
+        Ok((folder, database))
+    }
+}
