@@ -1,5 +1,5 @@
-//! What users of the document and of the crates rely on. One binary, so that it links once; one
-//! module for each promise.
+//! Integration tests, one module for each promise to users of the document and of the crates. A single binary, to link
+//! once.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on says so by panicking")]
 

@@ -1,13 +1,22 @@
 //! Descriptions of the document as rustdoc: paragraphs on one line, without references to tags, which
-//! only the document has, and without the prefix that marks what its author decided.
+//! only the document has, and without the sign of a decision.
 
 use serde_json::Value;
 
-/// What marks a decision of the author.
-const DECISION: &str = "Our decision: ";
+/// The sign before a decision in a description. The introduction of the document explains it.
+pub(crate) const DECISION: char = '†';
 
 /// What a reference to a tag is recognized by.
 const TAG: &str = "he tag ";
+
+/// The title of the section of the introduction that explains the sign.
+pub(crate) const EXPLANATION: &str = "Our decision";
+
+/// Returns the Markdown with each sign as a link to the explanation.
+pub(crate) fn with_linked_decisions(markdown: &str, explanation: &str) -> String {
+    let sign = format!("[{DECISION}]({explanation} \"{EXPLANATION}\")");
+    markdown.replace(DECISION, &sign)
+}
 
 /// Rewrites every description in the value.
 pub(crate) fn rewrite(value: &mut Value) {
@@ -26,7 +35,9 @@ pub(crate) fn rewrite(value: &mut Value) {
 }
 
 fn for_rustdoc(text: &str) -> String {
-    let lines: Vec<String> = joined(text).iter().map(|line| without_tags(&without_decision(line))).collect();
+    // The explanation of the sign is the last section of the introduction.
+    let text = text.split(&format!("## {EXPLANATION}\n")).next().unwrap_or_default();
+    let lines: Vec<String> = joined(text).iter().map(|line| without_tags(&line.replace("† ", ""))).collect();
     lines.join("\n").trim().to_owned()
 }
 
@@ -50,17 +61,6 @@ fn joined(text: &str) -> Vec<String> {
         in_code ^= is_fence;
     }
     lines
-}
-
-fn without_decision(line: &str) -> String {
-    let mut parts = line.split(DECISION);
-    let mut text = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let mut letters = part.chars();
-        text.extend(letters.next().into_iter().flat_map(char::to_uppercase));
-        text.push_str(letters.as_str());
-    }
-    text
 }
 
 /// Drops the sentence that refers to a tag, or the part of it behind a semicolon.
@@ -94,8 +94,15 @@ mod tests {
 
     #[test]
     fn a_decision_reads_like_a_promise() {
-        assert_eq!(for_rustdoc("A page.\nOur decision: at least 1.\n"), "A page. At least 1.");
-        assert_eq!(for_rustdoc("Our decision: it is an alias."), "It is an alias.");
+        assert_eq!(for_rustdoc("A page.\n† It is at least 1.\n"), "A page. It is at least 1.");
+        assert_eq!(for_rustdoc("† It is an alias."), "It is an alias.");
+        assert_eq!(for_rustdoc("An API.\n\n## Our decision\n\nThe sign †.\n"), "An API.");
+    }
+
+    #[test]
+    fn a_decision_links_to_its_explanation() {
+        let linked = "A page. [†](#section/x \"Our decision\") It is at least 1.";
+        assert_eq!(super::with_linked_decisions("A page. † It is at least 1.", "#section/x"), linked);
     }
 
     #[test]

@@ -5,11 +5,17 @@ use std::fmt::Write;
 use pulldown_cmark::{Options, Parser, html};
 use serde_json::Value;
 
+use crate::descriptions::{EXPLANATION, with_linked_decisions};
 use crate::validate::{members, resolved};
 
+/// Returns a description of anything but the whole document as HTML.
 fn markdown(text: &str) -> String {
+    to_html(&with_linked_decisions(text, "#Decisions"))
+}
+
+fn to_html(markdown: &str) -> String {
     let mut out = String::new();
-    html::push_html(&mut out, Parser::new_ext(text, Options::ENABLE_TABLES));
+    html::push_html(&mut out, Parser::new_ext(markdown, Options::ENABLE_TABLES));
     // Headings of a description stand below the heading of what it describes.
     for (from, to) in [("h3>", "h5>"), ("h2>", "h4>"), ("h1>", "h3>")] {
         out = out.replace(from, to);
@@ -119,7 +125,9 @@ pub(crate) fn reference(document: &Value) -> String {
     let mut out = String::new();
     let info = &document["info"];
     let _ = writeln!(out, "<h1>{}</h1>", escaped(info["title"].as_str().unwrap_or_default()));
-    out.push_str(&markdown(info["description"].as_str().unwrap_or_default()));
+    let introduction = to_html(info["description"].as_str().unwrap_or_default());
+    let heading = format!("<h4>{EXPLANATION}</h4>");
+    out.push_str(&introduction.replace(&heading, &format!("<h2 id=\"Decisions\">{EXPLANATION}</h2>")));
     let version = info["version"].as_str().unwrap_or_default();
     let _ = writeln!(
         out,
@@ -163,15 +171,20 @@ mod tests {
     #[test]
     fn the_page_has_an_anchor_for_each_operation_and_nothing_that_its_policy_forbids() {
         let document = json!({
-            "info": {"title": "A <script>", "version": "1.0.0", "description": "One."},
-            "tags": [{"name": "Tasks", "description": "Two."}],
+            "info": {"title": "A <script>", "version": "1.0.0", "description": "One.\n\n## Our decision\n\nThe sign †."},
+            "tags": [{"name": "Tasks", "description": "Two. † Ours."}],
             "paths": {"/task": {"get": {"operationId": "getTask", "summary": "Read & wait", "tags": ["Tasks"]}}},
             "components": {"schemas": {"TaskDetail": {"description": "Three.", "properties": {"id": {"type": "string"}}}}},
         });
         let page = reference(&document);
-        for part in
-            ["id=\"getTask\"", "Read &amp; wait", "id=\"TaskDetail\"", "<dt><code>id</code></dt><dd>string"]
-        {
+        for part in [
+            "id=\"getTask\"",
+            "Read &amp; wait",
+            "id=\"TaskDetail\"",
+            "<dt><code>id</code></dt><dd>string",
+            "<h2 id=\"Decisions\">Our decision</h2>\n<p>The sign †.",
+            "Two. <a href=\"#Decisions\" title=\"Our decision\">†</a> Ours.",
+        ] {
             assert!(page.contains(part), "{part}: {page}");
         }
         assert!(!page.contains("<script") && !page.contains(" style="), "{page}");

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use anyhow::{Context, Result};
 use openapi_impact::Tree;
 
+use crate::descriptions::DECISION;
 use crate::document::DOCUMENT;
 
 /// The generated file of the Python package.
@@ -477,7 +478,7 @@ fn summary(schema: &Tree) -> String {
     let text = schema["description"].as_str().unwrap_or_default();
     // Decisions are for readers of the document.
     let paragraph = text.split("\n\n").next().unwrap_or_default();
-    let paragraph = paragraph.split("Our decision:").next().unwrap_or_default();
+    let paragraph = paragraph.split(DECISION).next().unwrap_or_default();
     let words: Vec<&str> = paragraph.split_whitespace().collect();
     words.join(" ").replace('\\', "").replace("*/", "* /").replace("\"\"\"", "'''")
 }

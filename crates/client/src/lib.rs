@@ -160,3 +160,8 @@ pub mod cookbook {
     }
     pages!(batch blocking cancel_safety errors executors graceful_shutdown http_client opentelemetry progress sse tracing typed web_handler);
 }
+
+/// Runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -10,7 +10,7 @@ export type ModelSort =
   | "downloads"
   | "trending";
 
-/** Which models a list holds. */
+/** The models that a list holds. */
 export type ModelFilter =
   | "official"
   | "public"
@@ -35,13 +35,13 @@ export type MimeCategory =
   | "application"
   | "text";
 
-/** How two images are blended. */
+/** Method of blending two images. */
 export type BlendingMethod =
   | "Poisson"
   | "Laplacian"
   | "Mixed Gradient";
 
-/** Which hues belong together. */
+/** The hues that belong together. */
 export type HarmonizationTemplate =
   | "vertical_bar"
   | "v_shape"
@@ -52,7 +52,7 @@ export type HarmonizationTemplate =
   | "y_branch"
   | "x_cross";
 
-/** For which distance faces are detected. */
+/** The distance for which faces are detected. */
 export type FaceDetectionModel =
   | "Short-range model (best for faces within 2 meters)"
   | "Full-range model (best for faces within 5 meters)";
@@ -113,7 +113,7 @@ export interface ModelDetail {
   visibility?: string | null;
   /** The price of one inference; 0 for a free model. */
   price?: string | null;
-  /** What a model is made of. Further fields may be present. */
+  /** Parts of a model. Further fields may be present. */
   model_metadata?: ModelMetadata | null;
   /** The time of the first publication. */
   created_at?: string | null;
@@ -121,7 +121,7 @@ export interface ModelDetail {
   updated_at?: string | null;
 }
 
-/** What a model is made of. Further fields may be present. */
+/** Parts of a model. Further fields may be present. */
 export interface ModelMetadata {
   /** Identifies the metadata. */
   id?: string | null;
@@ -139,7 +139,7 @@ export interface ModelMetadata {
   language?: Array<string> | null;
 }
 
-/** What one inference costs. */
+/** The cost of one inference. */
 export interface TaskCost {
   /** The price of one inference. */
   cost?: string | null;
@@ -149,11 +149,11 @@ export interface TaskCost {
   unit?: string | null;
 }
 
-/** Whether a model can be run now. */
+/** Availability of a model. */
 export interface ServingStatus {
   /** True when at least one serving node is available now; false when it is offline or unavailable. */
   serving?: boolean | null;
-  /** How many consumers use the model now. */
+  /** Number of consumers that use the model now. */
   consumers?: number | null;
 }
 
@@ -162,7 +162,7 @@ export interface ModelVersioning {
   model_id: string;
   /** Identifies the version. */
   commit_hash?: string | null;
-  /** Whether this is the active version. */
+  /** Says whether this is the active version. */
   is_active?: boolean | null;
   /** The declared inputs, from parameter name to descriptor. */
   input_format?: Record<string, Descriptor> | null;
@@ -175,7 +175,7 @@ export interface Descriptor {
   type?: string | null;
   /** For files, the accepted MIME types, as patterns such as `image/*`. */
   mime_type?: Array<string> | null;
-  /** Whether an input must be given. */
+  /** True for an input that must be given. */
   required?: boolean | null;
   /** The place of the parameter in the order of all. */
   position?: number | null;
@@ -206,9 +206,9 @@ export interface TaskDetail {
   id?: string | null;
   task_id: string;
   status?: string | null;
-  /** What the run cost; has a meaning only when the status is `success`. */
+  /** Cost of the run; has a meaning only when the status is `success`. */
   cost?: string | null;
-  /** What failed; present when the status is `failed`. */
+  /** Reason of the failure; present when the status is `failed`. */
   message?: string | null;
   /** The inputs as they were submitted. */
   input_data?: Record<string, unknown> | null;
@@ -216,15 +216,15 @@ export interface TaskDetail {
   input_format?: Record<string, Descriptor> | null;
   /** The model's declared outputs at the time the task ran. */
   output_format?: Record<string, Descriptor> | null;
-  /** How the run ended. */
+  /** Output or failure of the run. */
   result?: TaskResult | null;
-  /** When the task was created. */
+  /** Time at which the task was created. */
   created_at?: string | null;
-  /** When the status changed last. */
+  /** Time of the last status change. */
   updated_at?: string | null;
 }
 
-/** How the run ended. */
+/** Output or failure of the run. */
 export interface TaskResult {
   /** The output of the model when the status is `success`. Its shape depends on the model; the schemas named `…Output` describe it for the known model kinds. */
   result?: unknown;
@@ -246,11 +246,11 @@ export interface TaskRecord {
   status?: string | null;
   /** The model that was run. */
   model_id?: string | null;
-  /** What the run cost; has a meaning only when the status is `success`. */
+  /** Cost of the run; has a meaning only when the status is `success`. */
   cost?: string | null;
-  /** When the task was created. */
+  /** Time at which the task was created. */
   created_at?: string | null;
-  /** When the status changed last. */
+  /** Time of the last status change. */
   updated_at?: string | null;
 }
 
@@ -258,9 +258,9 @@ export interface TaskRecord {
 export interface FileListing {
   /** The files on this page. */
   files?: Array<StorageFile> | null;
-  /** How many files there are over all pages. */
+  /** Number of files over all pages. */
   total?: number | null;
-  /** How many pages there are. */
+  /** Number of pages. */
   total_pages?: number | null;
 }
 
@@ -278,17 +278,17 @@ export interface StorageFile {
   mime?: string | null;
   /** The size in bytes. */
   size?: number | null;
-  /** A flag on the record. When it changes is not promised. */
+  /** A flag on the record. Its meaning and its changes are not promised. */
   status?: boolean | null;
-  /** Whether the file has expired. When it changes is not promised. */
+  /** True for an expired file. The time of the change is not promised. */
   is_expired?: boolean | null;
-  /** When the file was uploaded. */
+  /** Time at which the file was uploaded. */
   created_at?: string | null;
 }
 
-/** How much is stored. */
+/** Amount of stored data. */
 export interface StorageStatistics {
-  /** How many files were uploaded through the presigned flow. */
+  /** Number of files uploaded through the presigned flow. */
   total_files?: number | null;
   /** Their total size in bytes. */
   total_size?: number | null;
@@ -551,7 +551,7 @@ export abstract class Operations {
     return this.operation("getModelCost", "GET", `/api-key/model/${segment("model", model)}/task/cost`);
   }
 
-  /** Whether at least one serving node can run the model now, and how many consumers use it. A task on a model that no node serves waits in the queue. */
+  /** Returns whether at least one serving node can run the model now, and the number of its consumers. A task on a model that no node serves waits in the queue. */
   serving(model: string): Promise<ServingStatus> {
     return this.operation("getModelServing", "GET", `/api-key/model/${segment("model", model)}/serving`);
   }
@@ -576,7 +576,7 @@ export abstract class Operations {
     return this.operation("listFiles", "GET", `/api-key/storage/upload/${segment("folder", folder)}`, { query });
   }
 
-  /** How many files were uploaded through presigned targets, and their total size. */
+  /** The number of files that were uploaded through presigned targets, and their total size. */
   statistics(): Promise<StorageStatistics> {
     return this.operation("getStorageStatistics", "GET", `/api-key/storage/upload/statistics`);
   }

@@ -56,9 +56,8 @@ fn edit(lines: &mut Vec<String>, line: usize, finding: &Finding) {
                 "number" => format!("{deeper}type: number\n{deeper}format: double\n{deeper}nullable: true\n"),
                 kind => format!("{deeper}type: {kind}\n{deeper}nullable: true\n"),
             };
-            let property = format!(
-                "{deep}{name}:\n{kind}{deeper}description: \"Our decision: sent by an installation.\""
-            );
+            let property =
+                format!("{deep}{name}:\n{kind}{deeper}description: \"† Sent by an installation.\"");
             lines.insert(end, property);
         }
         Difference::NewWord(Some(word)) => {
@@ -69,7 +68,7 @@ fn edit(lines: &mut Vec<String>, line: usize, finding: &Finding) {
                 meaning.filter(|_| finding.place.keys().last().is_some_and(|key| key == OPEN))
             {
                 let deep = " ".repeat(spaces(&lines[index]));
-                lines.insert(index + 1, format!("{deep}- `{word}`: Our decision: sent by an installation."));
+                lines.insert(index + 1, format!("{deep}- `{word}`: † Sent by an installation."));
             }
         }
         // What identifies a thing stays required, and what is no JSON scalar needs a schema of its own.

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use indexmap::IndexMap;
 use serde_json::Value;
 
+use crate::descriptions::with_linked_decisions;
 use crate::lint::REDOCLY_RULES;
 use inferstore_contract::tools::{Tools, must};
 use openapi_impact::Tree;
@@ -32,7 +33,7 @@ const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"def
 /// The pages of the document.
 pub(super) fn build(tools: &Tools<'_>, document: &Tree, scratch: &Path) -> Result<String> {
     let (input, output) = (scratch.join("pages.json"), scratch.join("reference.html"));
-    let text = serde_json::to_string(&with_calls(document)).context("cannot write the document")?;
+    let text = serde_json::to_string(&for_redocly(document)).context("cannot write the document")?;
     fs::write(&input, text).context("cannot write what the pages are made of")?;
     let mut command = tools.node("redocly")?;
     command.arg("build-docs").arg(&input).arg("--output").arg(&output);
@@ -56,6 +57,29 @@ fn alone(page: &str) -> Result<String> {
     let head = page.find("<head>").context("the pages have no head")? + "<head>".len();
     page.insert_str(head, &format!("\n  {POLICY}\n  {STYLE}"));
     Ok(page)
+}
+
+/// Returns the document with links from the signs of decisions to their explanation, and with the calls.
+fn for_redocly(document: &Tree) -> Tree {
+    let Tree::Map(members) = with_calls(document) else { return document.clone() };
+    let linked = members.into_iter().map(|(key, value)| match key.as_str() {
+        "info" => (key, value),
+        _ => (key, with_links(value)),
+    });
+    Tree::Map(linked.collect())
+}
+
+fn with_links(value: Tree) -> Tree {
+    match value {
+        Tree::Map(members) => {
+            Tree::Map(members.into_iter().map(|(key, value)| (key, with_links(value))).collect())
+        }
+        Tree::List(items) => Tree::List(items.into_iter().map(with_links).collect()),
+        Tree::Scalar(Value::String(text)) => {
+            Tree::Scalar(Value::String(with_linked_decisions(&text, "#section/Our-decision")))
+        }
+        scalar => scalar,
+    }
 }
 
 /// The document with the sample of a call in the description of every operation, since the program

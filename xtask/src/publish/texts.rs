@@ -4,6 +4,8 @@ use anyhow::{Context, Result};
 use inferstore_contract::examples::{EXAMPLES, Example};
 use openapi_impact::{METHODS, Tree};
 
+use crate::descriptions::with_linked_decisions;
+
 /// The sections of `openapi/README.md` for readers of a publication.
 const SECTIONS: [&str; 2] = ["## Start in your language", "## Breaking changes"];
 
@@ -46,7 +48,7 @@ fn without_links_out(text: &str) -> String {
 
 /// Returns the reference in Markdown: the tags, and under each its operations.
 pub(super) fn reference(document: &Tree, version: &str) -> String {
-    let mut text = format!("# Inferstore API {version}\n\n{}\n", description(&document["info"]));
+    let mut text = String::new();
     for tag in document["tags"].items() {
         text.push_str(&format!(
             "\n## {}\n\n{}\n",
@@ -69,7 +71,8 @@ pub(super) fn reference(document: &Tree, version: &str) -> String {
             }
         }
     }
-    text
+    let text = with_linked_decisions(&text, "#our-decision");
+    format!("# Inferstore API {version}\n\n{}\n{text}", description(&document["info"]))
 }
 
 fn description(node: &Tree) -> &str {
@@ -82,7 +85,7 @@ pub(super) fn llms(document: &Tree, version: &str) -> String {
         .iter()
         .map(|Example { file, language, .. }| format!("- [{language}](examples/{file})\n"))
         .collect();
-    let about = description(&document["info"]).replace('\n', " ");
+    let about = description(&document["info"]).split("\n\n").next().unwrap_or_default().replace('\n', " ");
     format!(
         "# Inferstore API {version}\n\n> {about}\n\n\
          Every call carries the header `x-api-key`. A run: `createPresignedUpload`, send the bytes to object storage without \
@@ -121,7 +124,7 @@ mod tests {
     #[test]
     fn the_reference_has_each_operation_under_its_tag() {
         let operation = json!({
-            "operationId": "getA", "tags": ["T"], "summary": "Read A", "description": "It reads.",
+            "operationId": "getA", "tags": ["T"], "summary": "Read A", "description": "It reads. † Twice.",
             "x-codeSamples": [{"source": "curl a\n"}],
         });
         let document = json!({
@@ -131,7 +134,7 @@ mod tests {
         let text = reference(&Tree::from(document), "2.0.0");
         assert!(
             text.ends_with(
-                "## T\n\nAbout.\n\n### Read A\n\n`GET /a` (`getA`)\n\nIt reads.\n\n```sh\ncurl a\n```\n"
+                "## T\n\nAbout.\n\n### Read A\n\n`GET /a` (`getA`)\n\nIt reads. [†](#our-decision \"Our decision\") Twice.\n\n```sh\ncurl a\n```\n"
             ),
             "{text}"
         );

@@ -55,7 +55,7 @@ fn a_field_that_is_a_reference_takes_its_description_whatever_its_name() {
     let renamed = status.replace("status:", "task_status:");
     let code = generated_after("renamed_reference", status, &renamed);
     let description = above(&code, "TaskDetail", "task_status")[0];
-    assert!(description.starts_with("/// Where a task stands."), "{description}");
+    assert!(description.starts_with("/// Status of a task."), "{description}");
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_reference_inside_an_inline_object_is_described_too() {
     let properties = "          properties:\n            result:\n";
     let more = "          properties:\n            of:\n              $ref: \"#/components/schemas/TaskStatus\"\n            result:\n";
     let code = generated_after("inline_reference", properties, more);
-    assert!(above(&code, "TaskResult", "of")[0].starts_with("/// Where a task stands."));
+    assert!(above(&code, "TaskResult", "of")[0].starts_with("/// Status of a task."));
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_comment_in_the_document_changes_nothing() {
 #[test]
 fn descriptions_are_written_for_rustdoc() {
     let code = repository_file("crates/api/src/generated.rs");
-    for text in ["Our decision", "the tag ", "The tag "] {
+    for text in ["Our decision", "†", "the tag ", "The tag "] {
         assert!(!code.contains(text), "{text}");
     }
     assert!(code.contains("/// One page of the files in a folder. Pages are counted from 1. Folders named"));
@@ -179,7 +179,7 @@ fn a_named_text_is_an_opaque_identifier() {
 fn the_files_of_a_kind_are_of_any_type() {
     let code = repository_file("crates/api/src/generated.rs");
     assert!(code.contains("pub struct ImageBlendingInput<F = String> {"));
-    assert!(code.contains("        pub mask_img: F,\n        /// How two images are blended."));
+    assert!(code.contains("        pub mask_img: F,\n        /// Method of blending two images."));
 }
 
 #[test]

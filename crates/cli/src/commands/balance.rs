@@ -16,7 +16,7 @@ pub(crate) struct Arguments {}
 const EXAMPLES: &str = "\
 Examples:
   inferstore balance
-  inferstore balance --format quiet     the available balance alone";
+  inferstore balance --format quiet   # the available balance alone";
 
 pub(crate) async fn execute(_: &Arguments, session: &Session) -> Result {
     let balance = session.client()?.balance().await?;

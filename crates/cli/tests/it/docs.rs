@@ -64,17 +64,17 @@ fn the_function_on_the_page_is_that_of_a_new_model() {
     );
 }
 
-fn check(page: &str, line: &str, words: &[&str], accepted: &[ErrorKind]) {
+pub(super) fn check(page: &str, line: &str, words: &[&str], accepted: &[ErrorKind]) {
     if let Err(error) = inferstore_cli::command().try_get_matches_from(words) {
         assert!(accepted.contains(&error.kind()), "{page}: {line}\n{error}");
     }
 }
 
 /// The command of a line of a shell, or of a unit of systemd.
-fn words_of_line(line: &str) -> Option<Vec<&str>> {
+pub(super) fn words_of_line(line: &str) -> Option<Vec<&str>> {
     let line = line.strip_prefix("sudo -u inferstore ").unwrap_or(line);
     let line = line.strip_prefix("ExecStart=/usr/local/bin/").unwrap_or(line);
-    let is_of_shell = |word: &&str| !matches!(*word, "#" | ">" | "|" | "&&" | "$INFERSTORE_OPTIONS");
+    let is_of_shell = |word: &&str| !matches!(*word, "#" | ">" | "<" | "|" | "&&" | "$INFERSTORE_OPTIONS");
     let words = line.split_whitespace().take_while(is_of_shell).map(|word| word.trim_matches('\''));
     line.starts_with("inferstore ").then(|| words.collect())
 }

@@ -25,6 +25,8 @@ mod mcp;
 mod mistakes;
 mod network;
 mod node;
+#[cfg(all(target_os = "linux", feature = "controls"))]
+mod pages;
 mod profiles;
 mod reference;
 mod rows;

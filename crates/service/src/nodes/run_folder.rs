@@ -21,7 +21,8 @@ use crate::{Error, Result};
 
 const MAX_OUTPUT: u64 = 512 << 20;
 /// MIME types of the built-in models' output files, by extension.
-const TYPES: &[(&str, &str)] = &[("png", "image/png"), ("gif", "image/gif")];
+const TYPES: &[(&str, &str)] =
+    &[("png", "image/png"), ("jpg", "image/jpeg"), ("webp", "image/webp"), ("gif", "image/gif")];
 
 const COPY_BUFFER: usize = 1 << 20;
 

@@ -29,7 +29,7 @@ ModelFilter: TypeAlias = Literal[
     "playground",
     "permission",
 ]
-"""Which models a list holds."""
+"""The models that a list holds."""
 
 UploadFolder: TypeAlias = Literal[
     "avatars",
@@ -54,7 +54,7 @@ BlendingMethod: TypeAlias = Literal[
     "Laplacian",
     "Mixed Gradient",
 ]
-"""How two images are blended."""
+"""Method of blending two images."""
 
 HarmonizationTemplate: TypeAlias = Literal[
     "vertical_bar",
@@ -66,13 +66,13 @@ HarmonizationTemplate: TypeAlias = Literal[
     "y_branch",
     "x_cross",
 ]
-"""Which hues belong together."""
+"""The hues that belong together."""
 
 FaceDetectionModel: TypeAlias = Literal[
     "Short-range model (best for faces within 2 meters)",
     "Full-range model (best for faces within 5 meters)",
 ]
-"""For which distance faces are detected."""
+"""The distance for which faces are detected."""
 
 
 class AccountBalance(TypedDict):
@@ -136,7 +136,7 @@ class ModelDetail(TypedDict):
     price: NotRequired[Decimal | None]
     """The price of one inference; 0 for a free model."""
     model_metadata: NotRequired[ModelMetadata | None]
-    """What a model is made of. Further fields may be present."""
+    """Parts of a model. Further fields may be present."""
     created_at: NotRequired[str | None]
     """The time of the first publication."""
     updated_at: NotRequired[str | None]
@@ -144,7 +144,7 @@ class ModelDetail(TypedDict):
 
 
 class ModelMetadata(TypedDict):
-    """What a model is made of. Further fields may be present."""
+    """Parts of a model. Further fields may be present."""
 
     id: NotRequired[str | None]
     """Identifies the metadata."""
@@ -163,7 +163,7 @@ class ModelMetadata(TypedDict):
 
 
 class TaskCost(TypedDict):
-    """What one inference costs."""
+    """The cost of one inference."""
 
     cost: NotRequired[Decimal | None]
     """The price of one inference."""
@@ -174,12 +174,12 @@ class TaskCost(TypedDict):
 
 
 class ServingStatus(TypedDict):
-    """Whether a model can be run now."""
+    """Availability of a model."""
 
     serving: NotRequired[bool | None]
     """True when at least one serving node is available now; false when it is offline or unavailable."""
     consumers: NotRequired[int | None]
-    """How many consumers use the model now."""
+    """Number of consumers that use the model now."""
 
 
 class ModelVersioning(TypedDict):
@@ -189,7 +189,7 @@ class ModelVersioning(TypedDict):
     commit_hash: NotRequired[str | None]
     """Identifies the version."""
     is_active: NotRequired[bool | None]
-    """Whether this is the active version."""
+    """Says whether this is the active version."""
     input_format: NotRequired[dict[str, Descriptor] | None]
     """The declared inputs, from parameter name to descriptor."""
     output_format: NotRequired[dict[str, Descriptor] | None]
@@ -203,7 +203,7 @@ class Descriptor(TypedDict):
     mime_type: NotRequired[list[str] | None]
     """For files, the accepted MIME types, as patterns such as `image/*`."""
     required: NotRequired[bool | None]
-    """Whether an input must be given."""
+    """True for an input that must be given."""
     position: NotRequired[int | None]
     """The place of the parameter in the order of all."""
     num_config: NotRequired[NumConfig | None]
@@ -236,9 +236,9 @@ class TaskDetail(TypedDict):
     task_id: str
     status: NotRequired[str | None]
     cost: NotRequired[Decimal | None]
-    """What the run cost; has a meaning only when the status is `success`."""
+    """Cost of the run; has a meaning only when the status is `success`."""
     message: NotRequired[str | None]
-    """What failed; present when the status is `failed`."""
+    """Reason of the failure; present when the status is `failed`."""
     input_data: NotRequired[dict[str, Any] | None]
     """The inputs as they were submitted."""
     input_format: NotRequired[dict[str, Descriptor] | None]
@@ -246,15 +246,15 @@ class TaskDetail(TypedDict):
     output_format: NotRequired[dict[str, Descriptor] | None]
     """The model's declared outputs at the time the task ran."""
     result: NotRequired[TaskResult | None]
-    """How the run ended."""
+    """Output or failure of the run."""
     created_at: NotRequired[str | None]
-    """When the task was created."""
+    """Time at which the task was created."""
     updated_at: NotRequired[str | None]
-    """When the status changed last."""
+    """Time of the last status change."""
 
 
 class TaskResult(TypedDict):
-    """How the run ended."""
+    """Output or failure of the run."""
 
     result: NotRequired[Any]
     """The output of the model when the status is `success`. Its shape depends on the model; the schemas named `…Output` describe it for the known model kinds."""
@@ -279,11 +279,11 @@ class TaskRecord(TypedDict):
     model_id: NotRequired[str | None]
     """The model that was run."""
     cost: NotRequired[Decimal | None]
-    """What the run cost; has a meaning only when the status is `success`."""
+    """Cost of the run; has a meaning only when the status is `success`."""
     created_at: NotRequired[str | None]
-    """When the task was created."""
+    """Time at which the task was created."""
     updated_at: NotRequired[str | None]
-    """When the status changed last."""
+    """Time of the last status change."""
 
 
 class FileListing(TypedDict):
@@ -292,9 +292,9 @@ class FileListing(TypedDict):
     files: NotRequired[list[StorageFile] | None]
     """The files on this page."""
     total: NotRequired[int | None]
-    """How many files there are over all pages."""
+    """Number of files over all pages."""
     total_pages: NotRequired[int | None]
-    """How many pages there are."""
+    """Number of pages."""
 
 
 class StorageFile(TypedDict):
@@ -313,18 +313,18 @@ class StorageFile(TypedDict):
     size: NotRequired[int | None]
     """The size in bytes."""
     status: NotRequired[bool | None]
-    """A flag on the record. When it changes is not promised."""
+    """A flag on the record. Its meaning and its changes are not promised."""
     is_expired: NotRequired[bool | None]
-    """Whether the file has expired. When it changes is not promised."""
+    """True for an expired file. The time of the change is not promised."""
     created_at: NotRequired[str | None]
-    """When the file was uploaded."""
+    """Time at which the file was uploaded."""
 
 
 class StorageStatistics(TypedDict):
-    """How much is stored."""
+    """Amount of stored data."""
 
     total_files: NotRequired[int | None]
-    """How many files were uploaded through the presigned flow."""
+    """Number of files uploaded through the presigned flow."""
     total_size: NotRequired[int | None]
     """Their total size in bytes."""
 
@@ -772,7 +772,7 @@ class Operations:
         return data
 
     def serving(self, model: str) -> ServingStatus:
-        """Whether at least one serving node can run the model now, and how many consumers use it. A task on a model that no node serves waits in the queue."""
+        """Returns whether at least one serving node can run the model now, and the number of its consumers. A task on a model that no node serves waits in the queue."""
         data: ServingStatus = self._operation("getModelServing", "GET", f"/api-key/model/{segment('model', model)}/serving")
         return data
 
@@ -796,7 +796,7 @@ class Operations:
         return data
 
     def statistics(self) -> StorageStatistics:
-        """How many files were uploaded through presigned targets, and their total size."""
+        """The number of files that were uploaded through presigned targets, and their total size."""
         data: StorageStatistics = self._operation("getStorageStatistics", "GET", "/api-key/storage/upload/statistics")
         return data
 
@@ -1015,7 +1015,7 @@ class AsyncOperations:
         return data
 
     async def serving(self, model: str) -> ServingStatus:
-        """Whether at least one serving node can run the model now, and how many consumers use it. A task on a model that no node serves waits in the queue."""
+        """Returns whether at least one serving node can run the model now, and the number of its consumers. A task on a model that no node serves waits in the queue."""
         data: ServingStatus = await self._operation("getModelServing", "GET", f"/api-key/model/{segment('model', model)}/serving")
         return data
 
@@ -1039,7 +1039,7 @@ class AsyncOperations:
         return data
 
     async def statistics(self) -> StorageStatistics:
-        """How many files were uploaded through presigned targets, and their total size."""
+        """The number of files that were uploaded through presigned targets, and their total size."""
         data: StorageStatistics = await self._operation("getStorageStatistics", "GET", "/api-key/storage/upload/statistics")
         return data
 

@@ -3,6 +3,7 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
+mod decisions;
 mod description;
 mod examples;
 mod kinds;

@@ -79,8 +79,8 @@ pub(super) const MISTAKES: &[Mistake] = &[
     ),
     (
         "a body of another type",
-        "description: Which file to delete.\n        content:\n          application/json:",
-        "description: Which file to delete.\n        content:\n          text/plain:",
+        "description: The file to delete.\n        content:\n          application/json:",
+        "description: The file to delete.\n        content:\n          text/plain:",
     ),
     (
         "a body without an example",

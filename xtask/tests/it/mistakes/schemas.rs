@@ -108,12 +108,12 @@ pub(super) const MISTAKES: &[Mistake] = &[
     ),
     (
         "a schema without a description",
-        "      description: How much is stored.",
+        "      description: Amount of stored data.",
         "      title: How much is stored.",
     ),
     (
         "a description that is a list",
-        "      description: How much is stored.",
+        "      description: Amount of stored data.",
         "      description: [How much]",
     ),
     ("required that is a word", "required: [folder, mime, name, size]", "required: yes"),
@@ -155,8 +155,8 @@ pub(super) const MISTAKES: &[Mistake] = &[
     ),
     (
         "an allOf beside properties",
-        "      description: How much is stored.",
-        "      description: How much is stored.\n      allOf:\n        - $ref: \"#/components/schemas/TaskPage\"",
+        "      description: Amount of stored data.",
+        "      description: Amount of stored data.\n      allOf:\n        - $ref: \"#/components/schemas/TaskPage\"",
     ),
     (
         "an enumeration inside a schema",
@@ -191,8 +191,8 @@ pub(super) const MISTAKES: &[Mistake] = &[
     ("a number as a string without its pattern", "          pattern: ^([1-9]|[1-8][0-9]|90)$\n", ""),
     (
         "a response that cannot grow",
-        "      description: How much is stored.\n      additionalProperties: true\n",
-        "      description: How much is stored.\n",
+        "      description: Amount of stored data.\n      additionalProperties: true\n",
+        "      description: Amount of stored data.\n",
     ),
     (
         "an optional field of a response that cannot be null",

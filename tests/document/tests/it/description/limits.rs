@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Differences;
+use super::{DECISION, Differences};
 use inferstore_document::{document, members, operations};
 
 /// Where it stands, what it is, and its value. The defaults of bodies are in prose: generators
@@ -53,9 +53,9 @@ impl Limit {
         self.place == *place && self.keyword == *keyword && *self.value == *value
     }
 
-    /// Whether the description beside it says `Our decision:`, and then names the value.
+    /// Whether the description beside it has the sign of a decision, and then names the value.
     fn is_our_decision(&self) -> bool {
-        let decision = self.description.split_once("Our decision:").map_or("", |(_, decision)| decision);
+        let decision = self.description.split_once(DECISION).map_or("", |(_, decision)| decision);
         let value = self.value.to_string();
         decision.split(|char: char| !char.is_alphanumeric()).any(|word| word == value)
     }

@@ -22,8 +22,8 @@ use inferstore_document::{items, members, resolve, schema};
 /// it (a pattern for [`says`]; empty where the description says nothing more).
 type Field = (&'static str, &'static str, &'static str);
 
-/// The mark of what the document adds to the original description.
-const DECISION: &str = "Our decision:";
+/// The sign before what the document adds to the original description.
+const DECISION: char = '†';
 
 /// Collects what does not agree, so that one run of a test shows all of it.
 #[derive(Default)]
@@ -69,7 +69,7 @@ impl Differences {
             self.0.push(format!(
                 "{place}: `{name}` is there, but not described\n  If the service promises it, add to \"{place}\" in \
                  tests/document/tests/it/description/resources.rs:\n    (\"{name}\", \"{kind}\", \"words of its \
-                 description\"),\n  If it is ours, its description says `{DECISION}`."
+                 description\"),\n  If it is ours, its description begins with `{DECISION}`."
             ));
         }
         for (name, kind, note) in fields {

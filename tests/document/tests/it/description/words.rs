@@ -1,6 +1,6 @@
 //! The enumerations: exactly the described words in the described order, with what they mean.
 
-use super::{Differences, says, statements, strings, words_of};
+use super::{DECISION, Differences, says, statements, strings, words_of};
 use inferstore_document::{document, members, schema};
 
 /// A word, and what a reader must learn of it (empty where the description says nothing).
@@ -62,7 +62,7 @@ fn every_enumeration_has_exactly_the_described_words_in_their_order() {
         };
         let mut documented = words_of(schema(name)).map(strings).unwrap_or_default();
         // A word that is ours needs no row.
-        documented.retain(|word| described.contains(word) || !item(word).contains("our decision:"));
+        documented.retain(|word| described.contains(word) || !item(word).contains(DECISION));
         differences.unless(documented == described, || {
             format!("{name}: {described:?} is described, not {documented:?}")
         });
@@ -84,7 +84,7 @@ fn descriptor_types_that_were_not_seen_are_reported_as_our_decision() {
         .partition(|word| DESCRIPTOR_TYPES_SEEN.contains(word));
     assert_eq!(seen, DESCRIPTOR_TYPES_SEEN);
     let description = types["description"].as_str().unwrap_or_default();
-    let decision = description.split_once("Our decision:").map_or("", |(_, decision)| decision);
+    let decision = description.split_once(DECISION).map_or("", |(_, decision)| decision);
     let mut differences = Differences::default();
     for word in added {
         let is_reported = decision.contains(&format!("`{word}`"));

@@ -91,8 +91,8 @@ pub(super) const SENTENCES: &[Sentence] = &[
         Call(LISTING),
         &["files … page", "page_size"],
     ),
-    ("Defaults of `page` and `pageSize`: not shown.", Call(LISTING), &["files … page", "our decision:"]),
-    ("Defaults of `page` and `pageSize`: not shown.", Call(LISTING), &["which page", "our decision:"]),
+    ("Defaults of `page` and `pageSize`: not shown.", Call(LISTING), &["files … page", "†"]),
+    ("Defaults of `page` and `pageSize`: not shown.", Call(LISTING), &["number of the page", "†"]),
     (
         "The set of folder names accepted in the listing path: not shown.",
         Call(LISTING),
@@ -113,7 +113,7 @@ pub(super) const SENTENCES: &[Sentence] = &[
     (
         "Number of files uploaded through the presigned flow; their total size.",
         Call(STATISTICS),
-        &["files were uploaded", "presigned", "total size"],
+        &["files that were uploaded", "presigned", "total size"],
     ),
     (
         "The delete removes the file from object storage; JSON body with the `download_url` of the file.",
