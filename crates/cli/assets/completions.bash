@@ -30,7 +30,8 @@ _inferstore() {
     fi
 }
 if [[ ${BASH_VERSINFO[0]} -gt 4 || ${BASH_VERSINFO[0]} -eq 4 && ${BASH_VERSINFO[1]} -ge 4 ]]; then
-    complete -o nospace -o bashdefault -o nosort -F _inferstore inferstore
+    complete -o nospace -o bashdefault -o nosort -F _inferstore inferstore ifs
 else
-    complete -o nospace -o bashdefault -F _inferstore inferstore
+    complete -o nospace -o bashdefault -F _inferstore inferstore ifs
 fi
+command -v ifs > /dev/null || alias ifs=inferstore

@@ -1,4 +1,4 @@
-//! How long the command takes to start, beside a process that does nothing, and what `balance` and `models list`
+//! Start time of the command, beside a process that does nothing, and the time that `balance` and `models list`
 //! take beside curl, which makes the same calls: `cargo bench --bench command`.
 
 #![expect(clippy::expect_used, reason = "a bench ends when it cannot go on")]
@@ -10,7 +10,7 @@ use inferstore_service::{Config, Service};
 
 const ROUNDS: usize = 7;
 
-/// How often in a round; the median counts.
+/// Number of starts in a round; the median counts.
 const TIMES: usize = 15;
 
 fn main() {
@@ -51,7 +51,7 @@ fn inferstore() -> Command {
     Command::new(env!("CARGO_BIN_EXE_inferstore"))
 }
 
-/// How long the process takes from its start to its end, in milliseconds.
+/// Measures a process from its start to its end, in milliseconds.
 fn process(command: &mut Command) -> f64 {
     times(TIMES, 1e-3, || {
         let status = command.stdout(Stdio::null()).status().expect("it starts");

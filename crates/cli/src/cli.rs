@@ -1,9 +1,9 @@
 //! The command line: the tree of commands.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
-    admin, api, balance, completions, console, demo, doctor, files, help, login, mcp, model_init,
+    admin, alias, api, balance, completions, console, demo, doctor, files, help, login, mcp, model_init,
     model_worker, models, node, open, profile, reference, run, serve, status, task, version,
 };
 use crate::settings::Global;
@@ -23,6 +23,11 @@ pub(crate) struct Cli {
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// Returns the whole tree of commands.
+pub(crate) fn tree() -> clap::Command {
+    Cli::command()
 }
 
 const AFTER_HELP: &str = "\
@@ -123,12 +128,19 @@ pub(crate) enum Command {
     ///
     /// Checks settings, DNS, connection, TLS, API, key, clock and object storage, in this order. Nothing is stored.
     Doctor(doctor::Arguments),
-    /// List the profiles, choose one, remove one
+    /// List the profiles, choose one, change one, remove one
     #[command(subcommand, visible_alias = "profiles")]
     Profile(profile::Command),
+    /// Give commands names of your own
+    ///
+    /// An alias stands for the first words of a command. After `inferstore alias set clear run haze-removal -o out/`, the
+    /// command `inferstore clear a.png` is `inferstore run haze-removal -o out/ a.png`.
+    #[command(subcommand)]
+    Alias(alias::Command),
     /// Print the completions for a shell
     ///
-    /// They complete commands and options, and ask the service for models, tasks and inputs.
+    /// They complete commands and options, and ask the service for models, tasks and inputs. Where no other command has
+    /// the name, they also make `ifs` short for `inferstore`.
     Completions(completions::Arguments),
     /// Print the help of a command, or of a topic: environment, exit-codes, formats, outputs
     Help(help::Arguments),

@@ -20,8 +20,8 @@ pub(crate) fn module(version: &ModelVersioning) -> Result<String, String> {
     let id = version.model_id.to_string();
     let mut types = TypeSpace::new(TypeSpaceSettings::default().with_derive("PartialEq".to_owned()));
     for (name, description, fields) in [
-        ("Input", format!("What the model {id} takes."), &inputs),
-        ("Output", format!("What the model {id} returns."), &outputs),
+        ("Input", format!("Inputs of the model {id}."), &inputs),
+        ("Output", format!("Outputs of the model {id}."), &outputs),
     ] {
         let schema = object(name, description, fields);
         types.add_root_schema(schema).map_err(|error| error.to_string())?;

@@ -11,29 +11,22 @@ use clap::Parser;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use inferstore::Client;
 use inferstore::types::{ModelListRequest, ModelVersioning, TaskRecord};
-use inferstore_profiles::Profiles;
 
-use crate::cli::Cli;
+use crate::candidates::{Word, candidates};
 use crate::environment::Environment;
-use crate::last_response::LastResponse;
 use crate::lists;
 use crate::output::{Output, OutputOptions};
-use crate::profiles;
 use crate::schema::ordered;
-use crate::settings::Session;
-use crate::table::{printable, steers};
+use crate::settings::{Global, Session};
 
-/// How long a completion may take.
+/// Timeout of a completion.
 const TIMEOUT: Duration = Duration::from_millis(800);
 
-/// How many tasks are offered.
+/// Number of tasks that are offered.
 const MAX_TASKS: u32 = 30;
 
-/// How many models are offered.
+/// Number of models that are offered.
 const MAX_MODELS: u32 = 100;
-
-/// A word that completes, and what it means.
-type Word = (String, Option<String>);
 
 /// Identifiers of models.
 pub(crate) fn models() -> ArgValueCompleter {
@@ -63,16 +56,6 @@ pub(crate) fn inputs() -> ArgValueCompleter {
         });
         candidates.extend(files(current));
         candidates
-    })
-}
-
-/// Names of profiles.
-pub(crate) fn profiles() -> ArgValueCompleter {
-    ArgValueCompleter::new(|current: &OsStr| {
-        let path = profiles::path(&Environment::of_this_process()).ok();
-        let profiles = path.and_then(|path| Profiles::read(&path).ok()).unwrap_or_default();
-        let words = profiles.profiles.into_iter().map(|(name, profile)| (name, Some(profile.base_url)));
-        candidates(words.collect(), current)
     })
 }
 
@@ -114,15 +97,6 @@ fn files(current: &OsStr) -> Vec<CompletionCandidate> {
     found.map(|file| file.add_prefix(prefix)).collect()
 }
 
-fn candidates(words: Vec<Word>, current: &OsStr) -> Vec<CompletionCandidate> {
-    let current = current.to_string_lossy();
-    // A shell takes a line for a word of its own.
-    let is_plain = |word: &str| !word.contains(steers);
-    let words = words.into_iter().filter(|(word, _)| word.starts_with(&*current) && is_plain(word));
-    let help = |help: Option<String>| help.map(|help| printable(&help).into());
-    words.map(|(word, about)| CompletionCandidate::new(word).help(help(about))).collect()
-}
-
 /// The words that the service has for this place. Settings come from the words so far.
 fn asked(
     current: &OsStr,
@@ -131,6 +105,13 @@ fn asked(
     let words: Vec<String> = std::env::args().skip_while(|word| word != "--").skip(1).collect();
     let words = asked_of_service(&words, ask).unwrap_or_default();
     candidates(words, current)
+}
+
+/// The options that choose the service.
+#[derive(Parser)]
+struct Settings {
+    #[command(flatten)]
+    global: Global,
 }
 
 fn asked_of_service(
@@ -150,9 +131,8 @@ fn asked_of_service(
             settings.extend(words.get(place + 1).filter(|_| !word.contains('=')).cloned());
         }
     }
-    settings.push("balance".to_owned());
-    let global = Cli::try_parse_from(settings).ok()?.global;
-    let session = Session { global, environment, output, last_response: LastResponse::default() };
+    let Settings { global } = Settings::try_parse_from(settings).ok()?;
+    let session = Session { global, environment, output };
     // A keyring that is locked waits for a person.
     let (sender, client) = mpsc::channel();
     std::thread::spawn(move || sender.send(session.client().ok()));

@@ -9,26 +9,26 @@ use std::path::PathBuf;
 pub struct Environment {
     /// The variables of the environment.
     pub variables: BTreeMap<String, String>,
-    /// Where relative paths begin.
+    /// The working folder, from which relative paths begin.
     pub folder: PathBuf,
-    /// Where input comes from.
+    /// Standard input.
     pub stdin: Box<dyn Read + Send + Sync>,
-    /// Where data go.
+    /// Standard output.
     pub stdout: Box<dyn Write + Send + Sync>,
-    /// Where everything else goes.
+    /// Standard error.
     pub stderr: Box<dyn Write + Send + Sync>,
-    /// Whether a person types the input.
+    /// Standard input is a terminal.
     pub stdin_is_terminal: bool,
-    /// Whether a person reads the data.
+    /// Standard output is a terminal.
     pub stdout_is_terminal: bool,
-    /// Whether a person reads everything else.
+    /// Standard error is a terminal.
     pub stderr_is_terminal: bool,
-    /// How many characters a line of the terminal has.
+    /// Width of the terminal in characters.
     pub width: usize,
 }
 
 impl Environment {
-    /// Those of this process.
+    /// Returns the environment of this process.
     #[must_use]
     pub fn of_this_process() -> Self {
         let (_, columns) = console::Term::stdout().size_checked().unwrap_or((24, 100));

@@ -18,7 +18,7 @@ pub const TASK_FAILED: u8 = 6;
 pub const TASK_CANCELED: u8 = 7;
 /// The deadline was reached. The task, if there is one, is printed on standard output.
 pub const DEADLINE: u8 = 8;
-/// Whether a task was created is unknown. The candidates are printed on standard output.
+/// Unknown outcome of a create: a task may exist. The candidates are printed on standard output.
 pub const OUTCOME_UNKNOWN: u8 = 9;
 /// The service did not respond.
 pub const NOT_REACHED: u8 = 10;

@@ -18,13 +18,13 @@ pub(crate) type Result<T = (), E = Failure> = std::result::Result<T, E>;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Failure {
     pub(crate) code: u8,
-    /// What failed, in one line, or one line for each input, without control characters.
+    /// The error message: one line, or one line for each input, without control characters.
     pub(crate) headline: String,
     /// Next step to try.
     pub(crate) hint: Option<String>,
-    /// What `-v` adds.
+    /// The lines that `-v` adds.
     pub(crate) context: Vec<String>,
-    /// What scripts want to know: identifiers of tasks, one a line.
+    /// Identifiers of tasks, one a line, for scripts.
     pub(crate) data: Vec<String>,
     /// The same as JSON: the task, or an object with `candidates`.
     pub(crate) json: Option<Box<str>>,
@@ -85,7 +85,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// What failed in one line, or a line for each input that does not fit.
+/// Returns the message of an error: one line, or a line for each invalid input.
 fn headline(error: &Error) -> String {
     if let Error::Inputs(invalid) = error {
         let mut lines: Vec<_> =

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use crate::failure::{Failure, Result};
 use crate::table::{painted, steers};
 
-/// What begins a new line when JSON is indented.
+/// Indentation of one level of JSON.
 const INDENT: &str = "  ";
 
 /// JSON without line breaks, which stand only between its values.
@@ -85,7 +85,7 @@ fn new_line(text: &mut String, depth: usize) {
     text.push_str(&INDENT.repeat(depth));
 }
 
-/// What JSON allows in a text and could steer a terminal (such as C1 and marks of direction) as escapes.
+/// Escapes the characters of a JSON string that could steer a terminal, such as C1 and marks of direction.
 fn visible(scalar: &str) -> String {
     let mut text = String::new();
     for c in scalar.chars() {

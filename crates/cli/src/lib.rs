@@ -4,23 +4,26 @@
 //! session (settings, streams, terminal) and returns a failure or nothing. Data go to standard output
 //! in the format that was asked for, everything else to standard error; the exit codes are those in
 //! [`exit`].
+//!
+//! Imports run downward: `dispatch`, `cli`, `commands`, then output and session. No file below knows a command.
 
+mod candidates;
 mod cli;
-#[cfg(feature = "codegen")]
 mod codegen;
 mod commands;
 mod complete;
+mod dispatch;
 mod environment;
 pub mod exit;
 mod failure;
 mod fields;
 mod json;
-mod last_response;
 mod lists;
 mod markdown;
 mod output;
 mod profiles;
 mod progress;
+mod recorded;
 mod schema;
 mod settings;
 mod table;
@@ -30,27 +33,29 @@ mod view;
 
 use std::ffi::OsString;
 
+use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, Parser};
 
 pub use environment::Environment;
 
 use cli::Cli;
 use failure::Failure;
-use last_response::LastResponse;
 use output::{Output, OutputOptions};
 use settings::Session;
 
 /// Runs the command with these arguments, the first of which is its name, and returns the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, mut environment: Environment) -> u8 {
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
-    match Cli::try_parse_from(&arguments) {
+    let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+    let parsed = Cli::try_parse_from(&arguments).or_else(|error| {
+        arguments = without_alias(&error, &arguments, &environment).ok_or(error)?;
+        Cli::try_parse_from(&arguments)
+    });
+    match parsed {
         Ok(Cli { global, command }) => {
             let output = Output::new(&mut environment, global.output());
-            let last_response = LastResponse::default();
-            let session = Session { global, environment, output: output.clone(), last_response };
+            let session = Session { global, environment, output: output.clone() };
             // Before anything is sent that may be paid.
-            output.end(output.check_expression().and_then(|()| commands::execute(command, session)))
+            output.end(output.check_expression().and_then(|()| dispatch::execute(command, session)))
         }
         Err(error) => {
             let output = Output::new(&mut environment, OutputOptions::default());
@@ -64,10 +69,28 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, mut environment: Envir
     }
 }
 
+/// Replaces the alias that stands where clap expects a command.
+fn without_alias(
+    error: &clap::Error,
+    arguments: &[OsString],
+    environment: &Environment,
+) -> Option<Vec<OsString>> {
+    let ContextValue::String(alias) = error.get(ContextKind::InvalidSubcommand)? else { return None };
+    let place = arguments.iter().position(|argument| argument == alias.as_str())?;
+    let (before, [_, after @ ..]) = arguments.split_at(place) else { return None };
+    // Below a command, such as `files`, no alias is meant.
+    let root = command();
+    if before.iter().skip(1).any(|word| root.find_subcommand(word).is_some()) {
+        return None;
+    }
+    let words = commands::alias::words_of(alias, environment)?.into_iter().map(OsString::from);
+    Some(before.iter().cloned().chain(words).chain(after.iter().cloned()).collect())
+}
+
 /// The whole tree of commands.
 #[must_use]
 pub fn command() -> clap::Command {
-    Cli::command()
+    cli::tree()
 }
 
 /// The reference of all commands, in Markdown.
@@ -79,21 +102,7 @@ pub fn reference() -> String {
 /// A manual page for each command: its file name, and the page.
 #[must_use]
 pub fn manual() -> Vec<(String, Vec<u8>)> {
-    fn pages(command: &clap::Command, name: &str, all: &mut Vec<(String, Vec<u8>)>) {
-        let own = command.clone().name(name.to_owned()).disable_help_subcommand(true);
-        let mut page = Vec::new();
-        // Writing into memory cannot fail.
-        let _ = clap_mangen::Man::new(own).date("").render(&mut page);
-        all.push((format!("{name}.1"), page));
-        for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
-            pages(below, &format!("{name}-{}", below.get_name()), all);
-        }
-    }
-    let mut root = command();
-    root.build();
-    let mut all = Vec::new();
-    pages(&root, "inferstore", &mut all);
-    all
+    commands::reference::manual(&command())
 }
 
 /// Completes the words of a shell if it asks, and ends the process then.

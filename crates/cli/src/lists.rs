@@ -8,13 +8,13 @@ use serde_json::value::RawValue;
 
 use crate::failure::Result;
 use crate::output::Report;
-use crate::settings::Session;
+use crate::recorded::with_json;
 use crate::table::Table;
 
 /// The most records that the service returns at once.
 pub(crate) const MAX_PAGE: u32 = 100;
 
-/// Records, each beside its JSON as the service wrote it.
+/// Records, each beside its JSON as the service wrote it, which is empty unless JSON is written.
 pub(crate) struct Listed<T> {
     pub(crate) records: Vec<(T, String)>,
     /// The count over all pages, if the service states it.
@@ -30,17 +30,13 @@ struct Payload {
 }
 
 /// One page.
-async fn page<T>(
-    session: &Session,
-    fetch: impl Future<Output = Result<Page<T>, Error>>,
-) -> Result<Listed<T>> {
-    let page = fetch.await?;
-    let payload = session.payload();
+async fn page<T>(fetch: impl Future<Output = Result<Page<T>, Error>>) -> Result<Listed<T>> {
+    let (page, payload) = with_json(fetch).await?;
     let texts = serde_json::from_str::<Payload>(&payload).ok();
-    let texts = texts.and_then(|payload| payload.records).unwrap_or_default();
-    let texts = texts.into_iter().map(|text| text.to_string());
+    let mut texts = texts.and_then(|payload| payload.records).unwrap_or_default().into_iter();
+    let mut text = || texts.next().map(|text| text.to_string()).unwrap_or_default();
     Ok(Listed {
-        records: page.records.into_iter().zip(texts).collect(),
+        records: page.records.into_iter().map(|record| (record, text())).collect(),
         total: page.total,
         page: Some(payload).filter(|payload| !payload.is_empty()),
     })
@@ -48,7 +44,6 @@ async fn page<T>(
 
 /// At most `limit` records from an offset on. Ends at an empty page, or at the total of the service.
 pub(crate) async fn range<T, Fetched>(
-    session: &Session,
     first: u64,
     limit: u64,
     fetch: impl Fn(u64, u32) -> Fetched,
@@ -60,7 +55,7 @@ where
     loop {
         let read = listed.records.len() as u64;
         let size = u32::try_from(limit - read).unwrap_or(MAX_PAGE).min(MAX_PAGE);
-        let next = page(session, fetch(first.saturating_add(read), size)).await?;
+        let next = page(fetch(first.saturating_add(read), size)).await?;
         if next.records.is_empty() && read > 0 {
             return Ok(listed);
         }
@@ -78,12 +73,12 @@ where
     }
 }
 
-/// Which records of a list are wanted.
+/// A part of a list, and its order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Range {
     pub(crate) offset: u64,
     pub(crate) limit: u64,
-    /// Whether the newest record comes first. The service has the oldest first.
+    /// The newest record comes first. The service has the oldest first.
     pub(crate) is_newest_first: bool,
 }
 
@@ -94,7 +89,6 @@ impl Range {
 /// The records that fit, of a list that is read by the number of a page and its size. A service may return shorter pages
 /// than asked for: pages are counted, and their length is that of the first one.
 pub(crate) async fn numbered<T: Send, Fetched>(
-    session: &Session,
     range: Range,
     fits: Option<&(dyn Fn(&T) -> bool + Sync)>,
     fetch: impl Fn(u64, u32) -> Fetched + Send + Sync,
@@ -105,7 +99,7 @@ where
     let Range { offset, limit, is_newest_first } = range;
     let wanted = if fits.is_some() { u64::MAX } else { limit };
     let size = u32::try_from(wanted).unwrap_or(MAX_PAGE).clamp(1, MAX_PAGE);
-    let first = page(session, fetch(1, size)).await?;
+    let first = page(fetch(1, size)).await?;
     let (total, length) = (first.total, first.records.len() as u64);
     let is_whole = length == 0 || total.is_some_and(|total| total <= length);
     let is_in_order = !is_newest_first || length <= 1;
@@ -121,7 +115,7 @@ where
     let mut first = Some(first);
     let mut read = async |number: u64| match first.take_if(|_| number == 1) {
         Some(first) => Ok(first.records),
-        None => page(session, fetch(number, size)).await.map(|page| page.records),
+        None => page(fetch(number, size)).await.map(|page| page.records),
     };
     if let Some(total) = total.filter(|_| is_newest_first && length > 0) {
         let end = total.saturating_sub(start);
@@ -168,7 +162,6 @@ where
 /// The newest records that fit, the newest first, of a list that the service orders oldest first. `offset` of those
 /// that fit are left out.
 pub(crate) async fn newest<T, Fetched>(
-    session: &Session,
     offset: u64,
     limit: u64,
     fits: Option<&(dyn Fn(&T) -> bool + Sync)>,
@@ -177,11 +170,11 @@ pub(crate) async fn newest<T, Fetched>(
 where
     Fetched: Future<Output = Result<Page<T>, Error>>,
 {
-    let total = page(session, fetch(1, 0)).await?.total.unwrap_or(0);
+    let total = page(fetch(1, 0)).await?.total.unwrap_or(0);
     // The service counts all records, not those that fit.
     let counted = Some(total).filter(|_| fits.is_none());
     let mut newest = Listed { records: Vec::new(), total: counted, page: None };
-    // Which records fit is known when they are read.
+    // The filter needs the records themselves.
     let skipped = if fits.is_some() { offset } else { 0 };
     let wanted = skipped.saturating_add(limit);
     let mut end = total.saturating_sub(offset - skipped);
@@ -190,7 +183,7 @@ where
         let size = if fits.is_some() { u64::from(MAX_PAGE) } else { left.min(u64::from(MAX_PAGE)) };
         let start = end.saturating_sub(size);
         let size = u32::try_from(end - start).unwrap_or(MAX_PAGE);
-        let older = page(session, fetch(size, start)).await?;
+        let older = page(fetch(size, start)).await?;
         let older = older.records.into_iter().rev();
         newest.records.extend(older.filter(|(record, _)| fits.is_none_or(|fits| fits(record))));
         end = start;

@@ -23,7 +23,7 @@ use crate::fields;
 use crate::json;
 use crate::table::{Look, Table, painted, printable};
 
-/// How data are written.
+/// Formats of data on standard output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// For people
@@ -81,7 +81,7 @@ pub(crate) struct OutputOptions {
     pub(crate) jq: Option<String>,
     pub(crate) color: ColorChoice,
     pub(crate) is_verbose: bool,
-    /// Whether standard error gets errors alone.
+    /// Standard error gets errors alone.
     pub(crate) has_errors_alone: bool,
 }
 
@@ -92,7 +92,7 @@ pub(crate) struct Output {
     is_closed: Arc<AtomicBool>,
     stderr: Arc<Mutex<Box<dyn Write + Send + Sync>>>,
     pub(crate) options: OutputOptions,
-    /// Whether standard error is a terminal that shows progress.
+    /// Standard error is a terminal that shows progress.
     pub(crate) is_live: bool,
     stdout_look: Look,
     stderr_has_color: bool,
@@ -143,7 +143,7 @@ impl Output {
         }
     }
 
-    /// Whether the reader of standard output has gone.
+    /// Returns true when the reader of standard output has gone.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Relaxed)
     }
@@ -235,7 +235,12 @@ impl Output {
         Ok(())
     }
 
-    /// Whether fields of the JSON were asked for.
+    /// Returns true when data are written as JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        matches!(self.options.format, Format::Json | Format::Jsonl)
+    }
+
+    /// Returns true when fields of the JSON were chosen.
     pub(crate) fn has_fields(&self) -> bool {
         !self.options.fields.is_empty()
     }
@@ -301,7 +306,7 @@ impl Output {
         self.bytes(text.as_bytes())
     }
 
-    /// Whether standard output is a terminal.
+    /// Returns true when standard output is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.stdout_look.width.is_some()
     }
@@ -316,7 +321,7 @@ impl Output {
         painted(text, "1", self.stdout_look.has_color)
     }
 
-    /// What failed, what to try, and on demand what is known besides.
+    /// Writes a failure with its hint and, with `-v`, its context.
     pub(crate) fn failure(&self, failure: &Failure) {
         let label = |text: &str, style: &str| painted(text, style, self.stderr_has_color);
         let headline = failure.headline.replace('\n', "\n  ");
@@ -339,6 +344,15 @@ impl Output {
             let fields = if json.starts_with("{\"candidates\"") { &[] } else { fields::of::<TaskDetail>() };
             let _ = self.report_done(&Report { json: json.to_string(), fields, ..Report::default() });
         }
+    }
+
+    /// Reports several failures, and returns the last one as that of the command.
+    pub(crate) fn failures(&self, mut failures: Vec<Failure>) -> Result {
+        let Some(last) = failures.pop() else { return Ok(()) };
+        for failure in &failures {
+            self.failure(failure);
+        }
+        Err(last)
     }
 
     /// Reports how the command ended, and returns the exit code.

@@ -11,7 +11,7 @@ use crate::output::Output;
 use crate::table::printable;
 use crate::values::size;
 
-/// How often a spinner turns.
+/// Interval at which a spinner turns.
 const TURN: Duration = Duration::from_millis(120);
 
 const BAR: &str = "  {prefix:<24} {bar:24} {bytes:>10} of {total_bytes}";
@@ -97,7 +97,7 @@ impl Progress {
         }
     }
 
-    /// What happens in a run.
+    /// Shows an event of a run.
     pub(crate) fn run(&mut self, event: &RunEvent) {
         match event {
             RunEvent::Upload { field, event, .. } => self.upload(field, event),
@@ -108,7 +108,7 @@ impl Progress {
         }
     }
 
-    /// What happens in an upload.
+    /// Shows an event of an upload.
     pub(crate) fn upload(&mut self, name: &str, event: &UploadEvent) {
         match event {
             UploadEvent::Started { size: total, .. } => self.begin(name, *total, "uploading"),
@@ -120,7 +120,7 @@ impl Progress {
         }
     }
 
-    /// What happens in a download.
+    /// Shows an event of a download.
     pub(crate) fn download(&mut self, name: &str, event: &DownloadEvent) {
         let DownloadEvent::Progress { received, total, .. } = event else { return };
         if !self.shown.contains_key(name) && self.bars.is_some() {

@@ -1,4 +1,4 @@
-//! What a model takes and returns, as it declares it, for people.
+//! The declared inputs and outputs of a model, for people.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub(crate) fn table(version: &ModelVersioning) -> Table {
     table
 }
 
-/// What each parameter is, in the words of the model: `in` or `out`, and the text.
+/// Returns the description of each parameter, in the words of the model: `in` or `out`, and the text.
 pub(crate) fn explained(version: &ModelVersioning) -> Vec<(&'static str, String)> {
     let inputs = ordered(version.input_format.as_ref()).into_iter().map(|parameter| ("in", parameter));
     let outputs = ordered(version.output_format.as_ref()).into_iter().map(|parameter| ("out", parameter));

@@ -1,4 +1,4 @@
-//! Which service a command calls with which key: flags, then the environment, then profiles.
+//! The service and the key of a command: from flags, then the environment, then profiles.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -8,13 +8,13 @@ use inferstore::reqwest::{Certificate, Proxy};
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client, ClientBuilder};
 use inferstore_profiles::{KeySource, PROFILE_VARIABLE, Profile, Profiles, is_open_to_others};
 
-use crate::complete;
+use crate::candidates;
 use crate::environment::Environment;
 use crate::exit;
 use crate::failure::{Failure, Result};
-use crate::last_response::{LastResponse, MAX_RESPONSE};
 use crate::output::{Format, Output, OutputOptions};
 use crate::profiles;
+use crate::recorded::{MAX_RESPONSE, PayloadRecorder};
 
 /// The variable that names a file of certificates.
 const CACERT_VARIABLE: &str = "INFERSTORE_CACERT";
@@ -33,7 +33,7 @@ pub(crate) struct Global {
     pub(crate) api_key: Option<Key>,
 
     /// Use this profile, whatever the environment says [env: INFERSTORE_PROFILE]
-    #[arg(long, global = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), add = complete::profiles())]
+    #[arg(long, global = true, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), add = candidates::profiles())]
     pub(crate) profile: Option<String>,
 
     /// Send the key over plain http to other machines, where everyone in between can read it
@@ -48,7 +48,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "URL", hide_short_help = true)]
     pub(crate) proxy: Option<String>,
 
-    /// How data are written to standard output
+    /// Format of the data on standard output
     #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value_t = Format::Table, hide_short_help = true)]
     pub(crate) format: Format,
 
@@ -68,7 +68,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, hide_short_help = true)]
     pub(crate) no_progress: bool,
 
-    /// When output has color; auto: on a terminal [env: NO_COLOR, CLICOLOR_FORCE]
+    /// Color of the output; auto: on a terminal [env: NO_COLOR, CLICOLOR_FORCE]
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto, hide_short_help = true)]
     pub(crate) color: ColorChoice,
 
@@ -120,7 +120,6 @@ pub(crate) struct Session {
     pub(crate) global: Global,
     pub(crate) environment: Environment,
     pub(crate) output: Output,
-    pub(crate) last_response: LastResponse,
 }
 
 /// A setting, and where it comes from. It may be a key.
@@ -157,13 +156,14 @@ impl Session {
     }
 
     fn builder(&self, base_url: &str, key: &str) -> Result<ClientBuilder> {
-        let builder = Client::builder(base_url, key)
-            .settings(|settings| {
-                settings.user_agent = concat!("inferstore-cli/", env!("CARGO_PKG_VERSION")).to_owned();
-                settings.allow_insecure_http = self.global.allow_insecure_http;
-                settings.max_response_size = MAX_RESPONSE;
-            })
-            .middleware(self.last_response.clone());
+        let mut builder = Client::builder(base_url, key).settings(|settings| {
+            settings.user_agent = concat!("inferstore-cli/", env!("CARGO_PKG_VERSION")).to_owned();
+            settings.allow_insecure_http = self.global.allow_insecure_http;
+            settings.max_response_size = MAX_RESPONSE;
+        });
+        if self.output.is_json() {
+            builder = builder.middleware(PayloadRecorder);
+        }
         let certificates = self.certificates()?;
         let proxy = self.global.proxy.as_ref().map(Proxy::all).transpose();
         let proxy = proxy.map_err(|_| {
@@ -194,11 +194,6 @@ impl Session {
             Ok(_) => Err(unusable("it has no certificate".to_owned())),
             Err(error) => Err(unusable(error.to_string())),
         }
-    }
-
-    /// The payload of the last response, as the service wrote it; empty if there is none.
-    pub(crate) fn payload(&self) -> String {
-        self.last_response.take().map(|payload| payload.to_string()).unwrap_or_default()
     }
 
     /// The base URL and the key. A profile that a flag names comes before the environment.
@@ -270,6 +265,14 @@ impl Session {
                 .note(format!("warning: others can read the keys in {}; chmod 600 it", path.display()));
         }
         profiles::chosen(&profiles, name.as_deref())
+    }
+
+    /// Returns true when the profile of this service says that runs delete the inputs that they have uploaded.
+    pub(crate) fn deletes_inputs(&self, base_url: &str) -> bool {
+        let path = profiles::path(&self.environment).ok();
+        let profiles = path.and_then(|path| Profiles::read(&path).ok()).unwrap_or_default();
+        let chosen = profiles::chosen(&profiles, self.profile_name().as_deref()).ok().flatten();
+        chosen.is_some_and(|(_, profile)| profile.delete_inputs && profile.base_url == base_url)
     }
 
     /// Asks a person for a line; `None` when standard input is no terminal.

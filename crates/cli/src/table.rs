@@ -5,7 +5,7 @@ use console::{Alignment, measure_text_width, pad_str, truncate_str};
 
 use crate::values;
 
-/// What becomes of a column when a line has not enough room.
+/// Policy for a column that does not fit into the width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fit {
     /// It stays whole.
@@ -30,19 +30,19 @@ pub(crate) struct Table {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cell {
     text: String,
-    /// What a terminal shows instead.
+    /// The text that a terminal shows instead.
     on_terminal: Option<String>,
     /// The parameters of an escape sequence.
     style: Option<&'static str>,
 }
 
-/// How a table is drawn.
+/// Width, color and links of a drawn table.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Look {
     /// The width of a line, if a terminal shows it.
     pub(crate) width: Option<usize>,
     pub(crate) has_color: bool,
-    /// Whether URLs become hyperlinks (OSC 8).
+    /// URLs become hyperlinks (OSC 8).
     pub(crate) has_links: bool,
 }
 
@@ -271,7 +271,7 @@ pub(crate) fn printable(text: &str) -> String {
         .collect()
 }
 
-/// Whether this is a control character, or a mark that turns the direction of what follows.
+/// Returns true for control characters and marks that change the direction of text.
 pub(crate) fn steers(c: char) -> bool {
     let turns =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -3,12 +3,14 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::HumanBytes;
 use inferstore::reqwest::Method;
+use inferstore::types::UploadFolder;
 use inferstore::{Decimal, PollInterval};
 use jiff::SignedDuration;
 
-/// Whether the text is the URL of a file or a page.
+/// Returns true for the URL of a file or a page.
 pub(crate) fn is_url(text: &str) -> bool {
     text.starts_with("http://") || text.starts_with("https://")
 }
@@ -22,7 +24,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     length.ok_or_else(|| format!("{text:?} is no length of time; write 500ms, 90s, 5m or 1h30m"))
 }
 
-/// How often a task is read: a word, or a length of time.
+/// Parses a poll interval: a word, or a length of time.
 pub(crate) fn poll_interval(text: &str) -> Result<PollInterval, String> {
     match text {
         "adaptive" => Ok(PollInterval::Adaptive),
@@ -61,7 +63,7 @@ pub(crate) struct Input {
     pub(crate) value: Given,
 }
 
-/// What an input was given as.
+/// The value of an input on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Given {
     Text(String),
@@ -84,6 +86,22 @@ impl FromStr for Input {
         };
         Ok(Self { name: name.to_owned(), value })
     }
+}
+
+/// The name of a folder, as an argument.
+pub(crate) fn upload_folder() -> impl TypedValueParser<Value = UploadFolder> {
+    let words = UploadFolder::ALL.iter().map(UploadFolder::as_str);
+    PossibleValuesParser::new(words).try_map(|word| word.parse())
+}
+
+/// The name of a file or of the last segment of a URL, without its extension.
+pub(crate) fn stem_of(file: &str) -> Option<String> {
+    let path = match file.split_once("://") {
+        Some((_, rest)) => rest.split(['?', '#']).next()?.split_once('/')?.1,
+        None => file,
+    };
+    let stem = std::path::Path::new(path).file_stem()?.to_string_lossy().into_owned();
+    Some(stem).filter(|stem| !stem.is_empty() && stem != "-")
 }
 
 /// A size for people.

@@ -16,7 +16,7 @@ use reqwest::redirect::Policy;
 use serde::Deserialize;
 
 use crate::client::Client;
-use crate::memory::Memory;
+use crate::memory::{Memory, NameKey};
 use crate::transport::error::{Error, Result};
 use crate::transport::middleware::{HttpStack, Middleware};
 use crate::transport::redact::{Redactor, cut, printable};
@@ -209,6 +209,7 @@ impl ClientBuilder {
         let direct = self.http(http_client_builder().no_proxy(), NO_READ_TIMEOUT)?;
         let Settings { api_key, retry, read_timeout, transfer_timeout, .. } = self.settings;
         let redactor = Redactor::new(api_key.expose());
+        let name_key = NameKey::new(api_key.expose());
         let middleware: Arc<[Arc<dyn Middleware>]> =
             self.middleware.into_iter().chain(self.transport).collect();
         let mut api = inferstore_api::Client::new_with_client(&base_url, http.clone(), api_key)
@@ -227,7 +228,7 @@ impl ClientBuilder {
             memory: Memory::new(self.settings.create_settle_time),
             announced: Mutex::default(),
         };
-        let core = Core::new(api, redactor, Arc::new(shared));
+        let core = Core::new(api, redactor, name_key, Arc::new(shared));
         Ok(Client { core: Arc::new(core) })
     }
 

@@ -10,7 +10,7 @@ use inferstore_api::Decimal;
 use inferstore_api::types::{Descriptor, ModelId, TaskId};
 use parking_lot::Mutex;
 use serde_json::Value;
-use siphasher::sip128::{Hasher128, SipHasher13};
+use siphasher::sip128::{Hasher128, SipHasher13, SipHasher24};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 
@@ -248,6 +248,25 @@ fn hash(value: &Value, hasher: &mut impl Hasher) {
                 hash(value, hasher);
             }
         }
+    }
+}
+
+/// Key of the hashes in names of stored contents, derived from the API key.
+#[derive(Clone, Copy)]
+pub(crate) struct NameKey(u64, u64);
+
+impl NameKey {
+    /// Derives the key. SipHash-2-4 with a secret key is a pseudorandom function: a name reveals nothing of the API key.
+    pub(crate) fn new(api_key: &str) -> Self {
+        let mut hasher = SipHasher24::new();
+        hasher.write(b"inferstore: names of stored contents\n");
+        hasher.write(api_key.as_bytes());
+        let hash = hasher.finish128();
+        Self(hash.h1, hash.h2)
+    }
+
+    pub(crate) fn hasher(self) -> SipHasher24 {
+        SipHasher24::new_with_keys(self.0, self.1)
     }
 }
 

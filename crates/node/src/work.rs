@@ -31,7 +31,7 @@ pub(crate) struct Node {
 /// releases the others.
 ///
 /// # Errors
-/// When the settings cannot be used, or the service refuses the key. A service that does not respond is no
+/// When the settings cannot be used, a worker does not start, or the service refuses the key. A service that does not respond is no
 /// error: the node tries again until it does.
 pub async fn serve(config: Config, key: NodeKey, stop: impl Future<Output = ()> + Send) -> Result<(), Error> {
     let service = Service::new(&config, &key)?;
@@ -44,6 +44,10 @@ pub async fn serve(config: Config, key: NodeKey, stop: impl Future<Output = ()> 
         stopping.cancel();
     };
     let serving = async {
+        // A worker that cannot start would let the tasks of its models wait.
+        let starts = join_all(slots.iter().map(Slot::start_worker));
+        let Some(started) = stopping.run_until_cancelled(starts).await else { return Ok(()) };
+        started.into_iter().collect::<Result<(), Error>>()?;
         let first = register(&service, &models, &stopping, true).await?;
         let Some(registered) = first else { return Ok(()) };
         let gatherer = Gatherer::new(&registered.storage_url)?;
@@ -174,6 +178,16 @@ fn slots(config: &Config) -> Result<Vec<Slot<'_>>, Error> {
 }
 
 impl Slot<'_> {
+    /// Starts the process of a worker for the first time.
+    async fn start_worker(&self) -> Result<(), Error> {
+        match &*self.runner {
+            Runner::Worker(_) => {
+                self.runner.is_ready().await.map_err(|why| Error::new("starting the worker", why))
+            }
+            _ => Ok(()),
+        }
+    }
+
     async fn serve(self, node: &Node, stopping: &CancellationToken) -> Result<(), Error> {
         let mut failures = 0;
         while !stopping.is_cancelled() {

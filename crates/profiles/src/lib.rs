@@ -61,6 +61,9 @@ pub struct Profiles {
     pub current: Option<String>,
     /// The profiles by name.
     pub profiles: BTreeMap<String, Profile>,
+    /// Commands of the user's own by name, each with the words that it stands for.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub aliases: BTreeMap<String, Vec<String>>,
 }
 
 impl Profiles {
@@ -177,6 +180,9 @@ pub struct Profile {
     /// The data folder of a local service, if `inferstore serve` stored the profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data_dir: Option<String>,
+    /// Whether a run deletes the inputs that it has uploaded, instead of storing them for later runs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub delete_inputs: bool,
 }
 
 /// Where the key of a profile is.
@@ -204,7 +210,13 @@ impl fmt::Display for KeySource {
 impl Profile {
     /// Creates a profile whose key is in the file.
     pub fn new(base_url: impl Into<String>, key: impl Into<String>) -> Self {
-        Self { base_url: base_url.into(), api_key: Some(key.into()), key_command: None, data_dir: None }
+        Self {
+            base_url: base_url.into(),
+            api_key: Some(key.into()),
+            key_command: None,
+            data_dir: None,
+            delete_inputs: false,
+        }
     }
 
     /// Returns the key. A key command blocks this thread, for up to 30 seconds.

@@ -61,6 +61,37 @@ async fn what_a_member_uploaded_for_an_organization_is_deleted_by_the_member_who
 }
 
 #[tokio::test]
+async fn a_content_that_is_stored_is_used_again_by_every_client_with_the_key() {
+    let (service, controls, client) = start().await;
+    controls.let_model(MODEL, success()).await.expect("it succeeds");
+    let total =
+        async || client.folder("samples").page(Default::default(), 1).await.expect("they are listed").total;
+    let key = service.add_key("demo").await.expect("it has a key");
+    let with_other_key = built(quick(service.base_url(), key));
+    let same_key = client.with_key(service.api_key().expect("it is known")).expect("it is a key");
+    for (client, content, uploads) in [
+        (&client, "pixels", 1),
+        (&client, "pixels", 1),
+        (&same_key, "pixels", 1),
+        (&client, "pixel", 2),
+        (&with_other_key, "pixels", 3),
+    ] {
+        let inputs = inputs().file("input_image", File::bytes("a.png", content));
+        let run = client.model(MODEL).run(inputs).quickly().options(|options| options.reuse_uploads = true);
+        let outcome = run.await.expect("it runs");
+        assert!(outcome.stored_inputs.is_empty(), "no run has it for itself");
+        assert_eq!((controls.seen(Operation::POST_OBJECT), total().await), (uploads, Some(uploads as u64)));
+    }
+    let inputs = inputs().file("input_image", File::bytes("a.png", "pixels"));
+    let run = client.model(MODEL).run(inputs).quickly().options(|options| {
+        options.reuse_uploads = true;
+        options.delete_inputs_after = true;
+    });
+    run.await.expect("it runs");
+    assert_eq!(total().await, Some(3), "the file that others use stays");
+}
+
+#[tokio::test]
 async fn a_folder_that_takes_no_uploads_is_refused_before_anything_is_sent() {
     let (_service, controls, client) = start().await;
     for folder in ["attic", "statistics", ""] {

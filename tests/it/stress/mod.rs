@@ -15,6 +15,7 @@ mod models;
 mod money;
 mod process;
 mod raw;
+mod rows;
 mod runs;
 mod stored;
 mod uploads;

@@ -320,7 +320,7 @@ enum Model {
     Verified {
         /// The model
         model: String,
-        /// Whether it is
+        /// The new state
         #[arg(value_parser = YES_OR_NO)]
         verified: String,
     },
@@ -329,7 +329,7 @@ enum Model {
     Playground {
         /// The model
         model: String,
-        /// Whether it does
+        /// The new state
         #[arg(value_parser = YES_OR_NO)]
         playground: String,
     },
@@ -364,10 +364,10 @@ enum Model {
 /// A part of a long list.
 #[derive(Debug, Args)]
 struct Page {
-    /// How many are listed at most: up to 1000
+    /// Number of records to list, up to 1000
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: u32,
-    /// How many are skipped first
+    /// Number of records to skip
     #[arg(long, value_name = "N", default_value_t = 0)]
     offset: u64,
 }
@@ -383,7 +383,7 @@ enum Node {
         after_help = "Examples:\n  inferstore admin node add studio --format quiet\n  inferstore admin node add lab --model edge-map --model upscale"
     )]
     Add {
-        /// What the key is called
+        /// The name of the key
         name: String,
         /// A model that nodes with this key may serve; may be repeated. Any model without it
         #[arg(long = "model", value_name = "MODEL")]
@@ -392,7 +392,7 @@ enum Node {
     /// Revoke a key; what its nodes were running goes to others
     #[command(after_help = "Examples:\n  inferstore admin node revoke studio")]
     Revoke {
-        /// What the key is called
+        /// The name of the key
         name: String,
     },
 }
@@ -477,8 +477,7 @@ pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Resul
         } else {
             error.hint().unwrap_or("correct what is named and try again")
         };
-        let code = if folder.is_dir() { exit::FAILED } else { exit::USAGE };
-        Failure::new(code, error.to_string()).with_hint(hint)
+        Failure::new(exit::FAILED, error.to_string()).with_hint(hint)
     })?;
     let done = calls::perform(arguments.command, &mut admin, &mut session).await;
     admin.close().await;

@@ -31,6 +31,9 @@ pub(crate) struct Arguments {
     paginate: bool,
 }
 
+/// The largest file that is read from standard input: it is kept in memory.
+const MAX_STDIN: u64 = 256 * 1024 * 1024;
+
 const EXAMPLES: &str = "\
 Examples:
   inferstore api /api-key/balance
@@ -99,7 +102,7 @@ struct Request {
 }
 
 impl Request {
-    /// Whether the query, an option or the body gives this field.
+    /// Returns true when the query, an option or the body gives this field.
     fn has_field(&self, name: &str) -> bool {
         let query = self.path.split_once('?').map_or("", |(_, query)| query);
         let in_query = query.split('&').filter_map(|pair| pair.split_once('='));
@@ -147,7 +150,7 @@ impl Request {
     }
 }
 
-/// Where a list that is read page by page stands.
+/// Position in a list that is read page by page.
 #[derive(Default)]
 struct Page {
     number: u64,
@@ -185,6 +188,19 @@ pub(crate) fn text_of(path: &str, session: &mut Session) -> Result<String> {
         path => std::fs::read_to_string(session.environment.folder.join(path)),
     };
     read.map_err(|error| not_read(format!("{} cannot be read: {error}", place_of(path))))
+}
+
+/// The content of standard input.
+pub(crate) fn read_stdin(session: &mut Session) -> Result<Vec<u8>> {
+    let mut content = Vec::new();
+    let mut stdin = (&mut session.environment.stdin).take(MAX_STDIN + 1);
+    stdin
+        .read_to_end(&mut content)
+        .map_err(|error| not_read(format!("standard input cannot be read: {error}")))?;
+    if content.len() as u64 > MAX_STDIN {
+        return Err(not_read("standard input has more than 256 MiB; give a file".to_owned()));
+    }
+    Ok(content)
 }
 
 /// A path as failures name it.

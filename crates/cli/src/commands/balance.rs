@@ -5,6 +5,7 @@ use inferstore::{Decimal, types};
 
 use crate::failure::Result;
 use crate::output::Report;
+use crate::recorded::with_json;
 use crate::settings::Session;
 use crate::table::Table;
 
@@ -19,7 +20,7 @@ Examples:
   inferstore balance --format quiet   # the available balance alone";
 
 pub(crate) async fn execute(_: &Arguments, session: &Session) -> Result {
-    let balance = session.client()?.balance().await?;
+    let (balance, json) = with_json(session.client()?.balance()).await?;
     let shown = |amount: &Option<Decimal>| amount.as_ref().map(ToString::to_string);
     let table = Table::of_fields([
         ("balance", shown(&balance.balance)),
@@ -28,6 +29,6 @@ pub(crate) async fn execute(_: &Arguments, session: &Session) -> Result {
         ("earnings", shown(&balance.earnings)),
         ("wallet", balance.wallet_address.clone()),
     ]);
-    let report = Report::of_one(table, session.payload(), shown(&balance.balance).unwrap_or_default());
+    let report = Report::of_one(table, json, shown(&balance.balance).unwrap_or_default());
     session.output.report(&report.of_type::<types::AccountBalance>())
 }

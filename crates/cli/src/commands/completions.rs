@@ -24,6 +24,7 @@ pub(crate) const VARIABLE: &str = "INFERSTORE_COMPLETE";
 
 const EXAMPLES: &str = "\
 Examples:
+  eval \"$(inferstore completions bash)\"          in ~/.bashrc; with it, `ifs` is short for `inferstore`
   inferstore completions bash > ~/.local/share/bash-completion/completions/inferstore
   inferstore completions zsh > \"${fpath[1]}/_inferstore\"
   inferstore completions fish > ~/.config/fish/completions/inferstore.fish";
@@ -41,5 +42,10 @@ pub(crate) fn execute(arguments: &Arguments, session: &Session) -> Result {
     shell
         .write_registration(VARIABLE, "inferstore", "inferstore", "inferstore", &mut script)
         .map_err(|error| Failure::local_failure("the completions cannot be written", error))?;
+    script.extend_from_slice(match arguments.shell {
+        Shell::Zsh => b"command -v ifs > /dev/null || alias ifs=inferstore\n",
+        Shell::Fish => b"type -q ifs; or alias ifs inferstore\n",
+        _ => b"",
+    });
     session.output.bytes(&script)
 }

@@ -4,6 +4,7 @@ mod landscape;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use inferstore::{Client, File, Inputs, Outcome, RunEvent};
@@ -40,10 +41,13 @@ How to go on:
   inferstore models list       its catalog, in another terminal";
 
 pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
+    let mut config = Config::ephemeral();
+    // Nobody waits for a task that is under way.
+    config.shutdown_timeout = Duration::ZERO;
     // A signal removes what the service has stored, too.
     let mut signals = Signals::new()?;
     let service = tokio::select! {
-        started = Service::start(Config::ephemeral()) => {
+        started = Service::start(config) => {
             started.map_err(|error| Failure::local_failure("the service does not start", error))?
         }
         () = signals.next() => return Err(interrupted()),

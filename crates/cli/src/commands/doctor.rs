@@ -21,7 +21,7 @@ use crate::table::{Cell, Fit, Table};
 #[command(after_help = "Examples:\n  inferstore doctor\n  inferstore doctor --profile staging --json")]
 pub(crate) struct Arguments {}
 
-/// How long a connection may take.
+/// Timeout of a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A clock that is off by more makes signatures of uploads invalid.
@@ -88,7 +88,7 @@ async fn run(checks: &mut Checks, session: &Session) -> Option<()> {
     let balance = client.balance().await;
     checks.note("TLS", tls(client.base_url(), balance.as_ref().err()))?;
     checks.note("API and key", api(balance.err(), started))?;
-    checks.note("clock", clock(session))?;
+    checks.note("clock", clock(&client).await)?;
     checks.note("object storage", storage(&client).await)
 }
 
@@ -122,7 +122,7 @@ async fn connect(place: &str) -> Result<((), String)> {
     }
 }
 
-/// Whether the certificate of the service is accepted, by the error of the first call.
+/// Checks by the error of the first call that the certificate of the service is accepted.
 fn tls(base_url: &str, error: Option<&Error>) -> Result<((), String)> {
     if !base_url.starts_with("https:") {
         return Ok(((), "the base URL is plain http".to_owned()));
@@ -160,8 +160,10 @@ fn api(error: Option<Error>, started: SystemTime) -> Result<((), String)> {
     }
 }
 
-fn clock(session: &Session) -> Result<((), String)> {
-    let Some(date) = session.last_response.date() else {
+async fn clock(client: &Client) -> Result<((), String)> {
+    let response = client.raw().get_balance().await.ok();
+    let date = response.as_ref().and_then(|response| response.headers().get("date")?.to_str().ok());
+    let Some(date) = date.and_then(|date| httpdate::parse_http_date(date).ok()) else {
         return Ok(((), "the service does not state its time".to_owned()));
     };
     let now = SystemTime::now();
@@ -174,7 +176,7 @@ fn clock(session: &Session) -> Result<((), String)> {
     Ok(((), "it agrees with the service".to_owned()))
 }
 
-/// Whether object storage responds, at the address that uploads get.
+/// Checks that object storage responds, at the address that uploads get.
 async fn storage(client: &Client) -> Result<((), String)> {
     let request = PresignRequest::new(UploadFolder::Samples, "text/plain", "inferstore-doctor.txt", 1);
     let failed = |problem: String| {

@@ -6,11 +6,10 @@ mod upload;
 
 use std::path::{Path, PathBuf};
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueHint};
 use futures_util::StreamExt;
 use futures_util::stream;
-use inferstore::types::{StorageStatistics, UploadFolder};
+use inferstore::types::StorageStatistics;
 use inferstore::{Client, DownloadedFile};
 use serde_json::json;
 
@@ -19,6 +18,7 @@ use super::signals::interruptible;
 use crate::failure::{Failure, Result};
 use crate::output::Report;
 use crate::progress::SharedProgress;
+use crate::recorded::with_json;
 use crate::settings::Session;
 use crate::table::{Fit, Table};
 use crate::values::size;
@@ -48,7 +48,7 @@ pub(crate) enum Command {
     Sync(sync::SyncArguments),
 }
 
-/// Which stored files are meant.
+/// The stored files of a command.
 #[derive(Debug, Args)]
 pub(crate) struct Selected {
     /// URLs, keys of stored files such as samples/a.png, or patterns such as 'samples/*.png'
@@ -101,12 +101,6 @@ pub(crate) struct DeleteArguments {
     jobs: u16,
 }
 
-/// The name of a folder, as an argument.
-pub(crate) fn upload_folder() -> impl TypedValueParser<Value = UploadFolder> {
-    let words = UploadFolder::ALL.iter().map(UploadFolder::as_str);
-    PossibleValuesParser::new(words).try_map(|word| word.parse())
-}
-
 pub(crate) async fn execute(command: Command, mut session: Session) -> Result {
     let client = &session.client()?;
     match command {
@@ -117,15 +111,6 @@ pub(crate) async fn execute(command: Command, mut session: Session) -> Result {
         Command::Delete(arguments) => delete(arguments, client, &mut session).await,
         Command::Sync(arguments) => sync::execute(arguments, client, &session).await,
     }
-}
-
-/// Reports the failures of several files, the last one as that of the command.
-pub(super) fn all_of(mut failures: Vec<Failure>, session: &Session) -> Result {
-    let Some(last) = failures.pop() else { return Ok(()) };
-    for failure in &failures {
-        session.output.failure(failure);
-    }
-    Err(last)
 }
 
 async fn delete(arguments: DeleteArguments, client: &Client, session: &mut Session) -> Result {
@@ -155,7 +140,7 @@ async fn delete(arguments: DeleteArguments, client: &Client, session: &mut Sessi
         count => session.output.note(format!("{count} files are deleted")),
     }
     session.output.report_done(&Report { quiet: deleted, ..Report::default() })?;
-    all_of(failures, session)
+    session.output.failures(failures)
 }
 
 /// Prints keys or URLs.
@@ -187,11 +172,11 @@ async fn delete_all(stored: Vec<Stored>, jobs: u16, client: &Client) -> (Vec<Str
 }
 
 async fn stats(client: &Client, session: &Session) -> Result {
-    let statistics = client.storage_statistics().await?;
+    let (statistics, json) = with_json(client.storage_statistics()).await?;
     let bytes = statistics.total_size.and_then(|bytes| u64::try_from(bytes).ok());
     let files = statistics.total_files.map(|count| count.to_string());
     let table = Table::of_fields([("files", files.clone()), ("size", bytes.map(size))]);
-    let report = Report::of_one(table, session.payload(), files.unwrap_or_default());
+    let report = Report::of_one(table, json, files.unwrap_or_default());
     session.output.report(&report.of_type::<StorageStatistics>())
 }
 
@@ -202,7 +187,7 @@ async fn download(arguments: DownloadArguments, client: &Client, session: &Sessi
         let folder = path.unwrap_or_default();
         let (saved, failures) = download_all(stored, &folder, overwrite, jobs, client, session).await?;
         session.output.report_done(&report(&saved))?;
-        return all_of(failures, session);
+        return session.output.failures(failures);
     }
     let stored = list::select(std::slice::from_ref(&file), false, client).await?;
     let url = stored.into_iter().next().map_or(file, |file| file.url);

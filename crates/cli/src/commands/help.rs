@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
 
 const TOPICS: [&str; 4] = ["environment", "exit-codes", "formats", "outputs"];
 
-pub(crate) fn execute(arguments: &Arguments, session: &Session) -> Result {
+pub(crate) fn execute(arguments: &Arguments, mut root: clap::Command, session: &Session) -> Result {
     let words: Vec<&str> = arguments.words.iter().map(String::as_str).collect();
     match words[..] {
         ["environment"] => return session.output.bytes(ENVIRONMENT.as_bytes()),
@@ -28,7 +28,6 @@ pub(crate) fn execute(arguments: &Arguments, session: &Session) -> Result {
         ["outputs"] => return session.output.bytes(OUTPUTS.as_bytes()),
         _ => {}
     }
-    let mut root = crate::command();
     root.build();
     let mut command = &mut root;
     for word in words {

@@ -1,6 +1,7 @@
 //! The commands, one file for each noun.
 
 pub(crate) mod admin;
+pub(crate) mod alias;
 pub(crate) mod api;
 pub(crate) mod balance;
 pub(crate) mod completions;
@@ -16,6 +17,7 @@ pub(crate) mod model_worker;
 pub(crate) mod models;
 pub(crate) mod node;
 pub(crate) mod open;
+pub(crate) mod outcome;
 pub(crate) mod outputs;
 pub(crate) mod profile;
 pub(crate) mod reference;
@@ -25,62 +27,3 @@ mod signals;
 pub(crate) mod status;
 pub(crate) mod task;
 pub(crate) mod version;
-
-use std::pin::Pin;
-
-use crate::cli::Command;
-use crate::failure::{Failure, Result};
-use crate::settings::Session;
-
-/// Does what the command line says.
-pub(crate) fn execute(command: Command, session: Session) -> Result {
-    match command {
-        // These need no runtime, and start at once.
-        Command::Completions(arguments) => completions::execute(&arguments, &session),
-        Command::Reference(arguments) => reference::execute(&arguments, &session),
-        Command::Version(arguments) => version::execute(&arguments, &session),
-        Command::Help(arguments) => help::execute(&arguments, &session),
-        Command::Logout(login::LogoutArguments {}) => login::remove(None, &session),
-        Command::Profile(command) => profile::execute(command, &session),
-        Command::Model(model_init::Command::Init(arguments)) => model_init::execute(arguments, &session),
-        Command::ModelWorker(arguments) => model_worker::execute(&arguments),
-        // These run a service beside what they do.
-        Command::Serve(arguments) => on_all_cores(serve::execute(arguments, session)),
-        Command::Node(command) => on_all_cores(node::execute(command, session)),
-        Command::Admin(arguments) => on_all_cores(admin::execute(arguments, session)),
-        Command::Demo(arguments) => on_all_cores(demo::execute(arguments, session)),
-        Command::Console(arguments) => on_all_cores(console::execute(arguments, session)),
-        Command::Open(arguments) => on_all_cores(open::execute(arguments, session)),
-        Command::Balance(arguments) => on_one_core(balance::execute(&arguments, &session)),
-        Command::Models(command) => on_one_core(models::execute(command, &session)),
-        Command::Run(arguments) => on_one_core(run::execute(arguments, session)),
-        Command::Task(command) => on_one_core(task::execute(command, session)),
-        Command::Files(command) => on_one_core(files::execute(command, session)),
-        Command::Api(arguments) => on_one_core(api::execute(arguments, session)),
-        Command::Login(arguments) => on_one_core(login::execute(arguments, session)),
-        Command::Status(arguments) => on_one_core(status::execute(&arguments, &session)),
-        Command::Mcp(arguments) => on_one_core(mcp::execute(arguments, session)),
-        Command::Doctor(arguments) => on_one_core(doctor::execute(&arguments, &session)),
-    }
-}
-
-fn on_one_core(work: impl Future<Output = Result>) -> Result {
-    on(tokio::runtime::Builder::new_current_thread(), Box::pin(work))
-}
-
-fn on_all_cores(work: impl Future<Output = Result>) -> Result {
-    on(tokio::runtime::Builder::new_multi_thread(), Box::pin(work))
-}
-
-/// Not generic: each runtime of tokio polls from a place of its own, and all code below would be compiled for
-/// each of them.
-fn on(mut builder: tokio::runtime::Builder, work: Pin<Box<dyn Future<Output = Result> + '_>>) -> Result {
-    let runtime = builder
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::local_failure("no runtime can be made", error))?;
-    let result = runtime.block_on(work);
-    // A read of standard input cannot be interrupted, and is waited for no more.
-    runtime.shutdown_background();
-    result
-}

@@ -10,9 +10,9 @@ use crate::failure::{Failure, Result};
 /// Run built-in models for the service that starts this
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// How many pixels a picture may have
+    /// Largest number of pixels of a picture
     pixels: u64,
-    /// How many bytes a run may take
+    /// Largest number of bytes of a run
     memory: u64,
 }
 

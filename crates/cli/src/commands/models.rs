@@ -16,21 +16,20 @@ use tokio::time::sleep;
 use crate::complete;
 use crate::failure::{Failure, Result, nearest};
 use crate::lists;
-#[cfg(feature = "codegen")]
-use crate::output::Format;
-use crate::output::Report;
+use crate::output::{Format, Report};
+use crate::recorded::with_json;
 use crate::schema;
 use crate::settings::Session;
 use crate::table::{Cell, Fit, Table};
 use crate::time;
 
-/// How long the list waits to learn which models are served.
+/// Timeout of the reads that tell which models are served.
 const SERVING_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How many models are asked about at once.
+/// Number of models that are read at the same time.
 const MAX_CONCURRENT_READS: usize = 8;
 
-/// How many models are searched for the nearest name.
+/// Number of models that are searched for the nearest name.
 const MAX_SEARCHED: u32 = 100;
 
 /// Look through the catalog, and at one model
@@ -68,13 +67,13 @@ pub(crate) struct ListArguments {
     /// The order
     #[arg(long, value_name = "ORDER", value_parser = PossibleValuesParser::new(ModelSort::ALL.iter().map(ModelSort::as_str)))]
     sort: Option<String>,
-    /// Which models
+    /// A selection of models
     #[arg(long, value_name = "WHICH", value_parser = PossibleValuesParser::new(ModelFilter::ALL.iter().map(ModelFilter::as_str)))]
     filter: Option<String>,
-    /// How many models to show
+    /// Number of models to show
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
-    /// How many models to skip
+    /// Number of models to skip
     #[arg(long, value_name = "N", default_value_t = 0)]
     offset: u64,
     /// Show all models, page after page
@@ -101,10 +100,10 @@ pub(crate) async fn execute(command: Command, session: &Session) -> Result {
     let (report, id) = match command {
         Command::List(arguments) => return list(arguments, client, session).await,
         Command::Code(OneModel { id }) => return code(&id, client, session).await,
-        Command::Show(OneModel { id }) => (show(&id, client, session).await, id),
-        Command::Schema(OneModel { id }) => (declared(&id, client, session).await, id),
-        Command::Cost(OneModel { id }) => (cost(&id, client, session).await, id),
-        Command::Serving(OneModel { id }) => (serving(&id, client, session).await, id),
+        Command::Show(OneModel { id }) => (show(&id, client).await, id),
+        Command::Schema(OneModel { id }) => (declared(&id, client).await, id),
+        Command::Cost(OneModel { id }) => (cost(&id, client).await, id),
+        Command::Serving(OneModel { id }) => (serving(&id, client).await, id),
     };
     match report {
         Ok(report) => session.output.report(&report),
@@ -159,7 +158,7 @@ async fn list(arguments: ListArguments, client: &Client, session: &Session) -> R
         client.models_page(ModelListRequest { offset: Some(offset), limit: Some(size), ..query.clone() })
     };
     let limit = if all { u64::MAX } else { u64::from(limit) };
-    let listed = lists::range(session, offset, limit, page).await?;
+    let listed = lists::range(offset, limit, page).await?;
     let models: Vec<&ModelSummary> = listed.records.iter().map(|(model, _)| model).collect();
     let serving =
         if session.output.is_terminal() { serving_of(&models, client).await } else { BTreeMap::new() };
@@ -183,7 +182,7 @@ async fn list(arguments: ListArguments, client: &Client, session: &Session) -> R
     session.output.report(&listed.report("records", table, |model| model.id.to_string()))
 }
 
-/// Whether nodes serve the models, as far as the service says so in time.
+/// Reads for each model whether nodes serve it, as far as the service responds in time.
 async fn serving_of(models: &[&ModelSummary], client: &Client) -> BTreeMap<String, bool> {
     let reads = stream::iter(models).map(|model| async move {
         let serving = client.model(model.id.as_str()).serving().await.ok()?.serving?;
@@ -194,9 +193,8 @@ async fn serving_of(models: &[&ModelSummary], client: &Client) -> BTreeMap<Strin
     reads.filter_map(std::future::ready).collect().await
 }
 
-async fn show(id: &str, client: &Client, session: &Session) -> Result<Report, Error> {
-    let model = client.model(id).get().await?;
-    let payload = session.payload();
+async fn show(id: &str, client: &Client) -> Result<Report, Error> {
+    let (model, json) = with_json(client.model(id).get()).await?;
     // The record says enough without the declaration.
     let version = client.model(id).versioning().await.ok();
     let metadata = model.model_metadata.unwrap_or_default();
@@ -221,40 +219,39 @@ async fn show(id: &str, client: &Client, session: &Session) -> Result<Report, Er
     for (name, words) in version.iter().flat_map(schema::explained) {
         table.add([Cell::from(name), Cell::from(words)]);
     }
-    Ok(Report::of_one(table, payload, model.id.to_string()).of_type::<types::ModelDetail>())
+    Ok(Report::of_one(table, json, model.id.to_string()).of_type::<types::ModelDetail>())
 }
 
-async fn declared(id: &str, client: &Client, session: &Session) -> Result<Report, Error> {
-    let version = client.model(id).versioning().await?;
+async fn declared(id: &str, client: &Client) -> Result<Report, Error> {
+    let (version, json) = with_json(client.model(id).versioning()).await?;
     let report = Report {
         table: schema::table(&version),
         below: vec![String::new(), schema::example(id, &version)],
-        json: session.payload(),
+        json,
         quiet: version.commit_hash.into_iter().collect(),
         ..Report::default()
     };
     Ok(report.of_type::<types::ModelVersioning>())
 }
 
-async fn cost(id: &str, client: &Client, session: &Session) -> Result<Report, Error> {
-    let cost = client.model(id).cost().await?;
+async fn cost(id: &str, client: &Client) -> Result<Report, Error> {
+    let (cost, json) = with_json(client.model(id).cost()).await?;
     let table = Table::of_fields([
         ("cost", Some(amount(cost.cost.as_ref()))),
         ("symbol", cost.symbol.clone()),
         ("unit", cost.unit.clone()),
     ]);
-    Ok(Report::of_one(table, session.payload(), amount(cost.cost.as_ref())).of_type::<types::TaskCost>())
+    Ok(Report::of_one(table, json, amount(cost.cost.as_ref())).of_type::<types::TaskCost>())
 }
 
-async fn serving(id: &str, client: &Client, session: &Session) -> Result<Report, Error> {
-    let serving = client.model(id).serving().await?;
+async fn serving(id: &str, client: &Client) -> Result<Report, Error> {
+    let (serving, json) = with_json(client.model(id).serving()).await?;
     let word = if serving.serving == Some(true) { "yes" } else { "no" };
     let waiting = serving.consumers.map(|count| count.to_string());
     let table = Table::of_fields([("serving", Some(word.to_owned())), ("consumers", waiting)]);
-    Ok(Report::of_one(table, session.payload(), word).of_type::<types::ServingStatus>())
+    Ok(Report::of_one(table, json, word).of_type::<types::ServingStatus>())
 }
 
-#[cfg(feature = "codegen")]
 async fn code(id: &str, client: &Client, session: &Session) -> Result {
     let version = match client.model(id).versioning().await {
         Ok(version) => version,
@@ -270,12 +267,6 @@ async fn code(id: &str, client: &Client, session: &Session) -> Result {
             session.output.data(serde_json::json!({"model_id": id, "rust": code}).to_string())
         }
     }
-}
-
-#[cfg(not(feature = "codegen"))]
-async fn code(_: &str, _: &Client, _: &Session) -> Result {
-    Err(Failure::usage("this command was built without the feature `codegen`")
-        .with_hint("build it with: cargo install --path crates/cli --features codegen"))
 }
 
 /// An amount, or nothing.

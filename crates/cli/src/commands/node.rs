@@ -7,7 +7,6 @@ use inferstore_node::{Config, NodeKey, prepare, serve};
 use inferstore_service::{AdminClient, AdminError};
 use serde_json::{Map, Value, json};
 
-use super::model_init;
 use super::signals::Signals;
 use crate::exit;
 use crate::failure::{Failure, Result};
@@ -27,8 +26,6 @@ pub(crate) enum Command {
     /// key of the node is that in INFERSTORE_NODE_KEY; without it, the service with this data folder creates
     /// one, which is revoked at the end.
     Run(Arguments),
-    /// Write the files of a new node with its model, as `inferstore model init` does
-    Init(model_init::Arguments),
 }
 
 /// Arguments of `node run`
@@ -58,10 +55,7 @@ Examples:
   INFERSTORE_NODE_KEY=… inferstore node run crates/node/examples/vision --service https://nodes.example";
 
 pub(crate) async fn execute(command: Command, session: Session) -> Result {
-    let arguments = match command {
-        Command::Run(arguments) => arguments,
-        Command::Init(arguments) => return model_init::execute(arguments, &session),
-    };
+    let Command::Run(arguments) = command;
     let log = tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).with_ansi(false);
     // Where a log is already kept, it is used.
     let _ = log.try_init();
@@ -77,34 +71,32 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
             }
         }
     })?;
+    let given = session.environment.variable(KEY_VARIABLE).map(str::to_owned);
+    if given.is_none() {
+        // Before the environment is created, which takes minutes: the service may refuse a model.
+        publish_all(&config, &arguments, &session).await?;
+    } else if !config.publish.is_empty() {
+        session
+            .output
+            .note("publish the models of this node where the service is: inferstore admin model publish");
+    }
     prepare(&mut config, &arguments.python).await.map_err(|error| failed(error.to_string()))?;
 
     // Before a key is created, which is revoked at the end.
     let mut signals = Signals::new()?;
     let name = key_name(&file);
-    let given = session.environment.variable(KEY_VARIABLE).map(str::to_owned);
     let is_own_key = given.is_none();
     let key = match given {
-        Some(key) if config.publish.is_empty() => key,
-        Some(key) => {
-            session
-                .output
-                .note("publish the models of this node where the service is: inferstore admin model publish");
-            key
-        }
+        Some(key) => key,
         None => {
             let mut admin = admin(&arguments.data_dir).await?;
-            for model in &config.publish {
-                let published = publish(&mut admin, &arguments.account, model).await?;
-                session.output.note(format!("{published} is published by {}", arguments.account));
-            }
             let key = create_key(&mut admin, &name, &config).await;
             admin.close().await;
             key?
         }
     };
     let models: Vec<&str> = config.models.keys().map(String::as_str).collect();
-    session.output.note(format!("serving {}; Ctrl-C ends the node", models.join(", ")));
+    session.output.note(format!("starting {}; Ctrl-C ends the node", models.join(", ")));
     let served = serve(config, NodeKey::new(key), async move { signals.next().await }).await;
     if is_own_key && let Ok(mut admin) = admin(&arguments.data_dir).await {
         // A service that has ended meanwhile keeps the key, which `inferstore admin node revoke` ends.
@@ -132,6 +124,22 @@ async fn admin(data: &Path) -> Result<AdminClient> {
     })
 }
 
+/// Publishes the models that the node brings.
+async fn publish_all(config: &Config, arguments: &Arguments, session: &Session) -> Result {
+    let mut admin = admin(&arguments.data_dir).await?;
+    let mut published = Ok(());
+    for model in &config.publish {
+        published = publish(&mut admin, &arguments.account, model).await.map(|model| {
+            session.output.note(format!("{model} is published by {}", arguments.account));
+        });
+        if published.is_err() {
+            break;
+        }
+    }
+    admin.close().await;
+    published
+}
+
 /// Creates a key for the models of the node.
 async fn create_key(admin: &mut AdminClient, name: &str, config: &Config) -> Result<String> {
     let models: Vec<&String> = config.models.keys().collect();
@@ -153,8 +161,11 @@ async fn publish(admin: &mut AdminClient, account: &str, file: &Path) -> Result<
     });
     let version = admin.call("POST", &["models", id, "versions"], Some(formats.to_string())).await;
     // A model that cannot be published as new may be there.
-    version.map_err(|_| refused(first))?;
-    // What the file states holds from now on.
+    version.map_err(|_| {
+        let hint = format!("choose another id in {}, and in the node.json beside it", file.display());
+        refused(first).with_hint(hint)
+    })?;
+    // The price and the visibility of the file replace those of the published model.
     let stated = ["price", "visibility"].map(|name| (name.to_owned(), spec[name].clone()));
     let change: Map<String, Value> = stated.into_iter().filter(|(_, value)| !value.is_null()).collect();
     if !change.is_empty() {

@@ -33,7 +33,7 @@ pub(crate) struct OutputArguments {
     pub(crate) show: bool,
 }
 
-/// What the names of outputs are made of.
+/// The parts of the names of outputs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Names {
     /// The name of the input file, without its extension.
@@ -62,7 +62,7 @@ pub(crate) struct Delivery {
 pub(crate) type Saved = (String, PathBuf);
 
 impl OutputArguments {
-    /// Whether any output is asked for.
+    /// Returns true when outputs are saved or shown.
     pub(crate) fn is_used(&self) -> bool {
         self.out.is_some() || self.show
     }
@@ -205,7 +205,7 @@ impl Delivery {
         Some(session.environment.folder.join(folder))
     }
 
-    /// Whether each of several runs has outputs of its own.
+    /// Returns true when each of several runs has outputs of its own.
     pub(crate) fn tells_runs_apart(&self) -> bool {
         match &self.destination {
             Some(Destination::Template(template)) => {
@@ -241,7 +241,7 @@ impl Delivery {
         result.map(|()| saved)
     }
 
-    /// Whether the outputs themselves are written to standard output.
+    /// Returns true when the outputs themselves are written to standard output.
     pub(crate) fn is_stdout(&self) -> bool {
         matches!(self.destination, Some(Destination::Stdout))
     }
@@ -415,7 +415,7 @@ fn followed(path: &Path) -> Result<PathBuf> {
     Err(Failure::local_failure(format!("{} cannot be written", path.display()), "too many symlinks"))
 }
 
-/// Whether the path is a device, a pipe or a socket.
+/// Returns true for a device, a pipe or a socket.
 pub(crate) fn is_special(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }

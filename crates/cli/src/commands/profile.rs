@@ -5,14 +5,14 @@ use inferstore_profiles::Profiles;
 use serde_json::json;
 
 use super::login;
-use crate::complete;
-use crate::failure::Result;
+use crate::candidates;
+use crate::failure::{Failure, Result};
 use crate::output::Report;
 use crate::profiles;
 use crate::settings::{Session, shown};
 use crate::table::{Fit, Table};
 
-/// List the profiles, choose one, remove one
+/// List the profiles, choose one, change one, remove one
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// List the profiles, without their keys
@@ -21,6 +21,9 @@ pub(crate) enum Command {
     /// Use a profile from now on
     #[command(after_help = "Examples:\n  inferstore profile use staging")]
     Use(OneProfile),
+    /// Change a setting of the profile in use, or of the one that --profile names
+    #[command(after_help = "Examples:\n  inferstore profile set --delete-inputs yes")]
+    Set(SetArguments),
     /// Remove a profile and its key
     #[command(visible_alias = "rm", after_help = "Examples:\n  inferstore profile remove staging")]
     Remove(OneProfile),
@@ -31,11 +34,20 @@ pub(crate) enum Command {
 #[command(after_help = "Examples:\n  inferstore profile list")]
 pub(crate) struct ListArguments {}
 
+/// A setting of a profile.
+#[derive(Debug, Args)]
+pub(crate) struct SetArguments {
+    /// Delete the inputs that a run has uploaded at its end; with `no`, they stay stored, and later runs with the same
+    /// content use them
+    #[arg(long, value_name = "yes|no", value_parser = ["yes", "no"], required = true)]
+    delete_inputs: String,
+}
+
 /// One profile.
 #[derive(Debug, Args)]
 pub(crate) struct OneProfile {
     /// The profile
-    #[arg(add = complete::profiles())]
+    #[arg(add = candidates::profiles())]
     name: String,
 }
 
@@ -43,6 +55,7 @@ pub(crate) fn execute(command: Command, session: &Session) -> Result {
     match command {
         Command::List(ListArguments {}) => list(session),
         Command::Use(OneProfile { name }) => choose(name, session),
+        Command::Set(arguments) => set(&arguments, session),
         Command::Remove(OneProfile { name }) => login::remove(Some(name), session),
     }
 }
@@ -62,6 +75,24 @@ fn list(session: &Session) -> Result {
     }
     let table = if records.is_empty() { Table::default() } else { table };
     session.output.report(&Report::of_list(table, records, profiles.profiles.into_keys().collect()))
+}
+
+fn set(arguments: &SetArguments, session: &Session) -> Result {
+    let path = profiles::path(&session.environment)?;
+    let _lock = Profiles::lock(&path);
+    let mut profiles = Profiles::read(&path)?;
+    let Some((name, mut profile)) = profiles::chosen(&profiles, session.profile_name().as_deref())? else {
+        return Err(Failure::usage("no profile is in use").with_hint(profiles::next_step(&profiles)));
+    };
+    profile.delete_inputs = arguments.delete_inputs == "yes";
+    let inputs = if profile.delete_inputs {
+        "deletes the inputs that it has uploaded"
+    } else {
+        "uses stored inputs again"
+    };
+    session.output.note(format!("a run with the profile {name} {inputs}"));
+    profiles.profiles.insert(name, profile);
+    Ok(profiles.write(&path)?)
 }
 
 fn choose(name: String, session: &Session) -> Result {

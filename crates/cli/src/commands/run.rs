@@ -8,6 +8,7 @@ mod journal;
 mod names;
 mod rows;
 mod summary;
+mod sweeps;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,27 +21,25 @@ use inferstore_batch::limit_pause;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep};
 
-use super::files::upload_folder;
 use super::models;
-use super::outputs::{Delivery, Names, OutputArguments, Saved, check_folder, make_folder};
-use super::task::{WaitOptions, ended_task, outcome_report, stem_of_stored};
+use super::outcome::{WaitOptions, ended_task, outcome_report, stem_of_stored, with_paths};
+use super::outputs::{Delivery, Names, OutputArguments, check_folder, make_folder};
 use crate::complete;
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::fields;
-use crate::output::{Format, Report};
+use crate::output::Report;
 use crate::progress::Progress;
+use crate::recorded::with_json;
 use crate::schema;
 use crate::settings::Session;
 use crate::table::Table;
-use crate::values::{self, Input, is_url};
+use crate::values::{self, Input, is_url, upload_folder};
 pub(super) use batch::{Plan, run_one};
-pub(super) use entries::Entry;
+pub(super) use entries::{Entry, entry as entry_of};
 use inputs::{Collected, attach, collect};
-pub(super) use inputs::{read_stdin, stem_of};
 use interrupt::Interrupts;
 pub(super) use journal::NAME as JOURNAL;
-pub(super) use rows::entry as entry_of;
 pub(super) use summary::{Ended, Status};
 
 /// Arguments of `run`; `Command::Run` describes it.
@@ -71,6 +70,9 @@ pub(crate) struct RunOptions {
     /// Run the model for each row of a CSV or JSON Lines file: a column is an input, and a file is a path or a URL
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     rows: Option<String>,
+    /// Run the model for each file in a folder, and for each that comes, until Ctrl-C; each once, across restarts
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, requires = "out", conflicts_with_all = ["rows", "dry_run"])]
+    watch: Option<String>,
     #[command(flatten)]
     outputs: OutputArguments,
     #[command(flatten)]
@@ -96,7 +98,8 @@ pub(crate) struct RunOptions {
     /// Cancel the task at the first Ctrl-C if it is still in the queue
     #[arg(long, hide_short_help = true)]
     cancel_on_interrupt: bool,
-    /// Delete the uploaded inputs when the task has ended; else they stay stored, and storage is billed
+    /// Delete the uploaded inputs when the task has ended; else they stay stored, which is billed, and later runs with the
+    /// same content use them. `inferstore profile set` makes it the default
     #[arg(long, conflicts_with = "detach")]
     delete_inputs: bool,
     /// Upload files among the inputs into this folder
@@ -105,10 +108,10 @@ pub(crate) struct RunOptions {
     /// Upload files for this organization, with a key of personal scope
     #[arg(long, value_name = "USERNAME", hide_short_help = true)]
     org: Option<String>,
-    /// How many files of a batch run at once
+    /// Number of files of a batch that run at once
     #[arg(short, long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: u16,
-    /// How long a task that an interrupted batch has asked for may take to appear in the history
+    /// Time after which a task that an interrupted batch has created is in the history
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::duration, hide_short_help = true)]
     settle: Duration,
 }
@@ -133,14 +136,15 @@ Examples:
   inferstore run haze-removal street.jpg -o clear.png
   inferstore run color-harmonization a.png template=v_shape angle=30 --dry-run
   inferstore run haze-removal *.jpg -o outputs/ -j 8
+  inferstore run haze-removal --watch incoming/ -o outputs/
   inferstore run haze-removal street.jpg -o - | convert - street.webp
   inferstore run haze-removal -i input_image=URL --deadline 5m --max-cost 0.10
   inferstore run haze-removal --input-json inputs.json --detach -q";
 
-/// How long a run waits for a limit of the account, such as that of unfinished tasks.
+/// Timeout of a run that waits for a limit of the account, such as that of unfinished tasks.
 const LIMIT_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// How long one run waits for limits of its account.
+/// The wait of one run for limits of its account.
 struct Limit {
     begun: Instant,
     deadline: Option<Duration>,
@@ -151,12 +155,12 @@ impl Limit {
         Self { begun: Instant::now(), deadline }
     }
 
-    /// What is left until the deadline of the run.
+    /// Returns the time that is left until the deadline of the run.
     fn deadline(&self) -> Option<Duration> {
         Some(self.deadline?.saturating_sub(self.begun.elapsed()))
     }
 
-    /// After which delay the run begins again, if a limit refused it and there is time.
+    /// Returns the delay before the run begins again, if a limit refused it and there is time.
     fn delay(&self, error: &Error, session: &Session) -> Option<Duration> {
         let timeout = self.deadline.map_or(LIMIT_TIMEOUT, |deadline| deadline.min(LIMIT_TIMEOUT));
         let delay = limit_pause(error).filter(|_| error.task_id().is_none())?;
@@ -168,7 +172,7 @@ impl Limit {
     }
 }
 
-/// What is run, and how.
+/// A run of one task.
 struct Run {
     client: Client,
     model: String,
@@ -188,23 +192,29 @@ pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
 pub(crate) async fn again(
     model: String,
     earlier: Map<String, Value>,
-    options: RunOptions,
+    mut options: RunOptions,
     mut session: Session,
 ) -> Result {
     let mut of_earlier = earlier.values().filter_map(Value::as_str).filter(|text| is_url(text));
     let of_earlier = of_earlier.next().and_then(stem_of_stored);
     let collected = collect(earlier, &options, &mut session)?;
     let client = session.client_with_settle(options.settle)?;
-    let is_asking = collected.is_empty() && options.rows.is_none() && session.environment.stdin_is_terminal;
+    options.delete_inputs |= !options.detach && session.deletes_inputs(client.base_url());
+    let is_watching = options.watch.is_some();
+    let is_asking = collected.is_empty()
+        && options.rows.is_none()
+        && !is_watching
+        && session.environment.stdin_is_terminal;
     let needs_version = is_asking
         || !collected.loose.is_empty()
         || options.rows.is_some()
+        || is_watching
         || collected.has_sweep()
         || options.outputs.out.is_some();
     let version = if needs_version { Some(declared(&model, &client).await?) } else { None };
-    let sweeps = version.as_ref().map(|version| rows::sweeps(&collected.texts, version)).transpose()?;
+    let sweeps = version.as_ref().map(|version| sweeps::sweeps(&collected.texts, version)).transpose()?;
     let sweeps = sweeps.unwrap_or_default();
-    let is_batch = options.rows.is_some() || collected.loose.len() > 1 || !sweeps.is_empty();
+    let is_batch = options.rows.is_some() || is_watching || collected.loose.len() > 1 || !sweeps.is_empty();
     if !options.dry_run {
         session.output.check_fields(match is_batch {
             _ if options.detach => &["task_id"],
@@ -216,6 +226,11 @@ pub(crate) async fn again(
     let check = if options.dry_run { check_folder } else { make_folder };
     let delivery = options.outputs.check(check, outputs.as_deref(), &session)?;
     if let Some(version) = version.as_ref().filter(|_| is_batch) {
+        if let Some(folder) = options.watch.clone() {
+            let template = entries::Template::new(collected, sweeps, version, &folder)?;
+            let plan = batch::Plan { client, model, entries: Vec::new(), options, delivery, price: None };
+            return batch::watch::execute(plan, &folder, &template, &session).await;
+        }
         let entries = entries::all(collected, &sweeps, options.rows.as_deref(), version, &mut session)?;
         let plan = batch::Plan { client, model, entries, options, delivery, price: None };
         return batch::execute(plan, &session).await;
@@ -259,6 +274,7 @@ fn configured(client: &Client, model: &str, inputs: Inputs, options: &RunOptions
             run.skip_validation = options.no_check;
             run.require_serving = options.require_serving;
             run.delete_inputs_after = options.delete_inputs;
+            run.reuse_uploads = true;
             run.upload_folder = Some(options.folder);
             run.org_username = options.org.clone();
         });
@@ -323,10 +339,10 @@ impl Run {
             Ok(values) => values,
             Err(error) => return Err(self.explained(error, session).await),
         };
-        let cost = model.cost().await?.cost;
+        let (cost, quote) = with_json(model.cost()).await?;
         let mut table = Table::of_fields([
             ("model", Some(model.id().to_owned())),
-            ("cost", cost.as_ref().map(ToString::to_string)),
+            ("cost", cost.cost.as_ref().map(ToString::to_string)),
         ]);
         let mut fields: BTreeMap<&str, String> = BTreeMap::new();
         for (name, value) in &values {
@@ -340,8 +356,7 @@ impl Run {
         for (name, value) in fields {
             table.add([format!("in {name}"), value]);
         }
-        let quote = Some(session.payload()).filter(|quote| !quote.is_empty());
-        let quote = quote.as_deref().unwrap_or("null");
+        let quote = if quote.is_empty() { "null" } else { &quote };
         let id = Value::from(model.id());
         let json = format!(r#"{{"model":{id},"input":{{{}}},"cost":{quote}}}"#, members.join(","));
         session.output.note("nothing was uploaded, and no task was created");
@@ -375,7 +390,7 @@ impl Run {
                 Err(error) => error,
             };
             let Some(delay) = limit.delay(&error, session).filter(|_| interrupts.refused()) else {
-                let task = ended_task(&error, session);
+                let task = ended_task(&error, &self.client, session).await;
                 let failure = self.explained(error, session).await;
                 return Err(failure.with_json(task));
             };
@@ -385,7 +400,7 @@ impl Run {
                 () = sleep(delay) => {}
             }
         };
-        let mut report = outcome_report(&outcome, session.payload());
+        let mut report = outcome_report(&outcome, &self.client, session).await;
         // The run succeeded and is paid, so it is reported whatever becomes of the downloads.
         let is_stdout = self.delivery.is_stdout();
         let saved = tokio::select! {
@@ -447,7 +462,7 @@ impl Run {
         Ok(events.finish().await)
     }
 
-    /// What became of an interrupt. If it ended the run, the uploaded inputs of a task that it canceled are deleted, and a
+    /// Returns the result of an interrupt. If it ended the run, the uploaded inputs of a task that it canceled are deleted, and a
     /// note says when they stay stored.
     async fn cleaned_up(&self, ended: Result, interrupts: &mut Interrupts, session: &Session) -> Result {
         let Err(failure) = &ended else { return ended };
@@ -493,15 +508,5 @@ async fn warn_if_offline(model: &str, client: &Client, options: &RunOptions, ses
         session
             .output
             .note(format!("warning: no node serves {model} now; the task stays in the queue until one does"));
-    }
-}
-
-/// Adds where outputs were downloaded to.
-pub(super) fn with_paths(report: &mut Report, saved: &[Saved], format: Format) {
-    for (name, path) in saved {
-        report.table.add([format!("{name} in"), path.display().to_string()]);
-    }
-    if format == Format::Quiet && !saved.is_empty() {
-        report.quiet = saved.iter().map(|(_, path)| path.display().to_string()).collect();
     }
 }

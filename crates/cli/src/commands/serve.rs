@@ -91,7 +91,7 @@ pub(crate) struct Arguments {
     /// the URL and its password instead [default: the data folder]
     #[arg(long, value_name = "URL")]
     database: Option<DatabaseUrl>,
-    /// What this process does, with commas between: api, nodes, jobs [default: all]
+    /// Roles of this process, with commas between: api, nodes, jobs [default: all]
     #[arg(long, value_name = "ROLES")]
     role: Option<Roles>,
     /// The bucket of an S3-compatible object store that keeps the bytes of files, such as
@@ -112,19 +112,19 @@ pub(crate) struct Arguments {
     /// Keep nothing: the data folder is removed when the service ends; with --database only beside --objects
     #[arg(long, conflicts_with = "data_dir")]
     ephemeral: bool,
-    /// How many tasks run at once in this process [default: one for each core]
+    /// Number of tasks that run at once in this process [default: one for each core]
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
     /// Do not run this built-in model in this process: its tasks wait for a node; may be repeated
     #[arg(long, value_name = "MODEL")]
     exclude_model: Vec<String>,
-    /// How many requests an account may send per second [default: no limit]
+    /// Number of requests that an account may send per second [default: no limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_requests_per_second: Option<u32>,
     /// Seconds that a start waits for a database or a bucket that cannot be reached yet
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     start_timeout: u64,
-    /// How many seconds requests in progress and running tasks may take when the service ends
+    /// Seconds that requests in progress and running tasks may take when the service ends
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     shutdown_timeout: u64,
     /// Days for which the files that models produce are kept, or `ever`; a policy, which stays in the database until a start
@@ -148,7 +148,7 @@ pub(crate) struct Arguments {
     /// The balance of the first account
     #[arg(long, value_name = "AMOUNT", default_value = "100")]
     balance: Money,
-    /// What happens to a task that the balance does not cover: the call is refused, or the task is created and fails at
+    /// Policy for a task that the balance does not cover: the call is refused, or the task is created and fails at
     /// once
     #[arg(long, value_name = "WHAT", default_value = REFUSE, value_parser = [REFUSE, FAIL_TASK])]
     insufficient_balance: String,
@@ -156,7 +156,7 @@ pub(crate) struct Arguments {
     /// [default: a random key]
     #[arg(long, value_name = "FILE")]
     first_key_file: Option<PathBuf>,
-    /// How the lines of the log are written; INFERSTORE_LOG filters them
+    /// Format of the lines of the log; INFERSTORE_LOG filters them
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
     /// Print one line of JSON when the service is ready, and nothing else on standard output; stores no profile
@@ -247,8 +247,10 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     }
     tokio::select! {
         () = service.shutdown() => Ok(()),
-        () = signals.next() => Err(Failure::new(crate::exit::FAILED, "requests in progress were cut off")
-            .with_hint("one signal is enough for an end in order")),
+        () = signals.next_deliberate() => {
+            Err(Failure::new(crate::exit::FAILED, "requests in progress were cut off")
+                .with_hint("one Ctrl-C shuts down cleanly; wait for it"))
+        }
     }
 }
 

@@ -8,8 +8,13 @@ use futures_util::future::select_all;
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use tokio::time::{Duration, Instant};
+
 use crate::exit;
 use crate::failure::{Failure, Result};
+
+/// Interval within which a second signal is a duplicate of the first one.
+const DUPLICATE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Ctrl-C, SIGTERM and SIGHUP.
 ///
@@ -28,6 +33,17 @@ impl Signals {
 
     pub(crate) async fn next(&mut self) {
         self.next_is_ctrl_c().await;
+    }
+
+    /// Waits for a signal that is no duplicate of the last one: `timeout` sends SIGTERM to its child and to its group.
+    pub(crate) async fn next_deliberate(&mut self) {
+        let begun = Instant::now();
+        loop {
+            self.next().await;
+            if begun.elapsed() > DUPLICATE_INTERVAL {
+                return;
+            }
+        }
     }
 
     /// Waits for the next one; true for Ctrl-C, which may be pressed again.
@@ -61,7 +77,7 @@ pub(crate) async fn interruptible<T>(download: impl Future<Output = Result<T>>) 
     }
 }
 
-/// Whether SIGHUP ends this process. Where that cannot be known, it is left as it is.
+/// Returns true when SIGHUP ends this process; false where that cannot be read.
 #[cfg(unix)]
 fn receives_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

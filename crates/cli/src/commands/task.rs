@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use inferstore::types::{self, TaskStatus};
-use inferstore::{Client, Decimal, Error, PollInterval};
+use inferstore::{Client, Decimal};
 
-use super::files::all_of;
 use super::models;
+use super::outcome::{WaitOptions, ended_task, outcome_report, outputs, stem_of_stored, text, with_paths};
 use super::outputs::{Names, OutputArguments, make_folder};
 use super::run::{self, RunOptions};
 use super::signals::interruptible;
@@ -20,13 +20,14 @@ use crate::fields;
 use crate::lists::{self, Listed};
 use crate::output::{Format, Report, closed};
 use crate::progress::{Progress, watch};
+use crate::recorded::with_json;
 use crate::settings::Session;
 use crate::table::{Cell, Fit, Table};
 use crate::time;
 use crate::values;
 use identifier::identified;
 
-/// How often `task list --watch` reads the list.
+/// Interval at which `task list --watch` reads the list.
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Commands of `task`; `Command::Task` describes them.
@@ -92,21 +93,6 @@ pub(crate) struct WaitArguments {
     outputs: OutputArguments,
 }
 
-/// How a task is waited for.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct WaitOptions {
-    /// Wait at most so long, such as 90s, 5m or 1h30m
-    #[arg(long, value_name = "TIME", value_parser = values::duration)]
-    pub(crate) deadline: Option<Duration>,
-    /// Cancel the task at the deadline if it is still in the queue
-    #[arg(long, requires = "deadline")]
-    pub(crate) cancel_at_deadline: bool,
-    /// How often the task is read: adaptive, fast (every 2 to 5 seconds), long (every 10 to 30 seconds),
-    /// or every so many seconds
-    #[arg(long, value_name = "INTERVAL", default_value = "adaptive", value_parser = values::poll_interval, hide_short_help = true)]
-    pub(crate) poll: PollInterval,
-}
-
 /// Run the model of a task again, with the same inputs
 #[derive(Debug, Args)]
 #[command(
@@ -123,10 +109,10 @@ pub(crate) struct RerunArguments {
 #[derive(Debug, Args)]
 #[command(after_help = LIST_EXAMPLES)]
 pub(crate) struct ListArguments {
-    /// How many tasks to show
+    /// Number of tasks to show
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
-    /// How many tasks to skip
+    /// Number of tasks to skip
     #[arg(long, value_name = "N", default_value_t = 0)]
     offset: u64,
     /// Show all tasks
@@ -164,7 +150,7 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
         Command::Cancel(arguments) => cancel(&arguments.ids, client, &session).await,
         Command::List(arguments) if arguments.watch => watch_list(&arguments, client, &session).await,
         Command::List(arguments) => {
-            let report = list(&arguments, client, &session).await?;
+            let report = list(&arguments, client).await?;
             session.output.report(&report)
         }
         Command::Rerun(arguments) => rerun(*arguments, session).await,
@@ -173,8 +159,8 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
 
 async fn show(arguments: ShowArguments, client: &Client, session: &Session) -> Result {
     let delivery = arguments.outputs.check(make_folder, None, session)?;
-    let task = client.task(identified(&arguments.task.id, client).await?).get().await?;
-    let payload = session.payload();
+    let id = identified(&arguments.task.id, client).await?;
+    let (task, json) = with_json(client.task(id).get()).await?;
     let result = task.result.clone().unwrap_or_default();
     let error = result.error.as_ref().filter(|error| !error.is_null());
     let message = task.message.clone().filter(|message| !message.is_empty());
@@ -197,13 +183,13 @@ async fn show(arguments: ShowArguments, client: &Client, session: &Session) -> R
     for (name, value) in outputs(&output) {
         table.add([format!("out {name}"), value]);
     }
-    let mut report = Report::of_one(table, payload, task.task_id.to_string()).of_type::<types::TaskDetail>();
+    let mut report = Report::of_one(table, json, task.task_id.to_string()).of_type::<types::TaskDetail>();
     let mut is_written = false;
     if arguments.outputs.is_used() && task.status == Some(TaskStatus::Success) {
         let outcome = client.task(task.task_id.as_str()).wait().await?;
         let names = names_of(&task, client).await?;
         let saved = interruptible(delivery.deliver(&outcome, &names, session)).await?;
-        run::with_paths(&mut report, &saved, session.output.options.format);
+        with_paths(&mut report, &saved, session.output.options.format);
         is_written = delivery.is_stdout();
     } else if arguments.outputs.is_used() {
         session.output.note("the task has no outputs");
@@ -216,22 +202,12 @@ fn cost(cost: Option<&Decimal>, status: Option<&TaskStatus>) -> Option<String> {
     cost.filter(|_| status == Some(&TaskStatus::Success)).map(ToString::to_string)
 }
 
-/// What outputs are named after: the first input that is a URL of a file, without its extension, and the model.
+/// Returns the names of outputs: the first input that is a URL of a file, without its extension, and the model.
 async fn names_of(task: &types::TaskDetail, client: &Client) -> Result<Names> {
     let inputs = task.input_data.iter().flatten();
     let url = inputs.filter_map(|(_, value)| value.as_str()).find(|text| text.contains("://"));
     let model = identifier::model_of(task.task_id.as_str(), client).await?;
     Ok(Names { input: url.and_then(stem_of_stored), model })
-}
-
-/// The stem of a stored file, without the random prefix of the uploads of a run.
-pub(super) fn stem_of_stored(url: &str) -> Option<String> {
-    const PREFIX: usize = 32;
-    let stem = run::stem_of(url)?;
-    let own = stem.split_once('-').filter(|(prefix, own)| {
-        prefix.len() == PREFIX && prefix.chars().all(|c| c.is_ascii_hexdigit()) && !own.is_empty()
-    });
-    Some(own.map_or(stem.as_str(), |(_, own)| own).to_owned())
 }
 
 async fn wait(arguments: WaitArguments, client: &Client, session: &Session) -> Result {
@@ -244,11 +220,14 @@ async fn wait(arguments: WaitArguments, client: &Client, session: &Session) -> R
     let wait = client.task(id).wait().deadline(deadline).cancel_at_deadline(cancel_at_deadline).poll(poll);
     let outcome = watch(wait.events(), |event| progress.run(event)).await;
     progress.end();
-    let outcome = outcome.map_err(|error| {
-        let task = ended_task(&error, session);
-        Failure::from(error).with_json(task)
-    })?;
-    let mut report = outcome_report(&outcome, session.payload());
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            let task = ended_task(&error, client, session).await;
+            return Err(Failure::from(error).with_json(task));
+        }
+    };
+    let mut report = outcome_report(&outcome, client, session).await;
     let names = if arguments.outputs.is_used() {
         names_of(&client.task(outcome.task.clone()).get().await?, client).await?
     } else {
@@ -256,50 +235,10 @@ async fn wait(arguments: WaitArguments, client: &Client, session: &Session) -> R
     };
     let saved = interruptible(delivery.deliver(&outcome, &names, session)).await;
     if !delivery.is_stdout() {
-        run::with_paths(&mut report, saved.as_deref().unwrap_or_default(), session.output.options.format);
+        with_paths(&mut report, saved.as_deref().unwrap_or_default(), session.output.options.format);
         session.output.report(&report)?;
     }
     saved.map(drop)
-}
-
-/// A task that failed or was canceled, as the service wrote it.
-pub(crate) fn ended_task(error: &Error, session: &Session) -> Option<String> {
-    let is_ended = matches!(error, Error::TaskFailed(_) | Error::TaskCanceled(_));
-    Some(session.payload()).filter(|payload| is_ended && !payload.is_empty())
-}
-
-/// The outcome of a run, in every format.
-pub(crate) fn outcome_report(outcome: &inferstore::Outcome, json: String) -> Report {
-    let mut table = Table::of_fields([
-        ("task", Some(outcome.task.to_string())),
-        ("cost", outcome.cost.as_ref().map(ToString::to_string)),
-    ]);
-    for (name, value) in outputs(&outcome.output) {
-        table.add([name, value]);
-    }
-    let urls: Vec<String> = outcome.urls().map(|(_, url)| url.to_owned()).collect();
-    let quiet = if urls.is_empty() {
-        outputs(&outcome.output).into_iter().map(|(_, value)| value).collect()
-    } else {
-        urls
-    };
-    Report { table, json, quiet, ..Report::default() }.of_type::<types::TaskDetail>()
-}
-
-/// The fields of an output; an output that has none is one itself.
-pub(super) fn outputs(output: &serde_json::Value) -> Vec<(String, String)> {
-    match output {
-        serde_json::Value::Null => Vec::new(),
-        serde_json::Value::Object(fields) => {
-            fields.iter().map(|(name, value)| (name.clone(), text(value))).collect()
-        }
-        other => vec![("output".to_owned(), text(other))],
-    }
-}
-
-/// A text without quotes, anything else as JSON.
-fn text(value: &serde_json::Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 async fn cancel(named: &[String], client: &Client, session: &Session) -> Result {
@@ -320,7 +259,7 @@ async fn cancel(named: &[String], client: &Client, session: &Session) -> Result 
         }
     }
     session.output.report(&Report { quiet: canceled, ..Report::default() })?;
-    all_of(failures, session)
+    session.output.failures(failures)
 }
 
 async fn rerun(arguments: RerunArguments, session: Session) -> Result {
@@ -334,7 +273,7 @@ async fn rerun(arguments: RerunArguments, session: Session) -> Result {
     run::again(model, task.input_data.unwrap_or_default(), arguments.run, session).await
 }
 
-async fn list(arguments: &ListArguments, client: &Client, session: &Session) -> Result<Report> {
+async fn list(arguments: &ListArguments, client: &Client) -> Result<Report> {
     let ListArguments { limit, offset, all, status, model, since, search, .. } = arguments;
     let earliest = since.and_then(|since| SystemTime::now().checked_sub(since));
     let tasks = &client.tasks();
@@ -351,8 +290,7 @@ async fn list(arguments: &ListArguments, client: &Client, session: &Session) -> 
     let fits: Option<&(dyn Fn(&types::TaskRecord) -> bool + Sync)> =
         if is_filtered { Some(&fits) } else { None };
     let limit = if *all { u64::MAX } else { u64::from(*limit) };
-    let listed =
-        lists::newest(session, *offset, limit, fits, |limit, offset| tasks.page(limit, offset)).await?;
+    let listed = lists::newest(*offset, limit, fits, |limit, offset| tasks.page(limit, offset)).await?;
     if let Some(model) = model.as_ref().filter(|_| listed.records.is_empty()) {
         models::check_exists(model, client).await?;
     }
@@ -360,7 +298,7 @@ async fn list(arguments: &ListArguments, client: &Client, session: &Session) -> 
     Ok(listed.report("records", table, |task| task.task_id.to_string()))
 }
 
-/// Whether a task was created at this time or later.
+/// Returns true when a task was created at this time or later.
 fn is_since(task: &types::TaskRecord, earliest: SystemTime) -> bool {
     let created = task.created_at.as_ref().and_then(inferstore::Timestamp::to_system_time);
     created.is_some_and(|created| created >= earliest)
@@ -369,7 +307,7 @@ fn is_since(task: &types::TaskRecord, earliest: SystemTime) -> bool {
 async fn watch_list(arguments: &ListArguments, client: &Client, session: &Session) -> Result {
     let mut last = String::new();
     loop {
-        let report = list(arguments, client, session).await?;
+        let report = list(arguments, client).await?;
         let drawn = format!("{}\n{}", session.output.drawn(&report.table), report.quiet.join(" "));
         if drawn != last {
             if session.output.is_terminal() && session.output.options.format == Format::Table {

@@ -136,6 +136,33 @@ fn the_key_of_a_node_is_shown_once_and_can_be_revoked() {
 
 #[cfg(unix)]
 #[test]
+fn a_key_for_a_model_that_does_not_exist_is_created_with_a_warning() {
+    let cli = with_folder();
+    let ended = cli.call("admin node add lab --model haze-removal --model nope --data-dir data");
+    assert!(ended.code == exit::DONE && ended.stderr.contains("there is no model nope yet"), "{ended}");
+    assert!(!ended.stderr.contains("no model haze-removal"), "{ended}");
+}
+
+#[test]
+fn an_account_is_shown_in_words_with_its_money_first() {
+    let cli = with_folder();
+    let shown = cli.call("admin account show demo --data-dir data").stdout;
+    let fields: Vec<_> = shown.lines().filter_map(|line| line.split("  ").next()).collect();
+    let first = ["account", "scope", "state", "balance", "free credits", "reserved", "debt", "earnings"];
+    assert_eq!(fields.get(..8), Some(&first[..]), "{shown}");
+    assert!(fields.contains(&"stored bytes") && !shown.contains('_'), "{shown}");
+}
+
+#[test]
+fn a_folder_without_data_has_one_code() {
+    let cli = with_folder();
+    std::fs::create_dir(cli.path("empty")).expect("a folder can be made");
+    let codes =
+        ["missing", "empty"].map(|folder| cli.call(&format!("admin account list --data-dir {folder}")).code);
+    assert_eq!(codes, [exit::FAILED; 2]);
+}
+
+#[test]
 fn a_running_service_takes_the_same_commands() {
     let cli = with_folder();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");

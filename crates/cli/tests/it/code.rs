@@ -1,5 +1,4 @@
-//! What `models code` writes compiles against the client and runs: the module beside this file is one
-//! that it wrote.
+//! `models code`: the module beside this file, which the command wrote, compiles against the client and runs.
 
 #[rustfmt::skip]
 #[expect(unreachable_pub, reason = "written by the command, for users that need all of it")]

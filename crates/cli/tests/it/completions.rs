@@ -29,7 +29,7 @@ fn completions_load_in_bash() {
     load("bash", r#"set -eu; source "$COMPLETIONS"; complete -p inferstore"#);
 }
 
-/// What the command offers for the last of these words.
+/// Returns the completions of the last of these words.
 fn offered(local: &Local, words: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_inferstore"));
     let output = command

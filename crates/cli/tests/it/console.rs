@@ -138,7 +138,7 @@ fn a_service_has_a_console_beside_it_also_when_its_key_is_forgotten() {
     started.end();
 }
 
-/// How many valid keys the first account has in the folder `data`.
+/// Counts the valid keys of the first account in the folder `data`.
 fn valid_keys(cli: &Cli) -> usize {
     let keys = cli.call("admin key list demo --data-dir data --format json");
     let keys: Value = serde_json::from_str(&keys.stdout).expect("a list");

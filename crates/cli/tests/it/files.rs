@@ -1,12 +1,9 @@
 //! Stored files: lists in several orders, patterns, standard input, several at the same time.
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
-
 use inferstore_cli::exit;
 use serde_json::{Value, json};
 
-use crate::support::{Local, pictures};
+use crate::support::{Local, answering, pictures};
 
 /// Lines without what precedes the file name.
 fn names(text: &str) -> Vec<&str> {
@@ -142,32 +139,21 @@ fn a_sync_sends_what_is_new_and_deletes_what_is_gone_in_both_directions() {
 
 /// A service with 120 files, which returns at most 50 of them at once.
 fn capped_service() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    let address = listener.local_addr().expect("it has one");
-    std::thread::spawn(move || {
-        for connection in listener.incoming() {
-            let Ok(mut connection) = connection else { return };
-            let mut request = vec![0; 8 * 1024];
-            let length = connection.read(&mut request).unwrap_or_default();
-            let request = String::from_utf8_lossy(&request[..length]).into_owned();
-            let number = |name: &str| {
-                let (_, rest) = request.split_once(&format!("{name}="))?;
-                rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<usize>().ok()
-            };
-            let size = number("pageSize").unwrap_or(10).min(50);
-            let start = (number("page").unwrap_or(1) - 1) * size;
-            let file = |number: usize| {
-                let key = format!("samples/f{number:03}.png");
-                json!({"id": number.to_string(), "key": key, "download_url": format!("http://host/{key}")})
-            };
-            let files: Vec<Value> = (start..120.min(start + size)).map(file).collect();
-            let body = json!({"status": "success", "message": "ok", "data": {"files": files, "total": 120}});
-            let body = body.to_string();
-            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
-            let _ = write!(connection, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-        }
+    let origin = answering(|request| {
+        let number = |name: &str| {
+            let (_, rest) = request.split_once(&format!("{name}="))?;
+            rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<usize>().ok()
+        };
+        let size = number("pageSize").unwrap_or(10).min(50);
+        let start = (number("page").unwrap_or(1) - 1) * size;
+        let file = |number: usize| {
+            let key = format!("samples/f{number:03}.png");
+            json!({"id": number.to_string(), "key": key, "download_url": format!("http://host/{key}")})
+        };
+        let files: Vec<Value> = (start..120.min(start + size)).map(file).collect();
+        json!({"files": files, "total": 120})
     });
-    format!("http://{address}/api/v1")
+    format!("{origin}/api/v1")
 }
 
 #[test]

@@ -1,13 +1,13 @@
-//! What users of the command rely on: its words, its streams, its exit codes.
+//! Tests of the command as its users see it: words, streams, exit codes.
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
 
 mod admin;
+mod aliases;
 mod batch;
 #[cfg(feature = "controls")]
 mod batch_resumed;
 mod binary;
-#[cfg(feature = "codegen")]
 mod code;
 mod commands;
 mod completions;
@@ -31,5 +31,8 @@ mod profiles;
 mod reference;
 mod rows;
 mod scripts;
+mod stored_inputs;
 mod support;
 mod terminal;
+#[cfg(unix)]
+mod watch;

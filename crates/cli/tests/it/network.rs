@@ -1,30 +1,15 @@
 //! Certificates and proxies, from options and variables.
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
-
 use inferstore_cli::exit;
 
-use crate::support::{Cli, Local};
+use crate::support::{Cli, Local, answering};
 
 /// A proxy that answers each request with a balance, and says in the wallet what was asked of it.
 fn proxy() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    let address = listener.local_addr().expect("it has one");
-    std::thread::spawn(move || {
-        for connection in listener.incoming() {
-            let Ok(mut connection) = connection else { return };
-            let mut request = vec![0; 8 * 1024];
-            let length = connection.read(&mut request).unwrap_or_default();
-            let request = String::from_utf8_lossy(&request[..length]).into_owned();
-            let asked = request.lines().next().unwrap_or_default();
-            let data = serde_json::json!({"balance": "1", "wallet_address": asked});
-            let body = serde_json::json!({"status": "success", "message": "ok", "data": data}).to_string();
-            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
-            let _ = write!(connection, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-        }
-    });
-    format!("http://{address}")
+    answering(|request| {
+        let asked = request.lines().next().unwrap_or_default();
+        serde_json::json!({"balance": "1", "wallet_address": asked})
+    })
 }
 
 #[test]

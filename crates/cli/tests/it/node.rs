@@ -47,3 +47,30 @@ async fn a_node_draws_a_key_of_its_own_and_revokes_no_other() {
     assert!(service.revoke_node_key("lab").await.expect("the database works"), "the key was valid");
     service.shutdown().await;
 }
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_cannot_start_ends_the_node_before_it_is_registered() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let (data, lab) = (folder.path().join("data"), folder.path().join("lab"));
+    let mut config = Config::folder(&data);
+    config.nodes = Some(([127, 0, 0, 1], 0).into());
+    let service = Service::start(config).await.expect("the service starts");
+    std::fs::create_dir(&lab).expect("a folder can be made");
+    let url = service.nodes_url().expect("there is a listener");
+    let settings = serde_json::json!({
+        "service": url,
+        "workers": { "broken": { "command": ["sh", "-c", "echo 'SyntaxError: invalid syntax' >&2; exit 1"] } },
+        "models": { "echo": { "worker": "broken" } },
+    });
+    std::fs::write(lab.join("node.json"), settings.to_string()).expect("a file can be written");
+    let program = env!("CARGO_BIN_EXE_inferstore");
+    let mut command = Command::new(program);
+    command.env("INFERSTORE_NODE_KEY", "").args(["node", "run"]).arg(&lab).arg("--data-dir").arg(&data);
+    let run = command.output();
+    let ended = run.expect("it starts");
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success() && stderr.contains("SyntaxError"), "{stderr}");
+    assert!(!stderr.contains("registered") && !stderr.contains("serving"), "{stderr}");
+    service.shutdown().await;
+}

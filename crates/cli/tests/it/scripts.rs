@@ -1,4 +1,4 @@
-//! What scripts rely on: JSON at every end, options that are checked before anything is paid, files that are written.
+//! The promises to scripts: JSON at every end, options that are checked before anything is paid, files that are written.
 
 use inferstore_cli::exit;
 use serde_json::Value;

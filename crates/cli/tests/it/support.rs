@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{self, Cursor, Write};
+use std::io::{self, Cursor, Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -102,7 +103,6 @@ impl Local {
         command
     }
 
-    #[cfg(any(feature = "controls", feature = "codegen"))]
     pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
     }
@@ -125,7 +125,7 @@ pub(crate) struct Cli {
     width: Option<usize>,
 }
 
-/// How a command ended.
+/// The exit code and the output of a command.
 pub(crate) struct Ended {
     pub(crate) code: u8,
     pub(crate) stdout: String,
@@ -275,6 +275,24 @@ impl Write for Stream {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Starts a server that responds to each request with these data in an envelope, and returns its origin.
+pub(crate) fn answering(data: impl Fn(&str) -> serde_json::Value + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it has one");
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let Ok(mut connection) = connection else { return };
+            let mut request = vec![0; 8 * 1024];
+            let length = connection.read(&mut request).unwrap_or_default();
+            let data = data(&String::from_utf8_lossy(&request[..length]));
+            let body = serde_json::json!({"status": "success", "message": "ok", "data": data}).to_string();
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
+            let _ = write!(connection, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        }
+    });
+    format!("http://{address}")
 }
 
 /// Writes this many pictures that differ.

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::{Local, filters};
 
-/// What a terminal of this width shows, without the carriage returns of its driver.
+/// Returns the text on a terminal of this width, without the carriage returns of its driver.
 fn shown(local: &Local, columns: usize, words: &str) -> String {
     let command =
         format!("stty cols {columns} rows 40; '{}' {words} 2>/dev/null", env!("CARGO_BIN_EXE_inferstore"));

@@ -23,7 +23,7 @@ use crate::transport::error::{FileError, FileErrorKind};
 use crate::transport::events::{Events, Items, Sink};
 use crate::transport::{Core, Timeouts};
 
-const MAX_REDIRECTS: u32 = 5;
+pub(super) const MAX_REDIRECTS: u32 = 5;
 
 /// The limit of [`Download::bytes`], unless another one is set: 256 MiB.
 const MAX_IN_MEMORY: u64 = 256 * 1024 * 1024;
@@ -358,7 +358,7 @@ fn extension(mime: &str) -> Option<&str> {
     known.iter().find(|known| subtype.eq_ignore_ascii_case(known)).or(known.first()).copied()
 }
 
-fn redirect(from: &Url, headers: &HeaderMap) -> Result<Url, &'static str> {
+pub(super) fn redirect(from: &Url, headers: &HeaderMap) -> Result<Url, &'static str> {
     let location = headers.get(LOCATION).and_then(|location| location.to_str().ok());
     match location.and_then(|location| from.join(location).ok()) {
         Some(to) if to.scheme() == "https" => Ok(to),

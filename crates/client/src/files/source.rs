@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt, Shared, TryFutureExt};
-use siphasher::sip128::{Hasher128, SipHasher13};
+use siphasher::sip128::{Hasher128, SipHasher13, SipHasher24};
 use tempfile::TempPath;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::task::spawn_blocking;
 
 use crate::files::mime;
-use crate::memory::hasher;
+use crate::memory::{NameKey, hasher};
 use crate::transport::error::Result;
 use crate::transport::error::{FileError, FileErrorKind};
 
@@ -95,11 +95,16 @@ impl File {
 
     /// Reads the file once: its size, MIME type and content hash are known afterwards.
     pub(crate) async fn prepare(&self) -> Result<Prepared> {
+        self.prepare_named(None).await
+    }
+
+    /// Reads the file once, and computes the hash for its stored name if there is a key.
+    pub(crate) async fn prepare_named(&self, key: Option<NameKey>) -> Result<Prepared> {
         let label = match &self.source {
             Source::Path(path) => path.display().to_string(),
             _ => self.name.clone(),
         };
-        let (source, digest) = self.source.read().await.map_err(|error| unreadable(&label, error))?;
+        let (source, digest) = self.source.read(key).await.map_err(|error| unreadable(&label, error))?;
         let invalid = |kind, message: &str| FileError::new(&label, kind, message);
         if self.name.trim().is_empty() {
             return Err(invalid(FileErrorKind::InvalidName, "it has no name to be stored under").into());
@@ -118,9 +123,10 @@ impl File {
             label,
             name: self.name.clone(),
             size: digest.size,
-            mime,
             pixels: digest.pixels,
             content_id: digest.id(),
+            name_hash: digest.name_hash(&mime),
+            mime,
             source,
         })
     }
@@ -128,7 +134,7 @@ impl File {
 
 impl Source {
     /// Reads the content once. The path is absolute afterwards, because the working folder may change.
-    async fn read(&self) -> io::Result<(Self, Digest)> {
+    async fn read(&self, key: Option<NameKey>) -> io::Result<(Self, Digest)> {
         match self {
             Self::Path(path) => {
                 let path = path.clone();
@@ -140,7 +146,7 @@ impl Source {
                     }
                     let path = path.canonicalize()?;
                     let digest = match metadata.len() {
-                        ..=MAX_SIZE => Digest::of(std::fs::File::open(&path)?)?,
+                        ..=MAX_SIZE => Digest::of(std::fs::File::open(&path)?, key)?,
                         size => Digest { size, ..Digest::new() },
                     };
                     Ok((Self::Path(path), digest))
@@ -150,14 +156,14 @@ impl Source {
             Self::Bytes(bytes) => {
                 let bytes = bytes.clone();
                 blocking(move || {
-                    let digest = Digest::of(io::Cursor::new(&bytes))?;
+                    let digest = Digest::of(io::Cursor::new(&bytes), key)?;
                     Ok((Self::Bytes(bytes), digest))
                 })
                 .await
             }
             Self::Reader(spool) => {
                 let path = spool.read().await?;
-                let digest = blocking(move || Digest::of(std::fs::File::open(&*path)?)).await?;
+                let digest = blocking(move || Digest::of(std::fs::File::open(&*path)?, key)).await?;
                 Ok((self.clone(), digest))
             }
         }
@@ -197,6 +203,8 @@ pub(crate) struct Prepared {
     /// Identifies the content: a 128-bit hash with keys of this process, so that no two contents can be
     /// prepared that share one.
     pub(crate) content_id: u128,
+    /// The hash of the content and the MIME type with the key of names, if one was given.
+    name_hash: Option<u128>,
     source: Source,
 }
 
@@ -204,7 +212,21 @@ impl Prepared {
     /// The same file under an unguessable name: the URL of an input is its only access control, and the
     /// service does not define what happens to an existing file of the same name.
     pub(crate) fn with_unique_name(self) -> Self {
-        Self { name: format!("{}-{}", random_hex(), storable(&self.name)), ..self }
+        Self { name: format!("{}-{}", random_hex(), storable(&self.name)), name_hash: None, ..self }
+    }
+
+    /// The same file under a name that the same content has in every process with this API key, and that nobody can guess
+    /// without the key. A file without that hash gets a unique name.
+    pub(crate) fn with_content_name(self) -> Self {
+        match self.name_hash {
+            Some(hash) => Self { name: format!("{hash:032x}-{}", storable(&self.name)), ..self },
+            None => self.with_unique_name(),
+        }
+    }
+
+    /// Returns whether the name is derived from the content, so that a stored file of this name has the content.
+    pub(crate) fn is_named_by_content(&self) -> bool {
+        self.name_hash.is_some()
     }
 
     /// A reader over the content, from its beginning.
@@ -224,13 +246,14 @@ fn storable(name: &str) -> String {
 pub(super) struct Digest {
     pub(super) size: u64,
     hasher: SipHasher13,
+    name_hasher: Option<SipHasher24>,
     beginning: Vec<u8>,
     pixels: Option<u64>,
 }
 
 impl Digest {
     pub(super) fn new() -> Self {
-        Self { size: 0, hasher: hasher(), beginning: Vec::new(), pixels: None }
+        Self { size: 0, hasher: hasher(), name_hasher: None, beginning: Vec::new(), pixels: None }
     }
 
     pub(super) fn update(&mut self, chunk: &[u8]) {
@@ -238,15 +261,26 @@ impl Digest {
         self.beginning.extend_from_slice(&chunk[..chunk.len().min(missing)]);
         self.size += chunk.len() as u64;
         self.hasher.write(chunk);
+        if let Some(hasher) = &mut self.name_hasher {
+            hasher.write(chunk);
+        }
     }
 
     pub(super) fn id(&self) -> u128 {
         self.hasher.finish128().as_u128()
     }
 
+    /// Returns the hash of the content with its size and MIME type, if there was a key.
+    fn name_hash(&self, mime: &str) -> Option<u128> {
+        let mut hasher = self.name_hasher?;
+        hasher.write(&self.size.to_le_bytes());
+        hasher.write(mime.as_bytes());
+        Some(hasher.finish128().as_u128())
+    }
+
     /// Stops when the size is known to be too large: a file may grow meanwhile.
-    fn of(mut reader: impl Read + Seek) -> io::Result<Self> {
-        let mut digest = Self::new();
+    fn of(mut reader: impl Read + Seek, key: Option<NameKey>) -> io::Result<Self> {
+        let mut digest = Self { name_hasher: key.map(NameKey::hasher), ..Self::new() };
         let mut chunk = vec![0; CHUNK];
         while digest.size <= MAX_SIZE {
             match reader.read(&mut chunk)? {

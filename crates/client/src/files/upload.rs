@@ -12,7 +12,7 @@ use inferstore_api::operations::CREATE_PRESIGNED_UPLOAD;
 use inferstore_api::types::{PresignRequest, UploadFolder};
 use parking_lot::Mutex;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use reqwest::{Request, Response};
+use reqwest::{Request, Response, Url};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::watch;
@@ -20,6 +20,7 @@ use tokio::time::timeout;
 use tracing::{Instrument, debug_span};
 
 use crate::files;
+use crate::files::download::{MAX_REDIRECTS, redirect};
 use crate::files::source::{CHUNK, Digest, File, Prepared, unreadable};
 use crate::files::target::{Target, UploadMethod, form};
 use crate::transport::deadline::Deadline;
@@ -184,6 +185,10 @@ impl Transfer<'_> {
         let size = self.file.size;
         (self.events)(UploadEvent::Started { size });
         let mut target = self.presign().await?;
+        if self.file.is_named_by_content() && self.is_stored(&target).await {
+            self.progress(size);
+            return Ok(self.uploaded(target));
+        }
         let mut attempts = self.core.retries.start("upload", self.deadline);
         let mut fresh_targets = 0;
         while let Err(error) = self.send(&target, attempts.count).await {
@@ -203,8 +208,19 @@ impl Transfer<'_> {
         }
         self.core.retries.succeeded();
         self.progress(size);
+        Ok(self.uploaded(target))
+    }
+
+    fn uploaded(self, target: Target) -> UploadedFile {
         let PresignRequest { name, mime, .. } = self.request;
-        Ok(UploadedFile { download_url: target.download_url, name, mime, size })
+        UploadedFile { download_url: target.download_url, name, mime, size: self.file.size }
+    }
+
+    /// Returns whether a `HEAD` request finds a file of this size. After any failure the file is uploaded.
+    async fn is_stored(&self, target: &Target) -> bool {
+        let Some(url) = files::web_url(&target.download_url) else { return false };
+        let found = timeout(self.core.timeouts.read, stored_size(self.core, url)).await;
+        found.is_ok_and(|found| found == Some(self.file.size))
     }
 
     async fn presign(&self) -> Result<Target> {
@@ -347,6 +363,20 @@ impl Body {
         let message = "it changed while it was uploaded, so the upload was stopped";
         FileError::new(&self.file.label, FileErrorKind::Changed, message)
     }
+}
+
+/// Reads the size of a stored file from the headers of its URL.
+async fn stored_size(core: &Core, mut url: Url) -> Option<u64> {
+    for _ in 0..=MAX_REDIRECTS {
+        let request = core.storage.http.head(url.clone()).build().ok()?;
+        let response = core.storage.send(request, "upload", 1).await.ok()?;
+        if !response.status().is_redirection() {
+            let size = response.headers().get(CONTENT_LENGTH).filter(|_| response.status().is_success())?;
+            return size.to_str().ok()?.parse().ok();
+        }
+        url = redirect(&url, response.headers()).ok()?;
+    }
+    None
 }
 
 /// How long the response may take when all bytes are handed over: the buffers of this machine still hold

@@ -177,7 +177,7 @@ impl Execution {
     /// Everything before the create.
     pub(crate) async fn prepare(self) -> Result<PreparedRun> {
         let Ready { inputs, uploaded } = self.ready(true).await?;
-        if uploaded.is_empty() {
+        if !self.fields.values().any(|input| matches!(input, Input::File(_))) {
             // No upload has just shown the clock of the service, and this machine may have been suspended since the
             // last response.
             self.deadline.bound(self.core.list_tasks(1, 0, self.deadline)).await?;
@@ -220,14 +220,15 @@ impl Execution {
     /// Prepares all files among the inputs, so that a missing one fails the run before anything is sent, and returns
     /// them with the inputs, which name their MIME types and pixels now.
     async fn prepared_files(&self) -> Result<(Files, Fields)> {
+        let key = self.settings.options.reuse_uploads.then_some(self.core.name_key);
         let mut files = Files::new();
         let mut fields = self.fields.clone();
         for (field, input) in &mut fields {
             if let Input::File(file) = input {
-                let prepared = file.prepare().await.map_err(|error| error.in_field(field))?;
+                let prepared = file.prepare_named(key).await.map_err(|error| error.in_field(field))?;
                 file.mime = Some(prepared.mime.clone());
                 file.pixels = prepared.pixels;
-                files.insert(field.clone(), prepared.with_unique_name());
+                files.insert(field.clone(), prepared);
             }
         }
         Ok((files, fields))
@@ -250,8 +251,16 @@ impl Execution {
         ready
     }
 
-    /// Uploads the files concurrently, the same content once. Returns the URL for each field, and each URL once.
+    /// Returns whether contents that are stored already are used again. A lost create can only be found by a unique
+    /// upload where the service knows no idempotency keys.
+    fn reuses_uploads(&self) -> bool {
+        self.settings.options.reuse_uploads && !self.deletes_uploads() && self.core.key_retention().is_some()
+    }
+
+    /// Uploads the files concurrently, the same content once. Returns the URL for each field, and once each URL that is
+    /// of this run alone.
     async fn upload(&self, files: Files) -> Result<(Map<String, Value>, Vec<String>)> {
+        let reuses_uploads = self.reuses_uploads();
         let mut contents: HashMap<(String, u128), (Prepared, Vec<String>)> = HashMap::new();
         for (field, file) in files {
             let content = (file.mime.clone(), file.content_id);
@@ -260,7 +269,12 @@ impl Execution {
         let uploads = contents.into_values().map(|(file, fields)| async move {
             let (events, field) = (Arc::clone(&self.sink), fields[0].clone());
             let sink = Arc::new(move |event| events(RunEvent::Upload { field: field.clone(), event }));
-            let on_target = |url: &str| self.targets.lock().push(url.to_owned());
+            let file = if reuses_uploads { file.with_content_name() } else { file.with_unique_name() };
+            let on_target = |url: &str| {
+                if !reuses_uploads {
+                    self.targets.lock().push(url.to_owned());
+                }
+            };
             let options = &self.settings.options;
             let folder = options.upload_folder.unwrap_or(UploadFolder::Samples);
             let organization = options.org_username.clone();
@@ -274,7 +288,9 @@ impl Execution {
         let mut uploaded = Vec::new();
         for (fields, url) in uploads {
             urls.extend(fields.into_iter().map(|field| (field, Value::from(url.as_str()))));
-            uploaded.push(url);
+            if !reuses_uploads {
+                uploaded.push(url);
+            }
         }
         Ok((urls, uploaded))
     }

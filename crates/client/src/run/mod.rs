@@ -117,6 +117,11 @@ pub struct RunOptions {
     /// organization alone delete its files: those that a member uploads for it stay then, and are reported. Default:
     /// `false`.
     pub delete_inputs_after: bool,
+    /// Stores the same content once, also across processes: the name of an uploaded file has a hash of its content and of
+    /// the API key, and a file that a `HEAD` request finds under that name is not sent again. No run deletes such a file,
+    /// and neither [`Outcome::stored_inputs`] nor [`PreparedRun::uploaded`] has it. Without effect where uploads are
+    /// deleted, and on a service without idempotency keys. Default: `false`.
+    pub reuse_uploads: bool,
     /// The folder that the files among the inputs are uploaded into. Default: `samples`.
     pub upload_folder: Option<UploadFolder>,
     /// The organization that the files are uploaded for, with a key of personal scope. Default: none.

@@ -58,7 +58,7 @@ pub struct PreparedRun {
     /// The inputs as they are sent, with the URLs of the uploaded files. A run whose task may exist must keep them: the
     /// service refuses other inputs with the same idempotency key (409).
     pub inputs: Map<String, Value>,
-    /// The URLs of the files that were uploaded for this run.
+    /// The URLs of the files that were uploaded for this run alone.
     pub uploaded: Vec<String>,
     /// The time of the preparation by the clock of the service: that of this machine may be set back before the run is
     /// read again.

@@ -31,7 +31,7 @@ pub use events::{Events, Items, Step};
 pub(crate) use events::{Sink, ignored};
 pub(crate) use redact::{cut, shown};
 
-use crate::memory::{DeclaredInputs, Memory};
+use crate::memory::{DeclaredInputs, Memory, NameKey};
 use crate::transport::middleware::HttpStack;
 use crate::transport::redact::Redactor;
 use crate::transport::retry::Retries;
@@ -46,6 +46,8 @@ pub(crate) struct Core {
     pub(crate) api: inferstore_api::Client,
     /// Masks the key.
     pub(crate) redactor: Redactor,
+    /// Names stored contents.
+    pub(crate) name_key: NameKey,
     shared: Arc<Shared>,
 }
 
@@ -82,14 +84,20 @@ pub(crate) struct Timeouts {
 }
 
 impl Core {
-    pub(crate) fn new(api: inferstore_api::Client, redactor: Redactor, shared: Arc<Shared>) -> Self {
-        Self { api, redactor, shared }
+    pub(crate) fn new(
+        api: inferstore_api::Client,
+        redactor: Redactor,
+        name_key: NameKey,
+        shared: Arc<Shared>,
+    ) -> Self {
+        Self { api, redactor, name_key, shared }
     }
 
     /// Returns the core of a client with another key. The redactor masks both keys.
     pub(crate) fn with_key(&self, key: ApiKey) -> Self {
         let redactor = self.redactor.with_key(key.expose());
-        Self::new(self.api.with_key(key), redactor, Arc::clone(&self.shared))
+        let name_key = NameKey::new(key.expose());
+        Self::new(self.api.with_key(key), redactor, name_key, Arc::clone(&self.shared))
     }
 }
 

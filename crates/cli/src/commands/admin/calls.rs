@@ -13,6 +13,9 @@ use crate::output::Report;
 use crate::settings::Session;
 use crate::table::{Cell, Column, Fit, Table};
 
+/// The most records of a list.
+const MAX_PAGE: u32 = 1_000;
+
 /// The columns of a list: the heading, and the field of the records.
 type Columns = &'static [(&'static str, &'static str)];
 
@@ -24,6 +27,17 @@ const ACCOUNTS: Columns = &[
     ("FREE", "free_balance"),
     ("DEBT", "debt"),
     ("EARNINGS", "earnings"),
+];
+/// The fields of an account, in the order of `admin account show`.
+const ACCOUNT: Columns = &[
+    ("account", "account"),
+    ("scope", "scope"),
+    ("state", "state"),
+    ("balance", "balance"),
+    ("free credits", "free_balance"),
+    ("reserved", "held"),
+    ("debt", "debt"),
+    ("earnings", "earnings"),
 ];
 const MEMBERS: Columns = &[("MEMBER", "member")];
 const KEYS: Columns = &[
@@ -140,7 +154,8 @@ async fn account(command: Account, admin: &mut AdminClient, session: &Session) -
         }
         Account::List => list(session, &admin.call("GET", &["accounts"], None).await?, "accounts", ACCOUNTS),
         Account::Show { account } => {
-            show(session, &admin.call("GET", &["accounts", &account], None).await?, &account)
+            let data = admin.call("GET", &["accounts", &account], None).await?;
+            show(session, &data, &account, ACCOUNT)
         }
         Account::Suspend { account } => set_state(admin, session, &account, "suspended").await,
         Account::Resume { account } => set_state(admin, session, &account, "active").await,
@@ -218,7 +233,7 @@ async fn key(command: Key, admin: &mut AdminClient, session: &mut Session) -> Re
     }
 }
 
-/// What the command itself reads of a model to be published.
+/// The part of a model to be published that the command itself reads.
 #[derive(Deserialize)]
 struct Spec {
     id: String,
@@ -306,6 +321,9 @@ async fn node(command: Node, admin: &mut AdminClient, session: &Session) -> Resu
                 body["models"] = json!(models);
             }
             let data = admin.call("POST", &["nodes", "keys"], Some(body.to_string())).await?;
+            for model in unknown(models, admin).await? {
+                session.output.note(format!("warning: there is no model {model} yet"));
+            }
             show_once(session, "name", "node_key", &data)
         }
         Node::Revoke { name } => {
@@ -313,6 +331,22 @@ async fn node(command: Node, admin: &mut AdminClient, session: &Session) -> Resu
             done(session, "the key is revoked", &data, &name)
         }
     }
+}
+
+/// Returns those of the models that are not published.
+async fn unknown(mut models: Vec<String>, admin: &mut AdminClient) -> Result<Vec<String>> {
+    let mut offset = 0;
+    while !models.is_empty() {
+        let page = admin.list(&["models"], &paging(&Page { limit: MAX_PAGE, offset })).await?;
+        let published: Vec<String> =
+            page["models"].as_array().into_iter().flatten().map(|model| cell(&model["model"])).collect();
+        if published.is_empty() {
+            break;
+        }
+        models.retain(|model| !published.contains(model));
+        offset += published.len() as u64;
+    }
+    Ok(models)
 }
 
 async fn task(command: Task, admin: &mut AdminClient, session: &Session) -> Result {
@@ -323,7 +357,7 @@ async fn task(command: Task, admin: &mut AdminClient, session: &Session) -> Resu
             query.extend(status.map(|status| ("status", status)));
             list(session, &admin.list(&["tasks"], &query).await?, "tasks", TASKS)
         }
-        Task::Show { task } => show(session, &admin.call("GET", &["tasks", &task], None).await?, &task),
+        Task::Show { task } => show(session, &admin.call("GET", &["tasks", &task], None).await?, &task, &[]),
         Task::Cancel { task } => {
             let data = admin.call("POST", &["tasks", &task, "cancel"], None).await?;
             done(session, "the task is canceled", &data, &task)
@@ -405,11 +439,16 @@ fn list(session: &Session, data: &Value, field: &str, columns: Columns) -> Resul
     })
 }
 
-/// Reports the fields of one record.
-fn show(session: &Session, data: &Value, quiet: &str) -> Result {
+/// Reports the fields of one record: these first, then all others.
+fn show(session: &Session, data: &Value, quiet: &str, first: Columns) -> Result {
     let mut table = Table::default();
+    for (name, field) in first {
+        table.add([(*name).to_owned(), cell(&data[*field])]);
+    }
     for (name, value) in data.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()) {
-        table.add([name.clone(), cell(value)]);
+        if !first.iter().any(|(_, field)| field == name) {
+            table.add([name.replace('_', " "), cell(value)]);
+        }
     }
     session.output.report(&Report::of_one(table, data, quiet))
 }

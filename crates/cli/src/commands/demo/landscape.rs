@@ -4,7 +4,7 @@
 const WIDTH: usize = 1_600;
 const HEIGHT: usize = 1_200;
 
-/// How many bytes stand before the pixels.
+/// Number of bytes before the pixels.
 const HEAD: usize = 54;
 
 /// The picture as a BMP file of 5,760,054 bytes.

@@ -11,7 +11,6 @@ use inferstore::types::{MimeCategory, StorageFile, UploadFolder};
 use inferstore::{Client, FileQuery, Timestamp};
 use serde_json::json;
 
-use super::upload_folder;
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::lists::{self, Listed, Range};
@@ -19,7 +18,7 @@ use crate::output::Report;
 use crate::settings::Session;
 use crate::table::{Cell, Fit, Table};
 use crate::time;
-use crate::values::size;
+use crate::values::{size, upload_folder};
 
 /// List the files of a folder, newest first; without a folder, the folders
 #[derive(Debug, Args)]
@@ -42,10 +41,10 @@ pub(crate) struct ListArguments {
     /// The order
     #[arg(long, value_enum, value_name = "ORDER", default_value_t = Sort::Newest)]
     sort: Sort,
-    /// How many files to show
+    /// Number of files to show
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
-    /// How many files to skip
+    /// Number of files to skip
     #[arg(long, value_name = "N", default_value_t = 0)]
     offset: u64,
     /// Show all files, page after page
@@ -94,7 +93,7 @@ pub(super) async fn execute(arguments: ListArguments, client: &Client, session: 
     };
     // Any other order is known once all files are.
     let read = if is_sorted { Range::ALL } else { range };
-    let mut listed = lists::numbered(session, read, fits, fetch).await?;
+    let mut listed = lists::numbered(read, fits, fetch).await?;
     if is_sorted {
         listed.records.sort_by(|(one, _), (other, _)| match sort {
             Sort::Size => other.size.cmp(&one.size),
@@ -159,7 +158,7 @@ impl Stored {
     }
 }
 
-/// Whether a key is a pattern.
+/// Returns true for a key that is a pattern.
 pub(super) fn is_pattern(key: &str) -> bool {
     !key.contains("://") && key.contains(['*', '?', '['])
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::list::{Stored, all};
 use super::upload::{Source, check_names, files, upload_all};
-use super::{all_of, delete_all, download_all};
+use super::{delete_all, download_all};
 use crate::failure::{Failure, Result};
 use crate::output::Report;
 use crate::settings::Session;
@@ -47,7 +47,7 @@ struct Local {
     modified: Option<SystemTime>,
 }
 
-/// What a sync does, by the name of each file.
+/// The actions of a sync, by the name of each file.
 #[derive(Default)]
 struct Actions {
     sent: BTreeSet<String>,
@@ -107,7 +107,7 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
     if failures.is_empty() {
         session.output.report_done(&report(&actions, is_upload))?;
     }
-    all_of(failures, session)
+    session.output.failures(failures)
 }
 
 /// The name of a stored file, without its folder.
@@ -140,13 +140,13 @@ fn local_files(path: &Path, must_exist: bool, session: &Session) -> Result<BTree
     Ok(local)
 }
 
-/// Whether a stored file has the size of a local one, and was uploaded after the last change.
+/// Returns true when a stored file has the size of a local one, and was uploaded after its last change.
 fn is_current(file: &Local, stored: &Stored) -> bool {
     let is_later = stored.created.zip(file.modified).is_some_and(|(created, modified)| created >= modified);
     stored.size == Some(file.size) && is_later
 }
 
-/// Whether a local file has the size of a stored one, and was written after the upload.
+/// Returns true when a local file has the size of a stored one, and was written after its upload.
 fn is_current_copy(file: &Local, stored: &Stored) -> bool {
     let is_later = stored.created.zip(file.modified).is_some_and(|(created, modified)| modified >= created);
     stored.size == Some(file.size) && is_later

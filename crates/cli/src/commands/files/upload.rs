@@ -10,15 +10,14 @@ use inferstore::types::UploadFolder;
 use inferstore::{Client, File, UploadedFile};
 use serde_json::json;
 
-use super::{all_of, upload_folder};
-use crate::commands::run::read_stdin;
+use crate::commands::api::read_stdin;
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::output::Report;
 use crate::progress::{SharedProgress, watch};
 use crate::settings::Session;
 use crate::table::{Fit, Table};
-use crate::values::size;
+use crate::values::{size, upload_folder};
 
 /// Upload files into a folder
 ///
@@ -97,7 +96,7 @@ pub(super) async fn execute(arguments: UploadArguments, client: &Client, session
         // The failures of other files are reported all the same.
         failures.extend(session.output.report_done(&report(&uploaded)).err());
     }
-    all_of(failures, session)
+    session.output.failures(failures)
 }
 
 /// Uploads files, several at the same time. A file that fails does not stop the others.

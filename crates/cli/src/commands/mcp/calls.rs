@@ -26,10 +26,10 @@ use crate::values::is_url;
 /// The most bytes of an output that is part of a result. Larger ones are files alone.
 const MAX_IMAGE: u64 = 1024 * 1024;
 
-/// How many files are listed unless the call says it.
+/// Number of files that are listed unless the call says it.
 const FILES: usize = 20;
 
-/// What the calls work with.
+/// The state that the calls share.
 pub(super) struct Server<'a> {
     client: Client,
     session: &'a Session,

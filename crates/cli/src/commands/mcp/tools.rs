@@ -21,7 +21,7 @@ const OWN: [&str; 4] = ["quote", "run", "task", "files"];
 /// The most models that are tools of their own.
 const MAX_MODELS: u32 = 100;
 
-/// How many models are read at once.
+/// Number of models that are read at the same time.
 const MAX_CONCURRENT_READS: usize = 8;
 
 /// The longest name of a tool that clients take.

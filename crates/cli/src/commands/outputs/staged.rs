@@ -35,7 +35,7 @@ struct StagedFile {
     path: PathBuf,
     /// Where it is wanted.
     wanted: PathBuf,
-    /// Whether it gets a number when something is there.
+    /// A file that exists at the path stays, and the output gets a number.
     is_numbered: bool,
 }
 
@@ -133,7 +133,7 @@ impl Delivery {
 }
 
 impl StagedFile {
-    /// Whether an earlier start saved the output at this path, which is one of `own`. After a kill before the move,
+    /// Returns true when an earlier start saved the output at this path, which is one of `own`. After a kill before the move,
     /// another file may have come to the path.
     fn is_saved(&self, path: &Path, own: &[PathBuf]) -> bool {
         let is_own = path.is_file() && own.iter().any(|own| own == path);

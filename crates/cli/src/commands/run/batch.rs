@@ -1,5 +1,7 @@
 //! Batches: one task for each entry, such as a file, each paid once, whenever the command is interrupted.
 
+pub(super) mod watch;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,7 +59,7 @@ struct Batch {
 
 /// A file that has not ended yet.
 struct Waiting {
-    /// What an interrupt reports of it.
+    /// The report of the file after an interrupt.
     so_far: Ended,
     item: Item,
 }
@@ -204,7 +206,7 @@ impl Plan {
     }
 }
 
-/// What a batch costs.
+/// The cost of a batch.
 struct Quote {
     price: Option<Decimal>,
     count: usize,
@@ -272,15 +274,19 @@ impl Batch {
 
     async fn execute(self, session: &Session) -> Result {
         warn_if_offline(&self.plan.model, &self.plan.client, &self.plan.options, session).await;
+        self.run_entries(&mut Signals::new()?, session).await
+    }
+
+    /// Runs the entries, and reports them.
+    async fn run_entries(&self, signals: &mut Signals, session: &Session) -> Result {
         let total = self.plan.entries.len();
         self.progress().count(total);
-        let mut signals = Signals::new()?;
-        let (mut ended, is_interrupted) = self.run_all(&mut signals, session).await;
+        let (mut ended, is_interrupted) = self.run_all(signals, session).await;
         self.progress().end();
         let mut tasks = "tasks that were created go on".to_owned();
         if is_interrupted {
             let waiting = std::mem::take(&mut *self.waiting());
-            let left = self.leave(waiting, &mut signals).await;
+            let left = self.leave(waiting, signals).await;
             if self.plan.options.cancel_on_interrupt {
                 let canceled = left.iter().filter(|ended| ended.status == Status::Canceled).count();
                 tasks = format!("{canceled} queued tasks were canceled");
@@ -559,7 +565,7 @@ impl Batch {
         }
     }
 
-    /// Whether the balance does not cover another task. A service may fail a task for that instead of refusing it.
+    /// Returns true when the balance does not cover another task. A service may fail such a task instead of refusing it.
     async fn is_balance_too_small(&self) -> bool {
         let client = &self.plan.client;
         let model = client.model(&*self.plan.model);

@@ -1,16 +1,20 @@
-//! Entries of a batch: what each run gets, and what makes it the same entry at the next start.
+//! Entries of a batch: the inputs of each run, and its identity across starts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
-use inferstore::Inputs;
-use inferstore::types::ModelVersioning;
-use serde_json::Value;
+use inferstore::types::{Descriptor, DescriptorType, ModelVersioning};
+use inferstore::{Decimal, Inputs};
+use serde_json::{Value, json};
 
 use super::inputs::{Collected, attach, attach_path, check_files, file_input, identity_of, name_of};
 use super::names::unique_names;
-use super::rows::{self, Sweep};
+use super::rows;
+use super::sweeps::Sweep;
+use crate::commands::api::{place_of, text_of};
+use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
+use crate::values::stem_of;
 
 /// One run of a batch.
 pub(in crate::commands) struct Entry {
@@ -51,7 +55,7 @@ pub(super) fn all(
                 (inputs, identity) = attach(inputs, field.clone(), file, session)?;
                 others.insert(field, identity);
             }
-            rows::read(path, version, &inputs, &others, session)?
+            read(path, version, &inputs, &others, session)?
         }
         (None, Some(field)) => of_files(&loose, &field, &inputs, others, session),
         (None, None) => {
@@ -59,7 +63,151 @@ pub(super) fn all(
             vec![Entry { label: String::new(), inputs, name, others, file: Value::Null }]
         }
     };
-    Ok(rows::swept(entries, sweeps))
+    Ok(swept(entries, sweeps))
+}
+
+/// The entries of a file with rows. Each has the inputs of the command line, and those of its columns.
+fn read(
+    path: &str,
+    version: &ModelVersioning,
+    inputs: &Inputs,
+    others: &BTreeMap<String, Value>,
+    session: &mut Session,
+) -> Result<Vec<Entry>> {
+    let text = text_of(path, session)?;
+    let place = place_of(path);
+    let rows = rows::parse(&text, place)?;
+    if rows.is_empty() {
+        return Err(Failure::new(exit::INPUT, format!("{place} has no rows"))
+            .with_hint("the first line of a CSV file names the inputs; each further line is a row"));
+    }
+    let declared = version.input_format.clone().unwrap_or_default();
+    let entries = rows.into_iter().map(|row| {
+        let label = format!("{place}:{}", row.line);
+        entry(&label, row.values, &declared, inputs, others, session).map_err(|failure| failure.about(&label))
+    });
+    let mut entries = entries.collect::<Result<Vec<Entry>>>()?;
+    name_each(&mut entries);
+    Ok(entries)
+}
+
+/// The entry with these values. A text is a path or a URL where the model declares a file.
+pub(in crate::commands) fn entry(
+    label: &str,
+    values: Vec<(String, Value)>,
+    declared: &BTreeMap<String, Descriptor>,
+    inputs: &Inputs,
+    others: &BTreeMap<String, Value>,
+    session: &Session,
+) -> Result<Entry> {
+    let mut entry = Entry {
+        label: label.to_owned(),
+        inputs: inputs.clone(),
+        name: String::new(),
+        others: others.clone(),
+        file: Value::Null,
+    };
+    for (name, value) in values {
+        if others.contains_key(&name) {
+            return Err(Failure::usage(format!("the input {name} is a column, and given besides"))
+                .with_hint("give it once; nothing was sent"));
+        }
+        let is_file = declared.get(&name).is_some_and(|input| input.type_ == Some(DescriptorType::File));
+        let identity = match value {
+            Value::String(path) if is_file => {
+                let path = path.strip_prefix('@').unwrap_or(&path);
+                check_files(&[path.to_owned()], session)?;
+                if entry.name.is_empty() {
+                    entry.name = stem_of(path).unwrap_or_default();
+                }
+                entry.inputs = attach_path(entry.inputs, name.clone(), path, session);
+                identity_of(path, session)
+            }
+            Value::String(text) => {
+                entry.inputs = entry.inputs.set(name.clone(), &text);
+                text.into()
+            }
+            value => {
+                entry.inputs = entry.inputs.set(name.clone(), &value);
+                json!({ "json": value.to_string() })
+            }
+        };
+        entry.others.insert(name, identity);
+    }
+    Ok(entry)
+}
+
+/// Gives each entry a name that no other one has: that of its first file, with the line of its row if need be.
+fn name_each(entries: &mut [Entry]) {
+    let mut names = HashSet::new();
+    for entry in entries {
+        let line = entry.label.rsplit(':').next().unwrap_or_default();
+        if entry.name.is_empty() {
+            entry.name = format!("row-{line}");
+        }
+        if !names.insert(entry.name.clone()) {
+            entry.name = format!("{}-row-{line}", entry.name);
+            names.insert(entry.name.clone());
+        }
+    }
+}
+
+/// Each entry with each value of the sweeps.
+fn swept(entries: Vec<Entry>, sweeps: &[Sweep]) -> Vec<Entry> {
+    sweeps.iter().fold(entries, |entries, (name, values)| {
+        let with = |entry: &Entry, value: &Decimal| {
+            let text = value.to_string();
+            let mut others = entry.others.clone();
+            others.insert(name.clone(), text.clone().into());
+            let join = |before: &str, between: &str, after: String| match before {
+                "" => after,
+                before => format!("{before}{between}{after}"),
+            };
+            Entry {
+                label: join(&entry.label, " ", format!("{name}={text}")),
+                inputs: entry.inputs.clone().set(name.clone(), &text),
+                name: join(&entry.name, "-", format!("{name}-{text}")),
+                others,
+                file: entry.file.clone(),
+            }
+        };
+        entries.iter().flat_map(|entry| values.iter().map(move |value| with(entry, value))).collect()
+    })
+}
+
+/// The entries of files that are found later: see `run --watch`.
+pub(super) struct Template {
+    /// The input that takes the file.
+    field: String,
+    inputs: Inputs,
+    others: BTreeMap<String, Value>,
+    sweeps: Vec<Sweep>,
+}
+
+impl Template {
+    /// The template for files in a folder.
+    pub(super) fn new(
+        collected: Collected,
+        sweeps: Vec<Sweep>,
+        version: &ModelVersioning,
+        folder: &str,
+    ) -> Result<Self> {
+        let Collected { inputs, loose, given, identity: mut others, .. } = collected;
+        if let Some(word) = loose.first() {
+            return Err(Failure::usage(format!("{word:?} is given beside --watch"))
+                .with_hint("the files of the folder take that input; nothing was sent"));
+        }
+        for (name, _) in &sweeps {
+            others.remove(name);
+        }
+        let field = file_input(Some(version), &given, &[format!("{folder}/FILE")])?;
+        Ok(Self { field, inputs, others, sweeps })
+    }
+
+    pub(super) fn entries(&self, files: &[String], session: &Session) -> Vec<Entry> {
+        let entries = of_files(files, &self.field, &self.inputs, self.others.clone(), session);
+        swept(entries, &self.sweeps)
+    }
 }
 
 /// An entry for each file, which goes to the input `field`.

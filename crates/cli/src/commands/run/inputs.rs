@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
-use std::io::Read;
 
 use inferstore::types::ModelVersioning;
 use inferstore::{Error, File, Input as Value, Inputs, ViolationKind};
@@ -11,19 +10,16 @@ use serde_json::{Map, json};
 
 use super::RunOptions;
 use super::journal::identity;
-use super::rows::is_sweep;
-use crate::commands::api::{not_read, place_of, text_of};
+use super::sweeps::is_sweep;
+use crate::commands::api::{not_read, place_of, read_stdin, text_of};
 use crate::commands::models;
 use crate::commands::outputs::expanded;
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
-use crate::values::{Given, Input, is_url};
+use crate::values::{Given, Input, is_url, stem_of};
 
-/// The largest file that is read from standard input: it is kept in memory.
-const MAX_STDIN: u64 = 256 * 1024 * 1024;
-
-/// What the command line gives.
+/// The inputs of the command line.
 #[derive(Default)]
 pub(super) struct Collected {
     pub(super) inputs: Inputs,
@@ -41,7 +37,7 @@ pub(super) struct Collected {
 }
 
 impl Collected {
-    /// Whether a text may be a sweep, which the declared type of its input decides.
+    /// Returns true when a text may be a sweep, which the declared type of its input decides.
     pub(super) fn has_sweep(&self) -> bool {
         self.texts.values().any(|text| is_sweep(text))
     }
@@ -117,7 +113,7 @@ fn usage(word: &str, problem: &str) -> Failure {
     )
 }
 
-/// Whether a word is `name=value`, and not a path or a URL.
+/// Returns true for `name=value`, which is no path or URL.
 fn is_named(word: &str) -> bool {
     let name = word.split_once('=').map(|(name, _)| name);
     name.is_some_and(|name| {
@@ -141,20 +137,7 @@ pub(super) fn attach(
     Ok((attach_path(inputs, name, given, session), identity_of(given, session)))
 }
 
-/// The content of standard input.
-pub(crate) fn read_stdin(session: &mut Session) -> Result<Vec<u8>> {
-    let mut content = Vec::new();
-    let mut stdin = (&mut session.environment.stdin).take(MAX_STDIN + 1);
-    stdin
-        .read_to_end(&mut content)
-        .map_err(|error| not_read(format!("standard input cannot be read: {error}")))?;
-    if content.len() as u64 > MAX_STDIN {
-        return Err(not_read("standard input has more than 256 MiB; give a file".to_owned()));
-    }
-    Ok(content)
-}
-
-/// What makes a file or a URL the same at the next start.
+/// Returns the identity of a file or a URL across starts.
 pub(super) fn identity_of(given: &str, session: &Session) -> serde_json::Value {
     identity(given, &session.environment.folder.join(expanded(given, session)))
 }
@@ -236,14 +219,4 @@ pub(super) fn forgotten_mark(error: &Error, inputs: &Inputs, session: &Session) 
 /// The name of the first file among the inputs, without its extension.
 pub(super) fn name_of(loose: &[String], files: &BTreeMap<String, String>) -> Option<String> {
     loose.iter().chain(files.values()).find_map(|file| stem_of(file))
-}
-
-/// The name of a file or of the last segment of a URL, without its extension.
-pub(crate) fn stem_of(file: &str) -> Option<String> {
-    let path = match file.split_once("://") {
-        Some((_, rest)) => rest.split(['?', '#']).next()?.split_once('/')?.1,
-        None => file,
-    };
-    let stem = std::path::Path::new(path).file_stem()?.to_string_lossy().into_owned();
-    Some(stem).filter(|stem| !stem.is_empty() && stem != "-")
 }

@@ -13,7 +13,7 @@ use crate::output::Format;
 use crate::settings::Session;
 use crate::table::printable;
 
-/// How long a second Ctrl-C is waited for.
+/// Timeout of a second Ctrl-C.
 const SECOND_INTERRUPT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Where a run is when someone interrupts it.
@@ -69,7 +69,7 @@ impl Interrupts {
         self.task.clone()
     }
 
-    /// Whether the task that an interrupt waited for is there.
+    /// Returns true when the task that an interrupt waited for is there.
     pub(super) fn is_detaching(&self) -> bool {
         self.is_pending && self.task.is_some()
     }

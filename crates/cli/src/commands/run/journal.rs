@@ -14,13 +14,13 @@ use crate::failure::{Failure, Result};
 /// The name of the file.
 pub(in crate::commands) const NAME: &str = "inferstore-batch.jsonl";
 
-/// How many files of a batch earlier starts have brought so far.
+/// Counts of the files of a batch that earlier starts have run.
 #[derive(Default)]
 pub(super) struct Earlier {
     pub(super) paid: usize,
     /// Their tasks may be created.
     pub(super) begun: usize,
-    /// What all tasks in the journal have cost, or can cost.
+    /// Cost of all tasks in the journal, with the most that unfinished ones can cost.
     pub(super) committed: Decimal,
 }
 
@@ -76,8 +76,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// What makes a file of a batch the same one at the next start: the service, the model, the other inputs, and the
-/// file as it is.
+/// Returns the key of a file in the journal: the service, the model, the other inputs, and the file as it is.
 pub(super) fn key(base_url: &str, model: &str, others: &BTreeMap<String, Value>, file: Value) -> String {
     json!([base_url, model, others, file]).to_string()
 }

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use super::inputs::stem_of;
 use crate::commands::outputs::harmless;
+use crate::values::stem_of;
 
 /// A name for each file that no other one has: its stem, else its name, else its path, with a number if need be.
 pub(super) fn unique_names(files: &[String]) -> Vec<String> {

@@ -7,7 +7,7 @@ use inferstore::types::TaskId;
 use serde_json::{Value, json};
 
 use super::journal::NAME;
-use crate::commands::task;
+use crate::commands::outcome;
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::output::Report;
@@ -18,13 +18,13 @@ use crate::table::{Cell, Fit, Table};
 pub(super) const FIELDS: [&str; 8] =
     ["candidates", "cost", "error", "file", "output", "outputs", "status", "task"];
 
-/// What became of a file. The words are a promise to scripts.
+/// Status of a file of a batch. The words are a promise to scripts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::commands) enum Status {
     /// Nothing was sent.
     #[default]
     NotStarted,
-    /// Whether there is a task is unknown.
+    /// A task may exist.
     Unknown,
     /// The task goes on.
     Unfinished,
@@ -71,7 +71,7 @@ impl Ended {
         if !self.outputs.is_empty() {
             return self.paths();
         }
-        match (self.status, &*task::outputs(&self.output)) {
+        match (self.status, &*outcome::outputs(&self.output)) {
             (Status::Success, [(_, value)]) => vec![value.clone()],
             (Status::Success, values) => {
                 values.iter().map(|(name, value)| format!("{name}={value}")).collect()

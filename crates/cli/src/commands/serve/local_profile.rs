@@ -109,13 +109,13 @@ async fn accepted(base_url: &str, key: Option<String>, session: &Session) -> Res
     Ok(is_accepted.then_some(key))
 }
 
-/// Whether `serve` gives profiles such a name.
+/// Returns true for a name that `serve` gives to profiles.
 fn is_local(name: &str) -> bool {
     let number = name.strip_prefix(LOCAL).and_then(|rest| rest.strip_prefix('-'));
     name == LOCAL || number.is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
-/// Whether the profile leads to the host of this URL.
+/// Returns true when the profile has the host of this URL.
 fn has_host(profile: &Profile, base_url: &str) -> bool {
     let host = |url: &str| Url::parse(url).ok()?.host_str().map(str::to_owned);
     host(&profile.base_url) == host(base_url)

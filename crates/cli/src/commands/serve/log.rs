@@ -21,10 +21,10 @@ pub(super) const FILTER_VARIABLE: &str = "INFERSTORE_LOG";
 /// The number of lines that wait for a slow reader.
 const MAX_PENDING_LINES: usize = 4_096;
 
-/// How long the end of the process waits for lines that are not written yet.
+/// Timeout of the pending log lines at the end of the process.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How log lines are written.
+/// Formats of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum LogFormat {
     /// For people

@@ -12,10 +12,10 @@ const IDENTIFIER: usize = 36;
 /// A shorter part is taken as it is.
 const MIN_PART: usize = 4;
 
-/// How many matches a hint names.
+/// Number of matches that a hint names.
 const MAX_NAMED: usize = 5;
 
-/// How many tasks are searched for a part.
+/// Number of recent tasks that are searched for a part.
 const MAX_SEARCHED: u64 = 1_000;
 
 /// The identifier of the task that is named. Its beginning or its end must be that of exactly one recent task: the

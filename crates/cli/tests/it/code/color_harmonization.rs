@@ -2,7 +2,7 @@
 
 /// The identifier of the model.
 pub const MODEL: &str = "color-harmonization";
-/// What the model color-harmonization takes.
+/// Inputs of the model color-harmonization.
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
 pub struct Input {
     /// A whole number. It goes from 1 to 90. It is sent as a text. Such as 1, 30.
@@ -91,7 +91,7 @@ impl ::std::convert::TryFrom<::std::string::String> for InputTemplate {
         value.parse()
     }
 }
-/// What the model color-harmonization returns.
+/// Outputs of the model color-harmonization.
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
 pub struct Output {
     /// The URL of a file of type image/png.

@@ -1,0 +1,33 @@
+//! Candidates of completions, and those that need no service: names of profiles.
+
+use std::ffi::OsStr;
+
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use inferstore_profiles::Profiles;
+
+use crate::environment::Environment;
+use crate::profiles;
+use crate::table::{printable, steers};
+
+/// A word that completes, and its description.
+pub(crate) type Word = (String, Option<String>);
+
+/// Names of profiles.
+pub(crate) fn profiles() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let path = profiles::path(&Environment::of_this_process()).ok();
+        let profiles = path.and_then(|path| Profiles::read(&path).ok()).unwrap_or_default();
+        let words = profiles.profiles.into_iter().map(|(name, profile)| (name, Some(profile.base_url)));
+        candidates(words.collect(), current)
+    })
+}
+
+/// Returns the words that begin with the current one.
+pub(crate) fn candidates(words: Vec<Word>, current: &OsStr) -> Vec<CompletionCandidate> {
+    let current = current.to_string_lossy();
+    // A shell takes a line for a word of its own.
+    let is_plain = |word: &str| !word.contains(steers);
+    let words = words.into_iter().filter(|(word, _)| word.starts_with(&*current) && is_plain(word));
+    let help = |help: Option<String>| help.map(|help| printable(&help).into());
+    words.map(|(word, about)| CompletionCandidate::new(word).help(help(about))).collect()
+}

@@ -1,0 +1,111 @@
+//! The outcome of a task: its report, and its JSON as the service writes it.
+
+use std::time::Duration;
+
+use clap::Args;
+use inferstore::types::{self, TaskStatus};
+use inferstore::{Client, Error, PollInterval};
+use serde_json::json;
+
+use super::outputs::Saved;
+use crate::output::{Format, Report};
+use crate::recorded::with_json;
+use crate::settings::Session;
+use crate::table::Table;
+use crate::values::{self, stem_of};
+
+/// Options of a wait for a task.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct WaitOptions {
+    /// Wait at most so long, such as 90s, 5m or 1h30m
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) deadline: Option<Duration>,
+    /// Cancel the task at the deadline if it is still in the queue
+    #[arg(long, requires = "deadline")]
+    pub(crate) cancel_at_deadline: bool,
+    /// Interval at which the task is read: adaptive, fast (every 2 to 5 seconds), long (every 10 to 30 seconds),
+    /// or every so many seconds
+    #[arg(long, value_name = "INTERVAL", default_value = "adaptive", value_parser = values::poll_interval, hide_short_help = true)]
+    pub(crate) poll: PollInterval,
+}
+
+/// The stem of a stored file, without the random prefix of the uploads of a run.
+pub(super) fn stem_of_stored(url: &str) -> Option<String> {
+    const PREFIX: usize = 32;
+    let stem = stem_of(url)?;
+    let own = stem.split_once('-').filter(|(prefix, own)| {
+        prefix.len() == PREFIX && prefix.chars().all(|c| c.is_ascii_hexdigit()) && !own.is_empty()
+    });
+    Some(own.map_or(stem.as_str(), |(_, own)| own).to_owned())
+}
+
+/// Reads the task that failed or was canceled as the service writes it, if JSON is written.
+pub(crate) async fn ended_task(error: &Error, client: &Client, session: &Session) -> Option<String> {
+    let is_ended = matches!(error, Error::TaskFailed(_) | Error::TaskCanceled(_));
+    let task = error.task_id().filter(|_| is_ended && session.output.is_json())?;
+    with_json(client.task(task).get()).await.ok().map(|(_, json)| json)
+}
+
+/// Returns the outcome of a run, in every format. JSON is the task as the service writes it, read once more.
+pub(crate) async fn outcome_report(
+    outcome: &inferstore::Outcome,
+    client: &Client,
+    session: &Session,
+) -> Report {
+    let mut json = String::new();
+    if session.output.is_json() {
+        let read = with_json(client.task(&outcome.task).get()).await;
+        // The run is paid, and its outcome is known without the record.
+        json = read.map_or_else(|_| task_of(outcome).to_string(), |(_, json)| json);
+    }
+    let mut table = Table::of_fields([
+        ("task", Some(outcome.task.to_string())),
+        ("cost", outcome.cost.as_ref().map(ToString::to_string)),
+    ]);
+    for (name, value) in outputs(&outcome.output) {
+        table.add([name, value]);
+    }
+    let urls: Vec<String> = outcome.urls().map(|(_, url)| url.to_owned()).collect();
+    let quiet = if urls.is_empty() {
+        outputs(&outcome.output).into_iter().map(|(_, value)| value).collect()
+    } else {
+        urls
+    };
+    Report { table, json, quiet, ..Report::default() }.of_type::<types::TaskDetail>()
+}
+
+/// The task of an outcome, as far as the outcome tells it.
+fn task_of(outcome: &inferstore::Outcome) -> serde_json::Value {
+    json!({
+        "task_id": outcome.task,
+        "status": TaskStatus::Success,
+        "cost": outcome.cost,
+        "result": { "result": outcome.output },
+    })
+}
+
+/// The fields of an output; an output that has none is one itself.
+pub(super) fn outputs(output: &serde_json::Value) -> Vec<(String, String)> {
+    match output {
+        serde_json::Value::Null => Vec::new(),
+        serde_json::Value::Object(fields) => {
+            fields.iter().map(|(name, value)| (name.clone(), text(value))).collect()
+        }
+        other => vec![("output".to_owned(), text(other))],
+    }
+}
+
+/// A text without quotes, anything else as JSON.
+pub(super) fn text(value: &serde_json::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Adds where outputs were downloaded to.
+pub(super) fn with_paths(report: &mut Report, saved: &[Saved], format: Format) {
+    for (name, path) in saved {
+        report.table.add([format!("{name} in"), path.display().to_string()]);
+    }
+    if format == Format::Quiet && !saved.is_empty() {
+        report.quiet = saved.iter().map(|(_, path)| path.display().to_string()).collect();
+    }
+}

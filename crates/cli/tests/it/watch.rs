@@ -1,0 +1,69 @@
+//! A folder that fills: each file is run once, across restarts.
+
+use std::path::Path;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use inferstore_cli::exit;
+
+use crate::support::{Local, names_in, picture, send};
+
+/// Waits for a state that comes soon, and fails when it does not.
+fn eventually(what: &str, mut is_reached: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_reached() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn tasks(local: &Local) -> usize {
+    local.cli.call("task list --all -q").stdout.lines().count()
+}
+
+fn outputs(folder: &Path) -> usize {
+    names_in(folder).iter().filter(|name| name.ends_with("-haze-removal.png")).count()
+}
+
+fn end(mut watching: Child) -> Option<i32> {
+    send("INT", watching.id());
+    watching.wait().expect("it ends").code()
+}
+
+#[test]
+fn each_file_that_comes_is_run_once_across_restarts() {
+    let local = Local::start();
+    let folder = local.cli.folder.path();
+    let (incoming, out) = (folder.join("in"), folder.join("out"));
+    std::fs::create_dir(&incoming).expect("a folder can be made");
+    std::fs::create_dir(&out).expect("a folder can be made");
+    picture(&incoming.join("a.png"), "a");
+    std::fs::write(incoming.join(".hidden.png"), "no picture").expect("it can be written");
+    let start = || local.command("run haze-removal --watch in -o out --poll 0.1").spawn().expect("it starts");
+    let watching = start();
+    eventually("the file that was there", || outputs(&out) == 1);
+    picture(&incoming.join("b.png"), "b");
+    eventually("the file that came", || outputs(&out) == 2);
+    assert_eq!(end(watching), Some(0));
+
+    picture(&incoming.join("c.png"), "c");
+    let watching = start();
+    eventually("the file that came meanwhile", || outputs(&out) == 3);
+    assert_eq!((end(watching), tasks(&local)), (Some(0), 3));
+}
+
+#[test]
+fn a_folder_that_is_its_own_output_is_refused() {
+    let local = Local::start();
+    for (words, problem) in [
+        ("run haze-removal --watch . -o ./", "would become inputs"),
+        ("run haze-removal --watch missing -o out", "missing cannot be read"),
+        ("run haze-removal hazy.png --watch . -o out", "beside --watch"),
+        ("run haze-removal --watch .", "--out"),
+        ("run haze-removal --watch . -o out --detach", "--detach"),
+    ] {
+        let ended = local.cli.call(words);
+        assert!(ended.code != exit::DONE && ended.stderr.contains(problem), "{words}: {ended}");
+    }
+    assert_eq!(tasks(&local), 0);
+}
