@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use inferstore_measure::{Better, Connection, Row, Server, free_port, request};
-use rusty_s3::{Bucket, Credentials, S3Action, UrlStyle};
+use inferstore_service::fuzzed::signed_url;
 use service::{Service, payload};
 
 const SIDE_BY_SIDE: usize = 8;
@@ -119,16 +119,10 @@ fn s3s_fs(folder: &Path) -> (Server, Vec<Place>) {
     command.args(["--access-key", "key", "--secret-key", "secret"]).arg(folder);
     command.env("RUST_LOG", "off");
     let server = Server::listening(&mut command, port).expect("s3s-fs starts");
-    let origin = format!("http://127.0.0.1:{port}").parse().expect("a URL");
-    let bucket = Bucket::new(origin, UrlStyle::Path, "bucket", "us-east-1").expect("a bucket");
-    let credentials = Credentials::new("key", "secret");
     let signed = (0..SIDE_BY_SIDE).map(|number| {
-        let key = format!("{number}.zip");
-        Place {
-            put: bucket.put_object(Some(&credentials), &key).sign(LIFE).to_string(),
-            mime: "application/zip",
-            get: bucket.get_object(Some(&credentials), &key).sign(LIFE).to_string(),
-        }
+        let url = format!("http://127.0.0.1:{port}/bucket/{number}.zip");
+        let sign = |method| signed_url(method, &url, ["key", "secret"], LIFE).expect("a URL");
+        Place { put: sign("PUT"), mime: "application/zip", get: sign("GET") }
     });
     let places = signed.collect();
     (server, places)

@@ -6,26 +6,55 @@ use std::{fs, iter};
 const README: &str = include_str!("../../README.md");
 const PROOF: &str = include_str!("../../docs/proof.md");
 
+const TESTING: &str = include_str!("../../docs/testing.md");
+
 /// The lines of the first block in that language.
-fn block(language: &str) -> impl Iterator<Item = &'static str> {
+fn block(page: &'static str, language: &str) -> impl Iterator<Item = &'static str> {
     let start = format!("```{language}\n");
-    let (_, rest) = README.split_once(&start).unwrap_or_else(|| panic!("the README has no {language} block"));
+    let (_, rest) = page.split_once(&start).unwrap_or_else(|| panic!("the page has no {language} block"));
     let (block, _) = rest.split_once("```").expect("the block ends");
     block.lines().map(str::trim).filter(|line| !line.is_empty())
 }
 
 #[test]
 fn the_rust_of_the_readme_is_an_example_that_compiles() {
-    let example = include_str!("../../crates/client/examples/first_run.rs");
-    let mut rest = example.lines().map(str::trim);
-    for line in block("rust") {
-        assert!(rest.any(|candidate| candidate == line), "not in the example, or in another order: {line}");
+    assert_compiled(README, include_str!("../../crates/client/examples/first_run.rs"));
+}
+
+/// Asserts that the Rust of a page is part of a program.
+fn assert_compiled(page: &'static str, program: &str) {
+    let mut rest = program.lines().map(str::trim);
+    for line in block(page, "rust") {
+        assert!(rest.any(|candidate| candidate == line), "not in the program, or in another order: {line}");
     }
 }
 
 #[test]
+fn the_rust_of_the_page_about_tests_is_the_next_test() {
+    assert_compiled(TESTING, include_str!("readme.rs"));
+}
+
+#[tokio::test]
+async fn a_lost_response_is_paid_once() -> Result<(), Box<dyn std::error::Error>> {
+    use inferstore_service::{Config, Fault, Service};
+
+    let photo = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/cli/demo/hazy.png");
+    let service = Service::start(Config::ephemeral().with_controls()).await?;
+    let create = inferstore_api::operations::CREATE_TASK;
+    service.controls()?.add_fault(Fault::lose_response().on(create).once())?;
+
+    let client = inferstore::Client::new(service.base_url(), service.api_key().unwrap_or_default())?;
+    let inputs = inferstore::Inputs::new().file("input_image", inferstore::File::path(photo));
+    client.model("haze-removal").run(inputs).await?;
+    assert_eq!(client.tasks().page(100, 0).await?.total, Some(1));
+    service.shutdown().await;
+    Ok(())
+}
+
+#[test]
 fn the_readme_needs_two_commands() {
-    let commands: Vec<_> = block("sh").filter_map(|line| line.split('#').next().map(str::trim)).collect();
+    let commands: Vec<_> =
+        block(README, "sh").filter_map(|line| line.split('#').next().map(str::trim)).collect();
     assert_eq!(commands, ["cargo run -p inferstore-cli -- demo", "cargo test"]);
 }
 

@@ -144,7 +144,7 @@ pub(crate) enum Command {
     Completions(completions::Arguments),
     /// Print the help of a command, or of a topic: environment, exit-codes, formats, outputs
     Help(help::Arguments),
-    /// Print the version
+    /// Print the version, and look for newer ones where you say
     Version(version::Arguments),
     /// Run built-in models for the service that starts this
     #[command(hide = true)]

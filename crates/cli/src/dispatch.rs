@@ -16,6 +16,7 @@ pub(crate) fn execute(command: Command, session: Session) -> Result {
         // These need no runtime, and start at once.
         Command::Completions(arguments) => completions::execute(&arguments, &session),
         Command::Reference(arguments) => reference::execute(&arguments, &cli::tree(), &session),
+        Command::Version(arguments) if arguments.check => on_one_core(version::check(arguments, &session)),
         Command::Version(arguments) => version::execute(&arguments, &session),
         Command::Help(arguments) => help::execute(&arguments, cli::tree(), &session),
         Command::Logout(login::LogoutArguments {}) => login::remove(None, &session),

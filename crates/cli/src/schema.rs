@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use inferstore::types::{Descriptor, DescriptorType, ModelVersioning};
+use inferstore_console::quoted;
 
 use crate::table::{Fit, Table};
 
@@ -99,10 +100,4 @@ fn samples(descriptor: &Descriptor) -> String {
     let samples: Vec<&str> = descriptor.samples.iter().flatten().map(|sample| sample.as_str()).collect();
     let shown = samples.iter().take(SAMPLES).copied().collect::<Vec<_>>().join(" | ");
     if samples.len() > SAMPLES { format!("{shown} | …") } else { shown }
-}
-
-/// A word as a shell takes it.
-pub(crate) fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=@./:,".contains(c);
-    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }

@@ -162,8 +162,9 @@ fn curl(model: &str, inputs: &Map<String, Value>, files: &Files) -> String {
     format!("{UPLOAD}printf %s {body} | jq{arguments} {added} |\n  {task}@-")
 }
 
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
+/// Returns a word as a shell takes it.
+#[must_use]
+pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=@./:,".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();

@@ -21,6 +21,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use call::quoted;
+
 use axum::Router;
 use axum::extract::{FromRequest, Query, Request, State};
 use axum::http::{Method, StatusCode};

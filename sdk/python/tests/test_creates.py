@@ -82,8 +82,8 @@ def test_no_create_is_done_twice_and_none_is_lost(
     service.model(then="stay_queued")
     if fault:
         share = {"probability": 0.5} if knows_keys else {"times": CREATES}
-        service.fault("createTask", **fault, **share)
-    service.fault("listTasks", "hang_up", times=CREATES // 3)
+        service.fault(operation="createTask", **fault, **share)
+    service.fault("hang_up", operation="listTasks", times=CREATES // 3)
 
     async def send() -> list[str | inferstore.InferstoreError]:
         limit = asyncio.Semaphore(SIDE_BY_SIDE)
@@ -121,15 +121,15 @@ def test_a_task_of_this_client_is_not_taken_for_the_lost_one(service: Service) -
     service.model(then="stay_queued")
     with service.client(http=httpx.Client(transport=WithoutKeys())) as client:
         first = client.create_once(ModelId(MODEL), INPUTS)
-        service.fault("createTask", "lose_response", times=1)
+        service.fault("lose_response", operation="createTask", times=1)
         second = client.create_once(ModelId(MODEL), INPUTS)
         assert first != second
-        service.fault("createTask", "hang_up", times=1)
+        service.fault("hang_up", operation="createTask", times=1)
         with pytest.raises(inferstore.OutcomeUnknown) as unknown:
             client.create_once(ModelId(MODEL), INPUTS)
         assert (unknown.value.candidates, unknown.value.history) == ([], "complete")
         # It may still appear, so a later lost create adopts nothing.
-        service.fault("createTask", "lose_response", times=1)
+        service.fault("lose_response", operation="createTask", times=1)
         with pytest.raises(inferstore.OutcomeUnknown) as unknown:
             client.create_once(ModelId(MODEL), INPUTS)
         assert len(unknown.value.candidates) == 1
@@ -141,7 +141,7 @@ def test_a_lost_task_is_found_at_the_end_of_a_long_history(service: Service) -> 
         for number in range(230):
             client.create_once(ModelId(MODEL), {**INPUTS, "angle": number % 90 + 1})
     with service.client(http=httpx.Client(transport=WithoutKeys())) as client:
-        service.fault("createTask", "lose_response", times=1)
+        service.fault("lose_response", operation="createTask", times=1)
         task = client.create_once(ModelId(MODEL), {**INPUTS, "input_image": picture(7)})
     assert service.tasks()[picture(7)] == [task]
 
@@ -149,6 +149,6 @@ def test_a_lost_task_is_found_at_the_end_of_a_long_history(service: Service) -> 
 def test_a_run_whose_create_is_lost_costs_one_run(service: Service) -> None:
     service.model(then="succeed", output={"output_image": "https://a.example/", "output_hue": "https://a.example/"})
     with service.client(http=httpx.Client(transport=WithoutKeys())) as client:
-        service.fault("createTask", "lose_response", times=1)
+        service.fault("lose_response", operation="createTask", times=1)
         outcome = client.run(ModelId(MODEL), {**INPUTS, "input_image": picture(1)}, deadline=60)
         assert outcome.is_adopted and service.tasks()[picture(1)] == [outcome.task]

@@ -35,14 +35,14 @@ def test_a_gateway_does_not_end_a_wait(client: Client, service: Service) -> None
         {"effect": "set_field", "field": "/data/status", "times": 1},
         {"effect": "set_field", "field": "/data", "value": {"new": [1]}, "times": 1},
     ):
-        service.fault("getTask", **effect)
+        service.fault(operation="getTask", **effect)
     assert client.wait(task, deadline=120).output == OUTPUT
 
 
 def test_reads_are_retried_and_the_error_says_what_to_try(client: Client, service: Service) -> None:
-    service.fault("getBalance", "status", status=502, times=4, **HTML)
+    service.fault("status", operation="getBalance", status=502, times=4, **HTML)
     assert client.balance()["balance"]
-    service.fault("getBalance", "status", status=502, **HTML)
+    service.fault("status", operation="getBalance", status=502, **HTML)
     with pytest.raises(inferstore.ApiError, match="502 Bad Gateway") as failed:
         client.balance()
     error = failed.value
@@ -51,11 +51,11 @@ def test_reads_are_retried_and_the_error_says_what_to_try(client: Client, servic
 
 
 def test_retry_after_is_waited_for_as_seconds_and_as_a_date(client: Client, service: Service) -> None:
-    service.fault("getBalance", "status", status=429, retry_after=1, times=1)
+    service.fault("status", operation="getBalance", status=429, retry_after=1, times=1)
     begun = time.monotonic()
     client.balance()
     assert 1 <= time.monotonic() - begun < 2
-    service.fault("getBalance", "status", status=503, retry_after=61)
+    service.fault("status", operation="getBalance", status=503, retry_after=61)
     begun = time.monotonic()
     with pytest.raises(inferstore.ApiError) as failed:
         client.balance()
@@ -67,7 +67,7 @@ def test_retry_after_is_waited_for_as_seconds_and_as_a_date(client: Client, serv
 
 
 def test_a_cancel_and_a_delete_are_sent_once(client: Client, service: Service) -> None:
-    service.fault("deleteFile", "lose_response", times=1)
+    service.fault("lose_response", operation="deleteFile", times=1)
     url = client.upload(File(PIXEL, "a.png")).download_url
     with pytest.raises(inferstore.TransportError) as failed:
         client.delete_file(url)
@@ -83,10 +83,10 @@ def test_an_upload_survives_a_store_that_fails(client: Client, service: Service)
             {"effect": "status", "status": 503, "retry_after": 0},
             {"effect": "status", "status": 403},
         ):
-            service.fault("postObject" if content is PIXEL else "putObject", times=1, **effect)
+            service.fault(operation="postObject" if content is PIXEL else "putObject", times=1, **effect)
             stored = client.upload(File(content, "a.png"), deadline=60)
             assert client.download_bytes(stored.download_url) == content
-    service.fault("getObject", "cut_body", bytes=1000, times=1)
+    service.fault("cut_body", operation="getObject", bytes=1000, times=1)
     assert len(client.download_bytes(stored.download_url)) == 5_242_881
     with pytest.raises(inferstore.FileError, match="more than 10 bytes"):
         client.download_bytes(stored.download_url, max_size=10)
@@ -94,11 +94,11 @@ def test_an_upload_survives_a_store_that_fails(client: Client, service: Service)
 
 def test_a_download_that_fails_leaves_no_file(client: Client, service: Service, tmp_path: Path) -> None:
     stored = client.upload(File(PIXEL, "a.png"))
-    service.fault("getObject", "status", status=404)
+    service.fault("status", operation="getObject", status=404)
     with pytest.raises(inferstore.FileError):
         client.download(stored.download_url, tmp_path / "a.png")
     assert not list(tmp_path.iterdir())
-    service.control("DELETE", "/faults")
+    service.clear_faults()
     client.download(stored.download_url, tmp_path / "a.png")
     with pytest.raises(inferstore.FileError, match="exists already"):
         client.download(stored.download_url, tmp_path / "a.png")

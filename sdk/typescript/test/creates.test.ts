@@ -7,7 +7,8 @@ import { after, before, beforeEach, test } from "node:test";
 import { inspect } from "node:util";
 import { InferstoreError, OutcomeUnknown } from "../src/index.js";
 import { RETRY } from "../src/transport.js";
-import { failure, INPUTS, MODEL, OUTPUT, Service, withoutKeys } from "./service.js";
+import { failure, INPUTS, MODEL, OUTPUT, withoutKeys, tasksByPicture } from "./service.js";
+import { Service } from "../src/testing.js";
 
 const CREATES = Number(process.env["INFERSTORE_CREATES"] ?? "6");
 const SIDE_BY_SIDE = 10;
@@ -105,12 +106,12 @@ async function cable(port: number, place: string): Promise<{ port: number; close
 
 const picture = (number: number) => `https://files.example/${number}.png`;
 let service: Service;
-before(async () => void (service = await Service.start()));
+before(async () => void (service = await Service.start("--balance", "1000")));
 after(() => service.stop());
 beforeEach(() => service.reset());
 
 async function create(number: number, { name, fault }: Point, knowsKeys: boolean): Promise<unknown> {
-  const port = Number(new URL(service.ready.base_url).port);
+  const port = Number(new URL(service.baseUrl).port);
   const through = await cable(port, fault ? "" : name);
   const baseUrl = `http://127.0.0.1:${name === "before connecting" ? 9 : through.port}/api/v1`;
   const timeoutMs = name.startsWith("not answered") ? 1_000 : 30_000;
@@ -127,10 +128,10 @@ async function create(number: number, { name, fault }: Point, knowsKeys: boolean
 for (const knowsKeys of [true, false]) {
   for (const point of [...CABLE, ...SERVICE]) {
     test(`${point.name}, ${knowsKeys ? "with keys" : "without keys"}`, async () => {
-      await service.script({ then: "stay_queued" });
+      await service.script(MODEL, "stay_queued");
       const { effect, ...fields } = point.fault ?? { effect: "" };
-      if (effect) await service.fault("createTask", effect, { ...fields, ...(knowsKeys ? { probability: 0.5 } : { times: CREATES }) });
-      await service.fault("listTasks", "hang_up", { times: Math.floor(CREATES / 3) });
+      if (effect) await service.fault(effect, { operation: "createTask", ...fields, ...(knowsKeys ? { probability: 0.5 } : { times: CREATES }) });
+      await service.fault("hang_up", { operation: "listTasks", times: Math.floor(CREATES / 3) });
       const results: unknown[] = [];
       const usual = { ...RETRY };
       // Enough that half of the attempts may fail.
@@ -142,7 +143,7 @@ for (const knowsKeys of [true, false]) {
       await Promise.all(Array.from({ length: SIDE_BY_SIDE }, worker));
       Object.assign(RETRY, usual);
       const sent = (await service.requests("createTask")).length;
-      const stored = await service.tasks();
+      const stored = await tasksByPicture(service);
       results.forEach((result, number) => {
         const tasks = stored.get(picture(number)) ?? [];
         const place = `${point.name}: ${inspect(tasks)} ${inspect(result)}`;
@@ -158,25 +159,25 @@ for (const knowsKeys of [true, false]) {
 }
 
 test("a task of this client is not taken for the lost one", async () => {
-  await service.script({ then: "stay_queued" });
+  await service.script(MODEL, "stay_queued");
   const client = service.client({ fetch: withoutKeys });
   const first = await client.createOnce(MODEL, INPUTS);
-  await service.fault("createTask", "lose_response", { times: 1 });
+  await service.fault("lose_response", { operation: "createTask", times: 1 });
   assert.notEqual(first, await client.createOnce(MODEL, INPUTS));
-  await service.fault("createTask", "hang_up", { times: 1 });
+  await service.fault("hang_up", { operation: "createTask", times: 1 });
   const unknown = await failure(client.createOnce(MODEL, INPUTS));
   assert.ok(unknown instanceof OutcomeUnknown && unknown.history === "complete" && !unknown.candidates.length, inspect(unknown));
   // It may still appear, so a later lost create adopts nothing.
-  await service.fault("createTask", "lose_response", { times: 1 });
+  await service.fault("lose_response", { operation: "createTask", times: 1 });
   const later = await failure(client.createOnce(MODEL, INPUTS));
   assert.ok(later instanceof OutcomeUnknown && later.candidates.length === 1, inspect(later));
 });
 
 test("a lost task is found at the end of a long history, and costs one run", async () => {
-  await service.script({ then: "succeed", output: OUTPUT });
+  await service.script(MODEL, "succeed", { output: OUTPUT });
   for (let number = 0; number < 230; number++) await service.client().createOnce(MODEL, { ...INPUTS, angle: (number % 90) + 1 });
-  await service.fault("createTask", "lose_response", { times: 1 });
+  await service.fault("lose_response", { operation: "createTask", times: 1 });
   const outcome = await service.client({ fetch: withoutKeys }).run(MODEL, { ...INPUTS, input_image: picture(7) }, { deadlineMs: 60_000 });
   assert.ok(outcome.isAdopted);
-  assert.deepEqual((await service.tasks()).get(picture(7)), [outcome.task]);
+  assert.deepEqual((await tasksByPicture(service)).get(picture(7)), [outcome.task]);
 });

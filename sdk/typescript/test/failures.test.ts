@@ -7,12 +7,13 @@ import { after, before, beforeEach, test } from "node:test";
 import { inspect } from "node:util";
 import { CallError, Client, FileError, InferstoreError, InvalidArgument } from "../src/index.js";
 import { retryAfterOf } from "../src/transport.js";
-import { failure, INPUTS, MODEL, OUTPUT, PIXEL, Service } from "./service.js";
+import { failure, INPUTS, MODEL, OUTPUT, PIXEL } from "./service.js";
+import { Service } from "../src/testing.js";
 
 const HTML = { headers: { "content-type": "text/html" }, body: "<html><h1>502 Bad Gateway</h1></html>" };
 let service: Service;
 let client: Client;
-before(async () => void (service = await Service.start()));
+before(async () => void (service = await Service.start("--balance", "1000")));
 after(() => service.stop());
 beforeEach(async () => {
   await service.reset();
@@ -20,7 +21,7 @@ beforeEach(async () => {
 });
 
 test("a gateway does not end a wait", async () => {
-  await service.script({ then: "succeed", output: OUTPUT });
+  await service.script(MODEL, "succeed", { output: OUTPUT });
   const task = await client.createOnce(MODEL, INPUTS);
   for (const { effect, ...fields } of [
     { effect: "status", status: 502, ...HTML, times: 6 },
@@ -32,15 +33,15 @@ test("a gateway does not end a wait", async () => {
     { effect: "set_field", field: "/data/status", times: 1 },
     { effect: "set_field", field: "/data", value: { new: [1] }, times: 1 },
   ]) {
-    await service.fault("getTask", effect, fields);
+    await service.fault(effect, { operation: "getTask", ...fields });
   }
   assert.deepEqual((await client.wait(task, { deadlineMs: 120_000 })).output, OUTPUT);
 });
 
 test("reads are retried, and the error says what to try", async () => {
-  await service.fault("getBalance", "status", { status: 502, times: 4, ...HTML });
+  await service.fault("status", { operation: "getBalance", status: 502, times: 4, ...HTML });
   assert.ok((await client.balance()).balance);
-  await service.fault("getBalance", "status", { status: 502, ...HTML });
+  await service.fault("status", { operation: "getBalance", status: 502, ...HTML });
   const error = await failure(client.balance());
   assert.ok(error instanceof CallError);
   assert.deepEqual([error.operation, error.status, error.attempts, error.isRetryable], ["getBalance", 502, 5, true]);
@@ -48,11 +49,11 @@ test("reads are retried, and the error says what to try", async () => {
 });
 
 test("Retry-After is waited for, unless it is too long", async () => {
-  await service.fault("getBalance", "status", { status: 429, retry_after: 1, times: 1 });
+  await service.fault("status", { operation: "getBalance", status: 429, retry_after: 1, times: 1 });
   const begun = performance.now();
   await client.balance();
   assert.ok(performance.now() - begun >= 1000);
-  await service.fault("getBalance", "status", { status: 503, retry_after: 61 });
+  await service.fault("status", { operation: "getBalance", status: 503, retry_after: 61 });
   const error = await failure(client.balance());
   assert.ok(error instanceof CallError && error.context.retryAfter === 61);
   // By the clock of the service, not that of this machine.
@@ -63,7 +64,7 @@ test("Retry-After is waited for, unless it is too long", async () => {
 });
 
 test("a delete is sent once", async () => {
-  await service.fault("deleteFile", "lose_response", { times: 1 });
+  await service.fault("lose_response", { operation: "deleteFile", times: 1 });
   const { downloadUrl } = await client.upload(new File([PIXEL], "a.png"));
   const error = await failure(client.deleteFile(downloadUrl));
   assert.ok(error instanceof CallError && error.context.inDoubt && !error.isRetryable, inspect(error));
@@ -73,9 +74,9 @@ test("a delete is sent once", async () => {
 test("an upload survives a store that fails", async () => {
   for (const content of [PIXEL, Buffer.alloc(5_242_881)]) {
     for (const { effect, ...fields } of [{ effect: "hang_up" }, { effect: "lose_response" }, { effect: "status", status: 503 }, { effect: "status", status: 403 }]) {
-      await service.fault(content === PIXEL ? "postObject" : "putObject", effect, { times: 1, ...fields });
+      await service.fault(effect, { operation: content === PIXEL ? "postObject" : "putObject", times: 1, ...fields });
       const { downloadUrl } = await client.upload(new File([content], "a.png"), { deadlineMs: 60_000 });
-      await service.fault("getObject", "cut_body", { bytes: 10, times: 1 });
+      await service.fault("cut_body", { operation: "getObject", bytes: 10, times: 1 });
       assert.equal((await client.download(downloadUrl)).size, content.length);
     }
   }

@@ -3,11 +3,12 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
 import * as inferstore from "../src/index.js";
-import { failure, INPUTS, MODEL, OUTPUT, PIXEL, Service } from "./service.js";
+import { failure, INPUTS, MODEL, OUTPUT, PIXEL } from "./service.js";
+import { Service } from "../src/testing.js";
 
 let service: Service;
 let client: inferstore.Client;
-before(async () => void (service = await Service.start()));
+before(async () => void (service = await Service.start("--balance", "1000")));
 after(() => service.stop());
 beforeEach(async () => {
   await service.reset();
@@ -88,7 +89,7 @@ test("a price above the limit, or a model that is not served, creates nothing", 
 });
 
 test("a deadline ends a run and can cancel its task", async () => {
-  await service.script({ then: "stay_queued" });
+  await service.script(MODEL, "stay_queued");
   for (const cancelAtDeadline of [false, true]) {
     const begun = performance.now();
     const error = await failure(client.run(MODEL, INPUTS, { deadlineMs: 1_500, cancelAtDeadline }));
@@ -101,9 +102,9 @@ test("a deadline ends a run and can cancel its task", async () => {
 });
 
 test("a failed and a canceled task say so", async () => {
-  await service.script({ then: "fail", message: "out of memory" });
+  await service.script(MODEL, "fail", { message: "out of memory" });
   await assert.rejects(client.run(MODEL, INPUTS), /failed: out of memory/);
-  await service.script({ then: "stay_queued" });
+  await service.script(MODEL, "stay_queued");
   const task = await client.createOnce(MODEL, INPUTS);
   await client.cancel(task);
   await assert.rejects(client.wait(task), inferstore.TaskCanceled);
@@ -118,7 +119,7 @@ test("the same key is the same task", async () => {
 });
 
 test("types refuse what the document forbids", async () => {
-  await service.script({ then: "succeed", output: OUTPUT });
+  await service.script(MODEL, "succeed", { output: OUTPUT });
   const never = async () => {
     const file = picture();
     await client.run("color-harmonization", { input_image: file, template: "v_shape", angle: "30" });

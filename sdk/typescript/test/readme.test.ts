@@ -6,16 +6,17 @@ import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync, mkdirSyn
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
-import { PIXEL, Service } from "./service.js";
+import { PIXEL } from "./service.js";
+import { Service } from "../src/testing.js";
 
 const PACKAGE = resolve(import.meta.dirname, "../..");
 const OPTIONS = ["--strict", "--module", "nodenext", "--target", "es2022", "--types", "node", "--skipLibCheck"];
 
 test("the blocks of the README compile and run as printed", async () => {
   const blocks = [...readFileSync(join(PACKAGE, "README.md"), "utf8").matchAll(/```ts\n(.*?)```/gs)].map(([, block]) => block!);
-  assert.equal(blocks.length, 4);
+  assert.equal(blocks.length, 5);
   const folder = mkdtempSync(join(tmpdir(), "inferstore-readme-"));
-  const service = await Service.start();
+  const service = await Service.start("--balance", "1000");
   try {
     mkdirSync(join(folder, "node_modules"));
     symlinkSync(PACKAGE, join(folder, "node_modules/inferstore"));
@@ -23,8 +24,8 @@ test("the blocks of the README compile and run as printed", async () => {
     writeFileSync(join(folder, "photo.png"), PIXEL);
     blocks.forEach((block, number) => writeFileSync(join(folder, `${number}.mts`), block));
     // Files of the public internet are not there in tests.
-    await service.script({ then: "succeed", output: { output: "#102030" } }, "color-extraction");
-    const env = { ...process.env, INFERSTORE_BASE_URL: service.ready.base_url, INFERSTORE_API_KEY: service.ready.api_key };
+    await service.script("color-extraction", "succeed", { output: { output: "#102030" } });
+    const env = { ...process.env, INFERSTORE_BASE_URL: service.baseUrl, INFERSTORE_API_KEY: service.apiKey };
     const run = (program: string, ...options: string[]) => {
       const { status, stdout, stderr } = spawnSync(program, options, { cwd: folder, env, encoding: "utf8" });
       assert.equal(status, 0, stdout + stderr);

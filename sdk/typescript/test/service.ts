@@ -1,9 +1,7 @@
-/** The local service with its controls. `INFERSTORE_COMMAND` names the command, else that of PATH. */
+/** What several tests need. */
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
-import { createInterface } from "node:readline";
-import { Client, type ClientOptions } from "../src/index.js";
+import type { Service } from "../src/testing.js";
 
 export const MODEL: string = "color-harmonization";
 export const INPUTS = { input_image: "https://files.example/a.png", template: "v_shape", angle: 30 };
@@ -13,66 +11,18 @@ export const PIXEL = Buffer.from(
   "base64",
 );
 
-interface Ready {
-  base_url: string;
-  api_key: string;
-  controls_url: string;
-  controls_token: string;
-}
-
-/** A running service, its faults and its journal. */
-export class Service {
-  private constructor(readonly ready: Ready, readonly stop: () => void) {}
-
-  static async start(): Promise<Service> {
-    const options = "serve --ephemeral --port 0 --storage-port 0 --controls-port 0 --ready-json --balance 1000".split(" ");
-    const env = { ...process.env, INFERSTORE_LOG: "error" };
-    const child = spawn(process.env["INFERSTORE_COMMAND"] ?? "inferstore", options, { env, stdio: ["ignore", "pipe", "inherit"] });
-    for await (const line of createInterface(child.stdout)) return new Service(JSON.parse(line) as Ready, () => child.kill());
-    throw new Error("the service prints no ready line");
-  }
-
-  async control(method: string, path: string, body?: unknown): Promise<unknown> {
-    const headers = { authorization: `Bearer ${this.ready.controls_token}`, "content-type": "application/json" };
-    const response = await fetch(this.ready.controls_url + path, { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) });
-    const text = await response.text();
-    assert.ok(response.ok, text);
-    return (JSON.parse(text) as { data?: unknown }).data;
-  }
-
-  reset(): Promise<unknown> {
-    return this.control("POST", "/reset");
-  }
-
-  fault(operation: string, effect: string, fields: object = {}): Promise<unknown> {
-    return this.control("POST", "/faults", { operation, effect, ...fields });
-  }
-
-  script(script: object, model = MODEL): Promise<unknown> {
-    return this.control("PUT", `/models/${model}`, script);
-  }
-
-  async requests(operation: string): Promise<unknown[]> {
-    return (await this.control("GET", `/journal?operation=${operation}`)) as unknown[];
-  }
-
-  client(options: Partial<ClientOptions> = {}): Client {
-    return new Client({ baseUrl: this.ready.base_url, apiKey: this.ready.api_key, ...options });
-  }
-
-  /** The tasks by the picture that they were created with, read without faults. */
-  async tasks(): Promise<Map<string, string[]>> {
-    await this.control("DELETE", "/faults");
-    const client = this.client();
-    const byPicture = new Map<string, string[]>();
-    for (let offset = 0; ; ) {
-      const records = (await client.tasks({ limit: 100, offset })).records ?? [];
-      if (!records.length) return byPicture;
-      offset += records.length;
-      for (const { task_id: task } of records) {
-        const image = String((await client.task(task)).input_data?.["input_image"]);
-        byPicture.set(image, [...(byPicture.get(image) ?? []), task]);
-      }
+/** The tasks by the picture that they were created with, read without faults. */
+export async function tasksByPicture(service: Service): Promise<Map<string, string[]>> {
+  await service.clearFaults();
+  const client = service.client();
+  const byPicture = new Map<string, string[]>();
+  for (let offset = 0; ; ) {
+    const records = (await client.tasks({ limit: 100, offset })).records ?? [];
+    if (!records.length) return byPicture;
+    offset += records.length;
+    for (const { task_id: task } of records) {
+      const image = String((await client.task(task)).input_data?.["input_image"]);
+      byPicture.set(image, [...(byPicture.get(image) ?? []), task]);
     }
   }
 }

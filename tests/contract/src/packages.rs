@@ -13,6 +13,9 @@ use crate::service::build_command;
 use crate::tools::{QUIET, Set, Tools, absolute};
 use crate::{BUILD_TIMEOUT, lines_of};
 
+/// The page whose examples the tests of the packages run.
+const PAGE: &str = "docs/testing.md";
+
 /// A package with the tools of its tests.
 pub(crate) struct Package {
     /// The folder of the package.
@@ -39,7 +42,11 @@ pub(crate) const PACKAGES: [Package; 2] = [
     },
     Package {
         folder: "sdk/typescript",
-        tools: Set { name: "sdk-typescript", npm: &["typescript@5.9.3", "@types/node@20.19.9"], pypi: &[] },
+        tools: Set {
+            name: "sdk-typescript",
+            npm: &["typescript@5.9.3", "@types/node@20.19.9", "vitest@4.1.12"],
+            pypi: &[],
+        },
         test: "tsc
             node --test dist/test/*.test.js",
     },
@@ -57,8 +64,11 @@ impl Package {
             fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
         }
         for (name, content) in files(root)? {
-            let Ok(name) = Path::new(&name).strip_prefix(self.folder) else { continue };
-            let path = folder.join(name);
+            let path = match Path::new(&name).strip_prefix(self.folder) {
+                Ok(name) => folder.join(name),
+                Err(_) if name == PAGE => folder.join(PAGE),
+                Err(_) => continue,
+            };
             fs::create_dir_all(path.parent().unwrap_or(&folder))
                 .and_then(|()| fs::write(&path, content))
                 .with_context(|| format!("cannot write {}", path.display()))?;

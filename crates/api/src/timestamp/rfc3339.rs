@@ -122,8 +122,9 @@ mod tests {
     /// As jiff reads it.
     fn expected(text: &str) -> Option<i128> {
         let zoned = text.parse::<jiff::Timestamp>();
-        let utc =
-            |time: jiff::civil::DateTime| time.to_zoned(jiff::tz::TimeZone::UTC).map(|time| time.timestamp());
+        let utc = |time: jiff::civil::DateTime| {
+            time.to_zoned_datetime(jiff::tz::TimeZone::UTC).map(|time| time.timestamp())
+        };
         let stamp = zoned.or_else(|_| text.parse::<jiff::civil::DateTime>().and_then(utc));
         stamp.ok().map(jiff::Timestamp::as_nanosecond)
     }

@@ -50,6 +50,7 @@ Variables:
   INFERSTORE_CACERT    a PEM file of certificates that are trusted beside those of the system, as --cacert
   SSL_CERT_FILE, SSL_CERT_DIR  the certificates that are trusted instead of those of the system
   HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, NO_PROXY  the proxies, unless --proxy names one; none for http to this machine
+  INFERSTORE_RELEASES  the list of releases of `version --check`, as --releases
   INFERSTORE_LOG       filters the log of `serve`: warn, or info,inferstore_service=debug
   INFERSTORE_FIRST_KEY the API key of the first account of `serve`
   INFERSTORE_DATABASE  the PostgreSQL of `serve`, instead of --database

@@ -2,6 +2,8 @@
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
 
+#[cfg(all(target_os = "linux", feature = "controls"))]
+mod action;
 mod admin;
 mod aliases;
 mod batch;
@@ -34,5 +36,6 @@ mod scripts;
 mod stored_inputs;
 mod support;
 mod terminal;
+mod version;
 #[cfg(unix)]
 mod watch;

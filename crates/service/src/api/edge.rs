@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use axum::extract::{FromRequestParts, MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, DATE, RETRY_AFTER};
@@ -111,8 +111,8 @@ pub(super) async fn announce_keys(mut response: Response) -> Response {
 
 /// Sets `Date` by the clock of tasks and files, with which clients compare it. The machine's may be wrong.
 pub(crate) fn set_date(app: &App, headers: &mut HeaderMap) {
-    let date = httpdate::fmt_http_date(app.clock.now().timestamp().into());
-    if let Ok(value) = HeaderValue::from_str(&date) {
+    let Ok(now) = SystemTime::try_from(app.clock.now().timestamp()) else { return };
+    if let Ok(value) = HeaderValue::from_str(&httpdate::fmt_http_date(now)) {
         headers.insert(DATE, value);
     }
 }

@@ -1,11 +1,15 @@
 //! Entry points for the fuzz targets: parsers of the object store.
 
+use std::time::Duration;
+
 use axum::body::{Body, Bytes};
 use futures_util::stream;
 use jiff::Timestamp;
+use reqwest::Method;
+use url::Url;
 
 use super::location;
-use super::s3_api::{form, policy};
+use super::s3_api::{Signer, form, policy};
 use crate::http::slow_clients::BoundedBody;
 
 /// A parsed form upload.
@@ -26,6 +30,19 @@ pub async fn form(content_type: &str, pieces: Vec<Vec<u8>>) -> Result<Form, Stri
     let (fields, file) = read.map_err(|refusal| refusal.to_string())?;
     let file = file.bytes().await.map_err(|cause| cause.to_string())?;
     Ok(Form { fields, file: file.into() })
+}
+
+/// Signs a URL of any object store for so long; None if it is no URL. For a benchmark.
+pub fn signed_url(
+    method: &str,
+    url: &str,
+    [access_key, secret]: [&str; 2],
+    life: Duration,
+) -> Option<String> {
+    let signer = Signer::new(access_key, secret, "us-east-1");
+    let method = Method::from_bytes(method.as_bytes()).ok()?;
+    let url = Url::parse(url).ok()?;
+    signer.url(&method, url, life, &[], &[], Timestamp::now()).ok().map(String::from)
 }
 
 /// Returns the expiration of a policy.

@@ -131,5 +131,5 @@ impl Objects {
 }
 
 fn date(moment: Moment) -> Date {
-    moment.timestamp().to_zoned(TimeZone::UTC).date()
+    moment.timestamp().to_zoned_datetime(TimeZone::UTC).date()
 }

@@ -436,7 +436,7 @@ async fn a_blob_that_cannot_be_set_aside_stays_alone() -> Outcome {
         names.push(app.objects.blobs.begin()?.commit().await?.name);
     }
     let in_the_way = names.pop().unwrap_or_default();
-    let today = app.clock.now().timestamp().to_zoned(jiff::tz::TimeZone::UTC).date();
+    let today = app.clock.now().timestamp().to_zoned_datetime(jiff::tz::TimeZone::UTC).date();
     let orphans = service.data_folder().join(format!("objects/orphans/{today}"));
     std::fs::create_dir_all(orphans.join(in_the_way).join("folder"))?;
     app.objects.sweep(app, std::time::SystemTime::now() + Duration::from_hours(1)).await?;

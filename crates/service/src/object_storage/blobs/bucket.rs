@@ -7,11 +7,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::{StreamExt as _, stream};
 use inferstore_fetch::over_ring;
+use instant_xml::FromXml;
 use md5::{Digest, Md5};
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, RANGE};
-use reqwest::{Body, Client, Response, StatusCode};
-use rusty_s3::Method;
-use rusty_s3::actions::ListObjectsV2;
+use reqwest::{Body, Client, Method, Response, StatusCode};
 use url::Url;
 
 use super::{Listed, Pages};
@@ -19,6 +18,8 @@ use crate::clock::Clock;
 use crate::object_storage::S3Config;
 use crate::{Error, Result};
 
+/// The namespace of the elements of S3.
+const S3_NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 /// Lifetime of the signature of a request by this process: long enough for a small clock skew.
 const SIGNATURE_LIFE: Duration = Duration::from_mins(15);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -34,6 +35,31 @@ const SHORT_TIMEOUT: Duration = Duration::from_secs(5);
 const RETRY_TIMEOUT: Duration = Duration::from_secs(4);
 const MAX_ERROR_BODY: usize = 300;
 
+/// A page of a listing, of which other elements are ignored.
+#[derive(FromXml)]
+#[xml(rename = "ListBucketResult", ns(S3_NAMESPACE))]
+struct ListPage {
+    contents: Vec<ListedObject>,
+    #[xml(rename = "IsTruncated")]
+    is_truncated: Option<bool>,
+    #[xml(rename = "NextContinuationToken")]
+    next_token: Option<String>,
+}
+
+#[derive(FromXml)]
+#[xml(rename = "Contents", ns(S3_NAMESPACE))]
+struct ListedObject {
+    #[xml(rename = "Key")]
+    key: String,
+    #[xml(rename = "Size")]
+    size: Option<u64>,
+    #[xml(rename = "ETag")]
+    etag: Option<String>,
+    #[xml(rename = "LastModified")]
+    last_modified: Option<String>,
+}
+
+/// A bucket, and a client of it.
 pub(in crate::object_storage) struct Bucket {
     pub(super) config: S3Config,
     pub(super) clock: Clock,
@@ -91,10 +117,10 @@ impl Bucket {
                  <LocationConstraint>{region}</LocationConstraint></CreateBucketConfiguration>"
             ),
         };
-        if self.find("looking for the bucket", &Request::new(Method::Head, "")).await?.is_some() {
+        if self.find("looking for the bucket", &Request::new(Method::HEAD, "")).await?.is_some() {
             return Ok(false);
         }
-        let create = Request::new(Method::Put, "");
+        let create = Request::new(Method::PUT, "");
         let created = self.send("creating the bucket", &create, || Body::from(body.clone())).await?;
         match created.status() {
             // Another process has created the bucket.
@@ -117,7 +143,7 @@ impl Bucket {
         if let Ok(md5) = STANDARD.encode(md5).parse() {
             headers.insert("content-md5", md5);
         }
-        let put = Request { headers, size, ..Request::new(Method::Put, key) };
+        let put = Request { headers, size, ..Request::new(Method::PUT, key) };
         let doing = "storing an object";
         let stored = self.send(doing, &put, body).await?;
         self.succeed(doing, stored).await.map(drop)
@@ -141,15 +167,15 @@ impl Bucket {
         {
             headers.insert(RANGE, range);
         }
-        self.find("reading an object", &Request { headers, ..Request::new(Method::Get, key) }).await
+        self.find("reading an object", &Request { headers, ..Request::new(Method::GET, key) }).await
     }
 
     pub(super) async fn has(&self, key: &str) -> Result<bool> {
-        Ok(self.find("looking for an object", &Request::new(Method::Head, key)).await?.is_some())
+        Ok(self.find("looking for an object", &Request::new(Method::HEAD, key)).await?.is_some())
     }
 
     pub(super) async fn delete(&self, key: &str) -> Result<()> {
-        self.find("removing an object", &Request::new(Method::Delete, key)).await.map(drop)
+        self.find("removing an object", &Request::new(Method::DELETE, key)).await.map(drop)
     }
 
     /// Lists the objects of a folder in the order of their names, page by page: those with the prefix `beginning`, and
@@ -183,11 +209,14 @@ impl Bucket {
         } else if !after.is_empty() {
             query.push(("start-after", after));
         }
-        let list = Request { query: &query, ..Request::new(Method::Get, "") };
+        let list = Request { query: &query, ..Request::new(Method::GET, "") };
         let response = self.succeed(doing, self.send(doing, &list, Body::default).await?).await?;
         let text = response.text().await.map_err(|cause| self.lost(doing, cause))?;
-        let page =
-            ListObjectsV2::parse_response(&text).map_err(|cause| self.failed(doing, cause.to_string()))?;
+        let page: ListPage =
+            instant_xml::from_str(&text).map_err(|cause| self.failed(doing, cause.to_string()))?;
+        if page.is_truncated == Some(true) && page.next_token.as_deref().unwrap_or_default().is_empty() {
+            return Err(self.failed(doing, "the page says that more follows, and has no token for it"));
+        }
         let listed = page.contents.into_iter().filter_map(|object| {
             Some(Listed {
                 name: object.key.strip_prefix(folder)?.to_owned(),
@@ -196,14 +225,16 @@ impl Bucket {
                 modified: object.last_modified?.parse().ok()?,
             })
         });
-        Ok((listed.collect(), page.next_continuation_token))
+        Ok((listed.collect(), page.next_token.filter(|_| page.is_truncated != Some(false))))
     }
 
     /// Returns the CORS configuration of the bucket as XML; None if the bucket has none.
     pub(super) async fn cors(&self) -> Result<Option<String>> {
-        let get = Request { query: &[("cors", "")], ..Request::new(Method::Get, "") };
+        let get = Request { query: &[("cors", "")], ..Request::new(Method::GET, "") };
         let doing = "reading the CORS configuration of the bucket";
-        let Some(response) = self.find(doing, &get).await? else { return Ok(None) };
+        let Some(response) = self.find(doing, &get).await? else {
+            return Ok(None);
+        };
         response.text().await.map(Some).map_err(|cause| self.lost(doing, cause))
     }
 
@@ -213,7 +244,7 @@ impl Bucket {
         if let Ok(md5) = STANDARD.encode(Md5::digest(xml)).parse() {
             headers.insert("content-md5", md5);
         }
-        let put = Request { query: &[("cors", "")], headers, ..Request::new(Method::Put, "") };
+        let put = Request { query: &[("cors", "")], headers, ..Request::new(Method::PUT, "") };
         let doing = "setting the CORS configuration of the bucket";
         let body = Bytes::copy_from_slice(xml.as_bytes());
         let response = self.send(doing, &put, || Body::from(body.clone())).await?;
@@ -231,7 +262,13 @@ impl Bucket {
     }
 
     /// Presigns a URL for this lifetime. The query is sorted by name.
-    pub(super) fn sign(&self, method: Method, url: Url, life: Duration, query: &[(&str, &str)]) -> Url {
+    pub(super) fn sign(
+        &self,
+        method: &Method,
+        url: Url,
+        life: Duration,
+        query: &[(&str, &str)],
+    ) -> Result<Url> {
         self.config.signer.url(method, url, life, query, &[], self.clock.signing_time())
     }
 
@@ -246,13 +283,11 @@ impl Bucket {
         let begun = Instant::now();
         loop {
             let url = self.url(&self.config.address, request.key);
-            let url = self.sign(request.method, url, SIGNATURE_LIFE, request.query);
-            let method = reqwest::Method::from_bytes(request.method.to_str().as_bytes())
-                .map_err(|cause| self.failed(doing, cause.to_string()))?;
+            let url = self.sign(&request.method, url, SIGNATURE_LIFE, request.query)?;
             let client = if request.size > 0 { &self.uploads } else { &self.http };
-            let mut sent = client.request(method, url).headers(request.headers.clone()).body(body());
-            if matches!((request.method, request.key), (Method::Head | Method::Delete, _) | (Method::Get, ""))
-            {
+            let mut sent =
+                client.request(request.method.clone(), url).headers(request.headers.clone()).body(body());
+            if matches!((request.method.as_str(), request.key), ("HEAD" | "DELETE", _) | ("GET", "")) {
                 sent = sent.timeout(SHORT_TIMEOUT);
             } else if request.size > 0 {
                 sent = sent.timeout(READ_TIMEOUT + Duration::from_secs(request.size / MIN_THROUGHPUT));
@@ -358,7 +393,7 @@ mod tests {
         let config = config.map_err(|cause| Error::new("reading", cause.to_string()))?;
         let bucket = Bucket::new(config, Clock::following(Moment(0)))?;
         let url = bucket.url(&bucket.config.address, "blobs/a");
-        let signed = bucket.sign(Method::Get, url, SIGNATURE_LIFE, &[]);
+        let signed = bucket.sign(&Method::GET, url, SIGNATURE_LIFE, &[])?;
         assert!(signed.as_str().contains("X-Amz-Date=19700101T0000"), "{signed}");
         Ok(())
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use rusty_s3::Method;
+use reqwest::Method;
 
 use super::bucket::Bucket;
 use super::s3::blob_key;
@@ -30,15 +30,15 @@ impl Bucket {
     pub(in crate::object_storage) fn download_url(
         &self,
         object: &Object,
-        method: &axum::http::Method,
+        method: &Method,
         is_attachment: bool,
-    ) -> String {
-        let method = if *method == axum::http::Method::HEAD { Method::Head } else { Method::Get };
+    ) -> Result<String> {
         let url = self.url(&self.config.public_address, &blob_key(&object.blob));
         let mut query = vec![("response-content-type", object.mime.as_str())];
         if is_attachment {
             query.insert(0, ("response-content-disposition", "attachment"));
         }
-        self.sign(method, url, DOWNLOAD_LIFE, &query).into()
+        let method = if *method == Method::HEAD { &Method::HEAD } else { &Method::GET };
+        self.sign(method, url, DOWNLOAD_LIFE, &query).map(String::from)
     }
 }

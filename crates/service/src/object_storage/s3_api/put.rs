@@ -67,7 +67,7 @@ fn verify(app: &App, query: &[(String, String)], sent: SignedPut<'_>) -> Result<
     if date.saturating_add(life).map_err(|_| mismatch())? <= app.clock.signing_time() {
         return Err(S3Error::new(Code::AccessDenied, "Request has expired"));
     }
-    let right = app.objects.signer.put(sent, life, date);
+    let right = app.objects.signer.put(sent, life, date)?;
     let right: Vec<_> = right.query_pairs().into_owned().collect();
     let is_same = |(name, value): &(String, String)| match name.as_str() {
         "X-Amz-Signature" => bool::from(value.as_bytes().ct_eq(signature.as_bytes())),

@@ -45,7 +45,7 @@ pub(super) async fn read(app: &Arc<App>, head: &Parts) -> Result<Response<Body>,
     let permit = Arc::clone(&app.downloads).try_acquire_owned().map_err(|_| S3Error::slow_down())?;
     if let Some(store) = app.objects.direct() {
         let object = app.objects.find(app, &bucket, &key).await?.ok_or_else(no_key)?;
-        return redirect(&store.download_url(&object, &head.method, !is_inert(&object.mime)));
+        return redirect(&store.download_url(&object, &head.method, !is_inert(&object.mime))?);
     }
     let opened = app.objects.read(app, &bucket, &key).await?.ok_or_else(no_key)?;
     let object = opened.object.clone();

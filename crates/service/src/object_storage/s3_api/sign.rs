@@ -7,10 +7,10 @@ use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
-use rusty_s3::Method;
-use rusty_s3::signing::sign;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::Method;
 use serde_json::json;
-use sha2::Sha256;
+use sha2::{Digest, Sha256};
 use url::Url;
 
 use super::{Code, S3Error, policy};
@@ -28,7 +28,10 @@ pub(super) const TARGET_FIELD: &str = "x-amz-meta-target";
 /// Maximum lifetime of a presigned URL, as in S3.
 const MAX_LIFE: Duration = Duration::from_hours(7 * 24);
 
-/// A presigned upload, as in the response to a client.
+/// All but letters, digits, `-`, `.`, `_` and `~`.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A signed target, as a client gets it.
 pub(crate) struct Presigned {
     pub(crate) endpoint: String,
     pub(crate) fields: String,
@@ -110,29 +113,58 @@ impl Signer {
         let size = upload.size.to_string();
         let put = SignedPut { url: object, target: upload.target, mime: upload.mime, size: &size };
         let fields = fields(&[("Content-Type", upload.mime)]);
-        Ok(Presigned { endpoint: self.put(put, life, now).into(), fields })
+        Ok(Presigned { endpoint: self.put(put, life, now)?.into(), fields })
     }
 
-    pub(super) fn put(&self, put: SignedPut<'_>, life: Duration, now: Timestamp) -> Url {
+    /// Signs a URL to put to.
+    pub(super) fn put(&self, put: SignedPut<'_>, life: Duration, now: Timestamp) -> Result<Url> {
         let query: Vec<_> = put.target.map(|target| (TARGET_PARAMETER, target)).into_iter().collect();
         // Without these headers in the signature, the store would accept any size and MIME type.
         let headers = [("content-length", put.size), ("content-type", put.mime)];
-        self.url(Method::Put, put.url, life, &query, &headers, now)
+        self.url(&Method::PUT, put.url, life, &query, &headers, now)
     }
 
-    /// Presigns a URL for this lifetime. The query and the headers are sorted by name.
+    /// Signs a URL for so long (Signature Version 4 in the query). None of the headers is `host`.
     pub(crate) fn url(
         &self,
-        method: Method,
-        url: Url,
+        method: &Method,
+        mut url: Url,
         life: Duration,
         query: &[(&str, &str)],
         headers: &[(&str, &str)],
         now: Timestamp,
-    ) -> Url {
-        let Self { access_key, secret, region } = self;
-        let (query, headers) = (query.iter().copied(), headers.iter().copied());
-        sign(&now, method, url, access_key, secret, None, region, life.as_secs(), query, headers)
+    ) -> Result<Url> {
+        let day = now.strftime("%Y%m%d").to_string();
+        let date = now.strftime("%Y%m%dT%H%M%SZ").to_string();
+        let scope = self.scope(&day);
+        let credential = format!("{}/{scope}", self.access_key);
+        let life = life.as_secs().to_string();
+        // Without the port that a scheme implies, as HTTP clients send it.
+        let host = url.authority().rsplit('@').next().unwrap_or_default().to_owned();
+        let mut headers = [headers, &[("host", host.as_str())]].concat();
+        headers.sort_unstable();
+        let names: Vec<&str> = headers.iter().map(|(name, _)| *name).collect();
+        let names = names.join(";");
+        let own = [
+            ("X-Amz-Algorithm", ALGORITHM),
+            ("X-Amz-Credential", &credential),
+            ("X-Amz-Date", &date),
+            ("X-Amz-Expires", &life),
+            ("X-Amz-SignedHeaders", &names),
+        ];
+        let mut query = [&own, query].concat();
+        query.sort_unstable();
+        let encoded = |text| utf8_percent_encode(text, ESCAPED);
+        let query: Vec<_> =
+            query.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
+        let query = query.join("&");
+        let headers: String =
+            headers.iter().map(|(name, value)| format!("{name}:{}\n", one_spaced(value))).collect();
+        let request = format!("{method}\n{}\n{query}\n{headers}\n{names}\nUNSIGNED-PAYLOAD", url.path());
+        let signed = format!("{ALGORITHM}\n{date}\n{scope}\n{}", hex(&Sha256::digest(request)));
+        let signature = self.signature(&day, &signed)?;
+        url.set_query(Some(&format!("{query}&X-Amz-Signature={signature}")));
+        Ok(url)
     }
 
     /// Returns the signed fields of a form.
@@ -154,10 +186,10 @@ impl Signer {
         Ok(all)
     }
 
-    /// Signs a policy with the key of this day.
-    pub(super) fn signature(&self, day: &str, policy: &str) -> Result<String> {
+    /// Returns the signature of a text, such as the policy of a form, that was signed on that day.
+    pub(super) fn signature(&self, day: &str, text: &str) -> Result<String> {
         let mut key = format!("AWS4{}", self.secret).into_bytes();
-        for part in [day, &self.region, "s3", "aws4_request", policy] {
+        for part in [day, &self.region, "s3", "aws4_request", text] {
             let hash = Hmac::<Sha256>::new_from_slice(&key).map_err(|cause| Error::new("signing", cause))?;
             key = hash.chain_update(part).finalize().into_bytes().to_vec();
         }
@@ -170,8 +202,15 @@ impl Signer {
     }
 }
 
+/// Returns the value of a header as it is signed: with one space between words.
+fn one_spaced(value: &str) -> String {
+    value.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Reads the time of a signature.
 pub(super) fn signing_date(text: &str) -> Result<Timestamp, S3Error> {
-    let date = DateTime::strptime("%Y%m%dT%H%M%SZ", text).and_then(|date| date.to_zoned(TimeZone::UTC));
+    let date =
+        DateTime::strptime("%Y%m%dT%H%M%SZ", text).and_then(|date| date.to_zoned_datetime(TimeZone::UTC));
     date.map(|date| date.timestamp()).map_err(|_| mismatch())
 }
 
@@ -194,6 +233,34 @@ fn fields<Text: AsRef<str>>(members: &[(&str, Text)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The example of "Authenticating Requests: Using Query Parameters" in the reference of S3.
+    #[test]
+    fn a_url_has_the_signature_that_s3_documents() -> Result<()> {
+        let secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
+        let signer = Signer::new("AKIAIOSFODNN7EXAMPLE", secret, "us-east-1");
+        let at = Timestamp::from_second(1_369_353_600).map_err(|cause| Error::new("reading", cause))?;
+        let url = |text| Url::parse(text).map_err(|cause| Error::new("reading", cause));
+        let file = url("https://examplebucket.s3.amazonaws.com/test.txt")?;
+        let signed = signer.url(&Method::GET, file, Duration::from_hours(24), &[], &[], at)?;
+        let query = "X-Amz-Algorithm=AWS4-HMAC-SHA256\
+            &X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20130524%2Fus-east-1%2Fs3%2Faws4_request\
+            &X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400&X-Amz-SignedHeaders=host\
+            &X-Amz-Signature=aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404";
+        assert_eq!(signed.query(), Some(query));
+
+        // With headers, as an independent implementation signs them.
+        let file = url("https://examplebucket.s3.amazonaws.com/test.txt")?;
+        let headers = [
+            ("content-type", "application/x-www-form-urlencoded;  charset=utf-8"),
+            ("x-amz-date", "20150830T123600Z"),
+        ];
+        let signed = signer.url(&Method::GET, file, Duration::from_hours(24), &[], &headers, at)?;
+        let end = "&X-Amz-SignedHeaders=content-type%3Bhost%3Bx-amz-date\
+            &X-Amz-Signature=e965ee011ab5dbe8aa2c04a1ff2db8503c0cc117f62ea9274415c0f593ea199f";
+        assert!(signed.as_str().ends_with(end), "{signed}");
+        Ok(())
+    }
 
     #[test]
     fn a_signer_shows_its_region_and_never_its_secret() {

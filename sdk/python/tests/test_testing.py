@@ -1,0 +1,81 @@
+"""`inferstore.testing` and the pytest fixture, as the tests of other programs use them."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from conftest import PIXEL, Service
+
+import inferstore
+from inferstore import testing
+
+ROOT = Path(__file__).parent.parent
+# The page is beside a copy of this package too.
+PAGE = next(path for path in (ROOT / "docs/testing.md", ROOT.parent.parent / "docs/testing.md") if path.exists())
+[DOCUMENTED] = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+NEXT_TEST = """
+import os, subprocess, sys
+
+
+def test_begins_afresh(inferstore_service):
+    assert inferstore_service.requests() == []
+    program = "import inferstore; print(inferstore.Client().tasks()['total'])"
+    environment = {**os.environ, **inferstore_service.environment}
+    assert subprocess.check_output([sys.executable, "-c", program], env=environment).strip() == b"0"
+"""
+
+
+def test_a_test_needs_no_more_than_the_name_of_the_fixture(tmp_path: Path) -> None:
+    (tmp_path / "photo.png").write_bytes(PIXEL)
+    (tmp_path / "test_user.py").write_text(DOCUMENTED + NEXT_TEST)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_user.py"]
+    # A setting of the person who runs the tests.
+    environment = {**os.environ, "INFERSTORE_FIRST_KEY": "a key of somebody else", "INFERSTORE_LOG": "trace"}
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0 and "2 passed" in ran.stdout, ran.stdout + ran.stderr
+
+
+def test_a_program_is_tested_at_a_later_time_and_with_a_model_that_fails(service: Service) -> None:
+    service.script("color-extraction", "fail", message="out of memory")
+    with service.client() as client, pytest.raises(inferstore.TaskFailed, match="out of memory"):
+        client.run("color-extraction", {"input": "https://files.example/a.png"})
+    before = service.control("GET", "/")["time"]
+    service.advance(86400)
+    assert service.control("GET", "/")["time"] > before
+    assert [request["operation"] for request in service.requests("createTask")] == ["createTask"]
+
+
+def test_a_fault_that_can_never_fire_is_rejected(service: Service) -> None:
+    with pytest.raises(ValueError, match="POST /faults is rejected: .*createTsk"):
+        service.fault("hang_up", operation="createTsk")
+
+
+def test_a_service_leaves_nothing_behind() -> None:
+    with testing.Service.start() as service:
+        folder = Path(service.data_folder)
+        assert folder.is_dir()
+    assert not folder.exists()
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(service.base_url, trust_env=False)
+    service.stop()
+
+
+def test_a_service_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RuntimeError, match=r"exit code 2: (.|\n)*--no-such-option"):
+        testing.Service.start("--no-such-option")
+    monkeypatch.delenv("INFERSTORE_COMMAND")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="pip install inferstore-bin"):
+        testing.Service.start()
+    program = tmp_path / "inferstore"
+    program.write_text("#!/bin/sh\necho it is the one of PATH >&2\nexit 7\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    with pytest.raises(RuntimeError, match="exit code 7: it is the one of PATH"):
+        testing.Service.start()
