@@ -1,6 +1,6 @@
 //! From the document to `crates/api/src/generated.rs`: load, validate, lower, progenitor, polish,
-//! prettyplease, header; and to the types of the tests, the reference of the console and the types of the packages in
-//! `sdk`. The output depends on the document alone.
+//! prettyplease, header; and to the types of the tests, the reference of the console, the part that programs embed and
+//! the types of the packages in `sdk`. The output depends on the document alone.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -17,6 +17,7 @@ use serde_path_to_error::Segment;
 use similar::TextDiff;
 
 use crate::document::{DOCUMENT, Document, Mistake, Place, one_line};
+use crate::drift::{EMBEDDED, embedded};
 use crate::lower::{self, Lowered, STAND_INS};
 use crate::polish;
 use crate::reference::reference;
@@ -48,7 +49,7 @@ const SHOWN_LINES: usize = 40;
 const MAX_GENERATOR_ERROR: usize = 200;
 
 /// Write what is generated from openapi/inferstore.yaml, which is validated first: crates/api/src/generated.rs, the types
-/// of the tests, the reference of the console, the types of the Python and TypeScript packages.
+/// of the tests, the reference of the console, the part that programs embed, the types of the Python and TypeScript packages.
 #[derive(clap::Args)]
 pub(crate) struct Job {
     /// Compare instead; fail when a file is not up to date.
@@ -79,9 +80,10 @@ impl Job {
         }
         let types = write(&document, &root.join(TYPES_OF_TESTS), &generated.types_of_tests, self.check)?;
         let page = write(&document, &root.join(REFERENCE), &generated.reference, self.check)?;
+        let embedded = write(&document, &root.join(EMBEDDED), &generated.embedded, self.check)?;
         let python = write(&document, &root.join(sdk::PYTHON), &generated.python, self.check)?;
         let typescript = write(&document, &root.join(sdk::TYPESCRIPT), &generated.typescript, self.check)?;
-        Ok(format!("{types}{page}{python}{typescript}{report}"))
+        Ok(format!("{types}{page}{embedded}{python}{typescript}{report}"))
     }
 }
 
@@ -120,6 +122,7 @@ struct Generated {
     client: String,
     types_of_tests: String,
     reference: String,
+    embedded: String,
     python: String,
     typescript: String,
 }
@@ -142,6 +145,7 @@ fn generate(path: &Path) -> Result<Generated> {
     Ok(Generated {
         client: format!("{header}{HASH_LABEL}{hash}\n\n{}", prettyplease::unparse(&file)),
         reference: reference(&document.value),
+        embedded: embedded(&document.value),
         python: sdk::types(&ordered, Language::Python, COMMAND)?,
         typescript: sdk::types(&ordered, Language::TypeScript, COMMAND)?,
         types_of_tests: format!("{TYPES_HEADER}{header}\n{}", prettyplease::unparse(&types)),

@@ -14,7 +14,8 @@ use serde_json::Value;
 use inferstore_contract::tools::{absolute, cargo, must};
 
 /// The packages that are published, and their folders.
-pub(crate) const PUBLISHED: [(&str, &str); 5] = [
+pub(crate) const PUBLISHED: [(&str, &str); 6] = [
+    ("inferstore-drift", "crates/drift"),
     ("inferstore-api", "crates/api"),
     ("inferstore", "crates/client"),
     ("inferstore-batch", "crates/batch"),

@@ -25,6 +25,7 @@ const GENERATED: &str = "crates/api/src/generated.rs";
 
 /// Which crates of the workspace a crate may use. A crate that is not listed may use none.
 const DIRECTIONS: &[(&str, &[&str])] = &[
+    ("crates/api", &["inferstore-drift"]),
     // The test kit is for the tests of the client alone.
     ("crates/client", &["inferstore-api", "inferstore-testing"]),
     ("crates/batch", &["inferstore", "inferstore-testing"]),
@@ -36,6 +37,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "inferstore",
             "inferstore-batch",
             "inferstore-console",
+            "inferstore-drift",
             "inferstore-measure",
             "inferstore-node",
             "inferstore-profiles",
@@ -85,7 +87,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("crates/models", &["inferstore-measure"]),
     ("tests/contract", &["openapi-impact"]),
     ("tools/mutants", &["inferstore-contract"]),
-    ("xtask", &["inferstore-contract", "inferstore-measure", "openapi-impact"]),
+    ("xtask", &["inferstore-contract", "inferstore-drift", "inferstore-measure", "openapi-impact"]),
 ];
 
 /// The layers of the client: each imports only those before it.

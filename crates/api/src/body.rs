@@ -11,6 +11,7 @@ use progenitor_client::{Error as ClientError, ResponseValue};
 use reqwest::{Response, ResponseBuilderExt};
 use serde::de::DeserializeOwned;
 
+use crate::client::Observer;
 use crate::types::Failure;
 
 /// The largest response body that a [`Client`](crate::Client) reads, in bytes, unless
@@ -22,7 +23,12 @@ pub(crate) async fn read<T: DeserializeOwned>(
     response: Response,
 ) -> Result<ResponseValue<T>, ClientError<()>> {
     let (status, headers) = (response.status(), response.headers().clone());
+    let observer = response.extensions().get::<Observer>().cloned();
     let body = response.bytes().await.map_err(ClientError::ResponseBodyError)?;
+    // Before it is decoded: a type that differs may be an error.
+    if let Some(observer) = observer {
+        observer.see(&body);
+    }
     let value = match str::from_utf8(&body) {
         Ok(text) => serde_json::from_str(text),
         // It finds the place.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use inferstore_drift::{Document, Finding};
 use progenitor_client::{ClientHooks, Error, OperationInfo};
 use reqwest::header::{self, HeaderValue};
 use reqwest::{Method, Request, Response, Url};
@@ -80,6 +81,27 @@ pub(crate) struct Session {
     /// Instead of the HTTP client.
     transport: Option<Arc<dyn Transport>>,
     max_response_body: u64,
+    on_unknown: Option<OnUnknown>,
+}
+
+/// Takes each difference of a response from the document, with the identifier of the operation.
+type OnUnknown = Arc<dyn Fn(&'static str, &Finding) + Send + Sync>;
+
+/// Travels with a response whose body is compared with the document.
+#[derive(Clone)]
+pub(crate) struct Observer {
+    operation: &'static str,
+    on_unknown: OnUnknown,
+}
+
+impl Observer {
+    pub(crate) fn see(&self, body: &[u8]) {
+        // A body that is no JSON is an error of the call.
+        let Ok(body) = serde_json::from_slice(body) else { return };
+        for finding in Document::embedded().compare(self.operation, &body) {
+            (self.on_unknown)(self.operation, &finding);
+        }
+    }
 }
 
 impl fmt::Debug for Session {
@@ -118,7 +140,8 @@ impl Client {
     /// Creates a client that sends with the given HTTP client, which must not follow redirects to another
     /// origin, because the API key would go along.
     pub fn new_with_client(base_url: &str, http: reqwest::Client, key: ApiKey) -> Self {
-        let session = Session { key, transport: None, max_response_body: MAX_RESPONSE_BODY };
+        let session =
+            Session { key, transport: None, max_response_body: MAX_RESPONSE_BODY, on_unknown: None };
         Self { baseurl: base_url.trim_end_matches('/').to_owned(), client: http, inner: session }
     }
 
@@ -142,6 +165,17 @@ impl Client {
     #[must_use]
     pub fn with_max_response_body(mut self, limit: u64) -> Self {
         self.inner.max_response_body = limit;
+        self
+    }
+
+    /// Reports each difference between a successful response and the document: the identifier of the operation, such as
+    /// `getTask`, and a [`Finding`], which holds no value of the response. The call waits for `on_unknown`.
+    #[must_use]
+    pub fn with_on_unknown(
+        mut self,
+        on_unknown: impl Fn(&'static str, &Finding) + Send + Sync + 'static,
+    ) -> Self {
+        self.inner.on_unknown = Some(Arc::new(on_unknown));
         self
     }
 
@@ -183,6 +217,15 @@ impl Client {
         } else {
             Err(Error::UnexpectedResponse(response))
         }
+    }
+
+    /// Returns the observer of the response to a request that reaches an operation of the document.
+    fn observer(&self, request: &Request) -> Option<Observer> {
+        let on_unknown = self.inner.on_unknown.clone()?;
+        let root = Url::parse(&self.baseurl).ok()?;
+        let path = request.url().path().strip_prefix(root.path().trim_end_matches('/'))?;
+        let operation = Document::embedded().operation(request.method().as_str(), path)?;
+        Some(Observer { operation, on_unknown })
     }
 
     async fn execute(&self, request: Request) -> reqwest::Result<Response> {
@@ -229,13 +272,18 @@ impl ClientHooks<Session> for Client {
         let is_get = request.method() == Method::GET;
         // A response that a transport has made does not know its URL.
         let url = self.inner.transport.is_some().then(|| request.url().clone());
+        let observer = self.observer(&request);
         let mut response = self.execute(request).await?;
         if is_get && response.status().is_redirection() {
             let url = url.unwrap_or_else(|| response.url().clone());
             // Boxed, because it is rare, and the future of every call would hold it.
             response = Box::pin(self.follow(response, url)).await?;
         }
-        Ok(body::limited(response, self.inner.max_response_body))
+        let mut response = body::limited(response, self.inner.max_response_body);
+        if let Some(observer) = observer {
+            response.extensions_mut().insert(observer);
+        }
+        Ok(response)
     }
 }
 

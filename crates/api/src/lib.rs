@@ -84,6 +84,8 @@ pub use envelope::{Envelope, NoData};
 pub use generated::client::{Client, Error, ResponseValue};
 pub use generated::{limits, operations, types};
 pub use ids::NotVisibleAscii;
+#[cfg(feature = "client")]
+pub use inferstore_drift::{Difference, Finding};
 pub use kinds::{KindParts, ModelKind, kind_parts};
 pub use operation::{Operation, Safety};
 pub use sample::Sample;

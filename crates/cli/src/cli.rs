@@ -126,7 +126,8 @@ pub(crate) enum Command {
     Mcp(mcp::Arguments),
     /// Find out why something does not work
     ///
-    /// Checks settings, DNS, connection, TLS, API, key, clock and object storage, in this order. Nothing is stored.
+    /// Checks settings, DNS, connection, TLS, API, key, clock and object storage, in this order. Nothing is stored. With
+    /// --api, it finds out whether the API of the service has moved away from the document of this version.
     Doctor(doctor::Arguments),
     /// List the profiles, choose one, change one, remove one
     #[command(subcommand, visible_alias = "profiles")]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use inferstore_api::{
-    ApiKey, BuildError, http_client_builder, http_client_builder_for, https_support, is_plain_loopback,
-    share_tls,
+    ApiKey, BuildError, Finding, http_client_builder, http_client_builder_for, https_support,
+    is_plain_loopback, share_tls,
 };
 use parking_lot::Mutex;
 use reqwest::Url;
@@ -30,6 +30,9 @@ const NO_READ_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// Changes the HTTP clients before they are built.
 type ConfigureHttp = Arc<dyn Fn(reqwest::ClientBuilder) -> reqwest::ClientBuilder + Send + Sync>;
 
+/// Takes each difference of a response from the document.
+type OnUnknown = Arc<dyn Fn(&'static str, &Finding) + Send + Sync>;
+
 /// Builds a [`Client`].
 ///
 /// ```
@@ -48,6 +51,7 @@ pub struct ClientBuilder {
     configure_http: Vec<ConfigureHttp>,
     middleware: Vec<Arc<dyn Middleware>>,
     transport: Option<Arc<dyn Middleware>>,
+    on_unknown: Option<OnUnknown>,
 }
 
 /// Settings of a client, changed by [`ClientBuilder::settings`] or read from a configuration file. Only the base URL and
@@ -136,7 +140,13 @@ impl Default for Settings {
 
 impl From<Settings> for ClientBuilder {
     fn from(settings: Settings) -> Self {
-        Self { settings, configure_http: Vec::new(), middleware: Vec::new(), transport: None }
+        Self {
+            settings,
+            configure_http: Vec::new(),
+            middleware: Vec::new(),
+            transport: None,
+            on_unknown: None,
+        }
     }
 }
 
@@ -185,6 +195,37 @@ impl ClientBuilder {
         self
     }
 
+    /// Reports each difference between a successful response and the document that the types of this crate are made
+    /// from: a new field, a new word of a vocabulary, a null, another type, or a required field that is absent. The
+    /// client reads most of these responses all the same, so that nothing else shows that the service has changed.
+    ///
+    /// `report` gets the identifier of the operation, such as `getTask`, and a [`Finding`]: the place in the document as a
+    /// JSON pointer, and the kind of difference. Neither holds a value of a response, so both can label a metric. It is
+    /// called for every response in which the difference is found, retries included, and the call waits for it. Without
+    /// `on_unknown` nothing is compared; with it, each response is parsed once more.
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    /// use std::sync::{Arc, Mutex};
+    ///
+    /// let counts: Arc<Mutex<BTreeMap<String, u64>>> = Arc::default();
+    /// let counters = Arc::clone(&counts);
+    /// let client = inferstore::Client::builder("https://host.example/api/v1", "key")
+    ///     .on_unknown(move |operation, finding| {
+    ///         // "getTask #/components/schemas/TaskDetail/properties/hue: the document has no such field; …"
+    ///         let Ok(mut counters) = counters.lock() else { return };
+    ///         *counters.entry(format!("{operation} {finding}")).or_default() += 1;
+    ///     })
+    ///     .build()?;
+    /// # Ok::<(), inferstore::Error>(())
+    /// ```
+    ///
+    /// `inferstore doctor --api` compares the responses of an installation in the same way, once.
+    pub fn on_unknown(mut self, report: impl Fn(&'static str, &Finding) + Send + Sync + 'static) -> Self {
+        self.on_unknown = Some(Arc::new(report));
+        self
+    }
+
     /// Builds the client. Nothing is sent.
     ///
     /// # Errors
@@ -214,6 +255,9 @@ impl ClientBuilder {
             self.middleware.into_iter().chain(self.transport).collect();
         let mut api = inferstore_api::Client::new_with_client(&base_url, http.clone(), api_key)
             .with_max_response_body(self.settings.max_response_size);
+        if let Some(report) = self.on_unknown {
+            api = api.with_on_unknown(move |operation, finding| report(operation, finding));
+        }
         if !middleware.is_empty() {
             let middleware = Arc::clone(&middleware);
             api = api.with_transport(Arc::new(HttpStack { direct: http.clone(), http, middleware }));

@@ -99,7 +99,8 @@ pub use files::upload::{Upload, UploadEvent, UploadEvents, UploadedFile};
 #[cfg(feature = "rustls-ring")]
 pub use inferstore_api::install_ring;
 pub use inferstore_api::{
-    ApiKey, Decimal, KindParts, ModelKind, Sample, Timestamp, UnknownVariant, kind_parts, types,
+    ApiKey, Decimal, Difference, Finding, KindParts, ModelKind, Sample, Timestamp, UnknownVariant,
+    kind_parts, types,
 };
 pub use inputs::{Input, Inputs};
 /// The HTTP client of this crate, for the types in [`ClientBuilder`] and [`middleware`].

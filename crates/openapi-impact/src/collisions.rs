@@ -67,7 +67,7 @@ impl Comparison {
                 self.about(Some(id));
                 let message =
                     format!("{uses} operations have the operationId {id}: generated code does not compile");
-                self.breaks(&operation.place.at("operationId"), message);
+                self.breaks_code(&operation.place.at("operationId"), message);
             }
         }
         let mut clients = with_named_types();

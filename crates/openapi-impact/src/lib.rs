@@ -14,6 +14,7 @@ mod bodies;
 mod case;
 mod clients;
 mod collisions;
+mod html;
 mod limits;
 mod names;
 mod node;
@@ -22,9 +23,11 @@ mod parameters;
 mod place;
 mod read;
 mod report;
+mod scan;
 mod schemas;
 mod security;
 mod tree;
+mod uses;
 mod values;
 mod version;
 mod whole;
@@ -37,11 +40,13 @@ use node::{Node, without_single_all_of};
 
 pub use case::{pascal_case, snake_case};
 pub use clients::Clients;
+pub use html::html;
 pub use operations::METHODS;
 pub use place::Place;
 pub use read::{load, one_line, parse, read};
 pub use report::{json, lines, markdown, text, verdict_in_words};
 pub use tree::{NULL, Tree};
+pub use uses::Uses;
 pub use version::{Version, check_version};
 
 /// Extensions that openapi-generator acts on: it leaves out what is internal, and names the argument of a
@@ -72,6 +77,10 @@ pub struct Change {
     pub operation: Option<String>,
     /// In the new document, unless it is gone from there.
     pub place: Place,
+    /// Whether it is in a response of the operation.
+    pub is_in_response: bool,
+    /// Whether it breaks generated code alone: nothing else travels.
+    pub is_of_code: bool,
     /// What changed and why that matters.
     pub message: String,
 }
@@ -88,6 +97,11 @@ impl Changes {
     /// The worst severity; none when nothing changed.
     pub fn verdict(&self) -> Option<Severity> {
         self.list.iter().map(|change| change.severity).max()
+    }
+
+    /// Returns whether something breaks.
+    pub fn breaks(&self) -> bool {
+        self.verdict() == Some(Severity::Breaking)
     }
 }
 
@@ -141,6 +155,8 @@ struct Comparison {
     unchanged: BTreeSet<String>,
     /// What the changes that are found now concern.
     operation: Option<String>,
+    /// Whether it concerns a response of that operation.
+    is_in_response: bool,
     /// Pairs of schemas that were compared for that operation: a schema is shared, or holds itself.
     compared: BTreeSet<(usize, usize, Direction)>,
     /// Which component stands now where another one stood.
@@ -156,7 +172,10 @@ impl Comparison {
 
     fn found(&mut self, severity: Severity, breaks: Clients, place: &Place, message: impl Into<String>) {
         let operation = self.operation.clone();
-        let change = Change { severity, breaks, operation, place: place.clone(), message: message.into() };
+        let (place, message) = (place.clone(), message.into());
+        let is_in_response = self.is_in_response;
+        let is_of_code = !breaks.is_empty();
+        let change = Change { severity, breaks, operation, place, is_in_response, is_of_code, message };
         if !self.changes.contains(&change) {
             self.changes.push(change);
         }
@@ -165,6 +184,14 @@ impl Comparison {
     /// A change that breaks every client.
     fn breaks(&mut self, place: &Place, message: impl Into<String>) {
         self.found(Severity::Breaking, Clients::new(), place, message);
+    }
+
+    /// A change that breaks every client that is generated.
+    fn breaks_code(&mut self, place: &Place, message: impl Into<String>) {
+        self.breaks(place, message);
+        if let Some(change) = self.changes.last_mut() {
+            change.is_of_code = true;
+        }
     }
 
     /// A change that breaks these clients, if any, and is compatible otherwise.

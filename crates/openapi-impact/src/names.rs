@@ -20,7 +20,7 @@ impl Comparison {
                         a(was)
                     );
                     if is_named {
-                        self.breaks(&new.place, message);
+                        self.breaks_code(&new.place, message);
                     } else {
                         self.breaks_only(of(&[NAMED_SCALARS]), &new.place, message);
                     }

@@ -101,7 +101,7 @@ impl Comparison {
         let place = &new.node.place;
         if old.node.value["operationId"] != new.node.value["operationId"] {
             let message = format!("is called {} now: methods of generated clients have that name", new.id());
-            self.breaks(&place.at("operationId"), message);
+            self.breaks_code(&place.at("operationId"), message);
         }
         self.operation_tags(&old.node, &new.node);
         self.words(&old.path_item, &new.path_item, &["summary", "description"]);
@@ -112,7 +112,9 @@ impl Comparison {
         self.security(&old.nearest("security"), &new.nearest("security"));
         self.parameters(old, new);
         self.request_body(&old.node, &new.node, Direction::Request);
+        self.is_in_response = true;
         self.responses(&old.node.at("responses"), &new.node.at("responses"), Direction::Response);
+        self.is_in_response = false;
         self.callbacks(&old.node.at("callbacks"), &new.node.at("callbacks"));
     }
 
@@ -200,14 +202,14 @@ fn operations<'a>(paths: &Node<'a>) -> BTreeMap<(String, &'static str), Operatio
 }
 
 /// The path with `{}` for every parameter: names of path parameters do not travel.
-fn without_names(path: &str) -> String {
+pub(super) fn without_names(path: &str) -> String {
     let mut pieces = path.split('{');
     let first = pieces.next().unwrap_or_default().to_owned();
     pieces.fold(first, |path, piece| path + "{}" + piece.split_once('}').map_or(piece, |(_, rest)| rest))
 }
 
 /// Whether calls of the old path may reach the new one, which is more specific.
-fn shadows(new: &str, old: &str) -> bool {
+pub(super) fn shadows(new: &str, old: &str) -> bool {
     let (new, old) = (without_names(new), without_names(old));
     let (new, old): (Vec<&str>, Vec<&str>) = (new.split('/').collect(), old.split('/').collect());
     let covers = |old: &str, new: &str| match (old.split_once("{}"), old.rsplit_once("{}")) {

@@ -9,7 +9,7 @@ use super::{Change, Changes, Severity, version};
 use crate::tree::Tree;
 
 impl Severity {
-    fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         match self {
             Self::Docs => "docs only",
             Self::Compatible => "compatible",
@@ -24,9 +24,9 @@ pub fn verdict_in_words(verdict: Option<Severity>) -> &'static str {
 }
 
 /// The changes of one group of operations: a change in a shared schema is listed once.
-struct Group<'a> {
-    heading: String,
-    changes: Vec<&'a Change>,
+pub(super) struct Group<'a> {
+    pub(super) heading: String,
+    pub(super) changes: Vec<&'a Change>,
 }
 
 /// For people. It begins with a summary, and what the verdict means for the version.
@@ -51,7 +51,7 @@ pub fn text(changes: &Changes, (old, old_name): (&Tree, &str), (new, new_name): 
 }
 
 /// The clients that a change breaks.
-fn breaks(change: &Change) -> String {
+pub(super) fn breaks(change: &Change) -> String {
     let clients: Vec<&str> = change.breaks.iter().copied().collect();
     let how = if change.severity == Severity::Breaking { "breaks" } else { "refused at run time by" };
     format!("{how}: {}", clients.join(", "))
@@ -113,7 +113,7 @@ fn counts(groups: &[Group<'_>]) -> String {
 }
 
 /// The changes by what they concern, in the order in which they were found; the worst first in each.
-fn groups(changes: &Changes) -> Vec<Group<'_>> {
+pub(super) fn groups(changes: &Changes) -> Vec<Group<'_>> {
     let mut groups: Vec<(BTreeSet<Option<&str>>, Vec<&Change>)> = Vec::new();
     for (index, change) in changes.list.iter().enumerate() {
         let is_same = |other: &Change| {

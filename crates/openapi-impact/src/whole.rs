@@ -95,7 +95,7 @@ impl Comparison {
                 };
                 match (was, is) {
                     (Some(was), None) if section == "schemas" => {
-                        self.breaks(&was.place, format!("{gone}: generated code that names it breaks"));
+                        self.breaks_code(&was.place, format!("{gone}: generated code that names it breaks"));
                     }
                     (Some(was), None) => self.says(&was.place, gone),
                     (None, Some(is)) if !self.replaced.values().any(|now| now == name) => {

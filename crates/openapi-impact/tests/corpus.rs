@@ -1,5 +1,7 @@
 //! The corpus of changes: each with our verdict, that of oasdiff, and the reason where they differ.
 
+#[path = "corpus/consumers.rs"]
+mod consumers;
 #[path = "corpus/edit.rs"]
 mod edit;
 
@@ -166,6 +168,7 @@ fn the_verdicts_of_oasdiff_are_the_recorded_ones() -> Result<()> {
     let program = std::env::var_os(OASDIFF).context("OASDIFF has to be the path of the program")?;
     let corpus = Corpus::load()?;
     let bases = corpus.bases()?;
+    let recorded = consumers::recorded()?;
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("corpus");
     fs::create_dir_all(&folder)?;
     let mistake = |pair: &Pair| -> Result<Option<String>> {
@@ -179,7 +182,13 @@ fn the_verdicts_of_oasdiff_are_the_recorded_ones() -> Result<()> {
         }
         let output = oasdiff.output().context("cannot run oasdiff")?;
         let level = if output.status.success() { level(&output.stdout)? } else { Level::Fails };
-        Ok(pair.mistake(&compare(&old, &new), level))
+        let mut mistake = pair.mistake(&compare(&old, &new), level);
+        let reported = if level == Level::Fails { Vec::new() } else { consumers::reported(&output.stdout)? };
+        if reported != recorded.get(&pair.id).cloned().unwrap_or_default() {
+            let text = format!("{}: oasdiff.json has other reports than {reported:?}\n", pair.id);
+            mistake.get_or_insert_default().push_str(&text);
+        }
+        Ok(mistake)
     };
     let workers = thread::available_parallelism().map_or(1, usize::from);
     let chunks = corpus.pairs.chunks(corpus.pairs.len().div_ceil(workers).max(1));

@@ -1,9 +1,8 @@
 //! `cargo xtask drift`: how the responses of a live installation differ from the document.
 
-mod compare;
+mod embedded;
 mod patch;
 
-use std::collections::BTreeMap;
 use std::env;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -11,17 +10,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
+use inferstore_drift::{Call, Survey};
 use serde_json::Value;
 
 use crate::document::{DOCUMENT, Document, one_line};
-use crate::validate::{items, operations, resolved};
-use compare::{Finding, compare};
+pub(crate) use embedded::{EMBEDDED, embedded};
 
 /// The variable that holds the key of the installation, as for the client.
 const API_KEY: &str = "INFERSTORE_API_KEY";
-
-/// The one operation with a body that only reads; its body may be empty.
-const LIST_MODELS: &str = "listModels";
 
 /// Compare the responses of a live installation with the document, by read-only calls.
 ///
@@ -48,17 +44,23 @@ impl Job {
         let key = env::var(API_KEY).with_context(|| format!("{API_KEY} holds no key"))?;
         let document = Document::load(&self.document.unwrap_or_else(|| root.join(DOCUMENT)))?;
         let installation = Installation { base_url: self.base_url, key };
-        let findings = look(&document.value, &installation)?;
+        let responses = inferstore_drift::Document::new(document.value.clone());
+        let survey = look(&responses, &installation)?;
+        let findings = survey.findings();
         let code = if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         if self.patch {
-            return Ok((patch::unified(&document, &findings), code));
+            return Ok((patch::unified(&document, findings), code));
         }
         let mut report = String::new();
-        for finding in &findings {
+        for finding in findings {
             writeln!(report, "{finding}").context("cannot write the report")?;
         }
         if findings.is_empty() {
             report.push_str("every response is as the document says\n");
+        }
+        if !survey.unchecked().is_empty() {
+            let unchecked = survey.unchecked().join(", ");
+            writeln!(report, "not called, or refused: {unchecked}").context("cannot write the report")?;
         }
         Ok((report, code))
     }
@@ -73,14 +75,14 @@ struct Installation {
 impl Installation {
     /// Sends one call and returns the status and the JSON of the response. The key does not stand among the arguments of a
     /// process, which others may list.
-    fn call(&self, method: &str, path: &str) -> Result<(u16, Value)> {
+    fn send(&self, Call { method, path, body, .. }: &Call<'_>) -> Result<(u16, Value)> {
         ensure!(
             !self.key.contains(['"', '\\', '\n', '\r']),
             "{API_KEY} holds no key: it has quotes or line breaks"
         );
         let mut settings = format!("header = \"x-api-key: {}\"\n", self.key);
-        if method == "post" {
-            settings.push_str("header = \"content-type: application/json\"\ndata = \"{}\"\n");
+        if let Some(body) = body {
+            settings.push_str(&format!("header = \"content-type: application/json\"\ndata = \"{body}\"\n"));
         }
         let url = format!("{}{path}", self.base_url.trim_end_matches('/'));
         let mut curl = Command::new("curl");
@@ -94,7 +96,7 @@ impl Installation {
             "--config",
             "-",
         ]);
-        curl.args(["--request", &method.to_uppercase(), "--", &url]);
+        curl.args(["--request", method, "--", &url]);
         let mut child = curl
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -120,62 +122,19 @@ impl Installation {
     }
 }
 
-/// Calls what only reads, and returns what differs, each difference once.
-fn look(document: &Value, installation: &Installation) -> Result<Vec<Finding>> {
-    let mut known: BTreeMap<&str, String> = BTreeMap::new();
-    known.insert("FolderName", "samples".to_owned());
-    let mut findings = Vec::new();
-    // Lists come first: they tell which models and tasks there are.
-    let (lists, others): (Vec<_>, Vec<_>) = operations(document)
-        .filter(|(_, method, _, operation)| *method == "get" || operation["operationId"] == LIST_MODELS)
-        .partition(|(path, ..)| !path.contains('{'));
-    for (path, method, shared, operation) in lists.into_iter().chain(others) {
-        let id = operation["operationId"].as_str().unwrap_or_default();
-        let parameters = items(shared).chain(items(&operation["parameters"]));
-        let Some(path) = filled(document, path, parameters, &known) else { continue };
-        let (status, body) = installation.call(method, &path)?;
+/// Sends the calls of a survey.
+fn look<'a>(document: &'a inferstore_drift::Document, installation: &Installation) -> Result<Survey<'a>> {
+    let mut survey = Survey::new(document);
+    while let Some(call) = survey.next_call() {
+        let id = call.operation;
+        let (status, body) = installation.send(&call)?;
         match status {
-            200..300 => {}
+            200..300 => survey.note_response(&call, &body),
             // What was listed may be gone, or belong to nobody.
-            404 => continue,
+            404 => {}
             401 => bail!("{id} was refused with 401: {API_KEY} is not a key of this installation"),
             status => bail!("{id} was refused with {status}"),
         }
-        let records = &body["data"]["records"];
-        for (name, list, field) in [("ModelId", LIST_MODELS, "id"), ("TaskId", "listTasks", "task_id")] {
-            let first = records[0][field].as_str().or_else(|| records[0]["id"].as_str());
-            if let Some(first) = first.filter(|_| id == list) {
-                known.insert(name, encoded(first));
-            }
-        }
-        let response = resolved(document, &operation["responses"]["2XX"]);
-        compare(document, &response["content"]["application/json"]["schema"], &body, &mut findings);
     }
-    Ok(findings)
-}
-
-/// The path with its parameters filled in; none if one of them is not known.
-fn filled<'a>(
-    document: &'a Value,
-    path: &str,
-    parameters: impl Iterator<Item = &'a Value>,
-    known: &BTreeMap<&str, String>,
-) -> Option<String> {
-    let mut path = path.to_owned();
-    for parameter in parameters.map(|parameter| resolved(document, parameter)) {
-        if parameter["in"] == "path" {
-            let kind = parameter["schema"]["$ref"].as_str()?.rsplit('/').next()?;
-            path = path.replace(&format!("{{{}}}", parameter["name"].as_str()?), known.get(kind)?);
-        }
-    }
-    Some(path)
-}
-
-/// The text as a segment of a path.
-fn encoded(text: &str) -> String {
-    let letter = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
-        other => format!("%{other:02X}"),
-    };
-    text.bytes().map(letter).collect()
+    Ok(survey)
 }

@@ -1,8 +1,8 @@
 //! A patch of the document's text that has what a live installation sends.
 
+use inferstore_drift::{Difference, Finding};
 use similar::TextDiff;
 
-use super::compare::{Difference, Finding};
 use crate::document::{DOCUMENT, Document, Place};
 use crate::words::OPEN;
 
@@ -16,16 +16,17 @@ pub(super) fn unified(document: &Document, findings: &[Finding]) -> String {
 /// Returns the text of the document after all edits. Each edit stands at a line of its own, so the last one comes first.
 fn patched(document: &Document, findings: &[Finding]) -> String {
     let mut lines: Vec<String> = document.text.lines().map(str::to_owned).collect();
-    let mut edits: Vec<(usize, &Finding)> = findings
+    let mut edits: Vec<(usize, Place, &Difference)> = findings
         .iter()
         .filter_map(|finding| {
-            let at = anchor(&finding.place, &finding.difference);
-            Some((document.index(&at)?, finding))
+            let place = Place::of_reference(&finding.pointer);
+            let line = document.index(&anchor(&place, &finding.difference))?;
+            Some((line, place, &finding.difference))
         })
         .collect();
-    edits.sort_by_key(|(line, _)| std::cmp::Reverse(*line));
-    for (line, finding) in edits {
-        edit(&mut lines, line, finding);
+    edits.sort_by_key(|(line, ..)| std::cmp::Reverse(*line));
+    for (line, place, difference) in edits {
+        edit(&mut lines, line, &place, difference);
     }
     lines.join("\n") + "\n"
 }
@@ -40,12 +41,12 @@ fn anchor(place: &Place, difference: &Difference) -> Place {
     }
 }
 
-fn edit(lines: &mut Vec<String>, line: usize, finding: &Finding) {
+fn edit(lines: &mut Vec<String>, line: usize, place: &Place, difference: &Difference) {
     let indentation = spaces(&lines[line]);
     let end = block_end(lines, line);
-    match &finding.difference {
+    match difference {
         Difference::NewField(kind) => {
-            let name = finding.place.keys().last().map_or("", String::as_str);
+            let name = place.keys().last().map_or("", String::as_str);
             let deep = " ".repeat(indentation + 2);
             let deeper = " ".repeat(indentation + 4);
             let kind = match *kind {
@@ -64,21 +65,31 @@ fn edit(lines: &mut Vec<String>, line: usize, finding: &Finding) {
             lines[line] = lines[line].replacen(']', &format!(", {word}]"), 1);
             // The meanings stand in the description above, one list item each.
             let meaning = (0..line).rev().find(|index| lines[*index].trim_start().starts_with("- `"));
-            if let Some(index) =
-                meaning.filter(|_| finding.place.keys().last().is_some_and(|key| key == OPEN))
-            {
+            if let Some(index) = meaning.filter(|_| place.keys().last().is_some_and(|key| key == OPEN)) {
                 let deep = " ".repeat(spaces(&lines[index]));
                 lines.insert(index + 1, format!("{deep}- `{word}`: † Sent by an installation."));
             }
         }
-        // What identifies a thing stays required, and what is no JSON scalar needs a schema of its own.
-        Difference::NewWord(None) | Difference::Missing | Difference::Type("array" | "object") => {}
         Difference::Null => lines.insert(line + 1, format!("{}nullable: true", " ".repeat(indentation + 2))),
-        Difference::Type(kind) => {
-            if let Some(index) = (line..end).find(|index| lines[*index].trim_start().starts_with("type: ")) {
-                lines[index] = format!("{}type: {kind}", " ".repeat(spaces(&lines[index])));
+        Difference::Type(kind) if !matches!(*kind, "array" | "object") => {
+            let Some(index) = (line..end).find(|index| lines[*index].trim_start().starts_with("type: "))
+            else {
+                return;
+            };
+            let deep = " ".repeat(spaces(&lines[index]));
+            lines[index] = format!("{deep}type: {kind}");
+            let format = format!("{deep}format: ");
+            if let Some(old) = (line..end).find(|index| lines[*index].starts_with(&format)) {
+                lines.remove(old);
+            }
+            match *kind {
+                "integer" => lines.insert(index + 1, format!("{deep}format: int64")),
+                "number" => lines.insert(index + 1, format!("{deep}format: double")),
+                _ => {}
             }
         }
+        // What identifies a thing stays required, and what is no JSON scalar needs a schema of its own.
+        _ => {}
     }
 }
 

@@ -9,11 +9,12 @@ use crate::support::{Folder, Said, repository_file};
 const CHANGELOG: &str =
     "# Changelog\n\n## Unreleased\n\n- A change.\n\n## 0.1.0, 2026-01-01\n\n- The first one.\n";
 const MANIFEST: &str = "[workspace.package]\nversion = \"0.1.0\"\n";
-const PACKAGES: [&str; 6] = [
+const PACKAGES: [&str; 7] = [
     "crates/api/Cargo.toml",
     "crates/batch/Cargo.toml",
     "crates/cli/Cargo.toml",
     "crates/client/Cargo.toml",
+    "crates/drift/Cargo.toml",
     "crates/profiles/Cargo.toml",
     "crates/testing/Cargo.toml",
 ];

@@ -6,6 +6,8 @@ use clap::Args;
 use inferstore::reqwest::{Method, Url};
 use inferstore::types::{PresignRequest, UploadFolder};
 use inferstore::{Client, Error};
+use inferstore_drift::{Document, Finding, Survey};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
@@ -18,8 +20,15 @@ use crate::table::{Cell, Fit, Table};
 
 /// Arguments of `doctor`; `Command::Doctor` describes it.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  inferstore doctor\n  inferstore doctor --profile staging --json")]
-pub(crate) struct Arguments {}
+#[command(
+    after_help = "Examples:\n  inferstore doctor\n  inferstore doctor --api\n  inferstore doctor --profile staging --json"
+)]
+pub(crate) struct Arguments {
+    /// Also compare the responses of all calls that only read with the API document of this version: a row for each
+    /// field, word, null and type that the document does not have, without values
+    #[arg(long)]
+    api: bool,
+}
 
 /// Timeout of a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -31,8 +40,13 @@ const MAX_SKEW: Duration = Duration::from_mins(1);
 #[derive(Default)]
 struct Checks {
     done: Vec<(&'static str, String)>,
+    /// Differences of the responses from the document. The further checks do not depend on them.
+    findings: Vec<Finding>,
     failed: Option<(&'static str, Failure)>,
 }
+
+/// Name of the check of `--api`.
+const DOCUMENT: &str = "document";
 
 impl Checks {
     /// Notes a check. `None` ends the checks: the further ones would fail too.
@@ -50,26 +64,38 @@ impl Checks {
     }
 }
 
-pub(crate) async fn execute(_: &Arguments, session: &Session) -> Result {
+pub(crate) async fn execute(arguments: &Arguments, session: &Session) -> Result {
     let mut checks = Checks::default();
     checks.done.push(("version", concat!("inferstore ", env!("CARGO_PKG_VERSION")).to_owned()));
-    run(&mut checks, session).await;
+    run(&mut checks, arguments, session).await;
     let mut table = Table::new([("CHECK", Fit::Keep), ("RESULT", Fit::Keep), ("DETAIL", Fit::Keep)]);
     let mut records = Vec::new();
     for (name, detail) in &checks.done {
         table.add([Cell::from(*name), Cell::good("ok"), Cell::from(detail.as_str())]);
         records.push(json!({"check": name, "ok": true, "detail": detail}).to_string());
     }
+    for finding in &checks.findings {
+        table.add([Cell::from(DOCUMENT), Cell::warning("differs"), Cell::from(finding.to_string())]);
+        let detail = finding.difference.to_string();
+        let record = json!({"check": DOCUMENT, "ok": false, "pointer": finding.pointer, "detail": detail});
+        records.push(record.to_string());
+    }
     if let Some((name, failure)) = &checks.failed {
         table.add([Cell::from(*name), Cell::status("failed"), Cell::default()]);
         records.push(json!({"check": name, "ok": false, "detail": failure.headline}).to_string());
     }
-    let quiet = checks.failed.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let differs = (!checks.findings.is_empty()).then_some(DOCUMENT);
+    let failed = checks.failed.as_ref().map(|(name, _)| *name);
+    let quiet = differs.into_iter().chain(failed).map(str::to_owned).collect();
     session.output.report(&Report::of_list(table, records, quiet))?;
-    checks.failed.map_or(Ok(()), |(_, failure)| Err(failure))
+    match checks.failed {
+        Some((_, failure)) => Err(failure),
+        None if differs.is_some() => Err(differences(checks.findings.len())),
+        None => Ok(()),
+    }
 }
 
-async fn run(checks: &mut Checks, session: &Session) -> Option<()> {
+async fn run(checks: &mut Checks, arguments: &Arguments, session: &Session) -> Option<()> {
     let target = session.target().map(|target| {
         let detail = format!(
             "{} (from {}), the key from {}",
@@ -87,7 +113,24 @@ async fn run(checks: &mut Checks, session: &Session) -> Option<()> {
     let started = SystemTime::now();
     let balance = client.balance().await;
     checks.note("TLS", tls(client.base_url(), balance.as_ref().err()))?;
-    checks.note("API and key", api(balance.err(), started))?;
+    // A service that has moved may send what this version cannot decode: the survey says where.
+    let decode_error = match balance {
+        Err(error @ Error::Decode(_)) if arguments.api => Some(error),
+        balance => checks.note("API and key", api(balance.err(), started)).and(None),
+    };
+    if checks.failed.is_some() {
+        return None;
+    }
+    if arguments.api {
+        let survey = survey(&client).await.map(|survey| {
+            let findings = survey.findings().to_vec();
+            (findings, surveyed(&survey))
+        });
+        checks.findings = checks.note(DOCUMENT, survey)?;
+    }
+    if let Some(error) = decode_error {
+        checks.note("API and key", api(Some(error), started))?;
+    }
     checks.note("clock", clock(&client).await)?;
     checks.note("object storage", storage(&client).await)
 }
@@ -158,6 +201,40 @@ fn api(error: Option<Error>, started: SystemTime) -> Result<((), String)> {
         }
         Some(error) => Err(error.into()),
     }
+}
+
+/// Sends the calls of a survey.
+async fn survey(client: &Client) -> Result<Survey<'static>> {
+    let mut survey = Survey::new(Document::embedded());
+    while let Some(call) = survey.next_call() {
+        let method = if call.method == "POST" { Method::POST } else { Method::GET };
+        let body = call.body.map(|body| RawValue::from_string(body.to_owned())).transpose();
+        let body = body.map_err(|error| Failure::local_failure("the request cannot be written", error))?;
+        match client.request(method, &call.path, body).await {
+            // A body that is no JSON differs as a null does.
+            Ok(text) => survey.note_response(&call, &serde_json::from_str(&text).unwrap_or_default()),
+            // A record of a list may be gone.
+            Err(error) if error.context().and_then(|context| context.status) == Some(404) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(survey)
+}
+
+/// Returns a line about the calls of a survey.
+fn surveyed(survey: &Survey<'_>) -> String {
+    let checked = format!("the responses of {} operations are compared", survey.checked().len());
+    match survey.unchecked() {
+        [] => checked,
+        unchecked => format!("{checked}; nothing to call {} with", unchecked.join(", ")),
+    }
+}
+
+fn differences(count: usize) -> Failure {
+    let places = if count == 1 { "place" } else { "places" };
+    Failure::new(exit::FAILED, format!("the responses differ from the API document in {count} {places}")).with_hint(
+        "a newer client may know the API of this service; `ClientBuilder::on_unknown` reports what a program meets",
+    )
 }
 
 async fn clock(client: &Client) -> Result<((), String)> {

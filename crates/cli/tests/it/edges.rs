@@ -1,6 +1,7 @@
 //! Sharp edges: files that must not be replaced, settings that must be obeyed, lists that must be whole.
 
-use std::io::Read;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 
 use inferstore_cli::exit;
 
@@ -372,6 +373,57 @@ fn doctor_finds_what_does_not_work() {
     local.cli.set("INFERSTORE_BASE_URL", CLOSED);
     let gone = local.cli.call("doctor -q");
     assert_eq!((gone.code, gone.stdout.as_str()), (exit::NOT_REACHED, "connection\n"), "{gone}");
+}
+
+/// A service that responds to each request with the same payload.
+fn service_of(payload: &str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let origin = format!("http://{}", listener.local_addr().expect("it has one"));
+    let body = format!(
+        r#"{{"status": "success", "message": "ok", "data": {}}}"#,
+        payload.replace("ORIGIN", &origin)
+    );
+    std::thread::spawn(move || {
+        for connection in listener.incoming() {
+            let Ok(mut connection) = connection else { return };
+            let mut request = vec![0; 8 * 1024];
+            let _ = connection.read(&mut request);
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
+            let _ = write!(connection, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        }
+    });
+    origin
+}
+
+#[test]
+fn doctor_compares_the_responses_with_the_document() {
+    let mut local = Local::start();
+    let ran = local.cli.call("run haze-removal hazy.png -o clear.png");
+    assert_eq!(ran.code, exit::DONE, "{ran}");
+    let same = local.cli.call("doctor --api");
+    assert!(same.code == exit::DONE && !same.stdout.contains("differs"), "{same}");
+    assert!(same.stdout.contains("the responses of 10 operations are compared\n"), "{same}");
+
+    let payload = r#"{"balance": "1", "queue_position": 7, "debt": true, "download_url": "ORIGIN/private"}"#;
+    local.cli.set("INFERSTORE_BASE_URL", &format!("{}/api/v1", service_of(payload)));
+    let moved = local.cli.call("doctor --api --json");
+    assert_eq!(moved.code, exit::FAILED, "{moved}");
+    for (pointer, detail) in [
+        ("AccountBalance/properties/queue_position", "the document has no such field; its value is integer"),
+        ("AccountBalance/properties/debt", "is boolean, and the document says otherwise"),
+    ] {
+        let record = serde_json::json!({
+            "check": "document", "ok": false, "pointer": format!("/components/schemas/{pointer}"), "detail": detail
+        });
+        assert!(moved.stdout.contains(&record.to_string()), "{record}: {moved}");
+    }
+    assert!(!moved.stdout.contains("private"), "{moved}");
+    assert!(moved.stderr.contains("cannot be decoded"), "{moved}");
+    let payload = r#"{"balance": "1", "queue_position": 7, "download_url": "ORIGIN/private"}"#;
+    local.cli.set("INFERSTORE_BASE_URL", &format!("{}/api/v1", service_of(payload)));
+    let moved = local.cli.call("doctor --api -q");
+    assert_eq!((moved.code, moved.stdout.as_str()), (exit::FAILED, "document\n"), "{moved}");
+    assert!(moved.stderr.contains("the responses differ from the API document in"), "{moved}");
 }
 
 #[cfg(target_os = "linux")]

@@ -12,6 +12,7 @@ mod proxies;
 mod refusals;
 mod runs;
 mod tracing;
+mod unknown;
 mod values;
 mod waits;
 
