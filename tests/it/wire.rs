@@ -4,6 +4,7 @@
 use inferstore_api::{ApiKey, Client, Error, ResponseValue, types};
 use inferstore_document::{members, operations};
 use reqwest::Method;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::support::recorder::{Recorder, response};
@@ -30,6 +31,14 @@ fn success_example(operation: &str) -> &'static Value {
     let (_, success) = found.responses().find(|(code, _)| code.starts_with('2')).expect("it can succeed");
     let (_, example) = members(&success["examples"]).next().expect("its success has an example");
     &example["value"]
+}
+
+/// The last example of the request, which has every field.
+fn request<T: DeserializeOwned>(operation: &str) -> T {
+    let found = operations().find(|candidate| candidate.id() == operation).expect("the operation exists");
+    let request = found.request().expect("the operation has a body");
+    let (_, example) = members(&request["examples"]).last().expect("its request has an example");
+    T::deserialize(&example["value"]).expect("the example can be read")
 }
 
 fn model(id: &str) -> types::ModelId {
@@ -63,16 +72,9 @@ sends!(get_balance, "getBalance", async |client| client.get_balance().await);
 sends!(list_models_without_a_query, "listModels", async |client| client
     .list_models(&Default::default())
     .await);
-sends!(list_models_with_every_field, "listModels", async |client| {
-    let query = types::ModelListRequest {
-        limit: Some(5),
-        offset: Some(10),
-        search: Some("low light".to_owned()),
-        sort: Some(types::ModelSort::CreatedOldest),
-        filter_by: Some(types::ModelFilter::Community),
-    };
-    client.list_models(&query).await
-});
+sends!(list_models_with_every_field, "listModels", async |client| client
+    .list_models(&request("listModels"))
+    .await);
 sends!(get_model, "getModel", async |client| client.get_model(&model("color-harmonization")).await);
 sends!(get_model_with_an_odd_identifier, "getModel", async |client| client
     .get_model(&model("a/b c?d%é"))

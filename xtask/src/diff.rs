@@ -96,10 +96,10 @@ fn check_changelog(root: &Path, base: &str, new: &Revision) -> Result<()> {
     let now = fs::read_to_string(root.join(CHANGELOG)).unwrap_or_default();
     ensure!(
         changes.verdict() != Some(Severity::Breaking) || named(&now) > named(&before),
-        "{}something breaks since {}, and {CHANGELOG} does not say so\n\
+        "something breaks since {}, and {CHANGELOG} does not say so\n{}\
          hint: add a line that begins with `{BREAKING_LINE}`, or take back what breaks",
-        text(&changes, (&old.tree, &old.name), (&new.tree, &new.name)),
         old.name,
+        lines(&changes),
     );
     Ok(())
 }

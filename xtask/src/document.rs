@@ -15,6 +15,9 @@ use sha2::{Digest, Sha256};
 /// The document of the repository.
 pub(crate) const DOCUMENT: &str = "openapi/inferstore.yaml";
 
+/// What stands before the hash in the header of the generated client.
+pub(crate) const HASH_LABEL: &str = "// SHA-256 of the document as JSON: ";
+
 /// The document as it stands on disk.
 pub(crate) struct Document {
     pub(crate) path: PathBuf,

@@ -16,7 +16,7 @@ use schemars::schema::{InstanceType, SchemaObject};
 use serde_path_to_error::Segment;
 use similar::TextDiff;
 
-use crate::document::{DOCUMENT, Document, Mistake, Place, one_line};
+use crate::document::{DOCUMENT, Document, HASH_LABEL, Mistake, Place, one_line};
 use crate::drift::{EMBEDDED, embedded};
 use crate::lower::{self, Lowered, STAND_INS};
 use crate::polish;
@@ -38,9 +38,6 @@ const TYPES_OF_TESTS: &str = "tests/document/src/types/generated.rs";
 const REFERENCE: &str = "crates/console/assets/reference.html";
 
 const TYPES_HEADER: &str = "//! The lists of the generated types, by the names of the document.\n";
-
-/// What stands before the hash in the header.
-pub(crate) const HASH_LABEL: &str = "// SHA-256 of the document as JSON: ";
 
 /// How much of a difference is shown; `git diff` shows the rest.
 const SHOWN_LINES: usize = 40;
@@ -125,6 +122,11 @@ struct Generated {
     embedded: String,
     python: String,
     typescript: String,
+}
+
+/// Returns the generated client for the document at `path`.
+pub(crate) fn client(path: &Path) -> Result<String> {
+    Ok(generate(path)?.client)
 }
 
 /// Returns the generated files for the document at `path`.

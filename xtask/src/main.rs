@@ -1,29 +1,54 @@
-//! Repository tasks, as `cargo xtask <task>`.
+//! Repository tasks, as `cargo xtask <task>`. The alias builds this program without the generator, which most of its
+//! dependencies are for; such a program starts the whole one for the tasks that generate.
 
+#![cfg_attr(
+    not(feature = "generator"),
+    expect(dead_code, reason = "the tasks that generate use the rest of these modules")
+)]
+
+#[cfg(feature = "generator")]
 mod api;
 mod bench;
 mod coverage;
 mod dependencies;
+#[cfg(feature = "generator")]
 mod descriptions;
 mod diff;
 mod document;
+#[cfg(feature = "generator")]
 mod drift;
+#[cfg(not(feature = "generator"))]
+mod forward;
 mod fuzz;
+#[cfg(feature = "generator")]
 mod generate;
 mod links;
+#[cfg(feature = "generator")]
 mod lint;
+#[cfg(feature = "generator")]
 mod lower;
 mod package;
+#[cfg(feature = "generator")]
 mod places;
+#[cfg(feature = "generator")]
 mod polish;
+#[cfg(feature = "generator")]
 mod publish;
+#[cfg(feature = "generator")]
 mod reference;
+#[cfg(feature = "generator")]
+mod scaffold;
+#[cfg(feature = "generator")]
 mod sdk;
 mod stress;
+#[cfg(feature = "generator")]
 mod sync;
+#[cfg(feature = "generator")]
 mod tables;
 mod tidy;
+#[cfg(feature = "generator")]
 mod validate;
+#[cfg(feature = "generator")]
 mod words;
 
 use std::env;
@@ -34,14 +59,44 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Parser;
 
+#[cfg(not(feature = "generator"))]
+use self::{
+    forward as api, forward as drift, forward as generate, forward as publish, forward as scaffold,
+    forward as sync,
+};
+
 /// The repository tasks of Inferstore. `cargo xtask TASK --help` describes one.
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask", disable_help_subcommand = true, max_term_width = 110)]
 enum Task {
+    #[cfg_attr(
+        not(feature = "generator"),
+        command(
+            about = "Bring everything that follows from the document up to date, check it, and print what is left to do by hand"
+        )
+    )]
     Sync(sync::Job),
+    #[cfg_attr(
+        not(feature = "generator"),
+        command(about = "Write the mechanical part of a field, a word, an operation or a model kind")
+    )]
+    Scaffold(scaffold::Job),
+    #[cfg_attr(
+        not(feature = "generator"),
+        command(
+            about = "Write what is generated from openapi/inferstore.yaml, which is validated first: crates/api/src/generated.rs, the types of the tests, the reference of the console, the types of the Python and TypeScript packages"
+        )
+    )]
     Generate(generate::Job),
     Diff(diff::Job),
+    #[cfg_attr(
+        not(feature = "generator"),
+        command(
+            about = "Compare the responses of a live installation with the document, by read-only calls"
+        )
+    )]
     Drift(drift::Job),
+    #[cfg_attr(not(feature = "generator"), command(about = "Write target/publish, a folder for other teams"))]
     Publish(publish::Job),
     Contract(inferstore_contract::Job),
     Flows(inferstore_contract::flows::Job),
@@ -49,6 +104,12 @@ enum Task {
     Fuzz(fuzz::Job),
     Coverage(coverage::Job),
     Bench(bench::Job),
+    #[cfg_attr(
+        not(feature = "generator"),
+        command(
+            about = "Compare the public API of the published crates with their public-api.txt, and with the last release"
+        )
+    )]
     Api(api::Job),
     Package(package::Job),
     /// Check the licenses and the second versions of the dependencies, without a network.
@@ -61,6 +122,7 @@ enum Task {
 const NOT_COMPARED: u8 = 2;
 
 fn main() -> ExitCode {
+    #[cfg(feature = "generator")]
     if env::var_os(api::AS_RUSTDOC).is_some() {
         return api::rustdoc();
     }
@@ -88,9 +150,15 @@ fn run(task: Task) -> Result<(String, ExitCode)> {
     let root = &root()?;
     let report = match task {
         Task::Diff(job) => return job.run(root),
+        #[cfg(feature = "generator")]
         Task::Drift(job) => return job.run(root),
+        #[cfg(feature = "generator")]
         Task::Sync(job) => job.run(root),
+        #[cfg(feature = "generator")]
+        Task::Scaffold(job) => job.run(root),
+        #[cfg(feature = "generator")]
         Task::Generate(job) => job.run(root),
+        #[cfg(feature = "generator")]
         Task::Publish(job) => job.run(root),
         Task::Contract(job) => job.run(root),
         Task::Flows(job) => job.run(root),
@@ -98,10 +166,13 @@ fn run(task: Task) -> Result<(String, ExitCode)> {
         Task::Fuzz(job) => job.run(root),
         Task::Coverage(job) => job.run(root),
         Task::Bench(job) => job.run(root),
+        #[cfg(feature = "generator")]
         Task::Api(job) => job.run(root),
         Task::Package(job) => job.run(root),
         Task::Dependencies => dependencies::task(root),
         Task::Tidy => tidy::tidy(root),
+        #[cfg(not(feature = "generator"))]
+        _ => return forward::run(),
     };
     Ok((report?, ExitCode::SUCCESS))
 }

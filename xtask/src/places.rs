@@ -11,13 +11,17 @@ use serde_json::Value;
 use crate::tables::constant_case;
 use crate::validate::{members, operations};
 
-const HANDLERS: &str = "crates/service/src/api";
-const CLIENT: &str = "crates/client/src";
-const WIRE: &str = "tests/it/wire.rs";
-const CALLS: &str = "tests/it/client/on_the_service/operations.rs";
-const TEST_KIT: &str = "crates/testing/src/lib.rs";
-const PROBES: &str = "tests/it/stress/authorization/probe.rs";
+pub(crate) const HANDLERS: &str = "crates/service/src/api";
+pub(crate) const CLIENT: &str = "crates/client/src";
+pub(crate) const WIRE: &str = "tests/it/wire.rs";
+pub(crate) const CALLS: &str = "tests/it/client/on_the_service/operations.rs";
+pub(crate) const TEST_KIT: &str = "crates/testing/src/lib.rs";
+pub(crate) const PROBES: &str = "tests/it/stress/authorization/probe.rs";
+/// The message of a handler that is not written yet, behind the operation.
+pub(crate) const NOT_YET: &str = "is not implemented";
 const BUILT_IN: &str = "crates/service/src/catalog/models";
+
+const METHODS: &str = "crates/models/src";
 
 /// Returns a line for each place that an operation or a kind of the document lacks, with the text to put there.
 pub(crate) fn left_to_do(root: &Path, document: &Value) -> Result<Vec<String>> {
@@ -28,6 +32,7 @@ pub(crate) fn left_to_do(root: &Path, document: &Value) -> Result<Vec<String>> {
     let wire = text_of(&root.join(WIRE))?;
     let test_kit = text_of(&root.join(TEST_KIT))?;
     let probes = text_of(&root.join(PROBES))?;
+    let methods = text_of(&root.join(METHODS))?;
     let mut left = Vec::new();
     for (path, method, _, operation) in operations(document) {
         let id = operation["operationId"].as_str().unwrap_or_default();
@@ -37,6 +42,9 @@ pub(crate) fn left_to_do(root: &Path, document: &Value) -> Result<Vec<String>> {
                 "{id}: no handler. In {HANDLERS}/, in the file of its noun:\n    .route(\"{path}\", {method}({name}))\n\
                  async fn {name}(Caller {{ app, account, .. }}: Caller) -> Done<…>"
             ));
+        }
+        if handlers.contains(&format!("{id} {NOT_YET}")) {
+            left.push(format!("{id}: its handler responds with 501. Write `{name}` in {HANDLERS}/"));
         }
         // An alias has no method of its own.
         if operation.get("x-alias-of").is_none() && !client.contains(&format!("operations::{constant}")) {
@@ -68,6 +76,9 @@ pub(crate) fn left_to_do(root: &Path, document: &Value) -> Result<Vec<String>> {
         if !root.join(BUILT_IN).join(format!("{kind}.json")).exists() {
             left.push(format!("{input}: no model of this kind. {BUILT_IN}/{kind}.json, and its name in `FILES` of built_in.rs"));
         }
+        if !methods.contains(&format!("\"{kind}\"")) {
+            left.push(format!("{input}: no built-in method of the kind {kind}. In {METHODS}/, and in `built_in` of its lib.rs"));
+        }
     }
     Ok(left)
 }
@@ -79,7 +90,7 @@ fn without_names(path: &str) -> String {
 }
 
 /// The text of a file, or of all Rust files in a folder and below.
-fn text_of(path: &Path) -> Result<String> {
+pub(crate) fn text_of(path: &Path) -> Result<String> {
     let cannot_read = || format!("cannot read {}", path.display());
     if path.is_file() {
         return fs::read_to_string(path).with_context(cannot_read);
@@ -101,7 +112,7 @@ mod tests {
 
     use serde_json::json;
 
-    use super::{BUILT_IN, CLIENT, HANDLERS, PROBES, TEST_KIT, WIRE, left_to_do};
+    use super::{BUILT_IN, CLIENT, HANDLERS, METHODS, NOT_YET, PROBES, TEST_KIT, WIRE, left_to_do};
 
     #[test]
     fn a_new_operation_lacks_each_place_until_it_is_there() {
@@ -112,6 +123,8 @@ mod tests {
             fs::write(path, text).expect("a file");
         };
         let [handlers, client] = [HANDLERS, CLIENT].map(|folder| format!("{folder}/tasks.rs"));
+        let methods = format!("{METHODS}/lib.rs");
+        write(&methods, "");
         let places = [&handlers, &client, WIRE, TEST_KIT, PROBES];
         places.iter().for_each(|name| write(name, ""));
         fs::create_dir_all(root.path().join(BUILT_IN)).expect("a folder");
@@ -122,7 +135,7 @@ mod tests {
         let left = || left_to_do(root.path(), &document).expect("the files can be read");
 
         let missing = left();
-        assert_eq!(missing.len(), 6, "{missing:?}");
+        assert_eq!(missing.len(), 7, "{missing:?}");
         for (place, text) in places.iter().zip([
             ".route(\"/task/{id}/logs\", get(get_task_logs))",
             "operations::GET_TASK_LOGS",
@@ -137,10 +150,13 @@ mod tests {
             );
         }
 
+        write(&handlers, &format!(".route(\"/task/{{task}}/logs\", get(logs)) getTaskLogs {NOT_YET}"));
+        assert!(left()[0].contains("responds with 501"), "{:?}", left());
         write(&handlers, ".route(\"/task/{task}/logs\", get(logs))");
         write(&client, "core.call(operations::GET_TASK_LOGS)");
         [WIRE, TEST_KIT, PROBES].iter().for_each(|name| write(name, "\"getTaskLogs\""));
         write(&format!("{BUILT_IN}/echo.json"), "{}");
+        write(&methods, "\"echo\"");
         assert_eq!(left(), Vec::<String>::new());
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use inferstore_contract::tools::{absolute, cargo, output_of};
 
 use crate::document::{DOCUMENT, Document};
@@ -57,14 +57,18 @@ fn sync(root: &Path, is_check: bool) -> Result<String> {
     let before = fs::read_to_string(&generated).unwrap_or_default();
     let mut report = generate::Job::of_repository(is_check).run(root)?;
     let after = fs::read_to_string(&generated).unwrap_or_default();
-    if signatures(&before) != signatures(&after) {
-        report.push_str(&api::update(root, "inferstore-api")?);
-    }
+    // The linters wait for processes of their own; meanwhile cargo builds.
+    let (api, document, linted) = thread::scope(|scope| {
+        let linted = scope.spawn(|| lint::lint_once(root));
+        let is_same = signatures(&before) == signatures(&after);
+        let api = if is_same { Ok(String::new()) } else { api::update(root, "inferstore-api") };
+        let linted_or = |_| Err(anyhow!("the linters stopped"));
+        (api, check_document(root), linted.join().unwrap_or_else(linted_or))
+    });
+    report.push_str(&api?);
     let mut left = places::left_to_do(root, &Document::load(&root.join(DOCUMENT))?.value)?;
     // Each of them is done by hand, and the next check says more.
-    for check in
-        [check_document(root), lint::lint_once(root), diff::one_line_a_change(root), diff::check(root)]
-    {
+    for check in [document, linted, diff::one_line_a_change(root), diff::check(root)] {
         match check {
             Ok(passed) => report.push_str(&passed),
             Err(error) => left.push(format!("{error:#}")),
@@ -92,6 +96,7 @@ fn signatures(code: &str) -> Vec<&str> {
 fn check_document(root: &Path) -> Result<String> {
     let mut test = cargo();
     test.args(["test", "--quiet", "--package", "inferstore-document"]);
+    test.env("RUST_BACKTRACE", "0");
     let output = test.current_dir(absolute(&root.join("."))?).output().context("cannot run cargo")?;
     if output.status.success() {
         return Ok("descriptions and examples: passed\n".to_owned());

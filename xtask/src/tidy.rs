@@ -7,8 +7,7 @@ use anyhow::{Result, bail};
 use inferstore_contract::repository::files;
 use serde_json::Value;
 
-use crate::document::{DOCUMENT, Document};
-use crate::generate::HASH_LABEL;
+use crate::document::{DOCUMENT, Document, HASH_LABEL};
 use crate::links;
 use crate::package::{self, list};
 

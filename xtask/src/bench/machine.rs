@@ -22,7 +22,8 @@ pub(super) fn machine() -> String {
         ("Node.js", version("node")),
         ("valgrind", version("valgrind")),
     ];
-    let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+    let date = Command::new("date").args(["-u", "+%F"]).output().map(|output| output.stdout);
+    let date = String::from_utf8_lossy(&date.unwrap_or_default()).trim().to_owned();
     let facts = facts.into_iter().filter_map(|(name, fact)| Some(format!(", {name} {}", fact?)));
     date + &facts.collect::<String>()
 }

@@ -183,7 +183,8 @@ fn an_edit_that_breaks_needs_a_line_in_the_changelog_while_a_major_is_unpublishe
         edit(&folder, old, new);
         let said = diff(&folder, &["--check"]);
         assert_eq!(said.code, Some(1), "{said:?}");
-        assert!(said.err.contains("and CHANGELOG.md does not say so\nhint: add a line"), "{said:?}");
+        assert!(said.err.contains("and CHANGELOG.md does not say so\n  breaking "), "{said:?}");
+        assert!(said.err.contains("\nhint: add a line that begins with `- Breaking: `"), "{said:?}");
         let changelog = folder.read("CHANGELOG.md") + "- Breaking: another name.\n";
         folder.write("CHANGELOG.md", &changelog);
         diff(&folder, &["--check"]).succeeded();

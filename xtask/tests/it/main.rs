@@ -10,6 +10,7 @@ mod mistakes;
 mod polish;
 mod publish;
 mod release;
+mod scaffold;
 mod support;
 mod tidy;
 mod tools;

@@ -53,7 +53,8 @@ fn words_for_people_that_cannot_be_read_are_absent() {
 fn a_word_is_the_same_however_it_was_made() {
     assert_eq!(types::TaskStatus::Other("success".to_owned()), types::TaskStatus::Success);
     assert_eq!(types::TaskStatus::from("success"), types::TaskStatus::Success);
-    assert_eq!(types::TaskStatus::KNOWN.len(), 5);
+    let words = inferstore_document::schema("TaskStatus")["x-extensible-enum"].as_array().map(Vec::len);
+    assert_eq!(Some(types::TaskStatus::KNOWN.len()), words);
 }
 
 #[test]

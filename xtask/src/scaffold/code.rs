@@ -1,0 +1,284 @@
+//! The places of an operation outside of the document, each written if it is not there.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use openapi_impact::snake_case;
+use quote::ToTokens;
+use serde_json::Value;
+use syn::visit::Visit;
+
+use crate::places::{self, CALLS, HANDLERS, NOT_YET, PROBES, TEST_KIT, WIRE};
+use crate::tables::constant_case;
+use crate::validate::{members, operations, resolved};
+
+/// A handle of the client, by the type of the identifier in the path.
+struct Handle {
+    id: &'static str,
+    file: &'static str,
+    name: &'static str,
+    /// Its identifier, checked.
+    checked: &'static str,
+    /// A handle in the test that calls each operation.
+    in_calls: &'static str,
+    /// An identifier of another account, as the probes have it.
+    in_probes: &'static str,
+    /// An argument in the tests of the wire.
+    in_wire: &'static str,
+}
+
+const HANDLES: [Handle; 4] = [
+    Handle {
+        id: "ModelId",
+        file: "crates/client/src/resources/model.rs",
+        name: "Model",
+        checked: "let id = model_id(&handle.id)?;",
+        in_calls: "model",
+        in_probes: "&owns.model",
+        in_wire: "&model(\"m-1\")",
+    },
+    Handle {
+        id: "TaskId",
+        file: "crates/client/src/run/task.rs",
+        name: "Task",
+        checked: "let id = handle.id;",
+        in_calls: "client.task(second.id())",
+        in_probes: "&owns.ended",
+        in_wire: "&task(\"t-1\")",
+    },
+    Handle {
+        id: "FolderName",
+        file: "crates/client/src/resources/mod.rs",
+        name: "Folder",
+        checked: "let id = handle.listable()?;",
+        in_calls: "folder",
+        in_probes: "\"documents\"",
+        in_wire: "&\"samples\".parse().expect(\"a folder has a name\")",
+    },
+    Handle {
+        id: "",
+        file: "crates/client/src/client.rs",
+        name: "Client",
+        checked: "",
+        in_calls: "client",
+        in_probes: "\"\"",
+        in_wire: "",
+    },
+];
+
+/// The generated method of an operation: its arguments after `self`, and the payload that it returns.
+struct Method {
+    arguments: Vec<(String, String)>,
+    payload: String,
+}
+
+/// Writes the code that the operation lacks; returns the files that it wrote. `generated` is the generated client.
+pub(super) fn write(root: &Path, document: &Value, id: &str, generated: &str) -> Result<String> {
+    let found = operations(document).find(|(.., operation)| operation["operationId"] == id);
+    let (path, method, _, operation) = found.with_context(|| {
+        format!("{id} is no operation of the document: add it by hand, or name a neighbor with --like")
+    })?;
+    let (name, constant) = (snake_case(id), constant_case(id));
+    let generated = Method::read(generated, &name)?;
+    let is_of = |handle: &&Handle| generated.arguments.iter().any(|(_, kind)| kind.ends_with(handle.id));
+    let handle = HANDLES.iter().find(is_of).unwrap_or(&HANDLES[3]);
+    let is_id = |kind: &str| !handle.id.is_empty() && kind.ends_with(handle.id);
+    let rest: Vec<_> = generated.arguments.iter().filter(|(_, kind)| !is_id(kind)).collect();
+    let request = operation.get("requestBody").map(|body| example(resolved(document, body)));
+    let response = example(resolved(document, &operation["responses"]["200"]));
+    let lacks = |file: &str, text: &str| places::text_of(&root.join(file)).map(|all| !all.contains(text));
+    let mut report = String::new();
+
+    if lacks(HANDLERS, &format!("\"{path}\""))? {
+        let file = sibling(root, path)?;
+        let argument = if path.contains('{') { ", ApiPath(_id): ApiPath" } else { "" };
+        let body = if request.is_some() { ", _: ApiJson<serde_json::Value>" } else { "" };
+        let route = format!("\n        .route(\"{path}\", axum::routing::{method}({name}))");
+        report += &insert_in(root, &file, "Router::new()", "\n}", &route)?;
+        report += &append(
+            root,
+            &file,
+            &format!(
+                "async fn {name}(Caller {{ .. }}: Caller{argument}{body}) -> Done {{\n    \
+             Err(Failure::new(axum::http::StatusCode::NOT_IMPLEMENTED, \"{id} {NOT_YET}\"))\n}}\n"
+            ),
+        )?;
+    }
+    if lacks("crates/client/src", &format!("operations::{constant}"))? {
+        let parameters: String =
+            rest.iter().map(|(name, kind)| format!(", {name}: {}", owned(kind))).collect();
+        let arguments = generated.arguments.iter().map(|(name, kind)| match kind.as_str() {
+            kind if is_id(kind) => "&id".to_owned(),
+            kind if kind.starts_with('&') => format!("&{name}"),
+            kind if kind.starts_with("Option<&") => format!("{name}.as_ref()"),
+            _ => name.clone(),
+        });
+        let (payload, discard) = match generated.payload.as_str() {
+            "NoData" => ("()".to_owned(), ".map(drop)"),
+            payload => (of_the_crate(payload), ""),
+        };
+        let summary = operation["summary"].as_str().unwrap_or_default();
+        let text = format!(
+            "\n\n    /// {summary}.\n    ///\n    /// # Errors\n    ///\n    /// Errors of every call: see \
+             [`Error`](crate::Error).\n    pub fn {name}(&self{parameters}) -> BoxFuture<'static, Result<{}>> {{\n    \
+             let handle = self.clone();\n    async move {{\n    {}\n    let call = \
+             handle.core.call(inferstore_api::operations::{constant});\n    call.send(|api| \
+             api.{name}({})).await{discard}\n    }}\n    .boxed()\n    }}",
+            payload,
+            handle.checked,
+            arguments.collect::<Vec<_>>().join(", "),
+        );
+        let file = format!("\nimpl {} {{\n", handle.name);
+        report += &insert_in(root, handle.file, &file, "\n}", &text)?;
+    }
+    let in_wire = generated.arguments.iter().map(|(_, kind)| match kind.as_str() {
+        kind if is_id(kind) => handle.in_wire.to_owned(),
+        kind if kind.starts_with("Option<") => "None".to_owned(),
+        _ => format!("&request(\"{id}\")"),
+    });
+    if lacks(WIRE, &format!("\"{id}\""))? {
+        let arguments: Vec<_> = in_wire.collect();
+        let call = format!(
+            "sends!({name}, \"{id}\", async |client| client.{name}({}).await);\n",
+            arguments.join(", ")
+        );
+        report += &insert(root, WIRE, "\n#[test]\nfn every_operation", &call)?;
+    }
+    if lacks(CALLS, &format!("(\"{id}\")"))? {
+        let arguments = rest.iter().map(|(_, kind)| match (kind.starts_with("Option<"), &request) {
+            (false, Some(body)) => {
+                format!("serde_json::from_value(serde_json::json!({body})).expect(\"the example\")")
+            }
+            _ => "None".to_owned(),
+        });
+        let arguments = arguments.collect::<Vec<_>>().join(", ");
+        let call = format!("    {}.{name}({arguments}).await.expect(\"{id}\");\n", handle.in_calls);
+        report += &insert(root, CALLS, "\n    let journal", &call)?;
+    }
+    if lacks(TEST_KIT, &format!("\"{id}\""))? {
+        let data = response.get("data").map_or_else(|| "null".to_owned(), Value::to_string);
+        let arm = format!("            \"{id}\" => Some(json!({data})),\n");
+        report += &insert_in(root, TEST_KIT, "fn perform(", "            _ => None,\n", &arm)?;
+    }
+    if (path.contains('{') || request.is_some()) && lacks(PROBES, &format!("\"{id}\""))? {
+        let body = request.map_or_else(|| "None".to_owned(), |body| format!("Some(json!({body}))"));
+        let arm = format!("        \"{id}\" => vec![probe({}, {body})],\n", handle.in_probes);
+        report += &insert(root, PROBES, "        _ if !template", &arm)?;
+    }
+    Ok(report)
+}
+
+impl Method {
+    fn read(generated: &str, name: &str) -> Result<Self> {
+        let file = syn::parse_file(generated).context("the generated code cannot be read")?;
+        let mut finder = Finder { name, found: None };
+        finder.visit_file(&file);
+        let signature = finder.found.with_context(|| format!("{name} is not generated"))?;
+        let arguments = signature.inputs.iter().filter_map(|argument| match argument {
+            syn::FnArg::Typed(argument) => Some((plain(&argument.pat), plain(&argument.ty))),
+            syn::FnArg::Receiver(_) => None,
+        });
+        let output = plain(&signature.output);
+        let payload = output.split_once("Envelope<").and_then(|(_, rest)| rest.split_once(">>,"));
+        let (payload, _) = payload.with_context(|| format!("{name} returns no envelope"))?;
+        Ok(Self { arguments: arguments.collect(), payload: payload.to_owned() })
+    }
+}
+
+struct Finder<'a> {
+    name: &'a str,
+    found: Option<syn::Signature>,
+}
+
+impl<'ast> Visit<'ast> for Finder<'_> {
+    fn visit_impl_item_fn(&mut self, function: &'ast syn::ImplItemFn) {
+        if function.sig.ident == self.name {
+            self.found = Some(function.sig.clone());
+        }
+    }
+}
+
+/// Tokens as text without spaces and without the one lifetime of generated methods.
+fn plain(tokens: &impl ToTokens) -> String {
+    let text: String = tokens.to_token_stream().to_string().split_whitespace().collect();
+    text.replace("'a", "")
+}
+
+fn of_the_crate(kind: &str) -> String {
+    kind.replace("types::", "inferstore_api::types::")
+}
+
+fn owned(kind: &str) -> String {
+    of_the_crate(&kind.replace('&', ""))
+}
+
+/// The first example of a body.
+fn example(body: &Value) -> Value {
+    let examples = &body["content"]["application/json"]["examples"];
+    members(examples).next().map_or(Value::Null, |(_, example)| example["value"].clone())
+}
+
+/// The file with the most handlers whose path begins as this one does.
+fn sibling(root: &Path, path: &str) -> Result<String> {
+    let mut best = (0, 0, String::new());
+    for entry in fs::read_dir(root.join(HANDLERS)).with_context(|| format!("cannot read {HANDLERS}"))? {
+        let file = entry.with_context(|| format!("cannot read {HANDLERS}"))?.path();
+        let text = places::text_of(&file)?;
+        let routes = text.split('"').filter(|text| text.starts_with("/api-key/"));
+        let same =
+            routes.map(|route| route.split('/').zip(path.split('/')).take_while(|(a, b)| a == b).count());
+        let same: Vec<usize> = same.collect();
+        let longest = same.iter().copied().max().unwrap_or_default();
+        let count = same.iter().filter(|length| **length == longest).count();
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        best = best.max((longest, count, format!("{HANDLERS}/{name}")));
+    }
+    ensure!(best.0 > 0, "no handler in {HANDLERS} has a path like {path}");
+    Ok(best.2)
+}
+
+/// Inserts a text before the first `before` in a file; returns the line of the report.
+pub(super) fn insert(root: &Path, file: &str, before: &str, text: &str) -> Result<String> {
+    insert_in(root, file, "", before, text)
+}
+
+/// Inserts a text before the first `before` that follows `after`.
+fn insert_in(root: &Path, file: &str, after: &str, before: &str, text: &str) -> Result<String> {
+    edit(root, file, |old| {
+        let start = old.find(after)?;
+        let place = start + old[start..].find(before)?;
+        Some(format!("{}{text}{}", &old[..place], &old[place..]))
+    })
+}
+
+/// Appends a function to a file, before its tests.
+fn append(root: &Path, file: &str, text: &str) -> Result<String> {
+    edit(root, file, |old| {
+        let end = old.find("#[cfg(test)]\nmod tests").unwrap_or(old.len());
+        Some(format!("{}\n\n{text}\n{}", old[..end].trim_end(), &old[end..]))
+    })
+}
+
+fn edit(root: &Path, file: &str, change: impl Fn(&str) -> Option<String>) -> Result<String> {
+    let path = root.join(file);
+    let old = fs::read_to_string(&path).with_context(|| format!("cannot read {file}"))?;
+    let new = change(&old).with_context(|| format!("{file} has another shape than expected"))?;
+    let new = formatted(root, &new).with_context(|| format!("cannot format {file}"))?;
+    fs::write(&path, new).with_context(|| format!("cannot write {file}"))?;
+    Ok(format!("{file} written\n"))
+}
+
+/// Formats the text of one file.
+fn formatted(root: &Path, text: &str) -> Result<Vec<u8>> {
+    let mut rustfmt = Command::new("rustfmt");
+    rustfmt.args(["--edition=2024", "--config-path"]).arg(root.join("."));
+    let mut rustfmt =
+        rustfmt.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("cannot run rustfmt")?;
+    rustfmt.stdin.take().context("rustfmt reads nothing")?.write_all(text.as_bytes())?;
+    let output = rustfmt.wait_with_output()?;
+    ensure!(output.status.success(), "rustfmt failed");
+    Ok(output.stdout)
+}

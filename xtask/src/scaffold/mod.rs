@@ -1,0 +1,147 @@
+//! `cargo xtask scaffold`: the mechanical part of an addition to the API.
+
+mod code;
+mod yaml;
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use yaml::Yaml;
+
+use crate::document::{DOCUMENT, Document};
+use crate::generate;
+
+/// The models that a new service has.
+const BUILT_IN: &str = "crates/service/src/catalog/built_in.rs";
+
+/// Write the mechanical part of a field, a word, an operation or a model kind.
+///
+/// An addition gets the sign † of our decisions, because the original description does not have it. Run `cargo xtask sync`
+/// afterwards; it lists what is left to do by hand.
+#[derive(clap::Args)]
+pub(crate) struct Job {
+    #[command(subcommand)]
+    addition: Addition,
+}
+
+#[derive(clap::Subcommand)]
+enum Addition {
+    /// Add an optional property to a schema, as its last one.
+    Field {
+        /// Such as TaskDetail.
+        schema: String,
+        /// Such as queue_position.
+        name: String,
+        #[arg(long = "type", value_name = "TYPE", default_value = "string")]
+        kind: FieldType,
+        /// Its description: a sentence.
+        #[arg(long, value_name = "TEXT")]
+        description: String,
+    },
+    /// Add a word to a vocabulary, as its last one.
+    Word {
+        /// Such as TaskStatus.
+        schema: String,
+        /// Such as expired.
+        word: String,
+        /// Its meaning: a sentence.
+        #[arg(long, value_name = "TEXT")]
+        meaning: String,
+        /// Nothing follows the word: a wait ends with it.
+        #[arg(long)]
+        terminal: bool,
+    },
+    /// Add an operation: to the document, as a copy of a neighbor, and its route, handler, method and tests.
+    ///
+    /// Without --like, the operation is in the document already, and only the code that it lacks is written.
+    Operation {
+        /// The operationId, such as getTaskLogs.
+        id: String,
+        /// The operationId of a neighbor, with the same parameters.
+        #[arg(long, value_name = "ID", requires_all = ["path", "summary"])]
+        like: Option<String>,
+        /// Such as /api-key/task/{id}/logs.
+        #[arg(long, requires = "like")]
+        path: Option<String>,
+        /// Such as "Read the log of a task".
+        #[arg(long, value_name = "TEXT", requires = "like")]
+        summary: Option<String>,
+    },
+    /// Add a model kind: its schemas and its model in the catalog, as copies of a neighbor.
+    Kind {
+        /// Such as sky-replacement.
+        name: String,
+        /// The name of a neighbor, with the same inputs and outputs.
+        #[arg(long, value_name = "KIND")]
+        like: String,
+        /// Its description: a sentence.
+        #[arg(long, value_name = "TEXT")]
+        description: String,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum FieldType {
+    String,
+    Integer,
+    Number,
+    Boolean,
+    DateTime,
+}
+
+impl FieldType {
+    const fn lines(self) -> &'static [&'static str] {
+        match self {
+            Self::String => &["type: string"],
+            Self::Integer => &["type: integer", "format: int64"],
+            Self::Number => &["type: number", "format: double"],
+            Self::Boolean => &["type: boolean"],
+            Self::DateTime => &["type: string", "format: date-time"],
+        }
+    }
+}
+
+impl Job {
+    pub(crate) fn run(self, root: &Path) -> Result<String> {
+        let path = root.join(DOCUMENT);
+        let mut yaml = Yaml::load(&path)?;
+        let mut report = String::new();
+        match &self.addition {
+            Addition::Field { schema, name, kind, description } => {
+                yaml.add_field(schema, name, kind.lines(), description)?;
+            }
+            Addition::Word { schema, word, meaning, terminal } => {
+                yaml.add_word(schema, word, meaning, *terminal)?;
+            }
+            Addition::Operation { id, like, path, summary } => {
+                if let (Some(like), Some(path), Some(summary)) = (like, path, summary) {
+                    yaml.add_operation(id, like, path, summary)?;
+                }
+            }
+            Addition::Kind { name, like, description } => {
+                yaml.add_kind(name, like, description)?;
+                report = add_model(root, name, like)?;
+            }
+        }
+        fs::write(&path, yaml.text()).with_context(|| format!("cannot write {DOCUMENT}"))?;
+        if let Addition::Operation { id, .. } = &self.addition {
+            let generated = generate::client(&path)?;
+            report = code::write(root, &Document::load(&path)?.value, id, &generated)?;
+        }
+        Ok(format!("{DOCUMENT} written\n{report}next: cargo xtask sync\n"))
+    }
+}
+
+/// Copies the model of the kind `like` in the catalog.
+fn add_model(root: &Path, name: &str, like: &str) -> Result<String> {
+    let file = |kind: &str| format!("crates/service/src/catalog/models/{kind}.json");
+    let model = root.join(file(like));
+    let model = fs::read_to_string(&model).with_context(|| format!("cannot read {}", model.display()))?;
+    let model = model.replace(like, name).replace(&like.replace('-', "_"), &name.replace('-', "_"));
+    fs::write(root.join(file(name)), model).with_context(|| format!("cannot write {}", file(name)))?;
+    let mut report = format!("{} written\n", file(name));
+    report += &code::insert(root, BUILT_IN, "\n};\n", &format!("\n    {name:?}"))?;
+    Ok(report)
+}

@@ -1,0 +1,267 @@
+//! Additions to the text of the document: everything else in it stays as it is written.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use openapi_impact::pascal_case;
+
+use crate::document::{Document, Place};
+use crate::validate::{members, operations, resolved};
+
+/// The marker of an addition to the original description.
+const DECISION: &str = "†";
+
+/// The document with the blocks to insert, each with the index of the line that it stands before.
+pub(super) struct Yaml {
+    document: Document,
+    lines: Vec<String>,
+    insertions: Vec<(usize, String)>,
+}
+
+impl Yaml {
+    pub(super) fn load(path: &Path) -> Result<Self> {
+        let document = Document::load(path)?;
+        let lines = document.text.lines().map(str::to_owned).collect();
+        Ok(Self { document, lines, insertions: Vec::new() })
+    }
+
+    /// The text with the insertions.
+    pub(super) fn text(mut self) -> String {
+        // From the last one on, so that the places of the others stay.
+        self.insertions.sort_by_key(|(index, _)| *index);
+        for (index, block) in self.insertions.into_iter().rev() {
+            self.lines.insert(index, block);
+        }
+        self.lines.join("\n") + "\n"
+    }
+
+    pub(super) fn add_field(&mut self, schema: &str, name: &str, kind: &[&str], text: &str) -> Result<()> {
+        let place = schema_place(schema);
+        let value = self.schema(schema)?;
+        ensure!(value["properties"].get(name).is_none(), "{schema} has {name} already");
+        // Objects of responses are open; their optional properties may be null.
+        let nullable = (value["additionalProperties"] == true).then_some("nullable: true");
+        let properties = self.block(&place.at("properties"))?;
+        let indent = indent_of(&self.lines[properties.start]) + 2;
+        let mut block = format!("{:indent$}{name}:", "");
+        for line in kind.iter().copied().chain(nullable) {
+            block += &format!("\n{:indent$}  {line}", "");
+        }
+        block +=
+            &format!("\n{:indent$}  description: |\n{:indent$}    {DECISION} {}", "", "", sentence(text));
+        self.insertions.push((properties.end, block));
+        Ok(())
+    }
+
+    pub(super) fn add_word(
+        &mut self,
+        schema: &str,
+        word: &str,
+        meaning: &str,
+        is_terminal: bool,
+    ) -> Result<()> {
+        let place = schema_place(schema);
+        let value = self.schema(schema)?;
+        let list = ["x-extensible-enum", "enum"].into_iter().find(|key| value.get(key).is_some());
+        let list = list.with_context(|| format!("{schema} has no list of words"))?;
+        self.add_item(&place.at(list), word)?;
+        if is_terminal {
+            self.add_item(&place.at("x-terminal"), word)?;
+        }
+        if self.schema(schema)?["description"].as_str().is_some_and(|text| text.contains("\n- `")) {
+            let description = self.block(&place.at("description"))?;
+            let indent = indent_of(&self.lines[description.start]) + 2;
+            let terminal = if is_terminal { " Terminal." } else { "" };
+            let item = format!("{:indent$}- `{word}`: {DECISION} {}{terminal}", "", sentence(meaning));
+            self.insertions.push((description.end, item));
+        }
+        Ok(())
+    }
+
+    /// Adds an item to a list, which stands on one line or has a line for each item.
+    fn add_item(&mut self, place: &Place, item: &str) -> Result<()> {
+        let block = self.block(place)?;
+        let line = &mut self.lines[block.start];
+        if let Some(start) = line.strip_suffix(']') {
+            *line = format!("{start}, {item}]");
+        } else {
+            let indent = indent_of(&self.lines[block.end - 1]);
+            self.insertions.push((block.end, format!("{:indent$}- {item}", "")));
+        }
+        Ok(())
+    }
+
+    pub(super) fn add_operation(&mut self, id: &str, like: &str, path: &str, summary: &str) -> Result<()> {
+        let root = &self.document.value;
+        ensure!(
+            operations(root).all(|(.., operation)| operation["operationId"] != id),
+            "{id} is there already"
+        );
+        let found = operations(root).find(|(.., operation)| operation["operationId"] == like);
+        let (old_path, method, _, operation) =
+            found.with_context(|| format!("there is no operation {like}"))?;
+        let parameters =
+            |path: &str| path.split('/').filter(|part| part.starts_with('{')).map(str::to_owned).collect();
+        let [new, old]: [Vec<String>; 2] = [path, old_path].map(parameters);
+        ensure!(new == old, "{path} has other parameters than {old_path}, the path of {like}");
+        let response = reference(&operation["responses"]["200"]).context("the neighbor has no 200")?;
+        let schema = &resolved(root, &operation["responses"]["200"])["content"]["application/json"]["schema"];
+        let envelope = reference(schema).context("the success of the neighbor has no named schema")?;
+        let payload = reference(&resolved(root, schema)["properties"]["data"]);
+        let record = pascal_case(id.trim_start_matches(|letter: char| letter.is_lowercase()));
+        let new_response = format!("{}Success", pascal_case(id));
+
+        let (path_item, is_new_path) = match root["paths"].get(path) {
+            Some(item) if item.get(method).is_some() => bail!("{path} has a {method} already"),
+            Some(_) => (path.to_owned(), false),
+            None => (old_path.to_owned(), true),
+        };
+        let mut block = self.copy_described(&Place::of(&["paths", old_path, method]), summary)?;
+        let old_summary = operation["summary"].as_str().unwrap_or_default();
+        for (from, to) in [
+            (format!("operationId: {like}"), format!("operationId: {id}")),
+            (format!("summary: {old_summary}"), format!("summary: {summary}")),
+            (format!("responses/{response}\""), format!("responses/{new_response}\"")),
+        ] {
+            block = block.replace(&from, &to);
+        }
+        block = with_path(&block, old_path, path);
+        if is_new_path {
+            let parameters = Place::of(&["paths", old_path, "parameters"]);
+            let parameters = if root["paths"][old_path].get("parameters").is_some() {
+                self.copy(&parameters)? + "\n"
+            } else {
+                String::new()
+            };
+            block = format!("\n  {path}:\n{parameters}{block}");
+        }
+        let end = self.block(&Place::of(&["paths", &path_item]))?.end;
+        self.insertions.push((end, block));
+
+        let (response, envelope) = (response.to_owned(), envelope.to_owned());
+        let payload = payload.map(str::to_owned).filter(|_| !record.is_empty());
+        let schemas = &self.document.value["components"]["schemas"];
+        let mut names = vec![(response.clone(), new_response)];
+        if let Some(payload) = &payload {
+            for name in [format!("{record}Response"), record.clone()] {
+                ensure!(
+                    schemas.get(&name).is_none(),
+                    "the schema {name} is there already: choose another operationId"
+                );
+            }
+            names
+                .extend([(envelope.clone(), format!("{record}Response")), (payload.clone(), record.clone())]);
+        }
+        let place = |section: &str, name: &str| Place::of(&["components", section, name]);
+        let mut copies = vec![(place("responses", &response), false)];
+        if let Some(payload) = &payload {
+            copies.extend([(place("schemas", &envelope), false), (place("schemas", payload), true)]);
+        }
+        for (place, is_described) in copies {
+            let block = if is_described { self.copy_described(&place, summary)? } else { self.copy(&place)? };
+            // A title in a schema names a type as well.
+            let title = if is_described { format!("title: {record}") } else { "title: ".to_owned() };
+            let block = replaced(block, &names).replace("title: ", &title);
+            self.insertions.push((self.block(&place)?.end, block));
+        }
+        Ok(())
+    }
+
+    pub(super) fn add_kind(&mut self, name: &str, like: &str, text: &str) -> Result<()> {
+        let schemas = &self.document.value["components"]["schemas"];
+        let of_kind =
+            |kind: &str| members(schemas).find(|(_, schema)| schema["x-model-kind"]["name"] == *kind);
+        ensure!(of_kind(name).is_none(), "the model kind {name} is there already");
+        let (input, schema) = of_kind(like).with_context(|| format!("there is no model kind {like}"))?;
+        let output = schema["x-model-kind"]["output"].as_str().context("the neighbor has no output")?;
+        let [old, new] = [like, name].map(|kind| kind.replace('-', " "));
+        let title = new[..1].to_uppercase() + &new[1..];
+        let pascal = pascal_case(&name.replace('-', "_"));
+        let names = [
+            (input.to_owned(), format!("{pascal}Input")),
+            (output.to_owned(), format!("{pascal}Output")),
+            (like.to_owned(), name.to_owned()),
+            (old, new),
+        ];
+        let input = self.copy_described(&schema_place(input), &format!("{DECISION} {text}"))?;
+        let input = input.replacen(&format!("{DECISION} "), &format!("{title}. "), 1);
+        let output = schema_place(output);
+        let blocks = [input, self.copy(&output)?].map(|block| replaced(block, &names)).join("\n");
+        self.insertions.push((self.block(&output)?.end, blocks));
+        Ok(())
+    }
+
+    fn schema(&self, name: &str) -> Result<&serde_json::Value> {
+        let schema = self.document.value["components"]["schemas"].get(name);
+        schema.with_context(|| format!("there is no schema {name} in the document"))
+    }
+
+    fn copy(&self, place: &Place) -> Result<String> {
+        Ok(self.lines[self.block(place)?].join("\n"))
+    }
+
+    /// A copy with another description.
+    fn copy_described(&self, place: &Place, text: &str) -> Result<String> {
+        let old = self.block(&place.at("description"))?;
+        let indent = indent_of(&self.lines[old.start]);
+        let new = format!("{:indent$}description: |\n{:indent$}  {DECISION} {}", "", "", sentence(text));
+        Ok(self.copy(place)?.replacen(&self.lines[old].join("\n"), &new, 1))
+    }
+
+    /// The lines of a place: its key, and what is indented below it.
+    fn block(&self, place: &Place) -> Result<std::ops::Range<usize>> {
+        let start =
+            self.document.index(place).with_context(|| format!("there is no {place} in the document"))?;
+        let indent = indent_of(&self.lines[start]);
+        let is_below = |line: &String| line.trim().is_empty() || indent_of(line) > indent;
+        let mut end = start + 1 + self.lines[start + 1..].iter().take_while(|line| is_below(line)).count();
+        while self.lines[end - 1].trim().is_empty() {
+            end -= 1;
+        }
+        Ok(start..end)
+    }
+}
+
+fn schema_place(name: &str) -> Place {
+    Place::of(&["components", "schemas", name])
+}
+
+/// The text with a full stop.
+fn sentence(text: &str) -> String {
+    format!("{}.", text.trim_end_matches('.'))
+}
+
+fn indent_of(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}
+
+/// The name that a reference leads to.
+fn reference(value: &serde_json::Value) -> Option<&str> {
+    value["$ref"].as_str()?.rsplit('/').next()
+}
+
+/// The text with each whole name replaced.
+fn replaced(text: String, names: &[(String, String)]) -> String {
+    names.iter().fold(text, |text, (old, new)| {
+        let mut parts = text.split(old.as_str());
+        let mut replaced = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let is_whole =
+                !replaced.ends_with(char::is_alphanumeric) && !part.starts_with(char::is_alphanumeric);
+            replaced += if is_whole { new } else { old };
+            replaced += part;
+        }
+        replaced
+    })
+}
+
+/// The block with the path of its curl sample replaced; the values of the parameters stay.
+fn with_path(block: &str, old: &str, new: &str) -> String {
+    const BASE: &str = "$BASE_URL";
+    let Some((before, rest)) = block.split_once(BASE) else { return block.to_owned() };
+    let end = rest.find(['"', '?', ' ']).unwrap_or(rest.len());
+    let sent: Vec<&str> = rest[..end].split('/').collect();
+    let parameters = old.split('/').zip(sent).filter(|(part, _)| part.starts_with('{'));
+    let filled = parameters.fold(new.to_owned(), |path, (parameter, value)| path.replace(parameter, value));
+    format!("{before}{BASE}{filled}{}", &rest[end..])
+}
