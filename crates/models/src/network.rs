@@ -80,8 +80,11 @@ impl Tensor {
         let mut values = Vec::with_capacity(side * side * self.channels);
         // Centers of the new pixels lie a quarter of a pixel beside those of the given ones.
         let neighbors = |at: usize| {
-            let other =
-                if at % 2 == 0 { (at / 2).saturating_sub(1) } else { (at / 2 + 1).min(self.side - 1) };
+            let other = if at.is_multiple_of(2) {
+                (at / 2).saturating_sub(1)
+            } else {
+                (at / 2 + 1).min(self.side - 1)
+            };
             (at / 2, other)
         };
         for y in 0..side {
