@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use inferstore::types::{Descriptor, DescriptorType, ModelVersioning};
-use inferstore_console::quoted;
+use inferstore_console::call::quoted;
 
 use crate::table::{Fit, Table};
 

@@ -163,7 +163,6 @@ fn curl(model: &str, inputs: &Map<String, Value>, files: &Files) -> String {
 }
 
 /// Returns a word as a shell takes it.
-#[must_use]
 pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=@./:,".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

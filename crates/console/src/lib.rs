@@ -3,7 +3,7 @@
 //! It works with every service that a [`Client`] reaches. The API key stays in the client: no page, header,
 //! URL or log line holds it. A random token in [`Console::url`] admits a browser, which keeps it as a cookie.
 
-mod call;
+pub mod call;
 mod failure;
 mod files;
 mod form;
@@ -20,8 +20,6 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-
-pub use call::quoted;
 
 use axum::Router;
 use axum::extract::{FromRequest, Query, Request, State};

@@ -6,7 +6,7 @@ use crate::people::PEOPLE_MEMORY;
 use crate::picture::Picture;
 use crate::{Error, Inputs, Limits, Model, Output};
 
-const NEED: Need = Need { pixel: 14, reduced_pixel: 34, fixed: PEOPLE_MEMORY };
+const NEED: Need = Need { pixel: 14, reduced_pixel: 34, least: PEOPLE_MEMORY };
 
 pub(crate) struct BackgroundRemoval;
 

@@ -7,7 +7,7 @@ use crate::picture::{Picture, from_byte};
 use crate::{Error, Inputs, Limits, Model, Output};
 
 /// There are two pictures, and each is bounded by itself.
-const NEED: Need = Need { pixel: 20, reduced_pixel: 40, fixed: PEOPLE_MEMORY };
+const NEED: Need = Need { pixel: 20, reduced_pixel: 40, least: PEOPLE_MEMORY };
 
 pub(crate) struct BackgroundReplacement;
 

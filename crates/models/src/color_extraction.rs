@@ -14,7 +14,7 @@ const ALIKE: f32 = 0.1;
 /// A color that covers less of the picture than this is noise.
 const LEAST_SHARE: f64 = 0.01;
 const ROUNDS: usize = 20;
-const NEED: Need = Need { pixel: 14, reduced_pixel: 2, fixed: 0 };
+const NEED: Need = Need { pixel: 14, reduced_pixel: 2, least: 0 };
 
 pub(crate) struct ColorExtraction;
 

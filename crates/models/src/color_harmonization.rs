@@ -9,7 +9,7 @@ use crate::resample::Enlarged;
 use crate::template::{Histogram, TEMPLATES, Turned};
 use crate::{Error, Inputs, Limits, Model, Output};
 
-const NEED: Need = Need { pixel: 14, reduced_pixel: 40, fixed: 0 };
+const NEED: Need = Need { pixel: 14, reduced_pixel: 40, least: 0 };
 /// Less colorful pixels than this are gray to the eye, and their hue means nothing.
 const GRAY: f32 = 0.01;
 

@@ -10,7 +10,7 @@ use crate::plane::Plane;
 use crate::pyramid::halved;
 use crate::{Error, Inputs, Limits, Model, Output};
 
-const NEED: Need = Need { pixel: 14, reduced_pixel: 40, fixed: 0 };
+const NEED: Need = Need { pixel: 14, reduced_pixel: 40, least: 0 };
 /// From one size of faces to the next.
 const GROWTH: f64 = 1.1;
 /// Windows that differ by less than this share of their size show the same face.

@@ -12,7 +12,7 @@ use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
-const NEED: Need = Need { pixel: 14, reduced_pixel: 20, fixed: 0 };
+const NEED: Need = Need { pixel: 14, reduced_pixel: 20, least: 0 };
 /// The smallest face, as a share of the shorter side: landmarks of smaller ones would be noise.
 const SMALLEST: f64 = 1.0 / 12.0;
 /// The confidence of `face-detection` from which a window counts as a face.

@@ -7,7 +7,7 @@ use crate::picture::Picture;
 use crate::{Error, Inputs, Limits, Model, Output};
 
 /// There are two pictures, and both again side by side.
-const NEED: Need = Need { pixel: 26, reduced_pixel: 30, fixed: 0 };
+const NEED: Need = Need { pixel: 26, reduced_pixel: 30, least: 0 };
 const MAX_FEATURES: usize = 1500;
 /// The best match has to be this much better than the second best.
 const RATIO: f32 = 0.85;

@@ -15,7 +15,7 @@ const STRENGTH: f32 = 0.92;
 const LEAST_TRANSMISSION: f32 = 0.12;
 /// Colors nearer to that of the air than this are sky or white things, for which the prior is wrong.
 const SKY_TOLERANCE: f32 = 0.18;
-const NEED: Need = Need { pixel: 14, reduced_pixel: 44, fixed: 0 };
+const NEED: Need = Need { pixel: 14, reduced_pixel: 44, least: 0 };
 
 pub(crate) struct HazeRemoval;
 

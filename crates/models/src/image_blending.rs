@@ -8,7 +8,7 @@ use crate::pyramid::{masked, masks};
 use crate::{Error, Inputs, Limits, Model, Output};
 
 /// There are three pictures, and each is bounded by itself.
-const NEED: Need = Need { pixel: 24, reduced_pixel: 4, fixed: 0 };
+const NEED: Need = Need { pixel: 24, reduced_pixel: 4, least: 0 };
 /// How many pixels across the coarsest level has, about. Fewer would let the colors of the object run
 /// far into the background.
 const COARSEST: usize = 20;

@@ -9,7 +9,7 @@ use crate::plane::Plane;
 use crate::resample::Enlarged;
 use crate::{Error, Inputs, Limits, Model, Output};
 
-const NEED: Need = Need { pixel: 14, reduced_pixel: 130, fixed: 0 };
+const NEED: Need = Need { pixel: 14, reduced_pixel: 130, least: 0 };
 const SMOOTHINGS: usize = 3;
 /// Squares of the differences that smoothing takes away: of lightness, of both colors.
 const SMALL: [f32; 3] = [3e-3, 3e-4, 3e-4];

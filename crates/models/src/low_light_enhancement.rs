@@ -8,7 +8,7 @@ use crate::plane::Plane;
 use crate::resample::Enlarged;
 use crate::{Error, Inputs, Limits, Model, Output};
 
-const NEED: Need = Need { pixel: 14, reduced_pixel: 38, fixed: 0 };
+const NEED: Need = Need { pixel: 14, reduced_pixel: 38, least: 0 };
 /// How bright the light should be on average; pictures that are so already stay as they are.
 const WANTED: f32 = 0.6;
 /// Even a black picture keeps some contrast between its darks.

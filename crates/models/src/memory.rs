@@ -4,12 +4,12 @@ use crate::decode::{decoder, pixels};
 use crate::{Inputs, Limits, Model};
 
 /// The bytes that a run takes at its peak: for each pixel of its largest picture, for each of the reduced size at which
-/// most methods estimate, and for any picture.
+/// most methods estimate, and at least.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Need {
     pub(crate) pixel: u64,
     pub(crate) reduced_pixel: u64,
-    pub(crate) fixed: u64,
+    pub(crate) least: u64,
 }
 
 /// The most pixels of a reduced size.
@@ -18,12 +18,14 @@ pub(crate) const REDUCED: usize = 1_000_000;
 impl Need {
     pub(crate) fn of(self, pixels: u64) -> u64 {
         let reduced = pixels.min(REDUCED as u64);
-        pixels.saturating_mul(self.pixel).saturating_add(reduced * self.reduced_pixel + self.fixed)
+        pixels.saturating_mul(self.pixel).saturating_add(reduced * self.reduced_pixel).max(self.least)
     }
 
     /// Returns how many pixels fit in this many bytes.
     pub(crate) fn fitting(self, bytes: u64) -> u64 {
-        let bytes = bytes.saturating_sub(self.fixed);
+        if bytes < self.least {
+            return 0;
+        }
         match bytes.checked_sub(self.reduced_pixel * REDUCED as u64) {
             Some(left) if left >= self.pixel * REDUCED as u64 => left / self.pixel,
             _ => bytes / (self.pixel + self.reduced_pixel),

@@ -7,8 +7,8 @@ use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::{Error, Limits};
 
-/// The bytes that the network takes at its peak.
-pub(crate) const PEOPLE_MEMORY: u64 = 8 << 20;
+/// The bytes that a small picture and the network take at their peak. A large picture takes more later.
+pub(crate) const PEOPLE_MEMORY: u64 = 12 << 20;
 
 /// The side of the picture that the network sees.
 const SIDE: usize = 256;

@@ -9,7 +9,7 @@ use crate::picture::{Picture, luma};
 use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
-const NEED: Need = Need { pixel: 14, reduced_pixel: 80, fixed: 0 };
+const NEED: Need = Need { pixel: 14, reduced_pixel: 80, least: 0 };
 /// The smallest face that is sought, as a share of the shorter side.
 const SMALLEST_FACE: f64 = 1.0 / 16.0;
 const SURE_OF_FACE: f64 = 0.45;

@@ -7,7 +7,7 @@ use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
 /// The output has four times as many pixels as the input.
-const NEED: Need = Need { pixel: 36, reduced_pixel: 85, fixed: 0 };
+const NEED: Need = Need { pixel: 36, reduced_pixel: 85, least: 0 };
 const ROUNDS: usize = 8;
 /// How far a value may leave those around it: some overshoot is sharpness, more is a halo.
 const OVERSHOOT: f32 = 0.02;

@@ -8,7 +8,7 @@ use crate::super_resolution::doubled;
 use crate::{Error, Inputs, Limits, Model, Output};
 
 /// The output has four times as many pixels as the input.
-const NEED: Need = Need { pixel: 36, reduced_pixel: 70, fixed: 0 };
+const NEED: Need = Need { pixel: 36, reduced_pixel: 70, least: 0 };
 /// One direction has to vary this much more than the other to be across an edge.
 const CLEARLY: f32 = 1.15;
 /// What is added to both, so that noise is no edge. It stands for sums over windows of values.

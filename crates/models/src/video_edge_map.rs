@@ -18,7 +18,7 @@ use crate::{Error, Inputs, Limits, Model, Output};
 
 const INPUT: &str = "input";
 /// For one picture of the video.
-const NEED: Need = Need { pixel: 24, reduced_pixel: 2, fixed: 0 };
+const NEED: Need = Need { pixel: 24, reduced_pixel: 2, least: 0 };
 /// The longest side of a GIF, in pixels.
 const MAX_SIDE: u32 = 65_535;
 /// Edges are at least as strong as the first somewhere, and as the second everywhere.

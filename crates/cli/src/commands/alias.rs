@@ -16,7 +16,7 @@ use crate::table::{Fit, Table};
 pub(crate) enum Command {
     /// Store an alias, in place of one of the same name
     #[command(
-        after_help = "Examples:\n  inferstore alias set clear run haze-removal -o out/ -j 8\n  inferstore clear *.jpg"
+        after_help = "Examples:\n  inferstore alias set clear run haze-removal -o out/ -j 8\n  inferstore alias list"
     )]
     Set(SetArguments),
     /// List the aliases

@@ -1,4 +1,4 @@
-//! The model color-harmonization, version 186fcd75d2b678a0, in types. Written by `inferstore models code`.
+//! The model color-harmonization, version 94fe5c61bf826cce, in types. Written by `inferstore models code`.
 
 /// The identifier of the model.
 pub const MODEL: &str = "color-harmonization";
