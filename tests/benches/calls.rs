@@ -1,5 +1,5 @@
-//! Calls per second, how long a client takes to be made, and how long the first call on a fresh one takes,
-//! beside reqwest by hand and the raw generated client: `cargo bench --bench calls`.
+//! Calls per second, time to make a client, and time of the first call on a new client, beside plain reqwest
+//! and the raw generated client: `cargo bench --bench calls`.
 
 #![expect(clippy::expect_used, reason = "a benchmark stops when it cannot go on")]
 
@@ -16,23 +16,22 @@ use tokio::runtime::Runtime;
 const ROUNDS: usize = 9;
 const CALLS: u32 = 2_000;
 
-/// How often a client is made in a round; the median counts.
+/// Number of clients made per round; the median counts.
 const FRESH: usize = 20;
 
-/// What one pays at most for a client that does more.
+/// Lowest acceptable ratio, because the client does more.
 const BAR: f64 = 0.9;
 
-/// A way to come by a client: its name, and what makes it.
+/// Constructor of a client, with its name.
 type Maker = (&'static str, fn(&str) -> Way);
 
-/// What else a client may be made of.
+/// Alternatives for making a client.
 const MADE: [Maker; 2] = [
     ("reqwest by hand", |base_url| Way::by_hand(over_ring(reqwest::Client::builder()), base_url)),
     ("the raw generated client", Way::raw),
 ];
 
-/// The same with our timeouts and our rule for redirects: a call differs in nothing but what stands between
-/// the caller and reqwest.
+/// Alternatives with our timeouts and redirect policy, so that only the client layer differs.
 const CALLED: [Maker; 2] = [
     ("reqwest by hand", |base_url| Way::by_hand(inferstore_api::http_client_builder(), base_url)),
     ("the raw generated client", Way::raw),

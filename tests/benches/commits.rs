@@ -1,6 +1,5 @@
-//! How many tasks are created in a second where each answer is sent only after its commit is on the disk,
-//! beside the plainest use of the same database, and beside a service that does not sync:
-//! `cargo bench --bench commits`.
+//! Created tasks per second when each response waits for its commit on disk, beside plain use of the same
+//! database and beside a service that does not sync: `cargo bench --bench commits`.
 
 #![expect(
     clippy::expect_used,
@@ -20,7 +19,7 @@ use inferstore_measure::{Better, Connection, Row, Step, throughput};
 use rusqlite::Connection as Database;
 use service::{Service, payload};
 
-/// How many customers create at once.
+/// Number of concurrent customers.
 const CONNECTIONS: usize = 16;
 const ROUNDS: usize = 5;
 const DURING: Duration = Duration::from_millis(1_500);
@@ -61,7 +60,7 @@ fn main() {
     Row { bar: Some(0.5), ..row_of_unsynced }.print();
 }
 
-/// How many creates a second are answered.
+/// Returns the number of creates per second.
 fn creates(service: &Service) -> f64 {
     let create = service.request("POST", "/api-key/model/idle/task", Some(r#"{"seconds":"0"}"#));
     let step = |_| {

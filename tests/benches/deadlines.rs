@@ -1,5 +1,5 @@
-//! How long after its deadline a run ends, whatever the service does:
-//! `cargo bench --bench deadlines`.
+//! Lateness of a run's end after its deadline, for every failure of the service: `cargo bench --bench
+//! deadlines`.
 
 #![expect(
     clippy::expect_used,
@@ -19,13 +19,13 @@ use responder::{Answer, respond};
 
 const DEADLINE: Duration = Duration::from_millis(1_500);
 
-/// What the bar is.
+/// Maximum lateness.
 const ALLOWED: Duration = Duration::from_millis(250);
 
-/// How often each is tried; the worst counts.
+/// Number of tries per problem; the worst counts.
 const TIMES: u32 = 5;
 
-/// What a service does wrong: a name, the operation that meets it, and the answer, if any.
+/// Failure of a service: a name, the affected operation, and the response, if any.
 type Problem = (&'static str, &'static str, fn() -> Option<Answer>);
 
 const FAILURES: [Problem; 8] = [
@@ -47,13 +47,13 @@ fn drip(code: u16) -> Option<Answer> {
     Some(Answer { code, body: "x".repeat(100_000), pause: Some(Duration::from_millis(5)) })
 }
 
-/// What a service answers that has one task, which never ends.
+/// Returns the response of a service with one task that never ends.
 fn usual(operation: &str) -> Option<Answer> {
     let data = match operation {
         "versioning" => r#"{"model_id":"m"}"#,
         "task" => r#"{"data":"t-1"}"#,
         "detail" => r#"{"task_id":"t-1","status":"in_queue"}"#,
-        // A cancel comes at the very end, and is not answered either.
+        // A cancel is sent at the very end, and gets no response either.
         "cancel" => return None,
         _ => r#"{"records":[],"total":0}"#,
     };
@@ -91,7 +91,7 @@ fn main() {
     assert!(worst <= ALLOWED, "a deadline was not kept");
 }
 
-/// How much later than at its deadline a run ends.
+/// Returns the lateness of a run's end after its deadline.
 async fn overshoot(origin: &str) -> Duration {
     let client = Client::new(format!("{origin}/api/v1"), "key").expect("a client");
     let started = Instant::now();

@@ -1,5 +1,5 @@
-//! Reading a page of 100 models, beside the types that one would write by hand and beside no types at all:
-//! `cargo bench --bench decode`.
+//! Decoding a page of 100 models, beside hand-written types and beside untyped JSON: `cargo bench --bench
+//! decode`.
 
 #![expect(clippy::expect_used, reason = "a benchmark stops when it cannot go on")]
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 const ROUNDS: usize = 9;
 const TIMES: usize = 200;
 
-/// As one would write them: every field is there and of its type, and amounts are floats.
+/// Hand-written types: every field is present and of its type, and amounts are floats.
 #[derive(Deserialize)]
 #[expect(dead_code, reason = "they are read, and nothing is done with them")]
 struct ByHand {
@@ -86,13 +86,13 @@ fn tell<T: DeserializeOwned>(text: &str, against: &str, bar: Option<f64>) {
     row.print();
 }
 
-/// As the generated client reads a body: its text is checked once.
+/// Decodes like the generated client: UTF-8 is validated once.
 fn ours(body: &[u8]) -> Envelope<ModelPage> {
     let text = str::from_utf8(black_box(body)).expect("it is UTF-8");
     serde_json::from_str(text).expect("it is a page")
 }
 
-/// As reqwest reads a body.
+/// Decodes like reqwest.
 fn theirs<T: DeserializeOwned>(body: &[u8]) -> T {
     serde_json::from_slice(black_box(body)).expect("it is a page")
 }

@@ -1,5 +1,5 @@
-//! How the service slows down with what it holds: 10^2, 10^4 and 10^6 tasks and files, and as many models up
-//! to 10^5. No slower than the logarithm is the bar: `cargo bench --bench growth`.
+//! Slowdown of the service by its size: 10^2, 10^4 and 10^6 tasks and files, and up to 10^5 models. The bar
+//! is logarithmic growth: `cargo bench --bench growth`.
 
 #![expect(
     clippy::expect_used,
@@ -18,24 +18,24 @@ use inferstore_measure::{Better, Connection, Row, figure, median, request, times
 use service::{Service, payload};
 
 const SIZES: [u32; 3] = [100, 10_000, 1_000_000];
-/// No catalog is larger.
+/// Largest catalog.
 const MAX_MODELS: u32 = 100_000;
 const ROUNDS: usize = 5;
 
-/// How often each is done in a round; the median counts.
+/// Number of repetitions per round; the median counts.
 const TIMES: usize = 50;
 
-/// So few, because the smallest queue has to last for all rounds.
+/// Few claims, because the smallest queue has to last for all rounds.
 const CLAIMS: usize = 8;
 
-/// A filled service, and a node that is known to it.
+/// Filled service with a registered node.
 struct Filled {
     size: u32,
     service: Service,
     node: String,
 }
 
-/// What is asked: a name, and the request to a service with so much in it.
+/// Request to a service of a size, with its name.
 type Question = (&'static str, fn(&Filled) -> Vec<u8>);
 
 const QUESTIONS: [Question; 11] = [
@@ -82,7 +82,7 @@ fn main() {
     row("claim the head of the queue", [(); ROUNDS].map(|()| each(&filled, claim))).print();
 }
 
-/// One round: the same for every size, so that a busy moment hurts all.
+/// Measures one round for every size, so that a busy moment affects all.
 fn each(filled: &[Filled; 3], measure: impl Fn(&Filled) -> f64) -> [f64; 3] {
     let [small, middle, large] = filled;
     [measure(small), measure(middle), measure(large)]
@@ -108,7 +108,7 @@ fn row(what: &str, rounds: [[f64; 3]; ROUNDS]) -> Row {
 }
 
 impl Filled {
-    /// Starts a service once for its tables, fills them while it is stopped, and starts it again.
+    /// Starts a service to create its tables, fills them while it is stopped, and starts it again.
     fn new(folder: &Path, size: u32) -> Self {
         drop(Service::start(Some(folder), 0));
         fill(&folder.join("inferstore.db"), size);
@@ -143,7 +143,7 @@ fn to_nodes(service: &Service, path: &str, body: &str) -> Vec<u8> {
     request("POST", &format!("{}/nodes/v1/{path}", service.nodes), &headers, Some(body))
 }
 
-/// Every other task is still queued, every other file is a picture.
+/// Fills the tables: every other task is queued, every other file is a picture.
 fn fill(file: &Path, size: u32) {
     let database = rusqlite::Connection::open(file).expect("there is a database");
     database.pragma_update(None, "synchronous", "OFF").expect("it is ours");

@@ -1,5 +1,5 @@
-//! Eight uploads and eight downloads of 100 MiB at once, beside the object store that comes with s3s:
-//! `cargo bench --bench objects`. Needs what `cargo xtask bench service` installs.
+//! Eight concurrent uploads and downloads of 100 MiB, beside the object store of s3s: `cargo bench --bench
+//! objects`. Needs the programs that `cargo xtask bench service` installs.
 
 #![expect(
     clippy::expect_used,
@@ -28,14 +28,14 @@ const ROUNDS: usize = 3;
 const AGAINST: &str = "s3s-fs 0.14.1";
 const LIFE: Duration = Duration::from_hours(1);
 
-/// Where a file goes, and where it is then.
+/// Upload target of a file, and its URL afterwards.
 struct Place {
     put: String,
     mime: &'static str,
     get: String,
 }
 
-/// MiB per second in, and out.
+/// Throughput in MiB per second.
 #[derive(Clone, Copy)]
 struct Speed {
     puts: f64,
@@ -93,7 +93,7 @@ fn main() {
     Row { note: Some(note.to_owned()), ..memory }.print();
 }
 
-/// Targets of our service, as it gives them to everyone.
+/// Returns upload targets of our service.
 fn places(service: &Service) -> Vec<Place> {
     let mut api = service.connect();
     let presigned = (0..SIDE_BY_SIDE).map(|number| {
@@ -108,7 +108,7 @@ fn places(service: &Service) -> Vec<Place> {
     presigned.collect()
 }
 
-/// The other store, with a bucket, and URLs that are signed for it.
+/// Starts the other store with a bucket, and returns signed URLs for it.
 fn s3s_fs(folder: &Path) -> (Server, Vec<Place>) {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/s3s-fs-0.14.1/bin/s3s-fs");
     assert!(program.exists(), "s3s-fs is not installed; `cargo xtask bench service` does it");
@@ -146,7 +146,7 @@ fn measure(places: &[Place]) -> Speed {
     Speed { puts, gets }
 }
 
-/// MiB per second while all of them are under way.
+/// Returns the total throughput of concurrent transfers in MiB per second.
 fn at_once(places: &[Place], transfer: impl Fn(&Place) + Sync) -> f64 {
     let begun = Instant::now();
     thread::scope(|scope| {

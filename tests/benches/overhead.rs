@@ -1,10 +1,8 @@
-//! What a call through the client costs over the same call written by hand with reqwest, in
-//! instructions, which do not depend on how busy the machine is: `cargo bench --bench overhead`. Needs
-//! valgrind.
+//! Cost of a call through the client relative to the same call with plain reqwest, in instructions, which do
+//! not depend on the load of the machine: `cargo bench --bench overhead`. Needs valgrind.
 //!
-//! This program serves a fixed answer and runs itself under callgrind, once for each way of calling
-//! and each of two numbers of calls. The difference between the numbers is what the calls cost,
-//! without starting up.
+//! This program serves a fixed response and runs itself under callgrind, for each client and for two numbers
+//! of calls. The difference is the cost of the calls without the start-up.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a benchmark stops when it cannot go on")]
 
@@ -20,10 +18,10 @@ use inferstore_measure::{Better, Row};
 const FEW: u32 = 100;
 const MANY: u32 = 600;
 
-/// How often, because a busy machine wakes a call up more often.
+/// Number of rounds, because a busy machine wakes a call more often.
 const ROUNDS: usize = 3;
 
-/// What the bar is for the client.
+/// Maximum ratio of the client.
 const ALLOWED: f64 = 1.05;
 
 fn main() {
@@ -77,8 +75,7 @@ fn call(way: &str, base_url: &str, calls: u32) {
     let way = match way {
         "client" => Way::client(base_url),
         "raw" => Way::raw(base_url),
-        // With our timeouts and our rule for redirects: a call differs in nothing but what stands between
-        // the caller and reqwest.
+        // With our timeouts and redirect policy, so that only the client layer differs.
         _ => Way::by_hand(inferstore_api::http_client_builder(), base_url),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

@@ -1,6 +1,6 @@
-//! How many requests it takes to create 1,000 tasks and to wait for them, beside a read of every task every
-//! two seconds, which is what the service suggests. Against the real service and in real time; the service
-//! counts: `cargo bench --bench polls`.
+//! Number of requests for creating 1,000 tasks and waiting for them, beside reading every task every two
+//! seconds, as the service suggests. Against the real service in real time; the service counts: `cargo bench
+//! --bench polls`.
 
 #![expect(
     clippy::expect_used,
@@ -23,12 +23,12 @@ use service::Service;
 
 const TASKS: usize = 1_000;
 
-/// So many run at once for a second each, so that the last one ends after half a minute.
+/// Concurrency of tasks of one second each, so that the last one ends after half a minute.
 const WORKERS: usize = 32;
 
 const NAIVE: Duration = Duration::from_secs(2);
 
-/// How many are created side by side.
+/// Number of concurrent creates.
 const CREATES: usize = 16;
 
 fn main() {
@@ -84,7 +84,7 @@ async fn each_by_itself(client: &Client, raw: &inferstore_api::Client) {
         let id = inferstore::types::TaskId::new(id);
         loop {
             tokio::time::sleep(NAIVE).await;
-            // So many at once are too many for the service now and then; then it is the next time.
+            // The service may reject some of so many concurrent reads; read again next time.
             let Ok(task) = raw.get_task(&id).await else { continue };
             if task.into_inner().data.status == Some(TaskStatus::Success) {
                 return;
@@ -94,7 +94,7 @@ async fn each_by_itself(client: &Client, raw: &inferstore_api::Client) {
     futures_util::future::join_all(waits).await;
 }
 
-/// How many requests the service has answered.
+/// Returns the number of requests that the service has handled.
 fn requests(service: &Service) -> f64 {
     let ask = request("GET", &format!("{}/metrics", service.operations), &[], None);
     let answer = Connection::open(&service.operations).and_then(|mut metrics| metrics.call(&ask));

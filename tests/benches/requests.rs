@@ -1,6 +1,6 @@
-//! The service beside a mock server that responds with the examples of the same document: requests per
-//! second, latencies at the same constant rate, memory, start: `cargo bench --bench requests`. Needs what
-//! `cargo xtask bench service` installs.
+//! The service beside a mock server with the examples of the same document: requests per second, latencies at
+//! the same constant rate, memory, start: `cargo bench --bench requests`. Needs the programs that `cargo
+//! xtask bench service` installs.
 
 #![expect(
     clippy::expect_used,
@@ -24,22 +24,22 @@ use inferstore_measure::{
 };
 use service::{Service, payload, to_api};
 
-/// A percentile: the end of a row's name, and its figure.
+/// Percentile: the end of a row's name, and its figure.
 type Percentile = (&'static str, fn(&Latencies) -> f64);
 
-/// Connections of one request at a time.
+/// Connections with one request at a time.
 const CONNECTIONS: usize = 16;
-/// Connections of work that waits between its requests: enough that the waiting does not limit the rate.
+/// Connections of work that waits between requests: enough that waiting does not limit the rate.
 const WAITING_CONNECTIONS: usize = 256;
 const ROUNDS: usize = 5;
 const DURING: Duration = Duration::from_secs(1);
 const AGAIN: &str = "cargo bench --bench requests";
 const PRISM: &str = "prism mock 5.14.2";
 
-/// How long to wait before looking again whether a task has ended.
+/// Poll interval of a task.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The share of the throughput of the slower side at which latencies are measured.
+/// Rate of the latency measurement, as a share of the slower side's throughput.
 const LOAD: f64 = 0.5;
 
 const PERCENTILES: [Percentile; 3] = [
@@ -50,17 +50,17 @@ const PERCENTILES: [Percentile; 3] = [
 
 const PRESIGN: &str = r#"{"folder":"samples","mime":"image/png","name":"street.png","size":48213}"#;
 
-/// Where an API of the document is, and with which key.
+/// Base URL and key of an API of the document.
 #[derive(Clone)]
 struct Api {
     base_url: String,
     key: String,
 }
 
-/// Something to do: what to call it, and how one connection does it once.
+/// Work of one connection, with its name.
 type Work = (&'static str, fn(&Api, &mut Connection) -> io::Result<()>);
 
-/// The one work that is more than a request.
+/// The only work with several requests.
 const RUN: &str = "create to success";
 const RUN_NOTE: &str = "prism answers each request with an example and keeps nothing; ours sets the price aside, \
                         queues the task, leases it, runs it, charges it, and is polled every 50 ms until it has ended. \
@@ -160,7 +160,7 @@ fn prism(port: u16) -> Command {
     command
 }
 
-/// The figures of both sides, round by round. The first round warms up.
+/// Returns the figures of both sides, round by round. The first round warms up.
 fn rounds<T>(sides: &[&Api; 2], mut measure: impl FnMut(&Api) -> T) -> [Vec<T>; 2] {
     let mut figures = [Vec::new(), Vec::new()];
     for round in 0..=ROUNDS {
@@ -179,7 +179,7 @@ fn step(api: &Api, work: fn(&Api, &mut Connection) -> io::Result<()>) -> Step<'s
     Box::new(move |connection| work(&api, connection))
 }
 
-/// Creates a task that does nothing, and looks until it has succeeded.
+/// Creates a task that does nothing, and polls until it has succeeded.
 fn run(api: &Api, connection: &mut Connection) -> io::Result<()> {
     let create = api.request("POST", "/api-key/model/idle/task", Some(r#"{"seconds":"0"}"#));
     let created = ask(connection, &create)?;

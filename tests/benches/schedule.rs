@@ -1,6 +1,6 @@
-//! How many reads it takes to wait for a task, and how late its end is seen, beside a loop that reads every two
-//! seconds. In virtual time, with durations that spread by 20 %, after the first few tasks of the model:
-//! `cargo bench --bench schedule`.
+//! Number of reads of a wait, and lateness of noticing the end, beside a loop that reads every two seconds.
+//! In virtual time, with durations that spread by 20 %, after the first few tasks of the model: `cargo bench
+//! --bench schedule`.
 
 #![expect(
     clippy::expect_used,
@@ -16,16 +16,14 @@ use inferstore_testing::ScriptedService;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-/// Tasks before the measured ones.
 const KNOWN: u32 = 20;
 
-/// Measured tasks.
 const TASKS: u32 = 200;
 
-/// What people write by hand.
+/// Interval of a typical hand-written loop.
 const FIXED: Duration = Duration::from_secs(2);
 
-/// The reads and the seconds of lateness of one task.
+/// Reads, and lateness in seconds, of one task.
 struct Wait {
     reads: f64,
     lateness: f64,
@@ -34,7 +32,7 @@ struct Wait {
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     let runtime = runtime.expect("a runtime");
-    // On 600 s the bar is an eighth of the reads, and lateness is bounded by 2 % of the task.
+    // For 600 s the bar is an eighth of the reads, and lateness is bounded by 2 % of the task.
     for (seconds, reads_bar) in [(0.3, 1.0), (5.0, 1.0), (60.0, 1.0), (600.0, 8.0)] {
         let (ours, theirs) = runtime.block_on(averages(Duration::from_secs_f64(seconds)));
         let row = |what: &str, unit: &str, ours: f64, theirs: f64, bar: f64| Row {
@@ -84,7 +82,7 @@ async fn averages(around: Duration) -> (Wait, Wait) {
     (ours, theirs)
 }
 
-/// An even spread, always in the same order.
+/// Returns durations of a uniform spread, in a fixed order.
 fn durations(around: Duration) -> Vec<Duration> {
     let count = KNOWN + TASKS;
     let place = |number: u32| (f64::from(number) + 0.5) / f64::from(count);

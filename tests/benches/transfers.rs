@@ -1,5 +1,5 @@
-//! Uploads in both tiers and downloads, 100 MiB each, by the client and by curl, against the same service:
-//! how fast, and how much memory the process takes: `cargo bench --bench transfers`. Needs curl.
+//! Uploads of both tiers and downloads, 100 MiB each, by the client and by curl, against the same service:
+//! throughput and memory: `cargo bench --bench transfers`. Needs curl.
 
 #![expect(
     clippy::expect_used,
@@ -25,7 +25,7 @@ use service::{Service, payload};
 const ROUNDS: usize = 5;
 const MIB: u64 = 1 << 20;
 
-/// The largest file of the form tier, and how many of them make 100 MiB.
+/// Largest file of the form tier, and the number of them that makes 100 MiB.
 const SMALL: u64 = 5 * MIB;
 const SMALL_FILES: u64 = 20;
 const LARGE: u64 = 100 * MIB;
@@ -63,7 +63,7 @@ fn main() {
     );
 }
 
-/// The part of a process that is measured: the client, and nothing else.
+/// Measured part: the client only.
 fn transfer(what: &str, base_url: &str, key: &str, times: u64, from: &str, to: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let client = Client::new(base_url, key).expect("a client");
@@ -101,7 +101,7 @@ impl Bench {
         payload(&self.service.connect().call(&ask).expect("an answer"))
     }
 
-    /// This program, as a process that does nothing but that.
+    /// Returns the command that runs `transfer` in a process of its own.
     fn client(&self, what: &str, times: u64, from: &Path, to: &str) -> Command {
         let mut child = Command::new(env::current_exe().expect("this program has a path"));
         child.args([what, &self.service.base_url, &self.service.key, &times.to_string()]);
@@ -109,7 +109,7 @@ impl Bench {
         child
     }
 
-    /// All forms by one process, so that curl starts and connects only once as well.
+    /// Uploads all forms in one process, so that curl also starts and connects once.
     fn curl_forms(&self, file: &Path) -> Command {
         let target = self.presign(SMALL);
         let fields: Value = serde_json::from_str(target["fields"].as_str().expect("a text")).expect("JSON");
@@ -137,13 +137,13 @@ impl Bench {
         command
     }
 
-    /// Two rows: how fast, and how much memory.
+    /// Measures two rows: throughput and memory.
     fn tell(&self, what: &str, ours: impl Fn(&str) -> Command, theirs: impl Fn(&str) -> Command) {
         let to = self.folder.path().join("arrived");
         let to = to.to_str().expect("a path in words");
         let run = |command: &dyn Fn(&str) -> Command| -> Spent {
             let spent = spent(&mut command(to)).expect("it works");
-            // A download does not replace what is there.
+            // A download never replaces a file.
             let _ = fs::remove_file(to);
             spent
         };
@@ -162,7 +162,7 @@ impl Bench {
 
 fn curl() -> Command {
     let mut command = Command::new("curl");
-    // Without waiting for a word before it sends, which is quicker here.
+    // Without `Expect: 100-continue`, which is faster here.
     command.args(["-sSf", "-H", "Expect:"]);
     command
 }

@@ -1,6 +1,5 @@
-//! How much memory an upload of 100 MiB takes above an idle client, in both tiers. It also checks that
-//! each says its length beforehand and that the progress adds up:
-//! `cargo bench --bench upload_memory`. Needs Linux.
+//! Memory of an upload of 100 MiB above an idle client, in both tiers. Also checks the announced length and
+//! the progress: `cargo bench --bench upload_memory`. Needs Linux.
 
 #![expect(
     clippy::expect_used,
@@ -20,7 +19,7 @@ use std::process::Command;
 use inferstore_measure::{Better, Row};
 use upload_memory::{Tier, measure, upload};
 
-/// What the bar is: 4 MB, in KiB.
+/// Bar: 4 MB, in KiB.
 const ALLOWED: u64 = 4_000_000 / 1024;
 
 fn main() {

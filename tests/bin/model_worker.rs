@@ -1,4 +1,4 @@
-//! The process that runs built-in models of a service under test. Takes the limits that the service adds.
+//! Process that runs built-in models of a service under test. Takes the limits that the service adds.
 
 use std::process::ExitCode;
 

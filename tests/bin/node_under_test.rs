@@ -1,5 +1,5 @@
-//! A node in a process of its own, for tests that kill it. Takes the file of its settings and its key, and
-//! serves until it is killed or its standard input closes.
+//! Node in a process of its own, for tests that kill it. Takes its settings file and its key, and serves
+//! until it is killed or its standard input closes.
 
 use std::io::Read;
 use std::path::Path;

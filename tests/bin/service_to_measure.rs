@@ -1,6 +1,6 @@
-//! A service in a process of its own, for benchmarks: what it takes is not what the benchmark takes. Takes
-//! a data folder, or `ephemeral`, and how many tasks run side by side. Says on one line where it is, and
-//! ends in order when its standard input closes.
+//! Service in a process of its own, for benchmarks, so that its resources can be measured separately. Takes a
+//! data folder, or `ephemeral`, and the number of concurrent tasks. Prints a ready line with its addresses,
+//! and shuts down gracefully when its standard input closes.
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use inferstore_service::model::{self, Inputs, Limits, Model, Output};
 use inferstore_service::{Config, ModelSpec, Service};
 
-/// Known beforehand, so that the key outlives the process.
+/// Fixed, so that the key outlives the process.
 const API_KEY: &str = "isk_benchmark_00000000";
 
 const IDLE: &str = r#"{
@@ -22,7 +22,7 @@ const IDLE: &str = r#"{
     "output_format": {"output": {"type": "string", "position": 0}}
 }"#;
 
-/// A model that does nothing for a while, so that only the service is measured.
+/// Model that only waits, so that only the service is measured.
 struct Idle;
 
 impl Model for Idle {
@@ -31,7 +31,7 @@ impl Model for Idle {
     }
 
     fn memory(&self, _: u64) -> Option<u64> {
-        // It takes no memory, and as many run at once as there are workers.
+        // The model takes no memory, so that every worker can run it at once.
         Some(0)
     }
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use inferstore_service::{Config, Credit, Money, Scope, Service};
 
-/// Known beforehand, so that the key outlives the process.
+/// Fixed, so that the key outlives the process.
 const API_KEY: &str = "isk_durability_test";
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
@@ -44,7 +44,7 @@ async fn run() -> Outcome {
     config.first_account.api_key = Some(API_KEY.to_owned());
     // More than a long test under load spends.
     config.first_account.balance = "1000000".parse()?;
-    // What tasks cost is counted; storage is billed whenever a full disk lets it.
+    // Tests check the costs of tasks; billing of storage would depend on a full disk.
     config.storage_price_per_gib_day = Some(Money::ZERO);
     config.excluded_models.insert("face-mesh".to_owned());
     for setting in arguments {
@@ -79,7 +79,7 @@ fn set(config: &mut Config, name: &str, value: u16) -> Outcome {
     Ok(())
 }
 
-/// A second account with some money, and a key of it; a key for nodes.
+/// Adds a second account with a balance and a key, and a key for nodes.
 async fn further_keys(service: &Service) -> Outcome<String> {
     service.add_account("second", Scope::Personal).await?;
     service.credit("second", Credit::Paid("10".parse()?)).await?;

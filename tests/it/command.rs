@@ -1,5 +1,5 @@
-//! The command and failures of the service: what it prints, its exit code, and that it neither loses a task
-//! nor prints a secret. The command without failures is tested in its crate.
+//! The command during failures of the service: output, exit code, no lost task, no printed secret. The
+//! command without failures is tested in its crate.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -14,10 +14,10 @@ use tokio::time::sleep;
 
 use crate::client::on_the_service::{MODEL, client_of, start, success};
 
-/// A run of [`MODEL`] with the usual inputs.
+/// Run of [`MODEL`] with the usual inputs.
 const RUN: &str = "run color-harmonization --poll 0.05 -i input_image=https://files.example/street.png -i template=v_shape -i angle=30";
 
-/// How a command ended.
+/// Exit code and output of a command.
 #[derive(Debug)]
 struct Ended {
     code: u8,
@@ -45,7 +45,7 @@ impl Stream {
     }
 }
 
-/// Calls the command, on a thread of its own because it waits.
+/// Runs the command on a thread of its own, because it blocks.
 async fn call(service: &Service, words: &str) -> Ended {
     let (stdout, stderr) = (Stream::default(), Stream::default());
     let key = service.api_key().expect("a fresh service has a key");
@@ -73,7 +73,7 @@ async fn call(service: &Service, words: &str) -> Ended {
     ended
 }
 
-/// The tasks of the service, oldest first.
+/// Returns the tasks of the service, oldest first.
 async fn tasks(service: &Service) -> Vec<String> {
     let history = client_of(service).tasks().list().try_collect().await.expect("they are listed");
     history.into_iter().map(|record| record.task_id.to_string()).collect()

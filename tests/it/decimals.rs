@@ -1,4 +1,4 @@
-//! Money is exact, whatever its length and however it travels.
+//! Amounts are exact, in any length and JSON form.
 
 use std::collections::HashSet;
 

@@ -1,5 +1,4 @@
-//! Everything that reads foreign bytes, held to what must hold of it: with the kept corpus of the fuzz
-//! targets, and with mutations of it.
+//! Fuzz targets over the committed corpus and mutations of it.
 
 mod corpus;
 mod properties;

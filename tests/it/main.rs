@@ -1,5 +1,5 @@
-//! Integration tests, one module for each promise to users of the document and of the crates. A single binary, to link
-//! once.
+//! Integration tests, one module for each promise to users of the document and of the crates. A single
+//! binary, so that it is linked once.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on says so by panicking")]
 

@@ -1,4 +1,4 @@
-//! Responses as the service wrote them, and requests that have no method of their own.
+//! Raw responses of the service, and requests without a method of their own.
 
 use inferstore::Error;
 use inferstore::reqwest::Method;

@@ -1,4 +1,4 @@
-//! What the README and the pages beside it show works as written.
+//! Examples of the README and the pages beside it work as written.
 
 use std::path::Path;
 use std::{fs, iter};
@@ -8,7 +8,7 @@ const PROOF: &str = include_str!("../../docs/proof.md");
 
 const TESTING: &str = include_str!("../../docs/testing.md");
 
-/// The lines of the first block in that language.
+/// Returns the lines of the first block in this language.
 fn block(page: &'static str, language: &str) -> impl Iterator<Item = &'static str> {
     let start = format!("```{language}\n");
     let (_, rest) = page.split_once(&start).unwrap_or_else(|| panic!("the page has no {language} block"));
@@ -94,7 +94,7 @@ fn root() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The text of every Rust file of the crates and of these tests.
+/// Returns the text of every Rust file of the crates and of these tests.
 fn all_source() -> impl Iterator<Item = String> {
     let mut left = ["crates", "tests/it", "tests/document"].map(|folder| root().join(folder)).to_vec();
     let paths = iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! What grants access cannot be printed by accident.
+//! Redaction: credentials cannot be printed by accident.
 
 use inferstore_api::{ApiKey, Client, Envelope, types};
 

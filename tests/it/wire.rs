@@ -1,5 +1,4 @@
-//! What each operation puts on the wire, byte by byte, against a listening socket: one snapshot per
-//! operation.
+//! Requests on the wire, byte by byte, against a listening socket: one snapshot per operation.
 
 use inferstore_api::{ApiKey, Client, Error, ResponseValue, types};
 use inferstore_document::{members, operations};
@@ -9,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::support::recorder::{Recorder, response};
 
-/// Calls the operation against a server that answers with the document's own example, and returns
-/// the request as it arrived.
+/// Calls the operation against a server that responds with the example of the document, and returns the
+/// request.
 async fn sent<T>(
     operation: &str,
     call: impl AsyncFnOnce(&Client) -> Result<ResponseValue<T>, Error<()>>,
@@ -58,7 +57,7 @@ fn inputs() -> types::TaskInput {
     types::TaskInput(inputs.as_object().expect("it is an object").clone())
 }
 
-/// A snapshot of what one call sends.
+/// Tests the request of one call by a snapshot.
 macro_rules! sends {
     ($snapshot:ident, $operation:literal, $call:expr) => {
         #[tokio::test]

@@ -1,5 +1,5 @@
-//! The client of this repository, for `cargo xtask bench peers`: a line on standard input is a piece of
-//! work, and a line on standard output tells how it went. Needs `BASE_URL` and `API_KEY`.
+//! The client of this repository, for `cargo xtask bench peers`: each line of standard input is a job, and
+//! each line of standard output its result. Needs `BASE_URL` and `API_KEY`.
 
 #![expect(clippy::print_stdout, reason = "it answers on standard output")]
 

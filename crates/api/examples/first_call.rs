@@ -1,5 +1,5 @@
-//! A balance, and a task of a typed input: `cargo run -p inferstore-api --example first_call`, with
-//! `INFERSTORE_BASE_URL`, `INFERSTORE_API_KEY` and `FILE_URL` (the URL of a picture) in the environment.
+//! Reads the balance and creates a task of a typed input: `cargo run -p inferstore-api --example first_call`,
+//! with `INFERSTORE_BASE_URL`, `INFERSTORE_API_KEY` and `FILE_URL` (the URL of a picture) in the environment.
 
 #![expect(clippy::print_stdout, reason = "an example shows what it got")]
 
@@ -18,7 +18,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let template = types::HarmonizationTemplate::VShape;
     let input = types::ColorHarmonizationInput { input_image, template, angle: 30 };
     let input = types::TaskInput::from_typed(&input)?;
-    // Without an `Idempotency-Key`, so a second call would create and bill a second task.
+    // Without an `Idempotency-Key`: a second call would create and bill a second task.
     let created = client.create_task(&"color-harmonization".parse()?, None, &input).await?.into_inner();
     let task = client.get_task(&created.data.data).await?.into_inner().data;
     println!("{:?}", task.status);

@@ -1,4 +1,4 @@
-//! Response bodies: the limit on their size, and how they are read.
+//! Response bodies: size limit and decoding.
 
 use std::error::Error;
 use std::fmt;
@@ -14,24 +14,24 @@ use serde::de::DeserializeOwned;
 use crate::client::Observer;
 use crate::types::Failure;
 
-/// The largest response body that a [`Client`](crate::Client) reads, in bytes, unless
+/// Largest response body that a [`Client`](crate::Client) reads, in bytes, unless
 /// [`with_max_response_body`](crate::Client::with_max_response_body) sets another limit.
 pub const MAX_RESPONSE_BODY: u64 = 16 * 1024 * 1024;
 
-/// Reads the body of a response. Its text is checked once, which is faster than for each string in it.
+/// Decodes the body of a response. Validates UTF-8 once, which is faster than once per string.
 pub(crate) async fn read<T: DeserializeOwned>(
     response: Response,
 ) -> Result<ResponseValue<T>, ClientError<()>> {
     let (status, headers) = (response.status(), response.headers().clone());
     let observer = response.extensions().get::<Observer>().cloned();
     let body = response.bytes().await.map_err(ClientError::ResponseBodyError)?;
-    // Before it is decoded: a type that differs may be an error.
+    // Before decoding, because a different type may make decoding fail.
     if let Some(observer) = observer {
         observer.see(&body);
     }
     let value = match str::from_utf8(&body) {
         Ok(text) => serde_json::from_str(text),
-        // It finds the place.
+        // serde_json reports the position of the invalid UTF-8.
         Err(_) => serde_json::from_slice(&body),
     };
     match value {
@@ -40,30 +40,32 @@ pub(crate) async fn read<T: DeserializeOwned>(
     }
 }
 
-/// Returns the failure that the service describes in the body of an unexpected response. Other errors have none, nor
-/// does the page of a gateway; ask for [`Error::status`](crate::Error::status) before.
+/// Returns the failure that the service describes in the body of an unexpected response; other errors and pages
+/// of a gateway have none. Read [`Error::status`](crate::Error::status) before, because this call consumes the
+/// error.
+/// first.
 pub async fn failure(error: ClientError<()>) -> Option<Failure> {
     let ClientError::UnexpectedResponse(response) = error else { return None };
     serde_json::from_slice(&response.bytes().await.ok()?).ok()
 }
 
-/// Returns the same response with a body that fails beyond `limit` bytes.
+/// Returns the response with a body that fails beyond `limit` bytes.
 pub(crate) fn limited(response: Response, limit: u64) -> Response {
-    // HTTP holds a body to the length that it declares.
+    // HTTP enforces the declared length.
     if response.content_length().is_some_and(|length| length <= limit) {
         return response;
     }
     let url = response.url().clone();
     let mut response = http::Response::<reqwest::Body>::from(response)
         .map(|body| reqwest::Body::wrap(LimitedBody { body, limit, left: limit }));
-    // The conversion loses the URL, which an extension carries.
+    // The conversion loses the URL; an extension carries it.
     if let Ok(carrier) = http::Response::builder().url(url).body(()) {
         response.extensions_mut().extend(carrier.into_parts().0.extensions);
     }
     response.into()
 }
 
-/// A body that fails beyond a number of bytes, without reading on; at once if it declares that it is longer.
+/// Body that fails beyond a number of bytes, at once if its declared length is larger.
 struct LimitedBody {
     body: reqwest::Body,
     limit: u64,
@@ -101,14 +103,14 @@ impl Body for LimitedBody {
     }
 }
 
-/// A response body is larger than the limit. It is among the sources of the error of the call.
+/// Response body above the limit. Among the sources of the error of the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BodyTooLarge {
     limit: u64,
 }
 
 impl BodyTooLarge {
-    /// The limit, in bytes.
+    /// Returns the limit in bytes.
     pub fn limit(&self) -> u64 {
         self.limit
     }

@@ -1,4 +1,4 @@
-//! The [`Client`]: its constructors, how it sends a request, and the redirects that it follows.
+//! [`Client`]: constructors, sending of requests, redirects.
 
 use std::fmt;
 use std::pin::Pin;
@@ -13,16 +13,15 @@ use serde::de::DeserializeOwned;
 use crate::tls::{BuildError, check_support_for, http_client_builder_for, share_tls};
 use crate::{ApiKey, Client, MAX_RESPONSE_BODY, ResponseValue, body};
 
-/// The header that carries the API key.
 const API_KEY_HEADER: &str = "x-api-key";
 
-/// progenitor sends the version of the document in this header, which the document does not declare.
+/// Header in which progenitor sends the version of the document; the document does not declare the header.
 const UNDECLARED_HEADER: &str = "api-version";
 
-/// The media type that every request accepts.
+/// Media type that every request accepts.
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Beyond this many redirects there is a loop.
+/// Limit on redirects, against loops.
 const MAX_REDIRECTS: usize = 10;
 
 /// Sends the requests of a [`Client`]. Implement it to add headers, to log, or to respond without a network.
@@ -58,7 +57,7 @@ const MAX_REDIRECTS: usize = 10;
 /// A request arrives complete, with the API key in its `x-api-key` header. An implementation over an HTTP
 /// client must not follow redirects to another origin, because the key would go along.
 pub trait Transport: Send + Sync {
-    /// Sends the request and returns the response; its body may still be on its way.
+    /// Sends the request and returns the response, whose body may still be arriving.
     fn execute(
         &self,
         request: Request,
@@ -74,20 +73,20 @@ impl Transport for reqwest::Client {
     }
 }
 
-/// What a [`Client`] holds beside its base URL and its HTTP client.
+/// State of a [`Client`] besides its base URL and its HTTP client.
 #[derive(Clone)]
 pub(crate) struct Session {
     key: ApiKey,
-    /// Instead of the HTTP client.
+    /// Replaces the HTTP client.
     transport: Option<Arc<dyn Transport>>,
     max_response_body: u64,
     on_unknown: Option<OnUnknown>,
 }
 
-/// Takes each difference of a response from the document, with the identifier of the operation.
+/// Receives the operation and each difference of a response from the document.
 type OnUnknown = Arc<dyn Fn(&'static str, &Finding) + Send + Sync>;
 
-/// Travels with a response whose body is compared with the document.
+/// Extension of a response whose body is compared with the document.
 #[derive(Clone)]
 pub(crate) struct Observer {
     operation: &'static str,
@@ -96,7 +95,7 @@ pub(crate) struct Observer {
 
 impl Observer {
     pub(crate) fn see(&self, body: &[u8]) {
-        // A body that is no JSON is an error of the call.
+        // Decoding reports a body that is no JSON.
         let Ok(body) = serde_json::from_slice(body) else { return };
         for finding in Document::embedded().compare(self.operation, &body) {
             (self.on_unknown)(self.operation, &finding);
@@ -137,15 +136,15 @@ impl Client {
         Ok(Self::new_with_client(base_url, http, key))
     }
 
-    /// Creates a client that sends with the given HTTP client, which must not follow redirects to another
-    /// origin, because the API key would go along.
+    /// Creates a client that sends with the given HTTP client. The HTTP client must not follow redirects to
+    /// another origin, because they would receive the API key.
     pub fn new_with_client(base_url: &str, http: reqwest::Client, key: ApiKey) -> Self {
         let session =
             Session { key, transport: None, max_response_body: MAX_RESPONSE_BODY, on_unknown: None };
         Self { baseurl: base_url.trim_end_matches('/').to_owned(), client: http, inner: session }
     }
 
-    /// Returns a client with another API key, over the same connections.
+    /// Returns a client with another API key that shares the connections.
     #[must_use]
     pub fn with_key(&self, key: ApiKey) -> Self {
         let mut client = self.clone();
@@ -153,7 +152,8 @@ impl Client {
         client
     }
 
-    /// Sends with the given [`Transport`] instead of the HTTP client, which still builds the requests.
+    /// Sends with the given [`Transport`] instead of the HTTP client; the HTTP client still builds the
+    /// requests.
     #[must_use]
     pub fn with_transport(mut self, transport: Arc<dyn Transport>) -> Self {
         self.inner.transport = Some(transport);
@@ -179,16 +179,15 @@ impl Client {
         self
     }
 
-    /// Sends any request, with the API key, to a path below the base URL. `body` is JSON and goes out as
-    /// it is.
+    /// Sends any request, with the API key, to a path below the base URL, with `body` as its JSON.
     ///
-    /// For what has no method here. `T` is what a response decodes into, such as
+    /// Use this for requests without a method. `T` is the type of the response, such as
     /// [`Envelope`](crate::Envelope) or `serde_json::Value`.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidRequest`] when the path does not begin with a slash or leaves the base URL, and those
-    /// of every method.
+    /// [`Error::InvalidRequest`] if the path does not begin with a slash or leaves the base URL, and those of
+    /// every method.
     pub async fn send<T: DeserializeOwned>(
         &self,
         method: Method,
@@ -199,7 +198,7 @@ impl Client {
             return Err(Error::InvalidRequest(format!("the path {path:?} does not begin with a slash")));
         }
         let mut request = self.client.request(method, format!("{}{path}", self.baseurl)).build()?;
-        // A URL resolves "..", however it is written: the API key stays below the base URL.
+        // The URL parser resolves `..` in every spelling: the API key must stay below the base URL.
         let root = Url::parse(&format!("{}/", self.baseurl)).ok();
         if !root.is_some_and(|root| request.url().path().starts_with(root.path())) {
             return Err(Error::InvalidRequest(format!("the path {path:?} leaves the base URL")));
@@ -219,7 +218,7 @@ impl Client {
         }
     }
 
-    /// Returns the observer of the response to a request that reaches an operation of the document.
+    /// Returns the observer of the response, if the request is an operation of the document.
     fn observer(&self, request: &Request) -> Option<Observer> {
         let on_unknown = self.inner.on_unknown.clone()?;
         let root = Url::parse(&self.baseurl).ok()?;
@@ -235,7 +234,7 @@ impl Client {
         }
     }
 
-    /// Follows the redirects of a `GET` from this URL within its origin. What leads elsewhere is returned as it is.
+    /// Follows the redirects of a `GET` within its origin. Returns a redirect to another origin unchanged.
     async fn follow(&self, mut response: Response, mut url: Url) -> reqwest::Result<Response> {
         for _ in 0..MAX_REDIRECTS {
             let Some(target) = redirect_target(&response, &url) else { break };
@@ -250,7 +249,7 @@ impl Client {
     }
 }
 
-/// Where a redirect within the origin leads.
+/// Returns the target of a redirect within the origin.
 fn redirect_target(response: &Response, from: &Url) -> Option<Url> {
     let is_redirect = response.status().is_redirection();
     let location = response.headers().get(header::LOCATION).filter(|_| is_redirect)?;
@@ -270,13 +269,13 @@ impl ClientHooks<Session> for Client {
 
     async fn exec(&self, request: Request, _: &OperationInfo) -> reqwest::Result<Response> {
         let is_get = request.method() == Method::GET;
-        // A response that a transport has made does not know its URL.
+        // The response of a transport has no URL.
         let url = self.inner.transport.is_some().then(|| request.url().clone());
         let observer = self.observer(&request);
         let mut response = self.execute(request).await?;
         if is_get && response.status().is_redirection() {
             let url = url.unwrap_or_else(|| response.url().clone());
-            // Boxed, because it is rare, and the future of every call would hold it.
+            // Boxed: redirects are rare, and the future of every call would contain this one.
             response = Box::pin(self.follow(response, url)).await?;
         }
         let mut response = body::limited(response, self.inner.max_response_body);

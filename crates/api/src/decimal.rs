@@ -28,9 +28,8 @@ use crate::scalar::Scalar;
 /// # Ok::<(), inferstore_api::ParseDecimalError>(())
 /// ```
 ///
-/// The service writes balances as strings and prices as JSON numbers; a `Decimal` is read from
-/// either and written back in the form, and with the digits, in which it came. Two decimals are
-/// equal when their values are, whatever the digits: `1.50` equals `1.5`.
+/// The service writes balances as strings and prices as JSON numbers; a `Decimal` deserializes from either, and
+/// serializes with the same JSON type and digits. Decimals are equal if their values are: `1.50` equals `1.5`.
 ///
 /// Sums and differences are exact:
 ///
@@ -53,47 +52,47 @@ use crate::scalar::Scalar;
 pub struct Decimal(Scalar);
 
 impl Decimal {
-    /// The digits as they came.
+    /// Returns the digits as received.
     pub fn as_str(&self) -> &str {
         self.0.text()
     }
 
-    /// Whether the value is zero, with whatever sign and however many digits.
+    /// Returns true for zero, with any sign and any number of digits.
     pub fn is_zero(&self) -> bool {
         self.value().sign == 0
     }
 
-    /// Whether the value is below zero.
+    /// Returns true if the value is below zero.
     pub fn is_negative(&self) -> bool {
         self.value().sign < 0
     }
 
-    /// Whether the value is a whole number, however it is spelled: `30.0` and `3e1` are.
+    /// Returns true if the value is an integer in any spelling, such as `30.0` or `3e1`.
     pub fn is_integer(&self) -> bool {
         self.value().is_integer()
     }
 
-    /// Returns the shortest spelling without an exponent, such as `12.5` for `1.250E+1`, or `None` when an
-    /// exponent would become more than 40 zeros.
+    /// Returns the shortest spelling without an exponent, such as `12.5` for `1.250E+1`. `None`: an exponent
+    /// would become more than 40 zeros.
     pub fn to_plain_string(&self) -> Option<String> {
         self.value().to_plain_string()
     }
 
-    /// Returns the exact sum, or `None` when the operands are more than 10,000 digits apart, or the exponent
-    /// of the result is beyond 32 bits.
+    /// Returns the exact sum. `None`: the operands are more than 10,000 digits apart, or the exponent of the
+    /// result exceeds 32 bits.
     pub fn checked_add(&self, other: &Self) -> Option<Self> {
         let text = self.value().checked_add(other.value())?;
         Some(Self(self.0.with_text(text)))
     }
 
-    /// Returns the exact difference, or `None` when the operands are more than 10,000 digits apart, or the exponent
-    /// of the result is beyond 32 bits.
+    /// Returns the exact difference. `None`: the operands are more than 10,000 digits apart, or the exponent
+    /// of the result exceeds 32 bits.
     pub fn checked_sub(&self, other: &Self) -> Option<Self> {
         self.checked_add(&-other)
     }
 
     fn value(&self) -> Value<'_> {
-        // Only texts that have a value become decimals.
+        // Every `Decimal` was parsed, so it has a value.
         Value::of(self.as_str()).unwrap_or_default()
     }
 }
@@ -106,8 +105,7 @@ impl FromStr for Decimal {
     }
 }
 
-/// A text that is not a decimal: an optional sign, digits with at most one point among them, and an
-/// optional exponent.
+/// Text that is not a decimal: an optional sign, digits with at most one point, and an optional exponent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseDecimalError(());
 
@@ -147,7 +145,6 @@ macro_rules! from_integers {
 
 from_integers!(i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize);
 
-/// Zero.
 impl Default for Decimal {
     fn default() -> Self {
         Self::from(0)

@@ -1,4 +1,4 @@
-//! The envelope around the payload of every response.
+//! Envelope of every response.
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny};
 use serde::ser::{Serialize, Serializer};
@@ -19,34 +19,34 @@ use crate::types::EnvelopeStatus;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct Envelope<T> {
-    /// Whether the call succeeded.
+    /// Success or failure of the call.
     pub status: EnvelopeStatus,
-    /// A short text.
+    /// Short message.
     #[serde(default, deserialize_with = "lenient::optional", skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The payload.
+    /// Payload.
     #[serde(skip_serializing_if = "holds_nothing")]
     pub data: T,
 }
 
 impl<T> Envelope<T> {
-    /// Returns whether the envelope reports success.
+    /// Returns true if the envelope reports success.
     pub fn is_success(&self) -> bool {
         self.status == EnvelopeStatus::Success
     }
 }
 
-/// A type without a size has no value to write: the field stays absent, as in the response.
+/// Skips the field of a zero-sized type, which is absent in the response too.
 fn holds_nothing<T>(_: &T) -> bool {
     size_of::<T>() == 0
 }
 
-/// The payload of a response that has none: any value is ignored, and an absent one is accepted.
+/// Payload of a response without data: accepts any value, or none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoData;
 
 impl<'de> Deserialize<'de> for NoData {
-    /// serde reads an absent field as an absent option.
+    /// serde deserializes an absent field only as an `Option`.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Option::<IgnoredAny>::deserialize(deserializer).map(|_| Self)
     }

@@ -1,8 +1,8 @@
-//! Named texts: opaque identifiers, and texts of visible ASCII. Macros give their generated newtypes their behaviour.
+//! Macros for generated newtypes of text: opaque identifiers, and texts of visible ASCII.
 
 use std::fmt;
 
-/// Behaviour of a text. It is private, so that a later version may hold something else.
+/// Methods of a newtype. Its text is private, so that a later version can change the representation.
 macro_rules! named_text {
     ($name:ident) => {
         impl $name {
@@ -36,7 +36,7 @@ macro_rules! named_text {
             }
         }
 
-        // The derived `Eq`, `Ord` and `Hash` are those of the text.
+        // Valid because the derived `Eq`, `Ord` and `Hash` are those of the text.
         impl std::borrow::Borrow<str> for $name {
             fn borrow(&self) -> &str {
                 &self.0
@@ -63,13 +63,13 @@ macro_rules! named_text {
     };
 }
 
-/// Behaviour of an identifier.
+/// Methods of an identifier.
 macro_rules! opaque_id {
     ($name:ident) => {
         crate::ids::named_text!($name);
 
         impl $name {
-            /// An identifier as the service issued it. Nothing is checked.
+            /// Wraps an identifier as the service issued it, without validation.
             pub fn new(text: impl Into<String>) -> Self {
                 Self(text.into())
             }
@@ -103,7 +103,7 @@ macro_rules! opaque_id {
     };
 }
 
-/// Behaviour of a text of 1 to `$max` visible ASCII characters, which is checked where it is made.
+/// Methods of a text of 1 to `$max` visible ASCII characters, validated on construction.
 macro_rules! visible_ascii {
     ($name:ident, $max:literal) => {
         crate::ids::named_text!($name);
@@ -134,7 +134,7 @@ macro_rules! visible_ascii {
 
 pub(crate) use {named_text, opaque_id, visible_ascii};
 
-/// A text is empty, longer than permitted, or has characters other than visible ASCII.
+/// Text that is empty, too long, or has characters other than visible ASCII.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotVisibleAscii {
     max_length: usize,

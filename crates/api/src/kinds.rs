@@ -1,4 +1,4 @@
-//! The pairing of what a model takes with what it returns.
+//! Model kinds: the pairing of input and output types.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 use crate::lenient;
 use crate::types::TaskInput;
 
-/// The values of an input without its files, and the files by the names of their fields; an error if a
-/// value cannot be written.
+/// Values of an input without its files, and the files by field name; an error if a value cannot be
+/// serialized.
 pub type KindParts<F> = serde_json::Result<(Map<String, Value>, Vec<(&'static str, F)>)>;
 
 /// A model kind of the catalog, implemented by the type of its input.
 ///
 /// The files of an input are URLs by default. They can be of any other type, such as a path, which
-/// [`into_parts`](Self::into_parts) hands out to whatever uploads them:
+/// [`into_parts`](Self::into_parts) returns for an upload:
 ///
 /// ```
 /// use std::path::PathBuf;
@@ -31,30 +31,30 @@ pub type KindParts<F> = serde_json::Result<(Map<String, Value>, Vec<(&'static st
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 pub trait ModelKind {
-    /// The name of the kind in the document. It is not the identifier of a model: a catalog may hold
-    /// several models of one kind.
+    /// Name of the kind in the document. Not the identifier of a model: a catalog may have several models of
+    /// one kind.
     const NAME: &'static str;
 
-    /// What a run of such a model returns.
+    /// Output type of the kind.
     type Output: Serialize + DeserializeOwned + Send + Sync + 'static;
 
-    /// The type of the files among the inputs.
+    /// Type of the input files.
     type File;
 
-    /// Separates the files from the other inputs. An optional file that is not given is in neither.
+    /// Separates the files from the other inputs. An absent optional file is in neither part.
     ///
     /// # Errors
     ///
-    /// When a value cannot be written as JSON, such as a number that is not finite.
+    /// A value cannot be written as JSON, such as a number that is not finite.
     fn into_parts(self) -> KindParts<Self::File>;
 }
 
-/// Writes the values, and separates the files from them. For implementations of
-/// [`ModelKind::into_parts`]: `values` may hold anything in place of a file.
+/// Serializes the values and separates the files, for implementations of [`ModelKind::into_parts`]. In
+/// `values`, any placeholder may stand for a file.
 ///
 /// # Errors
 ///
-/// When a value cannot be written as JSON, or they are no object.
+/// The values cannot be written as a JSON object.
 pub fn kind_parts<F, const N: usize>(
     values: &impl Serialize,
     files: [(&'static str, Option<F>); N],
@@ -81,18 +81,18 @@ impl TaskInput {
     ///
     /// # Errors
     ///
-    /// When a value cannot be written as JSON, such as a number that is not finite.
+    /// A value cannot be written as JSON, such as a number that is not finite.
     pub fn from_typed(input: &(impl ModelKind<File = String> + Serialize)) -> serde_json::Result<Self> {
         Map::deserialize(serde_json::to_value(input)?).map(Self)
     }
 }
 
-/// Reads a file of an input as its URL.
+/// Deserializes a file of an input from its URL.
 pub(crate) fn file<'de, D: Deserializer<'de>, F: From<String>>(deserializer: D) -> Result<F, D::Error> {
     lenient::required::<D, String>(deserializer).map(F::from)
 }
 
-/// The same for a file that may be absent.
+/// Deserializes an optional file from its URL.
 #[expect(clippy::allow_attributes, reason = "whether it is used depends on the document")]
 #[allow(dead_code, reason = "only a kind with an optional file uses it")]
 pub(crate) fn optional_file<'de, D: Deserializer<'de>, F: From<String>>(
@@ -111,7 +111,7 @@ mod tests {
         ColorHarmonizationInput, FaceDetectionInput, FaceDetectionModel, HarmonizationTemplate,
     };
 
-    /// A file that cannot be written or compared, only moved.
+    /// File type that can only be moved, not serialized or compared.
     struct Upload(&'static str);
 
     #[test]

@@ -1,6 +1,6 @@
-//! How the generated types read a response: a number where a string was announced, a string where a
-//! number was, a null where a value was. None of them changes what the response says, so none of them
-//! may lose it. The generated fields name these functions in `deserialize_with`.
+//! Lenient deserialization of responses: a number instead of a string, a string instead of a number, or null
+//! instead of a value. Such a difference does not change the meaning, so it must not lose the response.
+//! Generated fields name these functions in `deserialize_with`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,9 +15,9 @@ use serde_json::value::RawValue;
 use crate::decimal::whole;
 use crate::scalar::RAW_TEXT;
 
-/// A type that is read from any scalar that says the same.
+/// Type that is deserialized from any scalar with the same meaning.
 pub(crate) trait Lenient: Sized {
-    /// What a value has to be, for error messages.
+    /// Expected value, for error messages.
     const EXPECTED: &'static str;
 
     fn from_text(text: &str) -> Option<Self>;
@@ -34,8 +34,8 @@ pub(crate) trait Lenient: Sized {
         Self::from_text(&number.to_string())
     }
 
-    /// Reads a number with a fraction or an exponent, or one that is longer than 64 bits. Amounts, timestamps and
-    /// samples are read by their text instead, which keeps every digit.
+    /// Converts a number with a fraction or an exponent, or one beyond 64 bits. Amounts, timestamps and
+    /// samples are read from their text instead, which keeps every digit.
     fn from_f64(number: f64) -> Option<Self> {
         Self::from_text(&serde_json::to_string(&number).ok()?)
     }
@@ -85,7 +85,7 @@ macro_rules! whole_numbers {
         $(impl Lenient for $type {
             const EXPECTED: &'static str = $expected;
 
-            /// JSON knows no whole numbers: `5.0` says the same as `5`.
+            /// JSON has no integer type: `5.0` means `5`.
             fn from_text(text: &str) -> Option<Self> {
                 let text = text.trim();
                 text.parse().ok().or_else(|| whole(text)?.parse().ok())
@@ -101,7 +101,7 @@ macro_rules! whole_numbers {
                 number.try_into().ok()
             }
 
-            /// Where a float stands for several whole numbers, none of them is taken.
+            /// Rejects a float that stands for several integers.
             fn from_f64(number: f64) -> Option<Self> {
                 if number.abs() >= AMBIGUOUS {
                     return None;
@@ -119,10 +119,10 @@ whole_numbers!(
     u64: "a whole number that is not negative"
 );
 
-/// From here on, floats are further apart than whole numbers.
+/// Limit from which floats are further apart than integers.
 const AMBIGUOUS: f64 = 9_007_199_254_740_992.0;
 
-/// A word of an enumeration.
+/// Value of an enumeration.
 struct Word<T>(T);
 
 impl<T: for<'a> From<&'a str>> Lenient for Word<T> {
@@ -134,7 +134,7 @@ impl<T: for<'a> From<&'a str>> Lenient for Word<T> {
     }
 }
 
-/// Reads a value, or `None` for a null.
+/// Deserializes a value, or `None` from null.
 struct LenientVisitor<T>(PhantomData<T>);
 
 impl<T: Lenient> LenientVisitor<T> {
@@ -192,18 +192,18 @@ impl<'de, T: Lenient> Visitor<'de> for LenientVisitor<T> {
     }
 }
 
-/// The error of a value of another kind than the document announces.
+/// Returns the error of a value of an unexpected type.
 fn unfit<T: Lenient, E: Error>() -> E {
     E::custom(format_args!("expected {}", T::EXPECTED))
 }
 
-/// A value that must be there.
+/// Deserializes a required value.
 #[inline]
 pub(crate) fn required<'de, D: Deserializer<'de>, T: Lenient>(deserializer: D) -> Result<T, D::Error> {
     optional(deserializer)?.ok_or_else(unfit::<T, D::Error>)
 }
 
-/// A value that may be null.
+/// Deserializes a nullable value.
 #[inline]
 pub(crate) fn optional<'de, D: Deserializer<'de>, T: Lenient>(
     deserializer: D,
@@ -211,7 +211,7 @@ pub(crate) fn optional<'de, D: Deserializer<'de>, T: Lenient>(
     deserializer.deserialize_any(LenientVisitor(PhantomData))
 }
 
-/// A word of an enumeration.
+/// Deserializes a value of an enumeration.
 #[inline]
 pub(crate) fn word<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
@@ -221,14 +221,13 @@ where
     required(deserializer).map(|Word(word)| word)
 }
 
-/// A list that may be null; a null in it says nothing and is left out.
+/// Deserializes a nullable list, and skips nulls in it.
 pub(crate) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<Vec<T>>, D::Error> {
     Ok(Option::<List<T>>::deserialize(deserializer)?.map(|List(items)| items))
 }
 
-/// A list without its nulls.
 struct List<T>(Vec<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
@@ -255,17 +254,16 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
     }
 }
 
-/// A list of texts that may be null, with numbers read as texts.
+/// Deserializes a nullable list of texts; numbers become texts.
 pub(crate) fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
     let texts: Option<Vec<Text>> = list(deserializer)?;
     Ok(texts.map(|texts| texts.into_iter().map(|Text(text)| text).collect()))
 }
 
-/// A text in a list, or a number that is read as one.
 #[derive(serde::Deserialize)]
 struct Text(#[serde(deserialize_with = "required")] String);
 
-/// A map that may be null; a null in it still says that its name is there.
+/// Deserializes a nullable map; a null value keeps its name.
 pub(crate) fn map<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     deserializer: D,
 ) -> Result<Option<BTreeMap<String, T>>, D::Error> {
@@ -273,7 +271,7 @@ pub(crate) fn map<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
     Ok(map.map(|map| map.into_iter().map(|(name, value)| (name, value.unwrap_or_default())).collect()))
 }
 
-/// Something that only helps: where it cannot be read, it is as if it were not there.
+/// Deserializes an advisory value: an unreadable one counts as absent.
 pub(crate) fn advisory<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -289,15 +287,15 @@ impl<'de, T: DeserializeOwned> Visitor<'de> for Advisory<T> {
         f.write_str("anything")
     }
 
-    /// serde_json, with the untouched text: no digit is lost.
+    /// serde_json: the raw text keeps every digit.
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Option<T>, A::Error> {
         let text = Box::<RawValue>::deserialize(MapAccessDeserializer::new(map))?;
-        // serde would read a list as an object whose names were left out.
+        // serde would deserialize a list as an object without names.
         let is_list = text.get().starts_with('[');
         Ok(if is_list { None } else { serde_json::from_str(text.get()).unwrap_or_default() })
     }
 
-    /// Any other format, such as serde's own buffer behind `flatten`.
+    /// Other formats, such as serde's buffer for `flatten`.
     fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<T>, D::Error> {
         #[derive(serde::Deserialize)]
         #[serde(untagged)]

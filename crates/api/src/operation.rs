@@ -1,4 +1,4 @@
-//! What the document says of an operation apart from its types.
+//! Operations of the document: method, path and safety of a retry.
 
 /// An operation of the document. [`operations`](crate::operations) has a constant for each.
 ///
@@ -18,17 +18,17 @@ pub struct Operation {
     pub method: &'static str,
     /// The path below the base URL, with its parameters in braces.
     pub path: &'static str,
-    /// Whether a request may be sent again.
+    /// Effect of a retry.
     pub safety: Safety,
 }
 
-/// What sending a request again does, when the response to the first one is lost.
+/// Effect of a retry after a lost response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Safety {
     /// A retry has no harmful effect.
     Repeatable,
-    /// A retry after a success is refused, so its failure does not mean that the first request failed.
+    /// A retry after a success is rejected, so its failure does not mean that the first request failed.
     Once,
     /// A retry may run and bill a second time.
     Billed,

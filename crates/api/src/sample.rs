@@ -1,4 +1,4 @@
-//! Sample values of a parameter, whose shape says how the parameter is sent.
+//! Sample values of a parameter. Their JSON type shows how the parameter is sent.
 
 use std::fmt;
 
@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::scalar::Scalar;
 
-/// A sample value. Samples are strings, numeric-looking ones included, and a parameter with samples is sent
-/// as a string. A number that another installation sends as a sample is kept as a number: a parameter with
-/// such samples is sent as a number.
+/// Sample value of a parameter. Samples are strings, even numeric ones, and a parameter with string samples
+/// is sent as a string. An installation may return samples as numbers: then the parameter is sent as a
+/// number.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Sample(Scalar);
 
 impl Sample {
-    /// The text of the sample, without quotes.
+    /// Returns the text of the sample, without quotes.
     pub fn as_str(&self) -> &str {
         self.0.text()
     }
 
-    /// Whether the sample is a string.
+    /// Returns true if the sample is a string.
     pub fn is_string(&self) -> bool {
         self.0.is_quoted()
     }

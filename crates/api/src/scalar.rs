@@ -1,5 +1,5 @@
-//! A JSON scalar as it came: its exact text, and whether it stood in quotes. Everything that must
-//! not lose a digit, a stamp or a shape on its way through serde is read and written by this.
+//! JSON scalar as received: its exact text, and whether it was quoted. Lossless basis of decimals, timestamps
+//! and samples.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,16 +10,16 @@ use serde::ser::{Error as _, Serialize, Serializer};
 use serde_json::value::RawValue;
 use smol_str::SmolStr;
 
-/// The name under which serde_json hands out the untouched text of a value. A format that does not
-/// know it hands out the value itself, which is then as exact as that format is.
+/// Name of the newtype with which serde_json passes raw text. Other formats ignore the name and pass the
+/// value, with their own precision.
 pub(crate) const RAW_TEXT: &str = "$serde_json::private::RawValue";
 
-/// What an unquoted `null` is written as.
+/// Text of an unquoted `null`.
 const NULL: &str = "null";
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Scalar {
-    /// Amounts are short: without an allocation each.
+    /// `SmolStr`, because amounts are short: no allocation per amount.
     text: SmolStr,
     quoted: bool,
 }
@@ -29,12 +29,12 @@ impl Scalar {
         Self { text: text.into(), quoted: true }
     }
 
-    /// The text must be JSON.
+    /// Wraps JSON text.
     pub(crate) fn unquoted(text: impl Into<SmolStr>) -> Self {
         Self { text: text.into(), quoted: false }
     }
 
-    /// Takes the quotes and the escapes off a string; anything else stays as it is.
+    /// Unquotes and unescapes a string; other JSON stays unchanged.
     fn from_json(json: &str) -> serde_json::Result<Self> {
         match json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
             None => Ok(Self::unquoted(json)),
@@ -43,7 +43,7 @@ impl Scalar {
         }
     }
 
-    /// Another text in the same form.
+    /// Returns another text, quoted like this one.
     pub(crate) fn with_text(&self, text: String) -> Self {
         Self { text: text.into(), quoted: self.quoted }
     }
@@ -68,7 +68,7 @@ impl Serialize for Scalar {
         if self.quoted {
             return serializer.serialize_str(&self.text);
         }
-        // Where the plain way is exact it is taken, since every format knows it.
+        // Prefers `i64` where it is exact, because every format supports it.
         match self.text.parse::<i64>() {
             Ok(number) if number.to_string() == self.text => serializer.serialize_i64(number),
             _ => {
@@ -78,11 +78,11 @@ impl Serialize for Scalar {
     }
 }
 
-/// How many digits the service reads behind a point.
+/// Number of decimal places that the service reads.
 const MAX_FRACTION_DIGITS: usize = 18;
 
-/// Writes a number as the string that the service expects: plain digits, rounded where a float has more of
-/// them than the service reads. Generated fields name it in `serialize_with`.
+/// Serializes a number as the string that the service expects: plain digits, rounded to
+/// `MAX_FRACTION_DIGITS`. Generated fields name this function in `serialize_with`.
 pub(crate) fn as_string<T: fmt::Display, S: Serializer>(
     number: &T,
     serializer: S,
@@ -116,7 +116,7 @@ impl<'de> Visitor<'de> for ScalarVisitor {
         f.write_str("a string, a number or a truth value")
     }
 
-    /// serde_json, with the untouched text as the only value of a map.
+    /// serde_json passes the raw text as the only value of a map.
     fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Scalar, A::Error> {
         let raw = RawText::deserialize(MapAccessDeserializer::new(map));
         let raw = raw.map_err(|_: A::Error| de::Error::invalid_type(Unexpected::Map, &self))?;
@@ -160,7 +160,7 @@ impl<'de> Visitor<'de> for ScalarVisitor {
     }
 }
 
-/// What serde_json hands out: text that is borrowed from a slice, owned from a reader.
+/// Raw text of serde_json: borrowed from a slice, owned from a reader.
 #[derive(serde::Deserialize)]
 struct RawText<'a> {
     #[serde(borrow, rename = "$serde_json::private::RawValue")]

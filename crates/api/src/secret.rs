@@ -1,4 +1,4 @@
-//! What grants access, in types that cannot be printed by accident.
+//! Redaction: types for secrets, which cannot be printed by accident.
 
 use std::fmt;
 
@@ -7,28 +7,27 @@ use reqwest::header::{HeaderValue, InvalidHeaderValue};
 use serde::{Deserialize, Deserializer, Serialize};
 use zeroize::Zeroize;
 
-/// What every secret prints as.
+/// `Debug` and `Display` of every secret.
 const MASK: &str = "…";
 
-/// An API key. It prints as `…`; only [`expose`](Self::expose) shows it. It is read by serde, from a configuration,
-/// and never written. Its memory is overwritten when it is dropped. Copies elsewhere are not: the headers of a request
-/// that was sent, and the text or the configuration that the key was read from.
+/// API key. It prints as `…`; only [`expose`](Self::expose) returns the text. It deserializes from a
+/// configuration and never serializes. Its memory is overwritten on drop; copies are not, such as the headers
+/// of a sent request or the configuration file.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(String);
 
 impl ApiKey {
-    /// A key as the service issued it. White space around it, as a file or a terminal leaves it, is
-    /// not part of it.
+    /// Makes a key from its text, without surrounding white space.
     pub fn new(key: impl AsRef<str>) -> Self {
         Self(key.as_ref().trim().to_owned())
     }
 
-    /// The key itself. Keep it out of logs.
+    /// Returns the text of the key. Keep it out of logs.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// As the value of a header that prints as `Sensitive`.
+    /// Returns the value of a header that prints as `Sensitive`.
     #[cfg(feature = "client")]
     pub(crate) fn to_header(&self) -> Result<HeaderValue, InvalidHeaderValue> {
         let mut value = HeaderValue::from_str(&self.0)?;
@@ -72,14 +71,14 @@ impl fmt::Debug for ApiKey {
     }
 }
 
-/// A text that grants access, such as the target of an upload. It prints as `…`; only
-/// [`expose`](Self::expose) shows it. It serializes as the text.
+/// Text that grants access, such as the target of a presigned upload. It prints as `…`; only
+/// [`expose`](Self::expose) returns the text. It serializes as the text.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The text itself. Keep it out of logs.
+    /// Returns the text. Keep it out of logs.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! Timestamps that keep what they cannot read.
+//! Timestamps, with unreadable ones preserved.
 
 mod rfc3339;
 
@@ -21,9 +21,9 @@ use crate::scalar::Scalar;
 /// assert_eq!(stamp.to_system_time(), Some(UNIX_EPOCH + Duration::from_secs(60)));
 /// ```
 ///
-/// An odd stamp in one record must not lose a page of good ones, so any value is accepted and kept, by
-/// `Timestamp::from` too; [`to_system_time`](Self::to_system_time) says whether it can be read. `parse` refuses a text
-/// that cannot:
+/// One invalid timestamp must not lose a page of records, so deserialization and `Timestamp::from` accept and
+/// preserve any text; [`to_system_time`](Self::to_system_time) returns `None` for an unreadable one. `parse`
+/// rejects unreadable text:
 ///
 /// ```
 /// use inferstore_api::Timestamp;
@@ -32,26 +32,26 @@ use crate::scalar::Scalar;
 /// assert!("yesterday".parse::<Timestamp>().is_err());
 /// ```
 ///
-/// Stamps are ordered by their point in time; those that cannot be read come first. Stamps are equal when they
-/// are spelled alike, and two spellings of one point in time are ordered by their text.
+/// Timestamps are ordered by their point in time; unreadable ones come first. They are equal if their texts
+/// are; two spellings of one point in time are ordered by their text.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(Scalar);
 
 impl Timestamp {
-    /// The stamp as it came.
+    /// Returns the timestamp as received.
     pub fn as_str(&self) -> &str {
         self.0.text()
     }
 
-    /// The point in time, or `None` if the stamp cannot be read, or is before what the clock of this system
-    /// can hold. A stamp that names no offset is taken as UTC.
+    /// Returns the point in time, in UTC if the text has no offset. `None`: the text is unreadable, or too
+    /// early for the system clock.
     pub fn to_system_time(&self) -> Option<SystemTime> {
         let nanoseconds = rfc3339::read(self.as_str())?;
         let (moment, second) = (nanoseconds.unsigned_abs(), 1_000_000_000);
         let since_epoch =
             Duration::new((moment / second).try_into().ok()?, (moment % second).try_into().ok()?);
-        // The clock of Windows begins in 1601.
+        // The system clock of Windows begins in 1601.
         let moved = if nanoseconds < 0 { SystemTime::checked_sub } else { SystemTime::checked_add };
         moved(&SystemTime::UNIX_EPOCH, since_epoch)
     }
@@ -65,7 +65,7 @@ impl FromStr for Timestamp {
     }
 }
 
-/// A text that is not a date and a time.
+/// Text that is not a date and time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseTimestampError(());
 
@@ -77,7 +77,7 @@ impl fmt::Display for ParseTimestampError {
     }
 }
 
-/// In UTC, to the millisecond.
+/// Formats in UTC with milliseconds.
 impl From<SystemTime> for Timestamp {
     fn from(time: SystemTime) -> Self {
         let milliseconds = match time.duration_since(SystemTime::UNIX_EPOCH) {

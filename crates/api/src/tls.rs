@@ -1,4 +1,4 @@
-//! The HTTP client that a [`Client`](crate::Client) sends with by default: TLS, timeouts, proxies, redirects.
+//! Default HTTP client of a [`Client`](crate::Client): TLS, timeouts, proxies, redirects.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,16 +9,15 @@ use reqwest::{ClientBuilder, Url};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The longest gap between two reads of a response; a slow response that keeps moving is fine.
+/// Longest gap between two reads of a response; a slow but steady response has no limit.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Returns what [`Client::new`](crate::Client::new) builds its HTTP client from, for any base URL: TLS as the
-/// features of this crate choose it, timeouts for silence rather than for length, and proxies from the
-/// environment. It follows no redirect, because the API key would go along; the
-/// [`Client`](crate::Client) follows those that are safe.
+/// Returns the builder of the default HTTP client, for any base URL: TLS by the features of this crate, idle
+/// timeouts, and proxies from the environment. The HTTP client follows no redirects, because they would
+/// receive the API key; the [`Client`](crate::Client) follows safe ones itself.
 ///
-/// Every setting of the builder has its effect. Each client that is built reads the certificates of the system;
-/// where nothing about TLS is set, [`share_tls`] saves that. For a known base URL prefer
+/// Every setting of the builder takes effect. Each HTTP client loads the certificates of the system;
+/// [`share_tls`] avoids that if no TLS setting is changed. For a known base URL prefer
 /// [`http_client_builder_for`].
 pub fn http_client_builder() -> ClientBuilder {
     let builder = reqwest::Client::builder()
@@ -30,19 +29,20 @@ pub fn http_client_builder() -> ClientBuilder {
     builder
 }
 
-/// Replaces the TLS settings of the builder by those that all clients of the process share, so that no client but
-/// the first one reads the certificates of the system, which takes several milliseconds. Call it only where nothing
-/// about TLS is set: reqwest ignores such settings then, also those that are made later.
+/// Replaces the TLS settings of the builder by settings that all clients of the process share, so that only
+/// the first client loads the certificates of the system, which takes several milliseconds. Call this only if
+/// no TLS setting is changed: reqwest ignores TLS settings made before or after.
 ///
-/// With `native-tls` alone it changes nothing.
+/// No effect with `native-tls` alone.
 pub fn share_tls(builder: ClientBuilder) -> ClientBuilder {
     #[cfg(any(feature = "rustls", feature = "rustls-ring"))]
     let builder = over_rustls::share(builder);
     builder
 }
 
-/// Like [`http_client_builder`], for one base URL: for [plain `http` to this machine](is_plain_loopback) it uses
-/// no proxy. A proxy from the environment would carry the API key to another machine in the clear.
+/// Like [`http_client_builder`], for one base URL: uses no proxy for [plain `http` to this
+/// machine](is_plain_loopback), because a proxy from the environment would send the API key unencrypted to
+/// another machine.
 pub fn http_client_builder_for(base_url: &str) -> ClientBuilder {
     let builder = http_client_builder();
     match Url::parse(base_url.trim()) {
@@ -51,7 +51,7 @@ pub fn http_client_builder_for(base_url: &str) -> ClientBuilder {
     }
 }
 
-/// Whether the URL is plain `http` to this machine, which needs no proxy and no encryption.
+/// Returns true for plain `http` to this machine, which needs no proxy and no encryption.
 pub fn is_plain_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let is_loopback = match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
@@ -61,14 +61,14 @@ pub fn is_plain_loopback(url: &Url) -> bool {
     url.scheme() == "http" && is_loopback
 }
 
-/// Reports why no `https` request can succeed.
+/// Checks that `https` requests can succeed.
 ///
-/// With `native-tls` alone, the certificates are the business of that library, and this does not look at them.
+/// With `native-tls` alone, the certificates are not checked.
 ///
 /// # Errors
 ///
-/// [`BuildError::TlsDisabled`] without a TLS feature, [`BuildError::RootCertificates`] when the certificates that
-/// the operating system trusts cannot be loaded. A client with certificates of its own works all the same.
+/// [`BuildError::TlsDisabled`] without a TLS feature; [`BuildError::RootCertificates`] if the certificates of
+/// the operating system cannot be loaded. A client with certificates of its own still works.
 pub fn https_support() -> Result<(), BuildError> {
     #[cfg(any(feature = "rustls", feature = "rustls-ring"))]
     return over_rustls::check();
@@ -76,19 +76,19 @@ pub fn https_support() -> Result<(), BuildError> {
     if cfg!(feature = "native-tls") { Ok(()) } else { Err(BuildError::TlsDisabled) }
 }
 
-/// As [`https_support`], if the base URL needs it.
+/// Checks [`https_support`] if the base URL needs it.
 pub(crate) fn check_support_for(base_url: &str) -> Result<(), BuildError> {
     let is_https = Url::parse(base_url.trim()).is_ok_and(|url| url.scheme() == "https");
     if is_https { https_support() } else { Ok(()) }
 }
 
-/// Why a [`Client`](crate::Client) cannot be built.
+/// Reason why a [`Client`](crate::Client) cannot be built.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The base URL needs `https`, and the crate was built without a TLS feature.
+    /// The base URL needs `https`, but the crate was built without a TLS feature.
     TlsDisabled,
-    /// The certificates that the operating system trusts cannot be loaded. The text says why.
+    /// The certificates of the operating system cannot be loaded, with the reason.
     RootCertificates(String),
     /// The HTTP client cannot be built.
     Http(reqwest::Error),
@@ -132,8 +132,8 @@ mod over_rustls {
 
     use super::BuildError;
 
-    /// Loading the certificates of the system takes most of the time that it takes to build a client. An error says
-    /// why there are none.
+    /// Shared TLS settings: loading the certificates takes most of the time of building a client. An error
+    /// has the reason why there are none.
     static SHARED: LazyLock<Result<ClientConfig, String>> = LazyLock::new(|| {
         let builder = ClientConfig::builder_with_provider(provider());
         let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
@@ -148,12 +148,12 @@ mod over_rustls {
     pub(super) fn choose(builder: ClientBuilder) -> ClientBuilder {
         #[cfg(not(feature = "rustls"))]
         install_ring();
-        // Where another crate enables `native-tls`, that is the default of reqwest.
+        // If another crate enables `native-tls`, reqwest uses that by default.
         let builder = builder.tls_backend_rustls();
         match &*SHARED {
             Ok(_) => builder,
-            // A system without certificates, such as a bare container, still speaks `http`, and trusts the
-            // certificates that are added.
+            // A system without certificates, such as a bare container, still supports `http` and added
+            // certificates.
             Err(_) => builder.tls_certs_only([]),
         }
     }
@@ -165,20 +165,20 @@ mod over_rustls {
         }
     }
 
-    /// Makes ring the crypto provider of rustls for the whole process, unless it has one.
+    /// Installs ring as the crypto provider of rustls for the process, unless one is installed.
     ///
-    /// With `rustls-ring` and without `rustls`, the first HTTP client of this crate calls it. Every other
-    /// `reqwest::Client` of the program needs a provider too, unless a crate enables the feature `rustls` of reqwest,
-    /// and panics without one: a program that builds such clients first calls this first.
+    /// With `rustls-ring` and without `rustls`, the first HTTP client of this crate does this. Every other
+    /// `reqwest::Client` of the program needs a provider too and panics without one, unless a crate enables
+    /// the feature `rustls` of reqwest: a program that builds such clients first calls this function first.
     #[cfg(feature = "rustls-ring")]
     pub fn install_ring() {
         if CryptoProvider::get_default().is_none() {
-            // Another thread may have been faster.
+            // Another thread may have installed one.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
     }
 
-    /// The provider that reqwest uses, too.
+    /// Returns the provider that reqwest uses.
     fn provider() -> Arc<CryptoProvider> {
         #[cfg(feature = "rustls")]
         let fallback = rustls::crypto::aws_lc_rs::default_provider;

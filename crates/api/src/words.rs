@@ -1,13 +1,13 @@
-//! What the enumerations of the document can do, as macros that the generated enums call.
+//! Macros for generated enumerations.
 
-/// Behaviour of an enumeration that is only ever sent: its words are all there are.
+/// Methods of a closed enumeration, which is only sent.
 macro_rules! closed_words {
     ($name:ident: $($variant:ident = $word:literal),+) => {
         impl $name {
             /// All words, in the order of the document.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
-            /// The word on the wire.
+            /// Returns the word on the wire.
             pub fn as_str(&self) -> &'static str {
                 match self {
                     $(Self::$variant => $word),+
@@ -37,15 +37,14 @@ macro_rules! closed_words {
     };
 }
 
-/// Behaviour of an enumeration that the service may add words to: a word that the document does not
-/// know is kept, and goes out as it came.
+/// Methods of an open enumeration, which the service may extend: unknown words are preserved.
 macro_rules! open_words {
     ($name:ident: $($variant:ident = $word:literal),+) => {
         impl $name {
-            /// The words that the document knows, in its order.
+            /// Words of the document, in its order.
             pub const KNOWN: &[Self] = &[$(Self::$variant),+];
 
-            /// The word on the wire.
+            /// Returns the word on the wire.
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$variant => $word,)+
@@ -71,7 +70,7 @@ macro_rules! open_words {
             }
         }
 
-        // By the word, so that an `Other` that holds a known word is that word.
+        // Compares the words, so that an `Other` with a known word equals that variant.
         impl ::std::cmp::PartialEq for $name {
             fn eq(&self, other: &Self) -> bool {
                 self.as_str() == other.as_str()
@@ -96,7 +95,7 @@ macro_rules! open_words {
     };
 }
 
-/// Behaviour that both kinds share.
+/// Implementations for both kinds.
 macro_rules! written_as_str {
     ($name:ident) => {
         impl ::std::fmt::Display for $name {
@@ -118,7 +117,7 @@ macro_rules! written_as_str {
 
 pub(crate) use {closed_words, open_words, written_as_str};
 
-/// A word that an enumeration of a request does not have.
+/// Word that an enumeration of a request does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownVariant {
     word: String,

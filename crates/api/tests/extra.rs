@@ -1,4 +1,4 @@
-//! Fields that the document does not have, where it announces them.
+//! Fields beyond the document, where the document allows them.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! What a client does on the wire: bounded responses, redirects, proxies, and other ways to send.
+//! Client over a socket: bounded responses, redirects, proxies, and custom transports.
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -12,10 +12,10 @@ use tokio::net::{TcpListener, TcpStream};
 
 const BALANCE: &str = r#"{"status":"success","data":{"balance":"12.50"}}"#;
 
-/// Names the base URL for the test that runs in a child process.
+/// Environment variable of the base URL in the child process.
 const CHILD_BASE_URL: &str = "INFERSTORE_TEST_BASE_URL";
 
-/// A server that returns a fixed response for each path and records the requests.
+/// Server with a fixed response per path, which records the requests.
 struct Server {
     origin: String,
     requests: Arc<Mutex<Vec<String>>>,
@@ -32,7 +32,7 @@ impl Server {
                 let request = read_request(&mut connection).await;
                 let response = respond(&request);
                 log.lock().unwrap().push(request);
-                // The client may close the connection before it has read everything.
+                // The client may close the connection early.
                 let _ = connection.write_all(response.as_bytes()).await;
             }
         });
@@ -43,7 +43,7 @@ impl Server {
         Client::new(&format!("{}/api/v1", self.origin), ApiKey::new("key")).unwrap()
     }
 
-    /// Methods and paths.
+    /// Returns methods and paths.
     fn lines(&self) -> Vec<String> {
         let requests = self.requests.lock().unwrap();
         requests.iter().map(|text| text.lines().next().unwrap().replace(" HTTP/1.1", "")).collect()
@@ -135,7 +135,7 @@ async fn a_response_body_beyond_the_limit_fails_the_call_and_names_the_limit() {
 
 #[tokio::test]
 async fn a_body_that_declares_too_much_is_not_read() {
-    // The body never comes: reading it would wait for the timeout.
+    // The body never arrives: reading it would run into the timeout.
     let head = "HTTP/1.1 200 OK\r\ncontent-length: 99999999\r\n\r\n{";
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base_url = format!("http://{}/api/v1", listener.local_addr().unwrap());
@@ -212,7 +212,7 @@ async fn a_transport_sees_every_request_with_the_key_and_may_add_headers() {
     assert_eq!(with_header, [true, false]);
 }
 
-/// Makes its own responses, which know no URL: a redirect, and then the balance.
+/// Transport whose responses have no URL: a redirect, then the balance.
 struct Made(Mutex<Vec<String>>);
 
 impl Transport for Made {
@@ -240,7 +240,6 @@ async fn a_redirect_of_a_response_that_a_transport_has_made_leads_to_the_same_or
     assert_eq!(urls[..], ["http://127.0.0.1:9/api/v1/api-key/balance", "http://127.0.0.1:9/moved"]);
 }
 
-/// Responds with these bytes.
 struct Bytes(&'static [u8]);
 
 impl Transport for Bytes {
@@ -271,7 +270,7 @@ async fn plain_http_to_this_machine_goes_through_no_proxy_from_the_environment()
     let server = Server::start(|_| ok(BALANCE)).await;
     let reads_balance = |base_url: String| {
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        // This test again, with the proxy in its environment.
+        // Runs this test again, with the proxy in its environment.
         child.args(["--exact", std::thread::current().name().unwrap()]);
         child.env(CHILD_BASE_URL, base_url).env("HTTP_PROXY", &proxy.origin).env("http_proxy", &proxy.origin);
         child.env_remove("NO_PROXY").env_remove("no_proxy").env_remove("REQUEST_METHOD");
@@ -280,7 +279,7 @@ async fn plain_http_to_this_machine_goes_through_no_proxy_from_the_environment()
     let output = reads_balance(format!("{}/api/v1", server.origin)).await;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     assert_eq!((proxy.lines().len(), server.lines().len()), (0, 1));
-    // Any other host still goes through it.
+    // Other hosts still use the proxy.
     let output = reads_balance("http://service.invalid/api/v1".to_owned()).await;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     assert_eq!(proxy.lines(), ["GET http://service.invalid/api/v1/api-key/balance"]);

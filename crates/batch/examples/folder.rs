@@ -1,5 +1,5 @@
-//! Runs a model on every picture of a folder, and pays for each once, whenever the program is killed. Started again, it
-//! continues where the journal ends.
+//! Runs a model on every picture of a folder and pays for each picture once, even if the program is killed.
+//! Started again, the program continues from the journal.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example prints its results")]
 
@@ -11,7 +11,7 @@ use inferstore_batch::{Batch, Step};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// The number of pictures that are run at the same time.
+/// Number of concurrent runs.
 const CONCURRENCY: usize = 16;
 
 #[tokio::main]
@@ -21,7 +21,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// Returns the cost of all pictures, or the first error once the others have ended.
+/// Returns the cost of all pictures, or the first error after the other runs have finished.
 pub(crate) async fn run(client: &Client, pictures: &Path, outputs: &Path) -> Result<Decimal> {
     std::fs::create_dir_all(outputs)?;
     let batch = Batch::open(client, outputs.join("journal.jsonl"))?;

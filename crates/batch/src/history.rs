@@ -1,4 +1,4 @@
-//! The status of many tasks, from pages of the task history.
+//! Status of many tasks, read from pages of the task history.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,24 +6,23 @@ use std::time::Duration;
 use inferstore::types::{TaskId, TaskStatus};
 use inferstore::{Error, Tasks};
 
-/// The number of records on a page.
 const PAGE: u32 = 100;
 
-/// Positions and statuses of the awaited tasks on the pages of the history.
+/// Positions and statuses of pending tasks, as the pages of the history show them.
 #[derive(Default)]
 pub(crate) struct Shown {
-    /// Position and status of each task on a page.
+    /// Position in the history and status of each task found.
     pub(crate) tasks: HashMap<TaskId, (u64, TaskStatus)>,
-    /// Whether tasks are to be searched from the end of the history again.
+    /// True if the tasks have to be searched from the end of the history again.
     pub(crate) is_search_due: bool,
-    /// The pause that the service asked for.
+    /// `Retry-After` of the service.
     pub(crate) retry_after: Duration,
-    /// The length of the history, once a page has stated it.
+    /// Length of the history, once a page has stated it.
     total: Option<u64>,
 }
 
-/// Reads the pages that showed the wanted tasks before, if that takes fewer requests than reading the tasks, and then
-/// searches for the others where that is asked for.
+/// Reads the pages on which the wanted tasks were last seen, if that takes fewer requests than reading each
+/// task. Then searches for the other tasks if `searches` is true.
 pub(crate) async fn show(tasks: Tasks, wanted: HashMap<TaskId, Option<u64>>, searches: bool) -> Shown {
     let mut shown = Shown { is_search_due: searches, ..Shown::default() };
     let mut pages: Vec<u64> = wanted.values().flatten().copied().collect();
@@ -34,7 +33,7 @@ pub(crate) async fn show(tasks: Tasks, wanted: HashMap<TaskId, Option<u64>>, sea
         for start in pages {
             shown.read_page(&tasks, &wanted, start, PAGE).await;
         }
-        // Tasks that moved, or whose page could not be read, are searched in the next round.
+        // Tasks that moved, or whose page is unreadable, are searched in the next round.
         shown.is_search_due |= shown.tasks.len() < known;
     }
     if searches {
@@ -44,8 +43,8 @@ pub(crate) async fn show(tasks: Tasks, wanted: HashMap<TaskId, Option<u64>>, sea
 }
 
 impl Shown {
-    /// Searches from the end of the history backwards, until all tasks are found, or more pages would cost more than
-    /// reading the tasks.
+    /// Searches the history backwards, until all tasks are found or further pages would take more requests
+    /// than reading the tasks.
     async fn search(&mut self, tasks: &Tasks, wanted: &HashMap<TaskId, Option<u64>>) {
         if self.total.is_none() && !self.read_page(tasks, wanted, 0, 1).await {
             return;
@@ -63,7 +62,7 @@ impl Shown {
         self.is_search_due = false;
     }
 
-    /// Notes what a page shows. Returns whether it could be read.
+    /// Records the tasks of a page. Returns true if the page was readable.
     async fn read_page(
         &mut self,
         tasks: &Tasks,
@@ -80,7 +79,7 @@ impl Shown {
         };
         self.total = page.total.or(self.total);
         for (position, record) in (start..).zip(page.records) {
-            // A record without a status shows nothing of its task.
+            // A record without a status says nothing about its task.
             if let (true, Some(status)) = (wanted.contains_key(&record.task_id), record.status) {
                 self.tasks.insert(record.task_id, (position, status));
             }

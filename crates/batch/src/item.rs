@@ -1,4 +1,4 @@
-//! Batches and their items: each item becomes one task, whenever the program is killed.
+//! Batches and their items: each item becomes one task, even if the program is killed and started again.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,49 +12,50 @@ use tokio::time::{Instant, sleep};
 
 use crate::{Journal, JournalError, Step};
 
-/// The longest time for which [`within_limits`] calls again.
+/// Longest time for which [`within_limits`] retries.
 const LIMIT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Why an item has not gone on.
+/// Reason why a step of an item failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A call of the client failed.
     #[error(transparent)]
     Client(#[from] inferstore::Error),
-    /// A step could not be written. The item may be at the step that follows.
+    /// The journal could not record a step. The item may be one step further than the journal.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The batch could cost more than its [budget](Batch::budget). Nothing was created for the item.
+    /// The batch could exceed its [budget](Batch::budget). No task was created for the item.
     #[error(
         "the budget is used up: {committed} of {budget} are spent or reserved, and a run costs up to {cost}"
     )]
     Budget {
         /// The budget of the batch.
         budget: Decimal,
-        /// What the other items have cost, or can cost.
+        /// Amount that the other items have cost, or can cost.
         committed: Decimal,
-        /// The most that the run costs.
+        /// Maximum cost of the run.
         cost: Decimal,
     },
-    /// A run of a batch with a [budget](Batch::budget) states no [`max_cost`](PreparedRun::max_cost).
+    /// A run in a batch with a [budget](Batch::budget) has no [`max_cost`](PreparedRun::max_cost).
     #[error("a run within a budget needs max_cost, the most that it may cost")]
     Unlimited,
 }
 
-/// A batch: a client, and the journal of its items. Clones share both.
+/// Batch: a client, and the journal of its items. Clones share both.
 #[derive(Clone, Debug)]
 pub struct Batch {
     client: Client,
     journal: Arc<Mutex<Journal>>,
-    /// One for each item that was started: it is created once, however often it is started at the same time.
+    /// Lock of each started item: concurrent starts create one task.
     locks: Arc<Mutex<HashMap<String, Arc<AsyncMutex<()>>>>>,
     deletes_inputs: bool,
     budget: Option<Decimal>,
 }
 
 impl Batch {
-    /// A batch with this journal. The tasks in it are claimed, so that none of them is adopted for another item.
+    /// Creates a batch from a journal. Claims the tasks of the journal, so that no other item adopts one of
+    /// them.
     pub fn new(client: &Client, journal: Journal) -> Self {
         client.tasks().claim(journal.tasks());
         let journal = Arc::new(Mutex::new(journal));
@@ -70,33 +71,34 @@ impl Batch {
         Ok(Self::new(client, Journal::open(journal)?))
     }
 
-    /// Notes with the end of each item that its uploaded inputs are to be deleted: [`Item::delete_inputs`] deletes them,
-    /// perhaps at the next start. Default: `false`.
+    /// Records with the end of each item that its uploaded inputs are to be deleted; [`Item::delete_inputs`]
+    /// deletes them, possibly at the next start. Default: `false`.
     pub fn delete_inputs(self, delete: bool) -> Self {
         Self { deletes_inputs: delete, ..self }
     }
 
-    /// Limits the cost of all items of the journal together, also across starts. A run is noted as prepared only if what
-    /// the items have cost and can cost stays within the budget with its [`max_cost`](PreparedRun::max_cost), which every
-    /// run has to state. Default: no limit.
+    /// Limits the total cost of all items of the journal, across starts of the program. A run is prepared
+    /// only if its [`max_cost`](PreparedRun::max_cost) and the committed cost of the other items stay within
+    /// the budget; every run has to state a `max_cost`. Default: no limit.
     pub fn budget(self, budget: impl Into<Option<Decimal>>) -> Self {
         Self { budget: budget.into(), ..self }
     }
 
-    /// What all items of the journal have cost, or can cost. An item whose cost the journal does not state counts as
-    /// `unknown`.
+    /// Returns the amount that all items of the journal have cost, or can cost. An item without a recorded
+    /// cost counts as `unknown`.
     pub fn committed(&self, unknown: &Decimal) -> Decimal {
         self.journal.lock().committed(unknown)
     }
 
-    /// The item with this key: whatever makes it the same one at the next start, such as the path of a file.
+    /// Returns the item with this key. The key identifies the item at the next start, such as the path of a
+    /// file.
     pub fn item(&self, key: impl Into<String>) -> Item {
         Item { batch: self.clone(), key: key.into() }
     }
 }
 
-/// An item of a batch. Its methods note the steps between the calls of the client; [`start`](Self::start) has the first
-/// ones in it.
+/// Item of a batch. Its methods record each step between the calls of the client; [`start`](Self::start)
+/// records the first ones itself.
 #[derive(Clone, Debug)]
 pub struct Item {
     batch: Batch,
@@ -104,18 +106,18 @@ pub struct Item {
 }
 
 impl Item {
-    /// Returns the last step of the item, apart from inputs that are still to be deleted.
+    /// Returns the last step of the item, ignoring the pending deletion of inputs.
     pub fn step(&self) -> Option<Step> {
         self.batch.journal.lock().step(&self.key).map(Step::last).cloned()
     }
 
-    /// Returns the task of the item: the one in the journal, else one that is created for the run that `prepare` returns.
-    /// A run that is prepared already is not prepared again. While the service limits the account, both are repeated, as
-    /// [`within_limits`] does it.
+    /// Returns the task of the item: the one in the journal, or a new task for the run that `prepare`
+    /// returns. A prepared run in the journal is used again. While a limit of the account applies, the call
+    /// retries as [`within_limits`] does.
     ///
     /// # Errors
     ///
-    /// Errors of `prepare` and of [`Client::adopt_or_start`]; a step that cannot be written.
+    /// Errors of `prepare` and of [`Client::adopt_or_start`]; a step that cannot be recorded.
     pub async fn start<Prepared>(&self, prepare: impl Fn() -> Prepared) -> Result<Task, Error>
     where
         Prepared: Future<Output = inferstore::Result<PreparedRun>>,
@@ -133,7 +135,8 @@ impl Item {
         let run = match step {
             Some(Step::Prepared(run)) => run,
             _ => {
-                // The next line of the journal forgets those of an earlier run.
+                // Delete the inputs of an earlier run now: the next line of the journal replaces the record
+                // of them.
                 self.delete_inputs().await;
                 let run = within_limits(prepare, || ()).await?;
                 if let Err(error) = self.prepared(&run) {
@@ -147,12 +150,12 @@ impl Item {
         self.started(task)
     }
 
-    /// Returns the last step, after a task that was [gone](Step::Gone) has been read once more: it is started, or the
-    /// item has failed.
+    /// Returns the last step. A task that was [gone](Step::Gone) is read again first: the item is then
+    /// started, or has failed.
     ///
     /// # Errors
     ///
-    /// The task cannot be read for another reason, or the step cannot be written.
+    /// The task cannot be read for another reason, or the step cannot be recorded.
     pub async fn resume(&self) -> Result<Option<Step>, Error> {
         let step = self.step();
         let Some(Step::Gone { task, uploaded, max_cost }) = step else { return Ok(step) };
@@ -166,13 +169,13 @@ impl Item {
         }
     }
 
-    /// Notes a prepared run, before its task is created.
+    /// Records a prepared run, before its task is created.
     ///
     /// # Errors
     ///
-    /// The budget does not allow the run; the step cannot be written.
+    /// The run exceeds the budget, or the step cannot be recorded.
     pub fn prepared(&self, run: &PreparedRun) -> Result<(), Error> {
-        // Held from the check to the line: items are prepared at the same time.
+        // The lock covers check and write: items are prepared concurrently.
         let mut journal = self.batch.journal.lock();
         if let Some(budget) = &self.batch.budget {
             let cost = run.max_cost.as_ref().ok_or(Error::Unlimited)?;
@@ -185,18 +188,20 @@ impl Item {
         Ok(journal.write(&self.key, Step::Prepared(run.clone()))?)
     }
 
-    /// Deletes the uploaded inputs of a run that could not be noted. Those that cannot be deleted stay stored.
+    /// Deletes the uploaded inputs of a run that could not be recorded. Inputs that cannot be deleted stay
+    /// stored.
     pub async fn discard(&self, run: &PreparedRun) {
         for url in &run.uploaded {
             let _ = self.batch.client.delete_file(url).await;
         }
     }
 
-    /// Notes that other files came to the paths of the outputs: the next start saves them again, and pays nothing.
+    /// Records that other files have replaced the saved outputs: the next start saves the outputs again, at
+    /// no cost.
     ///
     /// # Errors
     ///
-    /// The step cannot be written.
+    /// The step cannot be recorded.
     pub fn outdated(&self) -> Result<(), JournalError> {
         match self.step() {
             Some(Step::Done { task, cost, .. }) => {
@@ -207,11 +212,11 @@ impl Item {
         }
     }
 
-    /// Notes the task that the prepared run has become, or that the service refused it for good.
+    /// Records the task of the prepared run, or that the service rejected the run permanently.
     ///
     /// # Errors
     ///
-    /// The error in `task`; the step cannot be written.
+    /// The error in `task`; the step cannot be recorded.
     pub fn started(&self, task: inferstore::Result<Task>) -> Result<Task, Error> {
         match task {
             Ok(task) => {
@@ -230,12 +235,12 @@ impl Item {
         }
     }
 
-    /// Notes what the end of the wait for the task means: an outcome is to be saved next; a task that failed or was
-    /// canceled is run again at the next start, and one that may go on is waited for again.
+    /// Records the result of waiting for the task. An outcome is saved next. An item whose task failed or was
+    /// canceled runs again at the next start. A task that may still run is awaited again.
     ///
     /// # Errors
     ///
-    /// The error in `outcome`; the step cannot be written.
+    /// The error in `outcome`; the step cannot be recorded.
     pub fn ended(&self, outcome: inferstore::Result<Outcome>) -> Result<Outcome, Error> {
         let error = match outcome {
             Ok(outcome) => return Ok(outcome),
@@ -254,38 +259,41 @@ impl Item {
         Err(error.into())
     }
 
-    /// Notes where the outputs are moved next: at the next start, what is at these paths is the item's own.
+    /// Records the paths to which the outputs are about to be moved: at the next start, files at these paths
+    /// belong to the item.
     ///
     /// # Errors
     ///
-    /// The step cannot be written.
+    /// The step cannot be recorded.
     pub fn saving(&self, outcome: &Outcome, outputs: Vec<PathBuf>) -> Result<(), JournalError> {
         let cost = Some(outcome.cost.clone().unwrap_or_default());
         self.write(Step::Saving { task: outcome.task.clone(), uploaded: self.uploaded(), outputs, cost })
     }
 
-    /// Notes that the outputs are saved at these paths.
+    /// Records the paths of the saved outputs.
     ///
     /// # Errors
     ///
-    /// The step cannot be written.
+    /// The step cannot be recorded.
     pub fn done(&self, outcome: &Outcome, outputs: Vec<PathBuf>) -> Result<(), JournalError> {
         let cost = outcome.cost.clone().unwrap_or_default().to_string();
         let output = outcome.output.clone();
         self.end(Step::Done { task: outcome.task.clone(), cost, outputs, output })
     }
 
-    /// Notes that there is no task, or that it failed or was canceled: the item is run again at the next start.
+    /// Records that the item has no task, or that its task failed or was canceled: the item runs again at the
+    /// next start.
     ///
     /// # Errors
     ///
-    /// The step cannot be written.
+    /// The step cannot be recorded.
     pub fn failed(&self, why: impl Into<String>) -> Result<(), JournalError> {
         self.end(Step::Failed(why.into()))
     }
 
-    /// Deletes the inputs of an item that has ended, perhaps at an earlier start, if the batch deletes inputs. Returns the
-    /// URLs that could not be deleted: the next start tries again, but for those that the service does not know.
+    /// Deletes the inputs of an item that has ended, also at an earlier start, if the batch deletes inputs.
+    /// Returns the URLs that could not be deleted; the next start retries, except for files that the service
+    /// does not know.
     pub async fn delete_inputs(&self) -> Vec<(String, inferstore::Error)> {
         let step = self.batch.journal.lock().step(&self.key).cloned();
         let Some(Step::Deleting { uploaded, then }) = step else { return Vec::new() };
@@ -295,9 +303,9 @@ impl Item {
                 left.push((url, error));
             }
         }
-        // Members of an organization cannot delete its files: they are not found, however often it is tried.
+        // A member of an organization cannot delete its files: the service returns 404 at every attempt.
         if left.iter().all(|(_, error)| error.is_not_found()) {
-            // Without the line, the next start tries once more.
+            // If this line is lost, the next start deletes once more.
             let _ = self.write(*then);
         }
         left
@@ -315,7 +323,7 @@ impl Item {
         self.batch.journal.lock().write(&self.key, step)
     }
 
-    /// Writes the last step, and the inputs that are deleted next.
+    /// Records the last step, after the pending deletion of the inputs.
     fn end(&self, step: Step) -> Result<(), JournalError> {
         let uploaded = self.uploaded();
         if !self.batch.deletes_inputs || uploaded.is_empty() {
@@ -325,8 +333,8 @@ impl Item {
     }
 }
 
-/// Calls again while the service limits the account, such as the number of its unfinished tasks, for 10 minutes at most:
-/// what it refused with 429 had no effect. `limited` is called before each pause.
+/// Retries a call for up to 10 minutes while a limit of the account applies, such as the number of its
+/// unfinished tasks. A call rejected with 429 had no effect. `limited` is called before each backoff.
 ///
 /// # Errors
 ///
@@ -349,7 +357,7 @@ where
     }
 }
 
-/// Returns the pause before another attempt of a call that a limit of the account refused.
+/// Returns the backoff before the retry of a call that a limit of the account rejected.
 pub fn limit_pause(error: &inferstore::Error) -> Option<Duration> {
     let is_limited = error.kind() == ErrorKind::RateLimited;
     is_limited.then(|| error.retry_after().unwrap_or(Duration::from_secs(1)))

@@ -1,4 +1,5 @@
-//! The journal of a batch: one line of JSON for each step of an item, so that a second start continues.
+//! Write-ahead journal of a batch: one line of JSON for each step of an item, so that a second start
+//! continues.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -14,41 +15,41 @@ use serde_json::Value;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Step {
-    /// The inputs are uploaded, and the task may have been created.
+    /// The inputs are uploaded; the task may exist.
     Prepared(PreparedRun),
-    /// The task was created.
+    /// The task exists.
     Started {
         /// The task.
         task: TaskId,
-        /// The URLs of the inputs that were uploaded for it.
+        /// URLs of the inputs uploaded for the task.
         uploaded: Vec<String>,
-        /// Its model. `None` in a journal of an earlier version.
+        /// Model. `None` in a journal of an earlier version.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<ModelId>,
-        /// The most that the task costs, if the run had a limit.
+        /// Maximum cost of the task, if the run had a limit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max_cost: Option<Decimal>,
     },
-    /// The service did not know the task. It is read once more before the item is run again: a gateway, or another key,
-    /// gets the same response.
+    /// The service returned 404 for the task. The next start reads the task again before the item is run
+    /// again, because a gateway or a wrong key causes a 404 too.
     Gone {
         /// The task.
         task: TaskId,
-        /// The URLs of the inputs that were uploaded for it.
+        /// URLs of the inputs uploaded for the task.
         uploaded: Vec<String>,
-        /// The most that the task costs, if the run had a limit.
+        /// Maximum cost of the task, if the run had a limit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         max_cost: Option<Decimal>,
     },
-    /// The outputs are downloaded, and moved to these paths next.
+    /// The outputs are downloaded, and are about to be moved to these paths.
     Saving {
         /// The task.
         task: TaskId,
-        /// The URLs of the inputs that were uploaded for it.
+        /// URLs of the inputs uploaded for the task.
         uploaded: Vec<String>,
-        /// The paths.
+        /// Paths of the outputs.
         outputs: Vec<PathBuf>,
-        /// The cost of the task. `None` in a journal of an earlier version.
+        /// Cost of the task. `None` in a journal of an earlier version.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost: Option<Decimal>,
     },
@@ -56,29 +57,29 @@ pub enum Step {
     Done {
         /// The task.
         task: TaskId,
-        /// The cost of the task.
+        /// Cost of the task.
         cost: String,
-        /// The paths of the outputs.
+        /// Paths of the outputs.
         outputs: Vec<PathBuf>,
-        /// The output as the service returned it.
+        /// Output as the service returned it.
         #[serde(default)]
         output: Value,
     },
-    /// There is no task, or it failed or was canceled, and cost nothing.
+    /// The item has no task, or a task that failed or was canceled and cost nothing.
     Failed(String),
-    /// These inputs are deleted; the item is at another step apart from that.
+    /// Inputs are being deleted; `then` is the step of the item otherwise.
     Deleting {
-        /// The URLs of the inputs.
+        /// URLs of the inputs.
         uploaded: Vec<String>,
-        /// The step that follows.
+        /// Step that follows.
         then: Box<Step>,
     },
-    /// A step of an earlier version, which says nothing of an item.
+    /// Step of an earlier version that is about no item.
     ContactSheet(Value),
 }
 
 impl Step {
-    /// The step apart from inputs that are still to be deleted.
+    /// Returns the step without a pending deletion of inputs.
     pub fn last(&self) -> &Self {
         match self {
             Self::Deleting { then, .. } => then,
@@ -86,7 +87,7 @@ impl Step {
         }
     }
 
-    /// The task, if the step names one.
+    /// Returns the task, if the step names one.
     pub fn task(&self) -> Option<&TaskId> {
         match self.last() {
             Self::Started { task, .. }
@@ -97,7 +98,7 @@ impl Step {
         }
     }
 
-    /// The cost of the task, or the most that it can be. `Some(None)`: the journal does not state it.
+    /// Returns the cost of the task, or its maximum. `Some(None)`: the journal has no cost.
     fn charge(&self) -> Option<Option<Decimal>> {
         match self.last() {
             Self::Prepared(run) => Some(run.max_cost.clone()),
@@ -108,12 +109,12 @@ impl Step {
         }
     }
 
-    /// The limit of the cost of a task that has not ended.
+    /// Returns the maximum cost of a task that has not ended.
     pub(crate) fn max_cost(&self) -> Option<Decimal> {
         self.charge().flatten()
     }
 
-    /// The uploaded inputs that no step has deleted, or is about to.
+    /// Returns the uploaded inputs that are neither deleted nor being deleted.
     pub(crate) fn uploaded(&self) -> &[String] {
         match self {
             Self::Prepared(run) => &run.uploaded,
@@ -125,24 +126,24 @@ impl Step {
     }
 }
 
-/// The last step of each item, and the file in which all steps are written.
+/// Last step of each item, and the file of all steps.
 #[derive(Debug)]
 pub struct Journal {
     steps: BTreeMap<String, Step>,
     file: File,
     path: PathBuf,
-    /// The length of the lines that are whole.
+    /// Length of all complete lines, in bytes.
     length: u64,
     ledger: Ledger,
-    /// Why nothing can be written any more.
+    /// Reason why the journal rejects further writes.
     broken: Option<String>,
 }
 
-/// The sum of the costs of the items.
+/// Running total of the costs of the items.
 #[derive(Clone, Debug, Default)]
 struct Ledger {
     known: Decimal,
-    /// The number of items whose cost the journal does not state.
+    /// Number of items without a recorded cost.
     unknown: u32,
 }
 
@@ -173,22 +174,22 @@ impl Ledger {
 #[error("{message}")]
 #[non_exhaustive]
 pub struct JournalError {
-    /// Why.
+    /// Kind of the failure.
     pub kind: JournalErrorKind,
     message: String,
 }
 
-/// Why a journal cannot be opened or written.
+/// Kind of a [`JournalError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JournalErrorKind {
-    /// Another process has it.
+    /// Another process holds the lock.
     Locked,
-    /// The file system knows no locks.
+    /// The file system supports no locks.
     NoLocks,
     /// The file cannot be opened or read.
     Unreadable,
-    /// A line of the file is no step of an item.
+    /// A line of the file is not a step of an item.
     Malformed,
     /// A step cannot be written.
     Unwritable,
@@ -201,18 +202,18 @@ impl JournalError {
 }
 
 impl Journal {
-    /// Opens the journal at this path, or creates it. Only one process has it.
+    /// Opens the journal at this path, or creates it. Locks the file, so that only one process uses it.
     ///
     /// # Errors
     ///
-    /// Another process has it, or it cannot be read.
+    /// Another process holds the lock, or the file cannot be read.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, JournalError> {
         let path = path.as_ref().to_owned();
         let unreadable =
             |error: io::Error| JournalError::unusable(JournalErrorKind::Unreadable, &path, error);
         let mut options = OpenOptions::new();
         options.read(true).append(true).create(true);
-        // It names inputs and outputs of its owner.
+        // The journal names inputs and outputs, so only its owner may read it.
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(&path).map_err(unreadable)?;
@@ -229,13 +230,13 @@ impl Journal {
         }
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(unreadable)?;
-        // A kill can cut the last line short, even inside a character.
+        // A kill may cut the last line short, even inside a character.
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         text.truncate(whole);
         let mut steps: BTreeMap<String, Step> = BTreeMap::new();
         for (number, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
             let (key, step) = serde_json::from_slice(line.trim_ascii_end()).map_err(|error| {
-                // The parser sees one line alone, and calls it the first.
+                // The parser sees one line at a time, and reports it as line 1.
                 let cause = error.to_string();
                 let cause = cause.rsplit_once(" at line ").map_or(&*cause, |(cause, _)| cause);
                 let cause = format!("line {}, column {}: {cause}", number + 1, error.column());
@@ -250,35 +251,35 @@ impl Journal {
         Ok(Self { steps, file, path, length, ledger, broken: None })
     }
 
-    /// The last step of the item.
+    /// Returns the last step of the item.
     pub fn step(&self, key: &str) -> Option<&Step> {
         self.steps.get(key)
     }
 
-    /// The items with their last steps.
+    /// Returns the items with their last steps.
     pub fn items(&self) -> impl Iterator<Item = (&str, &Step)> {
         self.steps.iter().map(|(key, step)| (key.as_str(), step))
     }
 
-    /// The cost of all items together: what those that have ended have cost, and the most that the others can cost. An
-    /// item whose cost the journal does not state counts as `unknown`.
+    /// Returns the committed cost of all items: the actual cost of those that have ended, and the maximum of
+    /// the others. An item without a recorded cost counts as `unknown`.
     pub fn committed(&self, unknown: &Decimal) -> Decimal {
         self.ledger.sum(unknown)
     }
 
-    /// The same cost without the item with this key.
+    /// Returns the committed cost of all items but one.
     pub(crate) fn committed_by_others(&self, key: &str, unknown: &Decimal) -> Decimal {
         let mut ledger = self.ledger.clone();
         ledger.remove(self.steps.get(key));
         ledger.sum(unknown)
     }
 
-    /// The tasks that the steps name.
+    /// Returns the tasks that the steps name.
     pub fn tasks(&self) -> impl Iterator<Item = &TaskId> {
         self.steps.values().filter_map(Step::task)
     }
 
-    /// Writes a step durably.
+    /// Writes a step and syncs the file.
     pub(crate) fn write(&mut self, key: &str, step: Step) -> Result<(), JournalError> {
         let line = serde_json::to_string(&(key, &step)).map(|line| line + "\n");
         let written = line.map_err(io::Error::from).and_then(|line| {
@@ -296,8 +297,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Appends so many bytes. What is written of them before a failure is removed: a line that follows half a line
-    /// would make the journal unreadable.
+    /// Appends `length` bytes. A partial write is truncated: half a line followed by another would make the
+    /// journal unreadable.
     fn append(&mut self, length: u64, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
         if let Some(broken) = &self.broken {
             return Err(io::Error::other(broken.clone()));
@@ -313,10 +314,11 @@ impl Journal {
     }
 }
 
-/// Closing the file may not be enough: a process that another thread is starting has it too until it has begun.
+/// Unlocks explicitly: a child process that another thread is spawning holds the file open until it has
+/// executed.
 impl Drop for Journal {
     fn drop(&mut self) {
-        // The operating system releases a lock that cannot be released here once the file is closed everywhere.
+        // If the unlock fails, the operating system unlocks the file after its last close.
         let _ = self.file.unlock();
     }
 }
@@ -341,7 +343,7 @@ mod tests {
         journal.write("a", failed("second")).unwrap();
         assert_eq!(open().unwrap_err().kind, JournalErrorKind::Locked);
         drop(journal);
-        // The second one is cut inside a character.
+        // The second line is cut inside a character.
         for half in [br#"["b",{"Failed":"cut"#.as_slice(), b"[\"b\",{\"Failed\":\"\xc3"] {
             open().unwrap().file.write_all(half).unwrap();
             let journal = open().unwrap();

@@ -1,5 +1,5 @@
-//! Wait for many tasks. One page of the history shows the status of a hundred tasks with one request; a task is read by
-//! itself once it has ended, or when no page shows it.
+//! Waits for many tasks. One page of the history shows the status of a hundred tasks in one request; a task
+//! is read on its own once it has ended, or if no page shows it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::pending;
@@ -19,16 +19,17 @@ use tracing::Instrument;
 
 use crate::history::{Shown, show};
 
-/// The last read before the deadline begins this long before it.
+/// Time between the last read and the deadline.
 const LAST_READ: Duration = Duration::from_millis(500);
 
-/// The longest `Retry-After` that the wait honours: one response would delay all tasks by a day.
+/// Longest `Retry-After` that the wait follows: otherwise one response could delay all tasks by a day.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 
-/// Timeout of a read: one that hangs gives its place to the others. A call waits for a `Retry-After` of a minute.
+/// Timeout of a read, so that a hanging read frees its place. It allows for a `Retry-After` of a minute
+/// within the call.
 const READ_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A round reads the tasks without the history when no page has come by then.
+/// Timeout of the history: afterwards a round reads the tasks one by one.
 const HISTORY_TIMEOUT: Duration = Duration::from_secs(5);
 
 const MAX_CONCURRENT_READS: usize = 16;
@@ -57,55 +58,56 @@ pub fn wait_all<Ids: IntoIterator<Item: Into<TaskId>>>(client: &Client, tasks: I
     }
 }
 
-/// A wait for many tasks: a stream of the tasks that have ended.
+/// Wait for many tasks: a stream of the tasks that have ended.
 #[must_use = "nothing is waited for until the stream is read"]
 pub struct WaitAll {
     client: Client,
     deadline: Option<Duration>,
     poll: PollInterval,
-    /// The tasks that the stream has not returned yet.
+    /// Tasks that the stream has not returned yet.
     pending: HashSet<TaskId>,
-    /// Starts with the first read, and again when tasks are added after all have ended.
+    /// Background waiter. Starts with the first read, and again if tasks are added after all others have
+    /// ended.
     waiter: Option<Handle>,
 }
 
-/// A waiter in a Tokio task of its own: its reads go on while the program does something else than reading the stream.
+/// Waiter in a Tokio task of its own: it reads tasks even while the program does not poll the stream.
 struct Handle {
     added: UnboundedSender<TaskId>,
     ended: UnboundedReceiver<Ended>,
-    /// Aborts the waiter when it is dropped.
+    /// Aborts the waiter on drop.
     _running: JoinSet<()>,
 }
 
 type Ended = (TaskId, Result<Outcome>);
 
 impl WaitAll {
-    /// Ends the wait after this time, from the first read on. When all tasks have ended, those that are added later
-    /// have the whole time again. Default: none.
+    /// Ends the wait after this time, counted from the first read. Tasks added after all others have ended
+    /// get the whole time again. Default: no deadline.
     pub fn deadline(mut self, deadline: impl Into<Option<Duration>>) -> Self {
         self.deadline = deadline.into();
         self
     }
 
-    /// Sets the intervals between two reads of the tasks; they begin again with each task that is added. Default:
+    /// Sets the interval between two reads of the tasks; the intervals restart with each added task. Default:
     /// [`PollInterval::Adaptive`].
     pub fn poll(mut self, interval: PollInterval) -> Self {
         self.poll = interval;
         self
     }
 
-    /// Adds a task, also between two reads of the stream. A task that is waited for already is not added again.
+    /// Adds a task, also between two reads of the stream. A pending task is not added twice.
     pub fn add(&mut self, task: impl Into<TaskId>) {
         let task = task.into();
         if self.pending.insert(task.clone())
             && let Some(waiter) = &self.waiter
         {
-            // A waiter that is gone ends the stream.
+            // If the waiter has ended, the stream ends.
             let _ = waiter.added.send(task);
         }
     }
 
-    /// Returns the next task that has ended, or `None` when all have.
+    /// Returns the next task that has ended, or `None` after the last one.
     ///
     /// Dropping the future loses no task.
     pub async fn next(&mut self) -> Option<(TaskId, Result<Outcome>)> {
@@ -140,40 +142,39 @@ impl std::fmt::Debug for WaitAll {
     }
 }
 
-/// Reads tasks in rounds until they have ended.
+/// Waiter: reads tasks in rounds until they have ended.
 struct Waiter {
     client: Client,
     poll: PollInterval,
     started: Instant,
     end: Option<Instant>,
     pending: HashMap<TaskId, Pending>,
-    /// The tasks that are read next, the one that has waited longest first.
+    /// Tasks to read next, longest waiting first.
     due: VecDeque<TaskId>,
-    /// `None` for a read that hung.
+    /// `None`: the read timed out.
     reads: JoinSet<(TaskId, Option<Result<TaskPoll>>)>,
-    /// At most one; pages that hang go on without the rounds that follow.
+    /// At most one: a hanging page does not delay the rounds.
     history: JoinSet<Shown>,
     is_search_due: bool,
-    /// No page is read earlier, because of a `Retry-After`.
+    /// Earliest read of a page, from `Retry-After`.
     history_not_before: Instant,
-    /// The last time at which tasks were added, and the rounds since then.
+    /// Time at which tasks were last added, and the rounds since then.
     added_at: Instant,
     rounds: u32,
     round_began: Instant,
     next_round: Instant,
-    /// No read comes earlier, because of a `Retry-After`.
+    /// Earliest read of a task, from `Retry-After`.
     not_before: Instant,
 }
 
-/// A task that has not ended.
 #[derive(Default)]
 struct Pending {
-    /// Where the history last showed the task.
+    /// Last known position in the history.
     position: Option<u64>,
     status: Option<TaskStatus>,
-    /// Why the last read failed.
+    /// Error of the last read.
     last_error: Option<Error>,
-    /// Whether the task is read, or will be once another read has ended.
+    /// True if the task is being read, or is queued in `due`.
     is_due: bool,
 }
 
@@ -209,7 +210,7 @@ impl Waiter {
         Handle { added, ended, _running: running }
     }
 
-    /// Waits until the stream is dropped.
+    /// Runs until the stream is dropped.
     async fn run(mut self, mut added: UnboundedReceiver<TaskId>, ended: UnboundedSender<Ended>) {
         loop {
             let is_waiting = !self.pending.is_empty();
@@ -228,7 +229,7 @@ impl Waiter {
                         Err(_) => continue,
                     };
                     if let Some(task) = self.observe(task, read) {
-                        // A stream that is dropped has aborted this.
+                        // Dropping the stream aborts this task, so the receiver is alive.
                         let _ = ended.send(task);
                     }
                 }
@@ -247,14 +248,14 @@ impl Waiter {
         self.next_round = self.next_round.min(now + self.poll.delay(0, Duration::ZERO));
     }
 
-    /// The time of the next round: one more comes shortly before the deadline.
+    /// Returns the time of the next round; the last one is shortly before the deadline.
     fn next_read(&self) -> Instant {
         let next = self.next_round.max(self.not_before);
         let Some(end) = self.end.filter(|end| next >= *end) else { return next };
         end.checked_sub(LAST_READ).filter(|last| *last > self.round_began).unwrap_or(end)
     }
 
-    /// Makes every task due that no page of the history shows as running.
+    /// Queues a read of every task that the history does not show as running.
     async fn round(&mut self) {
         self.round_began = Instant::now();
         self.not_before = self.round_began;
@@ -277,7 +278,8 @@ impl Waiter {
         if self.pending.len() < 2 || !self.history.is_empty() || now < self.history_not_before {
             return running;
         }
-        // A page is only a hint: a task that has moved, or whose page cannot be read, is noticed in the same round.
+        // Pages are only a hint: a task that moved, or whose page is unreadable, is read on its own in the
+        // same round.
         let wanted = self.pending.iter_mut().map(|(id, task)| (id.clone(), task.position.take())).collect();
         let shown = show(self.client.tasks(), wanted, take(&mut self.is_search_due));
         self.history.spawn(shown.in_current_span());
@@ -310,7 +312,7 @@ impl Waiter {
         }
     }
 
-    /// Notes what a read shows of a task. Returns the task if it has ended.
+    /// Evaluates a read. Returns the task if it has ended.
     fn observe(&mut self, id: TaskId, read: Option<Result<TaskPoll>>) -> Option<Ended> {
         let task = self.pending.get_mut(&id)?;
         task.is_due = false;
@@ -332,7 +334,7 @@ impl Waiter {
         Some((id, end))
     }
 
-    /// Ends the wait for all tasks that are left, at the deadline.
+    /// Deadline: ends the wait for all pending tasks.
     fn give_up(&mut self, ended: &UnboundedSender<Ended>) {
         self.due.clear();
         self.reads = JoinSet::new();

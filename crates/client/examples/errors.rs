@@ -38,7 +38,7 @@ fn exit_code(error: &Error) -> u8 {
         ErrorKind::NotFound => 5,
         ErrorKind::CostLimitExceeded => 7,
         ErrorKind::TaskFailed | ErrorKind::TaskCanceled => 8,
-        // A task may be running, and its end may be billed: continue with `client.task(id).wait()`.
+        // A task may be running and be billed: continue with `client.task(id).wait()`.
         ErrorKind::DeadlineReached if error.disposition() == Some(TaskDisposition::StillRunning) => 9,
         ErrorKind::OutcomeUnknown => 9,
         _ => 1,

@@ -1,5 +1,5 @@
-//! What the README shows: a picture in, pictures out. `cargo run -p inferstore --example first_run`,
-//! with `INFERSTORE_BASE_URL` and `INFERSTORE_API_KEY` as `inferstore serve` prints them.
+//! Example of the README: a picture in, pictures out. `cargo run -p inferstore --example first_run`, with
+//! `INFERSTORE_BASE_URL` and `INFERSTORE_API_KEY` as `inferstore serve` prints them.
 
 #![expect(clippy::print_stdout, reason = "an example prints its results")]
 

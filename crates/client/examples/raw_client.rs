@@ -1,4 +1,4 @@
-//! Below the client: one request of a generated operation, and one of any other.
+//! Requests below the client: a generated operation, and any other request.
 
 #![expect(clippy::print_stdout, reason = "an example prints its results")]
 
@@ -15,7 +15,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for model in page.records.unwrap_or_default() {
         println!("{} costs {}", model.id, model.price.unwrap_or_default());
     }
-    // Retried as every read, and returned as the service wrote it.
+    // Retried like every read, and returned as the service wrote it.
     println!("{}", client.request(Method::GET, "/api-key/balance", None).await?);
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use inferstore::types::{ColorHarmonizationInput, HarmonizationTemplate};
 use inferstore::{Client, File, Inputs};
 
-/// The output of a model that is not in the catalog.
+/// Output of a model that is not in the catalog.
 #[derive(serde::Deserialize)]
 struct Sharpened {
     picture: String,
@@ -17,7 +17,7 @@ struct Sharpened {
 async fn main() -> inferstore::Result<()> {
     let client = Client::from_env()?;
 
-    // The type of the files is yours: a path, a URL, a `File`, or an `Input` for any of them.
+    // The file type is yours: a path, a URL, a `File`, or an `Input` for any of them.
     let input = ColorHarmonizationInput {
         input_image: PathBuf::from("photo.jpg"),
         template: HarmonizationTemplate::VShape,

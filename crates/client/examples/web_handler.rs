@@ -1,9 +1,9 @@
-//! `POST /dehaze` takes a picture and returns it without haze, within 30 seconds:
-//! `curl --data-binary @hazy.png http://127.0.0.1:3000/dehaze > clear.png`.
+//! `POST /dehaze` takes a picture and returns it without haze, within 30 seconds: `curl --data-binary
+//! @hazy.png http://127.0.0.1:3000/dehaze > clear.png`.
 //!
-//! axum drops the future of a handler when the browser disconnects. `cancel_on_drop` then cancels the task
-//! if it is still queued, also when it was being created at that moment. The uploaded picture then stays in the folder
-//! `samples`, and is billed, until something else deletes it.
+//! axum drops the future of a handler when the browser disconnects. `cancel_on_drop` then cancels the task if
+//! it is still queued, even if its create was in progress. The uploaded picture stays in the folder `samples`
+//! and is billed until it is deleted.
 
 #![expect(clippy::print_stdout, reason = "an example prints its results")]
 
@@ -30,11 +30,11 @@ pub(crate) async fn dehaze(State(client): State<Client>, picture: Bytes) -> Resu
     let run = client.model("haze-removal").run(inputs);
     let run = run.deadline(Duration::from_secs(30)).on_abandon(Abandon::CancelAndDelete);
     let outcome = run.options(|options| options.delete_inputs_after = true).await?;
-    // A download that breaks off breaks off the response: a part never looks like the whole picture.
+    // A broken download breaks the response: a partial picture never looks complete.
     Ok(Body::from_stream(outcome.download("output_image")?.stream()))
 }
 
-/// An error as a response. Messages of the crate hold no secrets and may be shown.
+/// Converts an error to a response. Messages of the crate contain no secrets and may be shown.
 pub(crate) struct Failure(Error);
 
 impl From<Error> for Failure {

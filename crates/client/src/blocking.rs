@@ -1,7 +1,7 @@
 //! Programs without async: every operation of this crate has one blocking form.
 //!
-//! [`blocking`](Blocking::blocking) waits for whatever can be awaited, and
-//! [`blocking_iter`](BlockingIter::blocking_iter) reads whatever is a stream:
+//! [`blocking`](Blocking::blocking) waits for a future, and [`blocking_iter`](BlockingIter::blocking_iter)
+//! reads a stream:
 //!
 //! ```no_run
 //! # fn example() -> Result<(), inferstore::Error> {
@@ -28,10 +28,10 @@
 //! # }
 //! ```
 //!
-//! The work runs on a Tokio runtime of this crate, on a thread of its own that starts with the first operation and is
-//! shared by the whole process. So nothing here panics inside of another runtime; there it blocks the thread that calls
-//! it, as every blocking call does. Never call it in a [middleware](crate::middleware) or another function that this crate
-//! calls: these run on that thread, which would wait for itself.
+//! Operations run on a Tokio runtime of this crate, on one thread per process that starts with the first
+//! operation. So a call within another runtime does not panic, but blocks its thread like every blocking call.
+//! Never call it in a [middleware](crate::middleware) or another callback of this crate: callbacks run on that
+//! thread, which would wait for itself.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::pin::Pin;
@@ -42,13 +42,13 @@ use futures_util::future::FutureExt;
 use futures_util::stream::{Stream, StreamExt};
 use tokio::runtime::{Builder, Handle};
 
-/// Operations that can be awaited, for a program without async.
+/// Blocking form of operations that can be awaited.
 pub trait Blocking: IntoFuture {
     /// Waits for the result.
     ///
     /// # Panics
     ///
-    /// When the operating system starts no thread, and when code of the caller within the operation panics.
+    /// The operating system cannot start a thread, or the caller's code within the operation panics.
     fn blocking(self) -> Self::Output;
 }
 
@@ -61,7 +61,7 @@ where
     }
 }
 
-/// A stream, in a program without async.
+/// Blocking form of a stream.
 pub trait BlockingIter: Stream + Sized {
     /// Reads the stream item by item.
     fn blocking_iter(self) -> Iter<Self>;
@@ -76,10 +76,10 @@ where
     }
 }
 
-/// The items of a stream. Each one is waited for as in [`Blocking::blocking`].
+/// Iterator over a stream. Each item is waited for as in [`Blocking::blocking`].
 #[derive(Debug)]
 pub struct Iter<S> {
-    /// `None` while an item is waited for, and after a panic.
+    /// `None` while an item is being read, and after a panic.
     stream: Option<Pin<Box<S>>>,
 }
 
@@ -97,7 +97,7 @@ where
     }
 }
 
-/// Runs work on the runtime of this crate, and blocks the thread until it has ended.
+/// Runs a future on the runtime of this crate, and blocks the thread until it completes.
 fn wait<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     let (sender, receiver) = mpsc::sync_channel(1);
     runtime().spawn(async move {
@@ -112,7 +112,7 @@ fn wait<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T 
     }
 }
 
-/// Returns the runtime, which a thread drives until the process ends.
+/// Returns the runtime, which a background thread drives until the process ends.
 #[expect(
     clippy::expect_used,
     reason = "without a thread nothing can be sent, as `std::thread::spawn` has it"

@@ -23,14 +23,14 @@ use crate::transport::redact::{Redactor, cut, printable};
 use crate::transport::retry::{Retries, Retry, seconds};
 use crate::transport::{Core, Shared, Timeouts};
 
-/// reqwest counts a read timeout from the start of the request, which would limit the length of an
-/// upload. Transfers have an idle timeout of their own.
+/// No read timeout: reqwest counts it from the start of the request, which would limit the duration of an
+/// upload. Transfers have idle timeouts instead.
 const NO_READ_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Changes the HTTP clients before they are built.
+/// Configures the HTTP clients before they are built.
 type ConfigureHttp = Arc<dyn Fn(reqwest::ClientBuilder) -> reqwest::ClientBuilder + Send + Sync>;
 
-/// Takes each difference of a response from the document.
+/// Receives the operation and each difference of a response from the document.
 type OnUnknown = Arc<dyn Fn(&'static str, &Finding) + Send + Sync>;
 
 /// Builds a [`Client`].
@@ -69,43 +69,41 @@ pub struct ClientBuilder {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Settings {
-    /// The versioned root of the service, such as `https://host/api/v1`.
+    /// Versioned root of the service, such as `https://host/api/v1`.
     pub base_url: String,
-    /// The API key.
+    /// API key.
     pub api_key: ApiKey,
-    /// Limits the gap between two reads of a response of the API. A whole response may take ten times as long.
-    /// Default: 60 s.
+    /// Timeout between two reads of an API response. A whole response may take ten times as long. Default: 60
+    /// s.
     #[serde(with = "seconds")]
     pub read_timeout: Duration,
-    /// Limits the time in which an upload or a download makes no progress; its whole length has no
-    /// limit. Default: 30 s.
+    /// Idle timeout of an upload or a download. Their duration has no limit. Default: 30 s.
     #[serde(with = "seconds")]
     pub transfer_timeout: Duration,
-    /// Retries of failed requests. Default: [`Retry::default`].
+    /// Retry policy. Default: [`Retry::default`].
     pub retry: Retry,
-    /// Number of files of one run that are uploaded at the same time. Default: 4.
+    /// Maximum number of concurrent uploads of one run. Default: 4.
     pub max_concurrent_uploads: usize,
-    /// Time for which a create that was sent may still appear in the task history, because a gateway or the
-    /// service holds it. [`Client::adopt_or_start`] creates nothing for a run that an earlier process may have
-    /// started before this time has passed since it was read back. Default: 60 s.
+    /// Time after which a sent create can no longer appear in the task history: a gateway or the service may
+    /// delay it. If an earlier process may have started a run, [`Client::adopt_or_start`] creates its task
+    /// only when this time has passed since the run was deserialized. Default: 60 s.
     #[serde(with = "seconds")]
     pub create_settle_time: Duration,
-    /// The largest response of the API in bytes. Default: 16 MiB.
+    /// Largest API response in bytes. Default: 16 MiB.
     pub max_response_size: u64,
-    /// Sends the key over plain `http` to other machines, where everyone in between can read it.
-    /// Default: `false`.
+    /// Allows plain `http` to other machines, which exposes the key to everyone in between. Default: `false`.
     pub allow_insecure_http: bool,
-    /// The header `User-Agent` of every request. Default: `inferstore-rust/` and the version.
+    /// Header `User-Agent` of every request. Default: `inferstore-rust/` and the version.
     pub user_agent: String,
 }
 
 impl Settings {
-    /// Default settings for the service at this base URL.
+    /// Returns default settings for the service at this base URL.
     pub fn new(base_url: impl Into<String>, api_key: impl Into<ApiKey>) -> Self {
         Self { base_url: base_url.into(), api_key: api_key.into(), ..Self::default() }
     }
 
-    /// Fails for values with which no request could succeed.
+    /// Rejects values with which no request could succeed.
     fn check(&self) -> Result<()> {
         let invalid = |problem: &str| Err(Error::Config(problem.to_owned()));
         if self.read_timeout.is_zero() || self.transfer_timeout.is_zero() {
@@ -120,7 +118,7 @@ impl Settings {
     }
 }
 
-/// Without a base URL and a key, which [`ClientBuilder::build`] reports.
+/// Base URL and key are empty; [`ClientBuilder::build`] reports that.
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -162,11 +160,11 @@ impl ClientBuilder {
         self
     }
 
-    /// Changes the HTTP clients, for the API and for object storage. Default: a connection is made within 10 s, and
-    /// the proxies are those of the environment, with none for plain `http` to this machine. Redirects, retries and the
-    /// [`read_timeout`](Settings::read_timeout) are those of this crate, whatever is set here. Everything else has its
-    /// effect, TLS included, or is an error of [`build`](Self::build). With it, each client reads the certificates of
-    /// the system again, which takes some milliseconds.
+    /// Changes the HTTP clients, for the API and for object storage. Default: a connect timeout of 10 s, and
+    /// the proxies of the environment, with none for plain `http` to this machine. Redirects, retries and the
+    /// [`read_timeout`](Settings::read_timeout) are always those of this crate. Every other setting takes
+    /// effect, TLS included, or is an error of [`build`](Self::build). Each client then reads the certificates
+    /// of the system again, which takes some milliseconds.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -189,7 +187,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Responds in place of the network, below all middleware. The test kit `inferstore-testing` is such a transport.
+    /// Sets a transport that responds in place of the network, below all middleware. The test kit
+    /// `inferstore-testing` is one.
     pub fn transport(mut self, transport: impl Middleware) -> Self {
         self.transport = Some(Arc::new(transport));
         self
@@ -226,13 +225,14 @@ impl ClientBuilder {
         self
     }
 
-    /// Builds the client. Nothing is sent.
+    /// Builds the client without sending a request.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] when the base URL is not one such as `https://host/api/v1`, would send the key in plain
-    /// text to another machine, or needs TLS that this build does not have; when the key is empty, or the key or the
-    /// user agent cannot be sent in a header; when a time limit is zero; and when reqwest refuses what [`configure_http`](Self::configure_http) sets.
+    /// [`Error::Config`] if the base URL is not of the form `https://host/api/v1`, would send the key
+    /// unencrypted to another machine, or needs TLS without a TLS feature; if the key is empty, or the key or
+    /// the user agent is not valid in a header; if a timeout is zero; or if reqwest rejects the settings of
+    /// [`configure_http`](Self::configure_http).
     pub fn build(self) -> Result<Client> {
         let base_url = check_base_url(&self.settings.base_url, self.settings.allow_insecure_http)?;
         check_key(&self.settings.api_key)?;
@@ -278,11 +278,11 @@ impl ClientBuilder {
 
     fn http(&self, http: reqwest::ClientBuilder, read_timeout: Duration) -> Result<reqwest::Client> {
         let http = http.user_agent(&self.settings.user_agent);
-        // Beside shared TLS, reqwest would ignore what the caller sets.
+        // reqwest ignores TLS settings of the caller beside shared TLS.
         let http = if self.configure_http.is_empty() { share_tls(http) } else { http };
         let http = self.configure_http.iter().fold(http, |http, configure| configure(http));
-        // Set last, because the API key must not follow a redirect, and only this crate knows what may be
-        // sent twice.
+        // Set last: the API key must not follow a redirect, and only this crate knows which requests are safe
+        // to retry.
         let http = http.read_timeout(read_timeout).redirect(Policy::none()).retry(reqwest::retry::never());
         http.build().map_err(|error| {
             let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
@@ -291,14 +291,14 @@ impl ClientBuilder {
     }
 }
 
-/// Shows neither the key nor the settings of the HTTP client.
+/// Redaction: shows neither the key nor the settings of the HTTP client.
 impl fmt::Debug for ClientBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientBuilder").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 
-/// Fails for a key that no header can carry.
+/// Rejects a key that is not valid in a header.
 pub(crate) fn check_key(key: &ApiKey) -> Result<()> {
     if key.expose().is_empty() {
         return Err(Error::Config("the API key is empty".to_owned()));
@@ -309,7 +309,7 @@ pub(crate) fn check_key(key: &ApiKey) -> Result<()> {
     Ok(())
 }
 
-/// The versioned root, without a trailing slash.
+/// Returns the versioned root without a trailing slash.
 fn check_base_url(text: &str, allow_insecure_http: bool) -> Result<String> {
     let invalid = |problem: &str| Err(Error::Config(format!("the base URL {}: {problem}", shown(text))));
     if text.trim().is_empty() {
@@ -337,10 +337,10 @@ fn check_base_url(text: &str, allow_insecure_http: bool) -> Result<String> {
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
-/// The URL without what may be a password or a token.
+/// Returns the URL without parts that may be a password or a token.
 fn shown(text: &str) -> String {
     let text = text.trim();
-    // A password may hold what begins a query elsewhere.
+    // A password may contain `?` or `#`.
     let (user, host) = text.rsplit_once('@').map_or(("", text), |(_, host)| ("…@", host));
     let host = host.split(['?', '#']).next().unwrap_or_default();
     cut(&printable(&format!("{user}{host}")), 200)

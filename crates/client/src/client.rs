@@ -1,4 +1,4 @@
-//! The client: where handles come from.
+//! Client: factory of all handles.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::run::{Adopt, PreparedRun, Task};
 use crate::transport::error::OTHER_REQUEST;
 use crate::transport::{Core, Deadline, Error, Result};
 
-/// Number of records that a stream asks for at once, unless the query says otherwise. The document states no
-/// limit; this is below any plausible one.
+/// Page size of a stream, unless the query sets one. The document states no limit; this is below any
+/// plausible one.
 const RECORDS_PER_PAGE: u32 = 50;
 
-/// The environment variable of the base URL.
+/// Environment variable of the base URL.
 pub const BASE_URL_VARIABLE: &str = "INFERSTORE_BASE_URL";
 
-/// The environment variable of the API key.
+/// Environment variable of the API key.
 pub const API_KEY_VARIABLE: &str = "INFERSTORE_API_KEY";
 
 /// A client of the service. It is cheap to clone, and clones share connections, caches, and the retry
@@ -60,7 +60,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] when one of them is not set, and as [`new`](Self::new).
+    /// [`Error::Config`] if a variable is not set, and as [`new`](Self::new).
     pub fn from_env() -> Result<Self> {
         let variable = |name: &str| {
             let value = std::env::var(name).unwrap_or_default().trim().to_owned();
@@ -70,12 +70,12 @@ impl Client {
         Self::new(variable(BASE_URL_VARIABLE)?, variable(API_KEY_VARIABLE)?)
     }
 
-    /// A builder of a client with other settings.
+    /// Returns a builder, for a client with other settings.
     pub fn builder(base_url: impl Into<String>, key: impl Into<ApiKey>) -> ClientBuilder {
         Settings::new(base_url, key).into()
     }
 
-    /// The model with this identifier.
+    /// Returns the handle of a model.
     pub fn model(&self, id: impl Into<String>) -> Model {
         Model { core: Arc::clone(&self.core), id: id.into() }
     }
@@ -105,7 +105,7 @@ impl Client {
         })
     }
 
-    /// One page of the models that match the query.
+    /// Returns one page of the models that match the query.
     ///
     /// # Errors
     ///
@@ -119,23 +119,23 @@ impl Client {
         .boxed()
     }
 
-    /// The task with this identifier.
+    /// Returns the handle of a task.
     pub fn task(&self, id: impl Into<TaskId>) -> Task {
         Task::new(&self.core, id)
     }
 
-    /// The tasks of the account.
+    /// Returns the handle of the task history.
     pub fn tasks(&self) -> Tasks {
         Tasks { core: Arc::clone(&self.core) }
     }
 
-    /// A folder by its name: one of those for uploads ([`UploadFolder`](crate::types::UploadFolder)), or
-    /// any other that the service lists.
+    /// Returns the handle of a folder: one for uploads ([`UploadFolder`](crate::types::UploadFolder)), or any
+    /// other that the service lists.
     pub fn folder(&self, name: impl Into<String>) -> Folder {
         Folder { core: Arc::clone(&self.core), name: name.into() }
     }
 
-    /// The number of stored files, and their size.
+    /// Returns the number of stored files, and their total size.
     ///
     /// # Errors
     ///
@@ -150,15 +150,16 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Api`] when there is no such file, which is also the case after a delete whose response
-    /// was lost.
+    /// [`Error::Api`] if there is no such file, which is also the case after a delete whose response was
+    /// lost.
     pub fn delete_file(&self, download_url: impl Into<String>) -> BoxFuture<'static, Result<()>> {
         let core = Arc::clone(&self.core);
         let download_url = download_url.into();
         async move { core.delete_file(&download_url, Deadline::never()).await }.boxed()
     }
 
-    /// The balance, free credits, debt and earnings of the account that owns the API key, as exact decimals.
+    /// Returns the balance, free credits, debt and earnings of the account that owns the API key, as exact
+    /// decimals.
     ///
     /// # Errors
     ///
@@ -168,13 +169,14 @@ impl Client {
         async move { core.call(operations::GET_BALANCE).send(|api| api.get_balance()).await }.boxed()
     }
 
-    /// Downloads a URL, such as an output of a model. The API key is not sent along.
+    /// Downloads a URL, such as an output of a model. The API key is not sent.
     pub fn download(&self, url: impl Into<String>) -> Download {
         Download::new(Arc::clone(&self.core), url)
     }
 
-    /// Returns a client with another API key, as after a rotation, or for another account of the same service. It shares
-    /// the connections, the retry budget, the declarations of models and the memory of its tasks with this one, and masks both keys in every text of the service.
+    /// Returns a client with another API key, for a key rotation or another account of the same service. Both
+    /// clients share the connections, the retry budget, the declarations of models and the memory of tasks, and
+    /// redact both keys in every text of the service.
     ///
     /// ```no_run
     /// # async fn example(client: inferstore::Client, key: String) -> Result<(), inferstore::Error> {
@@ -186,50 +188,50 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] when the key is empty or cannot be sent in a header.
+    /// [`Error::Config`] if the key is empty or not valid in a header.
     pub fn with_key(&self, key: impl Into<ApiKey>) -> Result<Self> {
         let key = key.into();
         check_key(&key)?;
         Ok(Self { core: Arc::new(self.core.with_key(key)) })
     }
 
-    /// Finds the task that a [`PreparedRun`] has become, perhaps before a crash, or creates it: once,
-    /// whenever the program was killed.
+    /// Finds the task that a [`PreparedRun`] has become, perhaps before a crash, or creates it: exactly once,
+    /// even if the program is killed at any point.
     ///
-    /// Where the service knows idempotency keys, this is a create with the key of the run, sent again as often as it
-    /// takes: within the retention that the service announces (at least 24 hours), any number of processes may do so at
-    /// the same time.
+    /// On a service with idempotency keys, this is an idempotent create with the key of the run: within the
+    /// retention that the service announces (at least 24 hours), any number of processes may send it
+    /// concurrently.
     ///
-    /// Elsewhere, and for a run that is older than that, the task is looked for in the history first. A run that was read
-    /// back from a journal may have been sent just before the crash, so its task is created
-    /// only when [`crate::Settings::create_settle_time`] has passed since it was deserialized: until then it is
-    /// looked for. Read all runs of a journal at its start, so that this time passes for them together. A search reads at
-    /// most 12 pages of the history and the inputs of at most 300 tasks; in a busier one it ends with
-    /// [`Error::OutcomeUnknown`]. Continue a journal within the time for which the service keeps ended tasks
-    /// (`--task-retention`): a task that was deleted meanwhile is not found, and the run is created and billed again. Only
-    /// one process at a time may work on a journal there.
+    /// On another service, and for a run older than the retention, the client searches the history first. The
+    /// create of a run from a journal may have been sent just before a crash, so a new task is created only
+    /// when [`crate::Settings::create_settle_time`] has passed since the run was deserialized; until then, the
+    /// client keeps searching. Read all runs of a journal at its start, so that this time passes for all of
+    /// them at once. A search reads at most 12 pages of the history and the inputs of at most 300 tasks; in a
+    /// busier history it ends with [`Error::OutcomeUnknown`]. Continue a journal within the retention of ended
+    /// tasks (`--task-retention`): a deleted task is not found, and the run is created and billed again.
+    /// Without idempotency keys, only one process at a time may work on a journal.
     ///
     /// Dropping the future may leave a task; call it again to find it.
     ///
     /// # Errors
     ///
-    /// When awaited, those of a create, and those of reading the history, whose
-    /// [`operation`](crate::CallContext::operation) is `listTasks`: these say nothing about a create that was sent before.
-    /// [`Error::OutcomeUnknown`] when the history was not complete, or a clock of the service may be wrong by more than a
-    /// minute.
+    /// Errors of a create, and errors of reading the history, whose
+    /// [`operation`](crate::CallContext::operation) is `listTasks`; the latter say nothing about an earlier
+    /// create. [`Error::OutcomeUnknown`] if the history was incomplete, or a clock of the service may be wrong
+    /// by more than a minute.
     pub fn adopt_or_start(&self, prepared: PreparedRun) -> Adopt {
         Adopt::new(Arc::clone(&self.core), prepared)
     }
 
-    /// Sends any other request to a path below the base URL, with a JSON body or none, and returns the whole
-    /// response as the service wrote it, envelope included.
+    /// Sends any other request to a path below the base URL, with an optional JSON body. Returns the raw
+    /// response with its envelope.
     ///
-    /// A `GET` is retried like every read, but not after a success without JSON: that is a page of another path.
-    /// Anything else is sent once, because its effect is unknown.
+    /// A `GET` is retried like every read, except after a success without JSON, which is the page of another
+    /// path. Other requests are sent once, because their effect is unknown.
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidArgument`] when the path does not begin with a slash or leaves the base URL, and those
+    /// [`Error::InvalidArgument`] if the path does not begin with a slash or leaves the base URL, and those
     /// of every call.
     pub fn request(
         &self,
@@ -248,18 +250,18 @@ impl Client {
         send.boxed()
     }
 
-    /// The generated client below this one: each operation of the document as a method, sent once.
+    /// Returns the generated client: each operation of the document as a method, sent once without retries.
     pub fn raw(&self) -> &inferstore_api::Client {
         &self.core.api
     }
 
-    /// The versioned root of the service.
+    /// Returns the versioned root of the service.
     pub fn base_url(&self) -> &str {
         &self.core.base_url
     }
 }
 
-/// The envelope of a response around its own text.
+/// Wraps the raw text of a response in an envelope.
 async fn around_text(
     sent: impl Future<Output = Result<ResponseValue<Box<RawValue>>, RawError>>,
 ) -> Result<ResponseValue<Envelope<String>>, RawError> {

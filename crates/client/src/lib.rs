@@ -53,11 +53,11 @@
 //! | canceling a task, deleting a file | a failure before anything was sent |
 //! | the bytes of an upload | connect failure, dropped connection, timeout, 408, 429, 5xx; with a new target when one was refused |
 //!
-//! Every create carries an idempotency key, and a service that knows keys announces it in each response: there the same
-//! create sent again gets the task of the first one. Elsewhere, when the response to a create is lost, the client searches
-//! the end of the task history and adopts the one task that has the same model, the same inputs and a matching time
-//! ([`Outcome::is_adopted`]). If there is not exactly one, [`Error::OutcomeUnknown`] names the candidates, and you decide.
-//! With a [`middleware`], no error proves that nothing was sent.
+//! Every create carries an idempotency key, and a service that supports keys announces it in each response: a
+//! retried create then returns the task of the first one. Without that support, if the response to a create is
+//! lost, the client searches the end of the task history and adopts the one task with the same model, the same
+//! inputs and a matching time ([`Outcome::is_adopted`]). If there is not exactly one, [`Error::OutcomeUnknown`]
+//! lists the candidates, and you decide. With a [`middleware`], no error proves that nothing was sent.
 //!
 //! # Secrets
 //!
@@ -117,7 +117,7 @@ pub use transport::{
     UnknownOutcome, Violation, ViolationKind,
 };
 
-/// Code of the user around every request.
+/// Custom code around every request.
 pub mod middleware {
     pub use futures_util::future::BoxFuture;
 
@@ -162,7 +162,6 @@ pub mod cookbook {
     pages!(batch blocking cancel_safety errors executors graceful_shutdown http_client opentelemetry progress sse tracing typed web_handler);
 }
 
-/// Runs the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

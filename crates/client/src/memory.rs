@@ -1,5 +1,5 @@
-//! Memory of a client: declared inputs, durations of models, and the tasks that it has created or is creating. Bounded, in
-//! this process alone.
+//! Memory of a client: declared inputs, durations of models, and tasks that the client has created or is
+//! creating. Bounded, and of this process only.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -14,24 +14,23 @@ use siphasher::sip128::{Hasher128, SipHasher13, SipHasher24};
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::Instant;
 
-/// Number of tasks that are remembered: each of them is about 200 bytes.
+/// Maximum number of remembered tasks, at about 200 bytes each.
 const MAX_TASKS: usize = 100_000;
 
-/// Number of durations of a model that count.
+/// Number of recent durations per model.
 const MAX_DURATIONS: usize = 20;
 
-/// Shortest time for which a task in the history may be that of a create that ended in doubt.
+/// Minimum time for which a task in the history may belong to a create of unknown outcome.
 const MIN_DOUBT: Duration = Duration::from_secs(60);
 
-/// The memory that clients with different keys of one service share.
+/// Memory shared by clients of one service with different keys.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    /// The declared inputs of models.
     pub(crate) declarations: Cache<ModelId, DeclaredInputs, 1_000>,
     durations: Cache<ModelId, Vec<Duration>, 1_000>,
-    /// The inputs of tasks that were read in search of a lost one; they never change.
+    /// Inputs of tasks that a search has read; they never change.
     pub(crate) task_inputs: Cache<TaskId, Fingerprint, MAX_TASKS>,
-    /// The tasks that this client created, adopted, or was told of: a lost create must not adopt one of them.
+    /// Tasks that this client created, adopted or claimed: a lost create must not adopt one of them.
     known: Cache<TaskId, (), MAX_TASKS>,
     prepared: Cache<RunKey, Arc<AsyncMutex<RunState>>, MAX_TASKS>,
     creates: Mutex<HashMap<InputsKey, Creates>>,
@@ -39,35 +38,35 @@ pub(crate) struct Memory {
     pub(crate) settle_time: Duration,
 }
 
-/// The declared inputs of a model, by name.
+/// Declared inputs of a model, by name.
 pub(crate) type DeclaredInputs = Arc<BTreeMap<String, Descriptor>>;
 
-/// Two creates with this in common cannot be distinguished in the task history.
+/// Key of a create: creates with equal keys cannot be distinguished in the task history.
 pub(crate) type InputsKey = (ModelId, Fingerprint);
 
-/// A prepared run, by its identifier and its inputs.
+/// Key of a prepared run: its identifier and its inputs.
 pub(crate) type RunKey = (String, InputsKey);
 
-/// Knowledge of this client about the task of a prepared run.
+/// State of a prepared run.
 #[derive(Debug)]
 pub(crate) enum RunState {
-    /// A create may have been sent, by this process or an earlier one.
+    /// This process or an earlier one may have sent a create.
     Unknown,
     /// No create was sent that may still add its task to the history.
     New,
     Created(TaskId),
 }
 
-/// The unsettled creates of one key.
+/// Pending creates of one key.
 #[derive(Debug, Default)]
 struct Creates {
     open: u32,
-    /// Time at which a create last ended in doubt.
+    /// Last time at which a create had an unknown outcome.
     in_doubt_since: Option<Instant>,
 }
 
 impl Creates {
-    /// Rest of this time since a create last ended in doubt.
+    /// Returns the part of `time` that remains since the last unknown outcome.
     fn doubt_left(&self, time: Duration) -> Duration {
         self.in_doubt_since.map_or(Duration::ZERO, |since| time.saturating_sub(since.elapsed()))
     }
@@ -93,14 +92,14 @@ impl Memory {
         self.durations.insert(model.clone(), samples);
     }
 
-    /// The latest durations of a model, shortest first.
+    /// Returns the recent durations of a model, shortest first.
     pub(crate) fn durations_of(&self, model: &ModelId) -> Vec<Duration> {
         let mut samples = self.durations.get(model, Duration::MAX).unwrap_or_default();
         samples.sort_unstable();
         samples
     }
 
-    /// Remembers the task; `false` if it was known.
+    /// Remembers the task; returns false if it was known.
     pub(crate) fn claim(&self, task: &TaskId) -> bool {
         self.known.get_or_insert(task, ()).is_none()
     }
@@ -109,13 +108,15 @@ impl Memory {
         self.known.get(task, Duration::MAX).is_some()
     }
 
-    /// The state of a prepared run: this one if it is not known. Locked while its task is looked for or created.
+    /// Returns the state of a prepared run, or inserts this one. Locked while its task is searched or
+    /// created.
     pub(crate) fn prepared_run(&self, key: &RunKey, state: RunState) -> Arc<AsyncMutex<RunState>> {
         let run = Arc::new(AsyncMutex::new(state));
         self.prepared.get_or_insert(key, Arc::clone(&run)).unwrap_or(run)
     }
 
-    /// Time for which a create of this key may still appear in the history: one that ended in doubt, or is under way.
+    /// Returns the time for which a create of this key may still appear in the history: a pending one, or one
+    /// of unknown outcome.
     pub(crate) fn doubt_left(&self, key: &InputsKey) -> Duration {
         let creates = self.creates.lock();
         creates.get(key).map_or(Duration::ZERO, |creates| match creates.open {
@@ -124,15 +125,15 @@ impl Memory {
         })
     }
 
-    /// Returns whether a task in the history may be that of a create with these inputs, of which so many are the
-    /// caller's own.
+    /// Returns true if a task in the history may belong to another create with these inputs; `own` creates
+    /// are the caller's.
     pub(crate) fn is_ambiguous(&self, key: &InputsKey, own: u32) -> bool {
         let is_doubtful = |creates: &Creates| !creates.doubt_left(self.settle_time.max(MIN_DOUBT)).is_zero();
         let creates = self.creates.lock();
         creates.get(key).is_some_and(|creates| creates.open > own || own > 0 && is_doubtful(creates))
     }
 
-    /// Notes that a create is about to be sent.
+    /// Records that a create is about to be sent.
     pub(crate) fn start_create<'a>(&'a self, key: &'a InputsKey) -> PendingCreate<'a> {
         let creates = &mut *self.creates.lock();
         let longest = self.settle_time.max(MIN_DOUBT);
@@ -142,7 +143,7 @@ impl Memory {
     }
 }
 
-/// A create whose outcome is not known yet. Dropped unsettled, it leaves doubt behind.
+/// Pending create. If it is dropped before `settle`, its outcome counts as unknown.
 pub(crate) struct PendingCreate<'a> {
     memory: &'a Memory,
     key: &'a InputsKey,
@@ -150,12 +151,13 @@ pub(crate) struct PendingCreate<'a> {
 }
 
 impl PendingCreate<'_> {
-    /// Notes that the create has its task, or certainly has none.
+    /// Records that the create has its task, or certainly has none.
     pub(crate) fn settle(mut self) {
         self.is_settled = true;
     }
 
-    /// Returns whether a task in the history may be that of another create of this client with the same inputs.
+    /// Returns true if a task in the history may belong to another create of this client with the same
+    /// inputs.
     pub(crate) fn is_ambiguous(&self) -> bool {
         self.memory.is_ambiguous(self.key, 1)
     }
@@ -172,7 +174,7 @@ impl Drop for PendingCreate<'_> {
     }
 }
 
-/// A map whose entries expire, in two generations: a full one replaces the older one.
+/// Expiring map in two generations: when the new one is full, it replaces the old one.
 #[derive(Debug)]
 pub(crate) struct Cache<K, V, const MAX: usize>(Mutex<[HashMap<K, (Instant, V)>; 2]>);
 
@@ -183,7 +185,7 @@ impl<K, V, const MAX: usize> Default for Cache<K, V, MAX> {
 }
 
 impl<K: Clone + Eq + Hash, V: Clone, const MAX: usize> Cache<K, V, MAX> {
-    /// The value, unless it is older than its time to live.
+    /// Returns the value, unless it has expired.
     pub(crate) fn get(&self, key: &K, ttl: Duration) -> Option<V> {
         let generations = self.0.lock();
         let (inserted, value) = generations.iter().find_map(|entries| entries.get(key))?;
@@ -195,7 +197,7 @@ impl<K: Clone + Eq + Hash, V: Clone, const MAX: usize> Cache<K, V, MAX> {
         self.get_or_insert(&key, value);
     }
 
-    /// Returns the value that was there, or inserts this one.
+    /// Returns the existing value, or inserts this one.
     fn get_or_insert(&self, key: &K, value: V) -> Option<V> {
         let [new, old] = &mut *self.0.lock();
         if let Some((_, value)) = new.get(key).or_else(|| old.get(key)) {
@@ -208,17 +210,16 @@ impl<K: Clone + Eq + Hash, V: Clone, const MAX: usize> Cache<K, V, MAX> {
         None
     }
 
-    /// Drops an entry that may be outdated.
+    /// Removes an entry that may be outdated.
     pub(crate) fn forget(&self, key: &K) {
         self.0.lock().iter_mut().for_each(|entries| _ = entries.remove(key));
     }
 }
 
-/// A fingerprint of inputs: equal for JSON that means the same, with numbers compared by value and objects
-/// without regard to order or to members that are null. Comparable within this process.
+/// Fingerprint of inputs: equal for JSON with equal meaning. Numbers are compared by value, objects
+/// regardless of order and of null members. Valid within this process.
 pub(crate) type Fingerprint = u128;
 
-/// The fingerprint of inputs.
 pub(crate) fn fingerprint(value: &Value) -> Fingerprint {
     let mut hasher = hasher();
     hash(value, &mut hasher);
@@ -229,7 +230,7 @@ fn hash(value: &Value, hasher: &mut impl Hasher) {
     match value {
         Value::Null => hasher.write_u8(0),
         Value::Bool(flag) => (1_u8, flag).hash(hasher),
-        // By value: as floats, 2^53 and the number after it would be equal.
+        // Exact values: as floats, 2^53 and the next integer would be equal.
         Value::Number(number) => match number.to_string().parse::<Decimal>() {
             Ok(decimal) => (2_u8, decimal).hash(hasher),
             Err(_) => (3_u8, number.to_string()).hash(hasher),
@@ -251,12 +252,13 @@ fn hash(value: &Value, hasher: &mut impl Hasher) {
     }
 }
 
-/// Key of the hashes in names of stored contents, derived from the API key.
+/// Key for the hashes in stored names, derived from the API key.
 #[derive(Clone, Copy)]
 pub(crate) struct NameKey(u64, u64);
 
 impl NameKey {
-    /// Derives the key. SipHash-2-4 with a secret key is a pseudorandom function: a name reveals nothing of the API key.
+    /// Derives the key. SipHash-2-4 with a secret key is a pseudorandom function: a stored name reveals
+    /// nothing about the API key.
     pub(crate) fn new(api_key: &str) -> Self {
         let mut hasher = SipHasher24::new();
         hasher.write(b"inferstore: names of stored contents\n");
@@ -270,7 +272,7 @@ impl NameKey {
     }
 }
 
-/// A hasher of 128 bits with a key of this process, so that no one can prepare two inputs with one hash.
+/// Returns a 128-bit hasher keyed per process, so that nobody can construct a collision.
 pub(crate) fn hasher() -> SipHasher13 {
     static KEYS: LazyLock<(u64, u64)> = LazyLock::new(|| {
         let random = RandomState::new();

@@ -1,4 +1,4 @@
-//! TLS as the caller configures it, with whichever TLS feature is enabled, against a server that each test starts.
+//! TLS settings of the caller, with any TLS feature, against a server of each test.
 
 #![cfg(any(feature = "rustls", feature = "rustls-ring", feature = "native-tls"))]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -19,13 +19,12 @@ use tokio_rustls::TlsAcceptor;
 
 const BALANCE: &str = r#"{"status":"success","data":{"balance":"12.50"}}"#;
 
-/// Names the base URL for the tests that run in a child process.
+/// Environment variable of the base URL in the child process.
 const CHILD_BASE_URL: &str = "INFERSTORE_TEST_BASE_URL";
 
-/// A file with an authority that the system does not trust.
+/// Environment variable of a file with an authority that the system does not trust.
 const CHILD_OTHER_ROOT: &str = "INFERSTORE_TEST_OTHER_ROOT";
 
-/// A certificate authority of one test.
 struct Authority {
     pem: String,
     certificate: Certificate,
@@ -57,7 +56,7 @@ impl Authority {
         (parameters.signed_by(&key, &self.issuer).unwrap(), key)
     }
 
-    /// A client certificate in the form that the enabled TLS library reads.
+    /// Returns a client certificate in the format of the enabled TLS library.
     fn identity(&self) -> Identity {
         let (certificate, key) = self.sign("client");
         let (certificate, key) = (certificate.pem(), key.serialize_pem());
@@ -86,7 +85,7 @@ impl Authority {
         let base_url = format!("https://localhost:{}/api/v1", listener.local_addr().unwrap().port());
         tokio::spawn(async move {
             while let Ok((connection, _)) = listener.accept().await {
-                // A handshake fails where the client refuses the certificate.
+                // The handshake fails if the client rejects the certificate.
                 let Ok(mut connection) = acceptor.accept(connection).await else { continue };
                 read_head(&mut connection).await;
                 let length = BALANCE.len();
@@ -122,7 +121,6 @@ async fn read_head(connection: &mut (impl AsyncRead + Unpin)) -> String {
     text
 }
 
-/// Builds a client with these settings.
 fn configured(
     base_url: &str,
     configure: impl Fn(ClientBuilder) -> ClientBuilder + Send + Sync + 'static,
@@ -139,13 +137,13 @@ fn once() -> Retry {
     retry
 }
 
-/// Fails unless the response of the server arrives.
+/// Asserts that the server responds.
 async fn assert_connects(client: inferstore::Result<Client>) {
     let balance = client.unwrap().balance().await.unwrap();
     assert_eq!(balance.balance, Some("12.50".parse().unwrap()));
 }
 
-/// Fails unless the handshake does.
+/// Asserts that the handshake fails.
 async fn assert_refuses(client: inferstore::Result<Client>) {
     let error = client.unwrap().balance().await.unwrap_err();
     assert!(matches!(error, Error::Transport { .. }), "{error:?}");
@@ -229,7 +227,7 @@ async fn requests_go_through_the_proxy() {
     assert!(head.starts_with("CONNECT host.example:443 HTTP/1.1\r\n"), "{head}");
 }
 
-/// The files of a preconfigured backend belong to one version of one library; a value of any other type is unknown.
+/// A preconfigured backend is specific to one version of one library; other types are unknown.
 #[test]
 fn a_setting_that_cannot_be_honoured_is_an_error() {
     let base_url = "https://host.example/api/v1";
@@ -259,7 +257,7 @@ async fn other_http_clients_of_the_program_work() {
     assert!(inferstore::reqwest::get(unknown).await.unwrap_err().is_connect());
 }
 
-/// Runs an ignored test of this file in a process whose system trusts the certificates in `roots` alone.
+/// Runs an ignored test of this file in a process whose system trusts only the certificates in `roots`.
 #[cfg(target_os = "linux")]
 async fn run_child(test: &str, roots: &str, base_url: String, other_root: &str) {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The same call: a run as a command, in Rust, Python and TypeScript, and with curl, ready to copy. None holds a key.
+//! The same call as code to copy: the command, Rust, Python, TypeScript and curl. No code contains a key.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use serde_json::{Map, Number, Value};
 use crate::form::text_of;
 use crate::pages::segment;
 
-/// The names of the files among the inputs, which were chosen in a browser.
+/// Names of the input files chosen in the browser.
 type Files = BTreeMap<String, String>;
 
-/// The calls for these inputs.
+/// Returns the call for these inputs, in each language.
 pub(crate) fn same_call(model: &str, inputs: &Map<String, Value>, files: &Files) -> Markup {
     let calls = [
         ("Command", command(model, inputs, files)),
@@ -42,7 +42,7 @@ fn command(model: &str, inputs: &Map<String, Value>, files: &Files) -> String {
         let text = text_of(value);
         let word = match files.get(name) {
             Some(file) => format!("{name}=@{file}"),
-            // One `@` in front names a file, and two of them stand for one.
+            // The command reads `@name` as a file, and `@@` as one `@`.
             None if text.starts_with('@') => format!("{name}=@{text}"),
             None => format!("{name}={text}"),
         };
@@ -119,7 +119,7 @@ fn typescript(model: &str, inputs: &Map<String, Value>, files: &Files) -> String
     )
 }
 
-/// A number as Rust reads it: without its type, a larger one would not compile.
+/// Returns a number as a Rust literal: a large integer does not compile without its type.
 fn literal(number: &Number) -> String {
     match (number.as_i64(), number.as_u64()) {
         (Some(integer), _) if i32::try_from(integer).is_err() => format!("{integer}_i64"),
@@ -128,7 +128,7 @@ fn literal(number: &Number) -> String {
     }
 }
 
-/// Uploads a file with curl, as the document describes it.
+/// Upload with curl, as in the document.
 const UPLOAD: &str = r#"upload() { # FILE MIME
   jq -n --arg name "${1##*/}" --arg mime "$2" --argjson size "$(wc -c < "$1")" \
     '{folder: "samples", $name, $mime, $size}' |
@@ -162,7 +162,7 @@ fn curl(model: &str, inputs: &Map<String, Value>, files: &Files) -> String {
     format!("{UPLOAD}printf %s {body} | jq{arguments} {added} |\n  {task}@-")
 }
 
-/// Returns a word as a shell takes it.
+/// Quotes a word for a shell.
 pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=@./:,".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

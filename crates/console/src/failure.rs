@@ -1,4 +1,4 @@
-//! Failures: what went wrong, for a page. Errors of the client are redacted by the client.
+//! Failures as pages. The client redacts its errors.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,21 +11,21 @@ use maud::{Markup, Render, html};
 
 use crate::pages;
 
-/// Timeout of a page for the service.
+/// Timeout of a request to the service.
 const SERVICE_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// A failure: its reason, and what to try.
+/// Failure: reason and hint.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Failure {
     pub(crate) status: StatusCode,
     title: &'static str,
     pub(crate) text: String,
     hint: &'static str,
-    /// The error of the client in full.
+    /// Full error of the client.
     detail: Option<String>,
-    /// Set when the page loads itself again until the service responds.
+    /// True if the page reloads until the service responds.
     retries: bool,
     /// Tasks that a lost create may have become.
     candidates: Vec<TaskId>,
@@ -67,7 +67,7 @@ impl From<Error> for Failure {
             _ => StatusCode::BAD_GATEWAY,
         };
         let hint = match kind {
-            // The form has no field for the limit: it is the price that the page shows.
+            // The form has no field for the limit: the limit is the price on the page.
             ErrorKind::CostLimitExceeded => {
                 "run it again at the price that the page of the model shows now, or choose another model; \
                  no task was created"
@@ -92,7 +92,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// The error with the name of the file in place of the path of its temporary copy.
+/// Replaces the path of a temporary copy in an error by the name of the file.
 pub(crate) fn named(mut error: Error, name: &str) -> Error {
     if let Error::File(file) = &mut error
         && Path::new(&file.file).is_absolute()
@@ -109,7 +109,7 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// Waits for the service, and not for ever.
+/// Calls the service with a timeout.
 pub(crate) async fn within<T>(call: impl Future<Output = Result<T, Error>> + Send) -> Result<T> {
     match tokio::time::timeout(SERVICE_TIMEOUT, call).await {
         Ok(result) => result.map_err(Failure::from),
@@ -135,7 +135,7 @@ impl Render for Failure {
                 @if !self.hint.is_empty() {
                     p.hint {
                         "What to try: "
-                        // Commands stand between backquotes.
+                        // Commands are between backquotes.
                         @for (index, part) in self.hint.split('`').enumerate() {
                             @if index % 2 == 1 { code { (part) } } @else { (part) }
                         }

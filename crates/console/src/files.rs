@@ -1,5 +1,5 @@
-//! Files on their way through the console: those that a browser sent, and those of the service, which are
-//! strangers' files. None of them is ever served as HTML.
+//! Files of the console: uploads of a browser, and untrusted files of the service. No file is ever served as
+//! HTML.
 
 use std::hash::{BuildHasher, Hash};
 use std::io::Cursor;
@@ -28,47 +28,48 @@ use crate::failure::{Failure, Result, named, within};
 use crate::pages::Words;
 use crate::state::{App, random_id};
 
-/// The largest file that the storage takes, and the largest output that is shown.
+/// Largest upload of the storage, and largest output that is shown.
 pub(crate) const MAX_FILE: u64 = 100 * 1024 * 1024;
 const MAX_OUTPUT: u64 = 256 * 1024 * 1024;
 
-/// The longer side of a thumbnail, and the memory for decoding a picture.
+/// Longer side of a thumbnail, and memory limit of decoding a picture.
 const THUMBNAIL: u32 = 384;
 const MAX_PIXELS_MEMORY: u64 = 256 * 1024 * 1024;
 
-/// Limits how many pictures are in memory for thumbnails at the same time.
+/// Limits the number of concurrent thumbnails.
 static DECODERS: Semaphore = Semaphore::const_new(2);
 
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Age at which a downloaded file is read again: it may have been replaced under its URL.
+/// Cache lifetime of a downloaded file: it may have been replaced under its URL.
 const DOWNLOAD_TTL: Duration = Duration::from_secs(60);
 
-/// Types that a browser shows without running anything. SVG is not among them.
+/// Types that a browser shows without running code. SVG is not one.
 const INERT: &str = "image/png image/jpeg image/gif image/webp image/bmp image/avif video/mp4 video/webm video/ogg \
     video/quicktime audio/mpeg audio/wav audio/ogg audio/mp4 audio/flac audio/aac";
 
-/// A file of a browser or of the service on this machine. The last clone deletes it.
+/// File of a browser or of the service on this machine. Dropping the last clone deletes it.
 #[derive(Clone)]
 pub(crate) struct Kept {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) size: u64,
-    /// A hash of the content of a file that a browser sent.
+    /// Hash of the content of a file from a browser.
     pub(crate) digest: u64,
     pub(crate) mime: String,
     pub(crate) path: Arc<TempPath>,
-    /// Until when it is shown, if it is a copy of a file of the service.
+    /// Expiry, for a copy of a file of the service.
     pub(crate) expires: Option<Instant>,
 }
 
 impl App {
-    /// The address on the console under which the browser gets this file of the service.
+    /// Returns the address on the console for a file of the service.
     pub(crate) fn link(&self, url: &str) -> String {
         self.link_of(url, ())
     }
 
-    /// The same for a file of a folder. The address changes when the file is replaced under its URL.
+    /// Returns the address for a file of a folder. The address changes when the file is replaced under its
+    /// URL.
     pub(crate) fn link_to(&self, file: &StorageFile, url: &str) -> String {
         self.link_of(url, (&file.id, file.size, file.created_at.as_ref().map(|stamp| stamp.as_str())))
     }
@@ -81,13 +82,14 @@ impl App {
         format!("/view/{id}")
     }
 
-    /// The URL that such an address leads to.
+    /// Returns the URL of an address from `link`.
     pub(crate) fn linked(&self, id: &str) -> Result<String> {
         self.links.get(id).ok_or_else(|| Failure::not_found("This link is too old. Open its page again."))
     }
 
-    /// Returns whether the file is of the origin of the API or of the storage. Pages fetch no other by themselves: its host, which
-    /// a model can name, would learn who opens the page, and when; and another port of this machine is another program.
+    /// SSRF protection: returns true if the file is at the origin of the API or of the storage. Pages load no
+    /// other URL on their own: a model can name any host, which would learn who opens the page, and another
+    /// port of this machine is another program.
     pub(crate) fn is_own(&self, url: &str) -> bool {
         let Ok(url) = Url::parse(url) else { return false };
         let service = Url::parse(self.client.base_url());
@@ -95,8 +97,8 @@ impl App {
             || self.storage.get() == Some(&origin(&url))
     }
 
-    /// Learns the origin of the storage, which may be another than that of the API, from an upload target that nothing is
-    /// sent to. URLs that a model returns say nothing of it.
+    /// Finds the origin of the storage, which may differ from that of the API: from an upload target, to
+    /// which nothing is sent. URLs from a model prove nothing.
     pub(crate) async fn learn_origin(&self) {
         if self.storage.get().is_some() {
             return;
@@ -113,17 +115,17 @@ impl App {
         }
     }
 
-    /// Keeps a file, so that pages can show it.
+    /// Caches a file for pages.
     pub(crate) fn store(&self, kept: &Kept) {
         self.kept.insert(kept.id.clone(), kept.clone(), kept.size);
     }
 
-    /// Forgets the copies of files of the service, one of which has changed.
+    /// Removes the copies of files of the service after one has changed.
     pub(crate) fn forget_downloads(&self) {
         self.kept.retain(|kept| kept.expires.is_none());
     }
 
-    /// Returns the file at an address of this console: one that a browser sent, or one of the service.
+    /// Returns the file at an address of this console: from a browser, or from the service.
     pub(crate) async fn file(&self, id: &str, is_fresh: impl Fn(&Kept) -> bool + Send) -> Result<Kept> {
         match self.kept.get(id).filter(is_fresh) {
             Some(kept) => Ok(kept),
@@ -137,7 +139,7 @@ impl App {
             limits.max_size = Some(MAX_OUTPUT);
             limits.deadline = Some(DOWNLOAD_TIMEOUT);
         });
-        // A service elsewhere must not make this machine read its local network.
+        // SSRF protection: a remote service must not make this machine read its local network.
         if is_local(self.client.base_url()) == Some(false) {
             let refusal = "The file is said to be in the local network, unlike the service.";
             let is_elsewhere = |url: &str| is_local(url) == Some(false);
@@ -165,7 +167,7 @@ fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
-/// Returns whether a URL names this machine or its network. Names that DNS leads there are not recognized.
+/// Returns true if a URL names this machine or its network. DNS names that resolve there are not recognized.
 fn is_local(url: &str) -> Option<bool> {
     let url = Url::parse(url).ok()?;
     let host = url.host_str()?.trim_start_matches('[').trim_end_matches([']', '.']).to_owned();
@@ -175,13 +177,13 @@ fn is_local(url: &str) -> Option<bool> {
     })
 }
 
-/// The last segment of the path of a URL.
+/// Returns the last segment of the path of a URL.
 pub(crate) fn name_of(url: &str) -> &str {
     let path = url.split(['?', '#']).next().unwrap_or_default();
     path.rsplit('/').next().unwrap_or_default()
 }
 
-/// The name that the file behind a URL or a key had before it was stored: decoded, without the random prefix.
+/// Returns the original name of a stored file: decoded, without the random prefix.
 pub(crate) fn original_name(url: &str) -> String {
     let name = percent_decode_str(name_of(url)).decode_utf8_lossy().into_owned();
     let is_random = |prefix: &str| prefix.len() == 32 && prefix.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -191,9 +193,9 @@ pub(crate) fn original_name(url: &str) -> String {
     }
 }
 
-/// A file of the service, or one that a browser sent.
+/// Serves a file of the service or of a browser.
 pub(crate) async fn show(app: &App, id: &str, query: &Words, request: Request) -> Result<Response> {
-    // The ranges of one file that is played are of one download.
+    // Ranges of one playing file belong to one download.
     let is_part = request.headers().contains_key(RANGE);
     let is_fresh = |kept: &Kept| is_part || kept.expires.is_none_or(|expires| Instant::now() < expires);
     let mut kept = app.file(id, is_fresh).await?;
@@ -222,7 +224,7 @@ pub(crate) async fn show(app: &App, id: &str, query: &Words, request: Request) -
     Ok(response)
 }
 
-/// The picture in small, as JPEG or, if it has transparency, as PNG.
+/// Returns the thumbnail as JPEG, or as PNG if it has transparency.
 pub(crate) async fn thumbnail(kept: &Kept) -> Result<Response> {
     let _permit = DECODERS.acquire().await;
     let path = Arc::clone(&kept.path);
@@ -252,7 +254,7 @@ fn small_picture(path: &Path) -> Option<(&'static str, Vec<u8>)> {
     Some((mime, bytes.into_inner()))
 }
 
-/// The type to serve a file as, a text of this program: no foreign text becomes a header.
+/// Returns the MIME type to serve, as a constant: foreign text never becomes a header.
 fn served_type(mime: &str) -> &'static str {
     let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let is_text = essence.starts_with("text/") || essence == "application/json";

@@ -1,4 +1,4 @@
-//! Forms: what a browser sent, with files in temporary files of limited size, and as inputs of a run.
+//! Forms: values and files from a browser, bounded, as the inputs of a run.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher};
@@ -18,25 +18,25 @@ use crate::files::{Kept, MAX_FILE};
 use crate::pages::titled;
 use crate::state::{App, random_id};
 
-/// The limits of a whole form, and of its parts.
+/// Limits of a form, and of its number of parts.
 const MAX_FORM: usize = 1024 * 1024 * 1024;
 const MAX_PARTS: usize = 500;
 
-/// The limit of all texts of a form together: unlike files, they are kept in memory.
+/// Limit of all texts of a form: unlike files, they are in memory.
 const MAX_TEXTS: usize = 1024 * 1024;
 
-/// What was filled in, and what is wrong with it.
+/// Values and errors of a form.
 #[derive(Default)]
 pub(crate) struct Form {
-    /// Texts by the names of their inputs.
+    /// Texts by input name.
     pub(crate) values: BTreeMap<String, String>,
     /// Texts that are no inputs.
     pub(crate) more: BTreeMap<String, String>,
-    /// Files with the names of their inputs. Of two files for one input, the last one counts.
+    /// Files with their input names. The last file of an input counts.
     pub(crate) files: Vec<(String, Kept)>,
-    /// Files that were sent before, with the names of their inputs.
+    /// Files of earlier requests, with their input names.
     kept: Vec<(String, Kept)>,
-    /// The bytes of all texts, those that were not kept included.
+    /// Bytes of all texts, including dropped ones.
     text_bytes: usize,
     pub(crate) errors: BTreeMap<String, String>,
     pub(crate) failure: Option<Failure>,
@@ -47,8 +47,8 @@ fn broken(error: MultipartError) -> Failure {
 }
 
 impl Form {
-    /// Reads a form: `in.NAME` is a value or a file, `kept.NAME` a file that was sent before, `url.NAME` the
-    /// URL of a file. `remove` names the input whose file is to be forgotten.
+    /// Reads a form: `in.NAME` is a value or a file, `kept.NAME` a file of an earlier request, `url.NAME` the
+    /// URL of a file. `remove` names the input whose file is removed.
     pub(crate) async fn read(app: &App, mut request: Request) -> Result<Self> {
         DefaultBodyLimit::max(MAX_FORM).apply(&mut request);
         let mut parts = Multipart::from_request(request, app).await.map_err(|error| {
@@ -69,13 +69,13 @@ impl Form {
         Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "The form is too large", "It takes 500 fields."))
     }
 
-    /// The inputs of a task, to run it again.
+    /// Returns the inputs of a task, to run it again.
     pub(crate) fn from_task(inputs: &Map<String, Value>) -> Self {
         let values = inputs.iter().map(|(name, value)| (name.clone(), text_of(value)));
         Self { values: values.collect(), ..Self::default() }
     }
 
-    /// Leaves one choice for every file: the one that was sent now, else the URL, else the one that was kept.
+    /// Chooses one source for every file: the new file, else the URL, else the kept file.
     fn choose_files(&mut self) {
         for (name, _) in &self.files {
             self.values.remove(name);
@@ -92,11 +92,11 @@ impl Form {
         let field = part.name().unwrap_or_default().to_owned();
         let (kind, name) = field.split_once('.').unwrap_or(("", &field));
         let name = name.to_owned();
-        // Some browsers send folders, too.
+        // Some browsers send a path.
         let file_name = part.file_name().and_then(|name| name.rsplit(['/', '\\']).next()).map(str::to_owned);
         let Some(file_name) = file_name else {
             let mut text = Vec::new();
-            // Read to its end, as a file is.
+            // Read to the end, like a file.
             while let Some(chunk) = part.chunk().await.map_err(broken)? {
                 self.text_bytes += chunk.len();
                 if self.text_bytes <= MAX_TEXTS {
@@ -107,7 +107,7 @@ impl Form {
                 self.errors.insert(name, "the texts of a form have at most 1 MiB together".to_owned());
                 return Ok(());
             }
-            // A browser writes the end of a line as two characters, whatever stood in the field.
+            // A browser sends every line break as CRLF.
             let text = String::from_utf8_lossy(&text).replace("\r\n", "\n");
             if kind.is_empty() {
                 self.more.insert(name, text);
@@ -122,7 +122,7 @@ impl Form {
         let mut file = tokio::fs::File::from_std(file);
         let mut size = 0;
         let mut digest = app.hasher.build_hasher();
-        // A file that is too large is read to its end, because a browser shows no response before that.
+        // Read a too large file to its end: a browser shows no response before that.
         while let Some(chunk) = part.chunk().await.map_err(broken)? {
             size += chunk.len() as u64;
             if size <= MAX_FILE {
@@ -145,12 +145,12 @@ impl Form {
         Ok(())
     }
 
-    /// The file for this input.
+    /// Returns the file of this input.
     pub(crate) fn file(&self, name: &str) -> Option<&Kept> {
         self.files.iter().rfind(|(own, _)| own == name).map(|(_, kept)| kept)
     }
 
-    /// The inputs of the run. Numbers are given as they were typed: the client reads them.
+    /// Returns the inputs of the run. Numbers stay as typed; the client parses them.
     pub(crate) fn inputs(&self, declared: &BTreeMap<String, Descriptor>) -> Inputs {
         let mut inputs = Inputs::new();
         for (name, descriptor) in declared {
@@ -167,7 +167,7 @@ impl Form {
         inputs
     }
 
-    /// Puts an error of the client beside the inputs that it is about.
+    /// Shows an error of the client beside its inputs.
     pub(crate) fn refuse(&mut self, error: Error) {
         match error {
             Error::Inputs(invalid) => {
@@ -184,24 +184,25 @@ impl Form {
     }
 }
 
-/// The name of a parameter for people: what the model says, else the name on the wire.
+/// Returns the display name of a parameter: its title, else its name.
 pub(crate) fn title_of(name: &str, descriptor: &Descriptor) -> String {
     descriptor.title.clone().filter(|title| !title.trim().is_empty()).unwrap_or_else(|| titled(name))
 }
 
-/// The name of an option for people.
+/// Returns the display name of an option.
 pub(crate) fn label_of(word: &str, descriptor: &Descriptor) -> String {
     let label = descriptor.labels.as_ref().and_then(|labels| labels.get(word));
     label.cloned().unwrap_or_else(|| titled(word))
 }
 
-/// The value with which the form begins. Samples of files and texts are examples; a number or an option begins with one.
+/// Returns the initial value in the form. Samples of files and texts are only examples; a number or an option
+/// starts with its sample.
 pub(crate) fn begin_of(descriptor: &Descriptor) -> &str {
     let sample = descriptor.samples.iter().flatten().next();
     descriptor.default.as_ref().or(sample).map(Sample::as_str).unwrap_or_default()
 }
 
-/// A value as a person writes it.
+/// Formats a value for a person.
 pub(crate) fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

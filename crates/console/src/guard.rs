@@ -1,5 +1,5 @@
-//! Guard: who may use the console. Checks `Host`, `Origin` and the token of every request, and sets the
-//! headers that keep pages from loading or running anything else.
+//! Access control of the console: checks `Host`, `Origin` and the token of every request, and sets headers
+//! that stop pages from loading or running foreign content.
 
 use std::net::IpAddr;
 
@@ -17,11 +17,12 @@ use crate::failure::Failure;
 use crate::pages::assets::ICON;
 use crate::pages::{Words, page, word};
 
-/// Nothing from elsewhere, no inline script or style. `blob:` is the preview of a chosen file.
+/// Content security policy: nothing foreign, no inline script or style. `blob:` is the preview of a chosen
+/// file.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; \
     media-src 'self' blob:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// The token of a console, and the cookie in which browsers keep it.
+/// Token of a console, and the cookie in which browsers keep it.
 pub(crate) struct Guard {
     pub(crate) token: String,
     cookie: String,
@@ -30,13 +31,13 @@ pub(crate) struct Guard {
 
 impl Guard {
     pub(crate) fn new(port: u16, token: String) -> Self {
-        // Cookies do not distinguish ports, so the name does.
+        // Cookies do not distinguish ports, so the name has the port.
         let cookie = format!("inferstore-console-{port}={token}");
         Self { token, cookie, port }
     }
 
-    /// Returns whether the host is this console under an IP address or `localhost`. Only other names can be made to
-    /// lead here by DNS.
+    /// DNS rebinding protection: returns true if the host is an IP address or `localhost`, with this port.
+    /// Only other names can be rebound to this machine.
     fn is_own_host(&self, host: &str) -> bool {
         let (name, port) = host.rsplit_once(':').unwrap_or((host, "80"));
         let name = name.trim_start_matches('[').trim_end_matches(']');
@@ -50,8 +51,9 @@ impl Guard {
         cookies.any(|cookie| cookie.trim_ascii().ct_eq(self.cookie.as_bytes()).into())
     }
 
-    /// A page that sets the cookie and leads on. A redirect would not do: a browser that came from another
-    /// site sends a `SameSite=Strict` cookie only with what a page of this site asks for.
+    /// Returns a page that sets the cookie and navigates on. A redirect would not work: after a navigation
+    /// from another site, a browser sends a `SameSite=Strict` cookie only with requests of a page of this
+    /// site.
     fn admit(&self, path: &str) -> Response {
         let cookie = format!("{}; Path=/; HttpOnly; SameSite=Strict", self.cookie);
         let page = html! {
@@ -65,14 +67,14 @@ impl Guard {
         ([(SET_COOKIE, cookie), (REFRESH, format!("0; url=/{path}"))], page).into_response()
     }
 
-    /// Returns whether the text is the token, or the whole address with the token in it.
+    /// Returns true if the text is the token, or the whole address with the token.
     fn has_token(&self, text: &str) -> bool {
         let token = text.rsplit_once("token=").map_or(text, |(_, token)| token);
         let token = token.split('&').next().unwrap_or_default().trim();
         token.as_bytes().ct_eq(self.token.as_bytes()).into()
     }
 
-    /// Admits the browser whose form has the address or the token.
+    /// Admits the browser if its form has the address or the token.
     pub(crate) fn admit_form(&self, form: &Words) -> Response {
         let path = word(form, "page");
         match self.has_token(word(form, "address")) {
@@ -81,7 +83,7 @@ impl Guard {
         }
     }
 
-    /// The response to a request that gets no page: it has no token yet, or comes from elsewhere.
+    /// Returns the response to a request without a valid token, or from another site.
     pub(crate) fn refuse(&self, request: &Request) -> Option<Response> {
         let headers = request.headers();
         let one = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
@@ -91,7 +93,7 @@ impl Guard {
         let is_own_origin = headers.get(ORIGIN).map_or(is_read, |origin| {
             origin.to_str().is_ok_and(|origin| origin.strip_prefix("http://") == Some(host))
         });
-        // A page of another site or port may lead here, and may not embed anything.
+        // A page of another site or port may link here, but not embed anything.
         let site = one(HeaderName::from_static("sec-fetch-site")).unwrap_or("none");
         let mode = one(HeaderName::from_static("sec-fetch-mode")).unwrap_or_default();
         let is_own_site = matches!(site, "same-origin" | "none") || (is_read && mode == "navigate");
@@ -113,13 +115,13 @@ impl Guard {
     }
 }
 
-/// Returns whether this is the path of a page, without the first slash, which can stand in a header as it is.
+/// Returns true if this is the path of a page, without the first slash, and valid in a header.
 fn is_page(path: &str) -> bool {
     let of_segment = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~%".contains(&byte);
     path.split('/').all(|part| !part.is_empty() && part.bytes().all(of_segment))
 }
 
-/// The page for a browser without the token, with a field for it.
+/// Returns the page for a browser without the token, with a field for the token.
 fn not_admitted(path: &str, is_wrong: bool) -> Response {
     let title = "This browser is not admitted";
     let body = html! {
@@ -140,14 +142,14 @@ fn not_admitted(path: &str, is_wrong: bool) -> Response {
     (StatusCode::UNAUTHORIZED, page(&format!("Error: {title}"), "", body)).into_response()
 }
 
-/// Sets the headers that keep a page from loading or running anything else.
+/// Sets headers that stop a page from loading or running foreign content.
 pub(crate) fn protect(headers: &mut HeaderMap) {
     let mut set = |name: HeaderName, value: &'static str| {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     };
     set(CONTENT_SECURITY_POLICY, PAGE_POLICY);
     set(X_CONTENT_TYPE_OPTIONS, "nosniff");
-    // With `no-referrer` a browser would hide the origin of a form.
+    // With `no-referrer`, a browser would omit the origin of a form.
     set(REFERRER_POLICY, "same-origin");
     set(HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
     set(HeaderName::from_static("cross-origin-opener-policy"), "same-origin");

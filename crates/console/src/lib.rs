@@ -36,29 +36,28 @@ use crate::guard::Guard;
 use crate::pages::{Words, account, assets, catalog, model, run, storage, task};
 use crate::state::{App, random_id};
 
-/// The poll interval of a console whose service is in the same process, where a read costs nothing.
+/// Poll interval of a console with its service in the same process, where a read is cheap.
 pub const LOCAL_POLL: PollInterval =
     PollInterval::Between { first: Duration::from_millis(50), longest: Duration::from_secs(1) };
 
-/// Prefix of the names of the folders of consoles.
 const FOLDER_PREFIX: &str = "inferstore-console-";
 
-/// A console that is being served. It ends when it is dropped.
+/// Running console. Dropping it ends the console.
 pub struct Console {
     url: String,
     _end: DropGuard,
-    /// Removed with this value, whatever requests still hold.
+    /// Removed on drop, even if requests still use it.
     _folder: TempDir,
-    /// Held until the folder is removed.
+    /// Locked until the folder is removed.
     _lock: File,
 }
 
 impl Console {
-    /// Serves a console of the service that the client reaches, at this address; port 0 chooses a free one.
-    /// The status of a run is read at the poll interval.
+    /// Starts a console for the service of the client, at this address; port 0 chooses a free port. `poll` is
+    /// the interval at which the status of a run is read.
     ///
     /// # Errors
-    /// When the address cannot be used, or the system has no temporary folder or no random numbers.
+    /// The address cannot be used, or the system has no temporary folder or no random numbers.
     pub async fn start(client: Client, address: SocketAddr, poll: PollInterval) -> io::Result<Self> {
         let server = Server {
             timeouts: Timeouts::default(),
@@ -69,8 +68,8 @@ impl Console {
         Self::start_beside(server, client, address, poll, None).await
     }
 
-    /// Serves a console beside a server of this process: the limits on connections are for both together. The file
-    /// keeps the token and the port, so that an address works again after a restart; its owner alone can read it.
+    /// Starts a console beside a server of this process, with common limits on connections. The file keeps
+    /// the token and the port, so that the address stays valid after a restart; only its owner can read it.
     ///
     /// # Errors
     /// As `start`.
@@ -89,13 +88,13 @@ impl Console {
         };
         let former = SocketAddr::new(address.ip(), port);
         let listener = match Listener::bind(if address.port() == 0 { former } else { address }) {
-            // Another program has the former port.
+            // Another program uses the former port.
             Err(_) if address.port() == 0 && port != 0 => Listener::bind(address)?,
             bound => bound?,
         };
         let address = listener.address();
         if let Some(file) = file {
-            // Without the file, the address ends with this console.
+            // Without the file, the address changes at the next start.
             let _ = write_admission(file, address.port(), &token);
         }
         let (folder, lock) = inferstore_server::temporary::create_locked(FOLDER_PREFIX)?;
@@ -107,14 +106,14 @@ impl Console {
         Ok(Self { url, _end: end, _folder: folder, _lock: lock })
     }
 
-    /// The address for a browser, with the token in it, which is all that the use of the account needs. With
-    /// `&page=tasks/ID` behind it, it leads to that page and not to the first one.
+    /// Returns the address for a browser. It contains the token, which grants the use of the account. Append
+    /// `&page=tasks/ID` to open that page first.
     pub fn url(&self) -> &str {
         &self.url
     }
 }
 
-/// Reads the port and the token that a console had before.
+/// Reads the former port and token of a console.
 fn read_admission(file: &Path) -> Option<(u16, String)> {
     let text = std::fs::read_to_string(file).ok()?;
     let (port, token) = text.trim().split_once(' ')?;
@@ -122,7 +121,7 @@ fn read_admission(file: &Path) -> Option<(u16, String)> {
     Some((port.parse().ok()?, token.to_owned())).filter(|_| is_token)
 }
 
-/// Replaces the file by a new one, which its owner alone can read.
+/// Replaces the file by one that only its owner can read.
 fn write_admission(path: &Path, port: u16, token: &str) -> io::Result<()> {
     let mut file = NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
     writeln!(file, "{port} {token}")?;
@@ -130,7 +129,7 @@ fn write_admission(path: &Path, port: u16, token: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Without the token.
+/// Redaction: omits the token.
 impl fmt::Debug for Console {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let address = self.url.split('?').next().unwrap_or_default();
@@ -138,7 +137,7 @@ impl fmt::Debug for Console {
     }
 }
 
-/// Every request comes here.
+/// Handles every request.
 async fn respond(State(app): State<Arc<App>>, request: Request) -> Response {
     let mut response = match app.guard.refuse(&request) {
         Some(response) => response,
@@ -150,7 +149,7 @@ async fn respond(State(app): State<Arc<App>>, request: Request) -> Response {
 
 async fn route(app: &App, request: Request) -> Result<Response> {
     let Query(query) = Query::try_from_uri(request.uri()).unwrap_or_default();
-    // hyper sends no body in response to a HEAD.
+    // hyper sends no body for HEAD.
     let is_head = request.method() == Method::HEAD;
     let method = if is_head { Method::GET } else { request.method().clone() };
     let path = request.uri().path().split('/').skip(1);

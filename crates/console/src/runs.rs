@@ -1,4 +1,4 @@
-//! Runs: what this console has started or watches, their progress, and the stream of changes.
+//! Runs started or watched by this console, their progress, and the stream of changes.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -19,56 +19,54 @@ use crate::files::Kept;
 use crate::pages::{printable, run as page};
 use crate::state::lock;
 
-/// Limit of the runs that are remembered.
+/// Maximum number of remembered runs.
 const MAX_RUNS: usize = 1_000;
 
-/// Interval over which changes are gathered before a browser gets them.
+/// Interval at which changes are coalesced before they are sent to a browser.
 const CHANGE_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Number of earlier runs that a duration is estimated from.
+/// Number of earlier runs for the estimate of a duration.
 const MAX_COMPARED: usize = 9;
 
-/// All runs of this console.
 #[derive(Default)]
 pub(crate) struct Runs {
     all: Mutex<BTreeMap<u64, Arc<Run>>>,
-    /// Counts all changes of all runs.
+    /// Counts the changes of all runs.
     changes: watch::Sender<u64>,
-    /// Ends them with the console. Their tasks go on.
+    /// Background tasks, which end with the console. The service's tasks continue.
     working: Mutex<JoinSet<()>>,
 }
 
-/// One run, or the wait for a task that was created elsewhere.
+/// Run, or the wait for a task created elsewhere.
 pub(crate) struct Run {
     pub(crate) id: u64,
     pub(crate) model: Option<String>,
     pub(crate) inputs: Map<String, Value>,
-    /// The names of the files among the inputs.
+    /// Names of the input files.
     pub(crate) files: BTreeMap<String, String>,
-    /// The bytes of these files together.
+    /// Total size of these files in bytes.
     size: u64,
-    /// The form that started it. Sending a form twice starts one run.
+    /// Identifier of the form that started the run. Sending a form twice starts one run.
     pub(crate) form: u64,
-    /// The identifier of the first picture among the files.
+    /// Identifier of the first picture among the files.
     pub(crate) picture: Option<String>,
     pub(crate) created: Timestamp,
     started: Instant,
     progress: Mutex<Progress>,
 }
 
-/// Progress of a run.
 #[derive(Clone, Default)]
 pub(crate) struct Progress {
-    /// Sent and whole bytes, by field.
+    /// Sent and total bytes by field.
     pub(crate) uploads: BTreeMap<String, (u64, u64)>,
     pub(crate) task: Option<TaskId>,
     pub(crate) status: Option<TaskStatus>,
-    /// The latest of what else has happened.
+    /// Latest note.
     pub(crate) note: Option<String>,
-    /// The cost, or how it failed, once it has ended.
+    /// Cost, or the failure, once the run has ended.
     pub(crate) end: Option<Result<Option<Decimal>, Failure>>,
     pub(crate) elapsed: Duration,
-    /// The number of its latest change.
+    /// Number of the latest change.
     change: u64,
 }
 
@@ -77,18 +75,18 @@ impl Runs {
         lock(&self.all).get(&id).cloned()
     }
 
-    /// All of them, newest first.
+    /// Returns all runs, newest first.
     pub(crate) fn list(&self) -> Vec<Arc<Run>> {
         lock(&self.all).values().rev().cloned().collect()
     }
 
-    /// The latest run that this task belongs to.
+    /// Returns the latest run of this task.
     pub(crate) fn of_task(&self, task: &str) -> Option<Arc<Run>> {
         let is_own = |run: &Arc<Run>| lock(&run.progress).task.as_ref().is_some_and(|id| id.as_str() == task);
         self.list().into_iter().find(is_own)
     }
 
-    /// Returns the median duration of the latest runs of the same model with files of about the same size.
+    /// Returns the median duration of recent runs of the same model with files of similar size.
     pub(crate) fn usual(&self, run: &Run) -> Option<Duration> {
         let sizes = run.size / 2..=run.size * 2;
         let runs = self.list().into_iter();
@@ -99,7 +97,7 @@ impl Runs {
         durations.get(durations.len() / 2).copied()
     }
 
-    /// Starts a run, unless its form has started one already. `files` are kept until it has ended.
+    /// Starts a run, unless its form has already started one. `files` exist until the run has ended.
     pub(crate) fn start(
         &self,
         mut run: Run,
@@ -129,12 +127,12 @@ impl Runs {
         run
     }
 
-    /// Notes something about a run for its pages.
+    /// Adds a note to a run for its pages.
     pub(crate) fn note(&self, run: &Run, text: String) {
         run.change(&self.changes, |progress| progress.note = Some(text));
     }
 
-    /// The changes of one run, or of all: what is now, and then every change.
+    /// Streams the current state and then the changes of one run, or of all.
     pub(crate) fn changes(
         self: &Arc<Self>,
         one: Option<u64>,
@@ -143,7 +141,7 @@ impl Runs {
         let start = (Arc::clone(self), self.changes.subscribe(), 0, unit);
         stream::unfold(start, move |(runs, mut changes, seen, unit)| async move {
             loop {
-                // A change that comes during the search waits for the next one: no number is passed over.
+                // Read the counter first: a change during the search triggers the next round.
                 let latest = *changes.borrow_and_update();
                 let runs_of_page = runs.list().into_iter().filter(|run| one.is_none_or(|one| one == run.id));
                 let progress = runs_of_page.map(|run| (run.progress(), run));
@@ -178,7 +176,7 @@ async fn follow(run: Arc<Run>, mut events: RunEvents, changes: watch::Sender<u64
     });
 }
 
-/// Returns the failure of the run, with the names that its files have for the browser.
+/// Returns the failure of the run, with the browser's names of its files.
 fn failure(run: &Run, error: Error) -> Failure {
     let field = match &error {
         Error::File(file) => file.field.clone().unwrap_or_default(),
@@ -213,7 +211,7 @@ impl Run {
         progress
     }
 
-    /// Changes the progress, and wakes the streams of the pages.
+    /// Changes the progress and wakes the streams of pages.
     fn change(&self, changes: &watch::Sender<u64>, change: impl FnOnce(&mut Progress)) {
         let mut progress = lock(&self.progress);
         change(&mut progress);
@@ -242,7 +240,7 @@ impl Progress {
         }
     }
 
-    /// Returns whether the task has ended and has a page of its own.
+    /// Returns true if the task has ended and has a page of its own.
     pub(crate) fn has_result(&self) -> bool {
         let is_over =
             matches!(self.end, Some(Ok(_))) || self.status.as_ref().is_some_and(TaskStatus::is_terminal);

@@ -1,4 +1,4 @@
-//! Values of tasks for people: pictures, videos, sounds, colors, text and JSON, each as what it is.
+//! Rendering of values of tasks: pictures, videos, sounds, colors, text and JSON.
 
 use inferstore::reqwest::Url;
 use inferstore::types::{Descriptor, DescriptorType};
@@ -9,21 +9,21 @@ use crate::files::name_of;
 use crate::pages::{segment, titled};
 use crate::state::App;
 
-/// A longer list of colors is shown as text.
+/// Longest list of colors that is shown as colors.
 const MAX_COLORS: usize = 64;
 
-/// The MIME type of a file: by the extension of its name or URL, else what the model declares.
+/// Returns the MIME type of a file: by the extension of its name or URL, else from the declaration.
 pub(crate) fn mime_of(name: &str, declared: Option<&Descriptor>) -> String {
     let by_name = mime_guess::from_path(name_of(name)).first().map(|mime| mime.essence_str().to_owned());
     by_name.or_else(|| declared?.mime_type.as_ref()?.first().cloned()).unwrap_or_default()
 }
 
-/// Returns whether a browser shows a file of this type as a picture, without running it as it would an SVG.
+/// Returns true if a browser shows the type as a picture without running code, unlike SVG.
 pub(crate) fn is_picture(mime: &str) -> bool {
     mime.starts_with("image/") && !mime.starts_with("image/svg")
 }
 
-/// A file at this address of the console.
+/// Renders a file at this address of the console.
 pub(crate) fn media(mime: &str, address: &str, name: &str) -> Markup {
     html! {
         @if is_picture(mime) {
@@ -38,7 +38,7 @@ pub(crate) fn media(mime: &str, address: &str, name: &str) -> Markup {
     }
 }
 
-/// A file with a URL. That of another host than the service's is a link.
+/// Renders a file with a URL; a link if its host is not the service's.
 pub(crate) fn file(app: &App, url: &str, descriptor: Option<&Descriptor>, name: &str) -> Markup {
     let address = app.link(url);
     html! {
@@ -50,14 +50,14 @@ pub(crate) fn file(app: &App, url: &str, descriptor: Option<&Descriptor>, name: 
     }
 }
 
-/// The host and the port to which a request for the URL goes.
+/// Returns host and port of a URL.
 fn host_of(url: &str) -> Option<String> {
     let url = Url::parse(url).ok()?;
     let host = url.host_str()?;
     Some(url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}")))
 }
 
-/// The URL of a file, if the value is one, which a declared text never is.
+/// Returns the URL of a file, if the value is one; a declared text never is.
 pub(crate) fn url_of<'a>(value: &'a Value, descriptor: Option<&Descriptor>) -> Option<&'a str> {
     let is_text = descriptor.is_some_and(|one| one.type_ == Some(DescriptorType::String));
     value
@@ -66,12 +66,12 @@ pub(crate) fn url_of<'a>(value: &'a Value, descriptor: Option<&Descriptor>) -> O
         .filter(|text| text.starts_with("https://") || text.starts_with("http://"))
 }
 
-/// The URL of a picture of the service, if the value is one.
+/// Returns the URL of a picture of the service, if the value is one.
 pub(crate) fn picture<'a>(app: &App, value: &'a Value, descriptor: Option<&Descriptor>) -> Option<&'a str> {
     url_of(value, descriptor).filter(|url| is_picture(&mime_of(url, descriptor)) && app.is_own(url))
 }
 
-/// One value with its name. A file is saved under the name.
+/// Renders a named value. A file is saved under the name.
 pub(crate) fn value(
     app: &App,
     name: &str,
@@ -107,14 +107,14 @@ pub(crate) fn value(
     }
 }
 
-/// The link that downloads the file at this address of the console under this name.
+/// Renders a download link for a file of the console.
 pub(crate) fn save(address: &str, name: &str) -> Markup {
     html! {
         a.save href={ (address) "?download=" (segment(name)) } aria-label={ "Download " (name) } { "Download" }
     }
 }
 
-/// The name for an output of a model: `china.jpg` and `haze-removal` make `china-haze-removal.png`.
+/// Returns the file name of an output: `china.jpg` and `haze-removal` make `china-haze-removal.png`.
 pub(crate) fn output_name(input: Option<&str>, model: Option<&str>, field: &str, url: &str) -> String {
     let stem = input.map(|name| name.rsplit_once('.').map_or(name, |(stem, _)| stem));
     let extension = name_of(url).rsplit_once('.').map_or("", |(_, extension)| extension);
@@ -123,7 +123,7 @@ pub(crate) fn output_name(input: Option<&str>, model: Option<&str>, field: &str,
     if extension.is_empty() { base } else { format!("{base}.{extension}") }
 }
 
-/// The colors, if the text is a list of nothing else: `#2f4e3f, #606499`.
+/// Returns the colors, if the text is a list of colors: `#2f4e3f, #606499`.
 fn colors(text: &str) -> Option<Vec<&str>> {
     let words = text.split([',', ';', ' ', '\n', '"', '[', ']']).filter(|word| !word.is_empty());
     let words: Vec<_> = words.collect();
@@ -134,8 +134,8 @@ fn colors(text: &str) -> Option<Vec<&str>> {
     (!words.is_empty() && words.len() <= MAX_COLORS && words.iter().all(is_color)).then_some(words)
 }
 
-/// A picture of the service, with the input that it comes from beside it. With JavaScript and pictures of one shape, both
-/// are under one slider; it also adds zoom.
+/// Renders a picture of the service beside its input. JavaScript adds zoom, and a slider over pictures of
+/// equal shape.
 pub(crate) fn compare(before: Option<&str>, after: &str, file_name: &str) -> Markup {
     let picture = |label: &str, address: &str| {
         html! { figure { figcaption { (label) } img src=(address) alt=(label) draggable="false"; } }

@@ -1,4 +1,4 @@
-//! State of a console: the client, the guard, files on their way, and runs.
+//! State of a console: client, guard, files and runs.
 
 use std::collections::VecDeque;
 use std::hash::RandomState;
@@ -14,36 +14,36 @@ use crate::files::Kept;
 use crate::guard::Guard;
 use crate::runs::Runs;
 
-/// Limit of the bytes of files that are kept for pages.
+/// Maximum size of the files kept for pages.
 const MAX_KEPT: u64 = 2 * 1024 * 1024 * 1024;
 
-/// Limit of the links to files of the service that work at the same time.
+/// Maximum number of valid links to files of the service.
 const MAX_LINKS: u64 = 10_000;
 
-/// Number of ended tasks that are remembered for lists.
+/// Maximum number of cached ended tasks.
 const MAX_DETAILS: u64 = 500;
 
-/// Everything that requests share.
+/// State shared by all requests.
 pub(crate) struct App {
     pub(crate) client: Client,
     /// Interval at which the status of a run is read.
     pub(crate) poll: PollInterval,
     pub(crate) guard: Guard,
     pub(crate) runs: Arc<Runs>,
-    /// Files that browsers sent, and files of the service that were downloaded.
+    /// Files from browsers, and downloaded files of the service.
     pub(crate) kept: Bounded<Kept>,
     /// URLs of files of the service that pages link to.
     pub(crate) links: Bounded<String>,
-    /// The origin of the storage, once it is known.
+    /// Origin of the storage, once known.
     pub(crate) storage: OnceLock<String>,
-    /// The unit of prices, once it is known.
+    /// Unit of prices, once known.
     pub(crate) currency: OnceLock<String>,
-    /// Tasks that have ended, which do not change any more.
+    /// Ended tasks, which no longer change.
     pub(crate) details: Bounded<Arc<TaskDetail>>,
     pub(crate) hasher: RandomState,
-    /// Canceled when the console ends: streams of events end, too.
+    /// Cancelled when the console ends; ends event streams.
     pub(crate) ended: CancellationToken,
-    /// Holds all files.
+    /// Folder of all files.
     pub(crate) folder: PathBuf,
 }
 
@@ -66,14 +66,14 @@ impl App {
     }
 }
 
-/// 128 random bits as text.
+/// Returns 128 random bits as text.
 pub(crate) fn random_id() -> io::Result<String> {
     let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }
 
-/// Values by identifier. The oldest are forgotten when all weights exceed a limit.
+/// Cache by identifier. Removes the oldest values when the sum of weights exceeds the limit.
 pub(crate) struct Bounded<V> {
     limit: u64,
     entries: Mutex<VecDeque<(String, V, u64)>>,

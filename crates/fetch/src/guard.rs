@@ -1,5 +1,5 @@
-//! Which addresses a URL among a task's inputs may lead to: hosts of the public internet, and nothing
-//! that only this machine or its network can reach.
+//! SSRF protection: a URL among a task's inputs may lead to the public internet only, never to this machine
+//! or its network.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
@@ -14,7 +14,7 @@ const CLOSED_V4: [(Ipv4Addr, u32); 17] = [
     (Ipv4Addr::new(10, 0, 0, 0), 8),
     (Ipv4Addr::new(100, 64, 0, 0), 10),
     (Ipv4Addr::new(127, 0, 0, 0), 8),
-    // Where virtual machines of Azure find the agent of their host.
+    // Agent of the host of an Azure virtual machine.
     (Ipv4Addr::new(168, 63, 129, 16), 32),
     (Ipv4Addr::new(169, 254, 0, 0), 16),
     (Ipv4Addr::new(172, 16, 0, 0), 12),
@@ -31,7 +31,7 @@ const CLOSED_V4: [(Ipv4Addr, u32); 17] = [
 ];
 
 /// Parts of the global unicast space that lead elsewhere: documentation, and tunnels that carry an IPv4
-/// address inside (Teredo, 6to4).
+/// address (Teredo, 6to4).
 const CLOSED_V6: [(Ipv6Addr, u32); 4] = [
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23),
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32),
@@ -52,21 +52,21 @@ pub fn is_public(address: IpAddr) -> bool {
             let within = |(network, bits): &(Ipv6Addr, u32)| {
                 (address.to_bits() ^ network.to_bits()).checked_shr(128 - bits) == Some(0)
             };
-            // Only 2000::/3 is global unicast: that leaves out loopback, link-local, unique local,
-            // multicast, and every form of an IPv4 address written as an IPv6 one.
+            // Only 2000::/3 is global unicast. The rest is loopback, link-local, unique local, multicast, and
+            // IPv4 addresses written as IPv6.
             address.segments()[0] >> 13 == 1 && !CLOSED_V6.iter().any(within)
         }
     }
 }
 
-/// Whether an address is one of this machine, whatever network it belongs to: its firewall does not see what the
-/// machine sends to itself.
+/// Returns true if an address belongs to this machine, whatever its network: the machine's firewall does not
+/// filter its own packets.
 fn is_own(address: IpAddr) -> bool {
     let any: IpAddr = match address {
         IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    // Nothing is sent: the system only chooses the address that it would send from.
+    // `connect` on a UDP socket sends nothing: the system only chooses the source address.
     let chosen = UdpSocket::bind((any, 0)).and_then(|socket| {
         socket.connect((address, 9))?;
         socket.local_addr()
@@ -74,12 +74,12 @@ fn is_own(address: IpAddr) -> bool {
     chosen.is_ok_and(|chosen| chosen.ip() == address)
 }
 
-/// Whether a connection to an address may be made for an input.
 fn is_allowed(address: IpAddr) -> bool {
     is_public(address) && !is_own(address)
 }
 
-/// Why a URL is not fetched, if it is not. Names are judged again when they are resolved.
+/// Returns the reason to refuse a URL, if there is one. The resolver checks host names again at each
+/// connection.
 pub(super) fn refusal(url: &Url) -> Option<String> {
     if !matches!(url.scheme(), "http" | "https") {
         return Some(format!("{} is no scheme that is fetched; use http or https", url.scheme()));
@@ -92,8 +92,8 @@ pub(super) fn refusal(url: &Url) -> Option<String> {
     (!is_allowed(address)).then(|| format!("{address} is not an address of the public internet"))
 }
 
-/// Resolves names, and leaves out every address that is not of the public internet. The connection
-/// uses what this returns, so a name cannot change its mind between the check and the connection.
+/// Resolves names to public addresses only. The connection uses these addresses, so DNS rebinding cannot
+/// bypass the check.
 pub(super) struct PublicResolver;
 
 impl Resolve for PublicResolver {
@@ -105,7 +105,6 @@ impl Resolve for PublicResolver {
     }
 }
 
-/// The public ones among the addresses of a name.
 pub(super) fn only_public(
     name: &str,
     found: impl Iterator<Item = SocketAddr>,
@@ -211,7 +210,7 @@ mod tests {
                         || address.is_documentation()
                         || address.is_unspecified();
                     prop_assert!(!(is_closed && is_public(address.into())), "{address}");
-                    // No way to write it as another kind of address opens it.
+                    // An IPv4 address stays closed when it is written as IPv6.
                     for inside in [address.to_ipv6_mapped(), address.to_ipv6_compatible()] {
                         prop_assert!(!is_public(inside.into()), "{inside}");
                     }

@@ -1,5 +1,5 @@
-//! Fetching of the files that a task's inputs name by URL, from the public internet alone: for the node inside
-//! the service, and for nodes outside.
+//! Fetches the files that a task's inputs name by URL, from the public internet only. The node inside the
+//! service and nodes outside use it.
 
 mod guard;
 
@@ -16,22 +16,19 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 pub use self::guard::is_public;
 
-/// The largest file that is fetched, in bytes: what may be uploaded may be fetched.
+/// Largest file that is fetched, in bytes: the limit of an upload.
 pub const MAX_FILE: u64 = 104_857_600;
-/// How long a fetch may take in all.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a server may take to begin its response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Minimum speed: this number of bytes has to arrive within `STALL_TIMEOUT`, or the rest of the file.
 const MIN_PROGRESS: usize = 64 * 1024;
 const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_REDIRECTS: usize = 5;
-/// The pauses before further attempts.
 const BACKOFF: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
-/// How soon a failure must come for another attempt.
+/// Age of a fetch from which a failure is not retried.
 const MAX_RETRIED: Duration = Duration::from_secs(15);
 
-/// Why there is no content.
+/// Reason why a fetch failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchError {
     message: String,
@@ -48,18 +45,17 @@ impl FetchError {
         Self { is_temporary: true, ..Self::permanent(message) }
     }
 
-    /// Whether the same fetch may succeed later: the server could not be reached, was too slow, or has a failure.
+    /// Returns true if a retry may succeed: the server was unreachable, slow, or returned 5xx, 408 or 429.
     pub fn is_temporary(&self) -> bool {
         self.is_temporary
     }
 
-    /// Why the content could not be stored, if that is what failed: the URL is not to blame.
+    /// Returns the error of the sink if the content could not be stored; the URL is not the cause then.
     pub fn sink_failure(&self) -> Option<io::ErrorKind> {
         self.sink_failure
     }
 }
 
-/// A sentence that does not repeat the URL, which may carry a signature.
 impl fmt::Display for FetchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -68,8 +64,8 @@ impl fmt::Display for FetchError {
 
 impl StdError for FetchError {}
 
-/// The attempts of one fetch: up to three, while its failures are temporary and come soon. A host that is slow takes no
-/// longer for that.
+/// Retry policy of one fetch: up to three attempts, while failures are temporary and the fetch is younger
+/// than `MAX_RETRIED`.
 #[derive(Debug)]
 pub struct Attempts {
     begun: Instant,
@@ -83,7 +79,7 @@ impl Default for Attempts {
 }
 
 impl Attempts {
-    /// Waits before another attempt; false when there is none.
+    /// Waits for the backoff and returns true if another attempt is due.
     pub async fn may_go_on(&mut self, failure: &FetchError) -> bool {
         let may = failure.is_temporary() && self.begun.elapsed() < MAX_RETRIED;
         let Some(pause) = self.backoff.next().filter(|_| may) else { return false };
@@ -92,18 +88,18 @@ impl Attempts {
     }
 }
 
-/// Fetches files of the public internet. It costs nothing until the first fetch, which reads the
-/// certificates of the system.
+/// Fetches files of the public internet. The first fetch reads the certificates of the system; until then a
+/// `Fetcher` costs nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Fetcher {
     client: Arc<OnceLock<Client>>,
 }
 
 impl Fetcher {
-    /// The content behind a URL.
+    /// Returns the content behind a URL.
     ///
     /// # Errors
-    /// A sentence that says why there is none. It does not repeat the URL, which may carry a signature.
+    /// The reason, as a sentence without the URL, which may carry a signature.
     pub async fn fetch(&self, url: &str) -> Result<Vec<u8>, String> {
         let mut attempts = Attempts::default();
         loop {
@@ -115,7 +111,8 @@ impl Fetcher {
         }
     }
 
-    /// Writes the content behind a URL to a file, or to memory, in one attempt: see [`Attempts`].
+    /// Writes the content behind a URL to a file or to memory, in one attempt; [`Attempts`] decides about
+    /// retries.
     ///
     /// # Errors
     /// As `fetch`.
@@ -132,7 +129,7 @@ impl Fetcher {
         copy(self.client()?, url, MAX_FILE, sink).await
     }
 
-    /// A client that can reach nothing but the public internet.
+    /// Returns the client that can reach the public internet only.
     fn client(&self) -> Result<&Client, FetchError> {
         if let Some(client) = self.client.get() {
             return Ok(client);
@@ -144,13 +141,13 @@ impl Fetcher {
     }
 }
 
-/// A client that follows redirects to URLs that are not refused.
+/// Returns a builder whose client follows redirects unless `refusal` returns a reason.
 fn client(refusal: fn(&Url) -> Option<String>) -> ClientBuilder {
     over_ring(Client::builder())
         .user_agent(concat!("inferstore/", env!("CARGO_PKG_VERSION")))
-        // A proxy would resolve names by itself, beyond the guard.
+        // A proxy would resolve names itself, which bypasses the SSRF protection.
         .no_proxy()
-        // The URL may carry a signature, which is no business of the host that a redirect leads to.
+        // The URL may carry a signature, which the target of a redirect must not see.
         .referer(false)
         .redirect(Policy::custom(move |attempt| {
             if attempt.previous().len() > MAX_REDIRECTS {
@@ -165,11 +162,11 @@ fn client(refusal: fn(&Url) -> Option<String>) -> ClientBuilder {
         .timeout(FETCH_TIMEOUT)
 }
 
-/// The content behind a URL that may lead anywhere, if it is not larger than `max_bytes`. For addresses from a
-/// trusted source.
+/// Returns the content behind a URL of a trusted source, without SSRF protection, if it has at most
+/// `max_bytes`.
 ///
 /// # Errors
-/// When there is none, or the file is larger.
+/// The content cannot be fetched, or is larger.
 pub async fn read(client: &Client, url: Url, max_bytes: u64) -> Result<Vec<u8>, FetchError> {
     let mut content = Vec::new();
     copy(client, url, max_bytes, &mut content).await?;
@@ -230,10 +227,9 @@ fn too_slow() -> FetchError {
     FetchError::temporary("the file behind this URL did not arrive in time")
 }
 
-/// What went wrong, down to its first cause: reqwest's own message says little, and repeats the URL.
+/// Returns the root cause of an error: reqwest's own message is vague and repeats the URL.
 fn failure(error: &reqwest::Error) -> FetchError {
-    // One message for all of these: others would say which names exist inside a network, and which ports of
-    // a host are open.
+    // One message for all of these: distinct ones would reveal which names and ports exist inside a network.
     if error.is_connect() {
         return FetchError::temporary("no host of the public internet could be reached at this URL");
     }
@@ -248,12 +244,12 @@ fn failure(error: &reqwest::Error) -> FetchError {
         true => "the file behind this URL could not be fetched".to_owned(),
         false => format!("the file behind this URL could not be fetched: {first}"),
     };
-    // A redirect that is refused is refused again.
+    // A refused redirect is refused at every attempt.
     FetchError { is_temporary: !error.is_redirect(), ..FetchError::permanent(message) }
 }
 
-/// TLS over ring, named outright: reqwest would otherwise ask for a provider that the whole process has
-/// agreed on, and panic when there is none.
+/// Sets TLS over ring explicitly: reqwest would otherwise panic if the process has installed no default
+/// provider.
 pub fn over_ring(builder: ClientBuilder) -> ClientBuilder {
     use rustls::{ClientConfig, RootCertStore};
     use rustls_platform_verifier::BuilderVerifierExt;
@@ -264,7 +260,7 @@ pub fn over_ring(builder: ClientBuilder) -> ClientBuilder {
     let trusting_none = config.clone().with_root_certificates(RootCertStore::empty());
     builder.tls_backend_preconfigured(match config.with_platform_verifier() {
         Ok(config) => config.with_no_client_auth(),
-        // A system without certificates (a bare container) trusts no server; `http` still works.
+        // A system without certificates (a bare container) trusts no server; plain `http` still works.
         Err(_) => trusting_none.with_no_client_auth(),
     })
 }
@@ -279,7 +275,6 @@ mod tests {
 
     type Outcome<T = ()> = Result<T, Box<dyn StdError>>;
 
-    /// Responds to one request, and returns its head.
     async fn respond(listener: &TcpListener, response: &str) -> std::io::Result<(String, TcpStream)> {
         let (mut stream, _) = listener.accept().await?;
         let mut head = vec![0; 8_192];
@@ -307,7 +302,7 @@ mod tests {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
         let fetcher = Fetcher::default();
-        // `localhost` is a name, so the resolver decides; the others are addresses.
+        // The resolver checks `localhost`, which is a name; the URL check refuses the addresses.
         for host in ["localhost", "127.0.0.1", "2130706433", "[::ffff:127.0.0.1]"] {
             let refused = fetcher.fetch(&format!("http://{host}:{port}/")).await;
             let message = refused.err().unwrap_or_default();
@@ -329,7 +324,8 @@ mod tests {
         Ok(())
     }
 
-    /// A fetcher that may reach this machine, and a URL of a listener there by name: addresses are refused.
+    /// Returns a fetcher that may reach this machine, and a URL of a listener there by name, because
+    /// addresses are refused.
     async fn local() -> Outcome<(Fetcher, TcpListener, String)> {
         let (listener, mut url) = listener().await?;
         url.set_host(Some("localhost"))?;
@@ -346,7 +342,7 @@ mod tests {
         let (fetcher, listener, url) = local().await?;
         let served = tokio::spawn(async move {
             let file = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\nconnection: close\r\n\r\nfile";
-            // The second one ends in the middle.
+            // The second response ends before its body does.
             for response in [UNAVAILABLE, &file[..file.len() - 2], file] {
                 respond(&listener, response).await?;
             }
@@ -427,7 +423,7 @@ mod tests {
                 while !response.is_empty() && stream.write_all(b"a").await.is_ok() {
                     tokio::time::sleep(Duration::from_secs(4)).await;
                 }
-                // Stays open.
+                // The connection stays open.
                 tokio::time::sleep(Duration::from_secs(600)).await;
             });
             let message = read.await?.err().map(|error| error.to_string()).unwrap_or_default();

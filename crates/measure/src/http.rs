@@ -1,35 +1,34 @@
-//! HTTP/1.1 over one connection that stays open, with as little as possible between the measurement and
-//! what is measured: no pool, no headers of its own, no thread but the caller's.
+//! Minimal HTTP/1.1 client over one keep-alive connection, so that a measurement has little overhead: no
+//! pool, no default headers, no thread.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// How long an answer may take before the measurement is given up.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// An open connection.
+/// Open connection.
 #[derive(Debug)]
 pub struct Connection {
     stream: BufReader<TcpStream>,
 }
 
-/// A whole answer.
+/// Complete response.
 #[derive(Debug)]
 pub struct Answer {
-    /// Its code.
+    /// Status code.
     pub status: u16,
-    /// Its body; empty where the body was only counted.
+    /// Body; empty if [`Connection::count`] only counted the bytes.
     pub body: Vec<u8>,
-    /// How long the body is.
+    /// Length of the body in bytes.
     pub length: u64,
 }
 
 impl Connection {
-    /// Connects to an origin, such as `http://127.0.0.1:8787`; a path behind it does not matter.
+    /// Connects to an origin such as `http://127.0.0.1:8787`; a path is ignored.
     ///
     /// # Errors
-    /// When the connection is refused.
+    /// The connection is refused.
     pub fn open(origin: &str) -> io::Result<Self> {
         let address = origin.trim_start_matches("http://").split('/').next().unwrap_or_default();
         let stream = TcpStream::connect(address)?;
@@ -38,10 +37,10 @@ impl Connection {
         Ok(Self { stream: BufReader::with_capacity(256 * 1024, stream) })
     }
 
-    /// Sends a request that is written out, and reads the answer.
+    /// Sends a serialized request and reads the response.
     ///
     /// # Errors
-    /// When the connection breaks, or the answer is not HTTP.
+    /// The connection breaks, or the response is not HTTP.
     pub fn call(&mut self, request: &[u8]) -> io::Result<Answer> {
         self.stream.get_mut().write_all(request)?;
         let mut body = Vec::new();
@@ -49,7 +48,7 @@ impl Connection {
         Ok(Answer { status, body, length })
     }
 
-    /// Sends a request with a body of zeros behind its head, and reads the answer.
+    /// Sends a request with a body of `length` zeros and reads the response.
     ///
     /// # Errors
     /// As `call`.
@@ -65,7 +64,7 @@ impl Connection {
         self.call(b"")
     }
 
-    /// Sends a request, and only counts what comes.
+    /// Sends a request and counts the bytes of the response without keeping them.
     ///
     /// # Errors
     /// As `call`.
@@ -118,7 +117,7 @@ impl Connection {
     }
 }
 
-/// A request, written out. Its headers are those given, the host, and the length of a body if there is one.
+/// Serializes a request with the given headers, `Host`, and `Content-Length` if there is a body.
 pub fn request(method: &str, url: &str, headers: &[(&str, &str)], body: Option<&str>) -> Vec<u8> {
     let rest = url.trim_start_matches("http://");
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));

@@ -1,5 +1,5 @@
-//! What benchmarks share: the rows that they measure, alternating rounds, load over HTTP, and the memory
-//! of processes. It knows none of our crates, so that all of them can be measured with it.
+//! Building blocks of benchmarks: rows, alternating rounds, load over HTTP, memory of processes. Uses none of
+//! our crates, so that it can measure all of them.
 
 mod http;
 mod load;

@@ -1,4 +1,4 @@
-//! Load over HTTP: as much as a number of connections can do, or requests at a constant rate.
+//! Load over HTTP: closed loop (throughput) and open loop (latency at a constant rate).
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,25 +7,25 @@ use std::time::{Duration, Instant};
 
 use crate::Connection;
 
-/// A piece of work on a connection: one request, or several that belong together.
+/// Unit of work on a connection: one request, or several that belong together.
 pub type Step<'a> = Box<dyn FnMut(&mut Connection) -> io::Result<()> + Send + 'a>;
 
-/// How long work took under a load, in milliseconds.
+/// Latency percentiles under a load, in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub struct Latencies {
-    /// Half of it took at most this long.
+    /// Median.
     pub p50: f64,
-    /// All but one in a hundred.
+    /// 99th percentile.
     pub p99: f64,
-    /// All but one in a thousand.
+    /// 99.9th percentile.
     pub p999: f64,
 }
 
-/// Closed loop: does the work over and over on so many connections for so long, and returns how much of it
-/// was done in a second. `step` makes what each connection does.
+/// Closed loop: repeats the work on each connection for the given time and returns the steps per second.
+/// `step` makes the work of one connection.
 ///
 /// # Errors
-/// When any of it fails.
+/// A step fails.
 pub fn throughput<'a>(
     origin: &str,
     connections: usize,
@@ -44,12 +44,12 @@ pub fn throughput<'a>(
     Ok(f64::from(done.iter().sum::<u32>()) / begun.elapsed().as_secs_f64())
 }
 
-/// Open loop: the work is due at a constant rate for so long, whether or not earlier work has ended. What is
-/// due waits for a free connection, and its latency counts from when it was due: a pause of the server is
-/// seen by everything that was due in it (no coordinated omission).
+/// Open loop: work is due at a constant rate, whether or not earlier work has ended. Due work waits for a
+/// free connection, and its latency counts from its due time, so a pause of the server delays all work due
+/// meanwhile (no coordinated omission).
 ///
 /// # Errors
-/// When any of it fails.
+/// A step fails.
 pub fn latencies<'a>(
     origin: &str,
     connections: usize,
@@ -81,7 +81,7 @@ pub fn latencies<'a>(
     Ok(Latencies { p50: at(500), p99: at(990), p999: at(999) })
 }
 
-/// Runs `work` on so many connections, each in a thread of its own.
+/// Runs `work` on each connection, in a thread of its own.
 fn on_all<'a, T: Send>(
     origin: &str,
     connections: usize,
@@ -121,7 +121,7 @@ mod tests {
         let step = move || -> Step<'_> {
             Box::new(move |_| {
                 steps += 1;
-                // The first of 20 takes as long as all of them were planned to.
+                // The first step takes as long as all 20 were planned to.
                 thread::sleep(Duration::from_millis(if steps == 1 { 200 } else { 0 }));
                 Ok(())
             })

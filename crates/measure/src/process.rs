@@ -1,5 +1,4 @@
-//! What a process takes: its time from beginning to end, and the most memory that it ever had. Needs
-//! Linux, which keeps that mark.
+//! Run time and peak memory of a process. Needs Linux, which records the peak (`VmHWM`).
 
 use std::fs;
 use std::io;
@@ -7,22 +6,22 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a running process is looked at. Its mark only grows, so the last look counts.
+/// Poll interval of the peak memory. The peak only grows, so the last poll counts.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// What a process took.
+/// Resources that a process used.
 #[derive(Debug, Clone, Copy)]
 pub struct Spent {
-    /// From its start to its end.
+    /// Time from start to exit.
     pub time: Duration,
-    /// The most memory that it ever had, in MiB.
+    /// Peak memory in MiB.
     pub peak: f64,
 }
 
-/// The most memory that a running process ever had, in MiB.
+/// Returns the peak memory of a running process in MiB.
 ///
 /// # Errors
-/// When there is no such process, or the system does not keep the mark.
+/// No such process, or the system records no peak.
 pub fn peak(process: u32) -> io::Result<f64> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -47,16 +46,16 @@ pub fn processor_time(process: u32) -> io::Result<f64> {
     Ok((user + system) / TICKS_PER_SECOND)
 }
 
-/// Runs a program to its end.
+/// Runs a program until it exits.
 ///
 /// # Errors
-/// When it cannot be run, or fails: with what it said.
+/// The program cannot be started, or fails; the error has its standard error.
 pub fn spent(command: &mut Command) -> io::Result<Spent> {
     let begun = Instant::now();
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     let mut most: f64 = 0.0;
     loop {
-        // It may be ending just now.
+        // The process may be exiting.
         most = most.max(peak(child.id()).unwrap_or(0.0));
         if let Some(status) = child.try_wait()? {
             let time = begun.elapsed();

@@ -1,8 +1,9 @@
-//! Rounds in which both sides do the same work, so that a busy moment of the machine hurts both.
+//! Alternating rounds: both sides do the same work in each round, so that a busy moment of the machine
+//! affects both.
 
 use std::time::{Duration, Instant};
 
-/// Measures both once in each round, and takes turns in who is first. Returns the figures of both.
+/// Measures both sides once per round, in alternating order, and returns the figures of both.
 pub fn side_by_side(
     rounds: usize,
     mut ours: impl FnMut() -> f64,
@@ -20,7 +21,7 @@ pub fn side_by_side(
     pairs.unzip()
 }
 
-/// How long the work takes, in a unit of so many seconds: the median of so many times.
+/// Returns the median time of the work over `times` runs, in a unit of `unit` seconds.
 pub fn times(times: usize, unit: f64, mut work: impl FnMut()) -> f64 {
     let mut taken: Vec<Duration> = Vec::with_capacity(times);
     for _ in 0..times {

@@ -1,68 +1,68 @@
-//! One row of the scoreboard: the same work done by ours and by something else, side by side.
+//! One row of the scoreboard: our figures beside those of an alternative that does the same work.
 
 use std::env;
 use std::fmt::{self, Display};
 
 use serde::{Deserialize, Serialize};
 
-/// Set for a benchmark whose rows are gathered: it prints each as JSON too.
+/// Environment variable that makes a benchmark print its rows as JSON too.
 pub const ROWS_VARIABLE: &str = "INFERSTORE_BENCH_ROWS";
 
-/// Stands before a row that is printed as JSON.
+/// Prefix of a row printed as JSON.
 pub const ROW_MARK: &str = "row: ";
 
-/// What was measured.
+/// One comparison of a benchmark.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// The part of the scoreboard that it belongs to.
+    /// Section of the scoreboard.
     pub group: String,
-    /// The work.
+    /// Work that both sides did.
     pub what: String,
-    /// What else did the same work, with its version.
+    /// Name and version of the alternative.
     pub against: String,
-    /// Of the figures.
+    /// Unit of the figures.
     pub unit: String,
-    /// Which figures are the good ones.
+    /// Direction in which figures are better.
     pub better: Better,
-    /// One figure of a round; the other one of the same round is at the same place in `theirs`. Both are
-    /// empty when the row could not be measured, and the note says why.
+    /// Our figure of each round; the alternative's figure of the same round has the same index in `theirs`.
+    /// Both are empty if the row could not be measured; the note has the reason.
     pub ours: Vec<f64>,
-    /// What the other one took.
+    /// The alternative's figure of each round.
     pub theirs: Vec<f64>,
-    /// The least ratio that is good enough where being ahead is not the point.
+    /// Smallest acceptable ratio, for a row whose goal is not to be ahead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bar: Option<f64>,
-    /// What a reader has to know; for a row that is behind, why, and what would change it.
+    /// Note for the reader; if the row is behind: the reason and the remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Measures this row again.
+    /// Command that measures this row again.
     pub command: String,
 }
 
-/// Which figures are the good ones.
+/// Direction in which figures are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
-    /// Such as calls per second.
+    /// More is better, such as calls per second.
     Higher,
-    /// Such as seconds.
+    /// Less is better, such as seconds.
     Lower,
 }
 
-/// How many times as good ours is: above 1, ours is ahead.
+/// Our advantage as a factor: above 1, ours is ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Ratio {
-    /// Of all rounds.
+    /// Median of all rounds.
     pub median: f64,
-    /// Of the worst round.
+    /// Worst round.
     pub least: f64,
-    /// Of the best round.
+    /// Best round.
     pub most: f64,
 }
 
 impl Row {
-    /// How the two compare, over all rounds.
+    /// Returns the ratio of both sides over all rounds.
     pub fn ratio(&self) -> Ratio {
         let ratios = self.ours.iter().zip(&self.theirs).map(|(ours, theirs)| match self.better {
             Better::Higher => ours / theirs,
@@ -74,17 +74,17 @@ impl Row {
         Ratio { median: median(&ratios), least: least.unwrap_or(f64::NAN), most: most.unwrap_or(f64::NAN) }
     }
 
-    /// Whether there is a figure of both.
+    /// Returns true if both sides have figures.
     pub fn is_measured(&self) -> bool {
         !self.ours.is_empty() && !self.theirs.is_empty()
     }
 
-    /// Whether the other one is better by more than the bar allows.
+    /// Returns true if the median ratio is below the bar.
     pub fn is_behind(&self) -> bool {
         self.is_measured() && self.ratio().median < self.bar.unwrap_or(1.0)
     }
 
-    /// How it went, in a word or two.
+    /// Returns the result in a word or two.
     pub fn verdict(&self) -> &'static str {
         match self.ratio().median {
             _ if !self.is_measured() => "not measured",
@@ -94,7 +94,7 @@ impl Row {
         }
     }
 
-    /// Prints the row: a line for people, and one for the program that gathers rows.
+    /// Prints the row for people, and as JSON if `ROWS_VARIABLE` is set.
     #[expect(clippy::print_stdout, reason = "a benchmark prints")]
     pub fn print(&self) {
         println!("{self}");
@@ -122,7 +122,7 @@ impl Display for Row {
     }
 }
 
-/// The figure in the middle, as the one to show.
+/// Returns the median of the figures.
 pub fn median(figures: &[f64]) -> f64 {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -134,7 +134,7 @@ pub fn median(figures: &[f64]) -> f64 {
     }
 }
 
-/// A figure with three digits that count, or all of a large one, in groups of three.
+/// Formats a figure with three significant digits; a large one in full, in groups of three digits.
 pub fn figure(figure: f64) -> String {
     let size = figure.abs();
     if size < 0.01 {

@@ -1,4 +1,4 @@
-//! A server in a process of its own, for as long as it is measured.
+//! Server in a process of its own while it is measured.
 
 use std::io::{self, BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
@@ -8,25 +8,25 @@ use std::time::{Duration, Instant};
 
 use crate::peak;
 
-/// How long a server may take to start, and to end by itself.
+/// Timeout of the start of a server, and of its exit.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A process that serves. It ends when this is dropped.
+/// Server process. Dropping it ends the process.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
-    /// What it said of itself when it was ready, word by word.
+    /// Words of its ready line.
     pub words: Vec<String>,
-    /// How long it took until it served.
+    /// Time from start to ready.
     pub start: Duration,
 }
 
 impl Server {
-    /// Starts a program that says `ready` and further words on a line of its standard output, and that ends
-    /// when its standard input closes.
+    /// Starts a program that prints `ready` and further words on one line when it serves, and that exits when
+    /// its standard input closes.
     ///
     /// # Errors
-    /// When it cannot be run, or ends without a word.
+    /// The program cannot be started, or exits before the ready line.
     pub fn announced(command: &mut Command) -> io::Result<Self> {
         let begun = Instant::now();
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
@@ -42,10 +42,10 @@ impl Server {
         }
     }
 
-    /// Starts a program that listens on this port of loopback when it is ready.
+    /// Starts a program that listens on this loopback port when it is ready.
     ///
     /// # Errors
-    /// When it cannot be run, or ends before.
+    /// The program cannot be started, or exits first.
     pub fn listening(command: &mut Command, port: u16) -> io::Result<Self> {
         let begun = Instant::now();
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
@@ -63,10 +63,10 @@ impl Server {
         Ok(server)
     }
 
-    /// The most memory that it ever had, in MiB.
+    /// Returns the peak memory in MiB.
     ///
     /// # Errors
-    /// When it has ended.
+    /// The process has exited.
     pub fn peak(&self) -> io::Result<f64> {
         peak(self.child.id())
     }
@@ -74,7 +74,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // One that reads its standard input ends in order; the others have nothing to lose.
+        // A server that reads its standard input shuts down gracefully; the others have no state to lose and
+        // are killed.
         if self.child.stdin.take().is_some() {
             let begun = Instant::now();
             while matches!(self.child.try_wait(), Ok(None)) && begun.elapsed() < TIMEOUT {
@@ -86,10 +87,10 @@ impl Drop for Server {
     }
 }
 
-/// A free port of loopback.
+/// Returns a free loopback port.
 ///
 /// # Errors
-/// When there is none.
+/// No port is free.
 pub fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }

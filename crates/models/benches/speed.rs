@@ -1,7 +1,7 @@
-//! Time and memory of each model for a photo of 12 megapixels: `cargo bench --package inferstore-models`. Every run has
-//! a process of its own. Fails when one takes more than is allowed.
+//! Time and memory of each model for a photo of 12 megapixels: `cargo bench --package inferstore-models`.
+//! Every run has its own process. Fails if a run exceeds its limits.
 //!
-//! `PHOTO=FILE` names another picture, `KIND=NAME` one kind, and `OUTPUTS=FOLDER` keeps the outputs.
+//! `PHOTO=FILE` uses another picture, `KIND=NAME` runs one kind, `OUTPUTS=FOLDER` keeps the outputs.
 
 #![expect(
     clippy::expect_used,
@@ -25,10 +25,10 @@ mod scenes;
 #[expect(dead_code, reason = "the tests use more of it")]
 mod support;
 
-/// Seconds of processor time.
+/// Limit on processor time, in seconds.
 const MAX_TIME: f64 = 6.0;
 const MAX_MEMORY_MIB: f64 = 1024.0;
-/// The argument that makes this program run one kind: the kind and the file follow.
+/// Argument that makes this program run one kind; the kind and the file follow.
 const RUN: &str = "--run";
 
 fn main() {
@@ -88,7 +88,8 @@ fn photo() -> PathBuf {
     path
 }
 
-/// Runs a model, and prints its seconds of processor time, its peak of memory in MiB, and the sizes of its outputs.
+/// Runs a model and prints its processor time in seconds, its peak memory in MiB, and the sizes of its
+/// outputs.
 fn run(kind: &str, file: &Path) {
     let inputs = support::inputs_of(kind, &std::fs::read(file).expect("the photo is there"));
     let limits = Limits { memory: 1 << 30, ..Limits::default() };

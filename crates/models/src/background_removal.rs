@@ -1,4 +1,4 @@
-//! Background removal: cuts out what a picture shows.
+//! Background removal: cuts out the subject of a picture.
 
 use crate::cutout;
 use crate::memory::Need;

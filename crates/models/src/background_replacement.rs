@@ -1,4 +1,4 @@
-//! Background replacement: cuts out what a picture shows and puts it in front of another one.
+//! Background replacement: cuts out the subject of a picture and composes it with another background.
 
 use crate::cutout;
 use crate::memory::Need;
@@ -6,7 +6,7 @@ use crate::people::PEOPLE_MEMORY;
 use crate::picture::{Picture, from_byte};
 use crate::{Error, Inputs, Limits, Model, Output};
 
-/// There are two pictures, and each is bounded by itself.
+/// For two pictures, each of which has its own limit.
 const NEED: Need = Need { pixel: 20, reduced_pixel: 40, least: PEOPLE_MEMORY };
 
 pub(crate) struct BackgroundReplacement;
@@ -25,7 +25,7 @@ impl Model for BackgroundReplacement {
         let mut original = Picture::read(inputs, "background_path", NEED, limits)?;
         let subject = cutout::cut(&mut original, "background_path", limits)?;
         let (width, height) = (original.width, original.height);
-        // The part of the background that has the shape of the original.
+        // Crop of the background in the shape of the original.
         let part_width = (background.height * width / height).clamp(1, background.width);
         let part_height = (background.width * height / width).clamp(1, background.height);
         let left = (background.width - part_width) / 2;

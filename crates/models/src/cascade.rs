@@ -4,10 +4,10 @@
 use crate::plane::Plane;
 use crate::{Error, Limits};
 
-/// The side of the windows that the cascade was trained on.
+/// Side of the training windows.
 pub(crate) const WINDOW: usize = 20;
 
-/// A rectangle within the window, and how its sum counts.
+/// Rectangle within the window, with the weight of its sum.
 #[derive(Debug, Clone, Copy, Default)]
 struct Part {
     left: usize,
@@ -31,14 +31,13 @@ struct Stage {
     stumps: Vec<Stump>,
 }
 
-/// The stages of a cascade.
 #[derive(Debug)]
 pub(crate) struct Cascade {
     stages: Vec<Stage>,
 }
 
 impl Cascade {
-    /// Reads the lines of a cascade; `None` when one is malformed or leaves the window.
+    /// Parses the lines of a cascade. `None`: a line is malformed, or a rectangle leaves the window.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut stages: Vec<Stage> = Vec::new();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -51,7 +50,7 @@ impl Cascade {
         Some(Self { stages })
     }
 
-    /// The places of a picture where a window passes all stages: the top left corners.
+    /// Returns the top left corners of the windows that pass all stages.
     pub(crate) fn passing(
         &self,
         luma: &Plane,
@@ -72,7 +71,7 @@ impl Cascade {
     }
 
     fn passes(&self, sums: &Sums, left: usize, top: usize) -> bool {
-        /// The contrast is that of the window without its border.
+        /// The contrast is measured without the border of the window.
         const INNER: usize = WINDOW - 2;
         let area = (INNER * INNER) as f64;
         let inner = Part { left: 1, top: 1, width: INNER, height: INNER, weight: 1.0 };
@@ -80,7 +79,7 @@ impl Cascade {
             Sums::sum(&sums.squares, sums.width, left, top, &inner)
         });
         let contrast = (area * squares - sum * sum).max(0.0).sqrt();
-        // Faces have contrast; where there is none, noise would be all that is tested.
+        // A window without contrast would only test noise.
         if contrast < area * 2.0 {
             return false;
         }
@@ -111,8 +110,7 @@ fn parse_stump(line: &str) -> Option<Stump> {
     Some(Stump { threshold, below, otherwise, parts })
 }
 
-/// Sums over everything above and to the left, from which the sum of any rectangle follows in four
-/// looks. Values are steps of 255, as the cascade was trained.
+/// Integral image: the sum of any rectangle takes four reads. Values are steps of 255, as in the training.
 struct Sums {
     width: usize,
     values: Vec<f64>,

@@ -1,17 +1,17 @@
-//! Color extraction: the colors of a picture that a person would name, by clustering in Oklab.
+//! Color extraction: the dominant colors of a picture, by k-means clustering in Oklab.
 
 use crate::memory::Need;
 use crate::oklab;
 use crate::picture::{Picture, to_byte};
 use crate::{Error, Inputs, Limits, Model, Output};
 
-/// How many clusters there are at first; those that look alike are merged afterwards.
+/// Initial number of clusters; similar clusters are merged afterwards.
 const CLUSTERS: usize = 12;
-/// At most this many colors are returned.
+/// Maximum number of colors.
 const COLORS: usize = 8;
-/// Colors nearer than this look like one.
+/// Distance below which two colors look alike.
 const ALIKE: f32 = 0.1;
-/// A color that covers less of the picture than this is noise.
+/// Smallest share of the picture that is no noise.
 const LEAST_SHARE: f64 = 0.01;
 const ROUNDS: usize = 20;
 const NEED: Need = Need { pixel: 14, reduced_pixel: 2, least: 0 };
@@ -39,17 +39,17 @@ impl Model for ColorExtraction {
     }
 }
 
-/// A color in Oklab, and how many pixels have it.
+/// Color in Oklab with its number of pixels.
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     color: [f32; 3],
     weight: f64,
 }
 
-/// The colors of the picture without those of transparent pixels, counted in cells of a fine grid:
-/// clustering takes no longer for a large picture.
+/// Returns the opaque colors of the picture, quantized into cells: clustering takes no longer for a large
+/// picture.
 fn samples(picture: &Picture) -> Vec<Sample> {
-    /// The bits of a channel by which cells differ.
+    /// Bits of a channel that distinguish cells.
     const BITS: usize = 5;
     /// Sums of the channels and of the weights.
     type Cell = [u64; 4];
@@ -71,7 +71,7 @@ fn samples(picture: &Picture) -> Vec<Sample> {
     cells.into_iter().filter(|cell| cell[3] > 0).map(mean).collect()
 }
 
-/// The main colors, the most frequent first.
+/// Returns the dominant colors, most frequent first.
 fn palette(samples: &[Sample], limits: &Limits) -> Result<Vec<[f32; 3]>, Error> {
     let mut centers = far_apart(samples);
     let mut clusters = assign(samples, &centers);
@@ -93,8 +93,8 @@ fn palette(samples: &[Sample], limits: &Limits) -> Result<Vec<[f32; 3]>, Error> 
     Ok(main.into_iter().map(|cluster| cluster.color).collect())
 }
 
-/// First centers: the most frequent color, then always the one that is farthest from those taken, where
-/// a frequent color counts more than a rare one. Nothing is random, so equal pictures give equal colors.
+/// Farthest-point initialization: first the most frequent color, then always the farthest from those taken,
+/// weighted by frequency. Deterministic, so equal pictures give equal colors.
 fn far_apart(samples: &[Sample]) -> Vec<[f32; 3]> {
     let heaviest = samples.iter().max_by(|a, b| a.weight.total_cmp(&b.weight));
     let mut centers: Vec<[f32; 3]> = heaviest.map(|sample| sample.color).into_iter().collect();
@@ -112,7 +112,7 @@ fn far_apart(samples: &[Sample]) -> Vec<[f32; 3]> {
     centers
 }
 
-/// Gives every sample to its nearest center; the clusters that got some, with their means.
+/// Assigns every sample to its nearest center. Returns the means of the nonempty clusters.
 fn assign(samples: &[Sample], centers: &[[f32; 3]]) -> Vec<Sample> {
     let mut sums = vec![([0.0_f64; 3], 0.0); centers.len()];
     for sample in samples {
@@ -143,7 +143,7 @@ fn merge_alike(clusters: &mut Vec<Sample>) {
     }
 }
 
-/// The two clusters that look most alike, if any do: a smaller and a larger index.
+/// Returns the two most similar clusters if their distance is below `ALIKE`, smaller index first.
 fn nearest_pair(clusters: &[Sample]) -> Option<(usize, usize)> {
     let pairs = clusters.iter().enumerate().flat_map(|(other, b)| {
         clusters.iter().enumerate().take(other).map(move |(one, a)| (distance(a.color, b.color), one, other))
@@ -152,7 +152,7 @@ fn nearest_pair(clusters: &[Sample]) -> Option<(usize, usize)> {
     (nearest < ALIKE * ALIKE).then_some((one, other))
 }
 
-/// The square of how different two colors look.
+/// Returns the squared distance of two colors.
 fn distance(one: [f32; 3], other: [f32; 3]) -> f32 {
     one.iter().zip(other).map(|(a, b)| (a - b) * (a - b)).sum()
 }

@@ -10,7 +10,7 @@ use crate::template::{Histogram, TEMPLATES, Turned};
 use crate::{Error, Inputs, Limits, Model, Output};
 
 const NEED: Need = Need { pixel: 14, reduced_pixel: 40, least: 0 };
-/// Less colorful pixels than this are gray to the eye, and their hue means nothing.
+/// Chroma below which a pixel is gray and its hue arbitrary.
 const GRAY: f32 = 0.01;
 
 pub(crate) struct ColorHarmonization;
@@ -34,7 +34,7 @@ impl Model for ColorHarmonization {
         let before = histogram(&a, &b, alpha.as_deref());
         let mut template = Turned::fitting(sectors, &before);
         template.turn += angle;
-        // Whole regions go to the same sector, also where their hues are noisy.
+        // Smoothed hues: whole regions go to the same sector, even where single hues are noisy.
         let radius = size.0.min(size.1) / 200 + 1;
         let regions = [a.box_mean(radius, limits)?, b.box_mean(radius, limits)?];
         drop((a, b));
@@ -69,12 +69,11 @@ fn alpha_at(picture: &Picture, size: (usize, usize), limits: &Limits) -> Result<
     picture.alpha.as_deref().map(resized).transpose()
 }
 
-/// The hue in degrees.
 fn hue(a: f32, b: f32) -> f32 {
     b.atan2(a).to_degrees().rem_euclid(360.0)
 }
 
-/// Weight of each hue; colorful pixels count more, transparent ones less.
+/// Returns the weight of each hue, by chroma and opacity.
 fn histogram(a: &Plane, b: &Plane, alpha: Option<&[u8]>) -> Histogram {
     let mut hues = [0.0_f64; 360];
     let mut alphas = alpha.into_iter().flatten().copied();

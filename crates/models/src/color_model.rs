@@ -1,32 +1,29 @@
-//! Which colors belong together: a mixture of normal distributions, as GrabCut uses it (Rother,
-//! Kolmogorov and Blake, 2004).
+//! Color model: a Gaussian mixture, as GrabCut uses it (Rother, Kolmogorov and Blake, 2004).
 
-/// A color in three channels.
 pub(crate) type Color = [f32; 3];
 
 const PARTS: usize = 5;
 const ROUNDS: usize = 8;
-/// What is added to every variance: colors are never known better than this.
+/// Added to every variance, so that no component is infinitely narrow.
 const LEAST_VARIANCE: f32 = 2e-4;
 
-/// One normal distribution, ready to be evaluated.
+/// One Gaussian, prepared for evaluation.
 #[derive(Debug, Clone)]
 struct Part {
     mean: Color,
-    /// The inverse of the covariance, which is symmetric.
+    /// Inverse of the covariance, which is symmetric.
     inverse: [[f32; 3]; 3],
-    /// The logarithm of its share over the root of its determinant.
+    /// Logarithm of the weight over the root of the determinant.
     height: f32,
 }
 
-/// A mixture of normal distributions.
 #[derive(Debug, Clone)]
 pub(crate) struct ColorModel {
     parts: Vec<Part>,
 }
 
 impl ColorModel {
-    /// Fits the colors, each with how much it belongs here. `None` when nothing does.
+    /// Fits the colors, each with its weight. `None` if the weights sum to zero.
     pub(crate) fn fit(colors: &[(Color, f32)]) -> Option<Self> {
         let total: f32 = colors.iter().map(|(_, weight)| weight).sum();
         if total <= 0.0 {
@@ -43,13 +40,13 @@ impl ColorModel {
         (!parts.is_empty()).then_some(Self { parts })
     }
 
-    /// The logarithm of how dense the model is at a color, up to a constant that all models share.
+    /// Returns the log density at a color, up to a constant that all models share.
     pub(crate) fn log_density(&self, color: Color) -> f32 {
         let of = |part: &Part| part.height - part.distance(color) / 2.0;
         self.parts.iter().map(of).fold(f32::NEG_INFINITY, f32::max)
     }
 
-    /// How many standard deviations, squared, a color is from the nearest part.
+    /// Returns the squared Mahalanobis distance of a color from the nearest component.
     pub(crate) fn distance(&self, color: Color) -> f32 {
         self.parts.iter().map(|part| part.distance(color)).fold(f32::INFINITY, f32::min)
     }
@@ -71,7 +68,7 @@ fn squared(one: Color, other: Color) -> f32 {
     difference(one, other).iter().map(|value| value * value).sum()
 }
 
-/// The first color, then always the one farthest from all taken.
+/// Returns initial means: the first color, then always the farthest from those taken.
 fn first_means(colors: &[(Color, f32)]) -> Vec<Color> {
     let belonging = || colors.iter().filter(|(_, weight)| *weight > 0.5);
     let mut means: Vec<Color> = belonging().chain(colors).map(|(color, _)| *color).take(1).collect();
@@ -85,7 +82,7 @@ fn first_means(colors: &[(Color, f32)]) -> Vec<Color> {
     means
 }
 
-/// Sums from which mean and covariance follow.
+/// Weighted sums from which mean and covariance follow.
 #[derive(Debug, Clone, Default)]
 struct Moments {
     weight: f64,
@@ -93,7 +90,7 @@ struct Moments {
     products: [[f64; 3]; 3],
 }
 
-/// The moments of the colors that are nearest to each mean.
+/// Returns the moments of the colors nearest to each mean.
 fn moments(colors: &[(Color, f32)], means: &[Color]) -> Vec<Moments> {
     let mut all = vec![Moments::default(); means.len()];
     for (color, weight) in colors {

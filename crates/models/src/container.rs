@@ -1,7 +1,7 @@
-//! Files as a whole, checked before they are decoded: formats that are named since they cannot be read, and files that end
-//! before their picture does, which decoders fill with gray or black.
+//! Checks of a whole file before it is decoded: recognized formats without a decoder, and truncated files,
+//! whose rest decoders would fill with gray or black.
 
-/// Returns why a file cannot be read, when that is known before it is decoded.
+/// Returns the reason why a file cannot be read, if the container shows one.
 pub(crate) fn fault(file: &[u8]) -> Option<String> {
     if file.is_empty() {
         return Some("it is empty".to_owned());
@@ -12,7 +12,7 @@ pub(crate) fn fault(file: &[u8]) -> Option<String> {
     (!is_whole(file)).then(|| "the file ends before its picture does".to_owned())
 }
 
-/// Returns the name of a format that is known and cannot be decoded.
+/// Returns the name of a recognized format without a decoder.
 fn unreadable_format(file: &[u8]) -> Option<&'static str> {
     if file.get(4..8) == Some(b"ftyp") {
         return Some(match file.get(8..12).unwrap_or_default() {
@@ -36,7 +36,7 @@ fn unreadable_format(file: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// Reports whether the file has its end. True for formats that are not known here.
+/// Returns true if the file is complete, or of a format unknown here.
 fn is_whole(file: &[u8]) -> bool {
     match file {
         [0xff, 0xd8, ..] => end_of_jpeg(file).is_some(),
@@ -49,12 +49,12 @@ fn is_whole(file: &[u8]) -> bool {
     }
 }
 
-/// Looks for the marker that ends a JPEG picture; the segments before may hold other pictures.
+/// Finds the marker that ends a JPEG picture; earlier segments may contain other pictures.
 fn end_of_jpeg(file: &[u8]) -> Option<()> {
     const END: u8 = 0xd9;
     let mut at = 2;
     loop {
-        // Within a scan, a byte of 255 is followed by 0 or by the number of a restart.
+        // Within a scan, a byte of 255 is followed by 0 or by a restart marker.
         at += file.get(at..)?.iter().position(|byte| *byte == 0xff)?;
         match *file.get(at + 1)? {
             END => return Some(()),
@@ -65,7 +65,7 @@ fn end_of_jpeg(file: &[u8]) -> Option<()> {
     }
 }
 
-/// Walks the chunks of a PNG picture to the last.
+/// Walks the chunks of a PNG file to the last.
 fn end_of_png(file: &[u8]) -> Option<()> {
     let mut at = 8;
     loop {
@@ -78,7 +78,7 @@ fn end_of_png(file: &[u8]) -> Option<()> {
     }
 }
 
-/// Walks the blocks of a GIF; `None` when the file ends within one. The byte that ends the file may be missing.
+/// Walks the blocks of a GIF file. `None`: the file ends within a block. The trailer byte may be missing.
 fn end_of_gif(file: &[u8]) -> Option<()> {
     const EXTENSION: u8 = 0x21;
     const FRAME: u8 = 0x2c;

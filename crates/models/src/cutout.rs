@@ -1,9 +1,9 @@
-//! Cutting out what a picture shows: which pixels belong to the subject, and what color they have without
-//! the background that shines through at their edges.
+//! Segmentation of the subject: the opacity of each pixel, and its color without the background that shines
+//! through at the edges.
 //!
-//! The border of a picture mostly shows background. What has other colors is taken for the subject;
-//! then color models of both and a random walk that stops at edges (Grady, 2005) correct each other. A neural network
-//! finds people whose colors are those of the background.
+//! Pixels at the border of a picture are mostly background; pixels of other colors are the first guess of the
+//! subject. Color models of both sides and a random walk that stops at edges (Grady, 2005) then refine each
+//! other. A neural network finds people whose colors resemble the background.
 
 use crate::color_model::{Color, ColorModel};
 use crate::guided::GuidedFilter;
@@ -14,35 +14,35 @@ use crate::plane::{Plane, pixels};
 use crate::resample::Enlarged;
 use crate::{Error, Limits};
 
-/// The longer side of the small picture on which the subject is sought.
+/// Longer side of the reduced picture used for segmentation.
 const SMALL: usize = 320;
-/// How wide the border is that counts as background, as a share of the shorter side.
+/// Width of the border that counts as background, as a share of the shorter side.
 const BORDER: f32 = 0.06;
 const ROUNDS: usize = 5;
 const SWEEPS: usize = 120;
-/// More than 1 overshoots, which makes long ways short.
+/// Factor above 1 of successive over-relaxation, for faster convergence.
 const OVERRELAXATION: f32 = 1.85;
-/// How much a color says against what its neighbors say.
+/// Weight of a pixel's own color against its neighbors.
 const TRUST: f32 = 0.04;
-/// How much the middle speaks for the subject, and the outside against it.
+/// Weight of the prior that subjects are in the middle.
 const CENTER: f32 = 1.2;
-/// Less or more of the picture than this is no subject but a mistake.
+/// Plausible share of the picture for a subject.
 const PLAUSIBLE: std::ops::Range<f32> = 0.005..0.97;
-/// When more pixels than this have colors of the other side, added up over both, the colors of the
-/// subject and of the background are the same, and the result would be arbitrary.
+/// Maximum confusion. Above it, subject and background have the same colors, and the result would be
+/// arbitrary.
 const MAX_CONFUSION: f32 = 0.15;
-/// Share of the pixels of the subject in which its colors and the network for people agree.
+/// Overlap from which the color model and the network for people agree.
 const MIN_OVERLAP: f32 = 0.8;
-/// Share from which a pixel belongs to the subject alone.
+/// Opacity from which a pixel is fully subject.
 const SURE: f32 = 0.97;
-/// Pieces smaller than this share of the largest one are specks.
+/// Size below which a piece is a speck, as a share of the largest piece.
 const SPECK: f32 = 0.05;
 
-/// Returns how much each pixel belongs to the subject, and is opaque, and takes the background out of the colors at the
-/// edge of the subject: they become those of the subject nearby.
+/// Returns the opacity of each pixel, and removes the background from the colors at the edge of the subject:
+/// they become the colors of the subject nearby.
 pub(crate) fn cut(picture: &mut Picture, input: &str, limits: &Limits) -> Result<Vec<u8>, Error> {
     let rough = rough(picture, input, limits)?;
-    // The edges are those of the picture, found at a reduced size and drawn at the full one.
+    // Guided filter: edges are fitted at the reduced size and drawn at the full size.
     let size = picture.reduced_size();
     let colors = picture.planes(size, limits)?;
     let guide = Plane::of_pixels(&colors, luma);
@@ -74,7 +74,7 @@ pub(crate) fn cut(picture: &mut Picture, input: &str, limits: &Limits) -> Result
         }
     })?;
     if let Some(alpha) = &picture.alpha {
-        // What was transparent stays so.
+        // Transparent pixels stay transparent.
         subject.iter_mut().zip(alpha).for_each(|(subject, alpha)| *subject = (*subject).min(*alpha));
     }
     Ok(subject)
@@ -84,7 +84,7 @@ fn sharpened(belongs: f32) -> f32 {
     ((belongs - 0.5) * 2.2 + 0.5).clamp(0.0, 1.0)
 }
 
-/// The colors of the sure parts of the subject near each place, and how much of it is near.
+/// Colors of the sure parts of the subject near each place, and their amount.
 struct Inner {
     near: Plane,
     colors: [Plane; 3],
@@ -102,7 +102,7 @@ impl Inner {
     }
 }
 
-/// Returns how much each pixel of a small picture belongs to the subject.
+/// Returns the subject mask of a reduced picture.
 fn rough(picture: &Picture, input: &str, limits: &Limits) -> Result<Plane, Error> {
     let shrink = (SMALL as f32 / picture.longer_side() as f32).min(1.0);
     let [width, height] =
@@ -116,7 +116,7 @@ fn rough(picture: &Picture, input: &str, limits: &Limits) -> Result<Plane, Error
     let Some(people) = people else {
         return is_clear.then_some(rough).ok_or_else(|| unclear(input));
     };
-    // Colors know edges and what people hold better than the network, if both see the same subject.
+    // The color model has better edges than the network, if both see the same subject.
     let is_certain = people.confidence >= people::CERTAIN;
     let agree = is_clear && overlap(&rough, &people.mask.resized(width, height, limits)?) >= MIN_OVERLAP;
     Ok(if agree || (is_clear && !is_certain) { rough } else { people.mask })
@@ -128,14 +128,14 @@ fn unclear(input: &str) -> Error {
     Error::Unusable { input: input.to_owned(), reason: reason.to_owned() }
 }
 
-/// Returns the share of the pixels of either subject that belong to both.
+/// Returns the intersection over union of two masks.
 fn overlap(one: &Plane, other: &Plane) -> f32 {
     let both = one.zip(other, |one, other| f32::from(one > 0.5 && other > 0.5)).mean();
     let either = one.zip(other, |one, other| f32::from(one > 0.5 || other > 0.5)).mean();
     both / either.max(f32::EPSILON)
 }
 
-/// How much each pixel belongs to the subject, and how confused the colors of both sides are.
+/// Returns the subject mask, and the confusion between the colors of both sides.
 fn search(colors: &[Color], width: usize, height: usize, limits: &Limits) -> Result<(Plane, f32), Error> {
     let failed = || Error::Failed { reason: "the colors of the picture cannot be modeled".to_owned() };
     let border = border(width, height);
@@ -144,7 +144,7 @@ fn search(colors: &[Color], width: usize, height: usize, limits: &Limits) -> Res
         colors.iter().enumerate().map(|(at, color)| (*color, weight(at))).collect()
     };
     let background = ColorModel::fit(&weighted(&|at| border.values[at])).ok_or_else(failed)?;
-    // Whatever is some deviations away from the border's colors stands out.
+    // First guess: pixels some deviations away from the border's colors.
     let first = |at: usize| {
         let away = (background.distance(colors[at]).sqrt() - 3.0).clamp(-4.0, 4.0);
         sigmoid(away + place.values[at])
@@ -175,7 +175,7 @@ fn search(colors: &[Color], width: usize, height: usize, limits: &Limits) -> Res
     Ok((subject.map(|value| sigmoid((value - 0.5) * 16.0)), confused))
 }
 
-/// The share of the subject whose colors speak for the background, and the other way around, added up.
+/// Returns the confusion: the share of each side whose colors fit the other side better, summed.
 fn confusion(odds: &[f32], subject: &Plane) -> f32 {
     let share = |ours: bool| {
         let side = odds.iter().zip(&subject.values).filter(|(_, value)| (**value > 0.5) == ours);
@@ -190,7 +190,7 @@ fn sigmoid(odds: f32) -> f32 {
     1.0 / (1.0 + (-odds).exp())
 }
 
-/// 1 at the left, right and upper border. What a picture shows often stands on the lower one.
+/// Returns 1 at the left, right and upper border. Subjects often stand on the lower one.
 fn border(width: usize, height: usize) -> Plane {
     let wide = (width.min(height) as f32 * BORDER).max(1.0) as usize;
     let mut border = Plane::filled(width, height, 0.0);
@@ -204,7 +204,7 @@ fn border(width: usize, height: usize) -> Plane {
     border
 }
 
-/// What the place of a pixel alone says: subjects are rather in the middle, and not at the border.
+/// Returns the prior of each pixel by its place: subjects are rarely at the border.
 fn place(border: &Plane) -> Plane {
     let mut place = border.map(|value| -2.5 * value);
     let (width, height) = (place.width as f32, place.height as f32);
@@ -218,7 +218,7 @@ fn place(border: &Plane) -> Plane {
     place
 }
 
-/// How alike neighbors are: to the right and below.
+/// Similarity of neighboring pixels: to the right and below.
 struct Edges {
     right: Vec<f32>,
     below: Vec<f32>,
@@ -250,8 +250,8 @@ impl Edges {
         }
     }
 
-    /// Lets every guess spread to its neighbors as far as they are alike: where a walker from each pixel,
-    /// who steps to like neighbors and sometimes stops, ends on average.
+    /// Random walk: spreads each guess to similar neighbors. The result is the mean over the places where a
+    /// walker from the pixel stops.
     fn walk(&self, guesses: Plane, limits: &Limits) -> Result<Plane, Error> {
         let (width, height) = (guesses.width, guesses.height);
         let mut field = guesses.values.clone();
@@ -285,7 +285,7 @@ impl Edges {
     }
 }
 
-/// Drops small pieces, and fills small holes.
+/// Removes small pieces and fills small holes.
 fn without_specks(subject: &Plane) -> Plane {
     let mut cleaned = subject.clone();
     for is_piece in [true, false] {
@@ -300,7 +300,7 @@ fn without_specks(subject: &Plane) -> Plane {
     cleaned
 }
 
-/// The connected regions on one side of one half.
+/// Returns the connected regions above or below one half.
 fn pieces(subject: &Plane, above: bool) -> Vec<Vec<usize>> {
     let (width, height) = (subject.width, subject.height);
     let mut open: Vec<bool> = subject.values.iter().map(|value| (*value >= 0.5) == above).collect();

@@ -1,4 +1,4 @@
-//! Reading the files of pictures: checked by their headers, as a whole, and turned as their cameras say.
+//! Decoding of pictures: checks headers and containers, and applies the Exif orientation.
 
 use std::borrow::Cow;
 use std::io::Cursor;
@@ -14,29 +14,29 @@ pub(crate) fn pixels(decoder: &impl ImageDecoder) -> u64 {
     u64::from(width) * u64::from(height)
 }
 
-/// Bytes that a decoder may allocate.
+/// Returns decoder limits with this number of bytes.
 pub(crate) fn allocations(bytes: u64) -> image::Limits {
     let mut limits = image::Limits::no_limits();
     limits.max_alloc = Some(bytes);
     limits
 }
 
-/// A decoder that has read the header of a file.
+/// Returns a decoder that has read the header of a file.
 pub(crate) fn decoder<'a>(file: &'a [u8], limits: &Limits) -> Result<impl ImageDecoder + 'a, ImageError> {
     let mut reader = ImageReader::new(Cursor::new(without_metadata(file))).with_guessed_format()?;
     reader.limits(allocations(limits.memory));
     reader.into_decoder()
 }
 
-/// The chunks of a PNG file that its pixels depend on, and its orientation. The others may be compressed: a
-/// color profile or a text of 1 MB can unpack to 1 GB, and no model uses it. Other files stay as they are.
+/// Returns a PNG file with only the chunks for pixels and orientation. Others may be compressed: a profile or
+/// text of 1 MB can unpack to 1 GB, and no model uses them. Other formats stay unchanged.
 fn without_metadata(file: &[u8]) -> Cow<'_, [u8]> {
     const NEEDED: [&[u8]; 6] = [b"IHDR", b"PLTE", b"tRNS", b"eXIf", b"IDAT", b"IEND"];
     const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
     let Some(mut rest) = file.strip_prefix(SIGNATURE) else { return Cow::Borrowed(file) };
     let mut kept = SIGNATURE.to_vec();
     while let Some((length, _)) = rest.split_first_chunk::<4>() {
-        // Length, type, data, checksum. What is cut off is left to the decoder, which refuses it.
+        // Length, type, data, checksum. The decoder rejects a truncated chunk.
         let size = 12 + u32::from_be_bytes(*length) as usize;
         let Some((chunk, further)) = rest.split_at_checked(size) else { break };
         if NEEDED.contains(&&chunk[4..8]) {
@@ -48,7 +48,7 @@ fn without_metadata(file: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(kept)
 }
 
-/// Reads and checks the file `name`, as `Picture::read` does.
+/// Decodes and checks the file `name`, for `Picture::read`.
 pub(crate) fn decode(
     inputs: &Inputs,
     name: &str,
@@ -61,7 +61,7 @@ pub(crate) fn decode(
     let unreadable = |error| unreadable(name, error);
     let decoder = decoder(file, limits);
     if let Ok(decoder) = &decoder {
-        // A header that says too much is the better reason.
+        // A header with too many pixels is the more precise error.
         let fitting = need.fitting(limits.memory.saturating_sub(held(inputs, file)));
         let beside = if fitting < limits.pixels { " beside files of this size" } else { "" };
         check_pixels(decoder, name, fitting.min(limits.pixels), beside)?;
@@ -76,12 +76,12 @@ pub(crate) fn decode(
     // A frame of a GIF may be larger than its picture.
     let allowed = need.of(pixels(&decoder)).saturating_add(held(inputs, file));
     decoder.set_limits(allocations(allowed)).map_err(unreadable)?;
-    // A picture whose orientation cannot be read is shown as it is.
+    // A picture with an unreadable orientation stays as it is.
     let orientation = decoder.orientation().unwrap_or(image::metadata::Orientation::NoTransforms);
     let format = image::guess_format(file).ok();
     let profile = decoder.icc_profile().unwrap_or_default().filter(|profile| is_kept(profile));
     let image = DynamicImage::from_decoder(decoder).map_err(unreadable)?;
-    // Turned in eight bits: there are two copies meanwhile.
+    // Converted to eight bits before the rotation, which needs two copies.
     let mut image = match image.color() {
         color if color.bytes_per_pixel() == color.channel_count() => image,
         color if color.has_alpha() => image.into_rgba8().into(),
@@ -92,13 +92,14 @@ pub(crate) fn decode(
     Ok((image, Form { format, profile }))
 }
 
-/// Reports whether a color profile is one of red, green and blue, and as small as those of cameras.
+/// Returns true for an RGB color profile as small as those of cameras.
 fn is_kept(profile: &[u8]) -> bool {
     const MAX_PROFILE: usize = 64 << 10;
     profile.len() <= MAX_PROFILE && profile.get(16..20) == Some(b"RGB ")
 }
 
-/// Refuses the file `name` by its header when it has no pixels or more than `most`; `beside` says what makes `most` so few.
+/// Rejects the file `name` by its header if it has no pixels or more than `most`; `beside` gives the reason
+/// for a small `most`.
 fn check_pixels(decoder: &impl ImageDecoder, name: &str, most: u64, beside: &str) -> Result<(), Error> {
     let (width, height) = decoder.dimensions();
     let pixels = pixels(decoder);
@@ -106,7 +107,7 @@ fn check_pixels(decoder: &impl ImageDecoder, name: &str, most: u64, beside: &str
         return Err(Error::NotAPicture { input: name.to_owned(), reason: "it has no pixels".to_owned() });
     }
     if pixels > most {
-        // What it has is rounded up and what is taken down, or 50.04 would be refused since 50 are taken at most.
+        // Round the size up and the limit down; otherwise 50.04 would be rejected with "50 of at most 50".
         let unit = if most < 100_000 { 1 } else { 100_000 };
         let [pixels, most] = [pixels.div_ceil(unit), most / unit].map(|units| (units * unit) as f64 / 1e6);
         let reason = format!(
@@ -117,8 +118,8 @@ fn check_pixels(decoder: &impl ImageDecoder, name: &str, most: u64, beside: &str
     Ok(())
 }
 
-/// Refuses the file `name` by its header when a side of it is longer than the format of the output allows. A header that
-/// cannot be read is left to `decode`.
+/// Rejects the file `name` by its header if a side exceeds the limit of the output format. `decode` handles
+/// unreadable headers.
 pub(crate) fn check_sides(inputs: &Inputs, name: &str, max: u32, limits: &Limits) -> Result<(), Error> {
     let Ok(decoder) = decoder(inputs.file(name)?, limits) else { return Ok(()) };
     let (width, height) = decoder.dimensions();
@@ -130,7 +131,7 @@ pub(crate) fn check_sides(inputs: &Inputs, name: &str, max: u32, limits: &Limits
     Ok(())
 }
 
-/// Why a decoder has refused the file `name`.
+/// Converts the error of a decoder for the file `name`.
 pub(crate) fn unreadable(name: &str, error: ImageError) -> Error {
     match error {
         ImageError::Limits(error) => too_large(name, error.to_string()),

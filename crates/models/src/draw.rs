@@ -2,22 +2,21 @@
 
 use crate::picture::{Picture, from_byte, to_byte};
 
-/// A place in a picture, in pixels.
 pub(crate) type Point = (f32, f32);
 
-/// Draws a straight line with smooth edges.
+/// Draws an antialiased line.
 pub(crate) fn line(picture: &mut Picture, from: Point, to: Point, thickness: f32, color: [f32; 3]) {
     let reach = thickness / 2.0 + 1.0;
     let (width, height) = (picture.width, picture.height);
     let (across, down) = (to.0 - from.0, to.1 - from.1);
-    // A dot is a line of no length, by which nothing may be divided.
+    // A dot is a line of no length; avoid a division by zero.
     let length = across.hypot(down).max(1e-3);
     let pixels = |from: f32, to: f32, size: usize| {
         ((from - reach).max(0.0) as usize).min(size)..((to + reach).max(0.0) as usize + 1).min(size)
     };
     for y in pixels(from.1.min(to.1), from.1.max(to.1), height) {
         let mut columns = pixels(from.0.min(to.0), from.0.max(to.0), width);
-        // Only what the line passes in this row.
+        // Only the span of this row that the line crosses.
         if down.abs() > 1e-3 {
             let at = from.0 + across * (y as f32 - from.1) / down;
             let spread = reach * length / down.abs() + 1.0;
@@ -34,7 +33,7 @@ pub(crate) fn line(picture: &mut Picture, from: Point, to: Point, thickness: f32
     }
 }
 
-/// Draws a rectangle without filling it.
+/// Draws the outline of a rectangle.
 pub(crate) fn rectangle(
     picture: &mut Picture,
     (left, top): Point,
@@ -50,12 +49,11 @@ pub(crate) fn rectangle(
     }
 }
 
-/// Draws a filled circle.
 pub(crate) fn dot(picture: &mut Picture, center: Point, diameter: f32, color: [f32; 3]) {
     line(picture, center, center, diameter, color);
 }
 
-/// Writes a text at the upper left, in capitals: letters of five by seven squares on a dark ground.
+/// Writes a text at the upper left: capitals of five by seven squares on a dark ground.
 pub(crate) fn label(picture: &mut Picture, text: &str) {
     const MARGIN: usize = 2;
     let words = text.bytes().map(glyph);
@@ -71,7 +69,7 @@ pub(crate) fn label(picture: &mut Picture, text: &str) {
     }
 }
 
-/// The columns of a letter, the lowest bit of each at its top.
+/// Returns the columns of a letter; the lowest bit is the top.
 fn glyph(letter: u8) -> [u8; 5] {
     match letter.to_ascii_uppercase() {
         b'A' => [0x7e, 0x11, 0x11, 0x11, 0x7e],

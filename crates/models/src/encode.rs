@@ -1,4 +1,4 @@
-//! Writing pictures as files: of the format that they came in, or as PNG where that would lose something.
+//! Encoding of pictures: in the format of the input, or as PNG if that format would lose information.
 
 use image::codecs::jpeg::JpegEncoder;
 use image::codecs::webp::WebPEncoder;
@@ -7,18 +7,18 @@ use image::{ExtendedColorType, ImageEncoder, ImageFormat, ImageResult};
 use crate::picture::Picture;
 use crate::{Error, Output};
 
-/// Quality at which a recompressed photo looks as before.
+/// JPEG quality without visible loss.
 const JPEG_QUALITY: u8 = 93;
 const MAX_JPEG_SIDE: usize = 65_535;
 const MAX_WEBP_SIDE: usize = 16_383;
-/// The encoder of WebP holds copies of a picture.
+/// Limit because the WebP encoder holds copies of a picture.
 const MAX_WEBP_PIXELS: usize = 16_000_000;
 
-/// Properties that the file of an output takes over from that of its input.
+/// Properties that an output file inherits from its input.
 #[derive(Debug, Default)]
 pub(crate) struct Form {
     pub(crate) format: Option<ImageFormat>,
-    /// The meaning of the colors, where it is not that of sRGB.
+    /// Color profile, unless sRGB.
     pub(crate) profile: Option<Vec<u8>>,
 }
 
@@ -40,7 +40,7 @@ impl Picture {
         let (Ok(width), Ok(height)) = (width, height) else {
             return Err(failed("it is too large".to_owned()));
         };
-        // The most that a file without compression has: a vector that grows by doubling would take more.
+        // Capacity of an uncompressed file: a vector that grows by doubling would take more.
         let pixels = self.colors.len() + self.alpha.as_ref().map_or(0, Vec::len);
         let mut file = Vec::with_capacity(pixels + pixels / 32 + (64 << 10));
         match format {
@@ -63,7 +63,7 @@ impl Picture {
 fn write(mut encoder: impl ImageEncoder, picture: Picture, width: u32, height: u32) -> ImageResult<()> {
     let Picture { mut colors, alpha, form, .. } = picture;
     if let Some(profile) = form.profile {
-        // Without it the colors are shown as those of sRGB.
+        // Without a profile, colors are shown as sRGB.
         let _ = encoder.set_icc_profile(profile);
     }
     let Some(alpha) = alpha else {
@@ -76,7 +76,7 @@ fn write(mut encoder: impl ImageEncoder, picture: Picture, width: u32, height: u
     encoder.write_image(&bytes, width, height, ExtendedColorType::Rgba8)
 }
 
-/// Writes a PNG file row by row, quickly rather than smallest.
+/// Writes a PNG file row by row, optimized for speed.
 fn write_png(
     file: &mut Vec<u8>,
     picture: &Picture,
@@ -107,7 +107,7 @@ fn write_png(
     writer.finish()
 }
 
-/// Adds the colors of pixels, each with how opaque it is.
+/// Interleaves colors and opacity.
 fn join(colors: &[u8], alpha: &[u8], bytes: &mut Vec<u8>) {
     for (color, alpha) in colors.as_chunks::<3>().0.iter().zip(alpha) {
         bytes.extend_from_slice(color);

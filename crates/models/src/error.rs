@@ -1,43 +1,42 @@
-//! Why a run gives no result. The texts are for the person who sent the inputs: which input, what is
-//! wrong with it, what to try.
+//! Errors of a run. The texts are for the person who sent the inputs: the input, the problem, and a remedy.
 
 use std::fmt;
 
-/// Why a run gives no result.
+/// Reason why a run has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// An input is not there.
+    /// Missing input.
     Missing {
-        /// The input.
+        /// Name of the input.
         input: String,
     },
-    /// An input is there, but the model cannot use it.
+    /// Input that the model cannot use.
     Unusable {
-        /// The input.
+        /// Name of the input.
         input: String,
-        /// What is wrong with it, and what to send instead.
+        /// Problem and remedy.
         reason: String,
     },
-    /// An input is not a picture that can be read.
+    /// Input that is not a readable picture.
     NotAPicture {
-        /// The input.
+        /// Name of the input.
         input: String,
-        /// What the reader found.
+        /// Error of the decoder.
         reason: String,
     },
-    /// An input is larger than this run may take.
+    /// Input above the limits of the run.
     TooLarge {
-        /// The input.
+        /// Name of the input.
         input: String,
-        /// How large it is, and what is allowed.
+        /// Size and limit.
         reason: String,
     },
-    /// The time is over.
+    /// Timeout of the run.
     TimedOut,
-    /// The method itself could not go on.
+    /// Failure of the method itself.
     Failed {
-        /// What happened.
+        /// Cause.
         reason: String,
     },
 }

@@ -11,19 +11,18 @@ use crate::pyramid::halved;
 use crate::{Error, Inputs, Limits, Model, Output};
 
 const NEED: Need = Need { pixel: 14, reduced_pixel: 40, least: 0 };
-/// From one size of faces to the next.
+/// Ratio of successive face sizes.
 const GROWTH: f64 = 1.1;
-/// Windows that differ by less than this share of their size show the same face.
+/// Difference of two windows of the same face, as a share of their size.
 const SAME: f32 = 0.2;
-/// How many windows have to agree on a face for a confidence of one half.
+/// Number of overlapping windows for a confidence of one half.
 const HALF_SURE: f64 = 4.0;
 const GREEN: [f32; 3] = [0.1, 0.95, 0.3];
 const BLACK: [f32; 3] = [0.0; 3];
 
 pub(crate) struct FaceDetection;
 
-/// The smallest face looked for, as a share of the shorter side of the picture: people who are near look
-/// large.
+/// Smallest face, as a share of the shorter side of the picture: people nearby look large.
 const RANGES: &[(&str, f64)] = &[
     ("Short-range model (best for faces within 2 meters)", 1.0 / 7.0),
     ("Full-range model (best for faces within 5 meters)", 1.0 / 30.0),
@@ -60,12 +59,13 @@ impl Model for FaceDetection {
     }
 }
 
-/// Returns the size at which the smallest faces are some windows of the cascade large: nothing is found by more.
+/// Returns the size at which the smallest faces are 2.5 windows of the cascade large; more finds nothing
+/// else.
 pub(crate) fn searched_size(picture: &Picture, share: f64) -> (usize, usize) {
     picture.scaled_size((2.5 * WINDOW as f64 / share / picture.shorter_side() as f64).min(1.0))
 }
 
-/// A square of the picture that may be a face.
+/// Square of the picture that may be a face.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
     pub(crate) left: f32,
@@ -73,7 +73,7 @@ pub(crate) struct Window {
     pub(crate) size: f32,
 }
 
-/// The frontal faces of a picture that are at least a `share` of its shorter side, with at least this confidence.
+/// Returns the frontal faces of at least `share` of the shorter side with at least this confidence.
 pub(crate) fn faces(
     luma: &Plane,
     share: f64,
@@ -91,12 +91,12 @@ pub(crate) fn faces(
     while size <= shorter {
         let scale = size / WINDOW as f64;
         let [width, height] = [luma.width, luma.height].map(|side| (side as f64 / scale).round() as usize);
-        // From the half nearest in size: scaling down the whole picture every time takes the most time.
+        // Scales down from the nearest half: scaling the whole picture each time would dominate the run time.
         while width * 2 <= base.width && height * 2 <= base.height {
             base = halved(&base, limits)?;
         }
         let small = base.resized(width, height, limits)?;
-        // Small faces are looked for at every second pixel: they are many, and their pixels are fine.
+        // Small faces are sampled at every second pixel: they are many, and their pixels are fine.
         let step = if scale > 2.0 { 1 } else { 2 };
         for (left, top) in cascade.passing(&small, step, limits)? {
             let [left, top] = [left, top].map(|at| (at as f64 * scale) as f32);
@@ -117,7 +117,7 @@ pub(crate) fn faces(
     ))
 }
 
-/// Windows that show the same face.
+/// Groups windows of the same face.
 fn groups(windows: &[Window], limits: &Limits) -> Result<Vec<Vec<Window>>, Error> {
     let mut groups: Vec<Vec<Window>> = Vec::new();
     for window in windows {
@@ -149,7 +149,7 @@ fn mean(group: &[Window]) -> Option<Window> {
     })
 }
 
-/// Drops boxes that lie in the middle of a larger one: a face has no face on its nose.
+/// Removes boxes inside the middle of a larger one, which are false positives.
 fn without_inner(faces: Vec<Window>) -> Vec<Window> {
     let holds = |outer: &Window, inner: &Window| {
         let middle = (inner.left + inner.size / 2.0, inner.top + inner.size / 2.0);

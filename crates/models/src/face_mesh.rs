@@ -1,6 +1,5 @@
-//! Face mesh: an average face of 68 points, fitted to each frontal face by its eyes and its mouth, drawn as a
-//! mesh and listed. The depth is that of the average face; nothing is learned from pictures but the cascade that
-//! finds the faces.
+//! Face mesh: fits an average face of 68 points to the eyes and the mouth of each frontal face, draws it as a
+//! mesh and lists the points. The depth is that of the average face; only the face cascade is trained.
 
 use std::fmt::Write as _;
 use std::sync::OnceLock;
@@ -13,17 +12,17 @@ use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
 const NEED: Need = Need { pixel: 14, reduced_pixel: 20, least: 0 };
-/// The smallest face, as a share of the shorter side: landmarks of smaller ones would be noise.
+/// Smallest face, as a share of the shorter side: landmarks of smaller faces would be noise.
 const SMALLEST: f64 = 1.0 / 12.0;
-/// The confidence of `face-detection` from which a window counts as a face.
+/// Confidence of `face-detection` from which a window counts as a face.
 const SURE: f64 = 0.45;
-/// The side of the picture of one face in which its eyes and mouth are sought.
+/// Side of the face picture in which eyes and mouth are searched.
 const FACE: usize = 96;
 const LINE: [f32; 3] = [0.35, 0.9, 0.95];
 const DOT: [f32; 3] = [1.0, 0.35, 0.25];
 
-/// The left half of an average face, by the order of the usual 68 points: across from the middle of the face
-/// and down from the line of the eyes, in units of the distance between the pupils; then towards the viewer.
+/// Left half of an average face in the usual order of 68 points: distance from the middle, down from the line
+/// of the eyes (in units of the distance between the pupils), and depth towards the viewer.
 const HALF: [(usize, [f32; 3]); 38] = [
     // Jaw, from the ear to the chin.
     (0, [-1.16, 0.02, -0.95]),
@@ -69,9 +68,9 @@ const HALF: [(usize, [f32; 3]); 38] = [
     (62, [0.0, 1.12, 0.25]),
     (66, [0.0, 1.14, 0.25]),
 ];
-/// The one point of the left half that lies between two of the middle.
+/// The only point of the left half that is between two points of the middle.
 const INNER_LIP: (usize, [f32; 3]) = (67, [-0.12, 1.14, 0.24]);
-/// What the mirror makes of each point beside the middle.
+/// Mirror image of each point beside the middle.
 const MIRRORED: [(usize, usize); 29] = [
     (0, 16),
     (1, 15),
@@ -104,7 +103,7 @@ const MIRRORED: [(usize, usize); 29] = [
     (67, 65),
 ];
 const POINTS: usize = 68;
-/// Where the middle of the line between the lips is.
+/// Distance of the mouth below the line of the eyes.
 const MOUTH: f32 = 1.13;
 
 pub(crate) struct FaceMesh;
@@ -141,22 +140,22 @@ impl Model for FaceMesh {
     }
 }
 
-/// The points of one face in pixels: across, down, and towards the viewer.
+/// Points of one face in pixels: across, down, and towards the viewer.
 struct Mesh {
     points: [[f32; 3]; POINTS],
-    /// The distance between the pupils.
+    /// Distance between the pupils.
     unit: f32,
 }
 
 impl Mesh {
-    /// Turns, scales and stretches the average face to where the eyes and the mouth are.
+    /// Rotates, scales and stretches the average face onto the eyes and the mouth.
     fn fit(luma: &Plane, face: Window, limits: &Limits) -> Result<Self, Error> {
         let Features { left_eye, right_eye, mouth } = Features::find(luma, face, limits)?;
         let (across, down) = (right_eye.0 - left_eye.0, right_eye.1 - left_eye.1);
         let unit = across.hypot(down).max(1.0);
         let turned = (across / unit, down / unit);
         let middle = ((left_eye.0 + right_eye.0) / 2.0, (left_eye.1 + right_eye.1) / 2.0);
-        // How far the mouth is below the eyes, along the face.
+        // Distance of the mouth below the eyes, along the face.
         let below = (mouth.1 - middle.1) * turned.0 - (mouth.0 - middle.0) * turned.1;
         let stretch = (below / (MOUTH * unit)).clamp(0.8, 1.25);
         let points = average().map(|[x, y, depth]| {
@@ -166,7 +165,6 @@ impl Mesh {
         Ok(Self { points, unit })
     }
 
-    /// Returns the mesh in a picture so many times as large.
     fn scaled(self, scale: f32) -> Self {
         Self { points: self.points.map(|point| point.map(|value| value * scale)), unit: self.unit * scale }
     }
@@ -182,8 +180,8 @@ impl Mesh {
         }
     }
 
-    /// A line for each point: its number, its place as a share of the width and the height, and its depth as a
-    /// share of the width, where less is nearer.
+    /// Appends a line for each point: number, position as shares of width and height, and depth as a share of
+    /// the width (smaller is nearer).
     fn list(&self, width: usize, height: usize, text: &mut String) {
         let (width, height) = (width as f32, height as f32);
         for (number, [x, y, depth]) in self.points.iter().enumerate() {
@@ -193,7 +191,6 @@ impl Mesh {
     }
 }
 
-/// The whole average face.
 fn average() -> [[f32; 3]; POINTS] {
     let mut points = [[0.0; 3]; POINTS];
     for (at, point) in HALF.iter().chain([&INNER_LIP]) {
@@ -206,12 +203,11 @@ fn average() -> [[f32; 3]; POINTS] {
     points
 }
 
-/// The edges of a Delaunay triangulation of the average face, which stays the same for every face.
+/// Returns the edges of a Delaunay triangulation of the average face, which is the same for every face.
 fn edges() -> &'static [(usize, usize)] {
     static EDGES: OnceLock<Vec<(usize, usize)>> = OnceLock::new();
     EDGES.get_or_init(|| {
-        // A face is symmetric, where four points on one circle have two triangulations: slightly askew it has
-        // one.
+        // Slightly skewed: in a symmetric face, four points on one circle would have two triangulations.
         let points =
             average().map(|[x, y, _]| (f64::from(x + 0.003 * y), f64::from(y + 0.002 * x * x + 0.001 * x)));
         let mut edges = std::collections::BTreeSet::new();
@@ -228,7 +224,7 @@ fn edges() -> &'static [(usize, usize)] {
     })
 }
 
-/// Whether no other point lies in the circle through three.
+/// Delaunay condition: returns true if no other point is within the circumcircle.
 fn is_triangle(points: &[(f64, f64); POINTS], corners: [usize; 3]) -> bool {
     let [(ax, ay), (bx, by), (cx, cy)] = corners.map(|at| points[at]);
     let doubled = 2.0 * (ax * (by - cy) + bx * (cy - ay) + cx * (ay - by));
@@ -239,11 +235,11 @@ fn is_triangle(points: &[(f64, f64); POINTS], corners: [usize; 3]) -> bool {
     let x = (a * (by - cy) + b * (cy - ay) + c * (ay - by)) / doubled;
     let y = (a * (cx - bx) + b * (ax - cx) + c * (bx - ax)) / doubled;
     let radius = (ax - x).hypot(ay - y);
-    // Long flat triangles would close the hollow between the chin and the ears.
+    // Long flat triangles would fill the hollow between chin and ears.
     radius < 1.2 && points.iter().all(|(px, py)| (px - x).hypot(py - y) >= radius - 1e-9)
 }
 
-/// Where the eyes and the mouth of a face are, in pixels of the picture.
+/// Positions of eyes and mouth, in pixels of the picture.
 struct Features {
     left_eye: (f32, f32),
     right_eye: (f32, f32),
@@ -251,7 +247,7 @@ struct Features {
 }
 
 impl Features {
-    /// Looks for what is darkest near where the features of a face usually are.
+    /// Finds the darkest places near the usual positions of the features.
     fn find(luma: &Plane, face: Window, limits: &Limits) -> Result<Self, Error> {
         let left = (face.left.max(0.0) as usize).min(luma.width - 1);
         let top = (face.top.max(0.0) as usize).min(luma.height - 1);
@@ -270,7 +266,7 @@ impl Features {
     }
 }
 
-/// Where a blob of about this size is darkest against what is around it, near a place.
+/// Returns the center of the blob of this size, near a place, that is darkest relative to its surroundings.
 fn darkest(face: &Plane, place: (f32, f32), spread: (f32, f32), blob: (usize, usize)) -> (f32, f32) {
     let mean = |x: isize, y: isize, wide: usize, high: usize| {
         let (wide, high) = (wide as isize, high as isize);
@@ -308,7 +304,7 @@ mod tests {
             let has_mirror = MIRRORED.iter().any(|(left, right)| [*left, *right].contains(&at));
             assert_eq!(has_mirror, x.abs() > 1e-6, "point {at}");
         }
-        // Euler: a triangulation has at most three edges a point; and every point is in it.
+        // Euler: at most three edges per point; and every point has an edge.
         let edges = edges();
         assert!(edges.len() > 2 * POINTS - 10 && edges.len() < 3 * POINTS, "{} edges", edges.len());
         for at in 0..POINTS {

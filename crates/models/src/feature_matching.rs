@@ -1,4 +1,4 @@
-//! Image feature matching: finds the same points in two views and draws lines between them.
+//! Feature matching: finds the same points in two views and draws lines between them.
 
 use crate::draw;
 use crate::features::{self, Feature};
@@ -6,22 +6,21 @@ use crate::memory::Need;
 use crate::picture::Picture;
 use crate::{Error, Inputs, Limits, Model, Output};
 
-/// There are two pictures, and both again side by side.
+/// For two pictures and their combined drawing.
 const NEED: Need = Need { pixel: 26, reduced_pixel: 30, least: 0 };
 const MAX_FEATURES: usize = 1500;
-/// The best match has to be this much better than the second best.
+/// Ratio test: maximum distance of the best match relative to the second best.
 const RATIO: f32 = 0.85;
-/// More bits than this differ only between different things.
+/// Maximum Hamming distance of a match.
 const MAX_DISTANCE: u32 = 72;
-/// More lines than this hide the picture.
+/// Maximum number of drawn lines.
 const MAX_LINES: usize = 80;
-/// Rounds of guessing how the one view became the other, and how far a match may be from a guess, as a
-/// share of the picture.
+/// RANSAC: number of guesses of the change of view, and tolerance of a match as a share of the picture.
 const GUESSES: usize = 2000;
 const TOLERANCE: f32 = 0.02;
-/// The drawing of both views has so many times the pixels of the larger one at most.
+/// Maximum size of the drawing, as a multiple of the larger picture.
 const MAX_DRAWING: usize = 4;
-/// Fewer matches than this agree on a guess by chance.
+/// Fewer matches than this agree by chance.
 const LEAST_AGREEING: usize = 8;
 
 pub(crate) struct FeatureMatching;
@@ -58,7 +57,7 @@ fn found(picture: &Picture, limits: &Limits) -> Result<Vec<Feature>, Error> {
     Ok(features)
 }
 
-/// Refuses pictures that would leave most of the drawing empty: it would take more memory than both.
+/// Rejects pictures whose drawing would be mostly empty: it would take more memory than both.
 fn check_shapes(first: &Picture, second: &Picture) -> Result<(), Error> {
     let area = |picture: &Picture| picture.width * picture.height;
     let (width, height) = side_by_side_size(first, second);
@@ -71,7 +70,6 @@ fn check_shapes(first: &Picture, second: &Picture) -> Result<(), Error> {
     Err(Error::Unusable { input: "input_2".to_owned(), reason })
 }
 
-/// The same point in both views.
 #[derive(Debug, Clone, Copy)]
 struct Match {
     first: (f32, f32),
@@ -79,7 +77,7 @@ struct Match {
     difference: u32,
 }
 
-/// The pairs of features of which each is the other's best, clearly.
+/// Returns mutual best matches that pass the ratio test.
 fn matches(ours: &[Feature], theirs: &[Feature], limits: &Limits) -> Result<Vec<Match>, Error> {
     let forth = best(ours, theirs, limits)?;
     let back = best(theirs, ours, limits)?;
@@ -96,7 +94,7 @@ fn matches(ours: &[Feature], theirs: &[Feature], limits: &Limits) -> Result<Vec<
     Ok(matches)
 }
 
-/// For each feature, the index of the one that is most like it, unless another is nearly as much.
+/// Returns the index of the nearest feature for each feature, unless the second nearest is almost as near.
 fn best(
     features: &[Feature],
     among: &[Feature],
@@ -108,7 +106,7 @@ fn best(
         let (mut nearest, mut least, mut next) = (None, u32::MAX, u32::MAX);
         for (index, other) in among.iter().enumerate() {
             let difference = features::distance(&feature.descriptor, &other.descriptor);
-            // The same point on another scale is no rival.
+            // The same point on another scale is no competitor.
             let same = |index: usize| {
                 let (a, b) = (among[index].place, other.place);
                 (a.0 - b.0).hypot(a.1 - b.1) < 6.0
@@ -128,10 +126,10 @@ fn best(
     Ok(found)
 }
 
-/// How a view became another: what to multiply both coordinates with, and what to add.
+/// Affine transformation between the views: factors of both coordinates, and an offset.
 type Affine = [[f32; 3]; 2];
 
-/// The matches that agree with the guess that most agree with; none when that could be chance.
+/// RANSAC: returns the matches that agree with the best guess; none if the agreement could be chance.
 fn agreeing(matches: Vec<Match>, tolerance: f32, limits: &Limits) -> Result<Vec<Match>, Error> {
     let mut state = 1_u64;
     let mut random = |below: usize| {
@@ -149,7 +147,7 @@ fn agreeing(matches: Vec<Match>, tolerance: f32, limits: &Limits) -> Result<Vec<
         if matches.len() < LEAST_AGREEING {
             break;
         }
-        // Good matches come first and are guessed from more often.
+        // Prefer good matches, which come first.
         let mut pick = || {
             let within = random(matches.len()) + 1;
             matches[random(within)]
@@ -165,7 +163,7 @@ fn agreeing(matches: Vec<Match>, tolerance: f32, limits: &Limits) -> Result<Vec<
     Ok(matches.into_iter().filter(|found| fits(&best, found)).collect())
 }
 
-/// The change of view that three matches define, unless it is absurd: mirrored, or much larger or
+/// Returns the affine transformation of three matches, unless it is implausible: mirrored, or much larger or
 /// smaller.
 fn affine([a, b, c]: [Match; 3]) -> Option<Affine> {
     let side = |from: (f32, f32), to: (f32, f32)| (to.0 - from.0, to.1 - from.1);
@@ -184,7 +182,7 @@ fn affine([a, b, c]: [Match; 3]) -> Option<Affine> {
     (0.05..20.0).contains(&change).then(|| [row(p.0, q.0, a.second.0), row(p.1, q.1, a.second.1)])
 }
 
-/// Both views side by side, with a line for each match, the clearest ones last.
+/// Draws both views side by side, with a line for each match, clearest last.
 fn drawn(first: Picture, second: Picture, matches: &[Match]) -> Picture {
     let offset = first.width as f32;
     let mut both = side_by_side(first, second);
@@ -193,7 +191,7 @@ fn drawn(first: Picture, second: Picture, matches: &[Match]) -> Picture {
         draw::label(&mut both, "no match found");
     }
     let shown = matches.len().min(MAX_LINES);
-    // Every so many-th, so that they come from everywhere.
+    // Evenly spaced, so that the lines cover the picture.
     for index in 0..shown {
         let found = matches[index * matches.len() / shown];
         let hue = index as f32 * 137.5;
@@ -223,6 +221,6 @@ fn side_by_side(first: Picture, second: Picture) -> Picture {
             }
         }
     }
-    // Lines have to be seen over transparent places too, so the views lose their transparency.
+    // Opaque, so that lines are visible over transparent places.
     Picture { width, height, colors, alpha: None, form: first.form }
 }

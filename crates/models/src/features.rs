@@ -1,16 +1,16 @@
-//! Features of a picture that are found again in another view of the same things: corners on several
-//! scales, each with its orientation and a binary descriptor (after ORB, Rublee et al., 2011).
+//! Features that can be found again in another view: corners on several scales, each with an orientation and
+//! a binary descriptor (after ORB, Rublee et al., 2011).
 
 use crate::plane::Plane;
 use crate::{Error, Limits};
 
-/// From one scale to the next.
+/// Ratio of successive scales.
 const SCALE: f32 = 1.25;
 const SCALES: usize = 7;
-/// How many pixels around a corner the descriptor looks at, in any direction.
+/// Radius of a descriptor, in pixels.
 const REACH: usize = 16;
-/// The circle on which a corner is tested: a pixel is a corner when nine pixels in a row on the circle are
-/// all brighter, or all darker (FAST-9, Rosten and Drummond, 2006).
+/// Circle around a tested pixel: a corner has nine consecutive pixels that are all brighter or all darker
+/// (FAST-9, Rosten and Drummond, 2006).
 const CIRCLE: [(isize, isize); 16] = [
     (0, -3),
     (1, -3),
@@ -33,18 +33,18 @@ const ARC: u32 = 9;
 const CONTRAST: f32 = 0.04;
 const PAIRS: usize = 256;
 
-/// What is compared: one bit for each pair of pixels, saying which is brighter.
+/// Binary descriptor: one comparison of brightness per pair of pixels.
 pub(crate) type Descriptor = [u64; PAIRS / 64];
 
 #[derive(Debug, Clone)]
 pub(crate) struct Feature {
-    /// In pixels of the picture.
+    /// Position in pixels of the picture.
     pub(crate) place: (f32, f32),
     pub(crate) descriptor: Descriptor,
     strength: f32,
 }
 
-/// At most `most` features, spread over the picture.
+/// Returns at most `most` features, spread over the picture.
 pub(crate) fn find(luma: &Plane, most: usize, limits: &Limits) -> Result<Vec<Feature>, Error> {
     let pairs = pairs();
     let mut features = Vec::new();
@@ -56,7 +56,7 @@ pub(crate) fn find(luma: &Plane, most: usize, limits: &Limits) -> Result<Vec<Fea
         }
         let level = luma.resized(width, height, limits)?;
         let smooth = level.box_mean(1, limits)?.box_mean(1, limits)?;
-        // Each scale has its share, by its number of pixels.
+        // Each scale has a share by its number of pixels.
         let share = (most as f32 / (scale * scale) * (1.0 - 1.0 / (SCALE * SCALE))) as usize;
         for (x, y, strength) in spread(corners(&level, limits)?, &level, share.max(8)) {
             let angle = orientation(&smooth, x, y);
@@ -72,7 +72,7 @@ pub(crate) fn find(luma: &Plane, most: usize, limits: &Limits) -> Result<Vec<Fea
 
 type Corner = (usize, usize, f32);
 
-/// Corners that are stronger than their neighbors.
+/// Returns corners that are local maxima.
 fn corners(level: &Plane, limits: &Limits) -> Result<Vec<Corner>, Error> {
     let mut strengths = Plane::filled(level.width, level.height, 0.0);
     let steps = CIRCLE.map(|(dx, dy)| dy * level.width as isize + dx);
@@ -110,14 +110,14 @@ fn corners(level: &Plane, limits: &Limits) -> Result<Vec<Corner>, Error> {
     Ok(corners)
 }
 
-/// Whether enough bits in a row are set, around the circle.
+/// Returns true if `ARC` consecutive bits are set around the circle.
 fn has_arc(mask: u32) -> bool {
     let twice = mask | mask << 16;
     (1..ARC).fold(twice, |runs, step| runs & (twice >> step)) & 0xFFFF != 0
 }
 
-/// The strongest corners of each cell of a grid, about `most` in all: features everywhere are worth more
-/// than many in one place.
+/// Returns the strongest corners of each grid cell, about `most` in all: coverage is worth more than
+/// clusters.
 fn spread(mut corners: Vec<Corner>, level: &Plane, most: usize) -> Vec<Corner> {
     const CELLS: usize = 12;
     let cell = |(x, y, _): &Corner| y * CELLS / level.height * CELLS + x * CELLS / level.width;
@@ -132,7 +132,7 @@ fn spread(mut corners: Vec<Corner>, level: &Plane, most: usize) -> Vec<Corner> {
     corners
 }
 
-/// The direction from a corner to where it is brighter.
+/// Returns the direction from a corner towards brighter pixels.
 fn orientation(level: &Plane, x: usize, y: usize) -> f32 {
     let reach = REACH as isize - 1;
     let (mut right, mut down) = (0.0, 0.0);
@@ -164,8 +164,8 @@ fn describe(level: &Plane, x: usize, y: usize, angle: f32, pairs: &[[f32; 4]]) -
     descriptor
 }
 
-/// The pairs of pixels that are compared, the same for every feature: near the corner more than far from
-/// it, and within the reach also when turned.
+/// Returns the compared pairs of pixels, the same for every feature: dense near the corner, and within the
+/// radius in every orientation.
 fn pairs() -> Vec<[f32; 4]> {
     let mut state = 0x2545_F491_4F6C_DD1D_u64;
     let mut random = || {
@@ -175,7 +175,7 @@ fn pairs() -> Vec<[f32; 4]> {
         (state >> 40) as f32 / (1 << 24) as f32
     };
     let mut place = || {
-        // The sum of three is about a normal distribution.
+        // The sum of three uniform values is roughly normal.
         let mut offset = || (random() + random() + random() - 1.5) * 0.66 * (REACH - 2) as f32;
         (offset(), offset())
     };
@@ -189,7 +189,7 @@ fn pairs() -> Vec<[f32; 4]> {
         .collect()
 }
 
-/// How many bits differ.
+/// Returns the Hamming distance.
 pub(crate) fn distance(one: &Descriptor, other: &Descriptor) -> u32 {
     one.iter().zip(other).map(|(a, b)| (a ^ b).count_ones()).sum()
 }

@@ -1,19 +1,19 @@
-//! The guided filter: smooths a plane but keeps the edges that a second one, the guide, has
-//! (He, Sun and Tang, "Guided Image Filtering", 2013).
+//! Guided filter: smooths a plane but keeps the edges of a second one, the guide (He, Sun and Tang, "Guided
+//! Image Filtering", 2013).
 
 use crate::plane::Plane;
 use crate::{Error, Limits};
 
-/// A fitted filter: around each pixel its result is a line over the guide, `slope * guide + offset`. Fitted at a reduced
-/// size and enlarged, it has the edges of a guide of the full size ("Fast Guided Filter", 2015).
+/// Fitted filter: around each pixel, the result is `slope * guide + offset`. A filter fitted at a reduced
+/// size has the edges of the full-size guide after enlargement ("Fast Guided Filter", 2015).
 pub(crate) struct GuidedFilter {
     pub(crate) slope: Plane,
     pub(crate) offset: Plane,
 }
 
 impl GuidedFilter {
-    /// Fits a filter that smooths `source` within `radius` wherever the guide is smooth. Where the guide varies by much
-    /// less than the square root of `epsilon`, it counts as smooth.
+    /// Fits a filter that smooths `source` within `radius` where the guide is smooth: where its deviation is
+    /// well below the square root of `epsilon`.
     pub(crate) fn fit(
         source: &Plane,
         guide: &Plane,
@@ -38,7 +38,7 @@ impl GuidedFilter {
         Ok(Self { slope: mean(&slope)?, offset: mean(&offset)? })
     }
 
-    /// Returns the smoothed plane over the guide of the same size.
+    /// Applies the filter to a guide of the same size.
     pub(crate) fn over(&self, guide: &Plane) -> Plane {
         let mut followed = self.slope.zip(guide, |slope, guide| slope * guide);
         followed.change(&self.offset, |followed, offset| followed + offset);

@@ -1,6 +1,6 @@
-//! Haze removal by the dark channel prior (He, Sun and Tang, 2009): in a clear picture, nearly every
-//! small region has a pixel that is dark in some channel; where it is not, the haze made it bright. The haze is
-//! estimated at a reduced size and removed at the full one.
+//! Haze removal by the dark channel prior (He, Sun and Tang, 2009): in a clear picture, nearly every small
+//! region has a pixel that is dark in some channel; haze brightens it. The haze is estimated at a reduced
+//! size and removed at the full size.
 
 use crate::guided::GuidedFilter;
 use crate::memory::Need;
@@ -9,11 +9,11 @@ use crate::plane::Plane;
 use crate::resample::Enlarged;
 use crate::{Error, Inputs, Limits, Model, Output};
 
-/// A little haze stays: without any, distance is lost and the picture looks unnatural.
+/// Share of the haze that is removed: without any haze, a picture loses depth and looks unnatural.
 const STRENGTH: f32 = 0.92;
-/// Where less light than this comes through, noise would be all that is left to amplify.
+/// Smallest transmission, below which only noise would be amplified.
 const LEAST_TRANSMISSION: f32 = 0.12;
-/// Colors nearer to that of the air than this are sky or white things, for which the prior is wrong.
+/// Distance from the color of the air below which a pixel is sky or a white object, where the prior is wrong.
 const SKY_TOLERANCE: f32 = 0.18;
 const NEED: Need = Need { pixel: 14, reduced_pixel: 44, least: 0 };
 
@@ -50,11 +50,11 @@ impl Model for HazeRemoval {
     }
 }
 
-/// Returns the color of the air, and how much light comes through the haze as a filter over the luma.
+/// Estimates the color of the air, and the transmission as a filter over the luma.
 fn haze(picture: &Picture, limits: &Limits) -> Result<([f32; 3], GuidedFilter), Error> {
     let size = picture.reduced_size();
     let colors = picture.planes(size, limits)?;
-    // The patch grows with the picture: the same scene gives the same result at any size.
+    // The patch scales with the picture, so that a scene gives the same result at any size.
     let patch = (size.0.min(size.1) / 60).clamp(1, 15);
     let air = air_color(&colors, patch, limits)?;
     let rough = dark_channel(&colors, air, patch, limits)?.map(|dark| 1.0 - STRENGTH * dark.min(1.0));
@@ -63,8 +63,7 @@ fn haze(picture: &Picture, limits: &Limits) -> Result<([f32; 3], GuidedFilter), 
     Ok((air, GuidedFilter::fit(&rough, &guide, 4 * patch, 1e-3, limits)?))
 }
 
-/// The dark channel: the darkest value of any channel anywhere near, once each channel is divided by
-/// the color of the air.
+/// Returns the dark channel: the local minimum over all channels, each divided by the color of the air.
 fn dark_channel(colors: &[Plane; 3], air: [f32; 3], patch: usize, limits: &Limits) -> Result<Plane, Error> {
     let [red, green, blue] = colors;
     let mut darkest = red.map(|red| red / air[0]);
@@ -73,7 +72,7 @@ fn dark_channel(colors: &[Plane; 3], air: [f32; 3], patch: usize, limits: &Limit
     darkest.minimum(patch, limits)
 }
 
-/// The color of the thickest haze: the mean of the pixels whose dark channel is brightest.
+/// Returns the color of the air: the mean of the pixels with the brightest dark channel.
 fn air_color(colors: &[Plane; 3], patch: usize, limits: &Limits) -> Result<[f32; 3], Error> {
     let dark = dark_channel(colors, [1.0; 3], patch, limits)?;
     let mut order = dark.values.clone();
@@ -83,13 +82,13 @@ fn air_color(colors: &[Plane; 3], patch: usize, limits: &Limits) -> Result<[f32;
         let thickest = dark.values.iter().zip(&plane.values).filter(|(dark, _)| *dark >= threshold);
         let (sum, count) =
             thickest.fold((0.0, 0.0), |(sum, count), (_, value)| (sum + f64::from(*value), count + 1.0));
-        // Black air would be divided by.
+        // Avoid a division by zero for black air.
         ((sum / count) as f32).max(0.05)
     };
     Ok(colors.each_ref().map(of_channel))
 }
 
-/// Share of the light of a pixel that comes through the haze.
+/// Returns the share of the light that comes through the haze.
 fn transmission(color: [f32; 3], air: [f32; 3], refined: f32) -> f32 {
     let distance = color.iter().zip(air).map(|(value, air)| (value - air).abs()).fold(0.0, f32::max);
     let spared = (SKY_TOLERANCE / distance.max(1e-3)).max(1.0);

@@ -1,5 +1,5 @@
-//! The picture of the hues: two wheels, before and after, with how much of each hue there is and the
-//! sectors of the template.
+//! Diagram of the hues: a wheel before and one after, with the histogram of the hues and the sectors of the
+//! template.
 
 use crate::encode::Form;
 use crate::oklab;
@@ -7,14 +7,14 @@ use crate::picture::{Picture, to_byte};
 use crate::template::{Histogram, Turned};
 use crate::{Error, Limits, Output};
 
-/// The height of the picture; it is twice as wide.
+/// Height of the diagram; its width is twice as large.
 const SIZE: usize = 256;
-/// Radii, as shares of half the height: the ring of hues, and the bars within it.
+/// Radii of the ring and of the bars, as shares of half the height.
 const RING: std::ops::Range<f32> = 0.84..0.96;
 const BARS: std::ops::Range<f32> = 0.15..0.8;
 const PAPER: [f32; 3] = [1.0, 1.0, 1.0];
 const SECTOR: [f32; 3] = [0.86, 0.86, 0.88];
-/// Each pixel is the mean of this many places squared, so that edges are smooth.
+/// Supersampling factor per axis.
 const FINE: usize = 2;
 
 pub(crate) fn before_and_after(
@@ -45,8 +45,8 @@ pub(crate) fn before_and_after(
     Picture { width: 2 * SIZE, height: SIZE, colors: bytes, alpha: None, form: Form::default() }.into_file()
 }
 
-/// The length of the bar of each hue, from 0 to 1. The root lets rare hues be seen beside frequent ones,
-/// and a little width lets a single hue be seen at all.
+/// Returns the bar length of each hue, from 0 to 1. A square root keeps rare hues visible, and a minimum
+/// width single ones.
 fn bars(hues: &Histogram) -> Histogram {
     let longest = hues.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
     std::array::from_fn(|hue| {
@@ -55,7 +55,7 @@ fn bars(hues: &Histogram) -> Histogram {
     })
 }
 
-/// What stands at a place of a wheel, where both coordinates run from -1 to 1. Hues run clockwise.
+/// Returns the color at a place of a wheel; coordinates run from -1 to 1, hues clockwise.
 fn color_at(x: f32, y: f32, bars: &Histogram, template: &Turned) -> [f32; 3] {
     let radius = x.hypot(y);
     let hue = y.atan2(x).to_degrees().rem_euclid(360.0);

@@ -1,4 +1,4 @@
-//! Image blending: an object, marked by a mask, put into a background without a visible seam.
+//! Image blending: puts an object, marked by a mask, into a background without a visible seam.
 
 use crate::memory::Need;
 use crate::picture::{Picture, from_byte, luma, resized_bytes, to_byte};
@@ -7,12 +7,12 @@ use crate::poisson::{self, Domain};
 use crate::pyramid::{masked, masks};
 use crate::{Error, Inputs, Limits, Model, Output};
 
-/// There are three pictures, and each is bounded by itself.
+/// For three pictures, each of which has its own limit.
 const NEED: Need = Need { pixel: 24, reduced_pixel: 4, least: 0 };
-/// How many pixels across the coarsest level has, about. Fewer would let the colors of the object run
-/// far into the background.
+/// Approximate size of the coarsest pyramid level, in pixels. At smaller sizes, the colors of the object
+/// would bleed far into the background.
 const COARSEST: usize = 20;
-/// The mask marks what is at least this bright.
+/// Brightness from which a mask pixel is marked.
 const MARKED: u8 = 128;
 
 pub(crate) struct ImageBlending;
@@ -63,7 +63,7 @@ impl Model for ImageBlending {
     }
 }
 
-/// An object and its mask, scaled to fit into a background, and where they are in it.
+/// Object and mask, scaled to fit into the background, with their position.
 struct Placed {
     picture: Picture,
     mask: Vec<u8>,
@@ -90,7 +90,7 @@ impl Placed {
         Ok(Self { picture, mask: marked, left, top })
     }
 
-    /// The mask at a place of the background.
+    /// Returns the mask at a place of the background.
     fn mask_at(&self, x: usize, y: usize) -> u8 {
         let (x, y) = (x.wrapping_sub(self.left), y.wrapping_sub(self.top));
         if x < self.picture.width && y < self.picture.height {
@@ -100,14 +100,15 @@ impl Placed {
         }
     }
 
-    /// The color of the object at a place of the background, or the nearest one that it has.
+    /// Returns the color of the object at a place of the background, clamped to the object.
     fn color_at(&self, x: usize, y: usize, channel: usize) -> f32 {
         let x = x.saturating_sub(self.left).min(self.picture.width - 1);
         let y = y.saturating_sub(self.top).min(self.picture.height - 1);
         from_byte(self.picture.colors[3 * (y * self.picture.width + x) + channel])
     }
 
-    /// The part of the background that has all of the object and a pixel around it: left, top, width and height.
+    /// Returns the part of the background around the object with a margin of one pixel: left, top, width,
+    /// height.
     fn window(&self, background: &Picture) -> [usize; 4] {
         let left = self.left.saturating_sub(1);
         let top = self.top.saturating_sub(1);
@@ -123,8 +124,8 @@ fn multiply(mask: &mut [u8], alpha: Option<&[u8]>) {
     }
 }
 
-/// Gives the background the gradients that `choose` picks where the mask marks, from those of the object and of the
-/// background.
+/// Poisson blending: within the mask, gives the background the gradients that `choose` picks from those of
+/// object and background.
 fn seamless(
     background: &mut Picture,
     object: &Placed,
@@ -161,7 +162,8 @@ fn stronger(object: f32, background: f32) -> f32 {
     if object.abs() > background.abs() { object } else { background }
 }
 
-/// Adds the difference between the object and the background, on every scale where the mask of that scale marks.
+/// Pyramid blending: adds the difference of object and background on every scale, weighted by the mask of
+/// that scale.
 fn pyramids(background: &mut Picture, object: &Placed, limits: &Limits) -> Result<(), Error> {
     let (width, height) = (background.width, background.height);
     let levels = (background.shorter_side() / COARSEST).max(1).ilog2() as usize;

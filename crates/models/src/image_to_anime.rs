@@ -1,5 +1,5 @@
-//! Image to anime, as a drawing would show it: flat colors and dark lines, after "Real-Time Video
-//! Abstraction" (Winnemöller, Olsen and Gooch, 2006). What is smooth and where lines are is estimated at a reduced size.
+//! Image to anime: flat colors and dark lines, after "Real-Time Video Abstraction" (Winnemöller, Olsen and
+//! Gooch, 2006). Smoothing and lines are estimated at a reduced size.
 
 use crate::guided::GuidedFilter;
 use crate::memory::Need;
@@ -11,13 +11,13 @@ use crate::{Error, Inputs, Limits, Model, Output};
 
 const NEED: Need = Need { pixel: 14, reduced_pixel: 130, least: 0 };
 const SMOOTHINGS: usize = 3;
-/// Squares of the differences that smoothing takes away: of lightness, of both colors.
+/// Squared differences that are smoothed away: of lightness, and of both colors.
 const SMALL: [f32; 3] = [3e-3, 3e-4, 3e-4];
-/// Steps of lightness, and how hard they are.
+/// Number of lightness steps, and their sharpness.
 const TONES: f32 = 9.0;
 const HARDNESS: f32 = 3.0;
 const VIVIDNESS: f32 = 1.3;
-/// How much darker than its surroundings a line is, and how hard its edge is.
+/// Darkness of a line relative to its surroundings, and the sharpness of its edge.
 const LINE: f32 = 0.015;
 const LINE_HARDNESS: f32 = 60.0;
 
@@ -69,11 +69,10 @@ fn change_pixels([red, green, blue]: &mut Row, change: impl Fn([f32; 3]) -> [f32
     }
 }
 
-/// Filters and lines of a drawing, at the reduced size.
 struct Drawing {
-    /// The filters of each round and channel.
+    /// Filters of each round and channel.
     smoothings: Vec<Vec<GuidedFilter>>,
-    /// Lightness of each place above what is around it.
+    /// Lightness of each place above its surroundings.
     darkness: Plane,
 }
 
@@ -100,13 +99,13 @@ impl Drawing {
     }
 }
 
-/// Lightness in steps, with soft ones between.
+/// Quantizes lightness, with soft transitions.
 fn toned(lightness: f32) -> f32 {
     let step = (lightness * TONES).round();
     (step + 0.5 * (HARDNESS * (lightness * TONES - step)).tanh()) / TONES
 }
 
-/// Share of the paper that shows: less where a place is darker than what is around it.
+/// Returns the share of the paper that shows: less where a place is darker than its surroundings.
 fn ink(darkness: f32) -> f32 {
     if darkness >= 0.0 { 1.0 } else { (1.0 + (LINE_HARDNESS * darkness).tanh()).max(0.25) }
 }

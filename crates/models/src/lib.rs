@@ -60,7 +60,7 @@ pub use memory::{largest_picture, memory_of};
 pub use model::{Input, Inputs, Limits, Model, Output};
 pub use samples::{SAMPLE_PICTURES, SamplePicture};
 
-/// Every model that this crate has, in the order of the catalog.
+/// Returns every model of this crate, in the order of the catalog.
 #[must_use]
 pub fn built_in() -> Vec<Arc<dyn Model>> {
     vec![

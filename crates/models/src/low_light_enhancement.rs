@@ -1,5 +1,5 @@
-//! Low-light enhancement: brightens what is dark by as much as the light there is missing, after LIME
-//! (Guo, Li and Ling, 2017), and quiets the noise that brightening would show. The light is estimated at a reduced size.
+//! Low-light enhancement: brightens dark regions by the estimated illumination, after LIME (Guo, Li and Ling,
+//! 2017), and reduces the noise that brightening amplifies. The illumination is estimated at a reduced size.
 
 use crate::guided::GuidedFilter;
 use crate::memory::Need;
@@ -9,17 +9,17 @@ use crate::resample::Enlarged;
 use crate::{Error, Inputs, Limits, Model, Output};
 
 const NEED: Need = Need { pixel: 14, reduced_pixel: 38, least: 0 };
-/// How bright the light should be on average; pictures that are so already stay as they are.
+/// Target of the mean illumination; brighter pictures stay unchanged.
 const WANTED: f32 = 0.6;
-/// Even a black picture keeps some contrast between its darks.
+/// Smallest exponent, so that even a black picture keeps some contrast.
 const LEAST_EXPONENT: f32 = 0.3;
-/// Less light than this is noise.
+/// Illumination below which a value is noise.
 const LEAST_LIGHT: f32 = 0.02;
-/// What a camera's noise is, before brightening.
+/// Noise of a camera before brightening.
 const NOISE: f32 = 0.008;
-/// Radius within which noise is smoothed.
+/// Radius of the noise filter.
 const NOISE_RADIUS: usize = 2;
-/// Rows around a strip that the smoothing looks at: two filters of two means.
+/// Halo of a strip: two filters of two means.
 const HALO: usize = 4 * NOISE_RADIUS;
 
 pub(crate) struct LowLightEnhancement;
@@ -41,9 +41,9 @@ impl Model for LowLightEnhancement {
     }
 }
 
-/// Factor of each pixel that makes the light as wanted on average.
+/// Gain of each pixel, for the target of the mean illumination.
 pub(crate) struct Gain {
-    /// Light that falls on each place, over the brightest channel: smooth within a thing, different between things.
+    /// Illumination, from the brightest channel: smooth within an object, different between objects.
     light: GuidedFilter,
     exponent: f32,
 }
@@ -53,14 +53,13 @@ impl Gain {
     pub(crate) fn fit(colors: &[Plane; 3], limits: &Limits) -> Result<Self, Error> {
         let brightest = Plane::of_pixels(colors, brightest);
         let radius = (brightest.width.min(brightest.height) / 30).max(2);
-        // Edges count by how large they are in this picture, which may be dark as a whole.
+        // Edges scale with the mean brightness: the whole picture may be dark.
         let mean = brightest.mean().max(LEAST_LIGHT);
         let light = GuidedFilter::fit(&brightest, &brightest, radius, (0.15 * mean).powi(2), limits)?;
         let mean = light.over(&brightest).mean().clamp(LEAST_LIGHT, 1.0);
         Ok(Self { light, exponent: (WANTED.ln() / mean.ln()).clamp(LEAST_EXPONENT, 1.0) })
     }
 
-    /// The gain of a pixel on which so much light falls.
     fn at(&self, light: f32) -> f32 {
         light.clamp(LEAST_LIGHT, 1.0).powf(self.exponent - 1.0)
     }
@@ -81,15 +80,15 @@ fn brightest([red, green, blue]: [f32; 3]) -> f32 {
 
 /// Corrections of the gain, at the reduced size.
 pub(crate) struct Guides {
-    /// The power to which each gain is raised.
+    /// Exponent of each gain.
     pub(crate) power: Plane,
-    /// The factor of each gain.
+    /// Factor of each gain.
     pub(crate) factor: Plane,
-    /// Returns the gain of a pixel with this luma that shines by itself, or of another as it is.
+    /// Returns the gain for a luma: reduced for light sources.
     pub(crate) lamp: fn(f32, f32) -> f32,
 }
 
-/// Smooths and brightens every pixel by its gain.
+/// Denoises and brightens every pixel by its gain.
 pub(crate) fn enhance(
     picture: &mut Picture,
     gain: &Gain,
@@ -120,7 +119,7 @@ pub(crate) fn enhance(
             }
             for (values, smooth) in bright.iter_mut().zip(smooth) {
                 for ((value, smooth), gain) in values.iter_mut().zip(smooth).zip(&gains) {
-                    // Nothing at a gain of 1, all from a gain of 3.
+                    // Denoising fades in from a gain of 1 to a gain of 3.
                     *value += ((gain - 1.0) / 2.0).clamp(0.0, 1.0) * (smooth - *value);
                 }
             }
@@ -132,7 +131,7 @@ pub(crate) fn enhance(
             }
             let [red, green, blue] = bright;
             for (((red, green), blue), gain) in red.iter_mut().zip(green).zip(blue).zip(&gains) {
-                // A color that becomes too bright to show gets darker as a whole, not paler in one channel.
+                // A color that exceeds the range is darkened as a whole, so that its hue stays.
                 let brightest = (red.max(*green).max(*blue) * gain).max(1.0);
                 for value in [red, green, blue] {
                     *value *= gain / brightest;
@@ -143,7 +142,7 @@ pub(crate) fn enhance(
     })
 }
 
-/// The colors with less noise: smoothed more than the brightness, as the eye does.
+/// Denoises the colors, chroma more than luma, as the eye is less sensitive to it.
 pub(crate) fn quieted(colors: &[Plane; 3], limits: &Limits) -> Result<[Plane; 3], Error> {
     let smoothed = |source: &Plane, guide: &Plane| {
         Ok(GuidedFilter::fit(source, guide, NOISE_RADIUS, NOISE * NOISE, limits)?.over(guide))

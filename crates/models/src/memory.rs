@@ -1,10 +1,10 @@
-//! The memory that runs take, by the sizes of their pictures.
+//! Peak memory of a run, by the size of its pictures.
 
 use crate::decode::{decoder, pixels};
 use crate::{Inputs, Limits, Model};
 
-/// The bytes that a run takes at its peak: for each pixel of its largest picture, for each of the reduced size at which
-/// most methods estimate, and at least.
+/// Peak memory of a run in bytes: per pixel of its largest picture, per pixel of the reduced size at which
+/// most methods estimate, and the least for any picture.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Need {
     pub(crate) pixel: u64,
@@ -12,7 +12,7 @@ pub(crate) struct Need {
     pub(crate) least: u64,
 }
 
-/// The most pixels of a reduced size.
+/// Maximum number of pixels of a reduced size.
 pub(crate) const REDUCED: usize = 1_000_000;
 
 impl Need {
@@ -21,7 +21,7 @@ impl Need {
         pixels.saturating_mul(self.pixel).saturating_add(reduced * self.reduced_pixel).max(self.least)
     }
 
-    /// Returns how many pixels fit in this many bytes.
+    /// Returns the number of pixels that fit in this many bytes.
     pub(crate) fn fitting(self, bytes: u64) -> u64 {
         if bytes < self.least {
             return 0;
@@ -33,8 +33,8 @@ impl Need {
     }
 }
 
-/// Returns how many bytes a run of `model` on `inputs` takes at most; never more than `limits` allow, because
-/// `run` refuses larger pictures. Only the headers of pictures are read.
+/// Returns the maximum memory of a run of `model` on `inputs`, in bytes. It never exceeds `limits`, because
+/// `run` rejects larger pictures. Reads only the headers of pictures.
 #[must_use]
 pub fn memory_of(model: &dyn Model, inputs: &Inputs, limits: &Limits) -> u64 {
     if model.memory(0).is_none() {
@@ -47,15 +47,14 @@ pub fn memory_of(model: &dyn Model, inputs: &Inputs, limits: &Limits) -> u64 {
     inputs.files().map(of_file).max().unwrap_or(0).min(limits.memory)
 }
 
-/// The part of the memory that is left for the files of the inputs when the largest picture is declared: 32 MiB of 1 GiB,
-/// where a JPEG of 50 megapixels has less than 20 MB.
+/// Divisor of the memory reserved for input files when the largest picture is declared: 32 MiB of 1 GiB. A
+/// JPEG of 50 megapixels has less than 20 MB.
 const FILES_SHARE: u64 = 32;
 
-/// Returns how many pixels a picture among the inputs of `model` may have: the limit that the catalog declares, and that
-/// a run has as [`Limits::pixels`]. What the memory allows is rounded down to megapixels. `None` when the model does not
-/// state its memory.
+/// Returns the maximum number of pixels of an input picture of `model`: the limit that the catalog declares,
+/// and [`Limits::pixels`] of a run. Rounded down to megapixels. `None`: the model does not state its memory.
 ///
-/// A run whose files are larger than a 32nd of the memory may have less left for its pictures.
+/// A run whose files exceed a 32nd of the memory may have less left for its pictures.
 #[must_use]
 pub fn largest_picture(model: &dyn Model, limits: &Limits) -> Option<u64> {
     const MEGAPIXEL: u64 = 1_000_000;
@@ -73,8 +72,8 @@ pub fn largest_picture(model: &dyn Model, limits: &Limits) -> Option<u64> {
     Some(if is_whole { fits } else { fits - fits % MEGAPIXEL })
 }
 
-/// Returns the bytes of every input and of the copies of the file that its decoder makes: its chunks without metadata,
-/// and the whole of a JPEG.
+/// Returns the bytes of all inputs, plus the decoder's copies of `file`: its chunks without metadata, and the
+/// whole of a JPEG.
 pub(crate) fn held(inputs: &Inputs, file: &[u8]) -> u64 {
     let held: u64 = inputs.files().map(|file| file.len() as u64).sum();
     held + 2 * file.len() as u64

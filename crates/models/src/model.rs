@@ -1,17 +1,17 @@
-//! What a model is, what it is given, and what it may take.
+//! Model interface: inputs, outputs and limits of a run.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use crate::Error;
 
-/// A built-in model.
+/// Built-in model.
 pub trait Model: Send + Sync {
-    /// The kind of the catalog that this model serves, such as `haze-removal`.
+    /// Returns the kind in the catalog, such as `haze-removal`.
     fn kind(&self) -> &'static str;
 
-    /// Returns how many bytes a run takes at its peak when its largest picture has so many pixels. `None`, the default,
-    /// reserves all of `Limits::memory` for every run.
+    /// Returns the peak memory of a run whose largest picture has `pixels` pixels, in bytes. `None`, the
+    /// default, reserves all of `Limits::memory` for every run.
     fn memory(&self, pixels: u64) -> Option<u64> {
         let _ = pixels;
         None
@@ -21,23 +21,22 @@ pub trait Model: Send + Sync {
     ///
     /// # Errors
     ///
-    /// When an input is missing or cannot be used, when it is larger than `limits` allow, and when the
-    /// time is over.
+    /// An input is missing, unusable, or above `limits`; or the deadline has passed.
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error>;
 }
 
-/// One input.
+/// One input of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
-    /// The content of a file.
+    /// Content of a file.
     File(Vec<u8>),
-    /// A text or one word of a list.
+    /// Text, or a choice of a list.
     Text(String),
-    /// A number.
+    /// Number.
     Number(f64),
 }
 
-/// What a model is given, by name. Further inputs than it needs do no harm.
+/// Inputs of a run, by name. Additional inputs are ignored.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Inputs {
     by_name: BTreeMap<String, Input>,
@@ -50,11 +49,11 @@ impl<Name: Into<String>> FromIterator<(Name, Input)> for Inputs {
 }
 
 impl Inputs {
-    /// The content of the file `name`.
+    /// Returns the content of the file `name`.
     ///
     /// # Errors
     ///
-    /// When it is missing or no file.
+    /// The input is missing, or not a file.
     pub fn file(&self, name: &str) -> Result<&[u8], Error> {
         match self.get(name)? {
             Input::File(bytes) => Ok(bytes),
@@ -62,11 +61,11 @@ impl Inputs {
         }
     }
 
-    /// The text `name`.
+    /// Returns the text `name`.
     ///
     /// # Errors
     ///
-    /// When it is missing or no text.
+    /// The input is missing, or not a text.
     pub fn text(&self, name: &str) -> Result<&str, Error> {
         match self.get(name)? {
             Input::Text(text) => Ok(text),
@@ -74,11 +73,11 @@ impl Inputs {
         }
     }
 
-    /// The number `name`, which may also be spelled as a text, and lies within `allowed`.
+    /// Returns the number `name`, within `allowed`; it may be spelled as a text.
     ///
     /// # Errors
     ///
-    /// When it is missing, no number, or out of range.
+    /// The input is missing, not a number, or out of range.
     pub fn number(&self, name: &str, allowed: std::ops::RangeInclusive<f64>) -> Result<f64, Error> {
         let number = match self.get(name)? {
             Input::Number(number) => Some(*number),
@@ -90,7 +89,7 @@ impl Inputs {
         })
     }
 
-    /// The choice `name` among words that each stand for a value.
+    /// Returns the value of the choice `name`.
     pub(crate) fn choice<Value: Copy>(&self, name: &str, choices: &[(&str, Value)]) -> Result<Value, Error> {
         let text = self.text(name)?;
         choices.iter().find(|(word, _)| *word == text).map(|(_, value)| *value).ok_or_else(|| {
@@ -99,12 +98,12 @@ impl Inputs {
         })
     }
 
-    /// Every input with its name.
+    /// Returns every input with its name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Input)> {
         self.by_name.iter().map(|(name, input)| (name.as_str(), input))
     }
 
-    /// The contents of all files.
+    /// Returns the contents of all files.
     pub(crate) fn files(&self) -> impl Iterator<Item = &[u8]> {
         self.by_name.values().filter_map(|input| match input {
             Input::File(bytes) => Some(bytes.as_slice()),
@@ -121,43 +120,43 @@ fn unusable(input: &str, reason: &str) -> Error {
     Error::Unusable { input: input.to_owned(), reason: reason.to_owned() }
 }
 
-/// One output.
+/// Output of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
-    /// A file that the model made.
+    /// File.
     File {
-        /// Its content.
+        /// Content of the file.
         bytes: Vec<u8>,
-        /// Its MIME type.
+        /// MIME type.
         mime: &'static str,
-        /// The end of its name, without the dot.
+        /// File extension without the dot.
         extension: &'static str,
     },
-    /// A text.
+    /// Text.
     Text(String),
 }
 
-/// What one run may take.
+/// Limits of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// How many pixels a picture among the inputs may have.
+    /// Maximum number of pixels of an input picture.
     pub pixels: u64,
-    /// How many bytes of memory the run may use, its inputs included. Each model knows what it needs for a
-    /// pixel, so a picture that would take more is refused before it is decoded.
+    /// Maximum memory in bytes, inputs included. Each model knows its memory per pixel, so a picture that
+    /// needs more is rejected before it is decoded.
     pub memory: u64,
-    /// When the run has to be over. It is stopped soon after, not on the dot.
+    /// Deadline of the run. A run stops soon after it, not exactly at it.
     pub deadline: Option<Instant>,
 }
 
 impl Default for Limits {
-    /// 50 megapixels, 4 GiB, and all the time in the world.
+    /// 50 megapixels, 4 GiB, no deadline.
     fn default() -> Self {
         Self { pixels: 50_000_000, memory: 4 << 30, deadline: None }
     }
 }
 
 impl Limits {
-    /// Fails when the time is over. Loops call it once per row or round.
+    /// Returns an error after the deadline. Loops call this once per row or round.
     pub(crate) fn check_time(&self) -> Result<(), Error> {
         match self.deadline {
             Some(deadline) if Instant::now() >= deadline => Err(Error::TimedOut),

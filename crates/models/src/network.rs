@@ -2,7 +2,6 @@
 
 use crate::plane::Plane;
 
-/// Functions between layers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Activation {
     Relu,
@@ -20,7 +19,7 @@ impl Activation {
     }
 }
 
-/// A square of pixels with all channels of a pixel beside each other.
+/// Square of pixels, with the channels of each pixel adjacent.
 #[derive(Debug, Clone)]
 pub(crate) struct Tensor {
     pub(crate) side: usize,
@@ -29,7 +28,7 @@ pub(crate) struct Tensor {
 }
 
 impl Tensor {
-    /// The colors of a square picture.
+    /// Makes a tensor from the colors of a square picture.
     pub(crate) fn of(colors: &[Plane; 3]) -> Self {
         let [red, green, blue] = colors.each_ref().map(|plane| &plane.values);
         let values = red.iter().zip(green).zip(blue).flat_map(|((red, green), blue)| [*red, *green, *blue]);
@@ -78,7 +77,7 @@ impl Tensor {
     pub(crate) fn doubled(&self) -> Self {
         let side = 2 * self.side;
         let mut values = Vec::with_capacity(side * side * self.channels);
-        // Centers of the new pixels lie a quarter of a pixel beside those of the given ones.
+        // Centers of the new pixels are a quarter of an old pixel away from the old centers.
         let neighbors = |at: usize| {
             let other = if at.is_multiple_of(2) {
                 (at / 2).saturating_sub(1)
@@ -100,13 +99,13 @@ impl Tensor {
     }
 }
 
-/// The weights of a network, in the order in which its layers take them.
+/// Weights of a network, in the order of its layers.
 pub(crate) struct Weights<'a> {
     left: &'a [u8],
 }
 
 impl<'a> Weights<'a> {
-    /// Weights in 16-bit floating point, little-endian.
+    /// Wraps weights in 16-bit floating point, little-endian.
     pub(crate) fn new(left: &'a [u8]) -> Self {
         Self { left }
     }
@@ -117,8 +116,8 @@ impl<'a> Weights<'a> {
         taken.as_chunks::<2>().0.iter().map(|half| from_half(u16::from_le_bytes(*half))).collect()
     }
 
-    /// A convolution over all channels. The weights of one place of the kernel stand together: for each channel of the
-    /// input, those of all channels of the output.
+    /// Convolution over all channels. Weights are ordered by kernel position, input channel and output
+    /// channel.
     pub(crate) fn convolved(
         &mut self,
         input: &Tensor,
@@ -131,7 +130,7 @@ impl<'a> Weights<'a> {
         Tensor::from_windows(input, channels, kernel, stride, &bias, |place, pixel, sums| {
             let weights = &weights[place * input.channels * channels..];
             for (value, weights) in pixel.iter().zip(weights.chunks_exact(channels)) {
-                // Half of the values behind a ReLU are zero.
+                // Skip zeros: half of the values after a ReLU.
                 if *value != 0.0 {
                     sums.iter_mut().zip(weights).for_each(|(sum, weight)| *sum += value * weight);
                 }
@@ -139,7 +138,7 @@ impl<'a> Weights<'a> {
         })
     }
 
-    /// A convolution of each channel by itself.
+    /// Depthwise convolution.
     pub(crate) fn filtered(&mut self, input: &Tensor, kernel: usize, stride: usize) -> Tensor {
         let channels = input.channels;
         let weights = self.take(kernel * kernel * channels);
@@ -152,7 +151,7 @@ impl<'a> Weights<'a> {
         })
     }
 
-    /// A transposed convolution to one channel: each pixel becomes a square of four.
+    /// Transposed convolution to one channel: each pixel becomes a square of four.
     pub(crate) fn unfolded(&mut self, input: &Tensor) -> Tensor {
         let weights = self.take(4 * input.channels);
         let bias = self.take(1);
@@ -170,8 +169,8 @@ impl<'a> Weights<'a> {
 }
 
 impl Tensor {
-    /// Sums over the window of each output pixel: `add` gets the place in the kernel, the pixel there and the sums. The
-    /// padding is that of TensorFlow's `SAME`.
+    /// Sums over the window of each output pixel: `add` gets the position in the kernel, the pixel and the
+    /// sums. Padding is TensorFlow's `SAME`.
     fn from_windows(
         input: &Self,
         channels: usize,
@@ -201,7 +200,7 @@ impl Tensor {
     }
 }
 
-/// Converts a number of 16 bits (IEEE 754 binary16). The weights have no infinities.
+/// Converts an IEEE 754 binary16 number. The weights have no infinities.
 fn from_half(bits: u16) -> f32 {
     let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
     let exponent = i32::from(bits >> 10 & 0x1f);

@@ -1,18 +1,18 @@
-//! Oklab, a color space in which distances are about what the eye sees (Ottosson, 2020).
+//! Oklab: a color space with perceptual distances (Ottosson, 2020).
 
 use std::sync::LazyLock;
 
-/// Steps of the tables, between which values are linear.
+/// Size of the tables; values between are interpolated.
 const STEPS: usize = 4096;
 
-/// A function over 0 to 1, by a table.
+/// Function over 0 to 1, as a table.
 type Table = LazyLock<Vec<f32>>;
 
 static TO_LINEAR: Table = LazyLock::new(|| table(to_linear));
 static FROM_LINEAR: Table = LazyLock::new(|| table(from_linear));
 
 fn table(function: fn(f32) -> f32) -> Vec<f32> {
-    // One more, for the step after the last.
+    // One more entry, for the interpolation of the last step.
     (0..=STEPS + 1).map(|at| function(at as f32 / STEPS as f32)).collect()
 }
 
@@ -22,7 +22,7 @@ fn look_up(table: &[f32], value: f32) -> f32 {
     table[at] + (place - at as f32) * (table[at + 1] - table[at])
 }
 
-/// A color in sRGB, from 0 to 1, as lightness, green–red and blue–yellow.
+/// Converts sRGB from 0 to 1 into lightness, green–red and blue–yellow.
 pub(crate) fn from_srgb(color: [f32; 3]) -> [f32; 3] {
     let [r, g, b] = color.map(|value| look_up(&TO_LINEAR, value));
     let l = (0.412_221_46 * r + 0.536_332_55 * g + 0.051_445_995 * b).cbrt();
@@ -35,12 +35,12 @@ pub(crate) fn from_srgb(color: [f32; 3]) -> [f32; 3] {
     ]
 }
 
-/// The way back; a color that sRGB cannot show becomes the nearest in each channel.
+/// Converts to sRGB; clamps each channel of a color outside the gamut.
 pub(crate) fn to_srgb(color: [f32; 3]) -> [f32; 3] {
     to_light(color).map(|value| look_up(&FROM_LINEAR, value))
 }
 
-/// The amounts of light, which lie outside 0 to 1 for colors that sRGB cannot show.
+/// Converts to linear light, outside 0 to 1 for colors outside the sRGB gamut.
 fn to_light([lightness, a, b]: [f32; 3]) -> [f32; 3] {
     let cube = |value: f32| value * value * value;
     let l = cube(lightness + 0.396_337_78 * a + 0.215_803_76 * b);
@@ -53,7 +53,7 @@ fn to_light([lightness, a, b]: [f32; 3]) -> [f32; 3] {
     ]
 }
 
-/// The way back, with only as much chroma as sRGB can show.
+/// Converts to sRGB; reduces the chroma of a color outside the gamut.
 pub(crate) fn to_shown_srgb([lightness, a, b]: [f32; 3]) -> [f32; 3] {
     let fits = |share: f32| {
         to_light([lightness, a * share, b * share]).iter().all(|value| (-1.5e-4..=1.004_5).contains(value))
@@ -73,12 +73,12 @@ pub(crate) fn to_shown_srgb([lightness, a, b]: [f32; 3]) -> [f32; 3] {
     to_srgb([lightness, a * fitting, b * fitting])
 }
 
-/// From the encoding of sRGB to the amount of light.
+/// Decodes sRGB to linear light.
 fn to_linear(value: f32) -> f32 {
     if value <= 0.040_45 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
 }
 
-/// From the amount of light to the encoding of sRGB.
+/// Encodes linear light as sRGB.
 fn from_linear(value: f32) -> f32 {
     if value <= 0.003_130_8 { value * 12.92 } else { 1.055 * value.powf(1.0 / 2.4) - 0.055 }
 }

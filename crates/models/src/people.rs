@@ -7,15 +7,15 @@ use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::{Error, Limits};
 
-/// The bytes that a small picture and the network take at their peak. A large picture takes more later.
+/// Peak memory of a small picture and the network, in bytes. A large picture needs more later.
 pub(crate) const PEOPLE_MEMORY: u64 = 12 << 20;
 
-/// The side of the picture that the network sees.
+/// Side of the input of the network.
 const SIDE: usize = 256;
 
 const WEIGHTS: &[u8] = include_bytes!("../data/people/weights.f16");
 
-/// One block of the encoder: a wider layer, a filter of each channel by itself, and a narrower layer.
+/// Block of the encoder: a wider layer, a depthwise convolution, and a narrower layer.
 struct Block {
     wide: usize,
     kernel: usize,
@@ -47,19 +47,18 @@ const ENCODER: [Block; 8] = [
     block(96, 5, 1, Some(24), 32, Activation::HardSwish),
 ];
 
-/// Share of a picture that people take, if they are no mistake of the network.
+/// Plausible share of a picture for people.
 const PLAUSIBLE: std::ops::Range<f32> = 0.02..0.97;
 
-/// Confidence from which the network is right about people, and from which it is right more often than not. The network
-/// also takes animals and things for people, with less confidence.
+/// Confidence from which the network is reliable, and from which it is right more often than not. Animals and
+/// objects also match, with less confidence.
 pub(crate) const CERTAIN: f32 = 0.92;
 pub(crate) const LIKELY: f32 = 0.6;
 
-/// The people in a picture.
 pub(crate) struct People {
-    /// Probability that a pixel belongs to them.
+    /// Probability that a pixel belongs to a person.
     pub(crate) mask: Plane,
-    /// Share of their probable pixels whose probability is nearly 1.
+    /// Share of the probable pixels with a probability near 1.
     pub(crate) confidence: f32,
 }
 
@@ -72,7 +71,7 @@ pub(crate) fn find(picture: &Picture, limits: &Limits) -> Result<Option<People>,
     Ok(PLAUSIBLE.contains(&probable).then_some(people))
 }
 
-/// Returns the probability that a pixel shows a person, for each pixel of the picture at 256 by 256.
+/// Returns the probability that a pixel shows a person, at 256 by 256.
 fn mask(picture: &Picture, limits: &Limits) -> Result<Plane, Error> {
     let input = Tensor::of(&picture.planes((SIDE, SIDE), limits)?);
     let mut weights = Weights::new(WEIGHTS);
@@ -108,7 +107,7 @@ fn mask(picture: &Picture, limits: &Limits) -> Result<Plane, Error> {
     Ok(weights.unfolded(&x).with(Activation::Sigmoid).into_plane())
 }
 
-/// Squeeze-and-excitation: a factor for each channel, from the means of all of them.
+/// Squeeze-and-excitation: a factor per channel, from the means of all channels.
 fn gate(weights: &mut Weights<'_>, x: &Tensor, squeezed: usize) -> Tensor {
     let squeezed = weights.convolved(&x.mean(), squeezed, 1, 1).with(Activation::Relu);
     weights.convolved(&squeezed, x.channels, 1, 1).with(Activation::Sigmoid)

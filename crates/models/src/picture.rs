@@ -1,4 +1,4 @@
-//! Pictures in bytes, and the ways through their pixels: by rows, by strips, and as planes at a reduced size.
+//! Pictures in bytes, and iteration over their pixels: by rows, by strips, and as planes at a reduced size.
 
 use std::ops::Range;
 
@@ -12,24 +12,24 @@ use crate::plane::Plane;
 use crate::resample::resample;
 use crate::{Error, Inputs, Limits};
 
-/// A picture in sRGB, in eight bits a channel.
+/// Picture in sRGB, with eight bits per channel.
 #[derive(Debug)]
 pub(crate) struct Picture {
     pub(crate) width: usize,
     pub(crate) height: usize,
     /// Red, green and blue of each pixel, row by row.
     pub(crate) colors: Vec<u8>,
-    /// Opacity of each pixel, unless all are wholly opaque.
+    /// Opacity of each pixel. `None`: all are opaque.
     pub(crate) alpha: Option<Vec<u8>>,
     pub(crate) form: Form,
 }
 
-/// A row of a picture from 0 to 1: red, green and blue.
+/// Row of a picture: red, green and blue, from 0 to 1.
 pub(crate) type Row = [Vec<f32>; 3];
 
 impl Picture {
-    /// Reads the file `name` of the inputs and turns it as its camera says. It is refused by its header if the model
-    /// would need too much memory for it.
+    /// Decodes the file `name` of the inputs and applies its orientation. Rejects the file by its header if
+    /// the model would need too much memory.
     pub(crate) fn read(inputs: &Inputs, name: &str, need: Need, limits: &Limits) -> Result<Self, Error> {
         let (image, form) = decode(inputs, name, need, limits)?;
         Ok(Self { form, ..Self::from_image(image) })
@@ -60,23 +60,21 @@ impl Picture {
         self.width.max(self.height)
     }
 
-    /// Returns how many rows are worked on at once where a method needs those around each.
+    /// Returns the height of a strip, for methods that need neighboring rows.
     pub(crate) fn strip_rows(&self) -> usize {
         const MAX_PIXELS: usize = 600_000;
         (MAX_PIXELS / self.width).clamp(16, 128)
     }
 
-    /// The colors of a row.
     pub(crate) fn row(&self, y: usize) -> &[u8] {
         &self.colors[3 * y * self.width..3 * (y + 1) * self.width]
     }
 
-    /// Returns the size with the shape of this picture at which most methods estimate.
+    /// Returns the reduced size, in the shape of this picture, at which most methods estimate.
     pub(crate) fn reduced_size(&self) -> (usize, usize) {
         self.scaled_size((REDUCED as f64 / (self.width * self.height) as f64).sqrt().min(1.0))
     }
 
-    /// Returns the size of this picture times `scale`.
     pub(crate) fn scaled_size(&self, scale: f64) -> (usize, usize) {
         let scaled = |side: usize| ((side as f64 * scale).round() as usize).max(1);
         (scaled(self.width), scaled(self.height))
@@ -120,7 +118,7 @@ impl Picture {
         Ok([red, green, blue])
     }
 
-    /// Returns the brightness that the eye sees, at this size, by the weights of Rec. 709 on the encoded values.
+    /// Returns the luma at this size, by the weights of Rec. 709 on the encoded values.
     pub(crate) fn luma(&self, size: (usize, usize), limits: &Limits) -> Result<Plane, Error> {
         if size == (self.width, self.height) {
             let pixels = self.colors.as_chunks::<3>().0.iter();
@@ -139,7 +137,7 @@ impl Picture {
         resample_bytes::<3>(&self.colors, (self.width, self.height), size, limits, put)
     }
 
-    /// Returns a part of the picture, which has to lie within it.
+    /// Crops the picture.
     pub(crate) fn cut(mut self, left: usize, top: usize, width: usize, height: usize) -> Self {
         let (whole_width, whole_height) = (self.width, self.height);
         if (width, height) == (whole_width, whole_height) {
@@ -170,7 +168,7 @@ impl Picture {
         Ok(Self { width: size.0, height: size.1, colors, alpha, form })
     }
 
-    /// Replaces each row of colors by what `change` makes of it and its number.
+    /// Replaces each row of colors by the result of `change`, which gets the row and its number.
     pub(crate) fn change_rows(
         &mut self,
         limits: &Limits,
@@ -190,8 +188,8 @@ impl Picture {
         Ok(())
     }
 
-    /// Replaces the colors by what `change` makes of strips of rows, each with `halo` more above and below as far as
-    /// there are some. `change` is given the number of the first row of a strip, the rows of it that are kept, and the
+    /// Replaces the colors, strip by strip, by the result of `change`. A strip has up to `halo` more rows
+    /// above and below; `change` gets the number of its first row, the range of rows that are kept, and the
     /// strip.
     pub(crate) fn change_strips(
         &mut self,
@@ -200,7 +198,7 @@ impl Picture {
         mut change: impl FnMut(usize, Range<usize>, &mut [Plane; 3]) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let length = 3 * self.width;
-        // The rows above the strip as they were.
+        // Original rows above the strip.
         let mut above: Vec<u8> = Vec::new();
         let rows = self.strip_rows();
         for top in (0..self.height).step_by(rows) {
@@ -226,7 +224,7 @@ impl Picture {
     }
 }
 
-/// Returns bytes, `CHANNELS` for each pixel, at another size.
+/// Returns bytes, `CHANNELS` per pixel, at another size.
 pub(crate) fn resized_bytes<const CHANNELS: usize>(
     bytes: &[u8],
     from: (usize, usize),
@@ -239,7 +237,7 @@ pub(crate) fn resized_bytes<const CHANNELS: usize>(
     Ok(resized)
 }
 
-/// Calls `put` with each row of bytes, `CHANNELS` for each pixel, at another size and from 0 to 1.
+/// Calls `put` with each row of bytes, `CHANNELS` per pixel, at another size and from 0 to 1.
 fn resample_bytes<const CHANNELS: usize>(
     bytes: &[u8],
     from: (usize, usize),
@@ -274,7 +272,7 @@ pub(crate) fn from_byte(byte: u8) -> f32 {
     f32::from(byte) / 255.0
 }
 
-/// From 0 to 1 into a byte; what lies outside becomes the nearest one.
+/// Converts a value from 0 to 1 into a byte, clamped.
 pub(crate) fn to_byte(value: f32) -> u8 {
     (value * 255.0 + 0.5) as u8
 }

@@ -1,4 +1,4 @@
-//! One channel of a picture in floating point, and the filters that most methods share.
+//! One channel of a picture in floating point, and common filters.
 
 use crate::resample::resample;
 use crate::{Error, Limits};
@@ -16,25 +16,23 @@ impl Plane {
         Self { width, height, values: vec![value; width * height] }
     }
 
-    /// A plane of a value for each pixel with these colors.
+    /// Makes a plane from a function of the colors of each pixel.
     pub(crate) fn of_pixels(colors: &[Self; 3], value: impl FnMut([f32; 3]) -> f32) -> Self {
         let values = pixels(colors).map(value).collect();
         Self { width: colors[0].width, height: colors[0].height, values }
     }
 
-    /// A plane of the same size, from the values of this one.
     pub(crate) fn map(&self, function: impl Fn(f32) -> f32) -> Self {
         let values = self.values.iter().map(|value| function(*value)).collect();
         Self { width: self.width, height: self.height, values }
     }
 
-    /// A plane of the same size, from the values of two.
     pub(crate) fn zip(&self, other: &Self, function: impl Fn(f32, f32) -> f32) -> Self {
         let values = self.values.iter().zip(&other.values).map(|(a, b)| function(*a, *b)).collect();
         Self { width: self.width, height: self.height, values }
     }
 
-    /// Replaces each value by what `function` makes of it and the value of a plane of the same size.
+    /// Replaces each value by `function` of the value and that of another plane.
     pub(crate) fn change(&mut self, other: &Self, function: impl Fn(f32, f32) -> f32) {
         for (value, other) in self.values.iter_mut().zip(&other.values) {
             *value = function(*value, *other);
@@ -54,20 +52,19 @@ impl Plane {
         self.values.chunks_exact_mut(self.width)
     }
 
-    /// The row at `y`, or the nearest one.
+    /// Returns the row at `y`, clamped.
     pub(crate) fn row(&self, y: isize) -> &[f32] {
         let start = clamp(y, self.height) * self.width;
         &self.values[start..start + self.width]
     }
 
-    /// The value at a place, or the nearest one.
+    /// Returns the value at a position, clamped.
     pub(crate) fn at(&self, x: isize, y: isize) -> f32 {
         self.row(y)[clamp(x, self.width)]
     }
 
-    /// Columns become rows.
     fn transposed(&self) -> Self {
-        /// Blocks of this size stay in the cache.
+        /// Block size that fits into the cache.
         const BLOCK: usize = 32;
         let mut turned = Self::filled(self.height, self.width, 0.0);
         for top in (0..self.height).step_by(BLOCK) {
@@ -82,7 +79,7 @@ impl Plane {
         turned
     }
 
-    /// Returns the plane at another size, by Lanczos' filter.
+    /// Resamples the plane with Lanczos' filter.
     pub(crate) fn resized(&self, width: usize, height: usize, limits: &Limits) -> Result<Self, Error> {
         if (self.width, self.height) == (width, height) {
             return Ok(self.clone());
@@ -98,13 +95,12 @@ impl Plane {
         Ok(Self { width, height, values })
     }
 
-    /// A part of the plane, which has to lie within it.
     pub(crate) fn cut(&self, left: usize, top: usize, width: usize, height: usize) -> Self {
         let rows = self.rows().skip(top).take(height);
         Self { width, height, values: rows.flat_map(|row| &row[left..left + width]).copied().collect() }
     }
 
-    /// Runs a filter of lines over the rows and then over the columns.
+    /// Applies a one-dimensional filter to the rows and then to the columns.
     fn separable(&self, limits: &Limits, mut filter: impl FnMut(&[f32], &mut [f32])) -> Result<Self, Error> {
         let mut pass = |source: &Self| {
             let mut result = Self::filled(source.width, source.height, 0.0);
@@ -118,13 +114,13 @@ impl Plane {
         Ok(pass(&rows_done)?.transposed())
     }
 
-    /// The mean of the square of `2 * radius + 1` around every pixel, as far as it is in the picture.
+    /// Returns the mean of the square of `2 * radius + 1` around every pixel, within the picture.
     pub(crate) fn box_mean(&self, radius: usize, limits: &Limits) -> Result<Self, Error> {
         let (width, height) = (self.width, self.height);
-        // How many places of a line are within the radius.
+        // Number of pixels within the radius.
         let count = |at: usize, length: usize| (at + radius + 1).min(length) - at.saturating_sub(radius);
         let shares: Vec<f64> = (0..width).map(|x| 1.0 / count(x, width) as f64).collect();
-        // Single precision would drift along a long line.
+        // Double precision: single precision would drift along a long line.
         let mut columns = vec![0.0_f64; width];
         let mut means = Self::filled(width, height, 0.0);
         for y in 0..radius.min(height) {
@@ -157,8 +153,8 @@ impl Plane {
         Ok(means)
     }
 
-    /// The smallest value of the square of `2 * radius + 1` around every pixel, in a time that does not
-    /// depend on the radius (van Herk's method).
+    /// Returns the minimum of the square of `2 * radius + 1` around every pixel; the run time does not depend
+    /// on the radius (van Herk's method).
     pub(crate) fn minimum(&self, radius: usize, limits: &Limits) -> Result<Self, Error> {
         let window = 2 * radius + 1;
         let (mut padded, mut forward, mut backward) = (Vec::new(), Vec::new(), Vec::new());
@@ -187,12 +183,11 @@ impl Plane {
     }
 }
 
-/// The colors of each pixel.
 pub(crate) fn pixels([red, green, blue]: &[Plane; 3]) -> impl Iterator<Item = [f32; 3]> {
     red.values.iter().zip(&green.values).zip(&blue.values).map(|((red, green), blue)| [*red, *green, *blue])
 }
 
-/// `at`, or the nearest place from 0 up to `length`.
+/// Clamps `at` to 0 up to `length`.
 pub(crate) fn clamp(at: isize, length: usize) -> usize {
     usize::try_from(at).unwrap_or(0).min(length.saturating_sub(1))
 }
@@ -207,7 +202,7 @@ mod tests {
         Plane { width, height, values }
     }
 
-    /// The same by definition: over every window of every pixel.
+    /// Reference implementation: folds every window of every pixel.
     fn by_definition(plane: &Plane, radius: usize, fold: impl Fn(&[f32]) -> f32) -> Vec<f32> {
         let (width, height) = (plane.width, plane.height);
         let mut result = Vec::new();

@@ -1,18 +1,18 @@
-//! Solving Poisson's equation inside a mask, by multigrid: coarse grids carry what is far away, fine
-//! ones what is near, so the time grows with the number of pixels and no faster.
+//! Poisson solver inside a mask, by multigrid: coarse grids propagate over long distances, fine grids over
+//! short ones, so the run time is linear in the number of pixels.
 
 use crate::plane::Plane;
 use crate::{Error, Limits};
 
-/// A correction that no one can see in eight bits.
+/// Correction that is invisible in eight bits.
 const PRECISION: f32 = 3e-4;
 const MAX_CYCLES: usize = 10;
 const SMOOTHINGS: usize = 2;
-/// On the coarsest grid, which is tiny.
+/// Smoothings on the coarsest grid, which is tiny.
 const LAST_SMOOTHINGS: usize = 60;
 
-/// Where the equation holds. A pixel at the edge of the picture never is inside: something has to be
-/// known around what is sought.
+/// Region of the equation. Pixels at the edge of the picture are never inside: the solution needs known
+/// values around it.
 pub(crate) struct Domain {
     width: usize,
     inside: Vec<bool>,
@@ -35,7 +35,7 @@ impl Domain {
         self.inside.len() / self.width
     }
 
-    /// Every second grid line, and inside only where all of the fine pixels are.
+    /// Returns every second grid line; a coarse pixel is inside if all of its fine pixels are.
     fn coarse(&self) -> Self {
         let (width, height) = (self.width.div_ceil(2), self.height().div_ceil(2));
         Self::new(width, height, |at| {
@@ -44,14 +44,13 @@ impl Domain {
         })
     }
 
-    /// The places inside, row by row, each with its index.
     fn places(&self) -> impl Iterator<Item = usize> {
         self.inside.iter().enumerate().filter_map(|(at, inside)| inside.then_some(at))
     }
 }
 
-/// Changes `field` inside the domain until four times each value, less its four neighbors, is `source`
-/// there. Outside, `field` stays as it is.
+/// Changes `field` inside the domain until four times each value, minus its four neighbors, equals `source`.
+/// Values outside stay fixed.
 pub(crate) fn solve(
     field: &mut Plane,
     source: &[f32],
@@ -73,7 +72,7 @@ pub(crate) fn solve(
     Ok(())
 }
 
-/// Returns the largest correction that the coarser grids made.
+/// Runs one multigrid cycle. Returns the largest correction of the coarser grids.
 fn cycle(
     field: &mut [f32],
     source: &[f32],
@@ -89,7 +88,7 @@ fn cycle(
     let mut residual = vec![0.0; coarse.inside.len()];
     for at in domain.places() {
         let (x, y) = (at % domain.width, at / domain.width);
-        // Four fine pixels make a coarse one; the grid is twice as wide, so the source counts fourfold.
+        // A coarse pixel covers four fine ones; twice the grid spacing makes the source count fourfold.
         residual[y / 2 * coarse.width + x / 2] +=
             source[at] + neighbors(field, domain.width, at) - 4.0 * field[at];
     }
@@ -99,7 +98,7 @@ fn cycle(
     let (last_column, last_row) = (coarse.width - 1, coarse.height() - 1);
     for at in domain.places() {
         let (x, y) = (at % domain.width, at / domain.width);
-        // Between the centers of coarse pixels: three quarters of the nearest, one of the next.
+        // Bilinear interpolation: three quarters of the nearest coarse pixel, one of the next.
         let column = x / 2;
         let other_column = if x % 2 == 0 { column.saturating_sub(1) } else { (column + 1).min(last_column) };
         let row = y / 2;
@@ -115,7 +114,7 @@ fn cycle(
     Ok(largest)
 }
 
-/// Gauss and Seidel's rounds, first over the black squares of a chessboard, then over the white ones.
+/// Red-black Gauss–Seidel: first one color of a chessboard, then the other.
 fn smooth(
     field: &mut [f32],
     source: &[f32],
@@ -137,7 +136,7 @@ fn smooth(
     Ok(())
 }
 
-/// The sum of the four neighbors of a place that is not at the edge.
+/// Returns the sum of the four neighbors of a position inside the border.
 pub(crate) fn neighbors(field: &[f32], width: usize, at: usize) -> f32 {
     field[at - width] + field[at - 1] + field[at + 1] + field[at + width]
 }
@@ -154,7 +153,7 @@ mod tests {
                 let (x, y) = ((at % width) as f32 / width as f32, (at / width) as f32 / width as f32);
                 x * x - y * y + 0.5 * x
             };
-            // A disc, so that the coarse grids do not fit it.
+            // A disc, so that the coarse grids do not align with it.
             let disc = |at: usize| {
                 let (x, y) =
                     ((at % width) as f32 / width as f32 - 0.5, (at / width) as f32 / height as f32 - 0.5);

@@ -1,9 +1,9 @@
-//! Halving and doubling planes, for methods that work on every scale at once (Burt and Adelson, 1983).
+//! Gaussian and Laplacian pyramids (Burt and Adelson, 1983).
 
 use crate::plane::{Plane, clamp};
 use crate::{Error, Limits};
 
-/// Half the size, after smoothing what would alias.
+/// Halves a plane, with a low-pass filter against aliasing.
 pub(crate) fn halved(plane: &Plane, limits: &Limits) -> Result<Plane, Error> {
     let mut half = Plane::filled(plane.width.div_ceil(2), plane.height.div_ceil(2), 0.0);
     let mut smooth = vec![0.0; plane.width];
@@ -25,7 +25,7 @@ fn binomial([a, b, c, d, e]: [f32; 5]) -> f32 {
     (a + e) / 16.0 + (b + d) / 4.0 + c * 0.375
 }
 
-/// Calls `put` with each row of twice the size, or one less where the plane that was halved had an odd size.
+/// Calls `put` with each row of twice the size, or one less if the halved plane had an odd size.
 fn double(
     plane: &Plane,
     (width, height): (usize, usize),
@@ -52,7 +52,7 @@ fn between(at: usize, [before, here, after]: [f32; 3]) -> f32 {
     if at.is_multiple_of(2) { (before + after) / 8.0 + here * 0.75 } else { (here + after) / 2.0 }
 }
 
-/// A mask at ever smaller sizes.
+/// Returns a mask at successively halved sizes.
 pub(crate) fn masks(mask: Plane, levels: usize, limits: &Limits) -> Result<Vec<Plane>, Error> {
     let mut masks = vec![mask];
     for _ in 0..levels {
@@ -63,7 +63,7 @@ pub(crate) fn masks(mask: Plane, levels: usize, limits: &Limits) -> Result<Vec<P
     Ok(masks)
 }
 
-/// Multiplies a plane by the mask, on every scale by that of its size: each has a seam of its own width.
+/// Multiplies a plane by the mask, on every scale by the mask of that scale: each has its own seam width.
 pub(crate) fn masked(mut plane: Plane, masks: &[Plane], limits: &Limits) -> Result<Plane, Error> {
     let Some((mask, smaller)) = masks.split_first() else { return Ok(plane) };
     if smaller.is_empty() {
@@ -72,7 +72,7 @@ pub(crate) fn masked(mut plane: Plane, masks: &[Plane], limits: &Limits) -> Resu
     }
     let (width, size) = (plane.width, (plane.width, plane.height));
     let rest = halved(&plane, limits)?;
-    // The details of this scale are what is left without the rest.
+    // Details of this scale: the plane minus the enlarged rest.
     double(&rest, size, limits, |y, smooth| {
         let row = &mut plane.values[y * width..(y + 1) * width];
         for ((value, smooth), mask) in row.iter_mut().zip(smooth).zip(mask.row(y as isize)) {

@@ -1,10 +1,10 @@
-//! Other sizes of pictures, row by row: by Lanczos' filter, which neither blurs nor aliases, and linear enlargements of
-//! planes that were computed at a reduced size.
+//! Resampling row by row: Lanczos' filter, which neither blurs nor aliases, and linear enlargement of planes
+//! of a reduced size.
 
 use crate::plane::Plane;
 use crate::{Error, Limits};
 
-/// The pixels that each new pixel of a line is made of: the first of them, and their weights.
+/// Filter taps of each new pixel of a line: the first source pixel, and the weights.
 struct Taps {
     firsts: Vec<usize>,
     count: usize,
@@ -42,8 +42,8 @@ fn lanczos(x: f64) -> f64 {
     if x.abs() < 3.0 { sinc(x) * sinc(x / 3.0) } else { 0.0 }
 }
 
-/// Calls `put` with each row of the picture at another size. `add` adds a row of the given one, times a weight; pixels
-/// have `CHANNELS` values that follow each other.
+/// Calls `put` with each row of the picture at another size. `add` adds a source row times a weight; a pixel
+/// has `CHANNELS` adjacent values.
 pub(crate) fn resample<const CHANNELS: usize>(
     from: (usize, usize),
     to: (usize, usize),
@@ -78,11 +78,11 @@ pub(crate) fn resample<const CHANNELS: usize>(
     Ok(())
 }
 
-/// Planes of a reduced size, read row by row at the full one: linear between the centers of their pixels.
+/// Planes of a reduced size, enlarged linearly and read row by row.
 pub(crate) struct Enlarged<'a> {
     planes: Vec<&'a Plane>,
     height: usize,
-    /// For each pixel of a row the one at its left in the planes, and the share of the next one.
+    /// Left source pixel and weight of the right one, for each pixel of a row.
     columns: Vec<(usize, f32)>,
     mixed: Vec<f32>,
 }
@@ -94,7 +94,7 @@ impl<'a> Enlarged<'a> {
         Self { planes, height, columns, mixed: vec![0.0; small + 1] }
     }
 
-    /// Writes a row of the plane with this number.
+    /// Writes a row of one plane.
     pub(crate) fn row(&mut self, number: usize, y: usize, into: &mut [f32]) {
         let plane = self.planes[number];
         if (plane.width, plane.height) == (into.len(), self.height) {
@@ -113,7 +113,7 @@ impl<'a> Enlarged<'a> {
     }
 }
 
-/// The place of a pixel of a long line in a short one.
+/// Returns the source position of a pixel, as index and fraction.
 fn between(at: usize, short: usize, long: usize) -> (usize, f32) {
     let place = ((at as f64 + 0.5) * short as f64 / long as f64 - 0.5).clamp(0.0, short as f64 - 1.0);
     (place as usize, place.fract() as f32)

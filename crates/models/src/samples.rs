@@ -1,13 +1,13 @@
-//! Sample pictures: inputs to try every kind with, drawn by this project (`tests/it/samples.rs`).
+//! Sample pictures for every kind, drawn by this project (`tests/it/samples.rs`).
 
 /// A sample picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SamplePicture {
-    /// The name of its file.
+    /// File name.
     pub name: &'static str,
-    /// Its MIME type.
+    /// MIME type.
     pub mime: &'static str,
-    /// Its content.
+    /// Content.
     pub bytes: &'static [u8],
 }
 

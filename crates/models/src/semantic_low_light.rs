@@ -1,6 +1,6 @@
-//! Semantic-guided low-light enhancement: the method of `low-light-enhancement`, guided by what the picture
-//! shows. Faces get the light that skin wants, the sky stays calm, and lamps keep their color. The guides are a
-//! cascade for faces and rules for sky and lamps, not a trained segmentation.
+//! Semantic-guided low-light enhancement: `low-light-enhancement` with guides. Faces get the target
+//! brightness of skin, the sky stays calm, and lamps keep their color. The guides are a face cascade and
+//! rules for sky and lamps, not a trained segmentation.
 
 use crate::face_detection::{Window, faces};
 use crate::low_light_enhancement::{Gain, Guides, enhance, quieted};
@@ -10,18 +10,18 @@ use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
 const NEED: Need = Need { pixel: 14, reduced_pixel: 80, least: 0 };
-/// The smallest face that is sought, as a share of the shorter side.
+/// Smallest face, as a share of the shorter side.
 const SMALLEST_FACE: f64 = 1.0 / 16.0;
 const SURE_OF_FACE: f64 = 0.45;
-/// How bright skin is to be.
+/// Target brightness of skin.
 const SKIN: f32 = 0.58;
-/// By how much at most a face is brightened or darkened beyond its surroundings.
+/// Range of the additional gain of a face.
 const FACE_FACTOR: std::ops::RangeInclusive<f32> = 0.8..=1.6;
-/// The sky gets this power of the gain of everything else.
+/// Exponent of the gain of the sky.
 const SKY: f32 = 0.55;
-/// Sky has less detail than this after brightening.
+/// Maximum detail of sky, after brightening.
 const CALM: f32 = 0.03;
-/// What is this bright in a dark picture shines by itself.
+/// Brightness of a light source in a dark picture.
 const LAMP: f32 = 0.7;
 
 pub(crate) struct SemanticLowLight;
@@ -56,16 +56,16 @@ fn guides(colors: [Plane; 3], gain: &Gain, limits: &Limits) -> Result<Guides, Er
     for face in faces(&preview, SMALLEST_FACE, SURE_OF_FACE, limits)? {
         light_face(&mut factor, &preview, face);
     }
-    // A lamp that is brightened only loses its color.
+    // Brightening a lamp would only remove its color.
     let lamp = |gain: f32, luma: f32| gain + ((luma - LAMP) / 0.2).clamp(0.0, 1.0) * (1.0 - gain).min(0.0);
     Ok(Guides { power, factor, lamp })
 }
 
-/// What is calm and is connected with the upper border, from 0 to 1.
+/// Returns the calm region connected to the upper border, from 0 to 1.
 fn sky(colors: &[Plane; 3], luma: &Plane, gain: &Plane, limits: &Limits) -> Result<Plane, Error> {
     let (width, height) = (gain.width, gain.height);
     let radius = (width.min(height) / 60).max(1);
-    // The strongest detail of a channel: hills may be as bright as the sky, but not of its color.
+    // The strongest detail of any channel: hills may be as bright as the sky, but differ in color.
     let mut detail = Plane::filled(width, height, 0.0);
     for plane in colors {
         let bright = plane.zip(gain, |value, gain| (value * gain).min(1.0));
@@ -89,22 +89,22 @@ fn sky(colors: &[Plane; 3], luma: &Plane, gain: &Plane, limits: &Limits) -> Resu
         let near = beside.into_iter().chain(above_and_below).filter(|(is_there, _)| *is_there);
         next.extend(near.map(|(_, at)| at).filter(|at| calm(*at) && sky.values[*at] == 0.0));
     }
-    // A narrow strip is a border, and what is gray and brighter than the rest is a wall.
+    // A narrow strip is a border; a gray region brighter than the rest is a wall.
     if sky.mean() < 0.04 || !is_night_sky(colors, luma, &sky) {
         return Ok(Plane::filled(width, height, 0.0));
     }
-    // Detail begins half a window before the edge; and it ends softly.
+    // Detail begins half a window before the edge, so grow the region and soften its edge.
     let grown = sky.map(|value| -value).minimum(radius, limits)?.map(|value| -value);
     grown.box_mean(radius, limits)
 }
 
-/// Whether a region is blue, or darker than the picture on average.
+/// Returns true if a region is blue, or darker than the picture on average.
 fn is_night_sky([red, _, blue]: &[Plane; 3], luma: &Plane, region: &Plane) -> bool {
     let within = |plane: &Plane| plane.zip(region, |value, inside| value * inside).mean();
     within(blue) > 1.15 * within(red) || within(luma) / region.mean() < 0.8 * luma.mean()
 }
 
-/// Brings the middle of a face to the brightness of skin, fading out around it.
+/// Brings the center of a face to the brightness of skin, fading out around it.
 fn light_face(gain: &mut Plane, preview: &Plane, face: Window) {
     let (width, height) = (gain.width, gain.height);
     let center = (face.left + face.size / 2.0, face.top + face.size / 2.0);

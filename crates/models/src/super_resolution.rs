@@ -1,5 +1,5 @@
-//! Super-resolution: twice as large by Lanczos' filter and iterative back-projection (Irani and Peleg,
-//! 1991): the large picture is corrected until scaling it down gives the small one.
+//! Super-resolution: doubles the size by Lanczos' filter and iterative back-projection (Irani and Peleg,
+//! 1991), which corrects the large picture until its reduction equals the small one.
 
 use crate::memory::Need;
 use crate::picture::{self, Picture};
@@ -9,11 +9,11 @@ use crate::{Error, Inputs, Limits, Model, Output};
 /// The output has four times as many pixels as the input.
 const NEED: Need = Need { pixel: 36, reduced_pixel: 85, least: 0 };
 const ROUNDS: usize = 8;
-/// How far a value may leave those around it: some overshoot is sharpness, more is a halo.
+/// Maximum overshoot beyond neighboring values: some is sharpness, more is a halo.
 const OVERSHOOT: f32 = 0.02;
-/// Lanczos' filter at the distances of a new pixel from six given ones.
+/// Taps of Lanczos' filter for a new pixel between six source pixels.
 const LANCZOS: [f32; 6] = [0.007_378_3, -0.067_997_3, 0.271_010_6, 0.892_770_8, -0.133_274_6, 0.030_112_3];
-/// The rows that a row depends on: the filter, and one for each round.
+/// Halo of a row: the filter, and one row per round.
 const HALO: usize = LANCZOS.len() / 2 + ROUNDS;
 
 pub(crate) struct SuperResolution;
@@ -37,8 +37,7 @@ impl Model for SuperResolution {
     }
 }
 
-/// Returns the picture at twice the width and height: `upscale` is given strips of rows, each with `halo` more above and
-/// below as far as there are some.
+/// Doubles width and height. `upscale` gets strips of rows with up to `halo` more rows above and below.
 pub(crate) fn doubled(
     small: Picture,
     halo: usize,
@@ -78,7 +77,7 @@ fn upscaled(small: &Plane, limits: &Limits) -> Result<Plane, Error> {
     Ok(large.joined())
 }
 
-/// The smallest or largest value of the nine around each pixel.
+/// Returns the minimum or maximum of the 3×3 neighborhood of each pixel.
 fn near_extreme(plane: &Plane, extreme: fn(f32, f32) -> f32) -> Plane {
     let mut result = Plane::filled(plane.width, plane.height, 0.0);
     let mut padded = Vec::new();
@@ -94,7 +93,7 @@ fn near_extreme(plane: &Plane, extreme: fn(f32, f32) -> f32) -> Plane {
     result
 }
 
-/// Writes a line with its first and last value `times` more at its ends.
+/// Writes a line with its first and last value repeated `times` times.
 fn pad(line: impl Iterator<Item = f32>, times: usize, padded: &mut Vec<f32>) {
     padded.clear();
     padded.resize(times, 0.0);
@@ -104,7 +103,7 @@ fn pad(line: impl Iterator<Item = f32>, times: usize, padded: &mut Vec<f32>) {
     padded.resize(padded.len() + times, last);
 }
 
-/// A plane of twice the width and height, its even and its odd columns by themselves.
+/// Plane of twice the width and height, with even and odd columns separate.
 struct Columns {
     even: Plane,
     odd: Plane,
@@ -122,7 +121,7 @@ impl Columns {
             limits.check_time()?;
             high.fill(0.0);
             for (tap, weight) in LANCZOS.iter().enumerate() {
-                // The odd rows are the even ones mirrored.
+                // Odd rows mirror the filter of even rows.
                 let step = tap as isize - reach as isize;
                 let step = if y % 2 == 0 { step } else { -step };
                 for (sum, value) in high.iter_mut().zip(small.row((y / 2) as isize + step)) {
@@ -143,7 +142,7 @@ impl Columns {
         Ok(large)
     }
 
-    /// Writes by how much `small` differs from what a camera of half the resolution would see: the mean of two by two.
+    /// Writes the error: `small` minus the large plane averaged over 2×2 pixels.
     fn write_error(&self, small: &Plane, error: &mut Plane) {
         let width = small.width;
         let pairs = self.even.values.chunks_exact(2 * width).zip(self.odd.values.chunks_exact(2 * width));
@@ -158,7 +157,7 @@ impl Columns {
         }
     }
 
-    /// Adds the error, linear between the centers of pixels, as far as the values around allow.
+    /// Adds the interpolated error, clamped to the range of the neighborhood.
     fn correct(&mut self, error: &Plane, least: &Plane, most: &Plane) {
         let mut padded = Vec::new();
         for (y, (even, odd)) in self.even.rows_mut().zip(self.odd.rows_mut()).enumerate() {

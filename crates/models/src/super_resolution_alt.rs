@@ -1,5 +1,5 @@
-//! The second super-resolution: twice as large by directional cubic convolution (Zhou, Shen and Dong,
-//! 2012): every new pixel is interpolated along the edge that it lies on, never across it.
+//! Super-resolution, second method: doubles the size by directional cubic convolution (Zhou, Shen and Dong,
+//! 2012), which interpolates every new pixel along its edge, never across it.
 
 use crate::memory::Need;
 use crate::picture::{Picture, luma};
@@ -9,11 +9,11 @@ use crate::{Error, Inputs, Limits, Model, Output};
 
 /// The output has four times as many pixels as the input.
 const NEED: Need = Need { pixel: 36, reduced_pixel: 70, least: 0 };
-/// One direction has to vary this much more than the other to be across an edge.
+/// Ratio of variations from which one direction crosses an edge.
 const CLEARLY: f32 = 1.15;
-/// What is added to both, so that noise is no edge. It stands for sums over windows of values.
+/// Added to both variations, so that noise is no edge. In units of the sum over a window.
 const NOISE: f32 = 0.02;
-/// Distance from a new pixel to the values that it depends on: in the large picture, and in the small one.
+/// Halo of a new pixel: in the large picture, and in the small one.
 const REACH: usize = 4;
 const HALO: usize = REACH;
 
@@ -35,20 +35,20 @@ impl Model for SuperResolutionAlt {
     }
 }
 
-/// Doubles the colors; their luma decides along which edges.
+/// Doubles the colors, along the edges of their luma.
 fn upscaled(colors: &[Plane; 3], limits: &Limits) -> Result<[Plane; 3], Error> {
     let [red, green, blue] = colors;
     let luma = Plane::of_pixels(colors, luma);
     let mut large = [&luma, red, green, blue].map(Padded::spaced);
-    // First the pixels between four given ones, along a diagonal; then the rest, which by now have
-    // neighbors on all four sides, along a row or a column.
+    // First the pixels between four source pixels, along a diagonal; then the rest, which now have four
+    // neighbors, along a row or a column.
     fill(&mut large, |y| (y % 2 == 1).then_some(1), [(1, 1), (1, -1)], limits)?;
     fill(&mut large, |y| Some(1 - y % 2), [(1, 0), (0, 1)], limits)?;
     let [_, red, green, blue] = large.map(|plane| plane.inner());
     Ok([red, green, blue])
 }
 
-/// A large plane with values around it.
+/// Large plane with padding.
 struct Padded {
     width: usize,
     height: usize,
@@ -56,7 +56,7 @@ struct Padded {
 }
 
 impl Padded {
-    /// The values of a plane at even places of one twice as large.
+    /// Puts the values of a plane at the even positions of a plane twice as large.
     fn spaced(small: &Plane) -> Self {
         let (width, height) = (2 * small.width, 2 * small.height);
         let plane = Plane::filled(width + 2 * REACH, height + 2 * REACH, 0.0);
@@ -74,7 +74,7 @@ impl Padded {
         (y + REACH) * self.plane.width + x + REACH
     }
 
-    /// Fills what is around with the nearest pixel of the same kind: an even step keeps a given one given.
+    /// Fills the padding with the nearest pixel of the same parity, so that source pixels stay source pixels.
     fn pad(&mut self) {
         let (width, height) = (self.width, self.height);
         let (full_width, full_height) = (self.plane.width, self.plane.height);
@@ -96,15 +96,15 @@ impl Padded {
     }
 }
 
-/// The place within a line of an even length that is nearest to `at` of the padded line, an even step away.
+/// Returns the nearest position of the same parity within a line of even length, for `at` of the padded line.
 fn nearest_alike(at: usize, length: usize) -> usize {
     if at < REACH + length { (REACH + at) % 2 } else { length - 2 + (at - REACH) % 2 }
 }
 
 type Step = (isize, isize);
 
-/// Fills the new pixels of every row, every second one from `first` on, each along the one of two directions in which
-/// the luma, the first of the planes, changes less.
+/// Fills the new pixels of each row, every second one from `first`, along the direction in which the luma,
+/// the first plane, changes less.
 fn fill(
     planes: &mut [Padded; 4],
     first: impl Fn(usize) -> Option<usize>,
@@ -113,7 +113,7 @@ fn fill(
 ) -> Result<(), Error> {
     let (width, height) = (planes[0].width, planes[0].height);
     let stride = planes[0].plane.width as isize;
-    // Across one direction lies the other.
+    // The other direction crosses the first.
     let steps = directions.map(|(x, y)| y * stride + x);
     let turned = directions.map(|(x, y)| x * stride - y);
     for y in 0..height {
@@ -141,7 +141,7 @@ fn fill(
     Ok(())
 }
 
-/// Adds up the changes along a line through a new pixel, and along those beside it, which say the same of an edge.
+/// Returns the variation along a line through a new pixel and along the parallel lines beside it.
 fn variation(values: &[f32], at: usize, step: isize, aside: isize) -> f32 {
     let value = |offset: isize| values[at.wrapping_add_signed(offset)];
     let change = |from: isize| (value(from) - value(from + 2 * step)).abs();

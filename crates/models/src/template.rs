@@ -1,19 +1,19 @@
-//! Templates of harmonic hues: sectors of the hue circle that go well together (Matsuda, 1995; Cohen-Or
-//! et al., "Color Harmonization", 2006). Angles are in degrees.
+//! Templates of harmonic hues: sectors of the hue circle (Matsuda, 1995; Cohen-Or et al., "Color
+//! Harmonization", 2006). Angles are in degrees.
 
-/// A narrow, a wide, and a half-circle sector.
+/// Widths of a narrow, a wide, and a half-circle sector.
 const NARROW: f32 = 18.0;
 const WIDE: f32 = 93.6;
 const HALF: f32 = 180.0;
 
-/// A sector of a template: its center from the orientation of the template, and its whole width.
+/// Sector of a template: its center relative to the template's orientation, and its full width.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sector {
     pub(crate) center: f32,
     pub(crate) width: f32,
 }
 
-/// The templates by the words of the catalog.
+/// Templates by the choices of the catalog.
 pub(crate) const TEMPLATES: &[(&str, &[Sector])] = &[
     ("vertical_bar", &[Sector { center: 0.0, width: NARROW }]),
     ("v_shape", &[Sector { center: 0.0, width: WIDE }]),
@@ -25,10 +25,10 @@ pub(crate) const TEMPLATES: &[(&str, &[Sector])] = &[
     ("x_cross", &[Sector { center: 0.0, width: WIDE }, Sector { center: 180.0, width: WIDE }]),
 ];
 
-/// How much of each hue there is: one weight per degree.
+/// Weight of each hue, per degree.
 pub(crate) type Histogram = [f32; 360];
 
-/// A template that is turned to some orientation.
+/// Template in an orientation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Turned {
     pub(crate) sectors: &'static [Sector],
@@ -36,7 +36,7 @@ pub(crate) struct Turned {
 }
 
 impl Turned {
-    /// The orientation in which the hues have the least way to go.
+    /// Returns the orientation with the least total change of hues.
     pub(crate) fn fitting(sectors: &'static [Sector], hues: &Histogram) -> Self {
         let turned = |turn: u16| Self { sectors, turn: f32::from(turn) };
         let cost = |candidate: Self| -> f32 {
@@ -47,13 +47,13 @@ impl Turned {
         costs.min_by(|(a, _), (b, _)| a.total_cmp(b)).map_or_else(|| turned(0), |(_, best)| best)
     }
 
-    /// How far a hue is from the nearest sector; 0 inside.
+    /// Returns the distance of a hue from the nearest sector; 0 inside.
     fn distance(&self, hue: f32) -> f32 {
         let outside = |sector: &Sector| (self.offset(hue, *sector).abs() - sector.width / 2.0).max(0.0);
         self.sectors.iter().map(outside).fold(f32::INFINITY, f32::min)
     }
 
-    /// Where a hue lies from the middle of a sector, from -180 to 180.
+    /// Returns the offset of a hue from the center of a sector, from -180 to 180.
     fn offset(&self, hue: f32, sector: Sector) -> f32 {
         (hue - self.turn - sector.center + 180.0).rem_euclid(360.0) - 180.0
     }
@@ -62,14 +62,14 @@ impl Turned {
         self.distance(hue) <= 0.0
     }
 
-    /// The sector whose border is nearest to a hue.
+    /// Returns the sector whose border is nearest to a hue.
     pub(crate) fn nearest(&self, hue: f32) -> Option<Sector> {
         let outside = |sector: &Sector| self.offset(hue, *sector).abs() - sector.width / 2.0;
         self.sectors.iter().copied().min_by(|a, b| outside(a).total_cmp(&outside(b)))
     }
 
-    /// A hue, drawn into a sector: near the middle it hardly moves, far away it comes close to the
-    /// border. Hues keep their order, so gradients stay gradients.
+    /// Moves a hue into a sector: hues near the center hardly move, distant ones end near the border. The
+    /// order of hues is kept, so gradients stay gradients.
     pub(crate) fn drawn_into(&self, sector: Sector, hue: f32) -> f32 {
         let offset = self.offset(hue, sector);
         let half = sector.width / 2.0;

@@ -1,6 +1,5 @@
-//! Video to edge map: the edges of every picture of an animated GIF or WebP, white on black, after Canny
-//! (1986), as an animated GIF. A still picture counts as a video of one; other formats are refused with a
-//! reason.
+//! Video to edge map: Canny edges (1986) of every frame of an animated GIF or WebP, white on black, as an
+//! animated GIF. A still picture is a video of one frame; other formats are rejected.
 
 use std::io::Cursor;
 
@@ -17,11 +16,11 @@ use crate::plane::Plane;
 use crate::{Error, Inputs, Limits, Model, Output};
 
 const INPUT: &str = "input";
-/// For one picture of the video.
+/// For one frame.
 const NEED: Need = Need { pixel: 24, reduced_pixel: 2, least: 0 };
-/// The longest side of a GIF, in pixels.
+/// Limit of GIF on a side, in pixels.
 const MAX_SIDE: u32 = 65_535;
-/// Edges are at least as strong as the first somewhere, and as the second everywhere.
+/// Hysteresis thresholds: an edge exceeds the first somewhere and the second everywhere.
 const CERTAIN: f32 = 0.32;
 const POSSIBLE: f32 = 0.14;
 
@@ -49,7 +48,7 @@ impl Model for VideoEdgeMap {
         let mut bytes_out = Vec::new();
         match frames(inputs, bytes) {
             Some(frames) => {
-                // Its first picture is checked like any other before the animation is read.
+                // Check the first frame like any picture before reading the animation.
                 decode::decode(inputs, INPUT, NEED, limits)?;
                 encode(frames.map_err(unreadable)?, &mut bytes_out, limits)?;
             }
@@ -59,7 +58,7 @@ impl Model for VideoEdgeMap {
     }
 }
 
-/// The pictures of an animation, each in the memory of one picture; `None` for a file of another kind.
+/// Returns the frames of an animation one by one. `None` for other files.
 fn frames<'a>(inputs: &Inputs, bytes: &'a [u8]) -> Option<ImageResult<Frames<'a>>> {
     match image::guess_format(bytes).ok()? {
         ImageFormat::Gif => Some(GifDecoder::new(Cursor::new(bytes)).and_then(|mut decoder| {
@@ -119,14 +118,14 @@ fn encode(
     Ok(())
 }
 
-/// Which pixels are edges: where the picture changes most, in lines one pixel wide.
+/// Returns the edge pixels, in lines one pixel wide.
 fn edges(luma: Plane, limits: &Limits) -> Result<Vec<bool>, Error> {
     let smooth = luma.box_mean(1, limits)?;
     drop(luma);
     let smooth = smooth.box_mean(1, limits)?;
     let (width, height) = (smooth.width, smooth.height);
     let mut strength = Plane::filled(width, height, 0.0);
-    // For each pixel the step across its edge, of the eight directions to the nearest neighbor.
+    // Direction across the edge at each pixel, towards one of eight neighbors.
     let mut steps = vec![(0_i8, 0_i8); width * height];
     for (y, (strengths, steps)) in strength.rows_mut().zip(steps.chunks_exact_mut(width)).enumerate() {
         limits.check_time()?;
@@ -150,7 +149,7 @@ fn edges(luma: Plane, limits: &Limits) -> Result<Vec<bool>, Error> {
         if here < POSSIBLE {
             continue;
         }
-        // Only the strongest across the edge.
+        // Non-maximum suppression: only the strongest pixel across the edge.
         let (x, y) = ((at % width) as isize, (at / width) as isize);
         let (across, down) = (isize::from(across), isize::from(down));
         if here > strength.at(x + across, y + down) && here >= strength.at(x - across, y - down) {

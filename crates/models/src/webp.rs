@@ -1,7 +1,7 @@
-//! Sizes in WebP files, checked before they are decoded: the decoder takes memory for whatever size a lossy part has
-//! before it compares that with the container, and never compares that of a part with transparency in an animation.
+//! Checks of sizes in WebP files before decoding: the decoder allocates for the size of a lossy part before
+//! it compares that with the container, and never compares a part with transparency in an animation.
 
-/// Whether every lossy part of a WebP file has the size that its container says. True for files of other formats.
+/// Returns true if every lossy part has the size of its container, or the file is no WebP.
 pub(crate) fn is_consistent(file: &[u8]) -> bool {
     let first = chunk(file, 12).filter(|_| file.starts_with(b"RIFF") && file[8..].starts_with(b"WEBP"));
     let Some(Chunk { kind: b"VP8X", data: header, .. }) = first else { return true };
@@ -20,7 +20,7 @@ pub(crate) fn is_consistent(file: &[u8]) -> bool {
     while let Some(frame @ Chunk { kind: b"ANMF", .. }) = chunk(file, at) {
         let lossy = match chunk(frame.data, 16) {
             Some(part) if part.kind == b"VP8 " => Some(part),
-            // The decoder takes whatever follows for a lossy part.
+            // The decoder parses any following chunk as a lossy part.
             Some(part) if part.kind == b"ALPH" => chunk(frame.data, part.padded_end),
             _ => None,
         };
@@ -33,7 +33,6 @@ pub(crate) fn is_consistent(file: &[u8]) -> bool {
     true
 }
 
-/// A chunk of a file.
 struct Chunk<'a> {
     kind: &'a [u8],
     data: &'a [u8],
@@ -49,13 +48,12 @@ fn chunk(file: &[u8], at: usize) -> Option<Chunk<'_>> {
     Some(Chunk { kind, data: &data[..size.min(data.len())], end, padded_end: end + size % 2 })
 }
 
-/// The width and the height of a lossy part.
 fn lossy_size(part: &Chunk<'_>) -> Option<[u32; 2]> {
     let sides = part.data.get(6..10)?;
     Some([0, 2].map(|at| u32::from_le_bytes([sides[at], sides[at + 1] & 0x3f, 0, 0])))
 }
 
-/// The width and the height that a header has at this place.
+/// Returns width and height at this offset of a header.
 fn container_size(header: &[u8], at: usize) -> Option<[u32; 2]> {
     let sides = header.get(at..at + 6)?;
     Some([0, 3].map(|at| 1 + u32::from_le_bytes([sides[at], sides[at + 1], sides[at + 2], 0])))

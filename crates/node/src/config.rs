@@ -1,4 +1,4 @@
-//! Configuration of a node: where the service is, and how each model is run.
+//! Configuration of a node: address of the service, and the runner of each model.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,10 +10,10 @@ use url::{Host, Url};
 
 use crate::Error;
 
-/// The longest run that a service gives time for.
+/// Longest run that a service allows.
 const MAX_RUN: Duration = Duration::from_hours(24);
 
-/// The settings of a node.
+/// Settings of a node.
 ///
 /// ```
 /// use inferstore_node::Config;
@@ -33,45 +33,46 @@ const MAX_RUN: Duration = Duration::from_hours(24);
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Config {
-    /// The address of the service's listener for nodes.
+    /// Address of the service's listener for nodes.
     pub service: Url,
-    /// Whether the key may travel unencrypted to another machine.
+    /// True if the key may travel over plain HTTP to another machine.
     #[serde(default)]
     pub allow_plain_http: bool,
-    /// How long the runs in progress may go on when the node is to end. The others are released.
+    /// Graceful shutdown: time that runs in progress have to finish; the node then releases the remaining
+    /// leases.
     #[serde(default = "drain_seconds")]
     pub drain_seconds: u64,
-    /// Python packages that the commands need, as a file of `pip`. `{python}` in a command stands for the Python
-    /// that has them.
+    /// Python packages of the commands, as a `pip` requirements file. `{python}` in a command stands for the
+    /// Python of their environment.
     pub requirements: Option<PathBuf>,
     /// Further arguments of `pip install`, such as `--no-deps`.
     #[serde(default)]
     pub pip: Vec<String>,
-    /// Models that are published before the node serves, as files of the catalog. `inferstore node run` does it.
+    /// Catalog files of models that `inferstore node run` publishes before the node serves.
     #[serde(default)]
     pub publish: Vec<PathBuf>,
-    /// Programs that stay running, by a name of yours.
+    /// Worker programs, by a name of your choice.
     #[serde(default)]
     pub workers: BTreeMap<String, WorkerConfig>,
-    /// How each model is run, by the identifier of the catalog.
+    /// Runner of each model, by its identifier in the catalog.
     pub models: BTreeMap<String, ModelConfig>,
 }
 
-/// A program that stays running and runs several models, one task after the other.
+/// Program that stays running and runs several models, one task after the other.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct WorkerConfig {
-    /// The program and its arguments.
+    /// Program and arguments.
     pub command: Vec<String>,
-    /// Where it runs; relative to the folder of the configuration.
+    /// Working directory, relative to the folder of the configuration.
     pub folder: Option<PathBuf>,
-    /// How many MiB of address space each of its processes may have.
+    /// Limit on the address space of each process, in MiB.
     pub memory_mib: Option<u64>,
-    /// How many processes of it run, each with a task of its own.
+    /// Number of processes; each runs one task at a time.
     #[serde(default = "one_process")]
     pub processes: usize,
-    /// How long it may take until it is ready.
+    /// Timeout until the program is ready.
     #[serde(default = "start_seconds")]
     pub start_seconds: u64,
 }
@@ -88,55 +89,54 @@ const fn drain_seconds() -> u64 {
     60
 }
 
-/// How one model is run.
+/// Runner and limits of one model.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "ModelEntry")]
 #[non_exhaustive]
 pub struct ModelConfig {
-    /// What runs it.
+    /// Runner of the model.
     pub runner: RunnerConfig,
-    /// How many tasks of it run side by side.
+    /// Number of tasks that run concurrently.
     pub side_by_side: usize,
-    /// How long a run may take, at most a day; what the service allows if nothing is said.
+    /// Timeout of a run, at most a day. None: the service's limit.
     pub time: Option<Duration>,
 }
 
-/// What runs a model.
+/// Runner of a model.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum RunnerConfig {
-    /// A program: JSON on standard input, JSON on standard output, files by path.
+    /// Program: JSON on standard input, JSON on standard output, files by path.
     Command {
-        /// The program and its arguments.
+        /// Program and arguments.
         command: Vec<String>,
-        /// Where it runs; relative to the folder of the configuration.
+        /// Working directory, relative to the folder of the configuration.
         folder: Option<PathBuf>,
-        /// How many MiB of address space each of its processes may have.
+        /// Limit on the address space of each process, in MiB.
         memory_mib: Option<u64>,
     },
-    /// A server that responds to cog's `POST /predictions`.
+    /// Server that implements cog's `POST /predictions`.
     Cog {
-        /// Its address.
+        /// Address of the server.
         server: Url,
     },
-    /// A server that speaks version 2 of the Open Inference Protocol: KServe, Triton, MLServer.
+    /// Server of version 2 of the Open Inference Protocol: KServe, Triton, MLServer.
     OpenInference {
-        /// Its address.
+        /// Address of the server.
         server: Url,
-        /// What the server calls the model, if not as the catalog does.
+        /// Name of the model at the server, if the catalog has another one.
         model: Option<String>,
-        /// The version of the model; the server's choice if nothing is said.
+        /// Version of the model. None: the server chooses.
         version: Option<String>,
     },
-    /// A program that stays running.
+    /// Program that stays running.
     Worker {
-        /// Its name among the workers of the configuration.
+        /// Name among the workers of the configuration.
         worker: String,
     },
 }
 
-/// A model as the configuration spells it: exactly one of `command`, `worker`, `cog` and
-/// `open_inference`.
+/// Model as written in the configuration: exactly one of `command`, `worker`, `cog` and `open_inference`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ModelEntry {
@@ -152,7 +152,7 @@ struct ModelEntry {
     seconds: Option<f64>,
 }
 
-/// Whether the program of a command is there.
+/// Returns an error unless the program of a command exists.
 pub(crate) fn check_program(of: &str, program: &str, folder: Option<&Path>) -> Result<(), Error> {
     let is_there = if program.contains('/') {
         folder.unwrap_or(Path::new(".")).join(program).is_file()
@@ -210,10 +210,10 @@ impl TryFrom<ModelEntry> for ModelConfig {
 }
 
 impl Config {
-    /// Reads the settings from JSON.
+    /// Parses the settings from JSON.
     ///
     /// # Errors
-    /// When they cannot be understood: it says where and why.
+    /// The JSON is invalid; the error has the position and the reason.
     pub fn from_json(text: &str) -> Result<Self, Error> {
         let doing = "reading the settings";
         let config: Self = serde_json::from_str(text).map_err(|cause| Error::new(doing, cause))?;
@@ -246,15 +246,15 @@ impl Config {
         (!is_safe && !self.allow_plain_http).then(|| message.to_owned())
     }
 
-    /// Reads the settings from a file. Folders in it are relative to its own.
+    /// Reads the settings from a file, and resolves folders relative to it.
     ///
     /// # Errors
-    /// When the file cannot be read or understood: it says where and why.
+    /// The file cannot be read or is invalid; the error has the position and the reason.
     pub fn read(file: &Path) -> Result<Self, Error> {
         Self::read_for(file, None)
     }
 
-    /// Reads the settings from a file for a service at this address; the file need not name one.
+    /// Reads the settings from a file, for the service at this address; the file need not name one.
     ///
     /// # Errors
     /// As `read`.
@@ -285,7 +285,6 @@ impl Config {
         Ok(config)
     }
 
-    /// Checks that the program of every command is there, before a task needs it.
     pub(crate) fn check_programs(&self) -> Result<(), Error> {
         for (id, model) in &self.models {
             if let RunnerConfig::Command { command, folder, .. } = &model.runner
@@ -302,7 +301,7 @@ impl Config {
         Ok(())
     }
 
-    /// Puts a Python in the place of `{python}` in every command.
+    /// Replaces `{python}` in every command.
     pub fn set_python(&mut self, python: &Path) {
         let python = python.display().to_string();
         let commands = self.models.values_mut().filter_map(|model| match &mut model.runner {
@@ -326,12 +325,12 @@ pub(crate) fn is_this_machine(url: &Url) -> bool {
     }
 }
 
-/// The key of a node. It is never printed.
+/// Key of a node. Its `Debug` output hides the text.
 #[derive(Clone)]
 pub struct NodeKey(String);
 
 impl NodeKey {
-    /// Takes the text of the key.
+    /// Wraps the text of a key.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }

@@ -1,4 +1,4 @@
-//! The Python environment of a node: created once for its requirements, beside them.
+//! Python environment of a node: created once per requirements file, beside it.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -7,16 +7,15 @@ use tokio::process::Command;
 
 use crate::{Config, Error};
 
-/// The folder of the environment, beside the requirements.
 const FOLDER: &str = ".venv";
-/// The file in it that says for which requirements it was completed.
+/// Copy of the requirements for which the environment was completed.
 const MARKER: &str = "inferstore-requirements.txt";
 
-/// Creates the Python environment that the settings ask for, unless it is there, and puts its Python into the
-/// commands. `python` is the program that creates it; `pip` finds packages as it is set up on this machine.
+/// Creates the Python environment that the settings need, unless it exists, and sets its Python in the
+/// commands. `python` creates the environment; `pip` uses the package index configured on this machine.
 ///
 /// # Errors
-/// When Python or a package is missing: with the last line of what `pip` said.
+/// Python or a package is missing; the error has the last line of `pip`.
 pub async fn prepare(config: &mut Config, python: &Path) -> Result<(), Error> {
     if let Some(requirements) = config.requirements.clone() {
         create(config, &requirements, python).await?;
@@ -37,7 +36,7 @@ async fn create(config: &mut Config, requirements: &Path, python: &Path) -> Resu
         let mut install = Command::new(&own);
         install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]);
         run(install.arg(requirements).args(&config.pip), &doing).await?;
-        // Last, so that an environment that was interrupted is created again.
+        // Written last, so that an interrupted environment is created again.
         tokio::fs::write(&marker, &wanted).await.map_err(|cause| Error::new(doing(), cause))?;
     }
     config.set_python(&own);

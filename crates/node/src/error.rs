@@ -1,9 +1,9 @@
-//! Why a node cannot serve: what was being done, and why it failed.
+//! Error of a node: the operation and its cause.
 
 use std::error::Error as StdError;
 use std::fmt;
 
-/// Why a node cannot serve. A failure of a single task is reported to the service instead.
+/// Reason why a node cannot serve. The node reports the failure of a single task to the service instead.
 #[derive(Debug)]
 pub struct Error {
     doing: String,
@@ -11,7 +11,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// Something failed while `doing` it (a phrase like "reading the configuration").
+    /// Makes an error from the operation (a phrase such as "reading the configuration") and its cause.
     pub fn new(doing: impl Into<String>, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self { doing: doing.into(), cause: cause.into() }
     }

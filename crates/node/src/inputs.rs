@@ -1,5 +1,4 @@
-//! From the inputs of a task to what a model is given: files are fetched, everything else stays as it was
-//! spelled.
+//! Inputs of a run: files are fetched, other values stay as the caller wrote them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,27 +17,24 @@ use crate::outputs::Failed;
 use crate::service::{Lease, without_proxy};
 use crate::work::backoff;
 
-/// How long a file of the service's own may take.
+/// Timeout of a file from the service's object store.
 const TIMEOUT: Duration = Duration::from_mins(1);
-/// How long the object store of the service may be away until an input fails: longer than it takes to start again.
+/// Outage of the object store after which an input fails: longer than a restart takes.
 const MAX_OUTAGE: Duration = Duration::from_mins(2);
 
-/// One input.
 pub(crate) enum Input {
     File {
         bytes: Vec<u8>,
-        /// The end of its name, without the point; empty when it is not known.
+        /// File extension without the dot; empty if unknown.
         extension: String,
     },
-    /// JSON, as it was submitted.
+    /// JSON as the caller submitted it.
     Value(Box<RawValue>),
 }
 
-/// What a model is given, by name.
 pub(crate) type Inputs = BTreeMap<String, Input>;
 
-/// Fetches files: from the service's object store wherever that is, and else from the public internet
-/// alone.
+/// Fetches files: from the service's object store at any address, otherwise from the public internet only.
 pub(crate) struct Gatherer {
     public: Fetcher,
     own: Client,
@@ -46,8 +42,8 @@ pub(crate) struct Gatherer {
 
 impl Gatherer {
     pub(crate) fn new(storage: &Url) -> Result<Self, Error> {
-        // The service redirects to its object store, which may be on a private network like the service itself. What
-        // led there is a URL that stays valid, and nothing for the store to know.
+        // One redirect: the service redirects to its object store, which may be on a private network. No
+        // `Referer`: the URL stays valid, and the store must not see it.
         let own = over_ring(Client::builder()).redirect(Policy::limited(1)).referer(false).timeout(TIMEOUT);
         let own = without_proxy(own, storage).build();
         let own = own.map_err(|cause| Error::new("preparing to fetch files", cause))?;
@@ -67,9 +63,9 @@ impl Gatherer {
             };
             Ok((name.to_owned(), input))
         };
-        // Null counts as not given.
+        // Null counts as absent.
         let given = lease.input.iter().filter(|(_, value)| value.get() != "null");
-        // At once, so that several that are slow take no longer than one.
+        // Concurrent, so that several slow files take no longer than one.
         let inputs = try_join_all(given.map(|(name, value)| input(name, value))).await?;
         Ok(inputs.into_iter().collect())
     }
@@ -81,7 +77,7 @@ impl Gatherer {
         }
     }
 
-    /// A file of the service; tries again while the object store is unavailable.
+    /// Fetches a file of the service, with retries while the object store is unavailable.
     async fn fetch_own(&self, url: &Url) -> Result<Vec<u8>, String> {
         let given_up_at = Instant::now() + MAX_OUTAGE;
         let mut failures = 0;
@@ -97,13 +93,13 @@ impl Gatherer {
     }
 }
 
-/// Whether a URL is one of the object store: at its address, which may have a path of its own.
+/// Returns true if a URL belongs to the object store, whose address may have a path.
 fn is_within(url: &Url, storage: &Url) -> bool {
     let rest = url.path().strip_prefix(storage.path().trim_end_matches('/'));
     url.origin() == storage.origin() && rest.is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// The end of the name in a URL, if it is one that a file may have.
+/// Returns the extension of the file name in a URL, if it is a plausible one.
 fn extension(url: &str) -> String {
     let Ok(url) = Url::parse(url) else { return String::new() };
     let end = Path::new(url.path()).extension().and_then(|end| end.to_str()).unwrap_or_default();
@@ -133,7 +129,7 @@ mod tests {
     async fn only_the_service_may_be_on_this_machine() -> Result<(), Box<dyn std::error::Error>> {
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
         let here = listener.local_addr()?;
-        // The same machine, but not the object store: another port, another spelling.
+        // The same machine, but not the object store: another port, or another spelling.
         let storage = Url::parse("http://127.0.0.1:1/")?;
         let gatherer = Gatherer::new(&storage)?;
         for url in [format!("http://{here}/x"), format!("http://localhost:{}/x", here.port())] {
@@ -145,7 +141,6 @@ mod tests {
         Ok(())
     }
 
-    /// Responds to one request with this.
     async fn respond(listener: &tokio::net::TcpListener, response: String) -> std::io::Result<()> {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
         let (mut stream, _) = listener.accept().await?;

@@ -1,7 +1,8 @@
-//! A node: runs models for a service that is somewhere else. It pulls tasks by lease, gives each to a
-//! command or to a model server over HTTP, and hands in what comes out.
+//! Node: runs models for a remote service. Claims tasks under a lease, passes each to a command or a model
+//! server, and reports the result.
 //!
-//! A node needs no address of its own: it only calls. `docs/node-protocol.md` describes its requests.
+//! A node only makes requests, so it needs no address of its own. `docs/node-protocol.md` describes the
+//! requests.
 
 mod config;
 mod environment;

@@ -1,4 +1,4 @@
-//! `inferstore-node <file>`: runs the models that the file names. The key of the node is read from
+//! `inferstore-node <file>`: runs the models of the configuration file. The key of the node comes from
 //! `INFERSTORE_NODE_KEY`.
 
 use std::env::VarError;
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use inferstore_node::{Config, Error, NodeKey, prepare, serve};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Where the key is read from, so that it stands in no file that is passed around.
+/// Environment variable of the key, so that no file contains it.
 const KEY: &str = "INFERSTORE_NODE_KEY";
 
 const HELP: &str = concat!(
@@ -71,12 +71,11 @@ async fn run() -> Result<(), Error> {
     serve(config, NodeKey::new(key), ended()).await
 }
 
-/// Returns when the process is asked to end.
 async fn ended() {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
-        // Without signals the process ends as any other does.
+        // Without signal handlers, the process ends on a signal by default.
         return std::future::pending().await;
     };
     tokio::select! {

@@ -1,4 +1,4 @@
-//! What comes out of a run: values, files with a type and a name, or a failure that says whose it was.
+//! Outputs of a run: values, files with a type and a name, or a failure with its kind.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -6,26 +6,24 @@ use serde_json::{Map, Value, json};
 
 use crate::service::Descriptor;
 
-/// One output.
 #[derive(Debug)]
 pub(crate) enum Output {
     File(OutputFile),
     Value(Value),
 }
 
-/// A file that a model made.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
-    /// Shared by every attempt to store it.
+    /// Shared by every upload attempt.
     pub(crate) bytes: Bytes,
     pub(crate) mime: String,
-    /// The end of its name, without the point.
+    /// File extension without the dot.
     pub(crate) extension: String,
 }
 
 impl OutputFile {
-    /// A file whose maker did not say what it is: the declaration tells it if it is plain, else the name if
-    /// there is one, else the content.
+    /// Makes a file whose producer gave no type. The type comes from the declaration if that is one type,
+    /// else from the file name, else from the content.
     pub(crate) fn guessed(bytes: Vec<u8>, name: Option<&str>, declared: &Descriptor) -> Self {
         let by_name = name.and_then(|name| mime_guess::from_path(name).first_raw());
         let plain = declared.mime_type.iter().find(|pattern| !pattern.contains('*'));
@@ -41,10 +39,9 @@ impl OutputFile {
         Self::of_type(bytes, &mime)
     }
 
-    /// A file whose maker said what it is.
     pub(crate) fn of_type(bytes: Vec<u8>, mime: &str) -> Self {
         let essence = mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        // The list of names for a type is in alphabetical order, where the usual one is not the first.
+        // `mime_guess` sorts extensions alphabetically, so the usual one is not the first.
         let extension = match essence.as_str() {
             "image/jpeg" => "jpg",
             "text/plain" => "txt",
@@ -60,24 +57,22 @@ impl OutputFile {
     }
 }
 
-/// What caused a failure.
+/// Cause of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
     Input,
     Model,
     Limit,
-    /// The machine of the node: it is not reported, since the task may succeed on another one.
+    /// Machine of the node. The node does not report it, because the task may succeed on another machine.
     Node,
 }
 
-/// Why a run gave no result.
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) kind: Kind,
-    /// A sentence for people.
     pub(crate) message: String,
-    /// Anything that helps to find the cause.
+    /// Detail that helps to find the cause.
     pub(crate) detail: Option<Value>,
 }
 
@@ -94,12 +89,12 @@ impl Failed {
         Self { kind: Kind::Limit, message: message.into(), detail: None }
     }
 
-    /// The machine of the node cannot begin the run: its disk is full, a program is missing.
+    /// Makes the failure of a machine that cannot begin the run: its disk is full, or a program is missing.
     pub(crate) fn node(doing: &str, cause: &dyn std::error::Error) -> Self {
         Self { kind: Kind::Node, message: format!("{doing} failed: {cause}"), detail: None }
     }
 
-    /// As it is reported to the service.
+    /// Returns the body that reports the failure to the service.
     pub(crate) fn ending(&self) -> Value {
         let mut error = Map::from_iter([
             ("kind".to_owned(), json!(self.kind)),

@@ -1,5 +1,4 @@
-//! One task: its files are fetched, its model runs, what comes out is handed in; and the lease is kept
-//! alive meanwhile.
+//! Run of one task: fetches its files, runs its model, uploads the outputs, and renews the lease meanwhile.
 
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use crate::runners::Runner;
 use crate::service::{Lease, Refusal, Registered};
 use crate::work::{Node, backoff};
 
-/// Runs the task of a lease; false when the machine of the node could not.
+/// Runs the task of a lease. Returns false if this machine could not run it.
 pub(crate) async fn run(
     node: &Node,
     registered: &Registered,
@@ -29,7 +28,7 @@ pub(crate) async fn run(
             Err(stopped) => return Err(stopped),
         };
         match hand_in(|| node.service.finish(&registered.node, lease, &ending)).await {
-            // The outputs are not what the model declares, which is the model's failure.
+            // Outputs that do not match the declaration are a failure of the model.
             Err(Refusal::Refused(message)) => {
                 let ending = Failed::model(message).ending();
                 hand_in(|| node.service.finish(&registered.node, lease, &ending)).await?;
@@ -51,7 +50,7 @@ pub(crate) async fn run(
                 return false;
             }
         },
-        // Dropping the run ends it, with every process that it started.
+        // Dropping the run kills every process that it started.
         () = keep_alive(node, registered, lease, limit) => {
             tracing::warn!(task, model, "the lease is lost; the run was stopped");
         }
@@ -59,10 +58,11 @@ pub(crate) async fn run(
     true
 }
 
-/// Prolongs the lease until it is lost. A service that does not respond has taken nothing away yet.
+/// Renews the lease until it is lost. No response is not a lost lease: the service may still hold it for this
+/// node.
 async fn keep_alive(node: &Node, registered: &Registered, lease: &Lease, limit: Duration) {
     let third = Duration::from_secs_f64((lease.lease_seconds / 3.0).max(0.01));
-    // One that gets no response leaves time for another one before the lease ends.
+    // A renewal every third of the lease: one may fail before the lease expires.
     let mut heartbeats = tokio::time::interval_at(Instant::now() + third, third);
     heartbeats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -75,11 +75,8 @@ async fn keep_alive(node: &Node, registered: &Registered, lease: &Lease, limit: 
     }
 }
 
-/// Why there is no output.
 enum Stopped {
-    /// The task ends with a failure.
     Failed(Failed),
-    /// The service will not take what comes out.
     Lost(Refusal),
 }
 
@@ -129,7 +126,7 @@ async fn output(
     Ok(by_name)
 }
 
-/// Hands something in, and tries again until the service responds or the lease is lost; a result counts once.
+/// Sends a result, with retries until the service responds or the lease is lost. Sending is idempotent.
 async fn hand_in<T, F: Future<Output = Result<T, Refusal>>>(again: impl Fn() -> F) -> Result<T, Refusal> {
     let mut failures = 0;
     loop {

@@ -1,4 +1,4 @@
-//! The service as a node sees it: the calls of the protocol, one method each.
+//! Client of the node protocol: one method per request.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,18 +16,16 @@ use url::Url;
 use crate::config::{NodeKey, is_this_machine};
 use crate::{Config, Error};
 
-/// How long the service may take to respond, beyond what it is asked to wait.
+/// Timeout of a response, on top of the time that a long poll waits.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a file may be on its way.
+/// Timeout of an upload.
 const FILE_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// The service's listener for nodes.
 pub(crate) struct Service {
     http: Client,
     root: String,
 }
 
-/// The response to the registration of a node.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Registered {
     pub(crate) node: String,
@@ -35,26 +33,23 @@ pub(crate) struct Registered {
     pub(crate) storage_url: Url,
 }
 
-/// A task that this node has leased.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Lease {
     pub(crate) task: String,
     pub(crate) attempt: i64,
     pub(crate) model: String,
-    /// As they were submitted, so that no number loses a digit.
+    /// Raw JSON as the caller submitted it, so that numbers keep all digits.
     pub(crate) input: BTreeMap<String, Box<RawValue>>,
     pub(crate) input_format: BTreeMap<String, Descriptor>,
     pub(crate) output_format: BTreeMap<String, Descriptor>,
     pub(crate) lease_seconds: f64,
-    /// Where the files of the service are now; a service of an earlier version says it at the registration alone.
+    /// Current address of the service's files. An older service returns it only at registration.
     #[serde(default)]
     pub(crate) storage_url: Option<Url>,
-    /// The trace that the create of the task belongs to.
     #[serde(default)]
     pub(crate) traceparent: Option<String>,
 }
 
-/// What a parameter is.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 pub(crate) struct Descriptor {
     #[serde(rename = "type")]
@@ -69,16 +64,16 @@ impl Descriptor {
     }
 }
 
-/// Why a call did not work.
+/// Reason why a request failed.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// The key is not valid (401).
+    /// Invalid key (401).
     Key,
-    /// The service does not know this node (any more), or the lease is another's (404, 409).
+    /// Unknown node, or another node holds the lease (404, 409).
     Gone,
-    /// What was said cannot be accepted (any other 4xx).
+    /// Rejected request (any other 4xx).
     Refused(String),
-    /// The service did not respond, or could not: it may work later.
+    /// No response, or 5xx: a retry may succeed.
     Later(String),
 }
 
@@ -103,7 +98,7 @@ impl Service {
                 reqwest::header::HeaderName::from_static("x-node-key"),
                 key,
             )]))
-            // The key goes to the service, and to no host that it redirects to.
+            // The key goes to the service only, never to the target of a redirect.
             .redirect(Policy::none())
             .connect_timeout(Duration::from_secs(10));
         let http = without_proxy(http, &config.service).build().map_err(|cause| Error::new(doing, cause))?;
@@ -115,7 +110,7 @@ impl Service {
         registered.ok_or_else(|| Refusal::Later("the response has no identifier of the node".to_owned()))
     }
 
-    /// Waits for a task of one of these models for so long.
+    /// Claims a task of one of these models. Long poll: waits up to `wait`.
     pub(crate) async fn lease(
         &self,
         node: &str,
@@ -130,7 +125,7 @@ impl Service {
         self.post::<Value>(&format!("/{node}/goodbye"), &json!({}), CALL_TIMEOUT).await.map(drop)
     }
 
-    /// Prolongs a lease under which the run may take so long.
+    /// Renews a lease; `run` is the timeout of the run.
     pub(crate) async fn heartbeat(
         &self,
         node: &str,
@@ -142,7 +137,6 @@ impl Service {
         self.post::<Value>(&heartbeat, &json!({}), timeout).await.map(drop)
     }
 
-    /// Stores a file and returns its URL.
     pub(crate) async fn put_file(
         &self,
         node: &str,
@@ -181,8 +175,8 @@ impl Service {
     }
 }
 
-/// Uses no proxy for plain `http` to this machine: one from the environment would carry the key, and the files, to
-/// another machine in the clear.
+/// Disables the proxy for plain `http` to this machine: a proxy from the environment would send the key and
+/// the files unencrypted to another machine.
 pub(crate) fn without_proxy(builder: ClientBuilder, address: &Url) -> ClientBuilder {
     let is_plain_loopback = address.scheme() == "http" && is_this_machine(address);
     if is_plain_loopback { builder.no_proxy() } else { builder }
@@ -193,11 +187,11 @@ fn of_lease(node: &str, lease: &Lease, rest: &str) -> String {
 }
 
 async fn send<T: DeserializeOwned>(request: RequestBuilder) -> Result<Option<T>, Refusal> {
-    // The message of reqwest repeats the address; what lies below it says more.
+    // reqwest's own message repeats the address; its cause is more precise.
     let failed = |cause: reqwest::Error| {
         let reason = crate::runners::reason(&cause);
         if cause.is_builder() {
-            // The same request would never be sent.
+            // The request is invalid, so every retry would fail.
             return Refusal::Refused(format!("the request cannot be sent: {reason}"));
         }
         Refusal::Later(reason)
@@ -234,7 +228,7 @@ mod tests {
 
     use super::*;
 
-    /// In the process that a test starts: the service that it calls.
+    /// Environment variable that makes the test a child process and names the service that it calls.
     const CHILD_SERVICE: &str = "INFERSTORE_TEST_SERVICE";
 
     #[tokio::test]
@@ -275,7 +269,7 @@ mod tests {
         );
         let proxy_url = format!("http://{}", proxy.local_addr()?);
         let name = std::thread::current().name().unwrap_or_default().to_owned();
-        // This test again, with the proxy in its environment.
+        // Runs this test again, with the proxy in its environment.
         let mut child = tokio::process::Command::new(std::env::current_exe()?)
             .args(["--exact", &name])
             .env(CHILD_SERVICE, format!("http://{}", service.local_addr()?))

@@ -1,4 +1,4 @@
-//! Serving: each model has so many slots, each of which waits for a task, runs it, and waits again.
+//! Task loop: each model has slots; a slot claims a task, runs it, and claims the next.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,10 @@ use crate::runners::Runner;
 use crate::service::{Refusal, Registered, Service};
 use crate::{Config, Error};
 
-/// How long a slot waits for a task in one request.
+/// Long-poll time of a claim.
 const WAIT: Duration = Duration::from_secs(20);
-/// How long a node waits at most before it tries again what did not work.
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
 
-/// What all slots of a node share.
 pub(crate) struct Node {
     pub(crate) service: Service,
     pub(crate) gatherer: Gatherer,
@@ -27,12 +25,12 @@ pub(crate) struct Node {
     registered: RwLock<Arc<Registered>>,
 }
 
-/// Serves until `stop` returns; then runs in progress end, up to a limit, and the node deregisters, which
-/// releases the others.
+/// Serves until `stop` completes. Graceful shutdown: runs in progress finish within a limit, then the node
+/// deregisters, which releases the other leases.
 ///
 /// # Errors
-/// When the settings cannot be used, a worker does not start, or the service refuses the key. A service that does not respond is no
-/// error: the node tries again until it does.
+/// The settings are invalid, a worker does not start, or the service rejects the key. A service that does not
+/// respond is no error: the node retries.
 pub async fn serve(config: Config, key: NodeKey, stop: impl Future<Output = ()> + Send) -> Result<(), Error> {
     let service = Service::new(&config, &key)?;
     let models: Vec<String> = config.models.keys().cloned().collect();
@@ -44,7 +42,8 @@ pub async fn serve(config: Config, key: NodeKey, stop: impl Future<Output = ()> 
         stopping.cancel();
     };
     let serving = async {
-        // A worker that cannot start would let the tasks of its models wait.
+        // Start workers before the first claim: a worker that cannot start would block the tasks of its
+        // models.
         let starts = join_all(slots.iter().map(Slot::start_worker));
         let Some(started) = stopping.run_until_cancelled(starts).await else { return Ok(()) };
         started.into_iter().collect::<Result<(), Error>>()?;
@@ -54,7 +53,8 @@ pub async fn serve(config: Config, key: NodeKey, stop: impl Future<Output = ()> 
         let node = Node { service, gatherer, models, registered: RwLock::new(Arc::new(registered)) };
         let slots = slots.into_iter().map(async |slot| {
             let ended = slot.serve(&node, &stopping).await;
-            // A node whose slot has ended would be taken for one that serves the model.
+            // The node stops when one slot fails; otherwise the service would still count it as serving the
+            // model.
             stopping.cancel();
             ended
         });
@@ -82,7 +82,7 @@ pub async fn serve(config: Config, key: NodeKey, stop: impl Future<Output = ()> 
     }
 }
 
-/// Registers as soon as the service responds; None when the node is to stop first.
+/// Registers when the service responds. None: the node is stopping.
 async fn register(
     service: &Service,
     models: &[String],
@@ -115,16 +115,16 @@ async fn register(
     }
 }
 
-/// Sleeps longer with every failure; false when the node is to stop.
+/// Waits for the backoff. Returns false if the node is stopping.
 async fn pause(failures: &mut u32, stopping: &CancellationToken) -> bool {
     stopping.run_until_cancelled(tokio::time::sleep(backoff(failures))).await.is_some()
 }
 
-/// How long to wait after one more failure.
+/// Returns the backoff after one more failure, with jitter.
 pub(crate) fn backoff(failures: &mut u32) -> Duration {
     *failures += 1;
     let longest = MAX_BACKOFF.min(Duration::from_millis(100) * 2_u32.saturating_pow(*failures));
-    // Nodes that lost the same service come back one by one.
+    // Jitter: nodes that lost the same service do not reconnect at once.
     longest.mul_f64(0.5 + fastrand::f64() / 2.0)
 }
 
@@ -133,7 +133,6 @@ impl Node {
         Arc::clone(&*self.registered.read().await)
     }
 
-    /// Registers anew, unless another slot has done it meanwhile.
     async fn register_again(&self, before: &str, stopping: &CancellationToken) -> Result<(), Error> {
         let mut registered = self.registered.write().await;
         if registered.node == before
@@ -145,14 +144,14 @@ impl Node {
     }
 }
 
-/// Runs one task at a time of some models.
+/// Slot: runs one task at a time, of some models.
 struct Slot<'a> {
     models: Vec<String>,
     config: &'a Config,
     runner: Arc<Runner>,
 }
 
-/// The slots of a node: so many for each model as run side by side, and one for each process of a worker.
+/// Makes the slots of a node: `side_by_side` for each model, and one for each process of a worker.
 fn slots(config: &Config) -> Result<Vec<Slot<'_>>, Error> {
     let mut slots = Vec::new();
     for (id, model) in &config.models {
@@ -178,7 +177,6 @@ fn slots(config: &Config) -> Result<Vec<Slot<'_>>, Error> {
 }
 
 impl Slot<'_> {
-    /// Starts the process of a worker for the first time.
     async fn start_worker(&self) -> Result<(), Error> {
         match &*self.runner {
             Runner::Worker(_) => {
@@ -191,7 +189,7 @@ impl Slot<'_> {
     async fn serve(self, node: &Node, stopping: &CancellationToken) -> Result<(), Error> {
         let mut failures = 0;
         while !stopping.is_cancelled() {
-            // A model that cannot run would fail every task in the queue, one after the other.
+            // Check readiness before each claim: a broken model would fail every queued task.
             let Some(ready) = stopping.run_until_cancelled(self.runner.is_ready()).await else { break };
             if let Err(why) = ready {
                 tracing::warn!(models = ?self.models, why, "what runs the model is not ready; its tasks wait");
@@ -208,7 +206,8 @@ impl Slot<'_> {
                     let limit = time.unwrap_or(Duration::from_secs_f64(registered.run_seconds.max(0.0)));
                     match run::run(node, &registered, &self.runner, &lease, limit).await {
                         true => failures = 0,
-                        // It would fail the next tasks in the same way, which another node may run.
+                        // This machine would fail the next tasks too; back off so that another node can claim
+                        // them.
                         false => drop(pause(&mut failures, stopping).await),
                     }
                 }

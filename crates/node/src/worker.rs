@@ -1,5 +1,5 @@
-//! Worker processes: a program that stays running, with a line of JSON on standard input for each run and a line
-//! back on standard output. Loading a model then costs time once, and a crash ends the program alone.
+//! Worker processes: programs that stay running and exchange one line of JSON per run over standard input and
+//! output. A model is loaded once, and a crash ends only the worker.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
@@ -17,52 +17,52 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
-/// The largest line of a worker, in bytes: values, not files.
+/// Largest line of a worker, in bytes: lines carry values, not files.
 const MAX_LINE: u64 = 8 << 20;
-/// How many bytes of standard error are kept.
+/// Part of the standard error that is kept, in bytes.
 const MAX_TAIL: usize = 4 << 10;
-/// How long the exit status of a worker that closed its output is waited for.
+/// Timeout of the exit status, after a worker closed its output.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long the end of the standard error of an ended worker is waited for: what it started may hold it open.
+/// Timeout of the end of the standard error, after a worker exited: its children may hold the pipe open.
 const STDERR_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How a worker process is started.
+/// Command line and settings of a worker process.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct WorkerCommand {
-    /// The program and its arguments.
+    /// Program and arguments.
     pub command: Vec<OsString>,
-    /// Where it runs; in the folder of this process if `None`.
+    /// Working directory. None: that of this process.
     pub folder: Option<PathBuf>,
-    /// Whether it starts without the variables of the environment of this process.
+    /// True if the worker does not inherit the environment of this process.
     pub clear_environment: bool,
-    /// How long it may take until it is ready.
+    /// Timeout until the worker is ready.
     pub start_timeout: Duration,
 }
 
 impl WorkerCommand {
-    /// A command that has a minute to become ready.
+    /// Makes a command with a start timeout of one minute.
     pub fn new(command: Vec<OsString>) -> Self {
         Self { command, folder: None, clear_environment: false, start_timeout: Duration::from_mins(1) }
     }
 }
 
-/// Why a worker process gave no line.
+/// Reason why a worker returned no line.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WorkerError {
-    /// It could not be started, or was not ready in time.
+    /// Start failure or start timeout.
     Start(String),
-    /// It has ended.
+    /// End of the process.
     Ended {
-        /// The signal that ended it, if one did.
+        /// Signal that ended the process, if any.
         signal: Option<i32>,
-        /// How it ended and the last line of its standard error.
+        /// Exit status and last line of the standard error.
         message: String,
-        /// The end of its standard error.
+        /// End of the standard error.
         stderr: String,
     },
-    /// It wrote something that is not a line of the protocol.
+    /// Line that violates the protocol.
     Protocol(String),
 }
 
@@ -78,7 +78,7 @@ impl std::fmt::Display for WorkerError {
 
 impl std::error::Error for WorkerError {}
 
-/// A running worker. Dropping it kills the process and all that it started.
+/// Running worker. Dropping it kills the process and its children.
 #[derive(Debug)]
 pub struct WorkerProcess {
     child: Child,
@@ -86,15 +86,15 @@ pub struct WorkerProcess {
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
     tail: Tail,
-    /// Reads standard error into `tail`, until it ends.
+    /// Task that reads standard error into `tail` until it ends.
     stderr: JoinHandle<()>,
 }
 
 impl WorkerProcess {
-    /// Starts the program and waits until it writes `{"ready": true}`.
+    /// Starts the program and waits for the line `{"ready": true}`.
     ///
     /// # Errors
-    /// When it cannot be started, ends, or is not ready in time.
+    /// The program cannot be started, exits, or is not ready in time.
     pub async fn start(command: &WorkerCommand) -> Result<Self, WorkerError> {
         let [program, arguments @ ..] = &command.command[..] else {
             return Err(WorkerError::Start("a worker needs a command".to_owned()));
@@ -122,18 +122,18 @@ impl WorkerProcess {
         }
     }
 
-    /// Whether the process waits for a line: it has not ended, and has written nothing since the last exchange. What
-    /// it wrote would be taken for the response to the next line.
+    /// Returns true if the process runs and has written nothing since the last exchange. Extra output would
+    /// be mistaken for the next response.
     pub fn is_idle(&mut self) -> bool {
         let is_silent = self.stdout.fill_buf().now_or_never().is_none();
         is_silent && matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Writes a line, which has no line feed in it, and reads one. A call that is dropped leaves the worker in
-    /// the middle of a run: drop it too.
+    /// Writes a line and reads one; `line` must contain no line feed. Dropping the future leaves the worker
+    /// in the middle of a run: drop the worker too.
     ///
     /// # Errors
-    /// When the worker ends instead, or its line is too long.
+    /// The worker exits, or its line is too long.
     pub async fn exchange(&mut self, line: &[u8]) -> Result<Vec<u8>, WorkerError> {
         let mut request = line.to_vec();
         request.push(b'\n');
@@ -163,7 +163,7 @@ impl WorkerProcess {
 
     async fn ended(&mut self) -> WorkerError {
         let status = tokio::time::timeout(EXIT_TIMEOUT, self.child.wait()).await;
-        // What it wrote last may not have been read yet. A finished task cannot be waited for again.
+        // The last lines may be unread still. A completed join handle must not be awaited again.
         if !self.stderr.is_finished() {
             let _ = tokio::time::timeout(STDERR_TIMEOUT, &mut self.stderr).await;
         }
@@ -179,26 +179,25 @@ impl WorkerProcess {
     }
 }
 
-/// What a worker writes for a run: its outputs by name, or why there are none.
+/// Result that a worker writes for a run: outputs by name, or an error.
 #[derive(Debug, Deserialize)]
 pub struct WorkerResponse {
-    /// Its outputs.
+    /// Outputs by name.
     pub output: Option<BTreeMap<String, Value>>,
-    /// Why there are none.
+    /// Error of the run.
     pub error: Option<RunError>,
 }
 
-/// Why a run of a worker gave no outputs.
+/// Error of a run.
 #[derive(Debug, Deserialize)]
 pub struct RunError {
-    /// What caused it: `input`, `limit`, or else the model.
+    /// Cause: `input`, `limit`, or anything else for the model.
     #[serde(default)]
     pub kind: String,
-    /// A sentence for people.
+    /// Message for people.
     pub message: String,
 }
 
-/// A program that was started, and its pipes.
 pub(crate) struct Program {
     pub(crate) child: Child,
     pub(crate) group: Group,
@@ -207,7 +206,7 @@ pub(crate) struct Program {
     pub(crate) stderr: ChildStderr,
 }
 
-/// Starts a program in a process group of its own, without the secrets of this process.
+/// Starts a program in a process group of its own, with secrets removed from its environment.
 pub(crate) fn spawn(mut process: Command, folder: Option<&Path>) -> io::Result<Program> {
     process.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     process.process_group(0).kill_on_drop(true);
@@ -223,7 +222,7 @@ pub(crate) fn spawn(mut process: Command, folder: Option<&Path>) -> io::Result<P
     }
 }
 
-/// The end of what a program writes to standard error. Clones are the same one.
+/// End of the standard error of a program. Clones share one buffer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tail(Arc<Mutex<VecDeque<u8>>>);
 
@@ -238,7 +237,7 @@ impl Tail {
         }
     }
 
-    /// Adds the last line to what has failed; returns it with the whole text.
+    /// Appends the last line to a message. Returns the message and the whole text.
     pub(crate) fn explain(&self, what: String) -> (String, String) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(kept.make_contiguous()).trim().to_owned();
@@ -249,7 +248,7 @@ impl Tail {
     }
 }
 
-/// Removes the keys and passwords that this process was given from the environment of a program.
+/// Removes keys and passwords of this process from the environment of a program.
 fn remove_secrets(process: &mut Command) {
     const SECRETS: [&str; 4] =
         ["INFERSTORE_NODE_KEY", "INFERSTORE_API_KEY", "INFERSTORE_FIRST_KEY", "INFERSTORE_DATABASE"];
@@ -258,7 +257,7 @@ fn remove_secrets(process: &mut Command) {
     }
 }
 
-/// The processes of a worker. Dropping it kills them.
+/// Process group of a worker. Dropping it kills the group.
 #[derive(Debug)]
 pub(crate) struct Group(Option<Pid>);
 
@@ -271,7 +270,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
-            // None of them may be left, which is no failure.
+            // An empty group is no failure.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
@@ -332,7 +331,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_a_worker_wrote_last_is_told_however_late_it_is_read() -> Result<(), WorkerError> {
-        // A part of it that outlives it writes to standard error; another one holds that open for ever.
+        // The first child writes to standard error after the worker's exit; the second holds the pipe open.
         let script =
             r#"echo '{"ready": true}'; read line; exec >&-; (sleep 0.1; echo "it broke" >&2) & exit 3"#;
         let ended = WorkerProcess::start(&shell(script)).await?.exchange(b"x").await;

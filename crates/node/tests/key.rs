@@ -1,11 +1,11 @@
-//! The key that `inferstore-node` is given.
+//! Key of `inferstore-node`.
 
 use std::error::Error;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
-/// What the program prints to standard error with this key, with which it cannot start.
+/// Returns the standard error of the program for an invalid key.
 fn refusal(key: Option<&OsStr>) -> Result<String, Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("node.json");

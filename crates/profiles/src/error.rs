@@ -2,35 +2,35 @@
 
 use std::fmt;
 
-/// Why a profile cannot be used or stored. No message quotes a key.
+/// Reason why a profile cannot be used or stored. No message contains a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProfileError {
-    /// The kind of the failure.
+    /// Kind of the failure.
     pub kind: ProfileErrorKind,
-    /// The failure, on one line.
+    /// Failure, on one line.
     pub message: String,
     /// Next step to try.
     pub hint: String,
 }
 
-/// The kind of a [`ProfileError`].
+/// Kind of a [`ProfileError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProfileErrorKind {
-    /// The environment names no folder for the file of profiles.
+    /// The environment names no folder for the profiles file.
     NoFolder,
     /// The file cannot be read or written.
     File,
-    /// The file has something else than profiles.
+    /// The file is not a profiles file.
     Syntax,
-    /// No profile is named, and none is in use.
+    /// No profile is named or selected.
     NoneInUse,
-    /// There is no profile of this name.
+    /// No profile has this name.
     Unknown,
     /// The key command printed no key.
     Key,
-    /// The profile has no valid base URL or key.
+    /// The base URL or the key is invalid.
     Client,
 }
 

@@ -1,12 +1,12 @@
-//! The keyring of the system, through the program that comes with it: `secret-tool` of libsecret, or `security` of
-//! macOS. A profile whose key is there has the command that prints it, as it may have one of another password manager.
+//! Keyring of the system, through its program: `secret-tool` of libsecret, or `security` of macOS. A profile
+//! with a key in the keyring stores the command that prints the key, as with any other password manager.
 
 use crate::program::{TIMEOUT, printed_key, run_program};
 
-/// The name under which all entries are.
+/// Name of all entries.
 const SERVICE: &str = "inferstore";
 
-/// The keyring of the system.
+/// Keyring of the system.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Keyring {
     program: String,
@@ -19,14 +19,14 @@ enum Kind {
     Security,
 }
 
-/// The name of a keyring entry. A profile that is changed to another service does not take its key along.
+/// Name of a keyring entry. It includes the base URL, so that a profile pointed at another service does not
+/// send it the key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry<'a> {
     pub(crate) profile: &'a str,
     pub(crate) base_url: &'a str,
 }
 
-/// An operation on an entry.
 enum Action<'a> {
     Store { key: &'a str },
     Read,
@@ -38,7 +38,7 @@ impl Keyring {
         Self { program, kind: if cfg!(target_os = "macos") { Kind::Security } else { Kind::SecretTool } }
     }
 
-    /// Returns the keyring, where there is one that a person can unlock, by the variables of an environment.
+    /// Returns the keyring, if the environment has one that a person can unlock.
     pub fn find(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let has_display = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| variable(name).is_some());
         let is_macos = cfg!(target_os = "macos");
@@ -49,30 +49,30 @@ impl Keyring {
         Some(Self::new(program?.to_str()?.to_owned()))
     }
 
-    /// Returns the keyring from which this command reads the entry; `None` for another command.
+    /// Returns the keyring whose read command this is; `None` for another command.
     pub(crate) fn of_command(command: &[String], entry: Entry<'_>) -> Option<Self> {
         let keyring = Self::new(command.first()?.clone());
         Some(keyring).filter(|keyring| keyring.call(entry, &Action::Read).0 == command)
     }
 
-    /// Stores a key in place of a previous one, and reads it back. Returns the command that prints it.
+    /// Stores a key, replacing a previous one, and reads it back. Returns the command that prints the key.
     pub(crate) fn store(&self, entry: Entry<'_>, key: &str) -> Result<Vec<String>, String> {
         let (store, input) = self.call(entry, &Action::Store { key });
         run_program(&store, &input, TIMEOUT)?;
         let (command, _) = self.call(entry, &Action::Read);
-        // `security` reads commands, and ends well however they end.
+        // `security` exits with success even if its commands fail.
         match printed_key(&command, TIMEOUT)? == key {
             true => Ok(command),
             false => Err("it has another key than was stored".to_owned()),
         }
     }
 
-    /// Removes an entry.
     pub(crate) fn remove(&self, entry: Entry<'_>) -> Result<(), String> {
         run_program(&self.call(entry, &Action::Remove).0, "", TIMEOUT).map(drop)
     }
 
-    /// Returns the command for an action, and its input. Others can see arguments: a key is part of the input.
+    /// Returns the command of an action, and its input. Arguments are visible to other users, so the key is
+    /// in the input.
     fn call(&self, Entry { profile, base_url }: Entry<'_>, action: &Action<'_>) -> (Vec<String>, String) {
         let service = format!("{SERVICE} {base_url}");
         let entry = match self.kind {

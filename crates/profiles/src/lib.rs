@@ -21,22 +21,22 @@ use tokio::task::{JoinError, spawn_blocking};
 
 use crate::keyring::Entry;
 
-/// The environment variable that names the profile.
+/// Environment variable that names the profile.
 pub const PROFILE_VARIABLE: &str = "INFERSTORE_PROFILE";
 
-/// The environment variable that names another file of profiles.
+/// Environment variable with the path of another profiles file.
 pub const CONFIG_VARIABLE: &str = "INFERSTORE_CONFIG";
 
 /// A result whose error is about a profile.
 pub type Result<T, E = ProfileError> = std::result::Result<T, E>;
 
-/// Creates a client from the named profile, else from the one that [`PROFILE_VARIABLE`] names, else from the one in
-/// use. The key command of the profile runs in a thread for blocking work.
+/// Creates a client from the named profile, else from the profile in [`PROFILE_VARIABLE`], else from the
+/// current one. The key command of the profile runs in a thread for blocking work.
 ///
 /// # Errors
 ///
-/// Errors of [`Profiles::load`], [`Profiles::get`] and [`Profile::key`]; [`ProfileErrorKind::Client`] when the profile
-/// has no valid base URL or key.
+/// Errors of [`Profiles::load`], [`Profiles::get`] and [`Profile::key`]; [`ProfileErrorKind::Client`] if the
+/// base URL or the key is invalid.
 pub fn client(name: Option<&str>) -> impl Future<Output = Result<Client>> + Send + use<> {
     let name = name.map(str::to_owned).or_else(|| variable(PROFILE_VARIABLE));
     let read = move || {
@@ -52,22 +52,22 @@ pub fn client(name: Option<&str>) -> impl Future<Output = Result<Client>> + Send
     }
 }
 
-/// All profiles, and the name of the one in use.
+/// All profiles, and the name of the current one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 #[serde(default)]
 pub struct Profiles {
-    /// The name of the profile in use.
+    /// Name of the current profile.
     pub current: Option<String>,
-    /// The profiles by name.
+    /// Profiles by name.
     pub profiles: BTreeMap<String, Profile>,
-    /// Commands of the user's own by name, each with the words that it stands for.
+    /// User-defined commands by name, each with the words that it expands to.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub aliases: BTreeMap<String, Vec<String>>,
 }
 
 impl Profiles {
-    /// Reads the file of this user.
+    /// Reads the profiles file of this user.
     ///
     /// # Errors
     ///
@@ -76,11 +76,11 @@ impl Profiles {
         Self::read(&Self::path(variable)?)
     }
 
-    /// Returns where the file is, from the variables of an environment.
+    /// Returns the path of the profiles file, from environment variables.
     ///
     /// # Errors
     ///
-    /// [`ProfileErrorKind::NoFolder`] when the environment names no folder.
+    /// [`ProfileErrorKind::NoFolder`] if the environment names no folder.
     pub fn path(variable: impl Fn(&str) -> Option<String>) -> Result<PathBuf> {
         let folder = |name: &str| variable(name).map(PathBuf::from);
         folder(CONFIG_VARIABLE)
@@ -93,7 +93,7 @@ impl Profiles {
             })
     }
 
-    /// Reads a file. A file that does not exist has no profiles.
+    /// Reads a profiles file. A missing file has no profiles.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl Profiles {
         let shown = path.display();
         match fs::read_to_string(path) {
             Ok(text) => serde_json::from_str(&text).map_err(|error| {
-                // The message of the parser may quote a key.
+                // The message of the parser may contain a key.
                 let place = format!("line {} column {}", error.line(), error.column());
                 let message = format!("{shown} is no file of profiles: {place}");
                 ProfileError::new(Kind::Syntax, message, "correct it, or remove it and log in again")
@@ -112,7 +112,7 @@ impl Profiles {
         }
     }
 
-    /// Replaces the file atomically. Only its owner can read it.
+    /// Replaces the file atomically, readable by its owner only.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl Profiles {
             let folder = folder_of(&path);
             fs::create_dir_all(folder)?;
             let text = serde_json::to_string_pretty(self)?;
-            // A temporary file is readable by its owner alone from its first moment on.
+            // A temporary file is created readable by its owner only.
             let mut file = tempfile::NamedTempFile::new_in(folder)?;
             writeln!(file, "{text}")?;
             file.as_file().sync_all()?;
@@ -134,18 +134,18 @@ impl Profiles {
         write().map_err(|error| ProfileError::of_file(format!("{shown} cannot be written: {error}")))
     }
 
-    /// Lets one process at a time read, change and write the file, until the lock is dropped. File systems without
-    /// locks give none.
+    /// Locks the file for a read-modify-write of one process, until the lock is dropped. `None`: the file
+    /// system has no locks.
     pub fn lock(path: &Path) -> Option<fs::File> {
         let path = target_of(path);
         let folder = folder_of(&path);
-        // `write` reports the failures of this.
+        // `write` reports a failure to create the folder.
         fs::create_dir_all(folder).ok()?;
         let folder = fs::File::open(folder).ok()?;
         folder.lock().ok().map(|()| folder)
     }
 
-    /// Returns the named profile, or the one in use, with its name.
+    /// Returns the named profile, or the current one, with its name.
     ///
     /// # Errors
     ///
@@ -170,30 +170,30 @@ impl Profiles {
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Profile {
-    /// The versioned root of the service.
+    /// Versioned root of the service.
     pub base_url: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     api_key: Option<String>,
-    /// The program that prints the key, and its arguments.
+    /// Program that prints the key, and its arguments.
     #[serde(skip_serializing_if = "Option::is_none")]
     key_command: Option<Vec<String>>,
-    /// The data folder of a local service, if `inferstore serve` stored the profile.
+    /// Data folder of a local service, if `inferstore serve` stored the profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data_dir: Option<String>,
-    /// Whether a run deletes the inputs that it has uploaded, instead of storing them for later runs.
+    /// True if a run deletes its uploaded inputs instead of storing them for later runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub delete_inputs: bool,
 }
 
-/// Where the key of a profile is.
+/// Place of a profile's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeySource {
-    /// In the file of profiles.
+    /// Profiles file.
     File,
-    /// In the keyring of the system.
+    /// Keyring of the system.
     Keyring,
-    /// Wherever its command reads it.
+    /// Another command, such as a password manager.
     Command,
 }
 
@@ -223,7 +223,7 @@ impl Profile {
     ///
     /// # Errors
     ///
-    /// [`ProfileErrorKind::Key`] when the command prints no key.
+    /// [`ProfileErrorKind::Key`] if the command prints no key.
     pub fn key(&self, name: &str) -> Result<ApiKey> {
         if let Some(key) = &self.api_key {
             return Ok(ApiKey::new(key.clone()));
@@ -238,7 +238,7 @@ impl Profile {
         program::printed_key(command, program::TIMEOUT).map(ApiKey::new).map_err(failed)
     }
 
-    /// Returns where the key of the profile of this name is.
+    /// Returns the place of the key of the profile `name`.
     pub fn key_source(&self, name: &str) -> KeySource {
         match self.keyring(name) {
             _ if self.api_key.is_some() => KeySource::File,
@@ -260,7 +260,7 @@ impl Profile {
         Ok(())
     }
 
-    /// Removes the key from the keyring, if it is there.
+    /// Removes the key from the keyring, if it has one.
     ///
     /// # Errors
     ///
@@ -278,27 +278,27 @@ impl Profile {
     }
 }
 
-/// Shows no key.
+/// Redaction: shows no key.
 impl fmt::Debug for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Profile").field("base_url", &self.base_url).finish_non_exhaustive()
     }
 }
 
-/// Returns whether other users of this machine can read the file.
+/// Returns true if other users of this machine can read the file.
 #[cfg(unix)]
 pub fn is_open_to_others(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o077 != 0)
 }
 
-/// Returns whether other users of this machine can read the file. Other systems keep that in the folder.
+/// Returns false: without Unix permissions, the folder controls access.
 #[cfg(not(unix))]
 pub fn is_open_to_others(_: &Path) -> bool {
     false
 }
 
-/// Follows links, as dotfiles have them: writing replaces their target.
+/// Resolves symbolic links, as dotfile managers create them, so that `write` replaces the target.
 fn target_of(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
@@ -307,7 +307,7 @@ fn folder_of(file: &Path) -> &Path {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Returns a variable of this process that is not empty.
+/// Returns a nonempty environment variable.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }

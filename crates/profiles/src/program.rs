@@ -1,4 +1,4 @@
-//! Runs the programs that print, store and remove keys: with a timeout, and with bounds for their output.
+//! Runs the programs that print, store and remove keys, with a timeout and an output limit.
 
 use std::io::{Read, Write as _};
 use std::process::{Command, Stdio};
@@ -6,10 +6,10 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 use std::{iter, thread};
 
-/// Longest time that a program may take, with a person who unlocks a keyring.
+/// Timeout of a program, including a person who unlocks a keyring.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Longest output of a program that is kept, in bytes.
+/// Limit on the output of a program, in bytes.
 const MAX_OUTPUT: usize = 64 * 1024;
 
 /// Returns the key that a command prints on its first line.
@@ -21,7 +21,6 @@ pub(crate) fn printed_key(command: &[String], timeout: Duration) -> Result<Strin
     }
 }
 
-/// Runs a program with its arguments and this input, and returns its output.
 pub(crate) fn run_program(command: &[String], input: &str, timeout: Duration) -> Result<String, String> {
     let (program, arguments) = command.split_first().ok_or("it names no program")?;
     let mut child = Command::new(program);
@@ -29,7 +28,7 @@ pub(crate) fn run_program(command: &[String], input: &str, timeout: Duration) ->
     let mut child = child.spawn().map_err(|error| format!("{program} does not start: {error}"))?;
     let output = spawn_reader(child.stdout.take());
     let message = spawn_reader(child.stderr.take());
-    // A program that ends without reading is judged by its exit status.
+    // If the program exits without reading its input, its exit status decides.
     let _ = child.stdin.take().map(|mut stdin| stdin.write_all(input.as_bytes()));
     let until = Instant::now() + timeout;
     let status = loop {
@@ -37,7 +36,7 @@ pub(crate) fn run_program(command: &[String], input: &str, timeout: Duration) ->
             break status;
         }
         if Instant::now() >= until {
-            // It may have ended by itself.
+            // The program may have exited already.
             let _ = child.kill();
             let _ = child.wait();
             return Err(format!("{program} has not ended for {} seconds", timeout.as_secs()));
@@ -50,7 +49,7 @@ pub(crate) fn run_program(command: &[String], input: &str, timeout: Duration) ->
     Err(format!("{program} has failed ({status}) {:.200}", printable(&collect(&message))))
 }
 
-/// Reads a stream of a program while it runs: a full pipe would block the program.
+/// Reads a stream in a thread: a full pipe would block the program.
 fn spawn_reader(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -68,7 +67,7 @@ fn spawn_reader(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>>
     receiver
 }
 
-/// Returns the output of a program that has ended. A child of it may still hold the pipe.
+/// Returns the output after the program has exited. A child process may still hold the pipe open.
 fn collect(chunks: &Receiver<Vec<u8>>) -> String {
     let until = Instant::now() + Duration::from_secs(1);
     let next = || chunks.recv_timeout(until.saturating_duration_since(Instant::now())).ok();
@@ -76,7 +75,7 @@ fn collect(chunks: &Receiver<Vec<u8>>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Returns a text on one line, without characters that move a cursor or change the direction of text.
+/// Returns a text on one line, without control characters and bidirectional marks.
 fn printable(text: &str) -> String {
     let is_mark = |c| ('\u{202a}'..='\u{202e}').contains(&c) || ('\u{2066}'..='\u{2069}').contains(&c);
     let is_gap = |c: char| c.is_whitespace() || c.is_control() || is_mark(c);

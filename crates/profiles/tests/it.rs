@@ -112,7 +112,7 @@ mod client {
     /// Set in the child process.
     const CHILD: &str = "INFERSTORE_TEST_PROFILE";
 
-    /// Returns the base URL of a service that knows the key, and no account.
+    /// Returns the base URL of a service that accepts the key, and has no account.
     async fn serve() -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base_url = format!("http://{}/api/v1", listener.local_addr().unwrap());
@@ -154,7 +154,7 @@ mod client {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), profiles.replace("BASE", &serve().await).replace("KEY", KEY)).unwrap();
         let mut child = Command::new(std::env::current_exe().unwrap());
-        // This test again, with the file in its environment.
+        // Runs this test again, with the file in its environment.
         child.args(["--exact", std::thread::current().name().unwrap()]).env(CHILD, "");
         child.env("INFERSTORE_CONFIG", file.path()).env("INFERSTORE_PROFILE", "work");
         let output = tokio::task::spawn_blocking(move || child.output()).await.unwrap().unwrap();

@@ -1,5 +1,5 @@
-//! Open connections of all listeners: their number is limited, and a full server closes the connection that has waited
-//! longest for its client. Connections of an address that has more than its share come first.
+//! Open connections of all listeners: limited in number. A full server evicts the connection that has waited
+//! longest for its client, first from addresses above their share.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,16 +17,15 @@ const EVICTION_INTERVAL: Duration = Duration::from_millis(50);
 /// Time without bytes after which a connection counts as idle: a request may be on its way.
 const MIN_IDLE: Duration = Duration::from_millis(200);
 
-/// Time for which the rest of a refused body, or a response, keeps a connection of a full server open.
+/// Time that an unread body or response may keep a connection open on a full server.
 const MIN_STALLED: Duration = Duration::from_secs(1);
 
 /// The same for a large response, such as a file.
 const MIN_STALLED_DOWNLOAD: Duration = Duration::from_secs(10);
 
-/// The share of one address: one in so many of all connections.
+/// Fraction of all connections that one address may have: 1/4.
 const ADDRESS_SHARE: usize = 4;
 
-/// The interval between two warnings.
 const WARNING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The open connections of a process.
@@ -38,7 +37,6 @@ pub struct Connections {
     last_warning: Mutex<Option<Instant>>,
 }
 
-/// State of one connection.
 pub(crate) struct Connection {
     address: IpAddr,
     state: Mutex<State>,
@@ -49,15 +47,14 @@ pub(crate) struct Connection {
 struct State {
     phase: Phase,
     phase_since: Instant,
-    /// The first read of the phase that found no bytes. Until there is one, a request may lie in the buffer of the
+    /// First read of the phase that found no bytes. Until then, a request may lie in the buffer of the
     /// system: a busy server reads late.
     waits_since: Option<Instant>,
-    /// Number of bodies that are not read to their end: of the request, or of one whose response was written before. The bytes
-    /// that arrive belong to them.
+    /// Number of bodies not yet read to their end: of the current request, or of an earlier one whose
+    /// response is complete. Arriving bytes belong to them.
     bodies: usize,
-    /// Moment since which the client has taken less than `MIN_PROGRESS` of what is to be written.
+    /// Time since which the client has read less than `MIN_PROGRESS`.
     write_blocked_since: Option<Instant>,
-    /// Whether what is to be written is part of a large response.
     is_large: bool,
 }
 
@@ -68,8 +65,9 @@ impl State {
         self.waits_since = None;
     }
 
-    /// Returns the moment since which nothing but the client has been waited for: for a request, for the rest of a body whose response is
-    /// written, or until it takes a response. None while a request is worked on, or may be on its way.
+    /// Returns the time since which the connection waits only for its client: for a request, for the rest of
+    /// a body whose response is written, or for the client to read. None while a request is in progress or
+    /// may be on its way.
     fn stalled_since(&self) -> Option<Instant> {
         let min_stalled = if self.is_large { MIN_STALLED_DOWNLOAD } else { MIN_STALLED };
         let (since, min) = match (self.phase, self.write_blocked_since) {
@@ -84,15 +82,12 @@ impl State {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// The head of a request is incomplete: also before the first byte of a new connection.
+    /// The head of a request is incomplete or has not begun.
     Head,
-    /// A request is worked on.
     Request,
-    /// The response to a request has begun, and has not ended.
     Response,
-    /// The last response has ended, and no byte of a next request followed.
+    /// The last response is complete, and no byte followed.
     Idle,
-    /// The connection is being closed.
     Evicted,
 }
 
@@ -113,7 +108,7 @@ impl Connection {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that bytes arrived. Returns whether they begin the head of a request.
+    /// Records received bytes. Returns true if they begin the head of a request.
     pub(crate) fn received(&self) -> bool {
         let mut state = self.state();
         let begins = state.phase == Phase::Idle && state.bodies == 0;
@@ -123,19 +118,18 @@ impl Connection {
         begins
     }
 
-    /// Notes that a read found no bytes. Returns whether the head of a request is incomplete.
+    /// Records a read without bytes. Returns true if the head of a request is incomplete.
     pub(crate) fn found_no_bytes(&self) -> bool {
         let mut state = self.state();
         state.waits_since.get_or_insert_with(Instant::now);
         state.phase == Phase::Head
     }
 
-    /// Notes that the client does not take what is written.
     pub(crate) fn blocked_on_write(&self) {
         self.state().write_blocked_since.get_or_insert_with(Instant::now);
     }
 
-    /// Notes that the client has taken some of what is written, or all of it.
+    /// Records that the client has read some, or all, of the response.
     pub(crate) fn written(&self, is_all: bool) {
         let mut state = self.state();
         let was_blocked = state.write_blocked_since.take().is_some();
@@ -144,12 +138,12 @@ impl Connection {
         }
         state.is_large &= state.phase == Phase::Response;
         if was_blocked {
-            // The client sees only now that it may send a next request.
+            // Only now can the client send its next request.
             state.waits_since = state.waits_since.map(|_| Instant::now());
         }
     }
 
-    /// Notes that a request is worked on until the guard is dropped; None when the connection is being closed.
+    /// Records a request until the guard is dropped. None: the connection is being closed.
     pub(crate) fn begin_request(self: &Arc<Self>) -> Option<RequestGuard> {
         let mut state = self.state();
         if state.phase == Phase::Evicted {
@@ -159,13 +153,12 @@ impl Connection {
         Some(RequestGuard(Arc::clone(self)))
     }
 
-    /// Notes that a body is read until the guard is dropped, which may be after its response was written.
+    /// Records the reading of a body until the guard is dropped, which may be after the response.
     pub(crate) fn begin_body(self: &Arc<Self>) -> BodyGuard {
         self.state().bodies += 1;
         BodyGuard(Arc::clone(self))
     }
 
-    /// Since when the connection has waited for its client alone, if it may be closed.
     fn stalled_since(&self) -> Option<Instant> {
         self.state().stalled_since()
     }
@@ -180,7 +173,7 @@ impl Connection {
     }
 }
 
-/// The address that connections are counted by: the owner of an IPv6 address has 2^64 of them.
+/// Network by which connections are counted: the holder of an IPv6 address has a /64.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6((address.to_bits() & !u128::from(u64::MAX)).into()),
@@ -188,11 +181,10 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// A request in progress. It ends when this is dropped.
+/// Request in progress, until this guard is dropped.
 pub(crate) struct RequestGuard(Arc<Connection>);
 
 impl RequestGuard {
-    /// Notes that the response is written from now on.
     pub(crate) fn begin_response(&self, is_large: bool) {
         let mut state = self.0.state();
         if state.phase == Phase::Request {
@@ -211,7 +203,7 @@ impl Drop for RequestGuard {
     }
 }
 
-/// A body that is read. It is over when this is dropped.
+/// Body being read, until this guard is dropped.
 pub(crate) struct BodyGuard(Arc<Connection>);
 
 impl Drop for BodyGuard {
@@ -220,7 +212,7 @@ impl Drop for BodyGuard {
     }
 }
 
-/// An open connection, which is counted until this is dropped.
+/// Open connection, counted until this guard is dropped.
 pub(crate) struct OpenConnection {
     all: Arc<Connections>,
     id: u64,
@@ -235,7 +227,7 @@ impl Drop for OpenConnection {
 }
 
 impl Connections {
-    /// Returns the connections of a process that may have so many at once.
+    /// Returns the connection table of a process that may have `max` connections.
     pub fn new(max: usize) -> Arc<Self> {
         Arc::new(Self {
             max,
@@ -250,8 +242,8 @@ impl Connections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a connection that was accepted. A full server closes others first that wait for their clients; while there
-    /// are none, the new one waits.
+    /// Counts an accepted connection. A full server evicts connections that wait for their clients; if there
+    /// is none, the new connection waits.
     pub(crate) async fn admit(
         self: &Arc<Self>,
         address: IpAddr,
@@ -273,8 +265,8 @@ impl Connections {
         OpenConnection { all: Arc::clone(self), id, connection, _permit: permit }
     }
 
-    /// Closes the connections that have waited longest for their clients, those of addresses above their share first. A
-    /// part of all, so that a flood of new connections does not search the whole list each time.
+    /// Evicts the connections that have waited longest for their clients, first from addresses above their
+    /// share. Evicts a fraction at once, so that a flood does not scan the list for each connection.
     fn evict(&self) {
         if self.may_warn() {
             tracing::warn!(
@@ -301,12 +293,12 @@ impl Connections {
         }
     }
 
-    /// The number of open connections.
+    /// Returns the number of open connections.
     pub fn count(&self) -> usize {
         self.open().len()
     }
 
-    /// Whether the last warning about connections is long enough ago; anyone can cause them.
+    /// Returns true if the last warning is long enough ago; anyone can cause these warnings.
     pub(crate) fn may_warn(&self) -> bool {
         let mut last = self.last_warning.lock().unwrap_or_else(PoisonError::into_inner);
         let is_due = last.is_none_or(|last| last.elapsed() >= WARNING_INTERVAL);

@@ -1,5 +1,5 @@
-//! Draining: the rest of a refused body is read for a while. A server that responds in the middle of a body
-//! and closes the connection makes the client fail on sending before it has read the response.
+//! Draining: reads the rest of a refused body. If a server responds and closes the connection in the middle
+//! of a body, the client fails on sending and never reads the response.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,12 +11,12 @@ use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 
 use crate::connections::BodyGuard;
 
-/// The largest rest that is read: more than the largest file in a form.
+/// Limit on the drained rest: more than the largest file in a form.
 pub(crate) const MAX_DRAIN: u64 = 112 << 20;
 
-/// The body of a request, whose rest is read when its handler drops it.
+/// Request body that is drained when its handler drops it.
 pub(crate) struct DrainOnDrop {
-    /// The connection knows of the body until it is read to its end.
+    /// The guard tells the connection of the body until its end.
     body: Option<(Incoming, BodyGuard)>,
     timeout: Duration,
 }

@@ -1,10 +1,10 @@
-//! Limit on open files of the process: raised as far as the system allows, and shared between connections,
-//! files and the database.
+//! Limit on open files (`RLIMIT_NOFILE`): raised to the maximum, and shared between connections, files and
+//! the database.
 
-/// The smallest number of files that is kept from connections.
+/// Smallest number of open files reserved for other uses than connections.
 const MIN_RESERVE: usize = 48;
 
-/// Raises the limit on open files and returns how many of them connections may take.
+/// Raises the limit on open files. Returns the number of connections that it allows.
 #[cfg(unix)]
 pub fn raise() -> usize {
     use rustix::process::{Resource, getrlimit, setrlimit};
@@ -13,7 +13,7 @@ pub fn raise() -> usize {
     if let Err(cause) = setrlimit(Resource::Nofile, limit) {
         tracing::warn!(%cause, "the limit on open files stays as it is");
     }
-    // None is no limit at all.
+    // None: no limit.
     let files = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |files| files as usize);
     for_connections(files)
 }
@@ -23,8 +23,8 @@ pub fn raise() -> usize {
     usize::MAX
 }
 
-/// A connection can have a socket and the file of an upload or a download open. An eighth of the files is kept for
-/// the database and everything else.
+/// A connection may have a socket and a file open. An eighth of the limit is reserved for the database and
+/// everything else.
 fn for_connections(files: usize) -> usize {
     (files.saturating_sub((files / 8).max(MIN_RESERVE)) / 2).max(1)
 }

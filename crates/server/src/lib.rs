@@ -1,5 +1,5 @@
-//! Servers of this workspace: HTTP listeners that strangers can reach, with limits on their connections, and
-//! temporary folders that do not outlive their process.
+//! HTTP listeners for the public internet, with limits on connections, and temporary folders that are removed
+//! after their process.
 
 mod connections;
 mod drain;

@@ -1,4 +1,4 @@
-//! Listener: accepts connections, limits their number and how slow a client may be, and drains on shutdown.
+//! Listener: accepts connections, limits their number and slow clients, and drains on graceful shutdown.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,25 +23,21 @@ use crate::drain::{DrainOnDrop, MAX_DRAIN};
 use crate::request;
 use crate::stream::TimedStream;
 
-/// The number of bytes that are read ahead of a handler.
 const CONNECTION_BUFFER: usize = 64 * 1024;
 
-/// How much later than announced an idle connection is closed, so that a request that is sent in time is
-/// still read.
+/// Grace after the announced keep-alive timeout, so that a request sent in time is still read.
 const KEEP_ALIVE_GRACE: Duration = Duration::from_secs(5);
 
-/// How many connections wait to be accepted, where the system allows as many. Beyond it, a client waits a
-/// second for its next try; the 128 of `TcpListener::bind` are less than one burst.
+/// Length of the accept queue. When it is full, a client retries its SYN after a second; the 128 of
+/// `TcpListener::bind` are less than one burst.
 const BACKLOG: u32 = 4096;
 
-/// The pause after a connection that could not be accepted.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 
-/// A larger response, or one of unknown size, is a download: its client may take its time.
+/// Largest response that is no download; a download may stall longer.
 const MAX_RESPONSE: u64 = 1 << 20;
 
-/// In place of a response: the connection is closed without one. An extension of a response, so that it
-/// passes every layer.
+/// Extension of a response: close the connection instead of responding. An extension passes every layer.
 #[derive(Debug, Clone, Copy)]
 pub struct HangUp;
 
@@ -56,13 +52,13 @@ impl std::error::Error for HangUp {}
 /// Timeouts of a server for its clients.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeouts {
-    /// For the head of a request, and for the rest of a refused body.
+    /// For the head of a request, and for draining a refused body.
     pub head: Duration,
     /// For the next request on a connection.
     pub keep_alive: Duration,
-    /// For 64 KiB of a response to be read.
+    /// For the client to read 64 KiB of a response.
     pub response: Duration,
-    /// For requests in progress to end after the stop.
+    /// For requests in progress during a graceful shutdown.
     pub shutdown: Duration,
 }
 
@@ -82,37 +78,37 @@ impl Default for Timeouts {
 pub struct Server {
     /// Timeouts for clients.
     pub timeouts: Timeouts,
-    /// The connections of all of them.
+    /// Connections of all listeners.
     pub connections: Arc<Connections>,
-    /// Ends them.
+    /// Stops all listeners.
     pub stop: CancellationToken,
-    /// The response to a request that is refused before it is routed, for this reason.
+    /// Makes the response to a request that is rejected before routing, from the reason.
     pub refusal: fn(&'static str) -> Response<Body>,
 }
 
-/// A socket that is bound, so that its address is known, and not served yet.
+/// Bound socket that does not accept yet; its address is known.
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
 }
 
 impl Listener {
-    /// Binds an address; port 0 takes a free one.
+    /// Binds an address; port 0 takes a free port.
     ///
     /// # Errors
-    /// The address is taken, or none of this machine.
+    /// The address is in use, or not of this machine.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
         let socket = listen(address)?;
         let address = socket.local_addr()?;
         Ok(Self { socket, address })
     }
 
-    /// The address of the listener on this machine.
+    /// Returns the address of the listener.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves until the stop, then finishes the requests in progress within the shutdown timeout.
+    /// Serves until the stop. Graceful shutdown: requests in progress finish within the shutdown timeout.
     pub async fn serve(self, router: Router, server: Server) {
         let graceful = GracefulShutdown::new();
         let Timeouts { head, keep_alive, shutdown, .. } = server.timeouts;
@@ -140,7 +136,7 @@ impl Listener {
             let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
             tokio::spawn(async move {
                 tokio::select! {
-                    // A connection that a client drops or that carries no HTTP concerns the client alone.
+                    // A dropped connection, or one without HTTP, is no error of the server.
                     _ = connection => {}
                     () = open.connection.closed.cancelled() => {}
                 }
@@ -158,14 +154,13 @@ impl Listener {
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // A restart binds the port again while old connections linger.
+    // Allows a restart to bind the port while old connections linger.
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// The next connection, counted.
 async fn accept(
     socket: &TcpListener,
     connections: &Arc<Connections>,
@@ -177,7 +172,7 @@ async fn accept(
                 let _ = stream.set_nodelay(true);
                 return (stream, connections.admit(client.ip(), closed.child_token()).await);
             }
-            // Out of files, or a client that has gone: neither ends the server.
+            // Out of file descriptors, or the client has gone: the server continues.
             Err(cause) => {
                 if connections.may_warn() {
                     tracing::warn!(%cause, "a connection could not be accepted");
@@ -188,7 +183,7 @@ async fn accept(
     }
 }
 
-/// What surrounds the router on every listener.
+/// Service around the router of every listener.
 #[derive(Clone)]
 struct Edge {
     router: Router,
@@ -212,7 +207,7 @@ impl Edge {
             }
             None => {
                 let is_undrainable = request.body().size_hint().lower() > MAX_DRAIN;
-                // A client that waits for 100 Continue has not begun to send.
+                // A client that waits for `100 Continue` has not sent the body, so it is not drained.
                 let waits = request.headers().contains_key(EXPECT);
                 let timeout = self.drain_timeout;
                 let request = request.map(|body| match waits || body.is_end_stream() {
@@ -226,7 +221,7 @@ impl Edge {
                 response
             }
         };
-        // hyper closes the connection without a response when there is none.
+        // On an error, hyper closes the connection without a response.
         if response.extensions().get::<HangUp>().is_some() {
             return Err(HangUp);
         }
@@ -236,7 +231,7 @@ impl Edge {
             response.headers_mut().insert("keep-alive", keep_alive);
         }
         guard.begin_response(response.body().size_hint().upper().is_none_or(|size| size > MAX_RESPONSE));
-        // The request is in progress until its response was written.
+        // The request is in progress until its response is written.
         let guarded = move |cause| {
             let _ = &guard;
             cause
@@ -255,7 +250,7 @@ mod tests {
     async fn a_burst_of_connections_waits_in_the_queue_of_the_system()
     -> Result<(), Box<dyn std::error::Error>> {
         let listener = Listener::bind(([127, 0, 0, 1], 0).into())?;
-        // Nothing is accepted. What the queue refuses is tried again by the system a second later, in vain.
+        // Nothing accepts. If the queue refuses a connection, the system retries a second later, in vain.
         let mut connections = Vec::new();
         while connections.len() < 500 {
             connections.push(TcpStream::connect_timeout(&listener.address, Duration::from_secs(3))?);

@@ -1,10 +1,10 @@
-//! Checks of a request before it is routed: what another server on the way could read differently.
+//! Request smuggling protection: rejects requests that a proxy could parse differently, before routing.
 
 use hyper::body::Incoming;
 use hyper::header::{HOST, HeaderValue, TRANSFER_ENCODING};
 use hyper::{Request, Version};
 
-/// Why a request is refused before it is routed.
+/// Returns the reason to reject a request, if there is one.
 pub(crate) fn defect(request: &Request<Incoming>) -> Option<&'static str> {
     let headers = request.headers();
     let hosts = headers.get_all(HOST).iter().count();

@@ -1,5 +1,4 @@
-//! Socket of a connection with the timeouts of a slow client: the head of a request has to arrive in time,
-//! and a response has to be read in time.
+//! Socket with timeouts for slow clients: on the head of a request, and on the reading of a response.
 
 use std::future::Future;
 use std::io;
@@ -15,19 +14,18 @@ use tokio::time::{Sleep, sleep};
 use crate::connections::Connection;
 use crate::listener::Timeouts;
 
-/// The fewest bytes that have to pass within one timeout: a client that passes one byte now and then would
-/// otherwise hold its connection, and what belongs to it, for ever.
+/// Minimum of bytes within one timeout. Otherwise a client that reads one byte now and then would hold its
+/// connection for ever.
 pub const MIN_PROGRESS: usize = 64 * 1024;
 
-/// A socket whose reads and writes fail when the client is too slow.
 pub(crate) struct TimedStream {
     stream: TcpStream,
     connection: Arc<Connection>,
     head_timeout: Duration,
     write_timeout: Duration,
-    /// Runs while the head of a request is incomplete.
+    /// Timeout of the incomplete head of a request.
     head: Option<Pin<Box<Sleep>>>,
-    /// Runs from a write that would block until `MIN_PROGRESS` bytes were written.
+    /// Timeout of a blocked write, until `MIN_PROGRESS` bytes are written.
     write: Option<Pin<Box<Sleep>>>,
     written: usize,
 }
@@ -112,7 +110,6 @@ impl AsyncWrite for TimedStream {
         self.stream.is_write_vectored()
     }
 
-    /// Everything was written.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.write = None;
         self.connection.written(true);

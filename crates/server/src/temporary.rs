@@ -1,4 +1,5 @@
-//! Temporary folders: for their owner alone, and removed by a later process of their kind when theirs was killed.
+//! Temporary folders: private to their owner. If a process was killed, a later process of its kind removes
+//! its folder.
 
 use std::fs::{self, File};
 use std::io;
@@ -7,17 +8,17 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// The file that a process holds locked as long as it uses a folder.
+/// File that a process holds locked while it uses a folder.
 pub const LOCK: &str = "lock";
 
-/// Age from which a folder counts as abandoned: a younger one may be locked in a moment.
+/// Minimum age of an abandoned folder: a younger one may not be locked yet.
 const MIN_AGE: Duration = Duration::from_mins(1);
 
-/// Creates a temporary folder whose name begins like those of its kind, and removes those of processes that were killed.
-/// The process has to lock the file `LOCK` in it.
+/// Creates a temporary folder with this prefix, and removes abandoned folders with the prefix. The caller has
+/// to lock the file `LOCK` in the folder.
 ///
 /// # Errors
-/// The system has no temporary folder that can be written.
+/// The temporary folder of the system is not writable.
 pub fn create(prefix: &str) -> io::Result<TempDir> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix);
@@ -35,17 +36,18 @@ pub fn create(prefix: &str) -> io::Result<TempDir> {
 pub fn create_locked(prefix: &str) -> io::Result<(TempDir, File)> {
     let folder = create(prefix)?;
     let lock = File::create(folder.path().join(LOCK))?;
-    // Where there are no locks, there is none that a later process could take.
+    // A system without locks has none that a later process could take.
     let _ = lock.try_lock();
     Ok((folder, lock))
 }
 
-/// Removes the folders of a kind beside this one whose locks are free.
+/// Removes folders with this prefix whose locks are free.
 fn remove_abandoned(own: &Path, prefix: &str, min_age: Duration) {
     let Some(owner) = owner(own) else { return };
     for entry in own.parent().and_then(|parent| fs::read_dir(parent).ok()).into_iter().flatten().flatten() {
         let is_of_kind = entry.file_name().to_string_lossy().starts_with(prefix);
-        // Anyone may put a link into a folder for temporary files, or a folder whose lock is a pipe, which would block.
+        // Anyone may create a symbolic link in a shared temporary folder, or a folder whose lock is a pipe,
+        // which would block.
         let is_of_owner = self::owner(&entry.path()) == Some(owner);
         let metadata =
             entry.metadata().ok().filter(|metadata| is_of_kind && is_of_owner && metadata.is_dir());
@@ -60,7 +62,7 @@ fn remove_abandoned(own: &Path, prefix: &str, min_age: Duration) {
     }
 }
 
-/// The user whose file or folder it is; a link is not followed.
+/// Returns the owner of a path, without following symbolic links.
 #[cfg(unix)]
 fn owner(path: &Path) -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
@@ -107,7 +109,7 @@ mod tests {
         drop(File::create(foreign.join(LOCK))?);
         let own = parent.path().join("inferstore-kind-own");
         fs::create_dir(&own)?;
-        // Only root gives files away.
+        // Only root may change the owner.
         if std::os::unix::fs::chown(&foreign, Some(65_534), None).is_ok() {
             remove_abandoned(&own, "inferstore-kind-", Duration::ZERO);
             assert!(foreign.exists());

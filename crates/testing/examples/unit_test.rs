@@ -1,10 +1,9 @@
-//! A function that runs a model, and its tests without a network: `cargo test --example unit_test`.
+//! A function that runs a model, with unit tests that need no network: `cargo test --example unit_test`.
 
 #![cfg_attr(not(test), expect(dead_code, reason = "only the tests run it"))]
 
 use inferstore::{Client, File, Inputs, Result};
 
-/// The picture without haze.
 async fn dehaze(client: &Client, picture: Vec<u8>) -> Result<Vec<u8>> {
     let inputs = Inputs::new().file("input_image", File::bytes("hazy.png", picture));
     let outcome = client.model("haze-removal").run(inputs).await?;
@@ -19,7 +18,7 @@ mod tests {
     use inferstore_testing::ScriptedService;
     use serde_json::json;
 
-    // The paused clock skips every wait.
+    // Tokio's paused clock skips every wait.
     #[tokio::test(start_paused = true)]
     async fn a_picture_is_uploaded_and_its_output_downloaded() -> Result<()> {
         let service = ScriptedService::new();

@@ -18,46 +18,46 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-/// Plain http to this machine needs no TLS and no permission. Nothing is ever sent to it.
+/// `localhost` needs neither TLS nor permission for plain http. Nothing is ever sent.
 const API: &str = "http://inferstore.localhost/api/v1";
 const STORAGE: &str = "http://storage.localhost";
 
-/// The header of a create that makes it repeatable, and the one that announces that it does.
+/// Idempotency: header of a create, and the response header with the retention of keys.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const KEY_RETENTION: (HeaderName, HeaderValue) =
     (HeaderName::from_static("idempotency-key-retention"), HeaderValue::from_static("86400"));
 
-/// How long a task takes, unless its model says otherwise.
+/// Default duration of a task.
 const TAKES: Duration = Duration::from_secs(3);
 
-/// How long a task is queued before a node runs it.
+/// Time that a task is queued before it runs.
 const QUEUED: Duration = Duration::from_secs(1);
 
-/// A service that responds as scripted, without a network. Clones are the same service.
+/// Scripted service in place of the network. Clones share one service.
 ///
 /// See the [crate](self) for an example.
 #[derive(Clone, Debug, Default)]
 pub struct ScriptedService(Arc<Mutex<State>>);
 
-/// A model of a [`ScriptedService`]. Each of [`succeeds`](Self::succeeds), [`fails`](Self::fails) and
-/// [`stays_queued`](Self::stays_queued) scripts one more task; the last one repeats.
+/// Model of a [`ScriptedService`]. Each call of [`succeeds`](Self::succeeds), [`fails`](Self::fails) and
+/// [`stays_queued`](Self::stays_queued) scripts one more task; the last script repeats.
 #[derive(Clone, Debug)]
 pub struct ScriptedModel {
     service: ScriptedService,
     id: String,
 }
 
-/// A task that was created in a [`ScriptedService`].
+/// Task created in a [`ScriptedService`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CreatedTask {
-    /// The task.
+    /// Identifier of the task.
     pub task: TaskId,
-    /// The model.
+    /// Model of the task.
     pub model: ModelId,
-    /// The inputs as they were sent: files are URLs, see [`ScriptedService::content`].
+    /// Inputs as sent: files are URLs, see [`ScriptedService::content`].
     pub inputs: Map<String, Value>,
-    /// The idempotency key of the create, which the same create repeated has again.
+    /// Idempotency key of the create; a retry of the create has the same one.
     pub idempotency_key: Option<String>,
 }
 
@@ -66,13 +66,13 @@ struct State {
     models: BTreeMap<String, Script>,
     tasks: Vec<Task>,
     files: BTreeMap<String, Stored>,
-    /// How many targets and files were named.
+    /// Number of upload targets and files named so far.
     named: usize,
     replies: HashMap<String, VecDeque<Reply>>,
-    /// Whether it is a service of a version that knows no idempotency keys.
+    /// True for an older service without idempotency keys.
     ignores_keys: bool,
     requests: Vec<&'static str>,
-    /// The times of the first request, by the clock of the system and by that of Tokio.
+    /// Times of the first request, by the system clock and by Tokio's.
     began: Option<(SystemTime, Instant)>,
 }
 
@@ -81,7 +81,7 @@ struct Script {
     ends: Vec<End>,
     created: usize,
     cost: Decimal,
-    /// Default: [`TAKES`].
+    /// `None`: [`TAKES`].
     takes: Option<Duration>,
     declared: Map<String, Value>,
     is_offline: bool,
@@ -113,45 +113,46 @@ struct Stored {
     content: Option<Bytes>,
 }
 
-/// The status and the body of a scripted response, or `None` for one that is lost.
+/// Status and body of a scripted response. `None`: the response is lost.
 type Reply = Option<(u16, String)>;
 
 impl ScriptedService {
-    /// A service without models, whose account has a balance of 100.
+    /// Creates a service without models, whose account has a balance of 100.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The service as an older version, which knows no idempotency keys: a create that is repeated makes a second task.
+    /// Makes the service an older version without idempotency keys: the retry of a create makes a second
+    /// task.
     #[must_use]
     pub fn without_idempotency_keys(self) -> Self {
         self.state().ignores_keys = true;
         self
     }
 
-    /// A client of this service.
+    /// Returns a client of this service.
     ///
     /// # Errors
     ///
-    /// [`Error::Config`](inferstore::Error::Config) when the HTTP library cannot be set up.
+    /// [`Error::Config`](inferstore::Error::Config) if the HTTP library cannot be set up.
     pub fn client(&self) -> Result<Client> {
         self.client_builder().build()
     }
 
-    /// A builder of a client of this service, for other settings and middleware.
+    /// Returns a client builder for this service, for other settings and middleware.
     pub fn client_builder(&self) -> ClientBuilder {
         Client::builder(API, "isk_test").transport(self.clone())
     }
 
-    /// The model with this identifier, which exists from now on. Tasks of a model without a script stay
-    /// queued.
+    /// Returns the model with this identifier, and creates it if it is new. Tasks of a model without a script
+    /// stay queued.
     pub fn model(&self, id: impl Into<String>) -> ScriptedModel {
         let id = id.into();
         self.state().models.entry(id.clone()).or_default();
         ScriptedModel { service: self.clone(), id }
     }
 
-    /// Stores a file in the folder `outputs`, and returns its URL, for the output of a model.
+    /// Stores a file in the folder `outputs` and returns its URL, for the output of a model.
     pub fn stores(&self, name: &str, mime: &str, content: impl Into<Bytes>) -> String {
         let mut state = self.state();
         let url = state.name(name);
@@ -161,9 +162,8 @@ impl ScriptedService {
         url
     }
 
-    /// Responds to the next request of this operation with this status and body instead. Several are used
-    /// one after another. The operation is one of the OpenAPI document, such as `createTask`, or `upload`
-    /// or `download` for object storage.
+    /// Scripts the response to the next request of this operation; several are used in order. The operation
+    /// is one of the OpenAPI document, such as `createTask`, or `upload` or `download` for object storage.
     pub fn responds(&self, operation: &str, status: u16, body: impl ToString) -> &Self {
         self.reply(operation, Some((status, body.to_string())))
     }
@@ -178,17 +178,17 @@ impl ScriptedService {
         self
     }
 
-    /// The tasks that were created, in their order.
+    /// Returns the created tasks, in order.
     pub fn created(&self) -> Vec<CreatedTask> {
         self.state().tasks.iter().map(|task| task.created.clone()).collect()
     }
 
-    /// The content of a stored file, such as an input that was uploaded.
+    /// Returns the content of a stored file, such as an uploaded input.
     pub fn content(&self, url: &str) -> Option<Bytes> {
         self.state().files.get(url)?.content.clone()
     }
 
-    /// The operations of all requests, in their order.
+    /// Returns the operations of all requests, in order.
     pub fn requests(&self) -> Vec<&'static str> {
         self.state().requests.clone()
     }
@@ -199,39 +199,38 @@ impl ScriptedService {
 }
 
 impl ScriptedModel {
-    /// The next task succeeds with this output.
+    /// Scripts a task that succeeds with this output.
     pub fn succeeds(self, output: Value) -> Self {
         self.script(|script| script.ends.push(End::Succeeds(output)))
     }
 
-    /// The next task fails with this message.
+    /// Scripts a task that fails with this message.
     pub fn fails(self, message: impl Into<String>) -> Self {
         self.script(|script| script.ends.push(End::Fails(message.into())))
     }
 
-    /// The next task stays in the queue until it is canceled.
+    /// Scripts a task that stays queued until it is canceled.
     pub fn stays_queued(self) -> Self {
         self.script(|script| script.ends.push(End::StaysQueued))
     }
 
-    /// What a run costs. Default: 0.
+    /// Sets the cost of a run. Default: 0.
     pub fn costs(self, cost: Decimal) -> Self {
         self.script(|script| script.cost = cost)
     }
 
-    /// How long a task takes, by the clock of Tokio. Default: 3 s, of which it is queued for the first.
+    /// Sets the duration of a task, by Tokio's clock. Default: 3 s, the first of which in the queue.
     pub fn takes(self, duration: Duration) -> Self {
         self.script(|script| script.takes = Some(duration))
     }
 
-    /// The inputs that the model declares, as the service writes them:
-    /// `{"angle": {"type": "int", "required": true, "num_config": {"min": 1, "max": 90}}}`. Default: none,
-    /// and then every input is accepted.
+    /// Declares the inputs of the model, in the format of the service: `{"angle": {"type": "int", "required":
+    /// true, "num_config": {"min": 1, "max": 90}}}`. Default: none; every input is accepted then.
     pub fn declares(self, inputs: Value) -> Self {
         self.script(|script| script.declared = inputs.as_object().cloned().unwrap_or_default())
     }
 
-    /// No node serves the model.
+    /// Takes the model offline: no node serves it.
     pub fn is_offline(self) -> Self {
         self.script(|script| script.is_offline = true)
     }
@@ -245,7 +244,7 @@ impl ScriptedModel {
 impl Middleware for ScriptedService {
     fn handle<'a>(&'a self, mut request: Request, _: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
         Box::pin(async move {
-            // A response can be read to its end, and a request cannot.
+            // reqwest can read the body of a response, but not of a request.
             let body = match request.body_mut().take() {
                 Some(body) => Response::from(http::Response::new(body)).bytes().await?,
                 None => Bytes::new(),
@@ -265,7 +264,7 @@ impl Middleware for ScriptedService {
     }
 }
 
-/// The error of a connection that broke.
+/// Makes the error of a broken connection.
 async fn lost() -> reqwest::Result<Response> {
     let error = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
     let body = Body::wrap_stream(stream::iter([Err::<Bytes, _>(error)]));
@@ -273,13 +272,13 @@ async fn lost() -> reqwest::Result<Response> {
 }
 
 impl State {
-    /// The time, which passes as that of Tokio.
+    /// Returns the time, which advances with Tokio's clock.
     fn now(&mut self) -> SystemTime {
         let (time, began) = *self.began.get_or_insert_with(|| (SystemTime::now(), Instant::now()));
         time + began.elapsed()
     }
 
-    /// The response, or `None` when the connection breaks.
+    /// Returns the response. `None`: the connection breaks.
     fn respond(&mut self, method: &Method, url: &Url, key: Option<&str>, body: Bytes) -> Option<Response> {
         let (operation, id) = operation(method, url);
         self.requests.push(operation);
@@ -368,7 +367,7 @@ impl State {
         self.tasks.iter_mut().find(|task| task.created.task.as_str() == id)
     }
 
-    /// A new URL for a file of this name.
+    /// Returns a new URL for a file of this name.
     fn name(&mut self, name: &str) -> String {
         self.named += 1;
         let is_special = |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '.' | '-' | '_');
@@ -397,7 +396,7 @@ impl State {
         found.map_or_else(|| failure(404, "no such file"), |(mime, content)| response(200, mime, content))
     }
 
-    /// The stored files of the folder, or of all folders.
+    /// Returns the stored files of one folder, or of all.
     fn list(&self, folder: Option<&str>) -> Vec<Value> {
         let files = self.files.iter().filter(|(_, file)| folder.is_none_or(|folder| file.folder == folder));
         let records = files.filter_map(|(url, Stored { folder, mime, content })| {
@@ -441,7 +440,7 @@ impl Task {
     }
 }
 
-/// The operation of a request, and the first parameter in its path.
+/// Returns the operation of a request, and the first parameter of its path.
 fn operation(method: &Method, url: &Url) -> (&'static str, String) {
     let Some(path) = url.as_str().split('?').next().and_then(|url| url.strip_prefix(API)) else {
         return (if *method == Method::GET { "download" } else { "upload" }, String::new());
@@ -459,7 +458,7 @@ fn operation(method: &Method, url: &Url) -> (&'static str, String) {
     ("unknown", String::new())
 }
 
-/// All that the four operations of a model return.
+/// Returns the record of a model with the fields of all four operations.
 fn model((id, script): (&String, &Script)) -> Value {
     let Script { cost, is_offline, declared, .. } = script;
     json!({

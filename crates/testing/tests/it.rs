@@ -1,4 +1,4 @@
-//! The test kit: what a scripted service does is what a client sees.
+//! Test kit: the client sees the effects of each script.
 
 #![expect(clippy::panic, reason = "a test that cannot go on has failed")]
 
@@ -270,7 +270,7 @@ async fn a_client_of_the_service_can_have_other_settings() -> Result<()> {
     Ok(())
 }
 
-/// Responds late, which the service has done in time.
+/// Performs the request at once, but delays its response.
 struct Slow(&'static str);
 
 impl Middleware for Slow {

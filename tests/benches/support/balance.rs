@@ -1,5 +1,5 @@
-//! One call, `GET balance`, in three ways: by the client, by the raw client, and as one would write it by
-//! hand; and what answers it.
+//! One call, `GET balance`, in three ways: the client, the raw client, and plain reqwest; and a server for
+//! it.
 
 use inferstore::{ApiKey, Client};
 use inferstore_api::Envelope;
@@ -9,8 +9,7 @@ use tokio::net::TcpListener;
 
 pub(crate) const BODY: &str = r#"{"status":"success","message":"ok","data":{"balance":"128.507300000000000001","free_balance":"5.00","debt":"0","earnings":"17.25","wallet_address":"0x00000000000000000000000000000000000000a1"}}"#;
 
-/// Answers every request on every connection with the same balance, in a thread of its own. Returns the
-/// base URL.
+/// Serves the same balance on every request, in a thread. Returns the base URL.
 pub(crate) fn serve() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let address = listener.local_addr().expect("it is bound");
@@ -43,7 +42,6 @@ async fn answer(mut stream: tokio::net::TcpStream) {
     }
 }
 
-/// A client, ready to be called.
 pub(crate) enum Way {
     Client(Client),
     Raw(inferstore_api::Client),
@@ -59,9 +57,9 @@ impl Way {
         Self::Raw(inferstore_api::Client::new(base_url, ApiKey::new("key")).expect("a client"))
     }
 
-    /// What one would write without this workspace: the same bytes on the wire.
+    /// Makes a client by hand, with the same bytes on the wire.
     pub(crate) fn by_hand(builder: reqwest::ClientBuilder, base_url: &str) -> Self {
-        // As long as that of the client.
+        // Same length as the client's.
         let user_agent = concat!("inferstore-rust/", env!("CARGO_PKG_VERSION"));
         let http = builder.user_agent(user_agent).build().expect("a client");
         Self::ByHand { http, base_url: base_url.to_owned() }
@@ -76,7 +74,7 @@ impl Way {
     }
 }
 
-/// With the same checks, and the same types.
+/// Calls with the same checks and types.
 async fn by_hand(http: &reqwest::Client, base_url: &str) {
     let request = http
         .get(format!("{base_url}/api-key/balance"))

@@ -1,4 +1,4 @@
-//! The service to measure, and requests to it.
+//! Measured service, and requests to it.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,20 +6,20 @@ use std::process::Command;
 use inferstore_measure::{Answer, Connection, Server, request};
 use serde_json::Value;
 
-/// A service in a process of its own.
+/// Service in a process of its own.
 pub(crate) struct Service {
     pub(crate) server: Server,
     pub(crate) base_url: String,
     pub(crate) key: String,
-    /// Where its metrics are.
+    /// URL of its metrics.
     pub(crate) operations: String,
-    /// Where nodes pull tasks, and with which key.
+    /// Address for nodes, and their key.
     pub(crate) nodes: String,
     pub(crate) node_key: String,
 }
 
 impl Service {
-    /// Starts one on a folder, or on a temporary one where nothing is synced to the disk.
+    /// Starts a service on a folder; `None`: a temporary one, where nothing is synced to disk.
     pub(crate) fn start(folder: Option<&Path>, workers: usize) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_service-to-measure"));
         command.arg(folder.unwrap_or(Path::new("ephemeral"))).arg(workers.to_string());
@@ -32,7 +32,7 @@ impl Service {
         Self { server, base_url, key, operations, nodes, node_key }
     }
 
-    /// A request to the API, written out.
+    /// Serializes a request to the API.
     pub(crate) fn request(&self, method: &str, path: &str, body: Option<&str>) -> Vec<u8> {
         to_api(&self.base_url, &self.key, method, path, body)
     }
@@ -42,14 +42,14 @@ impl Service {
     }
 }
 
-/// A request to an API of this shape.
+/// Serializes a request to an API of this shape.
 pub(crate) fn to_api(base_url: &str, key: &str, method: &str, path: &str, body: Option<&str>) -> Vec<u8> {
     let headers = [("x-api-key", key), ("accept", "application/json"), ("content-type", "application/json")];
     let headers = if body.is_some() { &headers[..] } else { &headers[..2] };
     request(method, &format!("{base_url}{path}"), headers, body)
 }
 
-/// The payload of an answer, which has to be a success.
+/// Returns the payload of a success.
 pub(crate) fn payload(answer: &Answer) -> Value {
     let text = String::from_utf8_lossy(&answer.body);
     assert!((200..300).contains(&answer.status), "{}: {text}", answer.status);

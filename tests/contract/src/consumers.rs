@@ -1,5 +1,5 @@
-//! Consumers: clients in other languages, generated from the document, each with a program that drives the
-//! service. A folder of `tests/contract` describes one; the README there defines the convention.
+//! Consumers: generated clients in other languages, each with a program that drives the service. A folder of
+//! `tests/contract` describes one; the README there defines the convention.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -18,50 +18,50 @@ use crate::tools::{QUIET, Set, Tools, absolute, is_installed, must};
 const FOLDER: &str = "tests/contract";
 const DESCRIPTION: &str = "consumer.yaml";
 
-/// Where generated clients are compiled and run.
+/// Folder in which generated clients are compiled and run.
 pub(crate) const WORK: &str = "target/consumers";
 
-/// A `consumer.yaml`.
+/// Content of `consumer.yaml`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Consumer {
-    /// The name of its folder.
+    /// Name of the folder.
     #[serde(skip)]
     pub(crate) id: String,
-    /// Its name in the table of results.
+    /// Name in the table of results.
     pub name: String,
-    /// The language of the generated client; nothing for a tool.
+    /// Language of the generated client; `None` for a tool.
     pub language: Option<String>,
-    /// The generator and the runtime library, with exact versions.
+    /// Generator and runtime library, with exact versions.
     pub generator: String,
     #[serde(default)]
     pub(crate) ci: bool,
-    /// What users install.
+    /// Packages that users install.
     #[serde(default)]
     pub packages: Packages,
-    /// What only the program and its test use.
+    /// Packages that only the program and its test use.
     #[serde(default)]
     test: TestOnly,
     /// Further files, by their paths below `tests/contract`.
     #[serde(default)]
     files: Vec<String>,
-    /// Programs that the machine must have, each with its Debian package.
+    /// Required programs, each with its Debian package.
     #[serde(default)]
     pub needs: BTreeMap<String, String>,
-    /// Files of its folder that `index.html` shows.
+    /// Files that `index.html` shows.
     #[serde(default)]
     shown: Vec<String>,
-    /// Nothing for a consumer that reads the document itself.
+    /// `None` for a consumer that reads the document itself.
     pub generate: Option<String>,
     pub(crate) build: String,
     pub(crate) run: String,
     pub(crate) uses: Option<String>,
     pub(crate) modes: Option<Vec<String>>,
-    /// What the program prints, where it is not the life of a caller.
+    /// Expected output of the program, unless it is the life of a caller.
     pub(crate) expects: Option<Value>,
     #[serde(default)]
     pub(crate) cannot: BTreeMap<String, String>,
-    /// A note for users on the options that matter.
+    /// Note for users about relevant options.
     #[serde(default)]
     pub options: String,
 }
@@ -70,9 +70,9 @@ pub struct Consumer {
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Packages {
-    /// From npm.
+    /// npm packages.
     pub npm: Vec<String>,
-    /// From PyPI.
+    /// PyPI packages.
     pub pypi: Vec<String>,
 }
 
@@ -85,7 +85,7 @@ struct TestOnly {
 }
 
 impl Consumer {
-    /// Every consumer, by the name of its folder; those of `.ci/run` first.
+    /// Returns every consumer, by folder name; those of `.ci/run` first.
     pub fn all(root: &Path) -> Result<Vec<Self>> {
         let folder = root.join(FOLDER);
         let entries = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
@@ -100,10 +100,10 @@ impl Consumer {
         Ok(consumers)
     }
 
-    /// The consumer in this folder.
+    /// Reads the consumer in this folder.
     ///
     /// # Errors
-    /// When its description cannot be read.
+    /// The description cannot be read.
     pub(crate) fn named(root: &Path, id: &str) -> Result<Self> {
         let path = root.join(FOLDER).join(id).join(DESCRIPTION);
         let text =
@@ -113,7 +113,7 @@ impl Consumer {
         Ok(Self { id: id.to_owned(), ..consumer })
     }
 
-    /// The files that `index.html` shows, each with its text.
+    /// Returns the files that `index.html` shows, with their texts.
     pub fn shown_files(&self, root: &Path) -> Result<Vec<(&str, String)>> {
         let folder = root.join(FOLDER).join(&self.id);
         let read = |name: &'_ String| {
@@ -123,15 +123,15 @@ impl Consumer {
         self.shown.iter().map(|name| Ok((name.as_str(), read(name)?))).collect()
     }
 
-    /// The programs that this machine does not have, each with its Debian package.
+    /// Returns the missing programs, each with its Debian package.
     pub(crate) fn missing(&self) -> impl Iterator<Item = (&str, &str)> {
         let needs = self.needs.iter().chain(&self.test.needs);
         let needs = needs.map(|(program, package)| (program.as_str(), package.as_str()));
         needs.filter(|(program, _)| !is_installed(program))
     }
 
-    /// A new folder with the files of the consumer, and with the packages that users install: the client is generated
-    /// with no others.
+    /// Makes a folder with the files of the consumer and the packages that users install: the client is
+    /// generated with only these.
     pub(crate) fn workspace(&self, root: &Path, document: &Path) -> Result<Workspace> {
         let folder = absolute(&root.join(WORK).join(&self.id))?;
         if folder.exists() {
@@ -152,7 +152,7 @@ impl Consumer {
         Ok(workspace)
     }
 
-    /// Installs what only the program and its test use, too.
+    /// Installs the packages of the program and its test.
     pub(crate) fn add_test_packages(&self, root: &Path, workspace: &Workspace) -> Result<()> {
         let (Packages { npm, pypi }, test) = (&self.packages, &self.test);
         workspace.install(
@@ -176,7 +176,7 @@ impl Consumer {
     }
 }
 
-/// The folder in which a client is generated, compiled and run.
+/// Folder in which a client is generated, compiled and run.
 pub(crate) struct Workspace {
     folder: PathBuf,
     path: OsString,
@@ -184,17 +184,18 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    /// Installs these packages, and links them in place of those before.
+    /// Installs these packages, and links them in place of earlier ones.
     fn install(&self, root: &Path, npm: &[String], pypi: &[String]) -> Result<()> {
         let npm: Vec<&str> = npm.iter().map(String::as_str).collect();
         let pypi: Vec<&str> = pypi.iter().map(String::as_str).collect();
         let versions = [npm.as_slice(), pypi.as_slice()].concat().join("\n");
-        // Consumers with the same packages share them.
+        // Consumers with the same packages share an installation.
         let hash = Sha256::digest(versions.as_bytes());
         let hash: String = hash.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
         let name = format!("consumer-{hash}");
         let tools = Tools::install(root, &Set { name: &name, npm: &npm, pypi: &pypi })?;
-        // Node looks for packages beside a program and above it, people for an environment in `.venv`.
+        // Node searches packages beside a program and above it; Python users expect an environment in
+        // `.venv`.
         for (installed, name, is_used) in [
             (tools.node_folder().join("node_modules"), "node_modules", !npm.is_empty()),
             (tools.folder().join("python"), ".venv", !pypi.is_empty()),
@@ -210,7 +211,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Shell lines, run in this folder.
+    /// Returns shell lines as a command in this folder.
     pub(crate) fn command(&self, lines: &str) -> Command {
         let mut command = Command::new("bash");
         let lines = lines.replace("{document}", &shell_quoted(&self.document.to_string_lossy()));
@@ -220,7 +221,7 @@ impl Workspace {
     }
 }
 
-/// One word for a POSIX shell.
+/// Quotes a word for a POSIX shell.
 fn shell_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

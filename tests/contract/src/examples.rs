@@ -1,5 +1,5 @@
-//! The published examples: programs that run a model on a picture with nothing but an HTTP library. Each of them runs
-//! against a service that loses the response to a create and shows an HTML page to a poll.
+//! Published examples: programs that run a model on a picture with only an HTTP library. Each runs against a
+//! service that loses the response to a create and returns an HTML page to a poll.
 
 use std::fs;
 use std::path::Path;
@@ -11,20 +11,20 @@ use serde_json::{Value, json};
 use crate::service::Service;
 use crate::tools::{absolute, must};
 
-/// The folder of the examples.
+/// Folder of the examples.
 pub const FOLDER: &str = "openapi/examples";
 
-/// An example: its file, the program that runs it, and a name for people.
+/// Example program with its language.
 pub struct Example {
-    /// The file in the folder.
+    /// File in the folder.
     pub file: &'static str,
-    /// The language.
+    /// Language.
     pub language: &'static str,
-    /// The program that runs the file.
+    /// Program that runs the file.
     program: &'static [&'static str],
 }
 
-/// Every example.
+/// All examples.
 pub const EXAMPLES: [Example; 4] = [
     Example { file: "run.sh", language: "curl", program: &["sh"] },
     Example { file: "run.go", language: "Go", program: &["go", "run"] },
@@ -41,7 +41,7 @@ pub(crate) fn run(root: &Path) -> Result<String> {
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let photo = folder.join("photo.png");
     fs::copy(root.join(PHOTO), &photo).context("cannot copy the picture")?;
-    // Above the limit of the form: a picture may be followed by other bytes.
+    // Above the limit of the form: a picture may have trailing bytes.
     let large = folder.join("large.png");
     let mut content = fs::read(&photo).context("cannot read the picture")?;
     content.resize(5_242_881, 0);

@@ -1,4 +1,4 @@
-//! What the program of a consumer must have seen in each mode. `tests/contract/README.md` defines both.
+//! Expected results of a consumer's program in each mode. `tests/contract/README.md` defines both.
 
 use serde_json::Value;
 
@@ -15,12 +15,12 @@ pub(crate) const MODES: [(&str, &str); 9] = [
     ("digits", "digits"),
 ];
 
-/// What the proxy puts into a response.
+/// Values that the proxy injects into responses.
 const WORD: &str = "unheard_of";
 const AMOUNT: &str = "128.507300000000000001";
 const PRICE: f64 = 0.123_456_789_012_345_68;
 
-/// The members that are not as the mode makes them; nothing when all are.
+/// Returns the members that differ from the expectation of the mode, if any.
 pub(crate) fn unexpected(mode: &str, seen: &Value) -> Option<String> {
     let code = match mode {
         "html502" => Some(502),
@@ -41,7 +41,7 @@ fn wrong_members(seen: &Value, checks: &[(&str, &Check)]) -> Vec<String> {
     wrong.map(|(member, _)| format!("{member}: {}", seen[*member])).collect()
 }
 
-/// The whole life of a caller.
+/// Returns the checks of a whole life of a caller.
 fn life(mode: &str) -> Vec<(&'static str, &'static Check)> {
     let mut checks: Vec<(&str, &Check)> = vec![
         ("refused", &|value| value.as_u64() == Some(401)),
@@ -83,7 +83,7 @@ fn is_positive(value: &Value) -> bool {
     value.as_u64().is_some_and(|count| count > 0)
 }
 
-/// A number, or a string of its digits.
+/// Returns a number, or the value of a numeric string.
 fn number(value: &Value) -> Option<f64> {
     value.as_f64().or_else(|| value.as_str()?.parse().ok())
 }

@@ -1,5 +1,5 @@
 //! `cargo xtask flows`: runs the published Arazzo flows with `redocly respect`, and the curl recipes of the
-//! document, against a service. Nothing is rewritten before it runs.
+//! document, against a service, unchanged.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,16 +20,16 @@ const DOCUMENT: &str = "inferstore.yaml";
 const FLOWS: &str = "flows.arazzo.yaml";
 const UPLOAD_AND_RUN: &str = "upload-and-run.arazzo.yaml";
 
-/// A model with one input, `input`, that takes an image.
+/// Model with one input, `input`, that takes an image.
 pub(crate) const MODEL: &str = "color-extraction";
 
-/// A model with the same input that no node serves, so its tasks stay queued.
+/// Model with the same input and no node, so its tasks stay queued.
 const UNSERVED_MODEL: &str = "face-mesh";
 
-/// The file that `upload-and-run.arazzo.yaml` sends.
+/// File that `upload-and-run.arazzo.yaml` sends.
 const PICTURE: &str = "picture.bmp";
 
-/// One call of `redocly respect`: all its workflows get the same inputs.
+/// One call of `redocly respect`: all workflows get the same inputs.
 struct Run {
     file: &'static str,
     workflows: &'static [&'static str],
@@ -47,13 +47,13 @@ impl Job {
     /// Runs everything and returns the report.
     ///
     /// # Errors
-    /// When a flow or a recipe fails.
+    /// A flow or a recipe fails.
     pub fn run(&self, root: &Path) -> Result<String> {
         run(root, &self.target.service(&[])?)
     }
 }
 
-/// Runs everything against a service. The recipes upload the picture that the flows use.
+/// Runs everything against a service. The recipes upload the picture of the flows.
 pub(crate) fn run(root: &Path, service: &Service) -> Result<String> {
     let published = root.join(PUBLISHED);
     ensure!(published.join(DOCUMENT).is_file(), "{PUBLISHED} is missing; run `cargo xtask publish` first");
@@ -101,7 +101,7 @@ fn flows(root: &Path, published: &Path, service: &Service, picture_url: &str) ->
         },
     ];
     let tools = Tools::install(root, &LINTERS)?;
-    // Most of the time is pauses between polls.
+    // Concurrent, because most of the time is pauses between polls.
     let ran: Result<Vec<BTreeSet<String>>> = thread::scope(|scope| {
         let threads: Vec<_> =
             runs.iter().map(|run| scope.spawn(|| run.respect(&tools, &folder, service))).collect();
@@ -116,7 +116,7 @@ fn flows(root: &Path, published: &Path, service: &Service, picture_url: &str) ->
 }
 
 impl Run {
-    /// Returns the workflows that ran, all of them without a failure or a warning.
+    /// Returns the executed workflows, after checking that none had a failure or a warning.
     fn respect(&self, tools: &Tools<'_>, folder: &Path, service: &Service) -> Result<BTreeSet<String>> {
         let log: PathBuf = folder.join(self.workflows.join("-")).with_extension("json");
         let mut redocly = tools.node("redocly")?;
@@ -132,7 +132,7 @@ impl Run {
     }
 }
 
-/// The workflows of an Arazzo document; none in any other document.
+/// Returns the workflows of an Arazzo document; none of another document.
 fn workflows(document: &Value) -> impl Iterator<Item = String> {
     names(&document["workflows"])
 }
@@ -142,7 +142,7 @@ fn names(workflows: &Value) -> impl Iterator<Item = String> {
     workflows.filter_map(|workflow| workflow["workflowId"].as_str().map(str::to_owned))
 }
 
-/// A picture of one color as a BMP file of 5,760,054 bytes, above the limit of the small tier.
+/// Returns a single-color BMP file of 5,760,054 bytes, above the limit of the small tier.
 fn bitmap() -> Vec<u8> {
     const WIDTH: u32 = 1_600;
     const HEIGHT: u32 = 1_200;

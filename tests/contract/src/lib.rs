@@ -1,7 +1,7 @@
-//! `cargo xtask contract`: what is published works for others. Clients of other languages are generated
-//! from it and drive a running service, directly and through a proxy that gives every response that the
-//! document allows. Schemathesis looks for responses that the document does not describe. The published
-//! flows and the curl recipes run as printed. The packages of `sdk` pass their tests.
+//! `cargo xtask contract`: tests published artifacts from the outside. Generated clients of other languages
+//! drive a running service, directly and through a proxy that injects every response that the document
+//! allows. Schemathesis searches for undocumented responses. The published flows and curl recipes run as
+//! printed. The packages of `sdk` pass their tests.
 
 pub mod consumers;
 pub mod examples;
@@ -38,20 +38,20 @@ use results::{Row, page};
 
 const SCHEMATHESIS: Set<'static> = Set { name: "schemathesis", npm: &[], pypi: &["schemathesis==4.32.5"] };
 
-/// Where consumers leave their notes.
+/// Folder for results of consumers.
 const WORK: &str = "target/contract";
 
-/// The result table, as it is kept.
+/// Committed table of results.
 const TABLE: &str = "openapi/generators.md";
 
-/// Money for every run of every consumer.
+/// Balance for every run of every consumer.
 const SERVE: [&str; 2] = ["--balance", "1000"];
 
-/// How long one run of a program, and one build, may take.
+/// Timeouts of one run of a program, and of one build.
 const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 const BUILD_TIMEOUT: Duration = Duration::from_secs(1800);
 
-/// How much of the output of a failure is shown.
+/// Number of shown output lines of a failure.
 const SHOWN_LINES: usize = 25;
 
 /// Drive the service with clients generated from what is published: those of CI, with the published flows,
@@ -78,7 +78,7 @@ impl Job {
     /// Drives the chosen clients and returns the report.
     ///
     /// # Errors
-    /// When a result is not the one that the table or a consumer expects.
+    /// A result differs from the expectation of the table or of a consumer.
     pub fn run(&self, root: &Path) -> Result<String> {
         let only = self.only.as_deref();
         if let Some(package) = PACKAGES.iter().find(|package| Some(package.folder) == only) {
@@ -95,7 +95,7 @@ impl Job {
         let mut rows = Vec::new();
         for consumer in &consumers {
             let row = contract.prove(consumer)?;
-            // A run of all takes minutes.
+            // Reported at once: a run of all takes minutes.
             writeln!(io::stderr(), "{}", row.line()).context("cannot write to standard error")?;
             rows.push(row);
         }
@@ -120,7 +120,7 @@ impl Job {
         Ok(report)
     }
 
-    /// The chosen consumers. All their programs must be installed.
+    /// Returns the chosen consumers, after checking that their programs are installed.
     fn consumers(&self, root: &Path) -> Result<Vec<Consumer>> {
         let mut consumers = match &self.only {
             Some(id) => vec![Consumer::named(root, id)?],
@@ -140,7 +140,7 @@ impl Job {
     }
 }
 
-/// A published document as data.
+/// Parses a published document.
 fn read_document(path: &Path) -> Result<Value> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     openapi_impact::parse(path, &text)
@@ -149,7 +149,7 @@ fn read_document(path: &Path) -> Result<Value> {
 struct Contract<'a> {
     root: &'a Path,
     document: &'a Path,
-    /// Nothing when the clients are only compiled.
+    /// `None` if clients are only compiled.
     service: Option<&'a Service>,
 }
 
@@ -210,7 +210,7 @@ impl Contract<'_> {
     }
 }
 
-/// The kept table must hold the rows as they are.
+/// Checks that the committed table has these rows.
 fn compare(root: &Path, rows: &[Row]) -> Result<()> {
     let kept = fs::read_to_string(root.join(TABLE)).with_context(|| format!("cannot read {TABLE}"))?;
     for line in rows.iter().map(Row::line) {
@@ -228,12 +228,12 @@ fn schemathesis(root: &Path, document: &Path, service: &Service) -> Result<Strin
     let mut command = Tools::install(root, &SCHEMATHESIS)?.python("schemathesis")?;
     command.arg("--config-file").arg(absolute(&root.join("tests/contract/schemathesis.toml"))?);
     command.arg("run").arg(document).args(["--url", &service.base_url]);
-    // It writes its notes into the current folder.
+    // Schemathesis writes into the current folder.
     must("Schemathesis", service.connect(command.current_dir(folder)))?;
     Ok("Schemathesis: every response is as the document describes it\n".to_owned())
 }
 
-/// The output of a command, line by line; or the end of it when the command fails.
+/// Returns the output of a command by line, or the end of the output if it fails.
 fn lines_of(command: &Command, timeout: Duration) -> Result<Result<Vec<String>, String>> {
     let lines = Mutex::new(Vec::new());
     let on_line = |line: &str| {
@@ -252,7 +252,7 @@ fn lines_of(command: &Command, timeout: Duration) -> Result<Result<Vec<String>, 
     Ok(Err(format!("{failure}\n{}", lines[shown..].join("\n"))))
 }
 
-/// The last line that is a JSON object.
+/// Returns the last line that is a JSON object.
 fn last_object(lines: &[String]) -> Result<Value, String> {
     let objects = lines.iter().rev().filter(|line| line.starts_with('{'));
     let mut values = objects.filter_map(|line| serde_json::from_str(line).ok());

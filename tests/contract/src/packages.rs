@@ -1,4 +1,4 @@
-//! Packages for other languages, in `sdk`: builds each of them in a copy, and runs its tests against the service.
+//! Packages for other languages, in `sdk`: builds each in a copy, and runs its tests against the service.
 
 use std::env;
 use std::fs;
@@ -13,19 +13,19 @@ use crate::service::build_command;
 use crate::tools::{QUIET, Set, Tools, absolute};
 use crate::{BUILD_TIMEOUT, lines_of};
 
-/// The page whose examples the tests of the packages run.
+/// Page whose examples the tests of the packages run.
 const PAGE: &str = "docs/testing.md";
 
-/// A package with the tools of its tests.
+/// Package with the tools of its tests.
 pub(crate) struct Package {
-    /// The folder of the package.
+    /// Folder of the package.
     pub(crate) folder: &'static str,
     tools: Set<'static>,
     /// Shell lines that install or build the package, and run its tests.
     test: &'static str,
 }
 
-/// Every package.
+/// All packages.
 pub(crate) const PACKAGES: [Package; 2] = [
     Package {
         folder: "sdk/python",
@@ -56,7 +56,7 @@ impl Package {
     /// Tests the package in a copy of its folder.
     ///
     /// # Errors
-    /// When a test fails; the error has the end of the output.
+    /// A test fails; the error has the end of the output.
     pub(crate) fn test(&self, root: &Path) -> Result<String> {
         let tools = Tools::install(root, &self.tools)?;
         let folder = absolute(&root.join(WORK).join(self.tools.name))?;

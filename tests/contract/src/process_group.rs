@@ -1,4 +1,4 @@
-//! A program in a process group of its own. The group is killed on a timeout, and also when this process ends.
+//! Program in a process group of its own. The group is killed on a timeout, and when this process ends.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -8,20 +8,20 @@ use std::{io, thread};
 
 use anyhow::{Context, Result};
 
-/// A shell that leads the group and becomes the program. A process in the background kills the group when the
-/// standard input ends, as it does when this process is gone.
+/// Shell that leads the group and becomes the program. A background process kills the group at the end of
+/// standard input, which also comes when this process ends.
 const LEADER: &str = r#"exec 3<&0; { read -r _ <&3; kill -9 -$$; } & exec 3<&-; exec "$@" </dev/null"#;
 
-/// How a program ended.
+/// End of a program.
 pub enum End {
-    /// By itself.
+    /// Exit by itself.
     Exited(ExitStatus),
-    /// It was killed.
+    /// Killed on timeout.
     TimedOut,
 }
 
-/// Runs the program, passes every line of its output to `on_line`, and kills its group at `until`. None of its
-/// processes outlives this call.
+/// Runs the program, passes every line of its output to `on_line`, and kills its group at `until`. No process
+/// of the group outlives this call.
 pub fn run(program: &Command, until: Instant, on_line: impl Fn(&str) + Sync) -> Result<End> {
     let mut command = Command::new("sh");
     command.args(["-c", LEADER, "sh"]).arg(program.get_program()).args(program.get_args());
@@ -42,7 +42,7 @@ pub fn run(program: &Command, until: Instant, on_line: impl Fn(&str) + Sync) -> 
         scope.spawn(|| lines(output, &on_line));
         scope.spawn(|| lines(errors, &on_line));
         let end = wait(&mut child, until);
-        // The group ends, and with it what the two threads read.
+        // Ends the group, and thereby the input of both reader threads.
         drop(child.stdin.take());
         end
     })
@@ -84,7 +84,7 @@ mod tests {
                 seen.push(line.to_owned());
             }
         };
-        // Both lines are there long before, or the time would have to be longer.
+        // Both lines arrive long before the timeout.
         let end = run(&program, Instant::now() + Duration::from_secs(2), on_line)?;
         assert!(matches!(end, End::TimedOut));
         let seen = seen.into_inner()?;
@@ -99,7 +99,7 @@ mod tests {
         Ok(())
     }
 
-    /// What the system says of a process that has not ended. A killed process closes its pipes a moment before.
+    /// Returns the state of a process that has not ended. A killed process closes its pipes a moment before.
     fn running(process: u32) -> Option<String> {
         let state = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
         (!state.contains(") Z ")).then_some(state)

@@ -1,4 +1,4 @@
-//! The proxy of `tests/contract/proxy.mjs` as a process.
+//! Process of the proxy `tests/contract/proxy.mjs`.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -41,14 +41,14 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// The root of the API in a mode.
+    /// Returns the root of the API in a mode.
     pub(crate) fn base_url(&self, service: &Service, mode: &str) -> String {
         let after_scheme = service.base_url.split_once("://").map_or("", |(_, rest)| rest);
         let path = after_scheme.split_once('/').map_or("", |(_, path)| path);
         format!("{}/{mode}/{path}", self.url)
     }
 
-    /// Stops the proxy and returns how many changes each mode made.
+    /// Stops the proxy and returns the number of changes of each mode.
     pub(crate) fn stop(mut self) -> Result<BTreeMap<String, u64>> {
         drop(self.process.stdin.take());
         self.line()
@@ -64,7 +64,7 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        // It ends by itself when its input does.
+        // The proxy exits when its input ends.
         drop(self.process.stdin.take());
         let _ = self.process.kill();
         let _ = self.process.wait();

@@ -1,5 +1,5 @@
-//! Curl recipes of the document: runs every shell sample of an operation and every shell block of a tag
-//! exactly as printed.
+//! Curl recipes of the document: runs every shell sample of an operation and every shell block of a tag as
+//! printed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,14 @@ use crate::tools::{absolute, must};
 
 const FOLDER: &str = "target/recipes";
 
-/// The files that the blocks upload: one for each tier.
+/// Files that the blocks upload: one for each tier.
 const PHOTO: &str = "photo.png";
 const VIDEO: &str = "video.mp4";
 const PHOTO_SOURCE: &str = "crates/cli/demo/hazy.png";
 const VIDEO_SIZE: usize = 5_242_881;
 
-/// The arguments that the blocks declare, and their replacements: characters with a meaning for curl, jq or
-/// a form. Every block has one of each list.
+/// Declared arguments of the blocks, and replacements with characters that are special in curl, jq or a form.
+/// Every block has one of each list.
 const SPECIAL_NAMES: [(&str, &str); 2] = [
     ("--arg name photo.png", r#"--arg name 'a; "b" \ [1]{c} @<é&.png'"#),
     ("--arg name video.mp4", r#"--arg name 'a; "b" \ [1]{c} @<é&.mp4'"#),
@@ -30,13 +30,13 @@ const SPECIAL_TYPES: [(&str, &str); 2] = [
     ("--arg mime video/mp4", r#"--arg mime 'video/mp4; a="b\"c"'"#),
 ];
 
-/// Creates a task that stays in the queue: no node serves this model.
+/// Creates a task that stays queued: no node serves this model.
 const QUEUE_TASK: &str = r#"
 curl -sS --fail-with-body "$BASE_URL/api-key/model/face-mesh/task" -H "x-api-key: $API_KEY" \
   -H "content-type: application/json" -d "{\"input\": \"$FILE_URL\"}"
 "#;
 
-/// The operation that deletes the file which other samples use as an input.
+/// Last operation: it deletes the file that other samples use as an input.
 const LAST: &str = "deleteFile";
 
 pub(crate) struct Recipes<'a> {
@@ -52,7 +52,7 @@ struct Recipe {
 }
 
 impl Recipe {
-    /// The same recipe for a file with another name and type. A recipe that declares only one of them is an
+    /// Returns the recipe with another file name and type. A recipe that declares only one of them is an
     /// error.
     fn with_special_characters(&self) -> Result<Self> {
         let mut script = self.script.clone();
@@ -79,8 +79,8 @@ impl<'a> Recipes<'a> {
         Ok(Self { service, folder, blocks, samples })
     }
 
-    /// Runs the blocks of the tags, as printed and again with special characters in names and types.
-    /// Returns the URL of the picture.
+    /// Runs the blocks of the tags, as printed and with special characters in names and types. Returns the
+    /// URL of the picture.
     pub(crate) fn upload(&self) -> Result<String> {
         let mut picture = None;
         for block in &self.blocks {
@@ -98,7 +98,7 @@ impl<'a> Recipes<'a> {
         picture.with_context(|| format!("no shell block of a tag uploads {PHOTO}"))
     }
 
-    /// Runs the samples of the operations on a file that was uploaded. Deletes the file.
+    /// Runs the samples of the operations on an uploaded file. Deletes the file.
     pub(crate) fn call(&self, file_url: &str) -> Result<String> {
         let queue = Recipe { name: "a queued task".to_owned(), script: QUEUE_TASK.to_owned() };
         let created = succeeded(&queue, &self.shell(&queue, &[("FILE_URL", file_url)])?)?;
@@ -111,7 +111,7 @@ impl<'a> Recipes<'a> {
         Ok(format!("{samples} curl samples and {blocks} shell blocks run as printed\n"))
     }
 
-    /// Compares the stored file with what was sent. Returns its URL, the last line of the output.
+    /// Compares the stored file with the sent one. Returns its URL, the last line of the output.
     fn compare(&self, block: &Recipe, file: &str, output: &str) -> Result<String> {
         let url = output.trim_end().lines().last().unwrap_or_default().to_owned();
         let mut curl = Command::new("curl");
@@ -133,7 +133,7 @@ impl<'a> Recipes<'a> {
     }
 }
 
-/// The response that a recipe prints, which must be a success.
+/// Parses the printed response, which must be a success.
 fn succeeded(recipe: &Recipe, output: &str) -> Result<Value> {
     let response: Value = serde_json::from_str(output)
         .with_context(|| format!("the shell recipe of {} prints no JSON: {output:?}", recipe.name))?;
@@ -141,7 +141,7 @@ fn succeeded(recipe: &Recipe, output: &str) -> Result<Value> {
     Ok(response)
 }
 
-/// The shell blocks in the descriptions of the tags.
+/// Returns the shell blocks in the descriptions of the tags.
 fn blocks(document: &Value) -> Vec<Recipe> {
     let tags = document["tags"].as_array().into_iter().flatten();
     tags.flat_map(|tag| {
@@ -153,7 +153,7 @@ fn blocks(document: &Value) -> Vec<Recipe> {
     .collect()
 }
 
-/// The shell samples of the operations. An operation without one is an error.
+/// Returns the shell samples of the operations. An operation without one is an error.
 fn samples(document: &Value) -> Result<Vec<Recipe>> {
     let mut samples = Vec::new();
     let paths = document["paths"].as_object().context("the document has no paths")?;

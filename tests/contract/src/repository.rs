@@ -1,4 +1,4 @@
-//! The repository as git knows it.
+//! Access to the repository by git.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,19 +15,19 @@ fn run(root: &Path, arguments: &[&str]) -> Result<Output> {
     git.args(arguments).current_dir(absolute(&root.join("."))?).output().context("cannot run git")
 }
 
-/// Returns what git writes to the standard output; none if it fails.
+/// Returns the standard output of git, or `None` if it fails.
 ///
 /// # Errors
-/// There is no git.
+/// git is missing.
 pub fn git(root: &Path, arguments: &[&str]) -> Result<Option<String>> {
     let output = run(root, arguments)?;
     Ok(output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 
-/// Returns the files of the repository with their content, those that are not committed yet included.
+/// Returns the files of the repository with their content, uncommitted ones included.
 ///
 /// # Errors
-/// Git cannot list the files, or one of them cannot be read.
+/// git cannot list the files, or a file cannot be read.
 pub fn files(root: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
     let output = run(root, &["ls-files", "--cached", "--others", "--exclude-standard", "-z"])?;
     ensure!(
@@ -40,7 +40,7 @@ pub fn files(root: &Path) -> Result<BTreeMap<String, Vec<u8>>> {
     for name in names.split_terminator('\0') {
         match fs::read(root.join(name)) {
             Ok(bytes) => _ = files.insert(name.to_owned(), bytes),
-            // Deleted and not yet committed, or another checkout below this one.
+            // Deleted but not committed, or another checkout below this one.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::IsADirectory) => {}
             Err(error) => return Err(error).with_context(|| format!("cannot read {name}")),
         }

@@ -1,15 +1,15 @@
-//! The result table: what each generator can do with the document. It is kept in `openapi/generators.md`.
+//! Table of results: support of the document by each generator. Committed as `openapi/generators.md`.
 
 use std::fmt::Write;
 
 use crate::consumers::Consumer;
 use crate::expectations::MODES;
 
-/// How one column of a row ended.
+/// Result of one column of a row.
 #[derive(Clone)]
 pub(crate) enum Outcome {
     Passed,
-    /// The generator cannot do it; the consumer names the upstream reason.
+    /// Unsupported by the generator; the consumer names the upstream reason.
     Cannot(String),
     Failed(String),
     /// Depends on an earlier column, or does not apply.
@@ -28,7 +28,7 @@ impl Row {
         Self { id: consumer.id.clone(), title, outcomes: Vec::new() }
     }
 
-    /// Records how a column ended; a consumer that says it cannot do it must fail.
+    /// Records the result of a column. A column declared as unsupported must fail.
     pub(crate) fn record(
         &mut self,
         consumer: &Consumer,
@@ -61,7 +61,7 @@ impl Row {
         self.outcomes.push((column, Outcome::NotApplicable));
     }
 
-    /// Of a client that is not run.
+    /// Marks all modes as not applicable, for a client that is not run.
     pub(crate) fn skip_modes(mut self) -> Self {
         self.outcomes.extend(MODES.map(|(mode, _)| (mode, Outcome::NotApplicable)));
         self
@@ -74,7 +74,7 @@ impl Row {
         })
     }
 
-    /// One line of the table.
+    /// Formats one line of the table.
     pub(crate) fn line(&self) -> String {
         let mut line = format!("| {} |", self.title);
         for (column, outcome) in &self.outcomes {
@@ -100,7 +100,7 @@ impl Row {
     }
 }
 
-/// The page for readers of the document.
+/// Formats the page for readers of the document.
 pub(crate) fn page(rows: &[Row], version: &str) -> String {
     let mut page = format!(
         "# What generators make of the document\n\n\

@@ -1,4 +1,4 @@
-//! The service that consumers drive: a running one, or one that is started and stopped here.
+//! Service that consumers drive: a running one, or one started and stopped here.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::tools::{cargo, must};
 
-/// Any free ports, nothing kept, and one model that no node serves.
+/// Free ports, ephemeral data, and one model without a node.
 const SERVE: [&str; 9] = [
     "serve",
     "--port",
@@ -36,7 +36,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// The running service; without one, the command is built and started with these options.
+    /// Returns the running service, or builds the command and starts it with these options.
     pub(crate) fn service(&self, options: &[&str]) -> Result<Service> {
         let (Some(base_url), Some(variable)) = (&self.base_url, &self.api_key_env) else {
             return Service::start(options);
@@ -49,12 +49,12 @@ impl Target {
 pub(crate) struct Service {
     pub(crate) base_url: String,
     pub(crate) api_key: String,
-    /// The URL and the token of the controls, if they are on.
+    /// URL and token of the controls, if enabled.
     controls: Option<(String, String)>,
     process: Option<Child>,
 }
 
-/// The one line that the service prints when it can be called.
+/// Ready line of the service.
 #[derive(Deserialize)]
 struct Ready {
     event: String,
@@ -65,18 +65,18 @@ struct Ready {
 }
 
 impl Service {
-    /// Builds and starts the command of this repository, with further options.
+    /// Builds the command of this repository and starts it with further options.
     pub(crate) fn start(options: &[&str]) -> Result<Self> {
         let mut process = Command::new(build_command()?)
             .args(SERVE)
             .args(options)
-            // No line for every request.
+            // No log line per request.
             .env("INFERSTORE_LOG", "warn")
             .stdout(Stdio::piped())
             .spawn()
             .context("cannot start the service")?;
         let output = process.stdout.take().context("the service has no output")?;
-        // From here on it is stopped whatever happens.
+        // From here on, dropping stops the service.
         let mut service =
             Self { base_url: String::new(), api_key: String::new(), controls: None, process: Some(process) };
         let mut line = String::new();
@@ -109,7 +109,7 @@ impl Service {
         Ok(response["data"].clone())
     }
 
-    /// The command with the environment that consumers read.
+    /// Sets the environment that consumers read.
     pub(crate) fn connect<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.env("BASE_URL", &self.base_url).env("API_KEY", &self.api_key)
     }
@@ -126,7 +126,7 @@ pub(crate) fn build_command() -> Result<PathBuf> {
 impl Drop for Service {
     fn drop(&mut self) {
         if let Some(process) = &mut self.process {
-            // It may have ended by itself.
+            // The process may have exited already.
             let _ = process.kill();
             let _ = process.wait();
         }

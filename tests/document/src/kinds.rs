@@ -1,22 +1,22 @@
-//! The model kinds of the document, with legal inputs of each as the document spells them.
+//! Model kinds of the document, with valid inputs of each, as the document spells them.
 
 use serde_json::{Value, json};
 
 use crate::{document, members, resolve, schema};
 
-/// The schemas of one kind.
+/// Schemas of one kind.
 pub struct KindSchemas {
-    /// The name of the kind.
+    /// Name of the kind.
     pub name: &'static str,
-    /// The name of the input schema.
+    /// Name of the input schema.
     pub input_name: &'static str,
-    /// The schema of an input.
+    /// Schema of an input.
     pub input: &'static Value,
-    /// The schema of an output.
+    /// Schema of an output.
     pub output: &'static Value,
 }
 
-/// All kinds of the document.
+/// Returns all kinds of the document.
 pub fn kinds() -> impl Iterator<Item = KindSchemas> {
     members(&document()["components"]["schemas"]).filter_map(|(input_name, input)| {
         let kind = &input["x-model-kind"];
@@ -26,14 +26,14 @@ pub fn kinds() -> impl Iterator<Item = KindSchemas> {
     })
 }
 
-/// How many kinds the document has. `description::kinds` holds that to the catalog.
+/// Returns the number of kinds. `description::kinds` compares it with the catalog.
 pub fn count() -> usize {
     kinds().count()
 }
 
 impl KindSchemas {
-    /// An input object for every legal value of every property: the first one has the first value of
-    /// each, every other one differs from it in one property.
+    /// Returns inputs that cover every valid value of every property: the first has the first value of each,
+    /// every other one differs from it in one property.
     pub fn legal_inputs(&self) -> Vec<Value> {
         let values: Vec<(&str, Vec<Value>)> = members(&self.input["properties"])
             .map(|(name, property)| (name, legal_values(resolve(property))))
@@ -52,7 +52,7 @@ impl KindSchemas {
     }
 }
 
-/// All options, all whole numbers, the bounds of a range and values within it.
+/// Returns all options, all integers, the bounds of a range and values within it.
 fn legal_values(property: &Value) -> Vec<Value> {
     if let Some(words) = property["enum"].as_array() {
         return words.clone();

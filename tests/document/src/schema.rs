@@ -1,5 +1,5 @@
-//! Validates JSON against a schema of the document. OpenAPI 3.0 schemas are nearly JSON Schema; what
-//! differs is translated here.
+//! Validation of JSON by schemas of the document. OpenAPI 3.0 schemas are nearly JSON Schema; the differences
+//! are translated here.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -9,13 +9,13 @@ use serde_json::{Map, Value, json};
 
 use crate::document;
 
-/// What is wrong with the value by a schema of the document, which may be a reference.
+/// Returns the violations of a schema of the document, which may be a reference.
 pub fn mistakes(schema: &Value, value: &Value) -> Vec<String> {
     judged(schema, false, value)
 }
 
-/// As `mistakes`, and a field or word that the schema does not name is a mistake too: readers of the
-/// document accept them, but our own service should send nothing that is not described.
+/// Like `mistakes`, and rejects fields and words that the schema does not name: readers of the document
+/// accept them, but our own service must not send undocumented ones.
 pub fn mistakes_of_our_own(schema: &Value, value: &Value) -> Vec<String> {
     judged(schema, true, value)
 }
@@ -27,7 +27,7 @@ fn judged(schema: &Value, is_closed: bool, value: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Judges are made once: that takes longer than judging.
+/// Validators are cached, because compiling one takes longer than validating.
 fn judge(schema: &Value, is_closed: bool) -> Arc<Validator> {
     static JUDGES: Mutex<BTreeMap<(bool, String), Arc<Validator>>> = Mutex::new(BTreeMap::new());
     let mut judges = JUDGES.lock().expect("making a judge does not panic");
@@ -44,7 +44,7 @@ fn judge(schema: &Value, is_closed: bool) -> Arc<Validator> {
     Arc::clone(judge)
 }
 
-/// `nullable` becomes a type among types. Everything else that the document uses means the same.
+/// Translates `nullable` to a type. All other keywords of the document mean the same.
 fn translated(schema: &Value) -> Value {
     match schema {
         Value::Object(members) => {
@@ -61,7 +61,7 @@ fn translated(schema: &Value) -> Value {
     }
 }
 
-/// Objects that list their properties have no others, and open vocabularies no other words.
+/// Closes objects and open enumerations.
 fn closed(schema: Value) -> Value {
     match schema {
         Value::Object(members) => {

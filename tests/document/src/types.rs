@@ -1,4 +1,4 @@
-//! The generated type of each body and of each model kind: the lists follow from the document.
+//! Generated type of each body and model kind, listed from the document.
 
 #[rustfmt::skip]
 mod generated;
@@ -10,13 +10,13 @@ use serde_json::Value;
 
 pub use generated::{kinds, rewritten};
 
-/// A model kind, read from its Rust type.
+/// Model kind with its Rust type.
 pub struct Kind {
-    /// Its name in the catalog.
+    /// Name in the catalog.
     pub name: &'static str,
-    /// Reads an input, and writes it again.
+    /// Deserializes an input, and serializes it again.
     pub input: fn(&Value) -> serde_json::Result<Value>,
-    /// Reads an output, and writes it again.
+    /// Deserializes an output, and serializes it again.
     pub output: fn(&Value) -> serde_json::Result<Value>,
 }
 

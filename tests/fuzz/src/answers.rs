@@ -1,4 +1,4 @@
-//! Answers of the service: the name of an operation on the first line, then its body.
+//! Responses of the service: an operation on the first line, then the body.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -11,21 +11,21 @@ use serde_json::value::RawValue;
 use crate::document::must_be_read;
 use crate::first_line;
 
-/// What is in an answer as it came, and is not among what the types announce to keep digit by digit.
+/// Fields of a response without declared types that keep every digit.
 const FREE: [&str; 4] = ["input_data", "result", "model_metadata", "num_config"];
 
-/// Objects whose members are of one type, whatever their names.
+/// Objects whose members all have one type, whatever their names.
 const MAPS: [&str; 2] = ["input_format", "output_format"];
 
-/// No body makes a reader panic. Whatever says which thing it is about and deviates without harm is read.
-/// What is read goes out with every digit that came in, and is read again as the same.
+/// Invariants: no body makes a reader panic. A response with its identifiers and only harmless deviations is
+/// read. Serializing it again keeps every digit, and reading that yields an equal value.
 pub fn answers(data: &[u8]) {
     let (operation, body) = first_line(data);
     let schema = success_schema(&String::from_utf8_lossy(operation)).unwrap_or("Acknowledgement");
     if let Ok(answer) = serde_json::from_slice::<Value>(body)
         && must_be_read(schema, &answer)
     {
-        // As it would be written by somebody who names nothing twice.
+        // Serialized without duplicate names.
         let written = answer.to_string();
         if let Err(error) = rewritten(schema, &written) {
             panic!("{schema} refuses {written}: {error}");
@@ -38,7 +38,7 @@ pub fn answers(data: &[u8]) {
     nothing_is_lost("", text, &written);
 }
 
-/// Whether a type reads the member of an object. Fields that the document does not have are kept as any JSON.
+/// Returns true if a type declares the member of an object. Undeclared fields are kept as any JSON.
 fn is_typed(object: &str, name: &str) -> bool {
     static PROPERTIES: LazyLock<BTreeSet<&str>> = LazyLock::new(|| {
         let inline_names = |property: &'static Value| members(&property["properties"]).map(|(name, _)| name);
@@ -51,9 +51,9 @@ fn is_typed(object: &str, name: &str) -> bool {
 
 type Members<'a> = std::collections::BTreeMap<String, &'a RawValue>;
 
-/// Whether every value that goes out is the one that came in, digit by digit.
+/// Asserts that every serialized value equals the received one, digit by digit.
 fn nothing_is_lost(object: &str, came: &str, goes: &str) {
-    // A parameter of which nothing is said is there all the same.
+    // A parameter without a description still exists.
     if (came, goes) == ("null", "{}") {
         return;
     }
@@ -75,7 +75,7 @@ fn nothing_is_lost(object: &str, came: &str, goes: &str) {
         let (came, goes) = (plain(came), plain(goes));
         let is_a_count = goes.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
             && came.parse() == goes.parse::<inferstore_api::Decimal>();
-        // A field that was not there may go out as null.
+        // An absent field may be serialized as null.
         assert!(came == goes || came.trim() == goes || is_a_count, "{came} became {goes}");
     }
 }

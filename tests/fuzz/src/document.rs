@@ -1,17 +1,17 @@
-//! What the document says of answers, read in the most forgiving way that loses nothing: the oracle for
-//! the types that are generated from it.
+//! Oracle for the generated types: responses that the document requires readers to accept, under the most
+//! lenient lossless reading.
 
 use inferstore_api::Decimal;
 use inferstore_document::{resolve, schema};
 use serde_json::Value;
 
-/// Whether an answer must be read by the type of this name: it says which thing it is about, and all the
-/// rest deviates in no way that changes what it says.
+/// Returns true if the type of this name must accept a response: its identifiers are there, and no deviation
+/// changes its meaning.
 pub(crate) fn must_be_read(name: &str, answer: &Value) -> bool {
     is_reported(schema(name), answer)
 }
 
-/// Whether a value that is there says what its schema asks for.
+/// Returns true if a present value has the meaning that its schema requires.
 fn is_reported(schema: &'static Value, value: &Value) -> bool {
     let schema = resolve(schema);
     let format = schema["format"].as_str().unwrap_or_default();
@@ -23,7 +23,7 @@ fn is_reported(schema: &'static Value, value: &Value) -> bool {
             let properties = schema["properties"].as_object().into_iter().flatten();
             let known = properties.into_iter().all(|(name, property)| match members.get(name) {
                 None | Some(Value::Null) => !is_required(name),
-                // What says which thing it is about has to be a text.
+                // An identifier has to be a text.
                 Some(value)
                     if is_required(name)
                         && property.get("$ref").is_some()
@@ -41,12 +41,12 @@ fn is_reported(schema: &'static Value, value: &Value) -> bool {
         (Some("array"), Value::Array(items)) => {
             items.iter().all(|item| item.is_null() || is_reported(&schema["items"], item))
         }
-        // A stamp is kept whatever it is.
+        // A timestamp is kept with any text.
         (Some("string"), _) if format == "date-time" => true,
         (Some("string" | "number"), _) if schema["x-decimal"] == true => decimal(value).is_some(),
         (Some("string"), Value::String(_) | Value::Number(_) | Value::Bool(_)) => true,
         (Some("integer"), Value::Number(_) | Value::String(_)) => {
-            // Whole numbers of 64 bits; a count that is below zero says nothing.
+            // Integers of 64 bits; a negative count has no meaning.
             let range = 0..=i64::MAX;
             decimal(value).is_some_and(|number| {
                 value.as_i64().is_some_and(|whole| range.contains(&whole))

@@ -1,6 +1,6 @@
-//! Uploads by form. A body whose first line is `fields` is a form that the client writes, a field on each
-//! line as `name=value` and then the file behind an empty line; any other is a body as it comes, behind its
-//! content type.
+//! Uploads by form. If the first line of the data is `fields`, each following line is a field `name=value`,
+//! and the file follows an empty line; the client then writes the form. Otherwise the data are a content type
+//! and a raw body.
 
 use inferstore::File;
 use inferstore_service::fuzzed::{Form, form};
@@ -10,11 +10,11 @@ use serde_json::json;
 use crate::first_line;
 use crate::wire;
 
-/// How much of a form is kept before its file.
+/// Maximum size of the fields before the file.
 const MAX_FIELD_BYTES: usize = 64 * 1024;
 
-/// No body makes the reader panic or keep more than it may. It reads the same however the body is cut into
-/// pieces, and what the client writes is read as it was meant.
+/// Invariants: no body makes the reader panic or exceed its limits. The result does not depend on how the
+/// body is split, and a form of the client is read as intended.
 pub fn forms(data: &[u8]) {
     let (first, rest) = first_line(data);
     if first == b"fields" {
@@ -24,7 +24,7 @@ pub fn forms(data: &[u8]) {
     let whole = read(&content_type, rest, rest.len());
     for size in [1, 7] {
         let pieces = read(&content_type, rest, size);
-        // The words of a refusal may depend on when it is seen.
+        // The message of a rejection may depend on when the defect is seen.
         assert_eq!(whole.as_ref().ok(), pieces.as_ref().ok(), "pieces of {size}");
     }
     if let Ok(form) = whole {
@@ -66,7 +66,7 @@ fn written_and_read(text: &[u8]) {
     for (name, _) in &mut expected {
         *name = name.to_ascii_lowercase();
     }
-    // Names that no header holds are changed.
+    // Names that are invalid in a header are changed.
     let is_plain =
         |name: &str| !name.contains(['"', '\\']) && !name.contains(char::is_control) && !name.is_empty();
     if expected.iter().all(|(name, _)| is_plain(name)) && is_plain(&file_name) {

@@ -1,5 +1,5 @@
-//! Inputs of tasks, read twice: by the client before it sends them, and by the service. The descriptor of a
-//! parameter on the first line, then a value on each line, as JSON.
+//! Inputs of tasks, checked by the client and by the service. The first line is the descriptor of a
+//! parameter, every further line a value as JSON.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,9 +14,9 @@ use inferstore_service::fuzzed::{complaints, is_publishable};
 use crate::first_line;
 use crate::wire;
 
-/// Nothing makes either reading panic. What the client sends has the value that was given, is sent the same
-/// when it is given again, and is taken by the service. What the service takes as it is the client sends.
-/// And a refusal names the input.
+/// Invariants: neither check panics. The client sends the given value; sending that again changes nothing,
+/// and the service accepts it. A value that the service accepts unchanged is sent by the client. A rejection
+/// names the input.
 pub fn inputs(data: &[u8]) {
     let (descriptor, given) = first_line(data);
     let Ok(Value::Object(mut descriptor)) = serde_json::from_slice(descriptor) else { return };
@@ -34,7 +34,7 @@ pub fn inputs(data: &[u8]) {
     }
 }
 
-/// The value alone is judged by the client, and by the service where it would publish such a model.
+/// Checks one value by the client, and by the service if it would publish such a model.
 fn judge(declared: &str, is_publishable: bool, given: &Value) {
     let complaints = |value: &Value| {
         let declared = Some(declared).filter(|_| is_publishable)?;
@@ -67,7 +67,7 @@ fn judge(declared: &str, is_publishable: bool, given: &Value) {
 
 /// Returns the value as a run would send it.
 fn checked(declared: &str, value: &Value) -> Result<Option<Value>, InvalidInputs> {
-    // The client keeps what a model declares.
+    // A new identifier each time, because the client caches declarations.
     static MODELS: AtomicUsize = AtomicUsize::new(0);
     let model = format!("m{}", MODELS.fetch_add(1, Ordering::Relaxed));
     let inputs = inferstore::Inputs::new().set("p", value);
@@ -92,8 +92,8 @@ fn means_the_same(given: &Value, sent: &Value) -> bool {
         || number(given).is_some_and(|given| number(sent) == Some(given))
 }
 
-/// What the client lets pass because another service may take it: numbers of more digits than ours counts
-/// with or than a JSON number keeps, and a space in a URL.
+/// Returns true for values that the client accepts because another service may: numbers with more digits than
+/// ours or a JSON number keeps, and URLs with a space.
 fn is_left_to_the_service(sent: &Value) -> bool {
     let text = sent.as_str().map_or_else(|| sent.to_string(), str::to_owned);
     let Ok(number) = text.parse::<Decimal>() else {

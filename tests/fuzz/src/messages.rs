@@ -1,5 +1,5 @@
-//! Headers and texts of failures: a value of `Retry-After` on the first line, a decimal on the second, a text after
-//! them.
+//! Headers and error messages: a value of `Retry-After` on the first line, a decimal on the second, a text
+//! after them.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use crate::first_line;
 use crate::wire::{self, KEYS};
 
-/// A value that grants access.
+/// Secret that must not be shown.
 const SIGNATURE: &str = "ZmluZSBwcmludA";
 
-/// No header makes the client panic. No error shows the key or a signature, whatever stands around it. Times
-/// and amounts are kept as they came, and decimals are in one order.
+/// Invariants: no header makes the client panic. No error shows the key or a signature, in any context. Times
+/// and amounts keep their text, and decimals have a total order.
 pub fn messages(data: &[u8]) {
     let (header, rest) = first_line(data);
     let (other, text) = first_line(rest);
@@ -40,7 +40,7 @@ fn retry_after(header: &[u8]) {
     }
 }
 
-/// Returns the error of a call that this response ends.
+/// Returns the error of a call with this response.
 fn failure(key: usize, response: Response<String>) -> Error {
     let (result, _) = wire::call(key, [response], |client| client.balance());
     result.err().unwrap_or_else(|| panic!("it succeeded"))
@@ -56,7 +56,7 @@ fn masking(text: &str) {
     }
 }
 
-/// The text comes as the message of a refusal, as a page, and as a response that cannot be decoded.
+/// Checks the text as the message of a rejection, as a page, and as an undecodable response.
 fn no_error_shows(key: usize, text: &str, secret: &str) {
     let refusal = json!({ "status": "fail", "message": text, "data": null }).to_string();
     for (status, body) in [(400, refusal.as_str()), (500, text), (200, text)] {
@@ -77,7 +77,7 @@ fn decimals(one: &str, other: &str) {
     assert_eq!(one.cmp(&other), other.cmp(&one).reverse());
     assert_eq!(one.is_negative(), one < Decimal::from(0));
     assert_eq!(one.is_zero(), one == Decimal::from(0));
-    // What a float holds for sure compares as floats do.
+    // Clearly different floats compare like decimals.
     if let (Ok(first), Ok(second)) = (one.as_str().parse::<f64>(), other.as_str().parse::<f64>())
         && (first - second).abs() > first.abs().max(second.abs()) * 1e-12
         && first.is_finite()

@@ -1,8 +1,9 @@
-//! Files that are given as pictures.
+//! Input files of models that take pictures.
 
 use inferstore_models::{Error, Input, Inputs, Limits, Output, built_in};
 
-/// No file makes a model panic or pass its limits: it gives a result, or says which input is at fault.
+/// Invariant: no file makes a model panic or exceed its limits; the model returns a result, or an error that
+/// names the input.
 pub fn pictures(data: &[u8]) {
     let model =
         built_in().into_iter().find(|model| model.kind() == "color-extraction").expect("it is built in");

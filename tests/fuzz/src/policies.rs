@@ -1,4 +1,4 @@
-//! Policies of forms, as the object store reads them, and keys of objects: the policy on the first line, then a key on
+//! Form policies as the object store reads them, and object keys: the policy on the first line, then a key on
 //! each line as `name=key`.
 
 use base64::Engine as _;
@@ -9,7 +9,7 @@ use crate::first_line;
 
 const BUCKET: &str = "files-of-b";
 
-/// No policy makes the store panic. And the path of every key leads back to it.
+/// Invariants: no policy makes the store panic, and the path of every key leads back to the key.
 pub fn policies(data: &[u8]) {
     let (policy, rest) = first_line(data);
     let rest = String::from_utf8_lossy(rest);

@@ -1,4 +1,4 @@
-//! Presigned answers, as the client reads them: the endpoint on the first line, then the fields.
+//! Presigned upload targets as the client reads them: the endpoint on the first line, then the fields.
 
 use inferstore::reqwest::{Method, Url};
 use inferstore::{Error, File};
@@ -7,11 +7,10 @@ use serde_json::{Map, Value, json};
 use crate::first_line;
 use crate::wire::{self, Sent};
 
-/// Content of a picture.
 const FILE: &[u8] = b"\x89PNG\r\n\x1a\n";
 
-/// Nothing makes the client panic or show what grants access. The bytes go to the address of the target, which is one
-/// of the web; the fields of a form keep their order and their texts.
+/// Invariants: the client neither panics nor shows a credential. The bytes go to the target's address over
+/// http or https; the fields of a form keep order and text.
 pub fn upload_targets(data: &[u8]) {
     let (endpoint, fields) = first_line(data);
     let (endpoint, fields) = (String::from_utf8_lossy(endpoint), String::from_utf8_lossy(fields));
@@ -20,7 +19,7 @@ pub fn upload_targets(data: &[u8]) {
         (Ok(_), Some(sent)) => {
             let is_web = sent.url.starts_with("http://") || sent.url.starts_with("https://");
             let mut address = Url::parse(&endpoint).expect("bytes were sent there");
-            // A user and a password go out as a header.
+            // User and password are sent as a header.
             assert!(address.set_username("").is_ok() && address.set_password(None).is_ok());
             assert!(is_web && address.as_str() == sent.url, "{endpoint} {sent:?}");
             let is_put = endpoint.contains("X-Amz-Algorithm");
@@ -32,7 +31,7 @@ pub fn upload_targets(data: &[u8]) {
             }
         }
         (Err(Error::File(problem)), _) => {
-            // Words of ours and a position, whatever was there: nothing of it, for it may be a secret.
+            // Only our words and a position: the rest may be a secret.
             let words = |byte: u8| byte.is_ascii_alphanumeric() || b" ()-,".contains(&byte);
             assert!(problem.message.bytes().all(words) && problem.message.len() < 120, "{problem}");
         }
@@ -48,7 +47,7 @@ fn are_as_written(text: &str, sent: &Sent) {
     let (_, boundary) = sent.content_type.split_once("boundary=").expect("a form has a boundary");
     let form = String::from_utf8_lossy(&sent.body);
     let mut places = Vec::new();
-    // A name that no header can hold is changed, and a field that is null is left out.
+    // A name that is invalid in a header is changed, and a null field is omitted.
     let is_plain = |name: &str| !name.contains(['"', '\\']) && !name.contains(char::is_control);
     for (name, value) in written.iter().filter(|(name, value)| is_plain(name) && !value.is_null()) {
         let part = format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n");

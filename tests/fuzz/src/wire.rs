@@ -1,4 +1,4 @@
-//! A client without a network: a target scripts the responses, and reads what the client sent.
+//! Client without a network: a target scripts the responses, and reads the sent requests.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -12,22 +12,21 @@ use inferstore::{Client, Error, File, Retry, UploadedFile};
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
-/// The API keys of the clients. Some of their letters are written in another way in JSON, in a URL or in a header.
+/// API keys of the clients. Some characters are escaped in JSON, in a URL or in a header.
 pub(crate) const KEYS: [&str; 3] = ["isk_4f1c_secret-key-1", "k%2Fe+y/==&?#secret", "se\"cr\\et'key`{}"];
 
 thread_local! {
-    /// Building a client takes longer than most calls.
+    /// Clients are reused, because building one takes longer than most calls.
     static WIRES: [Wire; 3] = KEYS.map(Wire::new);
 }
 
-/// A client and its transport.
 pub(crate) struct Wire {
     client: Client,
     script: Script,
     runtime: Runtime,
 }
 
-/// A request as it was sent.
+/// Sent request.
 #[derive(Debug)]
 pub(crate) struct Sent {
     pub(crate) method: Method,
@@ -58,7 +57,7 @@ impl Wire {
     }
 }
 
-/// Makes a call with the client of one of the keys. Returns its result, and the last request.
+/// Makes a call with the client of one of the keys. Returns the result and the last request.
 pub(crate) fn call<T, F: Future<Output = T>>(
     key: usize,
     responses: impl IntoIterator<Item = http::Response<String>>,
@@ -95,7 +94,7 @@ impl Script {
 impl Middleware for Script {
     fn handle<'a>(&'a self, mut request: Request, _: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
         Box::pin(async move {
-            // A response can be read to its end, and a request cannot.
+            // reqwest can read the body of a response, but not of a request.
             let body = match request.body_mut().take() {
                 Some(body) => Response::from(http::Response::new(body)).bytes().await?.to_vec(),
                 None => Vec::new(),

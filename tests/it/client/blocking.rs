@@ -1,4 +1,4 @@
-//! Programs without async, against the test kit: the blocking form of futures and streams.
+//! Blocking form of futures and streams, against the test kit.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn service() -> ScriptedService {
     service
 }
 
-/// Everything that a program without async does.
+/// Program without async.
 fn program(client: &Client) {
     assert!(client.balance().blocking().expect("a balance").balance.is_some());
     let inputs = Inputs::new().file("input", File::bytes("a.png", b"pixels".to_vec()));
@@ -51,7 +51,7 @@ async fn inside_of_a_runtime_it_blocks_and_does_not_panic() {
     program(&service().client().expect("a client"));
 }
 
-/// Lets the creates through when as many are under way as it waits for.
+/// Barrier that holds creates until enough are in progress.
 struct Together(Barrier);
 
 impl Middleware for Together {

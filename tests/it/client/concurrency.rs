@@ -1,4 +1,4 @@
-//! Futures own their data: they can be joined, spawned, selected and buffered as one writes it.
+//! Futures own their data: they can be joined, spawned, selected and buffered.
 
 use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};

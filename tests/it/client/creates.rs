@@ -1,5 +1,5 @@
-//! A task is created at most once, whatever the task history shows. Everything that can happen to a create is
-//! tried in `stress::creates`.
+//! A task is created at most once, whatever the task history shows. `stress::creates` tests all failures of a
+//! create.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::on_the_service::{self, tasks};
 use super::{Quickly, built, inputs, quick, quick_retry};
 use crate::support::scripted::{MODEL, Reply, Scripted};
 
-/// A run with inputs of its own.
+/// Makes a run with unique inputs.
 fn run(client: &Client, seed: u32) -> Run {
     let image = format!("https://files.example/{seed}.png");
     let inputs = inputs().set("angle", seed % 90 + 1).set("input_image", image);
@@ -24,7 +24,7 @@ async fn start(run: Run) -> Result<String, Error> {
     Ok(run.start().await?.id().to_string())
 }
 
-/// A client with delays of milliseconds.
+/// Makes a client with backoffs of milliseconds.
 fn client(scripted: &Scripted) -> Client {
     built(
         scripted
@@ -34,7 +34,7 @@ fn client(scripted: &Scripted) -> Client {
     )
 }
 
-/// The next create is performed this late, and its response is lost.
+/// Delays the next create by this time, and loses its response.
 fn lose_next_create(scripted: &Scripted, performed_after: Duration) {
     let next = scripted.count("createTask") + 1;
     scripted.reply(move |operation, number| {
@@ -63,7 +63,7 @@ async fn a_create_that_lands_after_the_last_search_is_reported_and_not_sent_agai
 async fn the_task_of_a_create_of_unknown_outcome_is_not_adopted_by_a_later_create() {
     let scripted = Scripted::new();
     let client = client(&scripted);
-    // The first create is performed when its client has given up.
+    // The first create is performed after its client has given up.
     lose_next_create(&scripted, Duration::from_millis(200));
     let error = start(run(&client, 1)).await.expect_err("nothing shows it yet");
     assert!(matches!(error, Error::OutcomeUnknown(_)), "{error:?}");

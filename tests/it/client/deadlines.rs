@@ -1,5 +1,5 @@
-//! One deadline bounds everything, also a service that never responds and a gateway that takes its time to fail.
-//! What the service itself can be made to do is in `on_the_service`.
+//! One deadline bounds a whole operation, even if a service never responds or a gateway fails slowly.
+//! `on_the_service` tests failures that the service itself can produce.
 
 use std::error::Error as _;
 use std::time::{Duration, Instant};
@@ -13,8 +13,7 @@ use crate::support::scripted::{MODEL, Reply, Scripted};
 
 const DEADLINE: Duration = Duration::from_millis(400);
 
-/// What separates a kept deadline from one that was multiplied by repeats, on a machine that is busy
-/// with something else.
+/// Tolerance on a busy machine; a deadline multiplied by retries would exceed it.
 const GENEROUS: Duration = Duration::from_secs(5);
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Every failure keeps its status, its operation and the beginning of its body, whatever its shape.
+//! Every failure keeps its status, its operation and the beginning of its body, in every format.
 
 use inferstore::{Client, Error, Retry};
 
@@ -36,7 +36,7 @@ async fn twelve_statuses_with_six_kinds_of_body_keep_status_operation_and_excerp
     }
 }
 
-/// Asks once.
+/// Makes a client without retries.
 fn impatient(base_url: &str) -> Client {
     built(Client::builder(base_url, "key").settings(|settings| settings.retry = Retry::none()))
 }

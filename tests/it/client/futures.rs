@@ -1,4 +1,4 @@
-//! The client can be shared, its futures can be spawned, and they are small enough to be moved around.
+//! The client can be shared; its futures can be spawned, and are small.
 
 use std::future::IntoFuture;
 
@@ -26,7 +26,7 @@ fn an_error_is_small_and_can_cross_threads() {
 
 #[test]
 fn all_futures_are_send_and_small() {
-    /// A future that is larger than this should box what makes it so.
+    /// Limit on the size of a future; box what exceeds it.
     const LARGEST: usize = 2_048;
     let client = built(quick("http://127.0.0.1:9/api/v1", "key"));
     let (model, task, folder) = (client.model("m"), client.task("t"), client.folder("samples"));

@@ -1,5 +1,4 @@
-//! A run is refused before any money moves: for its inputs, its price, or when nothing serves the
-//! model.
+//! Runs are rejected before any cost: for their inputs, their price, or an offline model.
 
 use inferstore::{Decimal, Error, Run};
 use inferstore_api::operations;

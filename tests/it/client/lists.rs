@@ -1,4 +1,4 @@
-//! Lists: as streams over all pages, and one page alone.
+//! Lists: as streams over all pages, and as single pages.
 
 use inferstore::types::{ModelFilter, ModelListRequest, ModelSort};
 use inferstore::{File, FileQuery, types};

@@ -1,4 +1,4 @@
-//! A wait for many tasks does not depend on the task history, and can be fed while it is read.
+//! Wait for many tasks: independent of the task history, and extensible while it is read.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::support::scripted::{MODEL, Reply, Scripted};
 
-/// Adds tasks that take this long.
+/// Adds tasks of this duration.
 async fn add_tasks(scripted: &Scripted, count: usize, seconds: u64) -> BTreeSet<String> {
     scripted.service.model(MODEL).takes(Duration::from_secs(seconds));
     scripted.create(count).await.into_iter().collect()
@@ -18,7 +18,7 @@ fn wait_all(scripted: &Scripted, ids: &BTreeSet<String>) -> WaitAll {
     inferstore_batch::wait_all(&scripted.client(), ids.iter().map(String::as_str))
 }
 
-/// The tasks of a wait that succeeded, which it must all do within ten minutes.
+/// Returns the tasks of a wait, all of which must succeed within ten minutes.
 async fn succeeded(mut all: WaitAll) -> BTreeSet<String> {
     let mut ended = BTreeSet::new();
     let wait = async {
@@ -93,7 +93,7 @@ async fn tasks_can_be_added_while_the_wait_is_read() {
     let scripted = Scripted::new();
     let first = add_tasks(&scripted, 1, 60).await;
     let mut all = wait_all(&scripted, &first);
-    // The read is under way.
+    // The read is in progress.
     assert!(timeout(Duration::from_secs(10), all.next()).await.is_err());
     let mut second = add_tasks(&scripted, 3, 5).await;
     for id in second.iter().chain(&first) {

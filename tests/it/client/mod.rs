@@ -27,10 +27,10 @@ use std::time::Duration;
 use inferstore::{ApiKey, Client, ClientBuilder, Inputs, PollInterval, Retry, Run, Wait};
 use inferstore_batch::WaitAll;
 
-/// A picture that is somewhere.
+/// URL of a picture.
 const IMAGE: &str = "https://files.example/street.png";
 
-/// Retries as by default, with delays of milliseconds.
+/// Returns the default retries with backoffs of milliseconds.
 pub(crate) fn quick_retry() -> Retry {
     let mut retry = Retry::default();
     retry.initial_backoff = Duration::from_millis(1);
@@ -38,7 +38,7 @@ pub(crate) fn quick_retry() -> Retry {
     retry
 }
 
-/// A client that differs from the default only in its delays.
+/// Makes a client that differs from the default only in its delays.
 pub(crate) fn quick(base_url: impl Into<String>, key: impl Into<ApiKey>) -> ClientBuilder {
     Client::builder(base_url, key)
         .settings(|settings| settings.retry = quick_retry())
@@ -53,10 +53,10 @@ pub(crate) fn inputs() -> Inputs {
     Inputs::new().set("input_image", IMAGE).set("template", "v_shape").set("angle", 30)
 }
 
-/// When [`Quickly`] gives up.
+/// Deadline of [`Quickly`].
 pub(crate) const TEST_DEADLINE: Duration = Duration::from_secs(30);
 
-/// Reads tasks every few milliseconds, and ends within half a minute.
+/// Reads tasks every few milliseconds, with a deadline of half a minute.
 pub(crate) trait Quickly {
     fn quickly(self) -> Self;
 }

@@ -1,5 +1,5 @@
-//! The client against a deployment that behaves, which needs no controls: one process, and three behind haproxy
-//! where `.ci/cluster` asks for that.
+//! The client against a deployment without failures, which needs no controls: one process, or three behind
+//! haproxy if `.ci/cluster` asks for that.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -13,10 +13,10 @@ use crate::support::cable::{Break, Cable};
 use crate::support::deployment::Deployment;
 use crate::support::picture::red_and_blue;
 
-/// Takes what `super::inputs` gives. Nothing runs it here, so that its tasks stay queued.
+/// Model that takes `super::inputs`. Nothing runs it here, so its tasks stay queued.
 const QUEUED: &str = "color-harmonization";
 
-/// Takes a picture as `input`.
+/// Model that takes a picture as `input`.
 const RUNNING: &str = "color-extraction";
 
 async fn start() -> (Deployment, Client) {
@@ -39,7 +39,7 @@ fn run(client: &Client) -> Run {
     client.model(RUNNING).run(Inputs::new().file("input", picture())).quickly()
 }
 
-/// How many tasks there are.
+/// Returns the number of tasks.
 async fn tasks(client: &Client) -> Option<u64> {
     client.tasks().page(1, 0).await.expect("the history").total
 }
@@ -133,7 +133,7 @@ async fn a_create_whose_connection_breaks_anywhere_becomes_one_task() {
         let client = client_at(&service, &format!("http://{}/api/v1", cable.address));
         let inputs =
             inputs().set("angle", "30").set("input_image", format!("https://files.example/{number}.png"));
-        // What the model declares is not read, so that the first connection carries the create.
+        // Skip the declaration, so that the first connection carries the create.
         let run =
             client.model(QUEUED).run(inputs).quickly().options(|options| options.skip_validation = true);
         run.start().await.unwrap_or_else(|error| panic!("{place:?}: {error:?}"));

@@ -1,4 +1,4 @@
-//! A wait survives failures that pass and ends at once with those that do not, in virtual time.
+//! A wait continues after transient failures and ends at once after permanent ones, in virtual time.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn passing_failures() -> [Reply; 10] {
         Reply::too_many_requests(1),
         Reply::html_page(502),
         Reply::html_page(504),
-        // Of a login.
+        // Page of a login.
         Reply::html_page(200),
         Reply::Lost,
         Reply::Cut,
@@ -164,7 +164,7 @@ async fn a_retry_after_that_is_longer_than_allowed_ends_a_call_at_once_and_is_in
     assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
 }
 
-/// A service that asks for this pause after each of the first three reads of its task.
+/// Makes a service with this `Retry-After` on each of the first three reads of its task.
 async fn busy_service(seconds: u64) -> (Scripted, String) {
     let scripted = Scripted::new();
     scripted.service.model(MODEL).takes(Duration::ZERO);
@@ -175,7 +175,7 @@ async fn busy_service(seconds: u64) -> (Scripted, String) {
     (scripted, id)
 }
 
-/// The shortest pause between the four reads of the task.
+/// Returns the shortest pause between the four reads of the task.
 fn shortest_pause(scripted: &Scripted) -> Duration {
     let reads = scripted.times("getTask");
     assert_eq!(reads.len(), 4);
@@ -185,7 +185,7 @@ fn shortest_pause(scripted: &Scripted) -> Duration {
 
 #[tokio::test(start_paused = true)]
 async fn retry_after_is_honoured_between_the_reads_of_a_wait() {
-    // Within what a call waits for, and beyond it.
+    // Below and above the longest `Retry-After` that a call waits for.
     for seconds in [20, 100] {
         let (scripted, id) = busy_service(seconds).await;
         scripted.client().task(id.as_str()).wait().await.expect("it ends well");

@@ -1,4 +1,4 @@
-//! Prepared runs become one task each, even when several have the same inputs.
+//! Each prepared run becomes one task, even among runs with the same inputs.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use tokio::time::sleep;
 use super::inputs;
 use super::on_the_service::{self, MODEL, client_of, tasks, without_keys};
 
-/// A service whose tasks stay queued, and a client as it is before a restart.
+/// Starts a service whose tasks stay queued, and the client of a program before its restart.
 async fn start() -> (Service, Controls, Client) {
     let (service, controls, before) = on_the_service::start().await;
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
     (service, controls, before)
 }
 
-/// As a program reads it from its journal after a restart.
+/// Serializes and deserializes a prepared run, as across a restart.
 fn read_back(prepared: &PreparedRun) -> PreparedRun {
     let line = serde_json::to_string(prepared).expect("it is JSON");
     serde_json::from_str(&line).expect("it can be read back")
@@ -63,7 +63,7 @@ async fn a_run_that_is_looked_for_does_not_adopt_the_task_of_a_create_under_way(
     let from_journal = read_back(&prepared(&before).await);
     let after = without_keys(&service);
     let fresh = prepared(&after).await;
-    // The task is in the history while the response to its create is still on the way.
+    // The task is in the history before the response to its create arrives.
     let late = Fault::delay(Duration::from_millis(500)).after_commit().on(operations::CREATE_TASK).once();
     controls.add_fault(late).expect("it is a fault");
     let starting = tokio::spawn(after.adopt_or_start(fresh).into_future());
@@ -83,7 +83,7 @@ async fn many_prepared_runs_with_the_same_inputs_become_one_task_each_at_the_sam
     for _ in 0..12 {
         runs.push(prepared(&before).await);
     }
-    // Half of them were created before the restart.
+    // Half of the tasks were created before the restart.
     for run in &runs[..6] {
         before.adopt_or_start(run.clone()).await.expect("it is created");
     }
@@ -105,7 +105,7 @@ async fn a_history_that_cannot_be_read_creates_nothing() {
     assert!(error.to_string().contains("not yours"), "{error}");
     controls.clear_faults();
 
-    // The task exists, and its inputs cannot be read.
+    // The task exists, but its inputs are unreadable.
     without_keys(&service).adopt_or_start(prepared.clone()).await.expect("it is created");
     controls.add_fault(Fault::status(500).on(operations::GET_TASK)).expect("it is a fault");
     let error = without_keys(&service).adopt_or_start(read_back(&prepared)).await.expect_err("it may exist");

@@ -1,4 +1,4 @@
-//! Whatever a service writes into a response, no error shows a secret of it or lets it steer a terminal.
+//! Redaction: no error shows a secret of a response, or control characters for a terminal.
 
 use std::error::Error as _;
 
@@ -16,7 +16,7 @@ use crate::support::scripted::{MODEL, Reply, Scripted};
 const KEY: &str = "planted-api-key-8d1f";
 const SIGNATURE: &str = "planted-signature-27c0";
 
-/// A text with everything in it that must not be shown.
+/// Returns a text with everything that must not be shown.
 fn foreign() -> String {
     format!(
         "\u{1b}]0;owned\u{7}\u{1b}[2Jbad key {KEY}\r\n\tsee https://b.example/k?X-Amz-Credential={SIGNATURE}&\
@@ -24,7 +24,7 @@ fn foreign() -> String {
     )
 }
 
-/// Bodies that are no success of any operation, or of most.
+/// Returns bodies that are no success of any operation, or of most.
 fn bodies() -> Vec<String> {
     let text = foreign();
     [
@@ -46,7 +46,7 @@ fn bodies() -> Vec<String> {
     .collect()
 }
 
-/// Every operation of the client, and what it failed with.
+/// Calls every operation of the client, and returns the errors.
 async fn failures(client: &Client) -> Vec<(&'static str, Error)> {
     let model = client.model("m");
     let task = client.task("t");
@@ -73,7 +73,7 @@ async fn failures(client: &Client) -> Vec<(&'static str, Error)> {
     results.into_iter().filter_map(|(operation, result)| Some((operation, result.err()?))).collect()
 }
 
-/// Every text that a program could print of an error.
+/// Returns every text that a program could print of an error.
 fn surfaces(error: &Error) -> Vec<String> {
     let mut all =
         vec![error.to_string(), format!("{error:?}"), format!("{error:#?}"), error.hint().to_owned()];
@@ -97,7 +97,7 @@ fn surfaces(error: &Error) -> Vec<String> {
     all
 }
 
-/// The texts in JSON, unescaped.
+/// Returns the texts in JSON, unescaped.
 fn texts(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => vec![text.clone()],
@@ -176,10 +176,10 @@ async fn every_refusal_shows_the_message_of_the_service() {
     }
 }
 
-/// The key of every client of a scripted service.
+/// Key of every client of a scripted service.
 const SCRIPTED_KEY: &str = "isk_test";
 
-/// A service whose tasks have all failed with this message and this detail.
+/// Makes a service whose tasks have all failed with this message and detail.
 fn failing(message: &str, detail: &Value) -> Scripted {
     let scripted = Scripted::new();
     let result = json!({ "result": null, "error": detail });

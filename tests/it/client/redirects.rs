@@ -1,5 +1,5 @@
-//! Only the redirects of a read are followed, and within the origin: the key would go along, and a changed
-//! method could make a success of a write that never happened.
+//! Redirects: only those of a read within the origin are followed, because a redirect would carry the key
+//! along, and a changed method could report the success of a write that never happened.
 
 use inferstore::{Client, Error, File};
 

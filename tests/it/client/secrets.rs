@@ -1,4 +1,4 @@
-//! Secrets are planted everywhere, and looked for on everything that a program could print.
+//! Redaction: secrets are planted everywhere, and searched in everything that a program could print.
 
 use std::error::Error as _;
 use std::fmt::Debug;
@@ -17,10 +17,10 @@ use super::on_the_service::{MODEL, builder_of, start};
 use super::{IMAGE, Quickly, built, inputs, quick};
 use crate::support::recorder::{Recorder, response};
 
-/// What a service or a store could repeat of a presigned target.
+/// Secret of a presigned target that a service or a store could repeat.
 const PLANTED_SECRET: &str = "planted-signature-27c0";
 
-/// Everything that was printed, with where it came from.
+/// Everything printed, with its origin.
 #[derive(Default)]
 struct Surfaces(Vec<(String, String)>);
 
@@ -53,7 +53,7 @@ async fn no_surface_shows_a_planted_secret() {
     let log = Log::of_this_thread();
     let subscriber =
         tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(log.clone()).finish();
-    // For the whole process: tracing caches what is disabled, and other tests may be first.
+    // For the whole process: tracing caches disabled spans, and other tests may run first.
     tracing::subscriber::set_global_default(subscriber).expect("no other test listens");
     let mut surfaces = Surfaces::default();
 
@@ -70,7 +70,7 @@ async fn no_surface_shows_a_planted_secret() {
     surfaces.add("tasks", &client.tasks());
     surfaces.add("run", &client.model(MODEL).run(inputs()));
 
-    // Uploads that work, and uploads that fail in every way that quotes their target.
+    // Successful uploads, and failing ones with every message that quotes their target.
     let file = || File::bytes("a.png", vec![7_u8; 64]);
     let uploaded = client.folder("samples").upload(file()).await.expect("it is uploaded");
     surfaces.add("upload", &uploaded);
@@ -91,7 +91,7 @@ async fn no_surface_shows_a_planted_secret() {
         surfaces.add_error("run error", &error);
         controls.clear_faults();
     }
-    // A presign whose response cannot be read, with all its secrets in the body.
+    // An unreadable presign response with all its secrets in the body.
     let half =
         format!(r#"{{"status":"success","data":{{"endpoint":"https://b/?X-Amz-Signature={PLANTED_SECRET}"#);
     for fault in [Fault::status(200).body("application/json", half), Fault::cut_body(400)] {
@@ -100,7 +100,7 @@ async fn no_surface_shows_a_planted_secret() {
         surfaces.add_error("presign error", &error);
         controls.clear_faults();
     }
-    // A service that echoes what it was sent.
+    // A service that echoes its requests.
     for status in
         ["400 Bad Request", "401 Unauthorized", "403 Forbidden", "500 Oops", "502 Bad Gateway", "200 OK"]
     {
@@ -119,7 +119,7 @@ async fn no_surface_shows_a_planted_secret() {
     surfaces.add_error("broken key", &broken.expect_err("it cannot be sent"));
     let insecure = Client::new("http://host.example/api/v1", key);
     surfaces.add_error("insecure", &insecure.expect_err("the key would be readable"));
-    // A signed URL as an input that does not fit.
+    // A signed URL as an invalid input.
     let signed = format!("https://files.example/a?X-Amz-Signature={PLANTED_SECRET}");
     let wrong = Inputs::new().set("template", &signed).set("input_image", 5).set("angle", &signed);
     let error = client.model(MODEL).run(wrong).quickly().await.expect_err("it does not fit");
@@ -140,7 +140,7 @@ async fn create_unchecked(client: &Client) -> Error {
     unchecked.start().await.expect_err("it is a failure")
 }
 
-/// Collects the signatures and policies of the targets that the service issues.
+/// Collects the signatures and policies of the issued targets.
 #[derive(Clone, Default)]
 struct Issued(Arc<Mutex<Vec<String>>>);
 
@@ -178,7 +178,7 @@ impl Middleware for Issued {
     }
 }
 
-/// A log in memory, of the thread that made it.
+/// Log in memory, of the thread that made it.
 #[derive(Clone)]
 struct Log {
     text: Arc<Mutex<Vec<u8>>>,

@@ -1,19 +1,18 @@
-//! An upload takes no more memory for a large file than for a small one.
+//! The memory of an upload does not depend on the size of the file.
 
 use std::env;
 use std::process::Command;
 
 use crate::support::upload_memory::{Tier, measure, upload};
 
-/// The variable with the child's task.
+/// Environment variables of the child process.
 const BASE_URL: &str = "UPLOAD_MEMORY_BASE_URL";
 const FILE: &str = "UPLOAD_MEMORY_FILE";
 
-/// Four times as much as a stream may take here. The benchmark uploads the largest file that there may be.
+/// Four times the memory that a stream may take here. The benchmark uploads the largest possible file.
 const SIZE: u64 = 32 << 20;
 
-/// In KiB. The benchmark holds the bar; this separates a file in memory from a stream, in a build that
-/// is not optimized.
+/// In KiB. Distinguishes a file in memory from a stream, in a debug build; the benchmark has the exact bar.
 const MUCH: u64 = 8 * 1024;
 
 #[test]

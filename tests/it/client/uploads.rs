@@ -1,5 +1,5 @@
-//! Uploads to the local object store: exact in both tiers, and with the settings of the caller. What happens to
-//! an upload that breaks is tested in the client.
+//! Uploads to the local object store: exact content in both tiers, with the settings of the caller. Broken
+//! uploads are tested in the client.
 
 use inferstore::{Client, Error, File};
 use inferstore_service::{Operation, Scope};
@@ -10,7 +10,7 @@ use super::on_the_service::{MODEL, start, success};
 use super::{Quickly, built, inputs, quick};
 use crate::support::recorder::{Recorder, response};
 
-/// The largest file that goes as a form.
+/// Largest file that is uploaded as a form.
 const FORM: usize = 5_242_880;
 
 #[tokio::test]

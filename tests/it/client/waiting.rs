@@ -1,4 +1,4 @@
-//! Waiting for one task and for many: events, ends, deadlines, and how few requests it takes.
+//! Waits for one task and for many: events, ends, deadlines, and the number of requests.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::on_the_service::{self, tasks};
 use super::{Quickly, inputs};
 use crate::support::scripted::{MODEL, Reply, Scripted};
 
-/// The events up to the end.
+/// Returns the events up to the end.
 async fn all(events: &mut RunEvents) -> Vec<RunEvent> {
     let mut all = Vec::new();
     while let Some(event) = events.next().await {

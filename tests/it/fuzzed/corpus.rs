@@ -1,9 +1,9 @@
-//! The kept corpus, by target: what was worth keeping of what fuzzing found, and what it began with.
+//! Committed corpus, by target: the initial entries, and valuable ones that fuzzing found.
 
 use std::fs;
 use std::path::Path;
 
-/// The entries that are kept for a target, in the order of their names.
+/// Returns the entries of a target, sorted by name.
 pub(super) fn kept(target: &str) -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
     let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));

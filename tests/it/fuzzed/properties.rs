@@ -1,4 +1,4 @@
-//! The targets over the kept corpus, and over mutations of it.
+//! Targets over the committed corpus, and over mutations of it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -9,7 +9,7 @@ use proptest::sample::{Index, select};
 
 use super::corpus::kept;
 
-/// The whole corpus is small enough to be read and to be checked out by everyone.
+/// Limit on the whole corpus, so that everybody can read it and check it out.
 const MAX_CORPUS_BYTES: usize = 200 * 1024;
 
 #[test]
@@ -26,7 +26,7 @@ fn the_kept_corpus_holds() {
     assert!(size <= MAX_CORPUS_BYTES, "{size} bytes are more than anyone reads");
 }
 
-/// What readers look for, which bytes drawn at random seldom hit.
+/// Tokens that parsers look for, and that random bytes seldom contain.
 const TOKENS: [&str; 28] = [
     "\n",
     "null",
@@ -58,14 +58,14 @@ const TOKENS: [&str; 28] = [
     "\0",
 ];
 
-/// One change of an entry.
+/// Mutation of an entry.
 #[derive(Debug, Clone)]
 enum Change {
     Put(Index, u8),
     Drop(Index, Index),
     Insert(Index, &'static str),
     Repeat(Index, Index),
-    /// A part of another entry.
+    /// Inserts a part of another entry.
     Graft(Index, Index, Index),
 }
 
@@ -82,7 +82,7 @@ fn change() -> impl Strategy<Value = Change> {
 
 fn changed(mut bytes: Vec<u8>, changes: &[Change], kept: &[(String, Vec<u8>)]) -> Vec<u8> {
     for change in changes {
-        // One past the end is a place, too.
+        // One past the end is a valid position, too.
         let at = |place: &Index| place.index(bytes.len() + 1);
         let part = |from: &Index, to: &Index| {
             at(from).min(at(to))..at(from).max(at(to)).min(at(from).min(at(to)) + 64)
@@ -112,12 +112,12 @@ fn changed(mut bytes: Vec<u8>, changes: &[Change], kept: &[(String, Vec<u8>)]) -
     bytes
 }
 
-/// Tries as many mutations as `PROPTEST_CASES` says.
+/// Runs `PROPTEST_CASES` mutations.
 fn mutations_hold(name: &str) {
     let kept = kept(name);
     let target: Target = TARGETS.iter().find(|(known, _)| *known == name).expect("a target has this name").1;
     let cases = (any::<Index>(), vec(change(), 1..6));
-    // A failure goes into the corpus, where it can be read.
+    // A failing input belongs in the corpus, where people can read it.
     let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     let held = proptest::test_runner::TestRunner::new(config).run(&cases, |(entry, changes)| {
         let bytes = changed(kept[entry.index(kept.len())].1.clone(), &changes, &kept);

@@ -1,4 +1,4 @@
-//! A service without workers of its own, a customer, and nodes beside it.
+//! Service without workers of its own, a customer, and nodes.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use crate::client::Quickly;
 
-/// Short, so that lost leases are not waited for.
+/// Short, so that tests do not wait long for a lease expiry.
 pub(crate) const LEASE: Duration = Duration::from_millis(900);
 pub(crate) const PUBLISHER: &str = "ada";
 
@@ -22,7 +22,7 @@ pub(crate) struct Bench {
     pub(crate) key: String,
 }
 
-/// A node in this process.
+/// Node in this process.
 pub(crate) struct Node {
     stop: Option<oneshot::Sender<()>>,
     running: JoinHandle<Result<(), inferstore_node::Error>>,
@@ -57,7 +57,7 @@ impl Bench {
         self.service.publish_model(PUBLISHER, spec).await.expect("the model can be published");
     }
 
-    /// The settings of a node that runs these models.
+    /// Returns the settings of a node for these models.
     pub(crate) fn settings(&self, models: &Value) -> String {
         let nodes_url = self.service.nodes_url().expect("there is a listener for nodes");
         json!({ "service": nodes_url, "models": models }).to_string()
@@ -71,7 +71,7 @@ impl Bench {
         Node { stop: Some(stop), running }
     }
 
-    /// Runs a model to its end: the output, or what the failure says.
+    /// Runs a model to its end. Returns the output, or the message of the failure.
     pub(crate) async fn run(&self, model: &str, inputs: Inputs) -> Result<Value, String> {
         let run = async { self.client.model(model).run(inputs).quickly().await };
         let ran = tokio::time::timeout(Duration::from_mins(1), run).await;
@@ -86,7 +86,7 @@ impl Bench {
         self.client.download(url).bytes().await.expect("the object store answers").to_vec()
     }
 
-    /// What the publisher has earned, when all the books are right.
+    /// Returns the earnings of the publisher, after checking all books.
     pub(crate) async fn earned(&self) -> String {
         let audit = self.service.audit().await.expect("the books can be read");
         assert_eq!(audit.faults, Vec::<String>::new());
@@ -98,19 +98,19 @@ impl Bench {
 }
 
 impl Node {
-    /// Lets the node end in order.
+    /// Shuts the node down gracefully.
     pub(crate) async fn stop(mut self) -> Result<(), inferstore_node::Error> {
         drop(self.stop.take());
         self.running.await.expect("the node does not crash")
     }
 
-    /// Waits for the node to end by itself.
+    /// Waits until the node ends.
     pub(crate) async fn ended(self) -> Result<(), inferstore_node::Error> {
         self.running.await.expect("the node does not crash")
     }
 }
 
-/// A process that ends with the test.
+/// Process that is killed on drop.
 pub(crate) struct Process(Child);
 
 impl Process {
@@ -118,7 +118,7 @@ impl Process {
         Self(command.stdin(Stdio::piped()).spawn().expect("the program is there"))
     }
 
-    /// Ends it at once, as `kill -9` does.
+    /// Kills the process with SIGKILL.
     pub(crate) fn kill(mut self) {
         self.0.kill().expect("the process is ours");
         self.0.wait().expect("a killed process ends");

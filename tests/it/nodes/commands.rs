@@ -1,5 +1,4 @@
-//! Models that are programs: what they are given, what becomes of what they write, and that nothing of a
-//! run is left when it is over.
+//! Models that are programs: their inputs and outputs, and the cleanup after a run.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -110,7 +109,7 @@ async fn a_run_may_take_as_long_as_its_node_says_though_the_service_allows_less_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_whose_machine_cannot_run_a_task_leaves_it_to_another() {
-    // The other one may take long to come.
+    // The second node may claim the task late.
     let bench = Bench::start_with(|config| config.lease_attempts = 1_000).await;
     bench.publish("steady", json!({}), json!({ "output": { "type": "string", "position": 0 } })).await;
     // A program that cannot be started.
@@ -158,7 +157,7 @@ async fn nothing_of_a_run_is_left_when_it_is_over() {
     let bench = Bench::start().await;
     let notes = tempfile::tempdir().expect("a temporary folder");
     let note = |name: &str| notes.path().join(name);
-    // Starts a process that would outlive it, and notes both that and its folder.
+    // Starts a child process that would outlive the run, and records the child and the folder.
     let script = |name: &str, end: &str| {
         let note = note(name).display().to_string();
         shell(&format!(
@@ -177,7 +176,7 @@ async fn nothing_of_a_run_is_left_when_it_is_over() {
         bench.run(id, Inputs::new()).await.expect_err(id);
         is_gone(&note(id)).await;
     }
-    // A node whose lease is taken away stops what it runs.
+    // A node stops a run when its lease is revoked.
     let task = bench.client.model("revoked").run(Inputs::new()).start().await;
     task.expect("the task is created");
     until(|| note("revoked").exists()).await;
@@ -187,12 +186,12 @@ async fn nothing_of_a_run_is_left_when_it_is_over() {
     assert!(ended.contains("key"), "{ended}");
 }
 
-/// Whether the process and the folder that are noted there are gone, soon.
+/// Waits until the recorded process and folder are gone.
 async fn is_gone(note: &Path) {
     let text = std::fs::read_to_string(note).expect("the run has noted it");
     let (process, folder) = text.trim().split_once(' ').expect("a process and a folder");
     let status = format!("/proc/{process}/status");
-    // A killed process whose parent is gone may be a zombie until somebody reaps it.
+    // A killed orphan may be a zombie until it is reaped.
     until(|| {
         std::fs::read_to_string(&status).map_or(true, |about| about.contains("State:\tZ"))
             && !Path::new(folder).exists()

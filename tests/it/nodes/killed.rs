@@ -1,5 +1,4 @@
-//! Real node processes, killed in the middle of a run: the task ends right on another node and is billed
-//! once.
+//! Node processes killed during a run: the task succeeds on another node and is billed once.
 
 use std::process::Command;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Nodes outside the process, from the client over the service to the model and back: what a command and
-//! a model server can rely on, and what becomes of tasks whose node is killed.
+//! Nodes outside the process, from the client over the service to the model and back: guarantees for commands
+//! and model servers, and tasks of killed nodes.
 
 mod bench;
 pub(crate) mod built_in;

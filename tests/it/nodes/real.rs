@@ -1,5 +1,5 @@
-//! Real models in Python, where they are installed: OpenCV as a command, the same behind MLServer and
-//! behind cog. `.ci/nodes` installs them and runs this.
+//! Real models in Python, if installed: OpenCV as a command, behind MLServer, and behind cog. `.ci/nodes`
+//! installs them and runs this.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::bench::{Bench, Process};
 
-/// Where `.ci/nodes` has installed the environments `mlserver` and `cog`.
+/// Environment variable of the folder in which `.ci/nodes` has installed `mlserver` and `cog`.
 const TOOLS: &str = "INFERSTORE_NODE_TOOLS";
 
 fn python(environment: &str) -> PathBuf {
@@ -26,7 +26,7 @@ fn free_port() -> u16 {
     socket.local_addr().expect("it is bound").port()
 }
 
-/// Runs a line of Python with OpenCV, and returns what it prints.
+/// Runs a line of Python with OpenCV, and returns its output.
 fn opencv(line: &str, arguments: &[&Path]) -> String {
     let ran = Command::new(python("mlserver")).arg("-c").arg(line).args(arguments).output();
     let ran = ran.expect("Python is installed");
@@ -34,7 +34,7 @@ fn opencv(line: &str, arguments: &[&Path]) -> String {
     String::from_utf8_lossy(&ran.stdout).trim().to_owned()
 }
 
-/// A white square on black, as a picture that needs no library.
+/// Writes a bitmap of a white square on black.
 fn square(folder: &Path) -> PathBuf {
     let bright = |at: usize| (16..48).contains(&(at % 64)) && (16..48).contains(&(at / 64));
     let mut bytes = b"P5 64 64 255\n".to_vec();
@@ -44,7 +44,7 @@ fn square(folder: &Path) -> PathBuf {
     file
 }
 
-/// Whether a picture shows the outline of that square: lines where it ends, nothing inside or outside.
+/// Asserts that a picture shows the outline of the square: lines at its edges, nothing elsewhere.
 async fn shows_the_outline(bench: &Bench, url: &Value, folder: &Path) {
     let file = folder.join("edges.png");
     std::fs::write(&file, bench.download(url).await).expect("the folder is ours");
@@ -94,7 +94,7 @@ async fn opencv_as_a_command_draws_the_edges_of_images_and_videos() {
                 n=int(v.get(cv2.CAP_PROP_FRAME_COUNT)); _,p=v.read(); print(n, p.shape, p.max() > 128)";
     assert_eq!(opencv(line, &[&edges]), "12 (240, 320, 3) True");
 
-    // What is no picture fails with what the program said last.
+    // A file that is no picture fails with the last line of the program.
     let text = folder.path().join("text.png");
     std::fs::write(&text, "no picture").expect("the folder is ours");
     let inputs = Inputs::new().file("input", text).set("threshold", 100);
@@ -111,7 +111,7 @@ async fn a_model_behind_mlserver_is_run_over_the_open_inference_protocol() {
     outputs["pixels"] = json!({ "type": "int", "position": 1 });
     bench.publish("edges", inputs, outputs).await;
     let port = free_port();
-    // The node starts first: it waits until the server is ready.
+    // The node starts first, and waits until the server is ready.
     let server = format!("http://127.0.0.1:{port}");
     let node = bench.node(&json!({ "edges": { "open_inference": server, "server_model": "edge-map" } }));
     let mut mlserver = Command::new(python("mlserver").with_file_name("mlserver"));
@@ -148,7 +148,7 @@ async fn a_model_behind_cog_is_run_by_its_predictions() {
     let python = python("cog");
     let mut cog = Command::new(&python);
     cog.args(["-m", "cog.server.http", "--host", "127.0.0.1"]).current_dir(example("cog"));
-    // cog starts a second Python by its name alone.
+    // cog starts a second Python by name.
     let path = std::env::var("PATH").unwrap_or_default();
     cog.env("PATH", format!("{}:{path}", python.parent().unwrap_or(Path::new("")).display()));
     cog.env("PORT", port.to_string()).env("COG_PREDICT_TYPE_STUB", "predict.py:Predictor");

@@ -1,4 +1,4 @@
-//! Model servers that respond with what the service does not take.
+//! Model servers with responses that the service rejects.
 
 use inferstore::Inputs;
 use serde_json::json;

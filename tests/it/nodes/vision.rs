@@ -1,4 +1,4 @@
-//! The node of `crates/node/examples/vision`: trained models from packages, run for real. `.ci/nodes` runs this.
+//! Node of `crates/node/examples/vision`: trained models from packages, run for real. `.ci/nodes` runs this.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,8 +16,8 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/node/examples/vision")
 }
 
-/// Runs a line of Python in the environment of the node, and returns what it prints. The allocator overwrites what is
-/// freed, so that a network that reads freed memory returns noise.
+/// Runs a line of Python in the environment of the node, and returns its output. The allocator overwrites
+/// freed memory, so that a network that reads freed memory returns noise.
 fn python(line: &str, arguments: &[&Path]) -> String {
     let mut command = Command::new(folder().join(".venv/bin/python"));
     command.current_dir(folder()).env("MALLOC_PERTURB_", "165").arg("-c").arg(line).args(arguments);
@@ -27,7 +27,7 @@ fn python(line: &str, arguments: &[&Path]) -> String {
     String::from_utf8_lossy(&ran.stdout).trim().to_owned()
 }
 
-/// The portrait that matplotlib ships, in daylight and at night, another background, and a video of it.
+/// Writes matplotlib's portrait in daylight and at night, another background, and a video.
 fn inputs(folder: &Path) {
     let line = "import sys,cv2,numpy as np,matplotlib as m; f=sys.argv[1]; \
         p=cv2.imread(m.get_data_path()+'/sample_data/grace_hopper.jpg'); p=cv2.resize(p,(320,376)); \
@@ -61,7 +61,7 @@ async fn the_vision_node_runs_every_kind_that_it_serves() {
     let differs = "import cv2,sys; a=cv2.imread(sys.argv[1]); b=cv2.imread(sys.argv[2]); \
                    print(a.shape==b.shape and (a!=b).any())";
     let doubled = "import cv2,sys; print(cv2.imread(sys.argv[1]).shape)";
-    // What stands in the middle is kept, and the upper left corner is background.
+    // The subject in the middle is kept, and the upper left corner is background.
     let cut = "import cv2,sys; a=cv2.imread(sys.argv[1],-1)[...,3]; print(a[260,160]>200, a[5,5]<60)";
     let replaced = "import cv2,sys; a=cv2.imread(sys.argv[1]).astype(int); b=cv2.imread(sys.argv[2]).astype(int); \
                     print(a[5,5,1]-a[5,5,0]>120, abs(a[260,160]-b[260,160]).max()<40)";
@@ -117,7 +117,7 @@ async fn the_vision_node_runs_every_kind_that_it_serves() {
     assert_eq!(kinds, Vec::<String>::new(), "every kind of the node is tried");
     enlargements_keep_to_the_picture(&bench, scratch.path()).await;
 
-    // What is no picture fails with a reason, and the node goes on.
+    // A file that is no picture fails with a reason, and the node continues.
     let text = file("text.png");
     std::fs::write(&text, "no picture").expect("the folder is ours");
     let message =
@@ -130,8 +130,8 @@ async fn the_vision_node_runs_every_kind_that_it_serves() {
     ended.expect("the node does not crash").expect("the node ends in order");
 }
 
-/// Runs both enlargements several times side by side: each output shows the picture, as a plain enlargement does, and
-/// also where the allocator overwrites what is freed.
+/// Runs both enlargements several times concurrently: each output shows the picture, like plain scaling, even
+/// if the allocator overwrites freed memory.
 async fn enlargements_keep_to_the_picture(bench: &Bench, folder: &Path) {
     const LEAST_DECIBELS: f64 = 20.0;
     let small = folder.join("small.png");

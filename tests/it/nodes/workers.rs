@@ -1,4 +1,4 @@
-//! Workers: programs that stay running; and what the service leaves to nodes outside it.
+//! Workers: programs that stay running; and model kinds that the service delegates to nodes outside it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::bench::Bench;
 use crate::client::Quickly;
 
-/// A worker in a shell: answers with its process and the number of the run; the word `die` ends it.
+/// Worker in a shell: responds with its process ID and the number of the run; the word `die` ends it.
 const SHELL: &str = r#"
 echo '{"ready": true}'
 run=0
@@ -83,7 +83,7 @@ async fn a_node_is_preferred_to_the_built_in_method_as_long_as_it_lives() {
     let key = NodeKey::new(service.add_node_key("better").await.expect("the name is free"));
     let picture =
         || File::bytes("pixel.pgm", b"P5 1 1 255\n\x80".to_vec()).with_mime("image/x-portable-graymap");
-    // By the built-in method this picture is none: its format is not one of those that it reads.
+    // The built-in method cannot read this picture format.
     let run = || async {
         let inputs = Inputs::new().file("input", picture());
         client
@@ -110,7 +110,8 @@ async fn a_node_is_preferred_to_the_built_in_method_as_long_as_it_lives() {
     for _ in 0..20 {
         assert_eq!(run().await.expect("the node answers"), json!("#00ff00"));
     }
-    // A node that ends in order leaves its kinds to the built-in method at once; one that dies, after a lease.
+    // After a graceful shutdown of the node, the built-in method takes over at once; after a crash, when the
+    // lease expires.
     drop(stop);
     node.await.expect("the node does not crash").expect("the node ends in order");
     assert_eq!(model.serving().await.expect("the service answers").serving, Some(true));

@@ -1,4 +1,4 @@
-//! The catalog: what lists hold and in which order, and what the detail of one model holds.
+//! Catalog: content and order of lists, and the detail of one model.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ fn price(amount: Money) -> ModelChange {
     ModelChange { price: Some(amount), ..ModelChange::default() }
 }
 
-/// The identifiers of a list, which is not longer than a page.
+/// Returns the identifiers of a list of at most one page.
 async fn list(caller: &Caller, query: Value) -> Vec<String> {
     let mut query = query;
     query["limit"] = json!(100);
@@ -51,7 +51,7 @@ async fn a_search_finds_a_part_of_the_name_or_of_the_description_in_any_case() {
         ("carte postale", vec!["carte-postale"]),
         ("de L'ÉTÉ", vec!["carte-postale"]),
         ("background_re", vec!["background-replacement", "background-removal"]),
-        // These match themselves and nothing else.
+        // Special characters match only themselves.
         ("%", vec![]),
         ("color%extraction", vec![]),
         ("color.extraction", vec![]),
@@ -109,7 +109,7 @@ async fn times_order_as_they_say() {
         let record = record(&caller, &id).await;
         stamps.push((record["created_at"].clone(), record["updated_at"].clone(), id));
     }
-    // Stamps of one form compare as texts.
+    // Timestamps of one format compare as texts.
     let text = |value: &Value| value.as_str().expect("a stamp").to_owned();
     let mut by_creation = stamps.clone();
     by_creation.sort_by_key(|(created, ..)| text(created));
@@ -283,7 +283,7 @@ async fn the_page_about_pictures_lists_the_models_as_the_service_declares_them()
     assert_eq!(table, rows.join("\n"));
 }
 
-/// What a model of this version does, takes and gives, its largest picture and its price.
+/// Formats a model: its function, inputs and outputs, its largest picture and its price.
 fn row(model: &Value, version: &Value) -> String {
     let parameters = |format: &str| {
         let parameters = version[format].as_object().expect("a format");

@@ -1,4 +1,4 @@
-//! Keys of creates: the same create sent again gets the task of the first one.
+//! Idempotency keys: a retried create returns the task of the first one.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::support::caller::{Answer, Caller, Odd};
 
 const KEY: &str = "5f0c9a4e-8d3b-4c1a-9e57-2b6f1d7a0c33";
 
-/// The two paths of the operation.
+/// Returns both paths of the operation.
 fn paths() -> [String; 2] {
     [format!("/api-key/model/{MODEL}/task"), format!("/model/{MODEL}/task")]
 }
@@ -73,7 +73,7 @@ async fn a_key_with_another_model_or_other_inputs_is_refused_and_creates_nothing
         (&*paths()[0], &other),
         (&paths()[1], &other),
         ("/api-key/model/haze-removal/task", &image),
-        // Neither is looked at before the key.
+        // The key is checked before model and inputs.
         ("/api-key/model/no-such-model/task", &an_input()),
         (&paths()[0], &json!({})),
     ] {
@@ -134,7 +134,7 @@ async fn a_key_is_1_to_255_visible_characters_of_ascii_sent_once() {
         assert!(refused.refusal(400).contains("1 to 255 visible ASCII characters"), "{bad:?}: {refused:?}");
     }
     assert_eq!(total(&caller).await, 3);
-    // The function that calls comes first.
+    // Authentication comes first.
     send(&caller.with_key(None), path, &[""], an_input().to_string()).await.refusal(401);
 }
 
@@ -166,7 +166,7 @@ async fn the_key_of_another_account_is_another_key() {
     let task = created(&caller, KEY, &an_input()).await;
     let of_other = created(&other, KEY, &an_input()).await;
     assert_ne!(task, of_other);
-    // Two keys of one account are one account.
+    // Two keys of one account share its idempotency keys.
     let second = caller.with_key(Some(&service.add_key("demo").await.expect("a key")));
     assert_eq!(created(&second, KEY, &an_input()).await, task);
     audited(&service).await;

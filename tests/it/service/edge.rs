@@ -1,4 +1,4 @@
-//! What surrounds the operations: which there are, who may call them, and how everything else is refused.
+//! Edge of the service: existing operations, authentication, and rejection of everything else.
 
 use std::collections::BTreeSet;
 
@@ -14,8 +14,7 @@ fn method(operation: Operation) -> Method {
     operation.method.to_uppercase().parse().expect("a method")
 }
 
-/// The requests that the document gives as examples; the inputs of a task are those of a model that is
-/// there.
+/// Returns the example requests of the document; inputs of a task are those of an existing model.
 fn examples(operation: Operation) -> Vec<Odd<'static>> {
     let bodies: Vec<Value> = match operation.request() {
         Some(_) if operation.id().starts_with("createTask") => vec![an_input()],
@@ -32,7 +31,7 @@ fn examples(operation: Operation) -> Vec<Odd<'static>> {
 #[tokio::test]
 async fn every_operation_of_the_document_is_served() {
     let (service, caller) = start().await;
-    // The organization of an example.
+    // Organization of an example.
     service.add_account("city-lab", Scope::Organization).await.expect("the account is new");
     service.add_member("city-lab", "demo").await.expect("both are there");
     for operation in operations() {
@@ -46,7 +45,7 @@ async fn every_operation_of_the_document_is_served() {
         assert!(!examples.is_empty(), "{} has an example", operation.id());
         for example in examples {
             let answer = caller.send(method(operation), &filled(operation.path, resource), example).await;
-            // The example of a delete names a file that is not there; everything else is.
+            // The example of a delete names a missing file; everything else exists.
             let is_missing = operation.id() == "deleteFile" && answer.status == 404;
             assert!((200..300).contains(&answer.status) || is_missing, "{}: {answer:?}", operation.id());
         }
@@ -63,11 +62,11 @@ async fn a_method_that_the_document_does_not_declare_is_refused_on_every_path() 
                 .filter(|operation| operation.path == path)
                 .map(|operation| operation.method.to_uppercase())
                 .collect();
-            // HTTP has a HEAD wherever there is a GET.
+            // HTTP has HEAD for every GET.
             if declared.contains(name) || name == "HEAD" && declared.contains("GET") {
                 continue;
             }
-            // The key is not looked at: there is nothing to be allowed to do.
+            // The key is not checked: there is nothing to authorize.
             for caller in [&caller, &caller.with_key(None)] {
                 let method = name.parse().expect("a method");
                 let answer = caller.send(method, &filled(path, MODEL), Odd::default()).await;
@@ -152,7 +151,7 @@ async fn a_missing_and_a_wrong_key_are_refused_alike_on_every_operation() {
     for operation in operations() {
         let path = filled(operation.path, "no-such-thing");
         for key in keys {
-            // The body does not matter: nothing is read for a stranger.
+            // The body does not matter: nothing is read without authentication.
             let odd = Odd { body: Some(b"{".to_vec()), ..Odd::default() };
             let answer = caller.with_key(key).send(method(operation), &path, odd).await;
             messages.insert(answer.refusal(401).to_owned());

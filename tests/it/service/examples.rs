@@ -1,4 +1,4 @@
-//! The examples of responses in the document, held against what the service sends in the same situation.
+//! Example responses of the document, compared with the service's responses in the same situation.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::runs::{client, created, ended, uploaded};
 use super::{MODEL, create_keys};
 use crate::support::caller::{Answer, Caller, Odd};
 
-/// A picture, as the examples name one.
+/// Picture, as named in the examples.
 const PNG: &[u8] = include_bytes!("../../fuzz/corpus/pictures/rgb.png");
 
-/// What differs from one record or installation to another.
+/// Fields that differ between records or installations.
 const VARIABLE: &[&str] = &[
     "id",
     "task_id",
@@ -33,7 +33,7 @@ const VARIABLE: &[&str] = &[
     "x-amz-signature",
 ];
 
-/// Every example of a response in JSON, by its operation and its name.
+/// Returns every example of a JSON response, with its operation and name.
 fn examples() -> impl Iterator<Item = (&'static str, &'static str, &'static Value)> {
     operations().flat_map(|operation| {
         operation.responses().flat_map(move |(_, content)| {
@@ -43,7 +43,7 @@ fn examples() -> impl Iterator<Item = (&'static str, &'static str, &'static Valu
     })
 }
 
-/// The examples that were compared, and what differs.
+/// Compared examples and their differences.
 #[derive(Default)]
 struct Compared {
     examples: Vec<&'static Value>,
@@ -81,7 +81,7 @@ impl Compared {
             (Value::String(shown), Value::String(text)) if field == "endpoint" => {
                 names_of_query(shown) == names_of_query(text)
             }
-            // The samples of files are at the address of the object store.
+            // Samples of files are at the address of the object store.
             (Value::String(shown), Value::String(text)) if field == "samples" => {
                 shown.rsplit_once("/samples/").map_or(&**shown, |(_, name)| name)
                     == text.rsplit_once("/samples/").map_or(&**text, |(_, name)| name)
@@ -103,7 +103,7 @@ fn names_of_query(url: &str) -> Vec<String> {
     url.query_pairs().map(|(name, _)| name.into_owned()).collect()
 }
 
-/// Times and amounts are written alike.
+/// Replaces digits, so that times and amounts are compared by format.
 fn without_digits(text: &str) -> String {
     text.replace(|letter: char| letter.is_ascii_digit(), "0")
 }
@@ -217,7 +217,7 @@ async fn compare_outages(compared: &mut Compared, service: &Service, caller: &Ca
         compared.with("getBalance", example, &Caller::first(&full).get("/api-key/balance").await);
         drop(held);
     }
-    // The database fails in the middle of a create.
+    // The database fails during a create.
     let database = rusqlite::Connection::open(service.data_folder().join("inferstore.db"));
     let drop = "ALTER TABLE tasks RENAME TO lost_tasks";
     database.and_then(|database| database.execute(drop, [])).expect("the table is renamed");

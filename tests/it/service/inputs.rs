@@ -1,4 +1,4 @@
-//! Inputs of tasks, held against what the model declares.
+//! Inputs of tasks, checked against the declaration of the model.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
-//! The model kinds: what the service declares and what the document says are two readings of one
-//! catalog, and must agree.
+//! Model kinds: the service's declarations and the document agree.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::start;
 
-/// What the document says that a descriptor has to say.
+/// Returns the descriptor that the document requires.
 fn expected(property: &'static Value) -> BTreeMap<&'static str, Value> {
     let property = resolve(property);
     let mut reported = BTreeMap::new();
@@ -37,7 +36,7 @@ fn expected(property: &'static Value) -> BTreeMap<&'static str, Value> {
     reported
 }
 
-/// What a descriptor says, in the same words.
+/// Returns the declared descriptor in the same form.
 fn declared(descriptor: &Value) -> BTreeMap<&'static str, Value> {
     let mut reported = BTreeMap::from([("type", descriptor["type"].clone())]);
     if descriptor["type"] == "options" {
@@ -46,7 +45,7 @@ fn declared(descriptor: &Value) -> BTreeMap<&'static str, Value> {
     if let Some(range) = descriptor.get("num_config") {
         reported.insert("num_config", range.clone());
     }
-    // The first type is the one of the description; a built-in model may take or make further ones.
+    // The first type is that of the description; a built-in model may accept or make further types.
     if let Some(first) = descriptor["mime_type"][0].as_str() {
         reported.insert("media", json!(first.split('/').next()));
     }

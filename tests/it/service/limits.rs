@@ -1,4 +1,4 @@
-//! Limits of the settings: requests at once, and how long what has ended is kept.
+//! Limits of the settings: concurrent requests, and retention of ended tasks.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::support::caller::Caller;
 
 const LIST: &str = "/api-key/model/list";
 
-/// A request of the key that was admitted and whose body does not arrive. It lasts until it is dropped.
+/// Opens an admitted request whose body never arrives. Dropping the stream ends it.
 pub(super) async fn unfinished_request(service: &Service, key: &str) -> TcpStream {
     let base = service.base_url().trim_start_matches("http://");
     let (host, path) = base.split_once('/').expect("the API has a path");
@@ -22,14 +22,14 @@ pub(super) async fn unfinished_request(service: &Service, key: &str) -> TcpStrea
          content-length: 2\r\nexpect: 100-continue\r\n\r\n"
     );
     connection.write_all(head.as_bytes()).await.expect("it is sent");
-    // The service asks for the body when the request has passed every limit.
+    // The service asks for the body after all limits have admitted the request.
     let mut status = [0; 12];
     connection.read_exact(&mut status).await.expect("the service responds");
     assert_eq!(&status, b"HTTP/1.1 100");
     connection
 }
 
-/// Sends a request that is refused with this status, and returns the message.
+/// Sends a request that must be rejected with this status. Returns the message.
 async fn refusal(caller: &Caller, status: u16) -> String {
     let response = caller.post(LIST, &json!({})).await;
     let message = response.refusal(status).to_owned();

@@ -1,4 +1,4 @@
-//! The service over HTTP, held to the document in every answer.
+//! The service over HTTP; every response is validated against the document.
 
 mod catalog;
 mod create_keys;
@@ -20,15 +20,15 @@ use serde_json::{Value, json};
 use crate::support::caller::Caller;
 use crate::support::deployment::Deployment;
 
-/// A model with a price of 0.05 that takes one file.
+/// Model with a price of 0.05 that takes one file.
 const MODEL: &str = "color-extraction";
 
-/// A fresh service, and a caller with the key of its first account.
+/// Starts a service, and a caller with the key of its first account.
 async fn start() -> (Deployment, Caller) {
     start_with(Config::ephemeral()).await
 }
 
-/// In these tests nothing runs tasks, so that they stay where they are.
+/// Without workers, so that tasks stay queued.
 async fn start_with(mut config: Config) -> (Deployment, Caller) {
     config.workers = 0;
     let service = Deployment::start(config).await;
@@ -36,7 +36,7 @@ async fn start_with(mut config: Config) -> (Deployment, Caller) {
     (service, caller)
 }
 
-/// Models beside the built-in ones and who publishes them, in the order of publication.
+/// Models besides the built-in ones with their publishers, in the order of publication.
 const FIXTURES: [(&str, &str); 6] = [
     ("atelier", include_str!("../../fixtures/models/pencil-sketch.json")),
     ("atelier", include_str!("../../fixtures/models/film-grain.json")),
@@ -46,7 +46,7 @@ const FIXTURES: [(&str, &str); 6] = [
     ("atelier", include_str!("../../fixtures/models/noise-study.json")),
 ];
 
-/// A fresh service with the models of an organization, `atelier`, and an unreleased one of the operator.
+/// Starts a service with the models of an organization, `atelier`, and an unreleased one of the operator.
 async fn start_with_fixtures() -> (Deployment, Caller) {
     let (service, caller) = start().await;
     service.add_account("atelier", Scope::Organization).await.expect("the account is new");
@@ -57,7 +57,7 @@ async fn start_with_fixtures() -> (Deployment, Caller) {
     (service, caller)
 }
 
-/// What `MODEL` takes.
+/// Returns an input of `MODEL`.
 fn an_input() -> Value {
     json!({ "input": "https://files.example/street.png" })
 }

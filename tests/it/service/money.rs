@@ -1,5 +1,4 @@
-//! What tasks cost, and what happens when the balance does not cover them. Money under a crowd is tried
-//! in `stress::money`.
+//! Costs of tasks, and insufficient balances. `stress::money` tests concurrent spending.
 
 use inferstore_service::{Config, Credit, InsufficientBalance, Money, Scope};
 use serde_json::{Value, json};
@@ -12,7 +11,7 @@ fn money(text: &str) -> Money {
     text.parse().expect("an amount")
 }
 
-/// A caller of an account of its own.
+/// Makes a caller with an account of its own.
 pub(super) async fn with_account(
     service: &Deployment,
     first: &Caller,

@@ -1,4 +1,4 @@
-//! Bodies and queries that are not as they should be.
+//! Malformed bodies and queries.
 
 use reqwest::Method;
 use serde_json::json;
@@ -155,7 +155,7 @@ async fn json_that_is_nested_deeply_is_refused() {
                 assert!(matches!(answer.status, 400 | 413 | 422), "{path} {depth}: {answer:?}");
                 assert!(answer.refusal(answer.status).len() < 500);
             }
-            // What is not known is passed over, however deep it is.
+            // Unknown fields are skipped at any depth.
             caller.post_text(LIST, format!("{{\"unknown\": {deep}}}")).await.data();
         }
     }

@@ -1,5 +1,5 @@
-//! What a restart of a service leaves untouched: started again on its data folder, which only a service of one
-//! process has. `.ci/cluster` leaves these out.
+//! State that survives a restart of a service on its data folder, which only a single-process service has.
+//! `.ci/cluster` skips these tests.
 
 use inferstore_document::kinds;
 use inferstore_service::{Config, ModelChange, Money, Service};
@@ -10,7 +10,7 @@ use super::{MODEL, an_input, create_keys};
 use crate::support::caller::Caller;
 use crate::support::picture::red_and_blue;
 
-/// Known beforehand, so that it outlives the process.
+/// Fixed, so that the key outlives the process.
 const KEY: &str = "a-key-known-beforehand";
 
 fn config(folder: &tempfile::TempDir) -> Config {
@@ -20,7 +20,7 @@ fn config(folder: &tempfile::TempDir) -> Config {
     config
 }
 
-/// A service on this folder, and a caller with the key of its first account.
+/// Starts a service on this folder, and a caller with the key of its first account.
 async fn start(config: Config) -> (Service, Caller) {
     let service = Service::start(config).await.expect("the folder is free");
     let caller = Caller::of(&service, Some(KEY));
@@ -51,7 +51,7 @@ async fn prices_are_exact_and_a_restart_keeps_what_the_operator_changed() {
     let (service, caller) = start(config(&folder)).await;
     assert_eq!(service.api_key(), None);
     assert_eq!(data(&caller, &model).await, before);
-    // The hash is of both formats. Samples that the service has itself are at its new address.
+    // The hash covers both formats. Samples of the service itself are at its new address.
     assert_eq!(data(&caller, &format!("{model}/versioning")).await["commit_hash"], version["commit_hash"]);
     let cost = data(&caller, &format!("{model}/task/cost")).await;
     assert_eq!(cost["cost"].to_string(), "1e-9");
@@ -105,7 +105,7 @@ async fn a_picture_that_was_made_before_the_service_moved_is_reachable_at_its_ur
     assert!(reqwest_get(&picture).await.1.starts_with(b"\x89PNG"));
     service.shutdown().await;
 
-    // On a free port, as before: another one.
+    // Restarted on another free port.
     let (service, caller) = start(config).await;
     let mut after = ended(&caller, &id).await;
     let moved = after["result"]["result"]["output_image"].take();

@@ -1,4 +1,4 @@
-//! Tasks that really run: statuses, outputs, money.
+//! Tasks that run: statuses, outputs, money.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(super) async fn uploaded(client: &Client, name: &str, content: Vec<u8>) -> S
     client.folder("samples").upload(file).await.expect("the upload is accepted").download_url
 }
 
-/// Reads a task until it has ended, and checks that its statuses come in order.
+/// Reads a task until it has ended, and checks the order of its statuses.
 pub(super) async fn ended(caller: &Caller, id: &str) -> Value {
     let mut stage = 0;
     let reading = async {
@@ -92,7 +92,7 @@ async fn a_picture_among_the_outputs_is_reachable_at_its_url() {
 }
 
 pub(super) async fn reqwest_get(url: &str) -> (String, Vec<u8>) {
-    // Object storage may name the place where the bytes are.
+    // Object storage may redirect to the content.
     let http = inferstore_api::http_client_builder().no_proxy().redirect(Policy::limited(1));
     let http = http.build().expect("a client can be made");
     let answer = http.get(url).send().await.expect("the object store answers");

@@ -1,4 +1,4 @@
-//! Tasks as their owner sees them. Nothing runs them here, so they wait.
+//! Tasks as their owner sees them. Nothing runs them here, so they stay queued.
 
 use inferstore_service::{Credit, Scope};
 use serde_json::{Value, json};

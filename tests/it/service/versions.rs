@@ -1,4 +1,4 @@
-//! Publishing a model anew: its version changes, and tasks keep what they were created with.
+//! New versions of a published model: tasks keep the version of their create.
 
 use inferstore_service::{Error, ModelChange, ModelSpec, Scope};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::support::deployment::Deployment;
 
 const URL: &str = "https://files.example/street.png";
 
-/// A model that takes a width up to `max`.
+/// Returns a model that takes a width up to `max`.
 fn sketch(max: u32, price: &str) -> Value {
     json!({
         "id": "sketch", "name": "sketch", "description": "Draws.", "visibility": "public", "price": price,
@@ -25,7 +25,6 @@ fn sketch(max: u32, price: &str) -> Value {
     })
 }
 
-/// Publishes a model from its JSON.
 async fn publish(service: &Deployment, username: &str, model: &Value) -> Result<(), Error> {
     service.publish_model(username, ModelSpec::from_json(&model.to_string())?).await.map(drop)
 }

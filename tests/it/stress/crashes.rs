@@ -1,4 +1,4 @@
-//! A batch that is killed at any moment and started again creates each of its tasks once.
+//! A batch that is killed at any time and restarted creates each of its tasks once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::env;
@@ -18,25 +18,25 @@ use super::{Intensity, tell};
 use crate::client::on_the_service::{MODEL, audited, start, success, tasks};
 use crate::client::{built, inputs, quick};
 
-/// How many runs a batch has.
+/// Number of runs of a batch.
 const ITEMS: usize = 200;
 
-/// How many of them are under way at the same time.
+/// Number of concurrent runs.
 const CONCURRENCY: usize = 4;
 
-/// The environment of the child.
+/// Environment variables of the child process.
 const BASE_URL: &str = "INFERSTORE_BATCH_BASE_URL";
 const KEY: &str = "INFERSTORE_BATCH_KEY";
 const JOURNAL: &str = "INFERSTORE_BATCH_JOURNAL";
 
-/// A line of the journal.
+/// Line of the journal.
 #[derive(Serialize, Deserialize)]
 enum Line {
     Prepared { item: usize, run: PreparedRun },
     Created { item: usize, task: TaskId },
 }
 
-/// What a batch has noted.
+/// Content of a journal.
 #[derive(Default)]
 struct Noted {
     prepared: HashMap<usize, PreparedRun>,
@@ -45,7 +45,7 @@ struct Noted {
 }
 
 impl Noted {
-    /// Reads a journal. A line that a kill cut off was never written.
+    /// Reads a journal. A line cut by a kill does not count.
     fn read(path: &Path) -> Self {
         let mut noted = Self::default();
         let text = fs::read_to_string(path).unwrap_or_default();
@@ -63,7 +63,7 @@ impl Noted {
     }
 }
 
-/// A fourth of the items has the same inputs, a fourth has a file, of which there are three.
+/// Returns inputs: a quarter of the items has equal inputs, a quarter has one of three files.
 fn item(number: usize) -> Inputs {
     match number % 4 {
         0 => inputs(),
@@ -101,7 +101,7 @@ async fn a_batch_that_is_killed_at_any_moment_creates_each_task_once() {
     }
 }
 
-/// A batch in a process of its own.
+/// Batch in a process of its own.
 struct Batch {
     base_url: String,
     key: String,
@@ -118,7 +118,7 @@ impl Batch {
         child.stdout(Stdio::null()).spawn().expect("this program can be started")
     }
 
-    /// Kills it at moments that are spread over its work, and returns how many there were.
+    /// Kills the batch at times spread over its work. Returns the number of kills.
     async fn kill_often(&self, random: &mut fastrand::Rng) -> usize {
         // Each item has two lines. The last ones are left for the end.
         let mut moments: Vec<usize> = (0..KILLS).map(|_| random.usize(0..2 * ITEMS - 20)).collect();
@@ -153,12 +153,12 @@ fn the_child_runs_the_batch() {
     runtime.block_on(run_batch(&built(quick(base_url, key)), Path::new(&journal)));
 }
 
-/// What a user of the crate would write.
+/// Program as a user of the crate would write it.
 async fn run_batch(client: &Client, journal: &Path) {
     let Noted { mut prepared, created, .. } = Noted::read(journal);
     let file = OpenOptions::new().append(true).create(true).open(journal).expect("the journal can be opened");
     let file = Mutex::new(file);
-    // Ends a line that a kill cut off.
+    // Ends a line cut by a kill.
     note_text(&file, "\n");
     client.tasks().claim(created.values());
     let left: Vec<_> = (0..ITEMS)

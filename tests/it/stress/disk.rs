@@ -1,9 +1,8 @@
-//! A disk that is full, and a data folder without permission to write: it is reported, nothing is half done, and
-//! everything goes on when there is room.
+//! Full disk, and data folder without write permission: errors are reported, nothing is half done, and the
+//! service resumes when there is space.
 //!
-//! Two ways to fill a disk. A limit on the size of files, set on the running process and lifted again, works
-//! everywhere and for every user. A small file system of its own is the real thing, where the machine allows
-//! to mount one.
+//! Two ways to fill a disk. A limit on file sizes, set on the running process and lifted again, works
+//! everywhere and for every user. A small file system is the real case, on machines that allow mounting one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,35 +21,35 @@ use super::durability::{Caller, books_are_right, charges_are_right, no_stray_byt
 use super::process::{PLAIN, Start, free_ports};
 use super::{Intensity, tell};
 
-/// A write past the limit fails and does not end the process.
+/// A write past the limit fails without ending the process.
 const LIMITED: &str = r#"trap '' XFSZ; exec "$@""#;
 
-/// With no room at all, from the start on.
+/// No space from the start.
 const FULL: &str = r#"trap '' XFSZ; ulimit -f 0; exec "$@""#;
 
-/// On a file system of its own, which others see below `/proc`.
+/// File system of its own, which others see below `/proc`.
 const SMALL: &str = r#"exec unshare --user --map-root-user --mount sh -c \
     'mount -t tmpfs -o size=64m none "$2" && exec "$@"' sh "$@""#;
 
-/// As a user whose rights the permissions of files bind.
+/// Runs as a user to whom file permissions apply.
 fn bound_by_permissions() -> &'static str {
     let mine = tempfile::tempfile().and_then(|file| file.metadata()).expect("a file");
-    // Nothing binds root, so it gives that right away.
+    // File permissions do not apply to root, so it drops that capability.
     match mine.uid() == 0 {
         true => r#"exec setpriv --bounding-set=-dac_override,-dac_read_search "$@""#,
         false => PLAIN,
     }
 }
 
-/// The disk of a running service.
+/// Disk of a running service.
 enum Disk {
     Limited(Pid),
-    /// The data folder, as others see it.
+    /// Data folder, as other processes see it.
     Small(PathBuf),
 }
 
 impl Disk {
-    /// Leaves so much room. A limit leaves it to each file.
+    /// Leaves this much space; a limit leaves it to each file.
     fn fill(&self, room: u64) {
         match self {
             Self::Limited(service) => limit(*service, Some(room)),
@@ -89,7 +88,7 @@ async fn a_full_disk_is_reported_and_nothing_is_half_done_and_everything_goes_on
     assert!(said.contains(&format!("writing an object to {}", folder.path().display())), "{said}");
     process.kill();
 
-    // What had no room is gone after the next start, which a full disk only delays.
+    // Partial files are removed at the next start, which a full disk only delays.
     let full = Start { by: FULL, ..start };
     let said = full.failure();
     assert!(said.contains(&folder.path().display().to_string()) && said.contains("make room"), "{said}");
@@ -124,17 +123,17 @@ async fn the_same_holds_on_a_small_file_system() {
     tell(&format!("a small file system: {}", crowd.figures()));
 }
 
-/// The responses to many callers while the disk was full.
+/// Responses to many callers while the disk was full.
 #[derive(Default)]
 struct Crowd {
     created: BTreeSet<String>,
-    /// By URL, the content.
+    /// Content by URL.
     stored: BTreeMap<String, Vec<u8>>,
     refused: u32,
 }
 
 impl Crowd {
-    /// Lets callers create and upload while there is less and less room, or none, and while there is.
+    /// Callers create and upload while space decreases, is exhausted, and returns.
     async fn fill_and_empty(caller: &Caller, disk: &Disk) -> Self {
         let intensity = Intensity::of_this_run();
         let (mut random, rounds) = (intensity.random(), intensity.times(3, 60));
@@ -155,7 +154,7 @@ impl Crowd {
             if let (Disk::Limited(_), 0) = (disk, room) {
                 assert_eq!(crowd.refused - before, 13, "nothing can be written, so everything is refused");
             }
-            // Reading needs no room.
+            // Reading needs no space.
             for path in ["/api-key/balance", "/api-key/task/histories", "/api-key/storage/upload/documents"] {
                 caller.data(path).await;
             }
@@ -192,7 +191,7 @@ impl Crowd {
         }
     }
 
-    /// There is what was acknowledged, and nothing else; every task ends.
+    /// Checks that exactly the acknowledged writes exist, and that every task ends.
     async fn check(&self, caller: &Caller) {
         let ended = async {
             loop {
@@ -226,14 +225,14 @@ impl Crowd {
     }
 }
 
-/// The new task; None when it was refused for want of room.
+/// Creates a task. `None`: rejected for lack of space.
 async fn create(caller: &Caller, input: &str) -> Option<String> {
     let path = "/api-key/model/color-extraction/task";
     let answer = caller.call(Method::POST, path, Some(json!({ "input": input }))).await;
     reported(answer).map(|data| data["data"].as_str().expect("an identifier").to_owned())
 }
 
-/// The URL of the new file; None when it was refused for want of room.
+/// Uploads a file and returns its URL. `None`: rejected for lack of space.
 async fn store(caller: &Caller, name: &str, content: &[u8]) -> Option<String> {
     let target = target(caller, name, content.len()).await?;
     send(caller, &target, content).await
@@ -251,7 +250,7 @@ async fn send(caller: &Caller, target: &Value, content: &[u8]) -> Option<String>
     status.is_success().then(|| target["download_url"].as_str().expect("a URL").to_owned())
 }
 
-/// The payload; None for a failure that says in the shape of the API that there is no room.
+/// Returns the payload. `None`: an API failure that reports lack of space.
 fn reported(answer: Option<(StatusCode, Value)>) -> Option<Value> {
     let (status, mut body) = answer.expect("an answer comes");
     if status == StatusCode::OK {
@@ -272,7 +271,7 @@ async fn a_folder_that_may_not_be_written_to_is_named_and_is_as_it_was_afterward
         assert!(said.contains("let the user of the service write to the data folder"), "{said}");
     };
 
-    // Before there is anything, and with a file where the folder is to be.
+    // Before the first start, and with a file in place of the folder.
     set_mode(outer.path(), 0o555);
     is_named(&start.failure());
     set_mode(outer.path(), 0o755);
@@ -280,7 +279,7 @@ async fn a_folder_that_may_not_be_written_to_is_named_and_is_as_it_was_afterward
     is_named(&start.failure());
     fs::remove_file(&folder).expect("it is there");
 
-    // While it runs: what needs only the database goes on.
+    // At runtime: operations that need only the database continue.
     let process = start.ready();
     let caller = Caller::new(&process.base_url, &process.api_key);
     let mut crowd = Crowd::default();
@@ -295,7 +294,7 @@ async fn a_folder_that_may_not_be_written_to_is_named_and_is_as_it_was_afterward
     }
     is_named(&process.end_having_complained());
 
-    // With everything in it.
+    // With all content.
     for mode in [[0o555, 0o444], [0o755, 0o644]] {
         set_all_modes(&folder, mode);
         if mode[0] == 0o555 {

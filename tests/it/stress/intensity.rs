@@ -1,11 +1,11 @@
-//! How hard to try. A test asks here how often it tries what, and where its random numbers begin.
+//! Intensity of stress tests: number of repetitions, and the random seed.
 
 use std::env;
 
-/// Holds the seed when much is to be tried; `cargo xtask stress` sets it.
+/// Environment variable of the seed of a hard run; `cargo xtask stress` sets it.
 const SEED: &str = "INFERSTORE_STRESS_SEED";
 
-/// How hard this run tries.
+/// Intensity of this run.
 #[derive(Clone, Copy)]
 pub(crate) struct Intensity {
     seed: u64,
@@ -19,18 +19,18 @@ impl Intensity {
         Self { seed, hard: true }
     }
 
-    /// How often something is tried: a little in every run of the tests, much when asked for.
+    /// Returns the number of repetitions: few in every run of the tests, many in a stress run.
     pub(crate) fn times<Number>(self, little: Number, much: Number) -> Number {
         if self.hard { much } else { little }
     }
 
-    /// Random numbers that the seed decides.
+    /// Returns random numbers from the seed.
     pub(crate) fn random(self) -> fastrand::Rng {
         fastrand::Rng::with_seed(self.seed)
     }
 }
 
-/// Says what was tried, in the figures that `cargo xtask stress` gathers.
+/// Prints a figure of the run, for `cargo xtask stress`.
 #[expect(clippy::print_stdout, reason = "cargo shows it when it is asked for")]
 pub(crate) fn tell(what: &str) {
     println!("tried: {what}");

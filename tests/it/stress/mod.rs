@@ -1,5 +1,5 @@
-//! What users rely on, tried hard: under faults, kills, attacks and load. `cargo test` tries a little of
-//! each, always the same; `cargo xtask stress` tries much of each, from a seed that it prints.
+//! Stress tests: promises to users under faults, kills, attacks and load. `cargo test` runs a fixed few of
+//! each; `cargo xtask stress` runs many, from a seed that it prints.
 
 mod abuse;
 mod authorization;

@@ -1,5 +1,5 @@
-//! The process that runs built-in models is killed in the middle of runs: no task is lost or billed wrongly, and the
-//! service goes on.
+//! The process of built-in models is killed during runs: no task is lost or billed wrongly, and the service
+//! continues.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::nodes::built_in::{model_processes, picture, start};
 async fn a_model_process_that_is_killed_costs_nothing_and_loses_nothing() {
     let intensity = Intensity::of_this_run();
     let kills = intensity.times(10, 50);
-    // A path of its own: other tests of this process run models too, which are not killed.
+    // A path of its own, because other tests of this process run models that must not be killed.
     let folder = tempfile::tempdir().expect("a temporary folder");
     let program = folder.path().join("model-worker");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_model-worker"), &program).expect("the folder is ours");
@@ -63,7 +63,7 @@ async fn a_model_process_that_is_killed_costs_nothing_and_loses_nothing() {
     killer.join().expect("the killer does not panic");
     assert!(succeeded > failed, "{succeeded} tasks ended well and {failed} failed");
 
-    // Every task has ended, and the successful ones alone were paid.
+    // Every task has ended, and only successful ones were paid.
     let balance = client.balance().await.expect("the service answers");
     let price = client.model("image-to-anime").cost().await.expect("the service answers").cost;
     let price: f64 = price.expect("it has a price").to_string().parse().expect("a number");
@@ -82,7 +82,7 @@ async fn a_model_process_that_is_killed_costs_nothing_and_loses_nothing() {
     ));
 }
 
-/// Kills processes of the program in the middle of a run, so many times.
+/// Kills processes of the program during runs, this many times.
 fn kill(program: &Path, kills: usize, mut random: fastrand::Rng) {
     let mut killed = 0;
     while killed < kills {
@@ -96,7 +96,7 @@ fn kill(program: &Path, kills: usize, mut random: fastrand::Rng) {
     }
 }
 
-/// Whether a process computes rather than waits for a line.
+/// Returns true if a process computes instead of waiting for a line.
 fn is_busy(process: i32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     status.lines().any(|line| line.starts_with("State:") && line.contains('R'))

@@ -1,5 +1,5 @@
-//! Nothing is spent that is not there, and every task is charged or given back, however many callers ask
-//! for however much at once.
+//! Balances never become negative, and every task is charged or refunded, for any number of concurrent
+//! callers.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::support::deployment::Deployment;
 /// Price of a run of `MODEL`, in billionths.
 const PRICE: i64 = 50_000_000;
 
-/// How many creates arrive at once.
+/// Number of concurrent creates.
 const CROWD: usize = 64;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -42,7 +42,7 @@ async fn a_crowd_with_two_keys_spends_exactly_what_there_is_and_gets_it_back_onc
     tell(&format!("{} crowds of {CROWD} creates: {covered} covered, none overspent", 2 * rounds));
 }
 
-/// An account whose callers have a key each.
+/// Account whose callers have a key each.
 struct Account(Vec<Client>);
 
 impl Account {
@@ -60,7 +60,7 @@ impl Account {
         Self(callers)
     }
 
-    /// Everybody creates at once. Returns how many tasks there was money for.
+    /// Creates concurrently until the balance is spent. Returns the number of created tasks.
     async fn spend_it_all(&self, otherwise: InsufficientBalance, affordable: i64) -> i64 {
         let creates = (0..CROWD).map(|number| {
             let model = self.0[number % self.0.len()].model(MODEL);
@@ -94,8 +94,8 @@ impl Account {
         covered
     }
 
-    /// Each task is canceled by both callers at once: one of them learns that it was, and money comes
-    /// back once, to the purse that it came from.
+    /// Cancels each task by both callers concurrently: one succeeds, and the price is refunded once, to its
+    /// purse.
     async fn get_it_back(&self, paid: i64, free: i64) {
         let queued = self.statuses().await.into_iter().filter(|(_, status)| *status == TaskStatus::InQueue);
         let cancels = queued.map(|(id, _)| {
@@ -123,11 +123,11 @@ async fn of_a_cancel_and_a_start_exactly_one_wins_and_the_caller_is_reported_whi
     let rounds = Intensity::of_this_run().times(150, 5_000);
     let (service, controls, client) = start().await;
     controls.let_model(MODEL, success()).await.expect("it succeeds");
-    // Enough for all of them.
+    // Enough for all tasks.
     let credit = Credit::Paid(Money::from_smallest(i64::from(rounds) * PRICE));
     controls.credit("demo", credit).await.expect("credited");
     let before = spendable(&client).await;
-    // Callers go on from where the race was last undecided.
+    // Callers continue from the last undecided race.
     let racers = (0..4).map(|number| {
         let client = client_of(&service);
         async move { race(&client, rounds / 4, Duration::from_micros(200 * number)).await }
@@ -146,8 +146,8 @@ async fn of_a_cancel_and_a_start_exactly_one_wins_and_the_caller_is_reported_whi
     ));
 }
 
-/// Creates tasks and cancels them a moment later: a little later after each that was canceled, and a little
-/// sooner after each that was not. Returns how many were canceled, and how many were charged.
+/// Creates tasks and cancels each a moment later: later after each success, sooner after each failure.
+/// Returns the numbers of canceled and of charged tasks.
 async fn race(client: &Client, rounds: u32, first: Duration) -> (i64, i64) {
     let (mut pause, mut canceled, mut charged) = (first, 0, 0);
     for _ in 0..rounds {
@@ -176,7 +176,7 @@ async fn race(client: &Client, rounds: u32, first: Duration) -> (i64, i64) {
     (canceled, charged)
 }
 
-/// What an account can spend, in billionths.
+/// Returns the spendable balance in billionths.
 async fn spendable(client: &Client) -> i64 {
     let reported = client.balance().await.expect("it is reported");
     let amounts = [reported.balance, reported.free_balance].into_iter().flatten();

@@ -1,5 +1,4 @@
-//! A service in a process of its own, that can be killed without warning, kept from writing, and looked at
-//! from outside.
+//! Service in a process of its own, which can be killed, kept from writing, and observed.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -9,18 +8,18 @@ use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
 
-/// How to start the service on a folder and two ports.
+/// Arguments of a service: folder, ports and settings.
 #[derive(Clone, Copy)]
 pub(crate) struct Start<'a> {
     pub(crate) folder: &'a Path,
     pub(crate) ports: [u16; 2],
-    /// A command of the shell that starts it: `"$@"`, or something around that.
+    /// Shell command that starts the service: `"$@"`, or a wrapper around it.
     pub(crate) by: &'a str,
-    /// The program lists them.
+    /// Settings, as listed in the program.
     pub(crate) settings: &'a [String],
 }
 
-/// The service as it is, without anything around it.
+/// Starts the service without a wrapper.
 pub(crate) const PLAIN: &str = r#"exec "$@""#;
 
 impl<'a> Start<'a> {
@@ -41,12 +40,12 @@ impl<'a> Start<'a> {
             .expect("the service under test is built with the tests")
     }
 
-    /// Starts it, and waits until it is ready.
+    /// Starts the service and waits until it is ready.
     pub(crate) fn ready(&self) -> Process {
         self.ready_or_not().unwrap_or_else(|said| panic!("the service did not start: {said}"))
     }
 
-    /// What it says about its failure to start.
+    /// Returns the error of a failing start.
     pub(crate) fn failure(&self) -> String {
         match self.ready_or_not() {
             Ok(_) => panic!("it started, and should not"),
@@ -76,7 +75,7 @@ impl<'a> Start<'a> {
         })
     }
 
-    /// Starts it and kills it this much later, however far it has come.
+    /// Starts the service and kills it after this time, ready or not.
     pub(crate) fn and_kill_after(&self, moment: Duration) {
         let mut child = self.spawn(Stdio::inherit());
         std::thread::sleep(moment);
@@ -85,7 +84,7 @@ impl<'a> Start<'a> {
     }
 }
 
-/// A running service process.
+/// Running service process.
 pub(crate) struct Process {
     pub(crate) child: Child,
     input: Option<ChildStdin>,
@@ -93,17 +92,17 @@ pub(crate) struct Process {
     complaints: Option<Complaints>,
     pub(crate) base_url: String,
     pub(crate) api_key: String,
-    /// The key of a second account and the key of a node, where the settings ask for nodes.
+    /// Keys of a second account and of a node, if the settings ask for nodes.
     pub(crate) further_keys: Vec<String>,
 }
 
 impl Process {
-    /// What it has written to its standard error, where errors are logged and panics are reported.
+    /// Returns the standard error so far: logged errors and panics.
     pub(crate) fn complaints(&self) -> String {
         self.complaints.as_ref().map(Complaints::so_far).unwrap_or_default()
     }
 
-    /// How much memory the process has held at most, in bytes.
+    /// Returns the peak memory of the process in bytes.
     pub(crate) fn peak_memory(&self) -> u64 {
         let path = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(path).expect("the process runs");
@@ -112,23 +111,23 @@ impl Process {
         kibibytes * 1024
     }
 
-    /// How many files and sockets the process has open.
+    /// Returns the number of open files and sockets of the process.
     pub(crate) fn handles(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("the process runs").count()
     }
 
-    /// Ends the process at once, as `kill -9` does.
+    /// Kills the process with SIGKILL.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("the process is ours");
         self.child.wait().expect("a killed process ends");
     }
 
-    /// Asks the process to end in order. It has had nothing to complain about.
+    /// Shuts the process down gracefully, and asserts that its standard error is empty.
     pub(crate) fn end(self) {
         assert_eq!(self.end_having_complained(), "", "the service complained");
     }
 
-    /// The same for one that may have complained; what it said.
+    /// Shuts the process down gracefully, and returns its standard error.
     pub(crate) fn end_having_complained(mut self) -> String {
         drop(self.input.take());
         let status = self.child.wait().expect("the process ends");
@@ -138,8 +137,8 @@ impl Process {
     }
 }
 
-/// What a process writes to its standard error. A pipe, because a limit on the size of files binds every process that
-/// writes to a file.
+/// Standard error of a process. A pipe, because a limit on file sizes applies to every process that writes to
+/// a file.
 struct Complaints {
     text: Arc<Mutex<String>>,
     reader: JoinHandle<()>,
@@ -163,7 +162,7 @@ impl Complaints {
         self.text.lock().expect("no thread panicked").clone()
     }
 
-    /// Everything, once the process has ended.
+    /// Returns everything, after the process has ended.
     fn all(self) -> String {
         self.reader.join().expect("the reader does not panic");
         std::mem::take(&mut *self.text.lock().expect("no thread panicked"))
@@ -177,8 +176,7 @@ impl Drop for Process {
     }
 }
 
-/// So many ports that are free now, below those that the system gives to clients: one of these could be taken before
-/// the service listens.
+/// Returns free ports below the ephemeral range, whose ports a client could take before the service listens.
 pub(crate) fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
     const FIRST: u32 = 12_000;
     static TRIED: AtomicU32 = AtomicU32::new(0);

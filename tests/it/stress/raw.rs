@@ -1,4 +1,4 @@
-//! Requests byte by byte: what no client library would send.
+//! Raw requests that no client library would send.
 
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Longer than anything takes that is not stuck.
+/// Timeout that only a hanging test reaches.
 pub(crate) const BACKSTOP: Duration = Duration::from_mins(1);
 
-/// What a service said before it closed the connection; None when it closed it without a word.
+/// Response before the service closed the connection.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -23,27 +23,27 @@ impl Reply {
         Some(Self { status: status.get(..3)?.parse().ok()?, text })
     }
 
-    /// What comes after the head.
+    /// Returns the body.
     pub(crate) fn body(&self) -> &str {
         self.text.split_once("\r\n\r\n").map_or("", |(_, body)| body)
     }
 }
 
-/// The host and port of a URL of ours, and the rest of it.
+/// Splits a URL of ours into host with port, and the rest.
 pub(crate) fn split(url: &str) -> (&str, &str) {
     let rest = url.strip_prefix("http://").expect("the service speaks plain HTTP here");
     rest.find('/').map_or((rest, "/"), |at| rest.split_at(at))
 }
 
-/// Sends these bytes on a connection of their own, and reads until the service closes it. With
-/// `and_no_more`, this side says that nothing will follow.
+/// Sends bytes on a new connection, and reads until the service closes it. `None`: closed without a response.
+/// `and_no_more` shuts down the sending side.
 pub(crate) async fn exchange(host: &str, bytes: &[u8], and_no_more: bool) -> Option<Reply> {
     let stream = TcpStream::connect(host).await.expect("the service listens");
     let (mut incoming, mut outgoing) = stream.into_split();
     let mut answer = Vec::new();
     let talk = async {
         let send = async {
-            // A peer that has seen enough may close before everything is sent.
+            // A peer may close before everything is sent.
             let _ = outgoing.write_all(bytes).await;
             if and_no_more {
                 let _ = outgoing.shutdown().await;
@@ -56,8 +56,8 @@ pub(crate) async fn exchange(host: &str, bytes: &[u8], and_no_more: bool) -> Opt
     Reply::read(&answer)
 }
 
-/// The same on this thread: the bytes follow the connection at once, however busy the runtime of the test is. A full
-/// service closes a connection that stays without bytes.
+/// Like `exchange`, on this thread: the bytes follow the connection at once, however busy the runtime is. A
+/// full service closes a connection without bytes.
 pub(crate) fn exchange_at_once(host: &str, bytes: &[u8]) -> Option<Reply> {
     let mut stream = std::net::TcpStream::connect(host).expect("the service listens");
     stream.set_read_timeout(Some(BACKSTOP)).expect("a timeout above zero");

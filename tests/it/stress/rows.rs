@@ -1,4 +1,5 @@
-//! `inferstore run --rows` that is killed at any moment and started again creates one task for each row, with flat memory.
+//! `inferstore run --rows` that is killed at any time and restarted creates one task for each row, with
+//! constant memory.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -15,12 +16,12 @@ use serde_json::json;
 use super::{Intensity, tell};
 use crate::client::on_the_service::{MODEL, audited, tasks};
 
-/// The environment of the child.
+/// Environment variables of the child process.
 const BASE_URL: &str = "INFERSTORE_ROWS_BASE_URL";
 const KEY: &str = "INFERSTORE_ROWS_KEY";
 const FOLDER: &str = "INFERSTORE_ROWS_FOLDER";
 
-/// Limit of the memory of the command, in bytes. A row takes some kilobytes at most.
+/// Memory limit of the command in bytes. A row takes some kilobytes at most.
 const MAX_MEMORY: u64 = 256 * 1024 * 1024;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -84,7 +85,7 @@ fn start(service: &Service, folder: &Path) -> Child {
     child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("this program can be started")
 }
 
-/// Reads the most memory that a process has held; 0 where the system does not report it.
+/// Returns the peak memory of a process; 0 if the system does not report it.
 fn peak_memory(child: &Child) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,4 +1,4 @@
-//! Runs end with the right result, once, and in time, although a fifth of all requests goes wrong.
+//! Runs end with the right result, once and in time, while a fifth of all requests fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -14,13 +14,13 @@ use crate::client::{Quickly, TEST_DEADLINE, built, inputs, quick_retry};
 
 const SIDE_BY_SIDE: u32 = 10;
 
-/// What is lost when a deadline is not kept is a multiple of it; this much is the business of the machine.
+/// Tolerance on a busy machine; a missed deadline is a multiple.
 const GENEROUS: Duration = Duration::from_secs(5);
 
-/// How many requests go wrong.
+/// Share of failing requests.
 const SHARE: f64 = 0.2;
 
-/// Lets a fifth of all requests go wrong, each in one of many ways.
+/// Makes a fifth of all requests fail, in many ways.
 fn add_faults(controls: &Controls) {
     let half = r#"{"status":"success","message":"ok","data":{"#;
     let everywhere = [
@@ -33,7 +33,7 @@ fn add_faults(controls: &Controls) {
         Fault::status(200).body("application/json", half).after_commit(),
         Fault::status(200).body("application/json", half),
     ];
-    // The first that happens is the only one, so that each has to be a little less likely.
+    // The first matching fault wins, so each needs a lower probability.
     let each = 1.0 - (1.0 - SHARE).powf(1.0 / everywhere.len() as f64);
     for fault in everywhere {
         controls.add_fault(fault.with_probability(each)).expect("it is a fault");
@@ -42,15 +42,15 @@ fn add_faults(controls: &Controls) {
     controls.add_fault(unknown.with_probability(SHARE)).expect("it is a fault");
 }
 
-/// A client of a service on which a fifth goes wrong. At a fifth, one read in three thousand fails five
-/// times in a row; this many times none does.
+/// Makes a client for a failing service. If a fifth of the requests fails, one read in three thousand fails
+/// five times in a row; with this many attempts, none does.
 fn persistent(service: &Service) -> Client {
     let mut retry = quick_retry();
     retry.max_attempts = 12;
     built(builder_of(service).settings(|settings| settings.retry = retry))
 }
 
-/// Does the work of several callers at once, and gathers what they return.
+/// Runs several callers concurrently, and collects their results.
 async fn side_by_side<Job, Done>(runs: u32, job: Job) -> Vec<Done::Output>
 where
     Job: Fn(u32) -> Done + Clone + Send + 'static,
@@ -73,7 +73,7 @@ where
     done
 }
 
-/// How many of the requests went wrong; the journal keeps the last 10,000.
+/// Returns the share of failed requests among the last 10,000, which the journal keeps.
 fn share_of_faults(controls: &Controls) -> f64 {
     let journal = controls.journal();
     let met = journal.iter().filter(|entry| entry.fault.is_some()).count();
@@ -106,7 +106,7 @@ async fn runs_under_twenty_percent_faults_end_with_the_right_result_and_are_bill
     .await;
     let share = share_of_faults(&controls);
     assert!(share > SHARE - 0.05, "only {share:.2} of the requests went wrong");
-    // Each run has the task that was created for it, and there is none more.
+    // Each run has its task, and there are no others.
     let stored = stored(&controls, &auditor).await;
     assert!(stored.iter().all(|task| task.status == "success"), "some did not succeed");
     let stored: BTreeSet<_> = stored.into_iter().map(|task| (task.id, task.image)).collect();
@@ -121,17 +121,17 @@ async fn runs_under_twenty_percent_faults_end_with_the_right_result_and_are_bill
 
 const DEADLINE: Duration = Duration::from_millis(400);
 
-/// What a caller learned of a run that could not end.
+/// Result of a run that could not end, as its caller sees it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reported {
     NotCreated,
     Canceled(String),
     StillRunning(String),
-    /// It may have been canceled.
+    /// A cancel may have succeeded.
     CancelUnknown(String),
-    /// No read has shown it.
+    /// No read has shown the task.
     Unread(String),
-    /// The outcome is unknown; these may be it.
+    /// Unknown outcome, with candidates.
     Unknown(Vec<String>),
 }
 
@@ -216,7 +216,7 @@ fn reported(error: &Error) -> Reported {
         Error::OutcomeUnknown(unknown) => {
             Reported::Unknown(unknown.candidates.iter().map(ToString::to_string).collect())
         }
-        // There was no time left to repeat what was refused.
+        // There was no time left to retry a rejected request.
         Error::Api(_) if error.task_id().is_none() => Reported::NotCreated,
         _ => panic!("{error:?}"),
     }

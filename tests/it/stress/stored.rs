@@ -1,24 +1,24 @@
-//! The tasks that the store of a service really holds, whatever the responses were.
+//! Tasks in the store of a service, independent of its responses.
 
 use inferstore::Client;
 use inferstore_service::Controls;
 
 use crate::client::on_the_service::tasks;
 
-/// A task as it is stored.
+/// Stored task.
 pub(crate) struct Stored {
     pub(crate) id: String,
-    /// The picture that it was created with, by which it is known whose it is.
+    /// Input picture, which identifies the create.
     pub(crate) image: String,
     pub(crate) status: String,
 }
 
-/// The picture of one create.
+/// Returns the picture of one create.
 pub(crate) fn image(number: u32) -> String {
     format!("https://files.example/{number}.png")
 }
 
-/// Clears all faults and reads everything.
+/// Clears all faults and reads all tasks.
 pub(crate) async fn stored(controls: &Controls, auditor: &Client) -> Vec<Stored> {
     controls.clear_faults();
     let records = auditor.tasks().list().try_collect().await.expect("they are listed");

@@ -1,5 +1,5 @@
-//! A cable between a client and the real service that breaks where a test wants it to: real sockets, and
-//! bytes that stop in the middle.
+//! Breakable connection between a client and the real service: real sockets, and bytes that stop at a chosen
+//! place.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,37 +8,37 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
-/// Where the first connection breaks. A share from 0 to 1 says how far into it the bytes get.
+/// Place at which the first connection breaks. A share from 0 to 1 sets the transferred part.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Break {
-    /// No listener: no connection comes about at all.
+    /// Connection refused.
     BeforeConnecting,
     /// The connection is accepted and reset.
     AtAccept,
-    /// The service gets a part of the head of the request.
+    /// The service receives a part of the request head.
     InHead(f64),
-    /// The service gets the head of the request and a part of its body.
+    /// The service receives the request head and a part of the body.
     InBody(f64),
-    /// The service gets the whole request, and its response is not read.
+    /// The service receives the whole request; its response is not read.
     AfterRequest,
-    /// The service answers, and nothing of that arrives.
+    /// The service responds; nothing of the response arrives.
     AfterAnswer,
-    /// A part of the head of the answer arrives.
+    /// A part of the response head arrives.
     InAnswerHead(f64),
-    /// The head of the answer and a part of its body arrive.
+    /// The response head and a part of the body arrive.
     InAnswerBody(f64),
 }
 
-/// A cable to a service. It is cut through when it is dropped.
+/// Forwarder to a service. Dropping it breaks its connections.
 pub(crate) struct Cable {
     pub(crate) address: SocketAddr,
     carrying: Option<AbortHandle>,
-    /// Keeps the port, without a listener.
+    /// Reserves the port without a listener.
     _silent: Option<TcpSocket>,
 }
 
 impl Cable {
-    /// A cable whose first connection breaks there, if anywhere. All later ones hold.
+    /// Makes a forwarder whose first connection breaks there, if anywhere. Later ones do not break.
     pub(crate) fn to(service: SocketAddr, breaks: Option<Break>) -> io::Result<Self> {
         let socket = TcpSocket::new_v4()?;
         socket.bind(([127, 0, 0, 1], 0).into())?;
@@ -65,7 +65,7 @@ async fn carry_all(listener: TcpListener, service: SocketAddr, breaks: Option<Br
     while let Ok((client, _)) = listener.accept().await {
         let breaks = breaks.take();
         connections.spawn(async move {
-            // A client that hangs up ends the connection, and nothing else.
+            // A client that hangs up ends only its own connection.
             let _ = match breaks {
                 None => carry(client, service).await,
                 Some(place) => Broken { client, service }.carry(place).await,
@@ -79,7 +79,7 @@ async fn carry(mut client: TcpStream, service: SocketAddr) -> io::Result<()> {
     copy_bidirectional(&mut client, &mut onward).await.map(drop)
 }
 
-/// A connection that will break.
+/// Connection that will break.
 struct Broken {
     client: TcpStream,
     service: SocketAddr,
@@ -97,7 +97,7 @@ impl Broken {
             Break::AfterAnswer | Break::InAnswerHead(_) | Break::InAnswerBody(_) => {
                 Message::read(&mut onward).await?
             }
-            // The service sees its side end, and the client a reset.
+            // The service sees the end of its side, and the client a reset.
             _ => return self.client.set_zero_linger(),
         };
         self.client.write_all(answer.of_answer_until(place)).await?;
@@ -105,7 +105,7 @@ impl Broken {
     }
 }
 
-/// A request or an answer whose length is announced.
+/// Request or response with an announced length.
 struct Message {
     bytes: Vec<u8>,
     head: usize,
@@ -127,7 +127,7 @@ impl Message {
         }
     }
 
-    /// What the service gets of a request.
+    /// Returns the part of a request that the service receives.
     fn until(&self, place: Break) -> &[u8] {
         match place {
             Break::InHead(share) => &self.bytes[..part(self.head, share)],
@@ -136,7 +136,7 @@ impl Message {
         }
     }
 
-    /// What the client gets of an answer.
+    /// Returns the part of a response that the client receives.
     fn of_answer_until(&self, place: Break) -> &[u8] {
         match place {
             Break::InAnswerHead(share) => &self.bytes[..part(self.head, share)],
@@ -150,12 +150,12 @@ impl Message {
     }
 }
 
-/// A share of so many bytes, never all of them.
+/// Returns a share of the length, never all of it.
 fn part(length: usize, share: f64) -> usize {
     ((length as f64 * share) as usize).min(length.saturating_sub(1))
 }
 
-/// The length of the body, as the head announces it.
+/// Returns the length of the body from the head.
 fn announced(head: &[u8]) -> usize {
     let head = String::from_utf8_lossy(head).to_ascii_lowercase();
     let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));

@@ -1,5 +1,4 @@
-//! A caller of the service that takes no answer on trust: each one, success and failure, is held against
-//! what the document says of its operation.
+//! Caller that validates every response of the service, success or failure, against the document.
 
 use inferstore_document::schema::mistakes_of_our_own;
 use inferstore_document::{Operation, operations};
@@ -7,7 +6,7 @@ use inferstore_service::Service;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
-/// Sends requests to a running service with a key, or without one.
+/// Caller of a running service, with a key or without.
 #[derive(Clone)]
 pub(crate) struct Caller {
     http: reqwest::Client,
@@ -15,30 +14,30 @@ pub(crate) struct Caller {
     key: Option<String>,
 }
 
-/// An answer that has been judged.
+/// Validated response.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: reqwest::header::HeaderMap,
-    /// Null when there was no body.
+    /// Null without a body.
     pub(crate) body: Value,
 }
 
 impl Answer {
-    /// The payload of a success.
+    /// Returns the payload of a success.
     pub(crate) fn data(&self) -> &Value {
         assert_eq!(self.body["status"], "success", "{self:?}");
         &self.body["data"]
     }
 
-    /// The message of a refusal with this status.
+    /// Returns the message of a rejection with this status.
     pub(crate) fn refusal(&self, status: u16) -> &str {
         assert_eq!(self.status, status, "{self:?}");
         self.body["message"].as_str().expect("a refusal has a message")
     }
 }
 
-/// One request that is not as it should be, or not only JSON.
+/// Unusual request: further headers, another method, or a raw body.
 #[derive(Default)]
 pub(crate) struct Odd<'a> {
     pub(crate) headers: Vec<(&'a str, &'a str)>,
@@ -46,7 +45,7 @@ pub(crate) struct Odd<'a> {
 }
 
 impl Caller {
-    /// With the key of the service's first account.
+    /// Makes a caller with the key of the first account.
     pub(crate) fn first(service: &Service) -> Self {
         Self::of(service, service.api_key())
     }
@@ -55,14 +54,14 @@ impl Caller {
         Self::at(service.base_url(), key)
     }
 
-    /// Of a service in another process.
+    /// Makes a caller of a service in another process.
     pub(crate) fn at(base_url: &str, key: Option<&str>) -> Self {
-        // Only because it has chosen its TLS, which this one never uses.
+        // From the API crate, which has chosen the TLS library.
         let http = inferstore_api::http_client_builder().no_proxy().build().expect("a client can be made");
         Self { http, base_url: base_url.to_owned(), key: key.map(str::to_owned) }
     }
 
-    /// The same caller with connections of its own.
+    /// Returns the caller with new connections.
     pub(crate) fn anew(&self) -> Self {
         Self::at(&self.base_url, self.key.as_deref())
     }
@@ -71,7 +70,7 @@ impl Caller {
         Self { key: key.map(str::to_owned), ..self.clone() }
     }
 
-    /// For addresses that are not the API's.
+    /// Returns the HTTP client, for addresses outside the API.
     pub(crate) fn http(&self) -> &reqwest::Client {
         &self.http
     }
@@ -88,13 +87,13 @@ impl Caller {
         self.post_text(path, body.to_string()).await
     }
 
-    /// Sends a text as it is, under the name of JSON.
+    /// Posts raw text as JSON.
     pub(crate) async fn post_text(&self, path: &str, body: impl Into<Vec<u8>>) -> Answer {
         let headers = vec![("content-type", "application/json")];
         self.send(Method::POST, path, Odd { headers, body: Some(body.into()) }).await
     }
 
-    /// Sends anything, and judges the answer.
+    /// Sends any request, and validates the response.
     pub(crate) async fn send(&self, method: Method, path: &str, odd: Odd<'_>) -> Answer {
         let mut request = self.http.request(method.clone(), format!("{}{path}", self.base_url));
         if let Some(key) = &self.key {
@@ -111,7 +110,7 @@ impl Caller {
     }
 }
 
-/// The operation that a request is of, by its method and the template of its path.
+/// Returns the operation of a request, by its method and path template.
 pub(crate) fn operation(method: &Method, path: &str) -> Option<Operation> {
     let segments: Vec<&str> = path.split('?').next().unwrap_or_default().split('/').collect();
     let fits = |template: &str| {
@@ -121,7 +120,7 @@ pub(crate) fn operation(method: &Method, path: &str) -> Option<Operation> {
     };
     operations()
         .filter(|operation| fits(operation.path))
-        // A path that is written out goes before a template, whatever its method.
+        // A literal path takes precedence over a template, whatever the method.
         .min_by_key(|operation| operation.path.matches('{').count())
         .and_then(|found| operations().find(|it| it.path == found.path && is_method(*it, method)))
 }
@@ -156,7 +155,7 @@ async fn judged(method: &Method, path: &str, response: Response) -> Answer {
     Answer { status: status.as_u16(), headers, body }
 }
 
-/// The schema of a response, by its exact status or by its class.
+/// Returns the schema of a response, by its exact status or its class.
 fn schema_of(operation: Operation, status: u16) -> Value {
     let class = format!("{}XX", status / 100);
     let find = |wanted: &str| operation.responses().find(|(code, _)| *code == wanted);
@@ -165,7 +164,7 @@ fn schema_of(operation: Operation, status: u16) -> Value {
     content["schema"].clone()
 }
 
-/// A path of the document with its parameters filled in.
+/// Fills the parameters of a path template.
 pub(crate) fn filled(template: &str, value: &str) -> String {
     template
         .split('/')

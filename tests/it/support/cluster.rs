@@ -1,5 +1,5 @@
-//! Three processes of `inferstore serve` behind haproxy, over a database of their own in PostgreSQL and a prefix of
-//! their own in a bucket. `.ci/cluster` starts the engines, and names them in the environment.
+//! Three processes of `inferstore serve` behind haproxy, over a PostgreSQL database and a bucket prefix of
+//! their own. `.ci/cluster` starts the engines, and passes their addresses in the environment.
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
@@ -14,26 +14,26 @@ use std::time::{Duration, Instant};
 use inferstore_service::{Config, S3Config, Service};
 use tempfile::TempDir;
 
-/// How many processes serve.
+/// Number of service processes.
 pub(crate) const PROCESSES: usize = 3;
 
-/// Known to all processes beforehand.
+/// Fixed, so that all processes know the key.
 pub(crate) const API_KEY: &str = "isk_cluster_test";
 
-/// Longer than anything takes to start on a machine that is busy with something else.
+/// Timeout of a start on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The servers that others keep.
+/// External servers.
 #[derive(Clone)]
 pub(crate) struct Engines {
-    /// The URL of PostgreSQL, up to the name of a database. It may name a standby beside the primary.
+    /// PostgreSQL URL without the database name. It may list a standby beside the primary.
     postgres: String,
-    /// The URL of the bucket.
+    /// URL of the bucket.
     pub(crate) objects: String,
 }
 
 impl Engines {
-    /// The engines that the environment names, if it names any.
+    /// Returns the engines of the environment, if any.
     pub(crate) fn of_this_run() -> Option<Self> {
         let postgres = env::var("INFERSTORE_TEST_CLUSTER").ok()?;
         Some(Self { postgres, objects: variable("INFERSTORE_TEST_OBJECTS") })
@@ -51,7 +51,7 @@ fn variable(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| panic!("{name} is not set; .ci/cluster sets it"))
 }
 
-/// Runs a statement as an operator would, and returns its rows, a line each.
+/// Runs an SQL statement, and returns its rows as lines.
 pub(crate) fn query(database: &str, sql: &str) -> String {
     let output = Command::new("psql").args([database, "-XqAt", "-v", "ON_ERROR_STOP=1", "-c", sql]).output();
     let output = output.expect("these tests need psql");
@@ -59,7 +59,7 @@ pub(crate) fn query(database: &str, sql: &str) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// A port that no other test of this program gets, and that the system gives to no client.
+/// Returns a port that neither another test of this program nor the system uses.
 fn port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let first = 20_000 + (id() * 61 % 8_000) as u16;
@@ -71,15 +71,15 @@ fn port() -> u16 {
     }
 }
 
-/// Running processes and what balances between them. They end when it is dropped.
+/// Running processes and their load balancer. Dropping it ends them.
 pub(crate) struct Cluster {
     folder: TempDir,
-    /// The URL of the database.
+    /// URL of the database.
     pub(crate) database: String,
-    /// The URL of the bucket, with the prefix.
+    /// URL of the bucket with the prefix.
     objects: String,
     settings: Vec<String>,
-    /// The ports of the API and of object storage, of each process.
+    /// Ports of the API and of object storage, by process.
     ports: [[u16; 2]; PROCESSES],
     processes: [Option<Child>; PROCESSES],
     balancer: Option<Child>,
@@ -88,7 +88,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts processes with these arguments beside those that every one has.
+    /// Starts the processes with these additional arguments.
     pub(crate) fn start(engines: &Engines, settings: &[String]) -> Self {
         static NEXT: AtomicU16 = AtomicU16::new(0);
         let name = format!("it_{}_{}", id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -106,13 +106,13 @@ impl Cluster {
             storage_url: format!("http://127.0.0.1:{}", fronts[1]),
             folder,
         };
-        // All at once, as a supervisor starts processes.
+        // All at once, like a supervisor.
         let started: Vec<Child> = (0..PROCESSES).map(|number| cluster.spawn(number)).collect();
         for (number, mut process) in started.into_iter().enumerate() {
             assert!(is_ready(&mut process), "process {number} did not start: {}", cluster.log(number));
             cluster.processes[number] = Some(process);
         }
-        // It takes servers for healthy until a check fails.
+        // The balancer considers servers healthy until a check fails.
         cluster.balancer = Some(balance(cluster.folder.path(), fronts, ports));
         for front in fronts {
             await_listener(front);
@@ -122,7 +122,7 @@ impl Cluster {
 
     fn spawn(&self, number: usize) -> Child {
         let [api, storage] = self.ports[number].map(|port| port.to_string());
-        // Beside the programs of these tests.
+        // Beside the binaries of these tests.
         let program = Path::new(env!("CARGO_BIN_EXE_service-under-test")).with_file_name("inferstore");
         Command::new(&program)
             .args(["serve", "--ready-json", "--no-console", "--port", &api, "--storage-port", &storage])
@@ -139,7 +139,7 @@ impl Cluster {
             .unwrap_or_else(|cause| panic!("{}: {cause}; .ci/cluster builds it", program.display()))
     }
 
-    /// Ends a process at once, as `kill -9` does, and starts it again, until that succeeds.
+    /// Kills a process with SIGKILL, and starts it again until the start succeeds.
     pub(crate) fn kill_and_restart(&mut self, number: usize) {
         self.kill(number);
         let began = Instant::now();
@@ -150,13 +150,13 @@ impl Cluster {
                 return;
             }
             end(&mut process);
-            // Without its engines a process refuses to start.
+            // A process cannot start without its engines.
             assert!(began.elapsed() < START_TIMEOUT, "process {number}: {}", self.log(number));
             sleep(Duration::from_millis(100));
         }
     }
 
-    /// Pauses a process, which keeps its connections and whatever it has locked.
+    /// Pauses a process, which keeps its connections and locks.
     pub(crate) fn pause(&self, number: usize, time: Duration) {
         let Some(process) = &self.processes[number] else { return };
         let signal = |signal: &str| {
@@ -174,7 +174,7 @@ impl Cluster {
         }
     }
 
-    /// The processes that have ended by themselves.
+    /// Returns the processes that have exited.
     pub(crate) fn ended(&mut self) -> Vec<usize> {
         let has_ended = |process: &mut Option<Child>| {
             process.as_mut().is_none_or(|process| process.try_wait().is_ok_and(|status| status.is_some()))
@@ -182,7 +182,7 @@ impl Cluster {
         (0..PROCESSES).filter(|number| has_ended(&mut self.processes[*number])).collect()
     }
 
-    /// What a process has logged, over all its lives.
+    /// Returns the log of a process, over all restarts.
     pub(crate) fn log(&self, number: usize) -> String {
         fs::read_to_string(self.log_file(number)).unwrap_or_default()
     }
@@ -191,7 +191,7 @@ impl Cluster {
         self.folder.path().join(format!("{number}.log"))
     }
 
-    /// One more process, inside this program, for its operator: it serves nothing.
+    /// Starts an operator's process inside this program, without workers and listeners.
     pub(crate) async fn operator(&self) -> Service {
         let keys = (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY"));
         let mut config = Config::ephemeral();
@@ -223,7 +223,7 @@ fn append(path: &Path) -> File {
     OpenOptions::new().append(true).create(true).open(path).expect("the folder is ours")
 }
 
-/// Whether a process says that it is ready, before it ends.
+/// Waits for the ready line. Returns false if the process exits first.
 fn is_ready(process: &mut Child) -> bool {
     let mut line = String::new();
     let output = process.stdout.take().expect("its output is piped");
@@ -239,8 +239,8 @@ fn await_listener(port: u16) {
     }
 }
 
-/// Starts haproxy. It sends a request to another process only if it could not connect to the first: what was sent
-/// may have been done.
+/// Starts haproxy. It retries a request on another process only after a failed connect: a sent request may
+/// have been executed.
 fn balance(folder: &Path, fronts: [u16; 2], ports: [[u16; 2]; PROCESSES]) -> Child {
     let mut config = "global\n  maxconn 4000\n\
         defaults\n  mode http\n  timeout connect 2s\n  timeout client 75s\n  timeout server 75s\n\

@@ -1,5 +1,5 @@
-//! The service under test: one in this process, or a cluster where `.ci/cluster` asks for that. Tests see no
-//! difference, as no client does.
+//! Service under test: one in this process, or a cluster if `.ci/cluster` asks for it. Tests use both in the
+//! same way.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use inferstore_service::{Config, InsufficientBalance, Service};
 use super::caller::Caller;
 use super::cluster::{API_KEY, Cluster, Engines, PROCESSES};
 
-/// Longer than a process takes to learn of a change whose notification is lost.
+/// Timeout of a change whose notification to other processes is lost.
 const CHANGE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A running service. Its operator's methods are those of `Service`.
+/// Running service. Operator methods are those of `Service`.
 pub(crate) struct Deployment {
-    /// Before the cluster, so that it ends first.
+    /// Before the cluster, so that it is dropped first.
     operator: Service,
     cluster: Option<Cluster>,
 }
@@ -38,24 +38,24 @@ impl Deployment {
         self.cluster.as_ref().map_or(self.operator.base_url(), |cluster| &cluster.base_url)
     }
 
-    /// The key of the first account.
+    /// Returns the key of the first account.
     pub(crate) fn api_key(&self) -> Option<&str> {
         self.cluster.as_ref().map_or_else(|| self.operator.api_key(), |_| Some(API_KEY))
     }
 
-    /// A caller with the key of the first account.
+    /// Makes a caller with the key of the first account.
     pub(crate) fn caller(&self) -> Caller {
         Caller::at(self.base_url(), self.api_key())
     }
 
-    /// Waits until each process shows a change; one process shows it at once.
+    /// Waits until each process shows a change; a single process shows it at once.
     pub(crate) async fn until_all<F: Future<Output = bool> + Send>(
         &self,
         show: impl Fn() -> F + Send + Sync,
     ) {
         let shown = async {
             let mut times = 0;
-            // Requests go to the processes in turn.
+            // The balancer sends requests to the processes in turn.
             while times < PROCESSES {
                 times = if show().await { times + 1 } else { 0 };
                 assert!(times > 0 || self.cluster.is_some(), "the change is not shown");
@@ -78,8 +78,8 @@ impl Deref for Deployment {
     }
 }
 
-/// The settings as arguments of `inferstore serve`. A test with others needs a service of its own process: name it
-/// in `.ci/cluster`, with the reason.
+/// Returns the settings as arguments of `inferstore serve`. A test with other settings needs its own process:
+/// name it in `.ci/cluster`, with the reason.
 fn arguments(config: &Config) -> Vec<String> {
     let mut known = Config::ephemeral();
     known.workers = config.workers;

@@ -1,5 +1,5 @@
-//! Doubles and callers of several tests: a server that records what reaches it, a cable that breaks, and a caller that
-//! judges every answer of the service.
+//! Test doubles and callers: a recording server, a breakable connection, and a caller that validates every
+//! response of the service.
 
 pub(crate) mod cable;
 pub(crate) mod caller;

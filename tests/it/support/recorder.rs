@@ -1,4 +1,4 @@
-//! A server on a real socket that writes down what reaches it, byte by byte, and responds as scripted.
+//! Server on a real socket that records requests byte by byte, and responds as scripted.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Listens on a free port of the loopback interface until it is dropped.
+/// Recording server on a free loopback port. Dropping it stops the server.
 pub(crate) struct Recorder {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
@@ -14,7 +14,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Answers every request with the same response: a status line, headers and a body.
+    /// Starts a server with one response: a status line, headers and a body.
     pub(crate) async fn answering(response: impl Into<String>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
         let address = listener.local_addr().expect("a bound socket has an address");
@@ -28,12 +28,12 @@ impl Recorder {
         Self { address, requests, serving }
     }
 
-    /// Answers every request with `200` and this JSON.
+    /// Starts a server that responds with `200` and this JSON.
     pub(crate) async fn answering_json(json: &serde_json::Value) -> Self {
         Self::answering(response("200 OK", "application/json", &json.to_string())).await
     }
 
-    /// The versioned root, as a client needs it.
+    /// Returns the versioned root for a client.
     pub(crate) fn base_url(&self) -> String {
         format!("{}/api/v1", self.origin())
     }
@@ -42,7 +42,7 @@ impl Recorder {
         format!("http://{}", self.address)
     }
 
-    /// The requests so far, with the port of the address, which differs from run to run, written as `PORT`.
+    /// Returns the requests so far, with the random port written as `PORT`.
     pub(crate) fn requests(&self) -> Vec<String> {
         let requests = self.requests.lock().expect("no thread panicked while it recorded");
         let host = self.address.to_string();
@@ -57,7 +57,7 @@ impl Drop for Recorder {
     }
 }
 
-/// A complete HTTP response.
+/// Formats a complete HTTP response.
 pub(crate) fn response(status: &str, content_type: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 {status}\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
@@ -75,12 +75,12 @@ async fn serve(mut stream: TcpStream, requests: Arc<Mutex<Vec<String>>>, respons
     }
     let request = String::from_utf8_lossy(&bytes).replace("\r\n", "\n");
     requests.lock().expect("no thread panicked while it recorded").push(request);
-    // A client that has gone away needs no answer.
+    // The client may have gone away.
     let _ = stream.write_all(response.as_bytes()).await;
     let _ = stream.shutdown().await;
 }
 
-/// Whether the head is there, and as much of a body as it announces.
+/// Returns true if the head is complete, with as much of the body as it announces.
 fn is_complete(bytes: &[u8]) -> bool {
     let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { return false };
     let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();

@@ -1,5 +1,4 @@
-//! A small server in threads of its own, for measurements: it takes bodies of any length without
-//! keeping them, and answers each request as a function says.
+//! Threaded server for measurements: discards bodies of any length, and responds by a function.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,25 +6,25 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// A request that was read whole.
+/// Complete request.
 pub(crate) struct Request {
-    /// Method and path, as `GET /api/v1/…`.
+    /// Method and path, such as `GET /api/v1/…`.
     pub(crate) line: String,
     pub(crate) content_length: Option<u64>,
-    /// How many bytes of a body came.
+    /// Number of received bytes of the body.
     pub(crate) body_length: u64,
 }
 
-/// A status and a body.
+/// Status and body.
 pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) body: String,
-    /// Before every byte of the body; none when it comes at once.
+    /// Pause before every byte of the body. `None`: the body is sent at once.
     pub(crate) pause: Option<Duration>,
 }
 
-/// Serves on a free port of the loopback interface until the process ends, and returns the origin. A
-/// request without an answer waits for it until its client goes away.
+/// Serves on a free loopback port until the process ends, and returns the origin. A request without a
+/// response hangs until its client goes away.
 pub(crate) fn respond(answer: impl Fn(&Request) -> Option<Answer> + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let origin = format!("http://{}", listener.local_addr().expect("it is bound"));
@@ -33,7 +32,7 @@ pub(crate) fn respond(answer: impl Fn(&Request) -> Option<Answer> + Send + Sync 
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let answer = Arc::clone(&answer);
-            // A client that goes away ends its thread.
+            // The thread ends when its client goes away.
             thread::spawn(move || converse(&stream, &*answer));
         }
     });
@@ -66,7 +65,7 @@ fn converse(stream: &TcpStream, answer: &dyn Fn(&Request) -> Option<Answer>) -> 
     Ok(())
 }
 
-/// The next request, with its body read and thrown away; none at the end of the connection.
+/// Reads the next request and discards its body. `None`: the connection has ended.
 fn read(reader: &mut impl BufRead) -> std::io::Result<Option<Request>> {
     let mut line = String::new();
     if reader.read_line(&mut line)? == 0 {

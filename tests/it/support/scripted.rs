@@ -1,6 +1,6 @@
 //! Virtual time, and responses that the local service never gives: the scripted service of
 //! `inferstore-testing` behind middleware that returns foreign statuses and bodies, breaks connections and
-//! trims the task history. Whatever the local service can be made to do is tested against that.
+//! trims the task history. Other failures are tested against the local service.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,23 +17,23 @@ use tokio::time::{Instant, sleep};
 
 use super::caller::operation;
 
-/// The model that is there from the beginning.
+/// Model that exists from the beginning.
 pub(crate) const MODEL: &str = "color-harmonization";
 
-/// What replaces a response.
+/// Replacement of a response.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
-    /// This status; the request is not performed.
+    /// Response with this status; the request is not performed.
     Status { status: u16, headers: Vec<(&'static str, String)>, body: String },
-    /// A connection that breaks; the request is not performed.
+    /// Broken connection; the request is not performed.
     Lost,
-    /// A connection that breaks; the request is performed this much later, behind a gateway that gave up.
+    /// Broken connection; the request is performed after this delay, behind a gateway that gave up.
     LostUntil(Duration),
-    /// A connection that breaks within the body.
+    /// Broken connection within the body.
     Cut,
-    /// The first half of the body.
+    /// First half of the body.
     Garbled,
-    /// The response, this much later.
+    /// Delayed response.
     Late(Duration),
 }
 
@@ -42,17 +42,17 @@ impl Reply {
         Self::Status { status, headers: Vec::new(), body: body.into() }
     }
 
-    /// A failure as the service writes it.
+    /// Makes a failure in the format of the service.
     pub(crate) fn failure(status: u16, message: &str) -> Self {
         Self::status(status, json!({ "status": "fail", "message": message }).to_string())
     }
 
-    /// A success with this payload.
+    /// Makes a success with this payload.
     pub(crate) fn success(data: &Value) -> Self {
         Self::status(200, json!({ "status": "success", "message": "ok", "data": data }).to_string())
     }
 
-    /// A task with this status and nothing else.
+    /// Makes a task with this status and nothing else.
     pub(crate) fn task(status: &str) -> Self {
         Self::success(&json!({ "task_id": "task-1", "status": status }))
     }
@@ -62,16 +62,16 @@ impl Reply {
         Self::Status { status: 429, headers: vec![("retry-after", retry_after.to_string())], body }
     }
 
-    /// The page of a gateway.
+    /// Makes a page of a gateway.
     pub(crate) fn html_page(status: u16) -> Self {
         Self::status(status, format!("<html><body><h1>{status}</h1></body></html>"))
     }
 }
 
-/// Returns what replaces the `n`th response of an operation, counted from 1, if anything does.
+/// Returns the replacement of the `n`th response of an operation, counted from 1, if any.
 type Rule = dyn Fn(&str, usize) -> Option<Reply> + Send;
 
-/// A scripted service and the middleware before it. Clones are the same service.
+/// Scripted service with its middleware. Clones share one service.
 #[derive(Clone)]
 pub(crate) struct Scripted {
     pub(crate) service: ScriptedService,
@@ -86,7 +86,7 @@ struct State {
 }
 
 impl Scripted {
-    /// A service whose model succeeds with two pictures.
+    /// Makes a service whose model succeeds with two pictures.
     pub(crate) fn new() -> Self {
         let service = ScriptedService::new().without_idempotency_keys();
         let file = |name: &str| format!("https://files.example/{name}.png");
@@ -94,23 +94,23 @@ impl Scripted {
         Self { service, state: Arc::default() }
     }
 
-    /// From now on, the rule decides about every request.
+    /// Applies the rule to every request from now on.
     pub(crate) fn reply(&self, rule: impl Fn(&str, usize) -> Option<Reply> + Send + 'static) {
         self.state().rule = Some(Box::new(rule));
     }
 
-    /// From now on, every request of the operation gets this reply.
+    /// Replaces every response of the operation from now on.
     pub(crate) fn reply_to(&self, operation: &'static str, reply: Reply) {
         self.reply(move |requested, _| (requested == operation).then(|| reply.clone()));
     }
 
-    /// From now on, nothing is replaced.
+    /// Replaces no response from now on.
     pub(crate) fn recover(&self) {
         self.state().rule = None;
     }
 
-    /// Drops so many of the oldest tasks from the history, which moves all others to other places. Each can
-    /// still be read by itself.
+    /// Removes the oldest tasks from the history, which shifts the positions of all others. Each can still be
+    /// read individually.
     pub(crate) fn trim_history(&self, count: u64) {
         self.state().trimmed += count;
     }
@@ -119,12 +119,12 @@ impl Scripted {
         self.service.client_builder().middleware(self.clone())
     }
 
-    /// A client with the delays of a user.
+    /// Makes a client with default delays.
     pub(crate) fn client(&self) -> Client {
         self.builder().build().expect("a client can be made")
     }
 
-    /// Tasks that another client created, in order.
+    /// Creates tasks by another client, in order.
     pub(crate) async fn create(&self, count: usize) -> Vec<String> {
         let other = self.service.client().expect("a client can be made");
         let mut ids = Vec::new();
@@ -135,7 +135,7 @@ impl Scripted {
         ids
     }
 
-    /// When the requests of the operation were sent.
+    /// Returns the times of the requests of the operation.
     pub(crate) fn times(&self, operation: &str) -> Vec<Instant> {
         let requests = &self.state().requests;
         requests.iter().filter(|(requested, _)| *requested == operation).map(|(_, at)| *at).collect()
@@ -149,7 +149,7 @@ impl Scripted {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the request, and returns what replaces its response.
+    /// Records the request, and returns the replacement of its response.
     fn observe(&self, request: &mut Request) -> Option<Reply> {
         let path = request.url().path().strip_prefix("/api/v1").unwrap_or_default();
         let requested = operation(request.method(), path).map_or("", |operation| operation.id());
@@ -216,7 +216,7 @@ impl Middleware for Scripted {
     }
 }
 
-/// The response of a connection that breaks after these bytes.
+/// Makes the response of a connection that breaks after these bytes.
 fn broken(bytes: Vec<u8>) -> Response {
     let error = io::Error::from(io::ErrorKind::ConnectionReset);
     let body = Body::wrap_stream(stream::iter([Ok(bytes), Err(error)]));
@@ -227,7 +227,7 @@ async fn lost() -> reqwest::Result<Response> {
     broken(Vec::new()).bytes().await.map(|_| http::Response::new("").into())
 }
 
-/// Moves a page of the history by so many records.
+/// Shifts a page of the history by this many records.
 fn shift_offset(request: &mut Request, by: u64) {
     let shifted = |(name, value): (std::borrow::Cow<'_, str>, std::borrow::Cow<'_, str>)| {
         let value = match value.parse::<u64>() {

@@ -1,4 +1,4 @@
-//! What the upload of a large file needs, measured in a process of its own, so that nothing else counts.
+//! Memory of a large upload, measured in a process of its own.
 
 use std::fs;
 use std::path::Path;
@@ -10,23 +10,23 @@ use serde_json::json;
 
 use super::responder::{Answer, respond};
 
-/// What was measured.
+/// Measured memory.
 pub(crate) struct Measured {
-    /// The memory of a client that has sent nothing yet, in KiB.
+    /// Memory of an idle client, in KiB.
     pub(crate) idle: u64,
-    /// The most that it took from then on, looked at with every piece that left.
+    /// Peak memory afterwards, sampled with every chunk.
     pub(crate) peak: u64,
 }
 
-/// The two ways in which bytes reach object storage.
+/// Tiers of uploads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tier {
     Form,
     Put,
 }
 
-/// Uploads a file of this size through the tier in the process that `child` describes, which has to call
-/// [`upload`] with the two arguments that it is given: the base URL, and the path of the file.
+/// Uploads a file of this size through the tier in a child process. `child` returns its command, which has to
+/// call [`upload`] with its two arguments: the base URL, and the path of the file.
 pub(crate) fn measure(tier: Tier, size: u64, child: impl FnOnce(&str, &Path) -> Command) -> Measured {
     let (method, path) = match tier {
         Tier::Form => ("POST", "/bucket"),
@@ -68,7 +68,7 @@ pub(crate) fn measure(tier: Tier, size: u64, child: impl FnOnce(&str, &Path) -> 
     Measured { idle: number("idle="), peak: number("peak=") }
 }
 
-/// The part of the child: uploads, and prints what it took.
+/// Runs in the child: uploads, and prints the memory.
 pub(crate) fn upload(base_url: &str, path: &str) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let client = Client::new(base_url, "key").expect("a client");
@@ -88,8 +88,8 @@ pub(crate) fn upload(base_url: &str, path: &str) -> String {
     format!("idle={idle} peak={} progress={progress}", peak.max(memory()))
 }
 
-/// What this process has allocated, in KiB. Its code is left out: how much of that has been read so far
-/// depends on how large the program around the client is.
+/// Returns the allocated memory of this process in KiB, without code pages: their number depends on the size
+/// of the program.
 fn memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("the system tells");
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));

@@ -1,4 +1,4 @@
-//! Asks a model of OpenAI, as a user of `async-openai` would write it.
+//! Queries a model of OpenAI, as a user of `async-openai` would write it.
 
 use async_openai::Client;
 use async_openai::types::chat::{ChatCompletionRequestUserMessageArgs, CreateChatCompletionRequestArgs};

@@ -1,4 +1,4 @@
-//! Starts an instance and reads how it is, as a user of `oxide` would write it.
+//! Starts an instance and reads its state, as a user of `oxide` would write it.
 
 use oxide::{Client, ClientInstancesExt};
 

@@ -1,5 +1,5 @@
-//! Mutation testing with one build: `cargo run -p inferstore-mutants -- client`. cargo-mutants lists the changes of the
-//! code; all of them are built into one program as branches, and each is tried with the tests that reach it.
+//! Mutation testing with one build: `cargo run -p inferstore-mutants -- client`. cargo-mutants lists the
+//! mutations; all are compiled into one program as branches, and each is run with the tests that reach it.
 
 mod program;
 mod switches;
@@ -20,11 +20,11 @@ use program::Program;
 use switches::Mutant;
 use trials::{Outcome, Tests};
 
-/// Below this share of caught mutants, in percent, the task fails.
+/// Minimum share of caught mutants, in percent.
 const MIN_CAUGHT: f64 = 95.0;
 const OUTPUT: &str = "target/mutants";
 
-/// Files that are no product.
+/// Files that are not part of the product.
 const NO_PRODUCT: [&str; 5] =
     ["**/tests.rs", "**/*_tests.rs", "**/tests/**", "**/conformance/**", "**/fuzzed.rs"];
 
@@ -55,7 +55,7 @@ impl Product {
         }
     }
 
-    /// The paths of the tests of the whole that are about it.
+    /// Returns the integration tests of the product.
     fn tests_of_the_whole(self) -> &'static [&'static str] {
         match self {
             Self::Client => &["client::"],
@@ -71,7 +71,7 @@ impl Product {
         }
     }
 
-    /// The name of its folder.
+    /// Returns the name of the folder.
     fn name(self) -> &'static str {
         match self {
             Self::Client => "client",
@@ -90,7 +90,7 @@ impl Product {
         }
     }
 
-    /// What money, tasks and files depend on.
+    /// Returns the mutated files: money, tasks and files depend on them.
     fn files(self) -> &'static [&'static str] {
         match self {
             Self::Client => &["files/**", "memory.rs", "run/**", "transport/**"],
@@ -128,7 +128,7 @@ impl Job {
         let mut tried = try_each(&own, &mutants, &switched)?;
         let missed: Vec<usize> =
             tried.extract_if(.., |(_, outcome)| *outcome == Outcome::Missed).map(|it| it.0).collect();
-        // What the tests of its package miss, those of the whole may catch: they take longer.
+        // Integration tests are slower, so they only run for mutants that the unit tests miss.
         if !missed.is_empty() {
             let filters = self.product.tests_of_the_whole();
             let whole = program.tests("inferstore-tests", &["--test=it"], filters)?;
@@ -145,7 +145,7 @@ impl Job {
         report.finish()
     }
 
-    /// The mutants of the chosen files.
+    /// Lists the mutants of the chosen files.
     fn list(&self, root: &Path) -> Result<Vec<Mutant>> {
         let mut command = cargo();
         command.args(["mutants", "--list", "--json", "--no-shuffle", "--package", self.product.package()]);
@@ -162,7 +162,7 @@ impl Job {
     }
 }
 
-/// Tries each of these mutants.
+/// Tests each of these mutants.
 fn try_each(tests: &Tests, mutants: &[Mutant], numbers: &[usize]) -> Result<Vec<(usize, Outcome)>> {
     in_parallel(numbers, |index, &number| {
         let outcome = tests.run(number)?;
@@ -172,7 +172,7 @@ fn try_each(tests: &Tests, mutants: &[Mutant], numbers: &[usize]) -> Result<Vec<
     })
 }
 
-/// The results of all items, in their order.
+/// Maps all items in parallel, in order.
 fn in_parallel<T: Sync, R: Send>(
     items: &[T],
     work: impl Fn(usize, &T) -> Result<R> + Sync,
@@ -186,7 +186,7 @@ fn in_parallel<T: Sync, R: Send>(
             done.push((index, work(index, item)?));
         }
     };
-    // Most tests wait most of the time.
+    // More jobs than cores, because tests mostly wait.
     let jobs = 2 * thread::available_parallelism().map_or(1, NonZero::get);
     let mut done: Vec<_> = thread::scope(|scope| {
         let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
@@ -200,18 +200,18 @@ fn in_parallel<T: Sync, R: Send>(
     Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
-/// What became of the mutants.
+/// Results of all mutants.
 struct Report {
     caught: usize,
-    /// The tests did not end in several times their time: also noticed.
+    /// Timeouts of several times the usual time; they count as caught.
     timed_out: usize,
     missed: Vec<String>,
-    /// What does not compile, or only not as a branch, as in constants.
+    /// Mutants that do not compile, or not as a branch, such as in constants.
     unviable: usize,
 }
 
 impl Report {
-    /// The counts below the missed mutants. Fails when too many are missed.
+    /// Formats the counts below the missed mutants. Fails if too many are missed.
     fn finish(&self) -> Result<String> {
         let Self { caught, timed_out, missed, unviable } = self;
         let noticed = caught + timed_out;

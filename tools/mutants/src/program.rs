@@ -1,4 +1,4 @@
-//! A copy of the repository in which each mutant that compiles is a branch.
+//! Copy of the repository in which each compiling mutant is a branch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -18,14 +18,13 @@ use crate::switches::{Mutant, SWITCH, Switched};
 use crate::trials::{Binary, Tests};
 
 pub(super) struct Program {
-    /// The copy.
     root: PathBuf,
-    /// What is built of it.
+    /// Folder of build outputs.
     target: PathBuf,
     product: Product,
 }
 
-/// A line that cargo prints with `--message-format=json`.
+/// Message of cargo with `--message-format=json`.
 #[derive(Deserialize)]
 struct Line {
     reason: String,
@@ -49,7 +48,6 @@ struct ErrorSpan {
 }
 
 impl Program {
-    /// Copies the repository.
     pub(super) fn copy(root: &Path, folder: &Path, product: Product) -> Result<Self> {
         let folder = absolute(folder)?;
         let program = Self { root: folder.join("tree"), target: folder.join("build"), product };
@@ -59,7 +57,7 @@ impl Program {
         Ok(program)
     }
 
-    /// Writes a file, unless it is there like this: cargo builds what is newer.
+    /// Writes a file if its content differs: cargo rebuilds newer files.
     fn write(&self, file: &str, content: &[u8]) -> Result<()> {
         let path = self.root.join(file);
         if fs::read(&path).is_ok_and(|old| old == content) {
@@ -71,7 +69,7 @@ impl Program {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Makes a branch of each mutant that compiles as one, and returns their numbers.
+    /// Makes a branch of each mutant that compiles as one. Returns their numbers.
     pub(super) fn switch(&mut self, mutants: &[Mutant]) -> Result<Vec<usize>> {
         let root_file = self.product.source() + "lib.rs";
         let root_source = self.read(&root_file)?;
@@ -111,7 +109,7 @@ impl Program {
         fs::read_to_string(self.root.join(file)).with_context(|| format!("cannot read {file}"))
     }
 
-    /// The errors of the compiler.
+    /// Returns the errors of the compiler.
     fn check(&self) -> Result<Vec<Message>> {
         let mut check = self.cargo("check");
         check.args(["--lib", "--package", self.product.package()]).args(self.product.features());
@@ -120,7 +118,7 @@ impl Program {
         Ok(messages.filter(|message| message.level == "error" && !message.spans.is_empty()).collect())
     }
 
-    /// Builds the tests of a package, and runs those whose path contains one of `filters` without a mutant.
+    /// Builds the tests of a package, and runs those that match `filters` without a mutant.
     pub(super) fn tests(&self, package: &str, options: &[&str], filters: &[&str]) -> Result<Tests> {
         let mut build = self.cargo("test");
         build.args(["--no-run", "--package", package]).args(options);

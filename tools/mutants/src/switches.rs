@@ -1,5 +1,5 @@
-//! Mutants as branches of one program: each changed place asks at runtime whether its mutant is on, so that all are
-//! built at once.
+//! Mutants as branches of one program: each mutated place checks at runtime whether its mutant is enabled, so
+//! that all are built at once.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-/// The function that the branches call. It is appended to the root of the crate.
+/// Function that the branches call, appended to the root of the crate.
 pub(super) const SWITCH: &str = r#"
 pub(crate) fn __mutant(number: usize) -> bool {
     use std::io::Write as _;
@@ -32,13 +32,13 @@ pub(crate) fn __mutant(number: usize) -> bool {
 }
 "#;
 
-/// The variable that turns one mutant on.
+/// Environment variable that enables one mutant.
 pub(super) const ON: &str = "MUTANT";
 
-/// The variable that names a file, to which a test writes the mutants that it reaches.
+/// Environment variable of a file in which a test records the reached mutants.
 pub(super) const REACHED: &str = "MUTANTS_REACHED";
 
-/// A change, as cargo-mutants lists it.
+/// Mutant as listed by cargo-mutants.
 #[derive(Clone, Deserialize)]
 pub(super) struct Mutant {
     pub(super) name: String,
@@ -70,13 +70,13 @@ struct Position {
     column: usize,
 }
 
-/// A source with its branches.
+/// Source with its branches.
 pub(super) struct Switched {
     pub(super) source: String,
     branches: Vec<Branch>,
 }
 
-/// Where in the new source a mutant is: the inserted text, and all that the branch is about.
+/// Location of a mutant in the new source: the inserted text, and the whole branch.
 struct Branch {
     number: usize,
     inserted: Range<usize>,
@@ -97,13 +97,13 @@ impl Switched {
         Ok(branches.apply())
     }
 
-    /// The mutants that have a branch.
+    /// Returns the mutants with a branch.
     pub(super) fn numbers(&self) -> impl Iterator<Item = usize> {
         self.branches.iter().map(|branch| branch.number)
     }
 
-    /// The mutants that an error of the compiler at these places is about: those whose text is there, or else those of
-    /// the smallest branch around a place.
+    /// Returns the mutants that cause a compiler error at these places: those whose text is there, else those
+    /// of the smallest enclosing branch.
     pub(super) fn blamed(&self, places: &[Range<usize>]) -> Vec<usize> {
         let contains = |range: &Range<usize>, place: &Range<usize>| {
             range.start <= place.start && place.end <= range.end && !range.is_empty()
@@ -124,27 +124,27 @@ impl Switched {
     }
 }
 
-/// Finds the places of the mutants in a source.
+/// Visitor that finds the mutants' places in a source.
 struct Branches<'a> {
     source: &'a str,
-    /// Where each line starts.
+    /// Start of each line.
     lines: Vec<usize>,
     places: HashMap<(Genre, Position), Vec<(usize, &'a str)>>,
     edits: Vec<Edit>,
 }
 
-/// A text that is inserted. Where texts meet, what ends comes first, and then in the order in which they were found.
+/// Inserted text. At one position, ends come before starts, then in order of discovery.
 struct Edit {
     at: usize,
     starts: bool,
-    /// The mutants, each with the length of its text.
+    /// Texts with their mutants.
     parts: Vec<(Option<usize>, String)>,
-    /// What the branch is about.
+    /// Range of the branch.
     whole: Range<usize>,
 }
 
 impl<'a> Branches<'a> {
-    /// The mutants of this genre at a place.
+    /// Returns the mutants of this genre at a position.
     fn at(&mut self, genre: Genre, LineColumn { line, column }: LineColumn) -> Vec<(usize, &'a str)> {
         self.places.remove(&(genre, Position { line, column: column + 1 })).unwrap_or_default()
     }
@@ -159,7 +159,7 @@ impl<'a> Branches<'a> {
         self.offset(span.start())..self.offset(span.end())
     }
 
-    /// `(if on { other } else { what is there })` around a range.
+    /// Inserts `(if on { other } else { original })` around a range.
     fn either(&mut self, range: Range<usize>, name: &str, others: Vec<(usize, String)>) {
         if others.is_empty() {
             return;
@@ -179,7 +179,7 @@ impl<'a> Branches<'a> {
 
     fn binary(&mut self, binary: &syn::ExprBinary) {
         let mutants = self.at(Genre::BinaryOperator, binary.op.span().start());
-        // A pattern in a condition cannot stand in parentheses.
+        // A `let` condition must not be in parentheses.
         if mutants.is_empty() || has_pattern(&binary.left) || has_pattern(&binary.right) {
             return;
         }
@@ -200,7 +200,7 @@ impl<'a> Branches<'a> {
         self.either(self.range(unary), "", others);
     }
 
-    /// A deleted arm is one that never matches; the last arm takes what it would have.
+    /// A deleted arm never matches; the last arm takes its values.
     fn arm(&mut self, arm: &syn::Arm) {
         let deleted = self.at(Genre::MatchArm, arm.span().start());
         let guard = arm.guard.as_ref().map(|(_, guard)| guard);
@@ -245,7 +245,7 @@ impl<'a> Branches<'a> {
             let member = self.source[self.range(&field.member)].to_owned();
             let other = match &**base {
                 syn::Expr::Path(_) => format!("{base_text}.{member}"),
-                // The type of a call such as `Default::default()` is known from the literal alone.
+                // The type of a call such as `Default::default()` is known from the literal only.
                 _ => format!("{{ let base: {path} = {base_text}; base.{member} }}"),
             };
             let others = mutants.iter().map(|(number, _)| (*number, other.clone())).collect();
@@ -254,7 +254,7 @@ impl<'a> Branches<'a> {
         }
     }
 
-    /// Takes what ends from the edits after the first `count`: it comes after the ends of what is inside.
+    /// Splits off the ends among the edits after the first `count`, to insert them after inner ends.
     fn ends(&mut self, count: usize) -> Vec<Edit> {
         let (starts, ends) = self.edits.split_off(count).into_iter().partition(|edit| edit.starts);
         self.edits.extend::<Vec<_>>(starts);
@@ -264,7 +264,7 @@ impl<'a> Branches<'a> {
     fn apply(mut self) -> Switched {
         self.edits.sort_by_key(|edit| (edit.at, edit.starts));
         let (mut source, mut branches, mut from) = (String::new(), Vec::new(), 0);
-        // Where each place of the old source is in the new one.
+        // Positions of the old source in the new one.
         let mut moved: Vec<(usize, usize)> = Vec::new();
         for edit in &self.edits {
             source.push_str(&self.source[from..edit.at]);
@@ -283,7 +283,7 @@ impl<'a> Branches<'a> {
             old + shifts.checked_sub(1).map_or(0, |index| moved[index].1)
         };
         for branch in &mut branches {
-            // From the text that is inserted first to the text that is inserted last.
+            // From the first inserted text to the last.
             branch.whole = branch.inserted.start.min(new(branch.whole.start))..new(branch.whole.end);
         }
         Switched { source, branches }
@@ -331,7 +331,7 @@ impl<'ast> Visit<'ast> for Branches<'_> {
     }
 }
 
-/// Whether a condition has `let` in it, outside of parentheses and blocks.
+/// Returns true if a condition contains `let` outside of parentheses and blocks.
 fn has_pattern(expr: &syn::Expr) -> bool {
     match expr {
         syn::Expr::Let(_) => true,
@@ -359,7 +359,7 @@ mod tests {
         }
     }
 
-    /// The source with the mutants, numbered from 0.
+    /// Returns the source with the mutants, numbered from 0.
     #[expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
     fn switched(source: &str, mutants: &[Mutant]) -> Switched {
         Switched::new(source, &mutants.iter().enumerate().collect::<Vec<_>>()).expect("it is Rust")

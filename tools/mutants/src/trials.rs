@@ -1,4 +1,4 @@
-//! Runs of test programs, each with one mutant on.
+//! Runs of test programs, each with one mutant enabled.
 
 use std::collections::HashSet;
 use std::fs;
@@ -17,32 +17,31 @@ use inferstore_contract::tools::must;
 use super::in_parallel;
 use super::switches::{ON, REACHED};
 
-/// Shorter ones would take a busy machine for a mutant.
+/// Minimum, so that a busy machine is not mistaken for a mutant.
 const MIN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Of a test without a mutant.
+/// Timeout of a test without a mutant.
 const MAX_TIMEOUT: Duration = Duration::from_mins(30);
 
-/// So many tests are run first: the quick ones, and those that reach few mutants, which probably catch one.
+/// Number of tests run first: quick ones that reach few mutants, which probably catch one.
 const FIRST_TESTS: usize = 8;
 
-/// A program of tests, and where it runs.
+/// Test program and its working directory.
 pub(super) struct Binary {
     pub(super) program: PathBuf,
     pub(super) folder: PathBuf,
 }
 
-/// The tests of some programs, and the mutants that each of them reaches.
+/// Tests of some programs, and the mutants that each reaches.
 pub(super) struct Tests {
     binaries: Vec<Binary>,
     tests: Vec<Test>,
 }
 
 struct Test {
-    /// The index of its program.
     binary: usize,
     name: String,
-    /// How long it took without a mutant.
+    /// Run time without a mutant.
     time: Duration,
     reached: HashSet<usize>,
 }
@@ -65,7 +64,7 @@ impl Outcome {
 }
 
 impl Tests {
-    /// Runs the tests whose path contains one of `filters`, or all, without a mutant, each in a process of its own. They must pass.
+    /// Runs all tests that match `filters` without a mutant, each in a process of its own. They must pass.
     pub(super) fn traced(binaries: Vec<Binary>, filters: &[&str], scratch: &Path) -> Result<Self> {
         let mut names = Vec::new();
         for (index, binary) in binaries.iter().enumerate() {
@@ -91,7 +90,7 @@ impl Tests {
         Ok(Self { binaries, tests })
     }
 
-    /// Runs the tests that reach a mutant, with the mutant on, up to the first failure.
+    /// Runs the tests that reach a mutant, with the mutant enabled, up to the first failure.
     pub(super) fn run(&self, mutant: usize) -> Result<Outcome> {
         let mut tests: Vec<&Test> = self.tests.iter().filter(|test| test.reached.contains(&mutant)).collect();
         tests.sort_by_key(|test| test.time * test.reached.len() as u32);
@@ -125,10 +124,10 @@ impl Binary {
 
 /// Runs tests up to the first failure.
 fn outcome_of(mut command: Command, timeout: Duration) -> Result<Outcome> {
-    // Tests that are killed leave files behind.
+    // Killed tests leave files behind.
     let temporary = tempfile::tempdir().context("cannot make a folder")?;
     command.stdout(Stdio::piped()).stderr(Stdio::null()).env("TMPDIR", temporary.path());
-    // A group of its own, so that the processes that a test started end with it.
+    // A process group, so that child processes of a test end with it.
     let mut child = command.process_group(0).spawn().context("cannot run the tests")?;
     let output = child.stdout.take().context("the tests have no output")?;
     let (send, lines) = mpsc::channel();
@@ -160,8 +159,8 @@ fn outcome_of(mut command: Command, timeout: Duration) -> Result<Outcome> {
     Ok(early.unwrap_or(if status.success() { Outcome::Missed } else { Outcome::Caught }))
 }
 
-/// Ends all processes of a group.
+/// Kills all processes of a group.
 fn kill(group: u32) {
-    // Fails when there are none left.
+    // Fails if the group is empty.
     let _ = Command::new("kill").args(["-KILL", "--", &format!("-{group}")]).stderr(Stdio::null()).status();
 }

@@ -1,32 +1,32 @@
-//! The value of a decimal without its spelling: comparison, plain notation and sums, digit by digit.
+//! Value of a decimal apart from its spelling: comparison, plain notation and sums, digit by digit.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
-/// An exponent that would become more zeros than this stays an exponent.
+/// Maximum number of zeros in plain notation; a larger exponent stays an exponent.
 const MAX_ZEROS: usize = 40;
 
-/// How many digits the operands of a sum may be apart.
+/// Maximum distance of the operands of a sum, in digits.
 const MAX_SUM_DIGITS: usize = 10_000;
 
-/// A decimal without its spelling: `sign × 0.digits × 10^magnitude`, where the digits begin and end
-/// with something other than 0. Nothing is ever expanded, so an exponent of a billion costs no more than one of 2.
+/// Value of a decimal: `sign × 0.digits × 10^magnitude`, where the first and the last digit are not 0. Digits
+/// are never expanded, so an exponent of a billion costs no more than one of 2.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Value<'a> {
     pub(super) sign: i8,
     pub(super) magnitude: i64,
-    /// The digits, as the point in the text parts them.
+    /// Digits before and after the point in the text.
     digits: [&'a str; 2],
 }
 
 impl<'a> Value<'a> {
-    /// Parses an optional sign, digits with at most one point among them, and an optional exponent.
+    /// Parses an optional sign, digits with at most one point, and an optional exponent.
     pub(super) fn of(text: &'a str) -> Option<Self> {
         let (sign, rest) = match text.strip_prefix('-') {
             Some(rest) => (-1, rest),
             None => (1, text.strip_prefix('+').unwrap_or(text)),
         };
-        // `i32`, so that adding a length to it cannot overflow.
+        // `i32`, so that adding a length cannot overflow.
         let (mantissa, exponent) = match split(rest, |byte| matches!(byte, b'e' | b'E')) {
             Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
             None => (rest, 0),
@@ -59,7 +59,7 @@ impl<'a> Value<'a> {
         length(self.digits[0]) + length(self.digits[1])
     }
 
-    /// The power of ten of the last digit.
+    /// Returns the power of ten of the last digit.
     fn exponent(&self) -> i64 {
         self.magnitude - self.length()
     }
@@ -87,7 +87,7 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// The plain spelling, or else one with an exponent, if that can be read again.
+    /// Returns the plain spelling, or one with an exponent if that can be parsed again.
     fn shortest(self) -> Option<String> {
         self.to_plain_string().or_else(|| {
             let sign = if self.sign < 0 { "-" } else { "" };
@@ -96,13 +96,14 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// The exact sum in its shortest spelling, if it has no more than [`MAX_SUM_DIGITS`] digits more than the operands.
+    /// Returns the exact sum in its shortest spelling, if it has at most [`MAX_SUM_DIGITS`] digits more than
+    /// the operands.
     pub(super) fn checked_add(self, other: Self) -> Option<String> {
         if self.sign == 0 || other.sign == 0 {
             return if self.sign == 0 { other.shortest() } else { self.shortest() };
         }
         let lowest = self.exponent().min(other.exponent());
-        // How many zeros each operand needs behind its digits.
+        // Number of zeros to append to each operand.
         let shift = |value: Self| usize::try_from(value.exponent() - lowest).ok();
         let (own_shift, other_shift) = (shift(self)?, shift(other)?);
         let longest = usize::try_from(self.length().max(other.length())).ok()?;
@@ -125,13 +126,13 @@ impl<'a> Value<'a> {
         Value { sign, magnitude: lowest + length(text), digits: [digits, ""] }.shortest()
     }
 
-    /// The digits from the last to the first, with zeros behind the last.
+    /// Returns the digits from last to first, after `shift` zeros.
     fn reversed_digits(&self, shift: usize) -> Vec<i8> {
         let digits = self.digits().rev().map(|byte| i8::try_from(byte - b'0').unwrap_or_default());
         std::iter::repeat_n(0, shift).chain(digits).collect()
     }
 
-    /// Compares without regard to the sign.
+    /// Compares the absolute values.
     pub(super) fn cmp_size(&self, other: &Self) -> Ordering {
         self.magnitude.cmp(&other.magnitude).then_with(|| self.digits().cmp(other.digits()))
     }
@@ -144,7 +145,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// The same for equal values, however the point parts their digits.
+/// Equal values have equal hashes, wherever the point is in their digits.
 impl Hash for Value<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.sign, self.magnitude, self.length()).hash(state);
@@ -152,7 +153,7 @@ impl Hash for Value<'_> {
     }
 }
 
-/// `larger ± smaller`, digit by digit from the last.
+/// Returns `larger ± smaller`, from the last digit on.
 fn sum_of(larger: &[i8], smaller: &[i8], sign: i8) -> Vec<i8> {
     let length = larger.len().max(smaller.len());
     let digit = |digits: &[i8], place: usize| digits.get(place).copied().unwrap_or_default();
@@ -171,13 +172,13 @@ fn length(digits: &str) -> i64 {
     i64::try_from(digits.len()).unwrap_or(i64::MAX)
 }
 
-/// What stands before and behind an ASCII character. On the few bytes of an amount, `split_once` is slower.
+/// Splits at an ASCII character. Faster than `split_once` on the few bytes of an amount.
 fn split(text: &str, is_between: impl Fn(u8) -> bool) -> Option<(&str, &str)> {
     let place = text.bytes().position(is_between)?;
     Some((&text[..place], &text[place + 1..]))
 }
 
-/// The digits of a whole number, however it is spelled: `30` of `3.0e1`. None of any other.
+/// Returns the digits of an integer in any spelling: `30` for `3.0e1`. `None` for other numbers.
 pub(crate) fn whole(text: &str) -> Option<String> {
     Value::of(text).filter(Value::is_integer)?.to_plain_string()
 }

@@ -1,10 +1,10 @@
-//! Dates and times of RFC 3339, and what ISO 8601 has beside them: a stamp without an offset or a time, an offset of
-//! hours alone, years with a sign and six digits, and the basic format without separators (`20260402T093000Z`).
+//! Dates and times of RFC 3339, and further forms of ISO 8601: without an offset or a time, with an offset in
+//! hours, years with a sign and six digits, and the basic format without separators (`20260402T093000Z`).
 
 const SECOND: i128 = 1_000_000_000;
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// Returns the nanoseconds since 1970 of a stamp; without an offset it is in UTC.
+/// Returns the nanoseconds since 1970; UTC if the text has no offset.
 pub(super) fn read(text: &str) -> Option<i128> {
     let (date, time) = match text.split_once(['T', 't', ' ']) {
         Some((date, time)) => (date, time),
@@ -17,7 +17,7 @@ pub(super) fn read(text: &str) -> Option<i128> {
     Some(i128::from(seconds) * SECOND + i128::from(nanoseconds))
 }
 
-/// Inserts the separators of the extended format into a text that begins with at least four digits.
+/// Inserts the separators of the extended format if the text begins with at least four digits.
 fn separated(text: &str, places: &[usize], separator: char) -> String {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let mut separated = text.to_owned();
@@ -27,7 +27,7 @@ fn separated(text: &str, places: &[usize], separator: char) -> String {
     separated
 }
 
-/// Writes the milliseconds since 1970 as a stamp in UTC.
+/// Formats milliseconds since 1970 in UTC.
 pub(super) fn write(milliseconds: i64) -> String {
     let (seconds, fraction) = (milliseconds.div_euclid(1_000), milliseconds.rem_euclid(1_000));
     let (year, month, day) = date(seconds.div_euclid(DAY_SECONDS));
@@ -52,7 +52,7 @@ fn read_date(text: &str) -> Option<i64> {
     (date(days) == (year, month, day)).then_some(days)
 }
 
-/// Returns the seconds of a day, and the nanoseconds of the second. A leap second is read as the one before it.
+/// Returns the second of the day, and the nanoseconds. A leap second counts as the second before.
 fn read_time(text: &str) -> Option<(i64, i64)> {
     let (hour, rest) = text.split_once(':')?;
     let (minute, rest) = rest.split_once(':').unwrap_or((rest, "00"));
@@ -65,7 +65,7 @@ fn read_time(text: &str) -> Option<(i64, i64)> {
     Some((two(hour, 0..=23)? * 3_600 + two(minute, 0..=59)? * 60 + second, nanoseconds))
 }
 
-/// Returns seconds to the east.
+/// Returns the offset in seconds east of UTC.
 fn read_offset(text: &str) -> Option<i64> {
     if matches!(text, "" | "Z" | "z") {
         return Some(0);
@@ -90,8 +90,8 @@ fn number(text: &str, range: std::ops::RangeInclusive<i64>) -> Option<i64> {
     range.contains(&number).then_some(number)
 }
 
-/// Returns the days since 1970 of a date of the Gregorian calendar. A year begins in March here, so that the day of a
-/// leap year is its last; 400 years have 146,097 days.
+/// Returns the days since 1970 of a Gregorian date. The year begins in March here, so that a leap day is its
+/// last day; 400 years have 146,097 days.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let year_of_era = year.rem_euclid(400);
@@ -100,7 +100,7 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
     year.div_euclid(400) * 146_097 + day_of_era - 719_468
 }
 
-/// The opposite of `days`.
+/// Inverse of `days`.
 fn date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let day_of_era = days.rem_euclid(146_097);
@@ -119,7 +119,7 @@ mod tests {
 
     use super::{SECOND, read, write};
 
-    /// As jiff reads it.
+    /// Returns jiff's result.
     fn expected(text: &str) -> Option<i128> {
         let zoned = text.parse::<jiff::Timestamp>();
         let utc = |time: jiff::civil::DateTime| {
@@ -185,7 +185,7 @@ mod tests {
             offset in "(Z|z|[+-][01][0-9](:?[0-5][0-9])?)?",
         ) {
             let text = format!("{year}-{month}-{day}{separator}{hour}:{minute}{second}{offset}");
-            // jiff ends a day after the year 9999 in UTC.
+            // jiff's range ends within a day after the year 9999 in UTC.
             prop_assume!(!year.ends_with("9999") && year != "-000000");
             prop_assert_eq!(read(&text), expected(&text), "{}", text);
         }

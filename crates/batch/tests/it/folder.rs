@@ -1,4 +1,4 @@
-//! The example: a folder of pictures, each paid once, whenever the program is killed.
+//! The example: each picture of a folder is paid once, even if the program is killed.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -15,7 +15,6 @@ mod program;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
-/// A folder of pictures, and the one for the outputs.
 fn folders(count: usize) -> Result<(TempDir, PathBuf, PathBuf)> {
     let folder = tempfile::tempdir()?;
     let pictures = folder.path().join("pictures");
@@ -37,13 +36,14 @@ fn service() -> Result<ScriptedService> {
 #[tokio::test(start_paused = true)]
 async fn a_folder_whose_run_is_killed_at_any_moment_is_paid_once() -> Result {
     for knows_keys in [true, false] {
-        // The creates are in the first half second; then the tasks run.
+        // Kill times: dense in the first half second, when tasks are created, then sparse while they run.
         for killed_after in (0..20).map(|step| step * 25).chain((1..10).map(|step| step * 500)) {
             let killed_after = Duration::from_millis(killed_after);
             let (_folder, pictures, outputs) = folders(3)?;
             let service = service()?;
             let service = if knows_keys { service } else { service.without_idempotency_keys() };
-            // The response to the first create is lost, so that the program can be killed while it looks for the task.
+            // The first create loses its response, so that some kills happen while the program looks for the
+            // task.
             service.loses_response("createTask");
             service.responds("listTasks", 503, "maintenance").responds("listTasks", 503, "maintenance");
             let first = timeout(killed_after, program::run(&service.client()?, &pictures, &outputs)).await;

@@ -1,4 +1,4 @@
-//! The steps of an item, and what a second start makes of them.
+//! Steps of an item, and how a second start continues from each.
 
 use std::error::Error as _;
 
@@ -25,7 +25,6 @@ impl Fixture {
         Ok(Self { service: ScriptedService::new(), folder: tempfile::tempdir()? })
     }
 
-    /// Opens the batch as a start of the program does.
     fn batch(&self) -> Result<Batch> {
         Ok(Batch::open(&self.service.client()?, self.folder.path().join("journal.jsonl"))?)
     }
@@ -85,7 +84,7 @@ async fn an_item_that_failed_or_was_refused_is_run_again_and_its_inputs_are_dele
     let failed = item.ended(item.start(prepare).await?.wait().await);
     assert!(failed.is_err_and(|error| error.to_string().contains("out of memory")));
     assert!(matches!(item.step(), Some(Step::Failed(why)) if why.contains("out of memory")));
-    // The inputs of the run that failed are deleted before the item is run again.
+    // The inputs of the failed run are deleted before the item runs again.
     let outcome = item.ended(item.start(prepare).await?.wait().await)?;
     item.done(&outcome, Vec::new())?;
     assert!(matches!(item.step(), Some(Step::Done { .. })));
@@ -185,7 +184,7 @@ async fn a_limit_that_asks_for_more_time_than_there_is_ends_the_item() -> Result
     Ok(())
 }
 
-/// Refuses every request, and asks to wait for longer than any clock counts.
+/// Rejects every request with a `Retry-After` beyond the range of any clock.
 struct AsksForEver;
 
 impl Middleware for AsksForEver {
@@ -219,7 +218,7 @@ async fn a_budget_holds_across_starts_and_for_items_that_start_together() -> Res
     let refused = items.item("new").start(prepare).await;
     assert!(matches!(refused, Err(Error::Budget { .. })), "{refused:?}");
     assert_eq!(items.committed(&"0".parse()?), "0.9".parse()?);
-    // An item that is noted is within the budget, and one that failed gives its part back.
+    // A recorded item is within the budget; a failed one releases its share.
     assert!(items.item(&*noted[0]).start(prepare).await.is_ok());
     items.item(&*noted[1]).failed("canceled")?;
     assert!(items.item("new").start(prepare).await.is_ok());

@@ -12,13 +12,11 @@ use inferstore::{Client, Inputs};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Creates a task of the model `m`.
 #[expect(clippy::unwrap_used, reason = "a test may end when its set-up fails")]
 async fn start(client: &Client) -> TaskId {
     client.model("m").run(Inputs::new()).start().await.unwrap().id().clone()
 }
 
-/// Creates tasks of the model `m`.
 async fn start_many(client: &Client, count: usize) -> Vec<TaskId> {
     let mut tasks = Vec::new();
     for _ in 0..count {
@@ -27,7 +25,6 @@ async fn start_many(client: &Client, count: usize) -> Vec<TaskId> {
     tasks
 }
 
-/// The number of requests of this operation.
 fn count(requests: &[&str], operation: &str) -> usize {
     requests.iter().filter(|request| **request == operation).count()
 }

@@ -1,4 +1,4 @@
-//! A wait for many tasks while reads of tasks or of the history fail, hang or are limited.
+//! Wait for many tasks while reads fail, hang or are rate limited.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -18,16 +18,16 @@ use crate::{SECOND, count, start, start_many};
 
 const HISTORY: &str = "/task/histories";
 
-/// Requests whose path ends with this.
+/// Effect on requests whose path has this end.
 struct To(&'static str, Effect);
 
 #[derive(Clone, Copy)]
 enum Effect {
-    /// Nothing is sent.
+    /// The request is never sent.
     Hangs,
-    /// A 429 that asks for a minute.
+    /// 429 with a `Retry-After` of a minute.
     Refuses,
-    /// The response comes after a second.
+    /// The response is delayed by a second.
     Delays,
 }
 
@@ -47,7 +47,7 @@ impl Middleware for To {
     }
 }
 
-/// Counts the requests whose path ends with this.
+/// Counts requests whose path has this end.
 #[derive(Clone, Debug)]
 struct Asked(&'static str, Arc<AtomicU32>);
 
@@ -58,7 +58,7 @@ impl Middleware for Asked {
     }
 }
 
-/// Never shows the first twenty tasks.
+/// Hides the first twenty tasks of the history.
 struct HidesTwenty;
 
 impl Middleware for HidesTwenty {

@@ -33,7 +33,7 @@ async fn pages_of_the_history_that_save_no_request_are_not_read() {
     let _ = service.model("m").stays_queued();
     let client = service.client().unwrap();
     let tasks = start_many(&client, 102).await;
-    // No page shows both of them.
+    // No page shows both tasks.
     let mut all = wait_all(&client, [&tasks[1], &tasks[101]]).poll(PollInterval::every(SECOND));
     assert!(timeout(SECOND * 7 / 2, all.next()).await.is_err());
     let pages = count(&service.requests(), "listTasks");
@@ -48,7 +48,7 @@ async fn tasks_that_one_page_of_the_history_shows_take_one_page_a_round() {
     let tasks = start_many(&client, 20).await;
     let mut all = wait_all(&client, tasks).poll(PollInterval::every(SECOND));
     assert!(timeout(SECOND * 7 / 2, all.next()).await.is_err());
-    // Four rounds, and the length of the history at first.
+    // Four rounds, and one request for the length of the history.
     assert_eq!(count(&service.requests(), "listTasks"), 5);
     assert_eq!(count(&service.requests(), "getTask"), 0);
 }
@@ -67,7 +67,7 @@ async fn tasks_in_a_long_history_are_looked_for_on_no_more_pages_than_there_are_
         let outcomes: Vec<_> = wait_all(&client, waited_for).collect().await;
         assert!(outcomes.iter().all(|(_, outcome)| outcome.is_ok()), "{outcomes:?}");
         let pages = count(&service.requests()[before..], "listTasks");
-        // The first request is for the length of the history.
+        // The first request reads the length of the history.
         assert_eq!(pages, expected);
     }
 }
@@ -124,7 +124,7 @@ async fn a_failed_read_is_the_cause_of_a_deadline_only_until_the_next_one_succee
     let _ = service.model("m").stays_queued();
     let client = service.client().unwrap();
     let tasks = start_many(&client, 2).await;
-    // The first page fails, so that the tasks are read one by one.
+    // The first page fails, so the tasks are read one by one.
     service.responds("listTasks", 500, "");
     service.responds("getTask", 500, "");
     let started = Instant::now();

@@ -25,10 +25,10 @@ use crate::transport::{Core, Timeouts};
 
 pub(super) const MAX_REDIRECTS: u32 = 5;
 
-/// The limit of [`Download::bytes`], unless another one is set: 256 MiB.
+/// Limit of [`Download::bytes`], unless [`Limits::max_size`] sets another one: 256 MiB.
 const MAX_IN_MEMORY: u64 = 256 * 1024 * 1024;
 
-/// Extensions where the first one that `mime_guess` knows is not the usual one.
+/// Extensions for types whose first extension in `mime_guess` is unusual.
 const USUAL_EXTENSIONS: [(&str, &str); 4] =
     [("audio/mpeg", "mp3"), ("image/jpeg", "jpg"), ("text/plain", "txt"), ("video/quicktime", "mov")];
 
@@ -44,7 +44,7 @@ const USUAL_EXTENSIONS: [(&str, &str); 4] =
 /// # }
 /// ```
 ///
-/// The API key is not sent. A request that fails in passing is sent again; a connection that is lost within the content
+/// The API key is not sent. A request with a transient failure is retried; a connection lost within the content
 /// ends the download.
 #[derive(Clone)]
 #[must_use = "a download starts when one of its `to_…` methods, `bytes` or `stream` is used"]
@@ -59,51 +59,52 @@ pub struct Download {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Limits the whole download, all attempts and the delays between them included. Default: none.
+    /// Timeout of the whole download, including retries and backoff. Default: none.
     pub deadline: Option<Duration>,
-    /// Fails when the content has more bytes, as soon as that is known. Default: none, but for [`Download::bytes`].
+    /// Maximum size in bytes; the download fails as soon as the content is known to be larger. Default: none,
+    /// except for [`Download::bytes`].
     pub max_size: Option<u64>,
-    /// Replaces an existing regular file. Anything else is never replaced. Default: `false`, and in a folder a number is
-    /// added to a name that exists.
+    /// Replaces an existing regular file, never anything else. Default: `false`; in a folder, an existing
+    /// name then gets a number.
     pub overwrite: bool,
 }
 
-/// Returns why a URL is not requested.
+/// Returns the reason to reject a URL.
 type UrlFilter = Arc<dyn Fn(&Url) -> Result<(), String> + Send + Sync>;
 
-/// A downloaded file.
+/// Downloaded file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct DownloadedFile {
-    /// Where it was written.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The size in bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// The MIME type, if the server sent one.
+    /// MIME type, if the server sent one.
     pub mime: Option<String>,
 }
 
-/// What happens during a download to a file.
+/// Event of a download to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DownloadEvent {
     /// Bytes were received.
     Progress {
-        /// How many bytes.
+        /// Number of bytes received.
         received: u64,
-        /// Of how many, if the server sent it.
+        /// Total number of bytes, if the server sent it.
         total: Option<u64>,
     },
 }
 
-/// The content of a download as it arrives. The last item is an error if the content is incomplete.
+/// Content of a download as it arrives. The last item is an error if the content is incomplete.
 pub type DownloadStream = Items<Bytes>;
 
-/// A download to a file: awaited for the file, or read as a stream of events.
+/// Download to a file: await it for the file, or read it as a stream of events.
 pub type DownloadEvents = Events<DownloadEvent, DownloadedFile>;
 
-/// Without the URL, which may grant access.
+/// Redaction: omits the URL, which may grant access.
 impl fmt::Debug for Download {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Download").field("limits", &self.limits).finish_non_exhaustive()
@@ -128,8 +129,8 @@ impl Download {
         self
     }
 
-    /// Fails with the reason that the filter returns for the URL or for a redirect, before it is requested. A
-    /// foreign URL may lead into the local network. Default: every URL is requested.
+    /// Rejects URLs, including targets of redirects, for which the filter returns a reason. A foreign URL may
+    /// lead into the local network (SSRF). Default: no URL is rejected.
     pub fn url_filter(self, url_filter: impl Fn(&Url) -> Result<(), String> + Send + Sync + 'static) -> Self {
         Self { url_filter: Arc::new(url_filter), ..self }
     }
@@ -138,15 +139,14 @@ impl Download {
     ///
     /// # Errors
     ///
-    /// [`Error::File`] when the URL cannot be read or the file cannot be written, and
-    /// [`Error::DeadlineReached`].
+    /// [`Error::File`] if the URL cannot be read or the file cannot be written; [`Error::DeadlineReached`].
     pub fn to_file(self, path: impl Into<PathBuf>) -> DownloadEvents {
         self.saved(path.into(), None)
     }
 
-    /// Downloads into a folder, under this name with the extension of the MIME type, such as `.png`. A
-    /// name that exists gets a number, unless [`overwrite`](Limits::overwrite) is set. Characters that
-    /// could lead out of the folder become `_`. The folder is created if it does not exist.
+    /// Downloads into a folder, under this name with the extension of the MIME type, such as `.png`. An
+    /// existing name gets a number, unless [`overwrite`](Limits::overwrite) is set. Characters that could
+    /// lead out of the folder become `_`. A missing folder is created.
     ///
     /// # Errors
     ///
@@ -155,7 +155,7 @@ impl Download {
         self.saved(folder.into(), Some(stem.into()))
     }
 
-    /// Not generic, so that this crate compiles it once.
+    /// Not generic, so that this crate compiles the function once.
     fn saved(self, path: PathBuf, stem: Option<String>) -> DownloadEvents {
         Events::new(|events| self.save(path, stem, events).boxed())
     }
@@ -178,7 +178,7 @@ impl Download {
         .boxed()
     }
 
-    /// Downloads as a stream of bytes, which ends with an error if the content is incomplete.
+    /// Returns the content as a stream of bytes, which ends with an error if the content is incomplete.
     pub fn stream(self) -> DownloadStream {
         let chunks = stream::try_unfold(Err(self), |transfer: Result<(Transfer, Deadline), Self>| async {
             let (mut transfer, deadline) = match transfer {
@@ -208,7 +208,7 @@ impl Download {
         let work = async {
             let is_folder = stem.is_some();
             let target = path.clone();
-            // Before anything is sent.
+            // Created before a request is sent, so that an unwritable destination fails first.
             let temporary = blocking(move || temporary_file(&target, is_folder, overwrite)).await;
             let (file, temporary) = temporary.map_err(failed)?;
             let mut file = tokio::fs::File::from_std(file);
@@ -230,7 +230,7 @@ impl Download {
         deadline.bound(Box::pin(work)).await
     }
 
-    /// Requests the content, again after a failure that may pass.
+    /// Requests the content, with retries after transient failures.
     async fn request(&self, deadline: Deadline) -> Result<Transfer> {
         let url = files::web_url(self.url.trim()).ok_or_else(|| {
             Error::InvalidArgument("the download is not a URL with http or https".to_owned())
@@ -248,9 +248,9 @@ impl Download {
         }
     }
 
-    /// Requests the content, and follows redirects to it.
+    /// Requests the content once, and follows redirects.
     async fn attempt(&self, from: &Url, number: u32) -> Result<Transfer, FileError> {
-        // The part of the URL that grants no access.
+        // The host is the part of the URL that grants no access.
         let host = from.host_str().unwrap_or_default();
         let rejected = |message: String| FileError::new(host, FileErrorKind::Rejected, message);
         let Timeouts { read, transfer } = self.core.timeouts;
@@ -258,7 +258,7 @@ impl Download {
         for _ in 0..=MAX_REDIRECTS {
             (self.url_filter)(&url).map_err(rejected)?;
             let storage = &self.core.storage;
-            // A compressed content would have another length.
+            // Compressed content would have another length.
             let request = storage.http.get(url.clone()).header(ACCEPT_ENCODING, "identity");
             let response = async { storage.send(request.build()?, "download", number).await };
             let response = files::within(host, transfer.max(read), response).await?;
@@ -292,11 +292,10 @@ impl Download {
     }
 }
 
-/// A response whose content is read chunk by chunk.
 struct Transfer {
     core: Arc<Core>,
     url: Url,
-    /// The name of the download in errors.
+    /// Name of the download in errors.
     host: String,
     max_size: Option<u64>,
     response: Response,
@@ -306,7 +305,7 @@ struct Transfer {
 }
 
 impl Transfer {
-    /// The next bytes, or `None` at the end of the content.
+    /// Returns the next bytes, or `None` at the end of the content.
     async fn next(&mut self) -> Result<Option<Bytes>> {
         let idle_timeout = self.core.timeouts.transfer;
         let bytes = files::within(&self.host, idle_timeout, self.response.chunk()).await?;
@@ -329,10 +328,10 @@ impl Transfer {
         }
     }
 
-    /// The name with the extension of the MIME type, else of the URL.
+    /// Returns the name with the extension of the MIME type, else of the URL.
     fn file_name(&self, stem: &str) -> String {
         let is_harmful = |c: char| c.is_control() || matches!(c, '/' | '\\' | ':');
-        // A dot in front would hide the file, or lead out of the folder.
+        // A leading dot would hide the file or lead out of the folder.
         let stem = stem.replace(is_harmful, "_").replacen('.', "_", usize::from(stem.starts_with('.')));
         let stem = if stem.is_empty() { "_".to_owned() } else { stem };
         let of_url = Path::new(self.url.path()).extension().and_then(|extension| extension.to_str());
@@ -344,7 +343,7 @@ impl Transfer {
     }
 }
 
-/// The usual extension of a MIME type.
+/// Returns the usual extension of a MIME type.
 fn extension(mime: &str) -> Option<&str> {
     let essence = mime.split(';').next().unwrap_or_default().trim();
     if essence.eq_ignore_ascii_case("application/octet-stream") {
@@ -368,11 +367,11 @@ pub(super) fn redirect(from: &Url, headers: &HeaderMap) -> Result<Url, &'static 
     }
 }
 
-/// A file beside the destination, which the result replaces in one step. It is deleted when dropped.
+/// Creates a temporary file beside the destination, for an atomic rename. Dropping it deletes the file.
 fn temporary_file(path: &Path, is_folder: bool, overwrite: bool) -> io::Result<(std::fs::File, TempPath)> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".inferstore-").suffix(".part");
-    // As any new file; the default is private.
+    // Permissions of a normal new file; the default is private.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     if is_folder {
@@ -384,7 +383,7 @@ fn temporary_file(path: &Path, is_folder: bool, overwrite: bool) -> io::Result<(
     Ok(builder.tempfile_in(folder.unwrap_or(Path::new(".")))?.into_parts())
 }
 
-/// Fails if something is there that must not be replaced.
+/// Rejects a destination that must not be replaced.
 fn check_destination(path: &Path, overwrite: bool) -> io::Result<()> {
     match std::fs::symlink_metadata(path) {
         Ok(metadata) if !metadata.is_file() => Err(io::Error::other("it is not a regular file")),
@@ -394,11 +393,11 @@ fn check_destination(path: &Path, overwrite: bool) -> io::Result<()> {
     }
 }
 
-/// Moves the file to its destination. In a folder, a name that exists gets a number.
+/// Moves the file to its destination. In a folder, an existing name gets a number.
 fn persist(mut temporary: TempPath, path: PathBuf, is_folder: bool, overwrite: bool) -> io::Result<PathBuf> {
     if overwrite {
         check_destination(&path, overwrite)?;
-        // A file that is replaced keeps its mode.
+        // A replaced file keeps its mode.
         if let Ok(replaced) = std::fs::metadata(&path) {
             std::fs::set_permissions(&temporary, replaced.permissions())?;
         }

@@ -3,16 +3,15 @@
 use infer::MatcherType;
 use mime::Mime;
 
-/// The MIME type of a file whose content and extension are unknown.
 const OCTET_STREAM: &str = "application/octet-stream";
 
-/// Returns whether the type says what a file is.
+/// Returns true if the MIME type is specific.
 pub(crate) fn is_known(mime: &str) -> bool {
     canonical(mime).is_some_and(|mime| mime != OCTET_STREAM)
 }
 
-/// Chooses the MIME type of a file: the explicit one, else by its content where that is specific,
-/// else by its extension, else by any content, else `application/octet-stream`.
+/// Chooses the MIME type of a file: the explicit one, else a specific one by content, else by extension, else
+/// any by content, else `application/octet-stream`.
 ///
 /// `Err` returns an explicit type that is not a MIME type.
 pub(crate) fn choose<'a>(explicit: Option<&'a str>, name: &str, beginning: &[u8]) -> Result<String, &'a str> {
@@ -32,9 +31,9 @@ pub(crate) fn choose<'a>(explicit: Option<&'a str>, name: &str, beginning: &[u8]
     Ok(mime.to_owned())
 }
 
-/// Returns whether the content is more specific than the extension. The first bytes identify an image, but not
-/// a container (of office documents, of audio, of video), and the signatures of some images are two
-/// letters, with which a text may begin.
+/// Returns true if the content is more specific than the extension. The first bytes identify an image, but
+/// not a container (office documents, audio, video). The signatures of some images are two letters, with
+/// which a text may begin.
 fn is_specific(content: MatcherType, extension: &str) -> bool {
     match content {
         MatcherType::Image => !extension.starts_with("text/"),
@@ -43,13 +42,13 @@ fn is_specific(content: MatcherType, extension: &str) -> bool {
     }
 }
 
-/// Returns whether the text is a MIME type that is safe in a header.
+/// Returns true if the text is a MIME type that is safe in a header.
 fn is_well_formed(mime: &str) -> bool {
     mime.bytes().all(|byte| matches!(byte, b' '..=b'~')) && parse(mime).is_some()
 }
 
-/// Returns whether one of the patterns accepts the MIME type. No patterns accept everything, and so does a
-/// pattern that cannot be read: only the service knows what it means.
+/// Returns true if a pattern accepts the MIME type. An empty list and an unreadable pattern accept
+/// everything: only the service knows their meaning.
 pub(crate) fn is_accepted(mime: &str, patterns: &[String]) -> bool {
     let patterns = patterns.iter().flat_map(|list| list.split(',')).map(str::trim);
     let mut patterns = patterns.filter(|pattern| !pattern.is_empty()).peekable();
@@ -69,7 +68,7 @@ fn parse(mime: &str) -> Option<Mime> {
         .filter(|mime| !mime.type_().as_str().is_empty() && !mime.subtype().as_str().is_empty())
 }
 
-/// The type in lower case, without parameters and the prefix `x-`; `None` if it cannot be read.
+/// Returns the type in lower case, without parameters and the prefix `x-`; `None` if it is unreadable.
 fn canonical(mime: &str) -> Option<String> {
     let essence = parse(mime.trim())?.essence_str().to_ascii_lowercase().replace("/x-", "/");
     Some(if essence == "image/jpg" { "image/jpeg".to_owned() } else { essence })

@@ -1,5 +1,4 @@
-//! Files: their sources and MIME types, uploads and downloads; and what a failed exchange with object
-//! storage says, with credentials masked.
+//! Files: sources, MIME types, uploads, downloads, and redacted errors of object storage.
 
 pub(crate) mod download;
 pub(crate) mod mime;
@@ -18,22 +17,22 @@ use crate::transport::error::{FileError, FileErrorKind};
 use crate::transport::redact::Redactor;
 use crate::transport::retry;
 
-/// The longest message and code of a store, in characters.
+/// Longest message and code of an object store in an error, in characters.
 const MAX_MESSAGE: usize = 300;
 const MAX_CODE: usize = 80;
 
-/// Codes with which stores reject an expired target, whatever the status.
+/// Error codes of an expired presigned target, whatever the status.
 const EXPIRED_CODES: [&str; 3] = ["ExpiredToken", "RequestTimeTooSkewed", "AccessDenied"];
 
-/// Codes of transient failures, whatever the status.
+/// Error codes of transient failures, whatever the status.
 const TRANSIENT_CODES: [&str; 2] = ["RequestTimeout", "SlowDown"];
 
-/// Parses a URL with http or https and a host.
+/// Parses a URL over http or https with a host.
 fn web_url(text: &str) -> Option<Url> {
     Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
 
-/// The work of a request, which fails when it takes longer than this.
+/// Bounds a request by an idle timeout.
 async fn within<T>(
     file: &str,
     idle_timeout: Duration,
@@ -45,13 +44,12 @@ async fn within<T>(
     }
 }
 
-/// Nothing was transferred within the timeout.
 fn idle(file: &str, timeout: Duration) -> FileError {
     let message = format!("nothing was transferred for {:.1} s", timeout.as_secs_f64());
     FileError::new(file, FileErrorKind::Transport, message)
 }
 
-/// No response, or an incomplete one.
+/// Makes the error of a missing or incomplete response.
 fn transport(file: &str, error: reqwest::Error) -> FileError {
     let error = error.without_url();
     let (kind, message) = if error.is_builder() {
@@ -64,11 +62,11 @@ fn transport(file: &str, error: reqwest::Error) -> FileError {
     FileError::new(file, kind, message).with_source(error)
 }
 
-/// A response that is a failure.
+/// Makes the error of a response with a failure.
 async fn rejected(file: &str, response: Response, redactor: &Redactor) -> FileError {
     let status = response.status();
     let retry_after = retry::retry_after(response.headers());
-    // Every exchange with object storage is bounded by its own deadline as a whole.
+    // The caller bounds the whole exchange by its own deadline.
     let body = read_error_body(response, Deadline::never()).await;
     let (code, message) = parse(&String::from_utf8_lossy(&body));
     let kind = kind(status, &code);
@@ -97,7 +95,7 @@ fn kind(status: StatusCode, code: &str) -> FileErrorKind {
     }
 }
 
-/// The code and the message of an error in XML, empty where there is none. Anything else is the message.
+/// Returns code and message of an XML error; any other body is the message.
 fn parse(body: &str) -> (String, String) {
     match (element(body, "Code"), element(body, "Message")) {
         (None, None) => (String::new(), body.to_owned()),
@@ -105,7 +103,7 @@ fn parse(body: &str) -> (String, String) {
     }
 }
 
-/// The text of the first element of this name. Such an error is too simple for an XML parser.
+/// Returns the text of the first element of this name. Such an error needs no XML parser.
 fn element(xml: &str, name: &str) -> Option<String> {
     let (_, rest) = xml.split_once(&format!("<{name}>"))?;
     let (text, _) = rest.split_once(&format!("</{name}>"))?;

@@ -1,5 +1,4 @@
-//! Sources of uploads: a path, bytes in memory or a reader, and what is known of them before they are
-//! sent.
+//! Sources of uploads: a path, bytes in memory or a reader, and their properties before the upload.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -19,16 +18,16 @@ use crate::memory::{NameKey, hasher};
 use crate::transport::error::Result;
 use crate::transport::error::{FileError, FileErrorKind};
 
-/// The largest file that the storage accepts: 100 MiB.
+/// Largest file that the storage accepts: 100 MiB.
 pub(crate) const MAX_SIZE: u64 = inferstore_api::limits::MAX_PRESIGN_REQUEST_SIZE;
 
-/// How many bytes are examined to find the MIME type.
+/// Number of bytes examined for the MIME type.
 const SNIFF_LENGTH: usize = 8 * 1024;
 
-/// The most bytes of the name of a file in the name that a run stores it under.
+/// Longest part of a file name in a stored name, in bytes.
 const MAX_STORED_NAME: usize = 100;
 
-/// How much is read at once.
+/// Size of one read.
 pub(super) const CHUNK: usize = 64 * 1024;
 
 /// A file to upload: a path, bytes in memory, or a reader. Paths convert into it.
@@ -41,19 +40,18 @@ pub(super) const CHUNK: usize = 64 * 1024;
 ///     .file("mask_img", File::bytes("mask.png", vec![0_u8; 16]).with_mime("image/png"));
 /// ```
 ///
-/// Nothing is read before the file is used. A file that is empty or larger than 104,857,600 bytes
-/// (100 MiB) is then refused before anything is sent. A clone is the same file; a reader is read once
-/// for all clones, and equal only to them.
+/// A file is read when it is used. An empty file, or one larger than 104,857,600 bytes (100 MiB), is then
+/// rejected before a request is sent. A clone is the same file; a reader is read once for all clones, and equal
+/// only to them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct File {
     source: Source,
     name: String,
     pub(crate) mime: Option<String>,
-    /// The pixels of a picture, once its header was read.
+    /// Pixels of a picture, after its header was read.
     pub(crate) pixels: Option<u64>,
 }
 
-/// Where the bytes come from.
 #[derive(Clone, PartialEq)]
 enum Source {
     Path(PathBuf),
@@ -62,38 +60,39 @@ enum Source {
 }
 
 impl File {
-    /// A file on this machine, stored under its own name.
+    /// Makes a file from a path, stored under its own name.
     pub fn path(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref().to_owned();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         Self { source: Source::Path(path), name, mime: None, pixels: None }
     }
 
-    /// Bytes in memory.
+    /// Makes a file from bytes in memory.
     pub fn bytes(name: impl Into<String>, bytes: impl Into<Bytes>) -> Self {
         Self { source: Source::Bytes(bytes.into()), name: name.into(), mime: None, pixels: None }
     }
 
-    /// The content of a reader. It is copied to a temporary file at first use, because its size must be
-    /// known before the upload and a retry sends it again. The last clone deletes the temporary file.
+    /// Makes a file from a reader. The content is copied to a temporary file at first use, because the size
+    /// must be known before the upload, and a retry needs the content again. The last clone deletes the
+    /// temporary file.
     pub fn reader(name: impl Into<String>, reader: impl AsyncRead + Send + Unpin + 'static) -> Self {
         let spool = Spool(spool(reader).map_err(Arc::new).boxed().shared());
         Self { source: Source::Reader(spool), name: name.into(), mime: None, pixels: None }
     }
 
-    /// The file under another name.
+    /// Renames the file.
     #[must_use]
     pub fn named(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
     }
 
-    /// The file with this MIME type, whatever its content and its name indicate.
+    /// Sets the MIME type, regardless of content and name.
     #[must_use]
     pub fn with_mime(self, mime: impl Into<String>) -> Self {
         Self { mime: Some(mime.into()), ..self }
     }
 
-    /// Reads the file once: its size, MIME type and content hash are known afterwards.
+    /// Reads the file once, for its size, MIME type and content hash.
     pub(crate) async fn prepare(&self) -> Result<Prepared> {
         self.prepare_named(None).await
     }
@@ -133,13 +132,13 @@ impl File {
 }
 
 impl Source {
-    /// Reads the content once. The path is absolute afterwards, because the working folder may change.
+    /// Reads the content once. The path becomes absolute, because the working directory may change.
     async fn read(&self, key: Option<NameKey>) -> io::Result<(Self, Digest)> {
         match self {
             Self::Path(path) => {
                 let path = path.clone();
                 blocking(move || {
-                    // Before it is opened, because opening a pipe blocks until another process writes to it.
+                    // Check before opening: opening a pipe blocks until another process writes to it.
                     let metadata = std::fs::metadata(&path)?;
                     if !metadata.is_file() {
                         return Err(io::Error::other("it is not a regular file"));
@@ -178,7 +177,7 @@ impl Source {
     }
 }
 
-/// Shows where the bytes come from, and not the bytes.
+/// Omits the content.
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -189,34 +188,33 @@ impl fmt::Debug for Source {
     }
 }
 
-/// A file that was read once: everything that must be known before it is sent.
+/// File that was read once, with the properties needed before the upload.
 #[derive(Clone)]
 pub(crate) struct Prepared {
-    /// The name of the file in errors.
+    /// Name of the file in errors.
     pub(crate) label: String,
-    /// The name that it is stored under.
+    /// Stored name.
     pub(crate) name: String,
     pub(crate) size: u64,
     pub(crate) mime: String,
-    /// Width times height of a picture, by its header.
+    /// Number of pixels of a picture, from its header.
     pub(crate) pixels: Option<u64>,
-    /// Identifies the content: a 128-bit hash with keys of this process, so that no two contents can be
-    /// prepared that share one.
+    /// Identity of the content: a 128-bit hash keyed per process, so that nobody can construct a collision.
     pub(crate) content_id: u128,
-    /// The hash of the content and the MIME type with the key of names, if one was given.
+    /// Keyed hash of content and MIME type, if a key was given.
     name_hash: Option<u128>,
     source: Source,
 }
 
 impl Prepared {
-    /// The same file under an unguessable name: the URL of an input is its only access control, and the
-    /// service does not define what happens to an existing file of the same name.
+    /// Gives the file an unguessable name: the URL of an input is its only access control, and the service
+    /// does not define the effect of a name that exists.
     pub(crate) fn with_unique_name(self) -> Self {
         Self { name: format!("{}-{}", random_hex(), storable(&self.name)), name_hash: None, ..self }
     }
 
-    /// The same file under a name that the same content has in every process with this API key, and that nobody can guess
-    /// without the key. A file without that hash gets a unique name.
+    /// Gives the file a name that equal content has in every process with this API key, and that cannot be
+    /// guessed without the key. A file without a keyed hash gets a unique name.
     pub(crate) fn with_content_name(self) -> Self {
         match self.name_hash {
             Some(hash) => Self { name: format!("{hash:032x}-{}", storable(&self.name)), ..self },
@@ -224,25 +222,26 @@ impl Prepared {
         }
     }
 
-    /// Returns whether the name is derived from the content, so that a stored file of this name has the content.
+    /// Returns true if the name is derived from the content: a stored file of this name then has the same
+    /// content.
     pub(crate) fn is_named_by_content(&self) -> bool {
         self.name_hash.is_some()
     }
 
-    /// A reader over the content, from its beginning.
+    /// Opens the content from its beginning.
     pub(super) async fn open(&self) -> Result<Box<dyn AsyncRead + Send + Unpin>, FileError> {
         self.source.open().await.map_err(|error| unreadable(&self.label, error))
     }
 }
 
-/// The name without control characters, and with its end alone if it is long: nobody chose it for the storage.
+/// Returns the name without control characters, and only the end of a long one.
 fn storable(name: &str) -> String {
     let name: String = name.chars().map(|c| if c.is_control() { '_' } else { c }).collect();
     let start = (name.len().saturating_sub(MAX_STORED_NAME)..).find(|at| name.is_char_boundary(*at));
     name[start.unwrap_or_default()..].to_owned()
 }
 
-/// The size, the hash and the first bytes of a content, computed chunk by chunk.
+/// Size, hash and first bytes of a content, computed chunk by chunk.
 pub(super) struct Digest {
     pub(super) size: u64,
     hasher: SipHasher13,
@@ -270,7 +269,7 @@ impl Digest {
         self.hasher.finish128().as_u128()
     }
 
-    /// Returns the hash of the content with its size and MIME type, if there was a key.
+    /// Returns the keyed hash of content, size and MIME type, if there is a key.
     fn name_hash(&self, mime: &str) -> Option<u128> {
         let mut hasher = self.name_hasher?;
         hasher.write(&self.size.to_le_bytes());
@@ -278,7 +277,7 @@ impl Digest {
         Some(hasher.finish128().as_u128())
     }
 
-    /// Stops when the size is known to be too large: a file may grow meanwhile.
+    /// Digests a reader. Stops when the content is too large: a file may be growing.
     fn of(mut reader: impl Read + Seek, key: Option<NameKey>) -> io::Result<Self> {
         let mut digest = Self { name_hasher: key.map(NameKey::hasher), ..Self::new() };
         let mut chunk = vec![0; CHUNK];
@@ -289,15 +288,14 @@ impl Digest {
             }
         }
         reader.rewind()?;
-        // The formats that models read; a header that cannot be read is left to the model.
+        // A model decides about an unreadable header.
         let size = imagesize::reader_size(BufReader::new(reader)).ok();
         digest.pixels = size.map(|size| size.width as u64 * size.height as u64);
         Ok(digest)
     }
 }
 
-/// The content of a reader, which is read when it is first waited for. A waiter that is dropped leaves the
-/// rest to the next one.
+/// Spooled content of a reader. The first waiter reads; if it is dropped, the next waiter continues.
 #[derive(Clone)]
 struct Spool(Shared<BoxFuture<'static, Result<Arc<TempPath>, Arc<io::Error>>>>);
 
@@ -308,7 +306,7 @@ impl PartialEq for Spool {
 }
 
 impl Spool {
-    /// The temporary file with the content.
+    /// Returns the temporary file with the content.
     async fn read(&self) -> io::Result<Arc<TempPath>> {
         self.0.clone().await.map_err(|error| io::Error::new(error.kind(), error))
     }
@@ -318,7 +316,7 @@ async fn spool(reader: impl AsyncRead + Unpin) -> io::Result<Arc<TempPath>> {
     let temporary = blocking(|| tempfile::Builder::new().prefix("inferstore-").tempfile()).await?;
     let (file, path) = temporary.into_parts();
     let mut file = tokio::fs::File::from_std(file);
-    // A reader may be endless; one byte more than fits shows that it is too large.
+    // A reader may be endless; one byte above the limit shows that the content is too large.
     tokio::io::copy(&mut reader.take(MAX_SIZE + 1), &mut file).await?;
     file.flush().await?;
     Ok(Arc::new(path))
@@ -332,15 +330,14 @@ pub(super) fn unreadable(file: &str, error: io::Error) -> FileError {
     FileError::new(file, kind, "it cannot be read").with_source(error)
 }
 
-/// Runs blocking file operations on the threads of the runtime that are meant for them. A canceled
-/// caller drops the result, and a temporary file with it.
+/// Runs blocking file operations on Tokio's blocking threads. If the caller is canceled, the result is
+/// dropped, including a temporary file.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
-/// 128 random bits.
 fn random_hex() -> String {
     let draw = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}", draw(), draw())

@@ -12,23 +12,23 @@ use serde_json::Value;
 use crate::files::web_url;
 use crate::transport::redact::Redactor;
 
-/// A part of an endpoint that is in a signed object URL and not in the URL of a bucket for forms.
+/// Mark of a presigned object URL: the bucket URL of a form has no such parameter.
 const SIGNED_URL: &str = "X-Amz-Algorithm";
 
-/// A presigned target. It grants access, so it has no `Debug`.
+/// Presigned upload target. It grants access, so it has no `Debug`.
 pub(crate) struct Target {
     pub(crate) url: Url,
     pub(crate) method: UploadMethod,
     pub(crate) download_url: String,
-    /// Masks the credentials of the target in messages of the store.
+    /// Redacts the credentials of the target in messages of the store.
     pub(crate) redactor: Redactor,
 }
 
-/// How the bytes are sent: the endpoint decides it.
+/// Method of an upload, given by the endpoint.
 pub(crate) enum UploadMethod {
-    /// The bytes as the body.
+    /// Content as the body.
     Put { content_type: HeaderValue },
-    /// The bytes as the last field of a form.
+    /// Content as the last field of a form.
     Form { fields: Vec<(String, String)> },
 }
 
@@ -52,7 +52,7 @@ impl Target {
     }
 }
 
-/// The fields in their original order: a signature may depend on it.
+/// Returns the fields in their original order, on which a signature may depend.
 fn ordered_fields(text: &str) -> Result<Vec<(String, String)>, String> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
@@ -92,7 +92,7 @@ impl<'de> Visitor<'de> for InOrder {
     }
 }
 
-/// A form of these fields in their order, then the file, of this length, as the field `file`.
+/// Makes a form of the fields in order, then the file of this length as the field `file`.
 pub(crate) fn form(
     fields: &[(String, String)],
     file_name: &str,
@@ -101,13 +101,13 @@ pub(crate) fn form(
     length: u64,
 ) -> reqwest::Result<Form> {
     let file = Part::stream_with_length(file, length).file_name(quotable(file_name)).mime_str(mime)?;
-    // Names go out as they are: object storage decodes none.
+    // Names stay unencoded: object storage does not decode them.
     let form = Form::new().percent_encode_noop();
     let form = fields.iter().fold(form, |form, (name, value)| form.text(quotable(name), value.clone()));
     Ok(form.part("file", file))
 }
 
-/// The name without what would end its quotes or its line.
+/// Returns the name without characters that would end its quotes or its line.
 fn quotable(name: &str) -> String {
     name.replace(|c: char| c.is_control() || matches!(c, '"' | '\\'), "_")
 }

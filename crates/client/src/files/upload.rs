@@ -1,4 +1,4 @@
-//! Uploads: a presigned target from the service, then the bytes straight to object storage.
+//! Uploads: a presigned target from the service, then the content directly to object storage.
 
 use std::io;
 use std::pin::pin;
@@ -28,13 +28,13 @@ use crate::transport::error::{Error, FileError, FileErrorKind, Result};
 use crate::transport::events::{Events, Sink, awaited, ignored};
 use crate::transport::{Core, Timeouts};
 
-/// How many targets replace a rejected one.
+/// Maximum number of new targets after a rejected one.
 const MAX_FRESH_TARGETS: u32 = 2;
 
-/// How many bytes the buffers of this machine hold at most.
+/// Maximum content of the socket buffers of this machine, in bytes.
 const MAX_BUFFERED: u64 = 8 * 1024 * 1024;
 
-/// The slowest line that the response timeout allows for, in bytes per second.
+/// Slowest throughput that the response timeout allows, in bytes per second.
 const MIN_THROUGHPUT: u64 = 32 * 1024;
 
 /// An upload into a folder: awaited for the stored file, or streamed with [`events`](Self::events).
@@ -70,43 +70,43 @@ pub struct Upload {
     deadline: Option<Duration>,
 }
 
-/// An upload as a stream of its events.
+/// Upload as a stream of its events.
 pub type UploadEvents = Events<UploadEvent, UploadedFile>;
 
-/// A file in the storage.
+/// Stored file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct UploadedFile {
-    /// The permanent URL, which can be used as an input.
+    /// Permanent URL, which can be used as an input.
     pub download_url: String,
-    /// The name that it is stored under.
+    /// Stored name.
     pub name: String,
-    /// The MIME type.
+    /// MIME type.
     pub mime: String,
-    /// The size in bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
-/// What happens during an upload.
+/// Event of an upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UploadEvent {
     /// The file was read once, and the upload starts.
     Started {
-        /// The size in bytes.
+        /// Size in bytes.
         size: u64,
     },
-    /// Bytes were sent. The number never decreases, even when bytes are sent again, and ends at the size.
+    /// Progress in bytes. The number never decreases, even during a retry, and ends at the size.
     Progress {
-        /// How many bytes.
+        /// Number of bytes sent.
         sent: u64,
-        /// Of how many.
+        /// Size in bytes.
         size: u64,
     },
-    /// An attempt failed, and another one follows.
+    /// An attempt failed, and a retry follows.
     Retrying {
-        /// What went wrong.
+        /// Failure of the attempt.
         problem: String,
     },
 }
@@ -121,7 +121,7 @@ impl Upload {
         Self { org_username: org_username.into(), ..self }
     }
 
-    /// Limits the whole upload: reading the file, all attempts, and the delays between them. Default: none.
+    /// Sets the timeout of the whole upload: reading the file, retries and backoff. Default: none.
     pub fn deadline(self, deadline: impl Into<Option<Duration>>) -> Self {
         Self { deadline: deadline.into(), ..self }
     }
@@ -145,8 +145,8 @@ impl Upload {
 
 awaited!(Upload => UploadedFile, |upload| upload.run(ignored()).boxed());
 
-/// Uploads a prepared file. Each target is made known before anything is sent there: what a deadline cuts off may be
-/// stored all the same.
+/// Uploads a prepared file. `on_target` gets each target before it is used: an upload cut off by a deadline
+/// may still be stored.
 pub(crate) async fn upload(
     core: &Core,
     folder: UploadFolder,
@@ -166,7 +166,7 @@ pub(crate) async fn upload(
     deadline.bound(Box::pin(transfer.run().instrument(span))).await
 }
 
-/// Is handed the URL that a file will have.
+/// Receives the future URL of a file.
 type OnTarget<'a> = &'a (dyn Fn(&str) + Sync);
 
 struct Transfer<'a> {
@@ -176,7 +176,7 @@ struct Transfer<'a> {
     deadline: Deadline,
     events: Sink<UploadEvent>,
     on_target: OnTarget<'a>,
-    /// The most bytes that an attempt has sent.
+    /// Maximum number of bytes that an attempt has sent.
     sent: u64,
 }
 
@@ -216,7 +216,7 @@ impl Transfer<'_> {
         UploadedFile { download_url: target.download_url, name, mime, size: self.file.size }
     }
 
-    /// Returns whether a `HEAD` request finds a file of this size. After any failure the file is uploaded.
+    /// Returns true if a `HEAD` request finds a file of this size. After any failure, the file is uploaded.
     async fn is_stored(&self, target: &Target) -> bool {
         let Some(url) = files::web_url(&target.download_url) else { return false };
         let found = timeout(self.core.timeouts.read, stored_size(self.core, url)).await;
@@ -253,7 +253,7 @@ impl Transfer<'_> {
         Ok(())
     }
 
-    /// The request with its exact length, because object storage refuses chunked bodies.
+    /// Builds the request with its exact length: object storage rejects chunked bodies.
     fn request(
         &self,
         target: &Target,
@@ -272,8 +272,8 @@ impl Transfer<'_> {
         request.build()
     }
 
-    /// Sends the request. It fails when no chunk is handed over within the idle timeout, or no response
-    /// comes within the response timeout after the last one.
+    /// Sends the request, bounded by the idle timeout between chunks and by the response timeout after the
+    /// last chunk.
     async fn response(
         &mut self,
         request: reqwest::Result<Request>,
@@ -294,7 +294,7 @@ impl Transfer<'_> {
                 Err(_) => return Err(files::idle(file, idle)),
             };
             if handed_over.is_err() {
-                // The body ended.
+                // The body has ended.
                 return files::within(file, response_timeout, response).await;
             }
             let sent = *sent.borrow_and_update();
@@ -302,7 +302,7 @@ impl Transfer<'_> {
         }
     }
 
-    /// Reports progress, only where an attempt gets further than those before.
+    /// Reports progress beyond that of earlier attempts.
     fn progress(&mut self, sent: u64) {
         if sent > self.sent {
             self.sent = sent;
@@ -311,18 +311,17 @@ impl Transfer<'_> {
     }
 }
 
-/// The body of an upload: chunks that end with an error when the content is no longer the one that was
-/// prepared.
+/// Body of an upload: chunks that end with an error if the content has changed since its preparation.
 struct Body {
-    /// Also keeps the temporary file of a reader.
+    /// Keeps the temporary file of a reader.
     file: Prepared,
     reader: Box<dyn AsyncRead + Send + Unpin>,
     digest: Digest,
 }
 
 impl Body {
-    /// The chunks. `sent` counts the bytes that were handed over, and closes when the body ends or is dropped;
-    /// `failure` is why the body stopped, if the file is the reason.
+    /// Returns the chunks. `sent` counts the bytes, and closes when the body ends or is dropped; `failure` is
+    /// set if the file caused the end.
     fn chunks(
         self,
         sent: watch::Sender<u64>,
@@ -348,7 +347,7 @@ impl Body {
             read => read.map_err(|error| unreadable(&self.file.label, error))?,
         };
         self.digest.update(&chunk);
-        // Before the last chunk is handed over, because the store keeps nothing without it.
+        // Check before the last chunk: without it, the store keeps nothing.
         if chunk.len() as u64 == left {
             let has_more =
                 self.reader.read(&mut [0]).await.map_err(|error| unreadable(&self.file.label, error))? > 0;
@@ -365,7 +364,7 @@ impl Body {
     }
 }
 
-/// Reads the size of a stored file from the headers of its URL.
+/// Returns the size of a stored file, by a `HEAD` request.
 async fn stored_size(core: &Core, mut url: Url) -> Option<u64> {
     for _ in 0..=MAX_REDIRECTS {
         let request = core.storage.http.head(url.clone()).build().ok()?;
@@ -379,8 +378,8 @@ async fn stored_size(core: &Core, mut url: Url) -> Option<u64> {
     None
 }
 
-/// How long the response may take when all bytes are handed over: the buffers of this machine still hold
-/// some of them, and the store needs time of its own for the whole file.
+/// Returns the timeout of the response after the last byte: buffers of this machine still hold content, and
+/// the store has to process the file.
 fn response_timeout(timeouts: Timeouts, size: u64) -> Duration {
     let buffered = Duration::from_secs(size.min(MAX_BUFFERED) / MIN_THROUGHPUT);
     timeouts.transfer.max(timeouts.read).saturating_add(buffered)

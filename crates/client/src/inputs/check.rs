@@ -18,10 +18,10 @@ use crate::files::source::File;
 use crate::transport::error::{InvalidInputs, Violation, ViolationKind};
 use crate::transport::redact::{cut, mask_urls};
 
-/// Messages show this many characters of a value or a name.
+/// Maximum length of a value or name in a message, in characters.
 const MAX_TEXT: usize = 80;
 
-/// Messages list this many items.
+/// Maximum length of a list in a message.
 const MAX_LISTED: usize = 20;
 
 /// Minimum similarity of a suggestion. Lower values suggest names that share a few letters by chance.
@@ -30,21 +30,21 @@ const MIN_SIMILARITY: f64 = 0.8;
 /// Similarity of a word and a name that contains it, such as `image` and `input_image`.
 const CONTAINED_SIMILARITY: f64 = 0.9;
 
-/// Shorter words are contained in too many names.
+/// Minimum length of a contained word; too many names contain shorter ones.
 const MIN_CONTAINED: usize = 3;
 
-/// Longer words are not compared: no name is so long, and the time grows with both lengths.
+/// Maximum length of a compared word, because the time grows with both lengths.
 const MAX_COMPARED: usize = 200;
 
-/// How messages describe a URL.
+/// Description of a URL in messages.
 const URL: &str = "a URL that starts with http:// or https://";
 
-/// Checks inputs against the declared parameters. Null counts as not given, and a file of unknown MIME type is not
-/// refused for its type.
+/// Checks inputs against the declared parameters. Null counts as absent, and a file of unknown MIME type
+/// passes the type check.
 ///
-/// A model that declares nothing takes everything as it is: its schema may be missing from the
-/// response. Of another model, inputs that it does not declare are refused, because a mistyped name would be a paid
-/// run without the input. Returns the values as they are sent; files are not among them.
+/// A model that declares nothing accepts everything: its schema may be missing from the response. Otherwise
+/// undeclared inputs are rejected, because a mistyped name would be a paid run without the input. Returns the
+/// values to send, without files.
 pub(crate) fn check(
     declared: &BTreeMap<String, Descriptor>,
     inputs: &BTreeMap<String, Input>,
@@ -52,11 +52,11 @@ pub(crate) fn check(
     let mut values = Map::new();
     let mut violations = Vec::new();
     let mut parameters: Vec<_> = declared.iter().collect();
-    // Those without a position come last. The sort is stable, and the map is in the order of names.
+    // Parameters without a position come last. The sort is stable, and the map is sorted by name.
     parameters.sort_by_key(|(_, descriptor)| descriptor.position.unwrap_or(i64::MAX));
     for (name, descriptor) in &parameters {
         let Some(input) = inputs.get(*name).filter(|input| is_given(input)) else {
-            // Without `required` it is the service that knows whether the parameter is required.
+            // If `required` is absent, the service decides.
             if descriptor.required == Some(true) {
                 let message = format!("required but not given, expected {}", expected(descriptor));
                 violations.push(violation(name, ViolationKind::Missing, &message));
@@ -64,7 +64,7 @@ pub(crate) fn check(
             continue;
         };
         let fitted = match input {
-            // Its value is known once it is uploaded.
+            // The value is known after the upload.
             Input::File(file) => fit_file(name, descriptor, file),
             Input::Value(value) => fit_value(name, descriptor, value).map(|value| {
                 values.insert((*name).clone(), value);
@@ -107,7 +107,7 @@ fn undeclared_name(name: &str, names: &[&str]) -> Violation {
 
 fn fit_file(name: &str, descriptor: &Descriptor, file: &File) -> Result<(), Violation> {
     use DescriptorType::{Float, Int, Options};
-    // Text may be a URL, and an unknown type may be one of files.
+    // Text may be a URL, and an unknown type may be a file type.
     if matches!(kind_of(descriptor), Int | Float | Options) {
         return Err(mismatch(name, ViolationKind::WrongType, descriptor, "a file"));
     }
@@ -125,8 +125,8 @@ fn fit_file(name: &str, descriptor: &Descriptor, file: &File) -> Result<(), Viol
     }
 }
 
-/// Says that a picture is too large. Its size is rounded up and the limit down, or 50.04 megapixels would be too large
-/// for 50.
+/// Returns the message for a picture that is too large. Rounds the size up and the limit down, so that the size
+/// shown exceeds the limit shown.
 fn too_many_pixels(pixels: u64, most: u64) -> String {
     let unit = if most < 100_000 { 1 } else { 100_000 };
     let [pixels, most] = [pixels.div_ceil(unit), most / unit].map(|units| (units * unit) as f64 / 1e6);
@@ -140,7 +140,7 @@ fn fit_value(name: &str, descriptor: &Descriptor, value: &Value) -> Result<Value
     let samples = samples(descriptor);
     let refused = |kind| Err(mismatch(name, kind, descriptor, &value_shown(value)));
     match (kind_of(descriptor), value) {
-        // Of an unknown type only the typing rule is known.
+        // For an unknown type, only the typing rule applies.
         (Other(_), Value::Number(_)) if Form::of(samples) == Some(Form::Text) => {
             Ok(Numeric::of(value).map_or_else(|| value.clone(), |number| number.as_text(false)))
         }
@@ -167,7 +167,7 @@ fn fit_value(name: &str, descriptor: &Descriptor, value: &Value) -> Result<Value
         (File, Value::String(text)) if is_web_url(text) => Ok(value.clone()),
         (File, Value::String(_)) => refused(ViolationKind::NotAUrl),
         (File, _) => refused(ViolationKind::WrongType),
-        // Without samples the type alone says that it is sent as text.
+        // Without samples, the type alone says that the value is sent as text.
         (String, Value::Bool(_) | Value::Number(_)) if samples.iter().all(Sample::is_string) => {
             Ok(Value::from(value.to_string()))
         }
@@ -175,8 +175,8 @@ fn fit_value(name: &str, descriptor: &Descriptor, value: &Value) -> Result<Value
     }
 }
 
-/// Finds the option. Words are compared exactly, as the service does: one that is nearly right may be
-/// nearly right for two options. Only a number finds the option that has its value, such as "1.0".
+/// Finds the option. Texts are compared exactly, as in the service: a nearly right word may be near two
+/// options. Numbers are compared by value, such as "1.0".
 fn find_option<'a>(options: &'a [Sample], given: &Value) -> Option<&'a Sample> {
     let text = text_of(given);
     let same_text = || options.iter().filter(|option| option.as_str() == text);
@@ -186,7 +186,7 @@ fn find_option<'a>(options: &'a [Sample], given: &Value) -> Option<&'a Sample> {
         .or_else(|| options.iter().find(|option| given.is_number() && has_value(option, given)))
 }
 
-/// The option as JSON, if that holds it exactly.
+/// Returns the option as JSON, if JSON can hold it exactly.
 fn option_value(option: &Sample) -> Option<Value> {
     let value = serde_json::to_value(option).ok()?;
     (text_of(&value) == option.as_str() || has_value(option, &value)).then_some(value)
@@ -204,7 +204,7 @@ fn mismatch(name: &str, kind: ViolationKind, descriptor: &Descriptor, got: &str)
     violation(name, kind, &format!("expected {}, got {got}", expected(descriptor)))
 }
 
-/// What a parameter takes, as the object of "expected …".
+/// Describes the accepted values, as the object of "expected …".
 fn expected(descriptor: &Descriptor) -> String {
     let bounds = || Range::of(descriptor).bounds();
     let options = || samples(descriptor).iter().map(Sample::as_str);
@@ -223,7 +223,7 @@ fn expected(descriptor: &Descriptor) -> String {
     }
 }
 
-/// The declared type; a known type counts as itself even if it was made as `Other`.
+/// Returns the declared type; an `Other` with a known name counts as the known type.
 fn kind_of(descriptor: &Descriptor) -> DescriptorType {
     DescriptorType::from(descriptor.type_.as_ref().map_or("", DescriptorType::as_str))
 }
@@ -232,8 +232,8 @@ fn samples(descriptor: &Descriptor) -> &[Sample] {
     descriptor.samples.as_deref().unwrap_or_default()
 }
 
-/// Returns whether the text is an absolute URL over http or https. The parser also takes `https:///host` and URLs
-/// within space, which other readers refuse.
+/// Returns true for an absolute URL over http or https. Stricter than the parser, which also accepts
+/// `https:///host` and surrounding white space.
 fn is_web_url(text: &str) -> bool {
     let after_scheme = text.split_once("://").map_or("", |(_, rest)| rest);
     let is_clean = !text.ends_with(char::is_whitespace) && !text.contains(char::is_control);
@@ -243,7 +243,7 @@ fn is_web_url(text: &str) -> bool {
         && Url::parse(text).is_ok_and(|url| url.has_host())
 }
 
-/// Shows a value. The content of a list or an object is left out.
+/// Formats a value; omits the content of lists and objects.
 pub(super) fn value_shown(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
@@ -253,9 +253,9 @@ pub(super) fn value_shown(value: &Value) -> String {
     }
 }
 
-/// Shows foreign text in quotes: bounded, with control characters escaped, and with secrets masked.
+/// Quotes foreign text: bounded, control characters escaped, secrets redacted.
 fn quoted(text: &str) -> String {
-    // A text that is no valid URL may end in a query all the same.
+    // An invalid URL may still end in a query.
     let query = text.find(['?', '#']).filter(|&at| text.contains("://") || text[at..].contains('='));
     let masked = match query {
         Some(at) => format!("{}…", mask_urls(&text[..=at])),
@@ -264,12 +264,12 @@ fn quoted(text: &str) -> String {
     format!("{:?}", cut(&masked, MAX_TEXT))
 }
 
-/// Shows foreign text, such as a name, without the quotes.
+/// Formats foreign text, such as a name, without quotes.
 pub(super) fn plain(text: &str) -> String {
     quoted(text).trim_matches('"').to_owned()
 }
 
-/// Shows a list, separated by commas.
+/// Formats a comma-separated list.
 fn listed<'a>(texts: impl IntoIterator<Item = &'a str>, shown: fn(&str) -> String) -> String {
     let mut texts = texts.into_iter();
     let mut list = texts.by_ref().take(MAX_LISTED).map(shown).collect::<Vec<_>>().join(", ");
@@ -280,7 +280,7 @@ fn listed<'a>(texts: impl IntoIterator<Item = &'a str>, shown: fn(&str) -> Strin
     list
 }
 
-/// Returns the name that is most similar to the word, if one is similar enough; the first of equals.
+/// Returns the most similar name above the minimum similarity; the first of equals.
 fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = normalized(word)?;
     let compared = names.into_iter().filter_map(|name| Some((similarity(&word, &normalized(name)?), name)));
@@ -288,7 +288,7 @@ fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&
     (best.0 >= MIN_SIMILARITY).then_some(best.1)
 }
 
-/// The word without what is mistyped most: case, surrounding space, and `-` or a space for `_`.
+/// Normalizes case, surrounding space, and `-` or a space for `_`: the most frequent typing errors.
 fn normalized(word: &str) -> Option<String> {
     let word = word.trim();
     let is_comparable = !word.is_empty() && word.len() <= MAX_COMPARED;

@@ -36,7 +36,8 @@ use crate::transport::error::{Error, Result};
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(from = "Map<String, Value>")]
 pub struct Inputs {
-    /// By name; an error is why the input cannot be sent, reported when the inputs are used.
+    /// Inputs by name. An error has the reason why the input cannot be sent, and is reported when the inputs
+    /// are used.
     fields: BTreeMap<String, Result<Input, String>>,
 }
 
@@ -50,13 +51,14 @@ pub struct Inputs {
 /// assert_eq!(Input::from("https://host.example/a.jpg"), Input::Value("https://host.example/a.jpg".into()));
 /// ```
 ///
-/// Text is never a path: a program that passes on what it has received would upload any file of this machine.
+/// Text is never a path: otherwise a program that forwards untrusted text could upload any file of this
+/// machine.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Input {
-    /// A value that is sent; the URL of a file is a text.
+    /// Value to send; the URL of a file is a text.
     Value(Value),
-    /// A file that is uploaded and replaced by its URL.
+    /// File to upload and to replace by its URL.
     File(File),
 }
 
@@ -107,10 +109,10 @@ impl Inputs {
         Self::default()
     }
 
-    /// Sets a parameter to a value: a number, a text, a URL, anything that serializes.
+    /// Sets a parameter to a value: a number, a text, a URL, or any serializable value.
     ///
-    /// A value that cannot be written as JSON is reported when the inputs are used. NaN and infinity
-    /// are written as `null`, which counts as an input that is not given.
+    /// A value that cannot be written as JSON is reported when the inputs are used. NaN and infinity become
+    /// `null`, which counts as absent.
     #[must_use]
     pub fn set(self, name: impl Into<String>, value: impl Serialize) -> Self {
         let name = name.into();
@@ -119,10 +121,10 @@ impl Inputs {
         self.with(name, value)
     }
 
-    /// Sets a parameter to a file: a URL that starts with `http://` or `https://` as text, a local file as a
-    /// [`Path`], a [`PathBuf`] or a [`File`]. A local file is uploaded and replaced by its URL.
+    /// Sets a parameter to a file: a URL with `http://` or `https://` as text, or a local file as a [`Path`],
+    /// a [`PathBuf`] or a [`File`]. A local file is uploaded and replaced by its URL.
     ///
-    /// Text that is no such URL is reported when the inputs are used, and nothing is read or sent then.
+    /// Other text is reported when the inputs are used, before anything is read or sent.
     #[must_use]
     pub fn file(self, name: impl Into<String>, file: impl Into<Input>) -> Self {
         let name = name.into();
@@ -133,13 +135,13 @@ impl Inputs {
         self.with(name, file)
     }
 
-    // Not generic, so that the map is compiled here, and not in each program that sets an input.
+    // Not generic, so that the map is compiled once here, and not in each program that sets an input.
     fn with(mut self, name: String, input: Result<Input, String>) -> Self {
         self.fields.insert(name, input);
         self
     }
 
-    /// An input that can be sent.
+    /// Returns an input, if it can be sent.
     pub fn get(&self, name: &str) -> Option<&Input> {
         self.fields.get(name)?.as_ref().ok()
     }
@@ -155,7 +157,7 @@ impl Inputs {
         values.map(Self::from).map_err(|error| Error::InvalidArgument(not_json(error)))
     }
 
-    /// Returns the fields, if all of them can be sent.
+    /// Returns the fields, if all can be sent.
     pub(crate) fn into_fields(self) -> Result<BTreeMap<String, Input>> {
         let fields = self.fields.into_iter().map(|(name, input)| Ok((name, input?)));
         fields.collect::<Result<_, String>>().map_err(Error::InvalidArgument)
@@ -174,14 +176,14 @@ fn not_a_url(name: &str, value: &Value) -> String {
     )
 }
 
-/// Returns whether the text starts with `http://` or `https://`.
+/// Returns true if the text starts with `http://` or `https://`.
 pub(crate) fn is_http(text: &str) -> bool {
     let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
     scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
 }
 
 fn as_json<T: DeserializeOwned>(value: &impl Serialize) -> serde_json::Result<T> {
-    // Only `to_value` refuses numbers that no JSON value can hold.
+    // Only `to_value` rejects numbers that JSON cannot hold.
     serde_json::to_value(value)?;
     // Only text keeps the digits of an `f32`: `to_value` turns 0.1 into 0.10000000149011612.
     serde_json::from_str(&serde_json::to_string(value)?)

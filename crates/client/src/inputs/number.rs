@@ -6,7 +6,7 @@ use serde_json::{Number, Value};
 
 use super::check::plain;
 
-/// The JSON type in which a parameter takes numbers.
+/// JSON type in which a parameter is sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Text,
@@ -14,12 +14,11 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// Derives the form from the samples; `None` without samples that show one.
+    /// Derives the JSON type from the samples; `None` without samples that show one.
     ///
-    /// The typing rule says that numeric parameters may have to be sent as strings, and that the
-    /// samples show how: strings only means that strings are sent. Where samples are mixed, one bare
-    /// number decides for bare numbers, since a model that shows a bare number takes it, while it may
-    /// show strings for words such as "auto".
+    /// Typing rule: numeric parameters may have to be sent as strings; if all samples are strings, strings
+    /// are sent. Among mixed samples, one bare number means bare numbers: the model accepts it, while its
+    /// string samples may be words such as "auto".
     pub(super) fn of(samples: &[Sample]) -> Option<Self> {
         let is_bare_number =
             |sample: &Sample| !sample.is_string() && sample.as_str().parse::<Decimal>().is_ok();
@@ -33,7 +32,7 @@ impl Form {
     }
 }
 
-/// A given number, with its exact value.
+/// Given number with its exact value.
 pub(super) struct Numeric<'a> {
     given: &'a Value,
     text: String,
@@ -41,7 +40,7 @@ pub(super) struct Numeric<'a> {
 }
 
 impl<'a> Numeric<'a> {
-    /// Reads a number, or a text that is one but for surrounding space.
+    /// Parses a number, or a numeric text with surrounding space.
     pub(super) fn of(given: &'a Value) -> Option<Self> {
         let text = match given {
             Value::Number(number) => number.to_string(),
@@ -52,8 +51,8 @@ impl<'a> Numeric<'a> {
         Some(Self { given, text, value })
     }
 
-    /// Writes the same value in the form that is asked for, or else in the given one. An `integer`
-    /// has neither point nor exponent: readers of integers take `30`, but not all of them `30.0`.
+    /// Writes the value in the requested form, or else in the given one. An `integer` has neither point nor
+    /// exponent: not all readers of integers accept `30.0`.
     pub(super) fn spelled(&self, form: Option<Form>, integer: bool) -> Value {
         let given = if self.given.is_string() { Form::Text } else { Form::Number };
         match form.unwrap_or(given) {
@@ -62,16 +61,16 @@ impl<'a> Numeric<'a> {
         }
     }
 
-    /// Plain digits where possible: not every reader takes an exponent, `+` or `.5`.
+    /// Plain digits where possible: not every reader accepts an exponent, `+` or `.5`.
     pub(super) fn as_text(&self, integer: bool) -> Value {
         let is_plain = self.text.parse::<Number>().is_ok() && !self.text.contains(['e', 'E']);
-        // Zero has too many spellings: not every reader takes `-0.0`.
+        // Zero is normalized: not every reader accepts `-0.0`.
         let keeps_digits = !integer && self.given.is_string() && is_plain && !self.value.is_zero();
         let plain = if keeps_digits { None } else { self.value.to_plain_string() };
         Value::String(plain.unwrap_or_else(|| self.text.clone()))
     }
 
-    /// A value that no JSON number holds stays as it is, and the service decides.
+    /// Keeps a value that no JSON number can hold; the service decides.
     fn as_number(&self, integer: bool) -> Value {
         let as_given = if integer { None } else { exact(&self.text) };
         let number = as_given.or_else(|| exact(&self.value.to_plain_string()?));
@@ -80,19 +79,18 @@ impl<'a> Numeric<'a> {
     }
 }
 
-/// Reads the text as a JSON number, if that holds its exact value.
+/// Parses the text as a JSON number, if that holds its exact value.
 fn exact(text: &str) -> Option<Value> {
     let value: Decimal = text.parse().ok()?;
     let number: Number = text.parse().ok()?;
     (number.to_string().parse() == Ok(value)).then_some(Value::Number(number))
 }
 
-/// The declared range of a parameter.
 pub(super) struct Range(NumConfig);
 
 impl Range {
-    /// Reads the range. One that contains no number is a mistake in the catalog and is ignored:
-    /// it must not stop every run.
+    /// Reads the range. An empty range is a mistake in the catalog and is ignored, because it would block
+    /// every run.
     pub(super) fn of(descriptor: &Descriptor) -> Self {
         let mut config = descriptor.num_config.clone().unwrap_or_default();
         if matches!((&config.min, &config.max), (Some(min), Some(max)) if min > max) {
@@ -101,7 +99,7 @@ impl Range {
         Self(config)
     }
 
-    /// Returns the bounds as the end of "a number …".
+    /// Formats the bounds as the end of "a number …".
     pub(super) fn bounds(&self) -> String {
         match (&self.0.min, &self.0.max) {
             (Some(min), Some(max)) => format!(" from {} to {}", shown(min), shown(max)),

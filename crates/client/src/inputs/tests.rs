@@ -1,4 +1,4 @@
-//! What the check accepts, how it writes values, and what it says about the rest.
+//! Check of inputs: accepted inputs, sent values, and messages.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -35,7 +35,6 @@ fn check_json(schema: &Value, values: Value) -> Result<Map<String, Value>, Inval
     check(&descriptors(schema.clone()), &inputs(values))
 }
 
-/// A file of this MIME type.
 fn file(mime: Option<&str>) -> Input {
     let file = File::path("file");
     Input::File(match mime {
@@ -44,7 +43,7 @@ fn file(mime: Option<&str>) -> Input {
     })
 }
 
-/// What becomes of one value for one parameter.
+/// Returns the sent value, or the violation, of one value for one parameter.
 fn sent(descriptor: &Value, given: Value) -> Result<Value, ViolationKind> {
     match check_json(&json!({ "p": descriptor }), json!({ "p": given })) {
         Ok(mut checked) => Ok(checked.remove("p").unwrap()),
@@ -133,7 +132,7 @@ fn the_samples_decide_whether_a_number_is_sent_as_text() {
     }
 }
 
-/// Numbers of `serde_json` are binary floats, unless another crate of the program asked for more.
+/// `serde_json` numbers are binary floats, unless a crate enables arbitrary precision.
 #[test]
 fn a_value_that_no_json_number_holds_is_sent_as_text() {
     let descriptor = json!({ "type": "float", "samples": [0.5] });
@@ -145,7 +144,7 @@ fn a_value_that_no_json_number_holds_is_sent_as_text() {
     }
 }
 
-/// Reading JSON alone would give the float next to it.
+/// Parsing as JSON would yield the neighboring float.
 #[test]
 fn a_text_that_a_float_holds_is_sent_as_that_float() {
     let descriptor = json!({ "type": "float", "samples": [0.5] });

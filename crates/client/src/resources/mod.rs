@@ -1,6 +1,6 @@
-//! Handles by noun: model, task history, folder; and lists, as one page or as a stream over all.
+//! Handles by noun: model, task history, folder; and lists, as one page or as a stream over all pages.
 //!
-//! Their futures are boxed here: the body of an async function is otherwise compiled by every crate that awaits it.
+//! Futures are boxed here: otherwise every crate that awaits an async function compiles its body.
 
 mod model;
 
@@ -19,36 +19,36 @@ use crate::files::source::File;
 use crate::files::upload::Upload;
 use crate::transport::{Core, Deadline, Error, Items, Result, identifier};
 
-/// Number of files that a stream asks for at once.
+/// Page size of a stream of files.
 const FILES_PER_PAGE: u32 = 100;
 
-/// One page of a list.
+/// Page of a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Page<T> {
-    /// The records on this page; none when nothing matches.
+    /// Records on this page; empty if nothing matches.
     pub records: Vec<T>,
-    /// The number of records on all pages, if the service states it.
+    /// Number of records on all pages, if the service states it.
     pub total: Option<u64>,
-    /// The number of pages, if the service states it.
+    /// Number of pages, if the service states it.
     pub pages: Option<u64>,
 }
 
 impl<T> Page<T> {
-    /// A page as the service sends it, where null, absent and empty mean the same.
+    /// Makes a page from the response, where null, absent and empty are equivalent.
     pub fn new(records: Option<Vec<T>>, total: Option<i64>) -> Self {
         let total = total.and_then(|total| u64::try_from(total).ok());
         Self { records: records.unwrap_or_default(), total, pages: None }
     }
 }
 
-/// A stream over all records of a list. It reads the next page when the records of the last one are
-/// used up, and ends with its first error.
+/// Stream over all records of a list. Reads the next page when the records of the last one are used up, and
+/// ends with its first error.
 pub type Listing<T> = Items<T>;
 
 impl<T: Send + 'static> Listing<T> {
-    /// `fetch` reads the page that follows so many records. Ends at an empty page, or at the total that the service
-    /// states: a page may be shorter than requested without being the last.
+    /// Makes a stream; `fetch` reads the page after the given number of records. Ends at an empty page, or at
+    /// the total of the service: a page may be shorter than requested without being the last.
     pub(crate) fn new<Fetched>(first: u64, fetch: impl FnMut(u64) -> Fetched + Send + 'static) -> Self
     where
         Fetched: Future<Output = Result<Page<T>>> + Send + 'static,
@@ -64,7 +64,7 @@ impl<T: Send + 'static> Listing<T> {
     }
 }
 
-/// The tasks of the account.
+/// Handle of the account's tasks.
 #[derive(Clone, Debug)]
 pub struct Tasks {
     pub(crate) core: Arc<Core>,
@@ -90,7 +90,7 @@ impl Tasks {
         Listing::new(0, move |offset| tasks.page(MAX_LIST_TASKS_LIMIT, offset))
     }
 
-    /// One page of the history, oldest first: at most `limit` records (at most 100) from `offset` on.
+    /// Returns one page of the history, oldest first: at most `limit` records (at most 100) from `offset` on.
     ///
     /// # Errors
     ///
@@ -104,9 +104,9 @@ impl Tasks {
         .boxed()
     }
 
-    /// Marks tasks as known to this program, such as those that a journal lists after a restart. They are
-    /// never adopted for another create: see [`Client::adopt_or_start`](crate::Client::adopt_or_start). The
-    /// latest 100,000 are remembered, together with the tasks that this client created.
+    /// Marks tasks as known to this program, such as those in a journal after a restart: they are never
+    /// adopted for another create, see [`Client::adopt_or_start`](crate::Client::adopt_or_start). The latest
+    /// 100,000 are remembered, including the tasks that this client created.
     pub fn claim<Ids: IntoIterator<Item: Into<TaskId>>>(&self, tasks: Ids) {
         for task in tasks {
             self.core.memory.claim(&task.into());
@@ -114,32 +114,32 @@ impl Tasks {
     }
 }
 
-/// One folder of the storage. Making the handle sends nothing.
+/// Handle of one folder of the storage. Making the handle sends nothing.
 #[derive(Clone, Debug)]
 pub struct Folder {
     pub(crate) core: Arc<Core>,
     pub(crate) name: String,
 }
 
-/// Which files of a folder to list.
+/// Filter and page size of a list of files.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FileQuery {
     /// Only files of this MIME category. Default: all.
     pub category: Option<MimeCategory>,
-    /// Number of files of a page. Default: 100 for a stream, else as the service decides.
+    /// Number of files per page. Default: 100 for a stream, else the service decides.
     pub page_size: Option<u32>,
 }
 
 impl FileQuery {
-    /// Files of this MIME category.
+    /// Makes a query for files of this MIME category.
     pub fn category(category: MimeCategory) -> Self {
         Self { category: Some(category), ..Self::default() }
     }
 }
 
 impl Folder {
-    /// The name as a folder that can be listed.
+    /// Returns the name if the folder can be listed.
     fn listable(&self) -> Result<FolderName> {
         if RESERVED_FOLDER_NAMES.contains(&self.name.as_str()) {
             return Err(Error::InvalidArgument(format!(
@@ -154,9 +154,11 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// [`Error::File`](crate::Error::File) when the file cannot be read, is empty or larger than 100 MiB, changes during the
-    /// upload, or is rejected by object storage; [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a folder without uploads;
-    /// [`Error::DeadlineReached`](crate::Error::DeadlineReached); and those of every call, because the service issues the target.
+    /// [`Error::File`](crate::Error::File) if the file cannot be read, is empty or larger than 100 MiB,
+    /// changes during the upload, or is rejected by object storage;
+    /// [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a folder without uploads;
+    /// [`Error::DeadlineReached`](crate::Error::DeadlineReached); and those of every call, because the
+    /// service issues the target.
     pub fn upload(&self, file: impl Into<File>) -> Upload {
         Upload::new(Arc::clone(&self.core), self.name.clone(), file.into())
     }
@@ -180,7 +182,7 @@ impl Folder {
         let folder = self.clone();
         let page_size = query.page_size.unwrap_or(FILES_PER_PAGE).max(1);
         let query = FileQuery { page_size: Some(page_size), ..query };
-        // Pages are counted from 1, and by their number: the service may return fewer files than asked for.
+        // Page numbers start at 1. Count pages, not files: the service may return fewer files than requested.
         let mut page = 0;
         Listing::new(0, move |_| {
             page += 1;
@@ -188,7 +190,7 @@ impl Folder {
         })
     }
 
-    /// One page of the files that match the query, counted from 1.
+    /// Returns one page of the files that match the query, counted from 1.
     ///
     /// # Errors
     ///
@@ -214,7 +216,7 @@ impl Folder {
 mod tests {
     use super::*;
 
-    /// All records of a service that returns at most `most` at once.
+    /// Lists all records of a service that returns at most `most` per page.
     async fn all(count: u64, most: u64, is_total_stated: bool, by_page: bool) -> Result<Vec<u64>> {
         let mut pages = 0;
         let listing = Listing::new(0, move |offset| {

@@ -1,4 +1,4 @@
-//! One model by its identifier.
+//! Handle of one model.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::inputs::{Input, Inputs};
 use crate::run::{Outcome, PreparedRun, Run};
 use crate::transport::{Core, Deadline, Result, model_id};
 
-/// One model, by its identifier. Making the handle sends nothing.
+/// Handle of one model, by its identifier. Making the handle sends nothing.
 #[derive(Clone, Debug)]
 pub struct Model {
     pub(crate) core: Arc<Core>,
@@ -18,7 +18,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// The identifier, as it was given.
+    /// Returns the identifier as given.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -53,8 +53,7 @@ impl Model {
     /// # }
     /// ```
     ///
-    /// When awaited, it fails with [`Error::OutputType`](crate::Error::OutputType) if the model returned
-    /// something else.
+    /// The run fails with [`Error::OutputType`](crate::Error::OutputType) if the model returns something else.
     pub fn run_typed<K: ModelKind<File: Into<Input>>>(&self, input: K) -> Run<K::Output> {
         let inputs = input.into_parts().map(|(values, files)| {
             files.into_iter().fold(Inputs::from(values), |inputs, (name, file)| inputs.file(name, file))
@@ -63,13 +62,13 @@ impl Model {
         Run::new(Arc::clone(&self.core), self.id.clone(), inputs, Outcome::typed)
     }
 
-    /// Checks the inputs and uploads the files, so that the task can be created once, even across a
+    /// Checks the inputs and uploads the files, so that the task can be created exactly once, even across a
     /// crash: see [`PreparedRun`].
     pub fn prepare(&self, inputs: impl Into<Inputs>) -> BoxFuture<'static, Result<PreparedRun>> {
         self.run(inputs).prepare()
     }
 
-    /// The full record.
+    /// Returns the full record.
     ///
     /// # Errors
     ///
@@ -83,7 +82,7 @@ impl Model {
         .boxed()
     }
 
-    /// The price of one run.
+    /// Returns the price of one run.
     ///
     /// # Errors
     ///
@@ -103,7 +102,7 @@ impl Model {
         async move { model.core.model_serving(&model_id(&model.id)?, Deadline::never()).await }.boxed()
     }
 
-    /// The active version with its declared inputs and outputs, read anew.
+    /// Returns the active version with its declared inputs and outputs, bypassing the cache.
     ///
     /// # Errors
     ///

@@ -2,14 +2,14 @@
 //!
 //! Every create carries an idempotency key: a random one, or that of a prepared run. The protocol:
 //!
-//! 1. Where the service announces that it knows such keys, a create is sent again like a read, always with its key: the
-//!    service responds with the task of the first one. The history is not read.
-//! 2. Elsewhere a second create runs and bills a second task. A create that certainly reached nothing (connection
-//!    refused) is sent again; one that the service rejected is not.
-//! 3. There a create whose response was lost (timeout, dropped connection, 5xx of a gateway) is looked for in the task
-//!    history: the model, the inputs and the time must match, and the task must not belong to another create of this
-//!    client. Exactly one match is adopted; anything else is [`Error::OutcomeUnknown`]. If a response of the search
-//!    announces keys after all, the create is sent again with its key.
+//! 1. Service with idempotency keys (it announces them): a create is retried like a read, always with the same
+//!    key, and the service responds with the task of the first one. The history is not read.
+//! 2. Service without idempotency keys: a second create would run and bill a second task. A create that
+//!    certainly reached nothing (connection refused) is retried; a rejected one is not.
+//! 3. If the response to such a create is lost (timeout, dropped connection, 5xx of a gateway), the client
+//!    searches the task history: the model, the inputs and the time must match, and the task must not belong to
+//!    another create of this client. Exactly one match is adopted; anything else is [`Error::OutcomeUnknown`].
+//!    If a response of the search announces keys after all, the create is retried with its key.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -25,28 +25,28 @@ use crate::run::history::{DAY, Found, MINUTE, fingerprint_of, search};
 use crate::transport::call::IsWanted;
 use crate::transport::{CallContext, Core, Deadline, Error, HistoryRead, Result, check_task_id, shown};
 
-/// Searches of the history for one create: the service may still be working on it.
+/// Maximum number of searches of the history for one create: the service may still be working on it.
 const MAX_SEARCHES: u32 = 3;
 
-/// A create, with all that is needed to recognize its task.
+/// Create request, with the data that identifies its task.
 pub(crate) struct Create {
     pub(super) core: Arc<Core>,
     key: IdempotencyKey,
     input: TaskInput,
     pub(super) inputs_key: InputsKey,
-    /// Whether the inputs hold the URL of an upload of this run, whose name nobody else knows.
+    /// True if an input is the URL of an upload of this run, whose name nobody else knows.
     pub(super) is_unmistakable: bool,
     pub(super) deadline: Deadline,
 }
 
-/// A task that a create has become.
+/// Task of a create.
 #[derive(Clone, Debug)]
 pub(crate) struct Created {
     pub(crate) task: TaskId,
-    /// Whether it was found in the history.
+    /// True if the task was found in the history.
     pub(crate) is_adopted: bool,
-    /// Whether it is certainly that of this run, which may cancel it then: the response named it, or an upload of this run
-    /// is among its inputs.
+    /// True if the task certainly belongs to this run, which may then cancel it: the response named the task,
+    /// or an upload of this run is among its inputs.
     pub(crate) is_proven: bool,
 }
 
@@ -67,7 +67,7 @@ impl Create {
         Ok(Self { core, key, input: TaskInput(inputs), inputs_key, is_unmistakable, deadline })
     }
 
-    /// Creates the task, or finds the one that a lost create became. Sends nothing once `is_wanted` is false.
+    /// Creates the task, or finds the task of a lost create. Sends nothing once `is_wanted` returns false.
     pub(crate) async fn send(&self, is_wanted: &IsWanted<'_>) -> Result<Created> {
         let pending = self.core.memory.start_create(&self.inputs_key);
         let result = self.send_and_reconcile(&pending, is_wanted).await;
@@ -75,7 +75,7 @@ impl Create {
         if !matches!(result, Err(Error::OutcomeUnknown(_))) {
             pending.settle();
         }
-        // A failure at the deadline is that of the deadline.
+        // A failure at the deadline is reported as the deadline.
         self.deadline.bound(std::future::ready(result)).await
     }
 
@@ -91,7 +91,8 @@ impl Create {
             Err(lost) => lost,
         };
         if self.core.key_retention().is_none() {
-            // By the clock of the service, which shows this time now. A machine that was suspended since counted less of it.
+            // Time of the create by the clock of the service, which the response shows. A suspended machine
+            // counts less elapsed time.
             let since = |now: SystemTime| {
                 let counted = now.checked_sub(sent_at.elapsed())?;
                 Some(service_time.map_or(counted, |shown| shown.min(counted)))
@@ -99,7 +100,7 @@ impl Create {
             match self.reconcile(since, pending).await {
                 Ok(Some(created)) => return Ok(created),
                 Err(found) => return Err(found.into_error(context, false)),
-                // A refusal says nothing about the first create, which may still be on its way.
+                // A rejection says nothing about the first create, which may still be on its way.
                 Ok(None) => match self.send_once(&|| true).await {
                     Ok(Ok(created)) => return Ok(created),
                     Ok(Err(lost)) => context = lost,
@@ -110,7 +111,8 @@ impl Create {
         Err(Found::default().into_error(context, false))
     }
 
-    /// Sends the create once, or as often as its idempotency key allows. `Ok(Err)`: the service may have created a task.
+    /// Sends the create once, or with retries if its idempotency key allows. `Ok(Err)`: the service may have
+    /// created a task.
     async fn send_once(&self, is_wanted: &IsWanted<'_>) -> Result<Result<Created, CallContext>> {
         let call = self.core.call(operations::CREATE_TASK).until(self.deadline).with_idempotency_key();
         let (model, key) = (&self.inputs_key.0, &self.key);
@@ -134,9 +136,9 @@ impl Create {
         }
     }
 
-    /// Looks for the task of a lost create. Adopts exactly one match; a match that may belong to another create of this
-    /// client with the same inputs is none. `None`: the service knows idempotency keys, so that the create can be sent
-    /// again.
+    /// Searches for the task of a lost create. Adopts exactly one match; a match that may belong to another
+    /// create of this client with the same inputs does not count. `None`: the service supports idempotency
+    /// keys, so the create can be retried.
     async fn reconcile(
         &self,
         since: impl Fn(SystemTime) -> Option<SystemTime> + Copy + Send,
@@ -145,7 +147,7 @@ impl Create {
         let mut found = Found::default();
         for number in 1..=MAX_SEARCHES {
             let is_last = number == MAX_SEARCHES;
-            // Only an upload proves whose task it is when a clock of the service is wrong.
+            // If a clock of the service is wrong, only an upload proves the owner of a task.
             let reach = if is_last && self.is_unmistakable { DAY } else { MINUTE };
             let searched = search(&self.core, &self.inputs_key, since, reach);
             match self.deadline.bound(searched).await {
@@ -156,7 +158,7 @@ impl Create {
                 }
             }
             let only_match = self.only_match(&found);
-            // An upload proves whose task it is, also where an older process of the service has ignored the key.
+            // An upload proves the owner of a task, even if an older process of the service ignored the key.
             if self.core.key_retention().is_some() && !(self.is_unmistakable && only_match.is_some()) {
                 return Ok(None);
             }
@@ -175,14 +177,14 @@ impl Create {
         Err(found)
     }
 
-    /// The task that a search has found, if there is exactly one.
+    /// Returns the task that a search has found, if there is exactly one.
     fn only_match<'a>(&self, found: &'a Found) -> Option<&'a TaskId> {
         let mut tasks =
             if self.is_unmistakable { found.all().collect() } else { Vec::from_iter(&found.matches) };
         tasks.pop().filter(|_| tasks.is_empty() && (self.is_unmistakable || found.is_complete()))
     }
 
-    /// The pause after a search of the history.
+    /// Returns the backoff after a search of the history.
     pub(super) fn pause(&self, search: u32) -> Duration {
         self.core.retries.policy.initial_backoff.saturating_mul(search)
     }

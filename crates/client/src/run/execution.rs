@@ -1,4 +1,4 @@
-//! The steps of a run, from its inputs to its outcome, and what is done when its caller drops it.
+//! Execution of a run: the steps from inputs to outcome, and the cleanup of a dropped run.
 
 use std::collections::{BTreeMap, HashMap};
 use std::panic::resume_unwind;
@@ -29,21 +29,21 @@ use crate::transport::{
     CallContext, Core, CostLimit, Deadline, Error, Result, Sink, TaskDisposition, UnknownOutcome, model_id,
 };
 
-/// Limit of the deletion of the uploaded inputs of a run that has ended.
+/// Timeout of deleting the uploaded inputs after a run.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time that a store may take to commit an upload whose connection was cut.
 const LATE_UPLOAD: Duration = Duration::from_secs(1);
 
-/// Limit of the attempts to cancel the task of a dropped run.
+/// Timeout of canceling the task of a dropped run.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(60);
 
 type Fields = BTreeMap<String, Input>;
 
-/// The files among the inputs, by field.
+/// Input files by field.
 type Files = BTreeMap<String, Prepared>;
 
-/// One run under way.
+/// Run in progress.
 pub(crate) struct Execution {
     core: Arc<Core>,
     model: ModelId,
@@ -51,17 +51,17 @@ pub(crate) struct Execution {
     settings: Settings,
     deadline: Deadline,
     sink: Sink<RunEvent>,
-    /// The URLs that files may have been uploaded to, also by an upload that was cut off.
+    /// URLs to which files may have been uploaded, including by an upload that was cut off.
     targets: Mutex<Vec<String>>,
 }
 
-/// The inputs of a run as they are sent, and the URLs of the uploads among them.
+/// Inputs as sent, and the URLs of the uploads among them.
 struct Ready {
     inputs: Map<String, Value>,
     uploaded: Vec<String>,
 }
 
-/// Whether the caller of a run still waits for it. `None`: a run that ends when it is dropped, and need not ask.
+/// Liveness of the caller of a run. `None`: the run ends when it is dropped, and need not check.
 struct Caller(Option<watch::Receiver<()>>);
 
 impl Caller {
@@ -69,7 +69,7 @@ impl Caller {
         self.0.as_ref().is_none_or(|alive| alive.has_changed().is_ok())
     }
 
-    /// Runs work until the caller has dropped the run; `None` then.
+    /// Runs a future until the caller drops the run; `None` then.
     async fn race<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let Some(mut alive) = self.0.clone() else { return Some(work.await) };
         match select(pin!(work), pin!(alive.changed())).await {
@@ -80,7 +80,7 @@ impl Caller {
 }
 
 impl Execution {
-    /// A run whose time begins now.
+    /// Makes a run whose time begins now.
     pub(crate) fn begin(
         core: Arc<Core>,
         model: String,
@@ -93,7 +93,8 @@ impl Execution {
         Ok(Self { core, model, fields, settings, deadline, sink, targets: Mutex::default() })
     }
 
-    /// Runs the model to its end; in a Tokio task of its own, which outlives the caller, if an abandoned run is cleaned up.
+    /// Runs the model to its end. If the cleanup of a dropped run is requested, runs in a Tokio task of its
+    /// own, which outlives the caller.
     pub(crate) async fn run_to_end(self) -> Result<Outcome> {
         if self.settings.on_abandon == Abandon::Leave {
             return self.outcome(&Caller(None)).await;
@@ -103,7 +104,7 @@ impl Execution {
         match tokio::spawn(run.in_current_span()).await.map_err(tokio::task::JoinError::try_into_panic) {
             Ok(result) => result,
             Err(Ok(panic)) => resume_unwind(panic),
-            // The runtime shuts down, and the create may have been sent.
+            // The runtime is shutting down, and the create may have been sent.
             Err(Err(_)) => {
                 let context = CallContext::new(operations::CREATE_TASK.id, None);
                 Err(Error::OutcomeUnknown(Box::new(UnknownOutcome { context, ..UnknownOutcome::default() })))
@@ -131,11 +132,11 @@ impl Execution {
             }
             return Err(dropped());
         };
-        // Not raced with the caller: a create that was sent is waited for, because its task may have to be canceled.
+        // Not raced with the caller: a sent create is awaited, because its task may have to be canceled.
         let Ready { inputs, uploaded } = ready?;
         let created = self.create(inputs, !uploaded.is_empty(), caller).await?;
         let task = self.task(&created);
-        // An adopted task may be that of another program.
+        // An adopted task may belong to another program.
         let cancels = self.settings.on_abandon != Abandon::Leave && created.is_proven;
         let poll = self.settings.poll.clone();
         let options = WaitOptions { poll, cancel_at_deadline: cancels };
@@ -164,22 +165,22 @@ impl Execution {
         Task::new(&self.core, created.task.clone()).of_model(self.model.clone())
     }
 
-    /// Returns whether uploads that no task needs are deleted.
+    /// Returns true if uploads that no task needs are deleted.
     fn deletes_uploads(&self) -> bool {
         self.settings.options.delete_inputs_after || self.settings.on_abandon == Abandon::CancelAndDelete
     }
 
-    /// Everything before the first upload.
+    /// Runs all steps before the first upload.
     pub(crate) async fn check(self) -> Result<Map<String, Value>> {
         Ok(self.deadline.bound(Box::pin(self.checked())).await?.1)
     }
 
-    /// Everything before the create.
+    /// Runs all steps before the create.
     pub(crate) async fn prepare(self) -> Result<PreparedRun> {
         let Ready { inputs, uploaded } = self.ready(true).await?;
         if !self.fields.values().any(|input| matches!(input, Input::File(_))) {
-            // No upload has just shown the clock of the service, and this machine may have been suspended since the
-            // last response.
+            // Without an upload, no recent response shows the clock of the service, and this machine may have
+            // been suspended since the last one.
             self.deadline.bound(self.core.list_tasks(1, 0, self.deadline)).await?;
         }
         let run = PreparedRun {
@@ -197,7 +198,7 @@ impl Execution {
         Ok(run)
     }
 
-    /// The files to upload, and the other inputs as they are sent.
+    /// Returns the files to upload, and the other inputs as sent.
     async fn checked(&self) -> Result<(Files, Map<String, Value>)> {
         let (files, fields) = self.prepared_files().await?;
         let cached = if self.settings.options.skip_validation {
@@ -207,7 +208,7 @@ impl Execution {
         };
         let values = match cached.and_then(|declared| check(&declared, &fields).ok()) {
             Some(values) => values,
-            // The model may declare something else by now.
+            // The declaration may have changed since it was cached.
             None => check(&*self.core.read_declaration(&self.model, self.deadline).await?, &fields)
                 .map_err(|invalid| Error::Inputs(invalid.redacted(&self.core.redactor)))?,
         };
@@ -217,8 +218,8 @@ impl Execution {
         Ok((files, values))
     }
 
-    /// Prepares all files among the inputs, so that a missing one fails the run before anything is sent, and returns
-    /// them with the inputs, which name their MIME types and pixels now.
+    /// Prepares all files among the inputs, so that a missing file fails the run before anything is sent.
+    /// Returns them with the inputs, which then have MIME types and pixels.
     async fn prepared_files(&self) -> Result<(Files, Fields)> {
         let key = self.settings.options.reuse_uploads.then_some(self.core.name_key);
         let mut files = Files::new();
@@ -234,7 +235,7 @@ impl Execution {
         Ok((files, fields))
     }
 
-    /// Everything before the create. A failure deletes what was uploaded, if that is wanted.
+    /// Runs all steps before the create. A failure deletes the uploads, if `deletes` is set.
     async fn ready(&self, deletes: bool) -> Result<Ready> {
         let ready = async {
             let (files, mut inputs) = self.checked().await?;
@@ -251,14 +252,14 @@ impl Execution {
         ready
     }
 
-    /// Returns whether contents that are stored already are used again. A lost create can only be found by a unique
-    /// upload where the service knows no idempotency keys.
+    /// Returns true if stored content is reused. Without idempotency keys, only a unique upload can identify
+    /// a lost create.
     fn reuses_uploads(&self) -> bool {
         self.settings.options.reuse_uploads && !self.deletes_uploads() && self.core.key_retention().is_some()
     }
 
-    /// Uploads the files concurrently, the same content once. Returns the URL for each field, and once each URL that is
-    /// of this run alone.
+    /// Uploads the files concurrently, equal content once. Returns the URL of each field, and the URLs of
+    /// uploads that belong to this run alone.
     async fn upload(&self, files: Files) -> Result<(Map<String, Value>, Vec<String>)> {
         let reuses_uploads = self.reuses_uploads();
         let mut contents: HashMap<(String, u128), (Prepared, Vec<String>)> = HashMap::new();
@@ -295,7 +296,7 @@ impl Execution {
         Ok((urls, uploaded))
     }
 
-    /// Creates the task. A failure deletes what was uploaded, if that is wanted and no task may need it.
+    /// Creates the task. A failure deletes the uploads, if requested and no task may need them.
     async fn create(
         &self,
         inputs: Map<String, Value>,
@@ -304,12 +305,12 @@ impl Execution {
     ) -> Result<Created> {
         let create = Create::new(&self.core, &random_id(), &self.model, inputs, has_uploads, self.deadline)?;
         (self.sink)(RunEvent::Creating);
-        // A caller that reads the events can drop the run before anything of the create is sent.
+        // Lets a caller that reads the events drop the run before the create is sent.
         tokio::task::yield_now().await;
         let created = Box::pin(create.send(&|| caller.is_waiting())).await;
         if let Err(error) = &created {
-            // A create that is refused for its inputs may mean that the declaration was outdated; a refusal for the
-            // account says nothing about the inputs.
+            // A rejected create may mean that the cached declaration is outdated; a rejection because of the
+            // account does not.
             if error.is_permanent() && !matches!(error.status(), Some(401..=403)) {
                 self.core.memory.declarations.forget(&self.model);
             }
@@ -322,27 +323,27 @@ impl Execution {
         Ok(created)
     }
 
-    /// Deletes the uploads of a run that was cut off before its create, and once more a little later: a store may still
-    /// have been taking the last bytes of one.
+    /// Deletes the uploads of a run that was dropped before its create, and once more later: a store may
+    /// still have been committing one.
     async fn clean_up_cut(&self) {
         self.clean_up(Vec::new(), true).await;
-        // Those that were not found.
+        // Targets that were not found.
         if !self.targets.lock().is_empty() {
             sleep(LATE_UPLOAD).await;
             self.clean_up(Vec::new(), true).await;
         }
     }
 
-    /// Deletes the uploaded inputs if no task needs them, and reports and returns those that are still stored. Those that
-    /// are not found stay targets.
+    /// Deletes the uploaded inputs if no task needs them. Reports and returns those still stored. Targets
+    /// that were not found are kept.
     async fn clean_up(&self, uploaded: Vec<String>, is_unused: bool) -> Vec<String> {
         let targets = std::mem::take(&mut *self.targets.lock());
         let mut stored = Vec::new();
         if is_unused {
-            // Bounds how long the caller waits for the deletions.
+            // Bounds the time that the caller waits for the deletions.
             let deadline = Deadline::of_transfer(Some(DELETE_TIMEOUT));
             for url in targets {
-                // A file of an organization is not found with the key of a member, who cannot delete it.
+                // A member's key gets a 404 for a file of an organization, which it cannot delete.
                 let is_of_others = self.settings.options.org_username.is_some() && uploaded.contains(&url);
                 match deadline.bound(self.core.delete_file(&url, deadline)).await {
                     Ok(()) => {}
@@ -357,7 +358,7 @@ impl Execution {
             stored = if uploaded.is_empty() { targets } else { uploaded };
         }
         if !stored.is_empty() {
-            // Their names alone: a whole URL grants access.
+            // Names only: a whole URL grants access.
             let names: Vec<_> = stored.iter().filter_map(|url| url.rsplit('/').next()).collect();
             let names = self.core.redactor.foreign(&names.join(" "), MAX_MESSAGE);
             warn!(count = stored.len(), names, "uploaded inputs are still stored");
@@ -366,7 +367,7 @@ impl Execution {
     }
 }
 
-/// Cancels the task of a dropped run. Returns whether the task has ended.
+/// Cancels the task of a dropped run. Returns true if the task has ended.
 async fn abandon(task: &Task) -> bool {
     let (disposition, read) = cancel(task, Deadline::after(Some(CANCEL_TIMEOUT))).await;
     let has_ended =
@@ -377,17 +378,16 @@ async fn abandon(task: &Task) -> bool {
     has_ended
 }
 
-/// An identifier of 128 random bits.
 fn random_id() -> String {
     format!("{:032x}", fastrand::u128(..))
 }
 
-/// The error of a run that its caller has dropped, and that nobody receives.
+/// Returns the error of a dropped run, which nobody receives.
 fn dropped() -> Error {
     Error::InvalidArgument("the run was dropped".to_owned())
 }
 
-/// Fails when a run costs more, or when no node serves the model though one must.
+/// Rejects a run above its maximum cost, or without a required node.
 pub(super) async fn check_limits(
     core: &Core,
     model: &ModelId,

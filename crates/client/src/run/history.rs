@@ -1,4 +1,4 @@
-//! Search of the task history for the task that a lost create has become, where the service knows no idempotency keys.
+//! Search of the task history for the task of a lost create, for services without idempotency keys.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use serde_json::{Map, Value};
 use crate::memory::{Fingerprint, InputsKey, fingerprint};
 use crate::transport::{CallContext, Core, Deadline, Error, HistoryRead, Result, UnknownOutcome};
 
-/// Difference between two clocks of the service at which a task still matches by its time.
+/// Clock skew of the service within which a task matches by its time.
 pub(super) const MINUTE: Duration = Duration::from_secs(60);
 
-/// The longest difference between two clocks of the service that a search allows for.
+/// Maximum clock skew of the service that a search allows for.
 pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Time before a create at which its task may have been created by the times of the service, which are whole seconds in
-/// part. A task from earlier on is a candidate, and perhaps that of another program with the same inputs.
+/// Tolerance before a create: times of the service are partly in whole seconds. An earlier task is only a
+/// candidate, because it may belong to another program with the same inputs.
 const ADOPT_TOLERANCE: Duration = Duration::from_secs(5);
 
-/// Pages that one search reads at most: a busy history has no end.
+/// Maximum number of pages of one search: a busy history has no end.
 const MAX_PAGES: usize = 12;
 
-/// Tasks that one search reads at most to compare their inputs.
+/// Maximum number of tasks whose inputs one search reads.
 const MAX_INPUT_READS: usize = 300;
 
-/// Tasks that are read at the same time.
+/// Maximum number of concurrent reads of tasks.
 const MAX_CONCURRENT_READS: usize = 8;
 
 /// Result of a search.
@@ -36,23 +36,23 @@ const MAX_CONCURRENT_READS: usize = 8;
 pub(super) struct Found {
     /// Matching tasks, oldest first.
     pub(super) matches: Vec<TaskId>,
-    /// Matching tasks that were created before the create, unless the times of the service differ; oldest first.
+    /// Matching tasks from before the create, unless the clocks of the service differ; oldest first.
     pub(super) earlier: Vec<TaskId>,
     pub(super) history: HistoryRead,
 }
 
 impl Found {
-    /// Returns whether everything that may match was read.
+    /// Returns true if all possible matches were read.
     pub(super) fn is_complete(&self) -> bool {
         self.history == HistoryRead::Complete
     }
 
-    /// All matching tasks.
+    /// Returns all matching tasks.
     pub(super) fn all(&self) -> impl Iterator<Item = &TaskId> {
         self.earlier.iter().chain(&self.matches)
     }
 
-    /// The error of a create that may have become one of these tasks.
+    /// Makes the error of a create that may have become one of these tasks.
     pub(super) fn into_error(self, context: CallContext, is_prepared: bool) -> Error {
         let candidates = [self.earlier, self.matches].concat();
         let history = self.history;
@@ -60,9 +60,9 @@ impl Found {
     }
 }
 
-/// Searches the history, which is ordered oldest first, from its end backwards for tasks with this model and these
-/// inputs that this client does not know, as far back as this time before the create. `since` computes the time of the
-/// create from the time of the service. The caller bounds the search, which may begin at the instant of its deadline.
+/// Searches the history backwards, from the newest task, for tasks with this model and these inputs that this
+/// client does not know, up to `reach` before the create. `since` computes the time of the create from the
+/// time of the service. The caller bounds the search, which may begin at its deadline.
 pub(super) async fn search(
     core: &Arc<Core>,
     key: &InputsKey,
@@ -71,7 +71,7 @@ pub(super) async fn search(
 ) -> Result<Found> {
     let first = core.list_tasks(MAX_LIST_TASKS_LIMIT, 0, Deadline::never()).await?;
     let total = first.total.and_then(|total| usize::try_from(total).ok()).unwrap_or_default();
-    // The page has just shown the clock of the service.
+    // The page has shown the current clock of the service.
     let since = since(core.service_time().unwrap_or_else(SystemTime::now));
     let earliest = since.and_then(|since| since.checked_sub(reach));
     let (records, is_whole) =
@@ -83,7 +83,7 @@ pub(super) async fn search(
         .into_iter()
         .filter(|record| record.model_id.as_deref().is_none_or(|model| model == key.0.as_str()))
         .filter(|record| !is_before(record, earliest) && !core.memory.is_known(&record.task_id))
-        // A page shows a task again when older ones were deleted since the last one was read.
+        // A page may repeat a task if older ones were deleted between two reads.
         .filter(|record| seen.insert(record.task_id.clone()))
         .collect();
     let known_inputs = |task: &TaskId| core.memory.task_inputs.get(task, Duration::MAX);
@@ -114,7 +114,8 @@ pub(super) async fn search(
     Ok(found)
 }
 
-/// Reads the records since `earliest`, oldest first, and perhaps some before. Returns whether these are all.
+/// Reads the records since `earliest`, oldest first, and possibly some before. Returns true if the list is
+/// complete.
 async fn latest_records(
     core: &Core,
     mut first: Vec<TaskRecord>,
@@ -130,7 +131,7 @@ async fn latest_records(
     let mut start = total.saturating_sub(PAGE);
     let mut records = if start == 0 { std::mem::take(&mut first) } else { page(start).await? };
     pages += usize::from(start > 0);
-    // The total may be older than the records, as a cached count is: the history ends at a page that is not full.
+    // The total may be older than the records, if it is cached: the history ends at a page that is not full.
     let mut last = records.len();
     while last == PAGE && pages < MAX_PAGES {
         let next = page(start + records.len()).await?;
@@ -155,7 +156,7 @@ async fn latest_records(
     Ok((records, is_whole))
 }
 
-/// Returns the inputs of a task, or `None` when they cannot be read.
+/// Returns the inputs of a task, or `None` if they cannot be read.
 async fn inputs_of(core: &Core, task: &TaskId) -> Option<Fingerprint> {
     let detail = core.get_task(task, Deadline::never()).await.ok()?;
     let inputs = fingerprint_of(&detail.input_data?);

@@ -29,28 +29,28 @@ use crate::run::execution::Execution;
 use crate::transport::events::awaited;
 use crate::transport::{Core, Error, Events, Result, Sink, ignored};
 
-/// Events of a run.
+/// Event of a run.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum RunEvent {
-    /// A file among the inputs is uploaded.
+    /// A file among the inputs is being uploaded.
     Upload {
-        /// The field that named it.
+        /// Field of the file.
         field: String,
-        /// The progress.
+        /// Progress of the upload.
         event: UploadEvent,
     },
-    /// The create is sent next: a run that is dropped before it is polled again leaves no task.
+    /// The create is sent next: dropping the run before its next poll leaves no task.
     Creating,
-    /// The task was created; from here on any process can pick it up by its identifier.
+    /// The task exists; any process can pick it up by its identifier.
     Created(TaskId),
-    /// The task has this status now. A word that this version does not know is not the end.
+    /// The task has this status. A word unknown to this version is not final.
     Status(TaskStatus),
-    /// The task could not be read, for this reason. The wait goes on.
+    /// A read of the task failed, for this reason. The wait continues.
     ReadFailed(String),
 }
 
-/// The events of a run or a wait; [`finish`](Events::finish) returns the outcome.
+/// Events of a run or a wait; [`finish`](Events::finish) returns the outcome.
 pub type RunEvents<T = Value> = Events<RunEvent, Outcome<T>>;
 
 /// A run of a model: set options, then await it for its [`Outcome`], or use one of
@@ -78,10 +78,9 @@ pub type RunEvents<T = Value> = Events<RunEvent, Outcome<T>>;
 ///
 /// # Cancel safety
 ///
-/// A run that is dropped before the create leaves no task. One that is dropped during the create or the
-/// wait leaves the task running, and it is billed if it succeeds, unless
-/// [`on_abandon`](Self::on_abandon) says otherwise. In a `select!` within a loop, poll one
-/// [`into_future`](IntoFuture::into_future) again and again.
+/// A run that is dropped before the create leaves no task. Dropping the run during the create or the wait
+/// leaves the task running, which is billed if it succeeds, unless [`on_abandon`](Self::on_abandon) sets
+/// another policy. In a `select!` within a loop, poll one [`into_future`](IntoFuture::into_future) repeatedly.
 #[must_use = "a run does nothing until it is awaited, started, checked or prepared"]
 pub struct Run<T = Value> {
     core: Arc<Core>,
@@ -91,7 +90,6 @@ pub struct Run<T = Value> {
     convert: fn(Outcome) -> Result<Outcome<T>>,
 }
 
-/// All that is set of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     pub(crate) deadline: Option<Duration>,
@@ -106,39 +104,40 @@ pub(crate) struct Settings {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RunOptions {
-    /// Fails before anything is created when no node serves the model now. Default: `false`.
+    /// Fails before the create if no node serves the model now. Default: `false`.
     pub require_serving: bool,
-    /// Sends the inputs as they are, without reading what the model declares. Default: `false`.
+    /// Sends the inputs unchecked, without reading the declaration of the model. Default: `false`.
     pub skip_validation: bool,
-    /// Deletes the uploaded inputs when the task has ended, or when none is created. The deletions take up to 10 seconds,
-    /// also after the deadline. What is still stored is in [`Outcome::stored_inputs`], and after an error in an event of
-    /// `tracing`; a run that is dropped deletes them only with [`Abandon::CancelAndDelete`]. [`Run::start`], which waits for
-    /// no end, refuses it; a [`PreparedRun`] lists its uploads, and deleting them is up to you. A service may let an
-    /// organization alone delete its files: those that a member uploads for it stay then, and are reported. Default:
+    /// Deletes the uploaded inputs when the task has ended, or if none is created. Deleting takes up to 10
+    /// seconds, also after the deadline. [`Outcome::stored_inputs`] lists inputs that are still stored; after
+    /// an error, an event of `tracing` does. A dropped run deletes its inputs only with
+    /// [`Abandon::CancelAndDelete`]. [`Run::start`] rejects this option, because it does not wait for the
+    /// end; a [`PreparedRun`] lists its uploads, and deleting them is up to you. A service may allow only an
+    /// organization itself to delete its files: uploads of a member then stay, and are reported. Default:
     /// `false`.
     pub delete_inputs_after: bool,
-    /// Stores the same content once, also across processes: the name of an uploaded file has a hash of its content and of
-    /// the API key, and a file that a `HEAD` request finds under that name is not sent again. No run deletes such a file,
-    /// and neither [`Outcome::stored_inputs`] nor [`PreparedRun::uploaded`] has it. Without effect where uploads are
-    /// deleted, and on a service without idempotency keys. Default: `false`.
+    /// Stores equal content once, also across processes: the name of an uploaded file has a hash of its
+    /// content and of the API key, and a file that a `HEAD` request finds is not uploaded again. No run
+    /// deletes such a file, and neither [`Outcome::stored_inputs`] nor [`PreparedRun::uploaded`] lists it. No
+    /// effect if uploads are deleted, or on a service without idempotency keys. Default: `false`.
     pub reuse_uploads: bool,
-    /// The folder that the files among the inputs are uploaded into. Default: `samples`.
+    /// Folder for uploaded inputs. Default: `samples`.
     pub upload_folder: Option<UploadFolder>,
-    /// The organization that the files are uploaded for, with a key of personal scope. Default: none.
+    /// Organization for which the files are uploaded, with a key of personal scope. Default: none.
     pub org_username: Option<String>,
 }
 
-/// Policy for the task of a run that nobody waits for any longer: the run was dropped, or its deadline has passed.
+/// Policy for the task of an abandoned run: the run was dropped, or its deadline has passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Abandon {
-    /// The task goes on, and is billed if it succeeds. The default.
+    /// The task continues, and is billed if it succeeds. The default.
     #[default]
     Leave,
-    /// The task is canceled if it is still queued. A task that a node runs goes on.
+    /// Cancels the task if it is still queued. A running task continues.
     Cancel,
-    /// As `Cancel`, and the uploaded inputs are deleted where no task needs them.
+    /// As `Cancel`, and deletes the uploaded inputs that no task needs.
     CancelAndDelete,
 }
 
@@ -161,7 +160,7 @@ impl<T> Run<T> {
         Self { core, model, inputs, settings: Settings::default(), convert }
     }
 
-    /// Ends the run after this time: uploads, the create, retries and the wait. Default: none.
+    /// Sets the timeout of the run: uploads, the create, retries and the wait. Default: none.
     pub fn deadline(mut self, deadline: impl Into<Option<Duration>>) -> Self {
         self.settings.deadline = deadline.into();
         self
@@ -173,7 +172,7 @@ impl<T> Run<T> {
         self
     }
 
-    /// Fails before anything is created when a run costs more, or the service states no price: `"0.10"`, or a
+    /// Fails before the create if a run costs more, or if the service states no price: `"0.10"`, or a
     /// [`Decimal`]. Default: no limit.
     pub fn max_cost<Cost: TryInto<Decimal>>(mut self, max_cost: Cost) -> Self {
         match max_cost.try_into() {
@@ -183,15 +182,15 @@ impl<T> Run<T> {
         self
     }
 
-    /// Sets what becomes of the task when the run is dropped before its end, or when its deadline passes. Default:
+    /// Sets the policy for the task if the run is dropped before its end, or its deadline passes. Default:
     /// [`Abandon::Leave`].
     ///
-    /// With [`Abandon::Cancel`], a task that is still queued is canceled shortly before the deadline, so that the cancel
-    /// can end in time: a fifth of the deadline before it, at most 2 s.
+    /// With [`Abandon::Cancel`], a queued task is canceled shortly before the deadline, so that the cancel
+    /// can complete in time: a fifth of the deadline before it, at most 2 s.
     ///
-    /// The run goes on in a Tokio task of its own then, which outlives it: a create that is under way when the run is
-    /// dropped is waited for, and its task is canceled. A task that was [adopted](Outcome::is_adopted) without proof that
-    /// it belongs to this run is never canceled.
+    /// The run is then in a Tokio task of its own, which outlives it: if the run is dropped during a create,
+    /// the create completes, and its task is canceled. A task that was [adopted](Outcome::is_adopted) without
+    /// proof that it belongs to this run is never canceled.
     pub fn on_abandon(mut self, what: Abandon) -> Self {
         self.settings.on_abandon = what;
         self
@@ -213,36 +212,36 @@ impl<T> Run<T> {
     ///
     /// # Errors
     ///
-    /// Those of the run up to the create; [`Error::InvalidArgument`] with
-    /// [`delete_inputs_after`](RunOptions::delete_inputs_after). Dropping the future during the create may leave a task.
+    /// Errors of the run up to the create; [`Error::InvalidArgument`] with
+    /// [`delete_inputs_after`](RunOptions::delete_inputs_after). Dropping the future during the create may
+    /// leave a task.
     pub fn start(self) -> BoxFuture<'static, Result<Task>> {
         self.perform(ignored(), |run| run.start().boxed())
     }
 
-    /// Checks everything that the run would check before its first upload, and returns the inputs as they
-    /// would be sent. Files are read, and are not among them: their URLs are known after the upload.
-    /// Nothing is stored, created or billed.
+    /// Performs all checks of the run before its first upload, and returns the inputs as sent, without files:
+    /// their URLs are known after the upload. Files are read. Nothing is stored, created or billed.
     ///
     /// # Errors
     ///
-    /// Those of the run up to the first upload.
+    /// Errors of the run up to the first upload.
     pub fn check(self) -> BoxFuture<'static, Result<Map<String, Value>>> {
         self.perform(ignored(), |run| run.check().boxed())
     }
 
-    /// Checks the inputs and uploads the files, so that the task can be created once, even across a
-    /// crash: see [`PreparedRun`]. A failure deletes what was uploaded, which takes up to 10 seconds, also after the
-    /// deadline.
+    /// Checks the inputs and uploads the files, so that the task can be created exactly once, even across a
+    /// crash: see [`PreparedRun`]. A failure deletes the uploads, which takes up to 10 seconds, also after
+    /// the deadline.
     ///
     /// # Errors
     ///
-    /// Those of the run up to the create.
+    /// Errors of the run up to the create.
     pub fn prepare(self) -> BoxFuture<'static, Result<PreparedRun>> {
         self.perform(ignored(), |run| run.prepare().boxed())
     }
 
-    /// Performs this work within the span of the run, whose time begins when it is polled. Boxed, so that this crate
-    /// compiles it once, and not each crate that runs a model.
+    /// Performs a step within the span of the run, whose time begins at the first poll. Boxed, so that this
+    /// crate compiles it once, and not each crate that runs a model.
     fn perform<Done: Send + 'static>(
         self,
         sink: Sink<RunEvent>,
@@ -251,7 +250,7 @@ impl<T> Run<T> {
         let Self { core, model, inputs, settings, .. } = self;
         let caller = Span::current();
         async move {
-            // A stream may be polled outside of any span, and belongs to the trace of its caller.
+            // A stream polled outside of any span belongs to the trace of its caller.
             let polled = Span::current();
             let parent = if polled.is_none() { caller } else { polled };
             let span = info_span!(parent: &parent, "inferstore_run", otel.kind = "internal", model);
@@ -266,7 +265,7 @@ impl<T> Run<T> {
 }
 
 impl<T: Send + 'static> Run<T> {
-    /// The run as a stream of events.
+    /// Returns the run as a stream of events.
     pub fn events(self) -> RunEvents<T> {
         Events::new(|sink| self.begin(sink))
     }

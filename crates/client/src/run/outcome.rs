@@ -1,4 +1,4 @@
-//! The outcome of a run: the output, its price, and the files in it.
+//! Outcome of a run: output, price and files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,34 +18,34 @@ use crate::transport::events::awaited;
 use crate::transport::redact::{MAX_MESSAGE, Redactor};
 use crate::transport::{Core, Deadline, Error, OutputMismatch, Result};
 
-/// Files of an outcome that are downloaded at the same time.
+/// Maximum number of concurrent downloads of an outcome.
 const MAX_CONCURRENT_DOWNLOADS: usize = 4;
 
 /// Outcome of a task that succeeded.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Outcome<T = Value> {
-    /// The task.
+    /// Identifier of the task.
     pub task: TaskId,
-    /// The output. Its shape depends on the model.
+    /// Output, whose shape depends on the model.
     pub output: T,
-    /// The price, if the service stated it.
+    /// Price, if the service stated it.
     pub cost: Option<Decimal>,
-    /// Duration of the task, from its creation to its end, by the clock of the service.
+    /// Duration of the task from creation to end, by the clock of the service.
     pub duration: Option<Duration>,
-    /// URLs of files among the inputs that are still stored, uploaded for this run. Storage is billed: see [`Run::delete_inputs_after`](crate::RunOptions::delete_inputs_after).
+    /// URLs of inputs that were uploaded for this run and are still stored. Storage is billed: see
+    /// [`Run::delete_inputs_after`](crate::RunOptions::delete_inputs_after).
     #[serde(default)]
     pub stored_inputs: Vec<String>,
-    /// See [`is_adopted`](Self::is_adopted).
     #[serde(default)]
     pub(crate) is_adopted: bool,
-    /// For downloads. Absent in an outcome that was deserialized or made by hand.
+    /// Client for downloads. `None` in an outcome that was deserialized or made by hand.
     #[serde(skip)]
     core: Option<Arc<Core>>,
 }
 
 impl<T> Outcome<T> {
-    /// An outcome, for tests of code that receives one.
+    /// Makes an outcome, for tests.
     pub fn new(task: impl Into<TaskId>, output: T) -> Self {
         Self {
             task: task.into(),
@@ -58,8 +58,8 @@ impl<T> Outcome<T> {
         }
     }
 
-    /// Returns whether the response to the create was lost, and the task was found in the history instead. Without an
-    /// upload among its inputs it may be the task of another program with the same inputs.
+    /// Returns true if the response to the create was lost, and the task was found in the history instead.
+    /// Without an upload among its inputs, it may be the task of another program with the same inputs.
     pub fn is_adopted(&self) -> bool {
         self.is_adopted
     }
@@ -76,7 +76,7 @@ impl<T: PartialEq> PartialEq for Outcome<T> {
 }
 
 impl Outcome {
-    /// The outcome of a task that succeeded.
+    /// Makes the outcome of a task that succeeded.
     pub(crate) fn of(task: TaskDetail, core: &Arc<Core>) -> Self {
         let duration = between(task.created_at.as_ref(), task.updated_at.as_ref());
         let output = task.result.and_then(|result| result.result).unwrap_or(Value::Null);
@@ -84,13 +84,13 @@ impl Outcome {
         Self { cost: task.cost, duration, core, ..Self::new(task.task_id, output) }
     }
 
-    /// The output as a type: that of a model kind, or one of your own.
+    /// Converts the output to a type: that of a model kind, or one of your own.
     ///
     /// # Errors
     ///
-    /// [`Error::OutputType`], with the output in it, when it does not have that type.
+    /// [`Error::OutputType`] with the output, if the output does not have that type.
     pub fn typed<T: DeserializeOwned>(self) -> Result<Outcome<T>> {
-        // Through text, as a response is read, so that types may read more than their strict form.
+        // Through text, like a response, so that types deserialize leniently.
         match serde_json::from_str(&self.output.to_string()) {
             Ok(output) => {
                 let Self { task, cost, duration, stored_inputs, is_adopted, core, .. } = self;
@@ -105,18 +105,18 @@ impl Outcome {
         }
     }
 
-    /// The fields of the output that are URLs, by name.
+    /// Returns the fields of the output that are URLs, by name.
     pub fn urls(&self) -> impl Iterator<Item = (&str, &str)> {
         let fields = self.output.as_object().into_iter().flatten();
         let urls = fields.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)));
         urls.filter(|(_, text)| is_http(text))
     }
 
-    /// The URL in this field of the output.
+    /// Returns the URL in this field of the output.
     ///
     /// # Errors
     ///
-    /// [`Error::OutputType`] when the output has no such field, or it is no URL.
+    /// [`Error::OutputType`] if the output has no such field, or the field is no URL.
     pub fn url(&self, name: &str) -> Result<&str> {
         let url = self.urls().find_map(|(field, url)| (field == name).then_some(url));
         url.ok_or_else(|| {
@@ -145,8 +145,8 @@ impl Outcome {
         Ok(Download::new(Arc::clone(self.core()?), url))
     }
 
-    /// Downloads every URL of the output into the folder, each under the name of its field with the
-    /// extension of its MIME type. Await it for the paths, in the order of the fields.
+    /// Downloads every URL of the output into the folder, each under the name of its field with the extension
+    /// of its MIME type. Await it for the paths, in the order of the fields.
     pub fn save_all(&self, folder: impl AsRef<Path>) -> SaveAll {
         let folder = folder.as_ref().to_owned();
         SaveAll { outcome: self.clone(), folder, limits: Limits::default() }
@@ -159,12 +159,12 @@ impl Outcome {
     }
 }
 
-/// The download of all files of an outcome: await it for their paths.
+/// Download of all files of an outcome: await it for their paths.
 ///
 /// # Errors
 ///
-/// Awaiting it returns [`Error::File`](crate::Error::File) when a URL cannot be read, or a file cannot be written; the files
-/// that are complete stay.
+/// [`Error::File`](crate::Error::File) if a URL cannot be read, or a file cannot be written; completed files
+/// stay.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is downloaded until it is awaited"]
 pub struct SaveAll {
@@ -174,7 +174,7 @@ pub struct SaveAll {
 }
 
 impl SaveAll {
-    /// Changes the limits: of each file, but for the deadline, which is that of all files together.
+    /// Changes the limits of each file; the deadline applies to all files together.
     pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
         change(&mut self.limits);
         self
@@ -196,7 +196,7 @@ impl SaveAll {
 
 awaited!(SaveAll => Vec<PathBuf>, |save| async move { save.run().await }.boxed());
 
-/// From the creation of a task to its last change of status.
+/// Returns the time from the creation of a task to its last change of status.
 pub(super) fn between(created: Option<&Timestamp>, ended: Option<&Timestamp>) -> Option<Duration> {
     let created = created?.to_system_time()?;
     ended?.to_system_time()?.duration_since(created).ok()

@@ -6,55 +6,55 @@ use serde::{Deserialize, Serialize};
 
 use crate::transport::retry::seconds;
 
-/// Intervals between the reads of a task that is waited for.
+/// Intervals between the reads of a task during a wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PollInterval {
-    /// Four early reads within the first second, then the intervals that the service suggests: 2 to 5 seconds for
-    /// fast models and 10 to 30 for long jobs. It learns: once a few tasks of the model have ended, the first read
-    /// comes when they ended, or 30 seconds after the create. The default.
+    /// Four early reads within the first second, then the intervals that the service suggests: 2 to 5 seconds
+    /// for fast models, 10 to 30 for long jobs. Learns from earlier tasks: once a few tasks of the model have
+    /// ended, the first read is at their duration, at most 30 seconds after the create. The default.
     #[default]
     Adaptive,
     /// Intervals that the service suggests for fast models: every 2 to 5 seconds.
     Fast,
     /// Intervals that the service suggests for long jobs: every 10 to 30 seconds.
     Long,
-    /// From the first delay on, growing by half up to the longest.
+    /// Delays from the first on, growing by half up to the longest.
     Between {
-        /// The first delay.
+        /// First delay.
         #[serde(with = "seconds")]
         first: Duration,
-        /// The longest delay.
+        /// Longest delay.
         #[serde(with = "seconds")]
         longest: Duration,
     },
 }
 
 impl PollInterval {
-    /// Always the same delay.
+    /// Returns a constant interval.
     pub fn every(delay: Duration) -> Self {
         Self::Between { first: delay, longest: delay }
     }
 
-    /// Returns the delay before the next read of a task of unknown duration, after this many reads and this wait. A loop
-    /// over [`Task::poll`](crate::Task::poll) sleeps for it between two reads.
+    /// Returns the delay before the next read of a task of unknown duration, after `reads` reads and the time
+    /// `waited`. A loop over [`Task::poll`](crate::Task::poll) sleeps for this delay.
     pub fn delay(&self, reads: u32, waited: Duration) -> Duration {
         Schedule { interval: self.clone(), learned: None, jitter: 1.0 }.delay(reads, waited)
     }
 }
 
-/// The factor between two delays.
+/// Growth factor of the delays.
 const GROWTH: f64 = 1.5;
 
-/// No delay is shorter.
+/// Shortest delay.
 const MIN_DELAY: Duration = Duration::from_millis(10);
 
-/// No delay is longer: clocks cannot be added to without limit.
+/// Longest delay, so that adding to a clock cannot overflow.
 const MAX_DELAY: Duration = Duration::from_secs(30 * 24 * 3600);
 
-/// Times of the early reads after the create. A quick model has ended by then; the suggested intervals lie between two
-/// reads, and leave the first ones open.
+/// Times of the early reads after the create, for quick models. The suggested intervals are between two
+/// reads, and leave the first reads open.
 const EARLY_READS: [Duration; 4] = [
     Duration::from_millis(100),
     Duration::from_millis(250),
@@ -62,29 +62,29 @@ const EARLY_READS: [Duration; 4] = [
     Duration::from_secs(1),
 ];
 
-/// Share of an early read's time by which it is delayed at random at most, so that tasks created together are not read together.
+/// Maximum jitter of the early reads, as a share of their time, so that tasks created together are not read
+/// together.
 const JITTER: f64 = 0.2;
 
-/// The suggested intervals.
+/// Intervals suggested by the service.
 const FAST: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(5));
 const LONG: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(30));
 
-/// From this wait on, a task of unknown duration is a long job.
+/// Wait from which a task of unknown duration is a long job.
 const LONG_AFTER: Duration = Duration::from_secs(60);
 
-/// From this duration on, a task of known duration is a long job.
+/// Duration from which a task of known duration is a long job.
 const LONG_JOB: Duration = Duration::from_secs(300);
 
-/// The delay is this share of the wait, or of the known duration: how late the end of a task is seen,
-/// compared with the task.
+/// Delay as a share of the wait, or of the known duration: the relative lateness of noticing the end.
 const FAST_SHARE: f64 = 0.45;
 const LONG_SHARE: f64 = 0.08;
 const KNOWN_SHARE: f64 = 1.0 / 60.0;
 
-/// Fewer durations say nothing of the next one.
+/// Minimum number of durations for a prediction.
 const MIN_SAMPLES: usize = 3;
 
-/// Computes delays from the interval and the durations of earlier tasks.
+/// Poll schedule of one task, from the interval and the durations of earlier tasks.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
     interval: PollInterval,
@@ -101,14 +101,13 @@ struct Learned {
 }
 
 impl Schedule {
-    /// `durations` of earlier tasks of the model, shortest first.
+    /// Makes a schedule; `durations` are of earlier tasks of the model, shortest first.
     pub(crate) fn new(interval: PollInterval, durations: &[Duration]) -> Self {
         let is_adaptive = interval == PollInterval::Adaptive;
         let learned = if is_adaptive { Learned::of(durations) } else { None };
         Self { interval, learned, jitter: 1.0 + JITTER * fastrand::f64() }
     }
 
-    /// Returns the delay before the next read, after this many reads and this wait.
     pub(crate) fn delay(&self, reads: u32, waited: Duration) -> Duration {
         let is_before_first = self.learned.as_ref().is_some_and(|learned| waited < learned.first_read);
         let mut early_reads = EARLY_READS.iter().map(|read| read.mul_f64(self.jitter));
@@ -142,10 +141,10 @@ impl Learned {
         let delay = median.mul_f64(KNOWN_SHARE).clamp(least, most);
         let shortest = *durations.first()?;
         let first_read = if longest - shortest > delay * 2 {
-            // The end can be anywhere, so reads start before it.
+            // The end is hard to predict: begin before the shortest duration.
             shortest.saturating_sub(delay)
         } else {
-            // One read can see most tasks end.
+            // Durations are close together: one read sees most tasks end.
             longest
         };
         Some(Self { first_read, delay, longest })
@@ -153,7 +152,7 @@ impl Learned {
 
     fn delay(&self, waited: Duration) -> Duration {
         match self.first_read.checked_sub(waited) {
-            // In equal parts, so that the caller sees the status now and then.
+            // Equal parts, so that the caller sees the status now and then.
             Some(until_first) if !until_first.is_zero() => {
                 let parts = (until_first.as_secs_f64() / LONG.1.as_secs_f64()).ceil();
                 until_first.div_f64(parts).max(MIN_DELAY)
@@ -164,7 +163,7 @@ impl Learned {
 }
 
 fn grown(first: Duration, longest: Duration, reads: u32) -> Duration {
-    // After that many, every delay has reached the longest.
+    // Beyond that, every delay has reached the longest.
     let factor = GROWTH.powi(i32::try_from(reads.min(60)).unwrap_or_default());
     let seconds = (first.as_secs_f64() * factor).min(longest.min(MAX_DELAY).as_secs_f64());
     Duration::from_secs_f64(seconds).max(MIN_DELAY)
@@ -174,7 +173,7 @@ fn grown(first: Duration, longest: Duration, reads: u32) -> Duration {
 mod tests {
     use super::*;
 
-    /// Returns the reads that it takes to see the end of a task, and the lateness.
+    /// Returns the number of reads until the end of a task is noticed, and the lateness.
     fn reads_and_lateness(schedule: &Schedule, duration: Duration) -> (u32, Duration) {
         let mut reads = 0;
         let mut waited = Duration::ZERO;
@@ -185,13 +184,13 @@ mod tests {
         (reads, waited - duration)
     }
 
-    /// Polling in a loop: a read at once, and one every two seconds.
+    /// Baseline: a read at once, and one every two seconds.
     fn every_two_seconds(duration: Duration) -> (u32, Duration) {
         let rounds = (duration.as_secs_f64() / 2.0).ceil();
         (rounds as u32 + 1, Duration::from_secs_f64(rounds * 2.0) - duration)
     }
 
-    /// Durations with an even spread of 20 %, always in the same order.
+    /// Durations with a uniform spread of 20 %, in a fixed order.
     fn spread(around: Duration, count: u32) -> Vec<Duration> {
         let place = |number: u32| (f64::from(number) + 0.5) / f64::from(count);
         let mut durations: Vec<_> =
@@ -200,7 +199,7 @@ mod tests {
         durations
     }
 
-    /// Reads and lateness in seconds, on average over tasks that come one after the other.
+    /// Returns average reads and lateness in seconds, over successive tasks.
     fn averages(around: Duration) -> ((f64, f64), (f64, f64)) {
         let durations = spread(around, 2_020);
         let (mut ours, mut theirs) = ((0.0, 0.0), (0.0, 0.0));
@@ -224,7 +223,7 @@ mod tests {
         for seconds in [0.3, 5.0, 60.0] {
             let (ours, theirs) = averages(Duration::from_secs_f64(seconds));
             assert!(ours.0 < theirs.0, "{seconds} s: {} reads instead of {}", ours.0, theirs.0);
-            // Within 2 %: with an even spread no order of reads two seconds apart is better than another.
+            // Within 2 %: for a uniform spread, no other reads two seconds apart are better.
             assert!(ours.1 <= theirs.1 * 1.02, "{seconds} s: {} s late instead of {}", ours.1, theirs.1);
         }
     }
@@ -340,7 +339,7 @@ mod tests {
         };
         assert!(first(&[9, 9]) <= EARLY_READS[0].mul_f64(1.0 + JITTER));
         assert_eq!(first(&[9, 9, 9]), Duration::from_secs(9));
-        // Up to two delays apart, one read can see most of them end.
+        // If they are at most two delays apart, one read can see most of them end.
         assert_eq!(first(&[10, 10, 14]), Duration::from_secs(14));
         assert_eq!(first(&[10, 10, 15]), Duration::from_secs(8));
     }

@@ -1,4 +1,5 @@
-//! Prepared runs: a create that can be written to a journal before it is sent, and becomes one task across a crash.
+//! Prepared runs: a create that is written to a journal before it is sent, and becomes exactly one task
+//! across a crash.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -20,17 +21,17 @@ use crate::run::history::{DAY, Found, MINUTE, fingerprint_of, search};
 use crate::transport::events::awaited;
 use crate::transport::{CallContext, Core, Deadline, Error, Result, shown};
 
-/// The shortest pause between two searches that end when no create can appear any more.
+/// Shortest backoff between two searches, which end when no create can appear any more.
 const MIN_PAUSE: Duration = Duration::from_millis(100);
 
-/// The part of the retention of idempotency keys that is not relied on: two clocks of the service may differ.
+/// Part of the idempotency key retention that is not relied on: clocks of the service may differ.
 const RETENTION_MARGIN: Duration = Duration::from_secs(60 * 60);
 
-/// A run whose inputs are checked and uploaded, and whose task is created by
-/// [`Client::adopt_or_start`](crate::Client::adopt_or_start).
+/// Run whose inputs are checked and uploaded; [`Client::adopt_or_start`](crate::Client::adopt_or_start) creates
+/// its task.
 ///
-/// It serializes: note it in a journal before its task is created. After a crash, read it back and
-/// hand it to `adopt_or_start` again, which finds the task that it may have become, or creates it.
+/// Serialize a prepared run to a journal before its task is created. After a crash, deserialize it and call
+/// `adopt_or_start` again, which finds the task that the run may have become, or creates it.
 ///
 /// ```no_run
 /// # async fn example(client: inferstore::Client, inputs: inferstore::Inputs) -> Result<(), Box<dyn std::error::Error>> {
@@ -42,42 +43,42 @@ const RETENTION_MARGIN: Duration = Duration::from_secs(60 * 60);
 /// # }
 /// ```
 ///
-/// It carries an idempotency key. Where the service knows such keys, any number of processes may start the same run,
-/// also at the same time, and one task comes of it.
+/// A prepared run has an idempotency key. On a service that supports keys, any number of processes may start
+/// the same run concurrently, and it becomes one task.
 ///
-/// Elsewhere its task is found in the history. There only one process at a time may work on a journal (lock the file,
-/// and let a rolling deployment end the old process first). Two prepared runs with the same inputs are distinguished by
-/// their uploaded files. Those without files are not, but each becomes one task: a task that is known already is never
-/// adopted again. Make known what a journal lists with [`Tasks::claim`](crate::Tasks::claim) before the first
-/// `adopt_or_start`.
+/// On another service, `adopt_or_start` searches the history. Then only one process at a time may work on a
+/// journal (lock the file, and let a rolling deployment end the old process first). Prepared runs with the same
+/// inputs are distinguished by their uploaded files. Runs without files are not, but each still becomes one
+/// task, because a known task is never adopted again. Pass the tasks of a journal to
+/// [`Tasks::claim`](crate::Tasks::claim) before the first `adopt_or_start`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PreparedRun {
-    /// The model.
+    /// Model.
     pub model: ModelId,
-    /// The inputs as they are sent, with the URLs of the uploaded files. A run whose task may exist must keep them: the
-    /// service refuses other inputs with the same idempotency key (409).
+    /// Inputs as sent, with the URLs of the uploaded files. If the task of the run may exist, do not change
+    /// them: the service rejects other inputs with the same idempotency key (409).
     pub inputs: Map<String, Value>,
-    /// The URLs of the files that were uploaded for this run alone.
+    /// URLs of the files uploaded for this run alone.
     pub uploaded: Vec<String>,
-    /// The time of the preparation by the clock of the service: that of this machine may be set back before the run is
-    /// read again.
+    /// Time of the preparation by the clock of the service: the clock of this machine may be set back before
+    /// the run is read again.
     pub prepared_at: SystemTime,
-    /// The most that it may cost. Checked again before the create, because the price may have changed since; set it to
-    /// apply another limit.
+    /// Maximum cost. Checked again before the create, because the price may have changed; set it to apply
+    /// another limit.
     #[serde(default)]
     pub max_cost: Option<Decimal>,
-    /// Whether a node must serve the model. Checked again before the create.
+    /// True if a node must serve the model. Checked again before the create.
     #[serde(default)]
     pub require_serving: bool,
-    /// The idempotency key.
+    /// Idempotency key.
     pub(crate) id: String,
     #[serde(skip)]
     pub(crate) sent_before: SentBefore,
 }
 
-/// The last time at which a create of a prepared run may have been sent: before the run came into this process, or by a
-/// client of this one. Clones share it.
+/// Last time at which a create of a prepared run may have been sent: before this process read the run, or by
+/// a client of this process. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct SentBefore(Arc<Mutex<Instant>>);
 
@@ -87,7 +88,7 @@ impl Default for SentBefore {
     }
 }
 
-/// Two prepared runs are equal when their creates are.
+/// Does not count for the equality of prepared runs.
 impl PartialEq for SentBefore {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -100,9 +101,9 @@ impl PreparedRun {
     }
 }
 
-/// Finds the task that a prepared run has become, or creates it. Await it for the task.
+/// Adoption or start of a prepared run. Await it for the task.
 ///
-/// Dropping the future may leave a task; start it again to find it.
+/// Dropping the future may leave a task; start it again to find the task.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is adopted or started until it is awaited"]
 pub struct Adopt {
@@ -118,8 +119,8 @@ impl Adopt {
         Self { core, prepared, deadline: None }
     }
 
-    /// Limits the search, the create and their retries. A run that has not become a task by then can be adopted later.
-    /// Default: none.
+    /// Sets the timeout of the search, the create and their retries. After a timeout, the run can be adopted
+    /// later. Default: none.
     pub fn deadline(self, deadline: impl Into<Option<Duration>>) -> Self {
         Self { deadline: deadline.into(), ..self }
     }
@@ -138,7 +139,7 @@ impl Adopt {
             RunState::New => starting.start(&mut state).await?,
             RunState::Unknown if starting.is_key_remembered().await? => {
                 match starting.start(&mut state).await {
-                    // The limits forbid a new task, and not one that exists.
+                    // The limits forbid a new task, but not an existing one.
                     Err(error @ (Error::CostLimitExceeded(_) | Error::ModelOffline(_))) => {
                         starting.adopt().await?.ok_or(error)?
                     }
@@ -158,18 +159,18 @@ impl Adopt {
     }
 }
 
-/// A prepared run on its way to a task.
+/// Prepared run whose task is being found or created.
 struct Starting<'a> {
     create: Create,
     prepared: &'a PreparedRun,
 }
 
 impl Starting<'_> {
-    /// Returns whether the service still knows the idempotency key of the run, if a create with it was sent.
+    /// Returns true if the service still remembers the idempotency key of the run, had a create used it.
     async fn is_key_remembered(&self) -> Result<bool> {
         let Create { core, deadline, .. } = &self.create;
         if core.service_time().is_none() {
-            // Any response announces whether the service knows keys.
+            // Any response announces whether the service supports keys.
             deadline.bound(core.list_tasks(1, 0, *deadline)).await?;
         }
         let now = core.service_time().unwrap_or_else(SystemTime::now);
@@ -195,17 +196,17 @@ impl Starting<'_> {
         Ok(created?.task)
     }
 
-    /// Adopts the oldest matching task that this client does not know yet. Returns `None` once no create that was
-    /// sent before can appear in the history any more.
+    /// Adopts the oldest matching task that this client does not know. Returns `None` once no earlier create
+    /// can appear in the history any more.
     async fn adopt(&self) -> Result<Option<TaskId>> {
         let Create { core, inputs_key, deadline, .. } = &self.create;
         for number in 1.. {
-            // Time for which a create of the same run may still appear in the history.
+            // Time for which an earlier create of the same run may still appear in the history.
             let of_others =
                 core.memory.settle_time.saturating_sub(self.prepared.sent_before.0.lock().elapsed());
             let unsettled = of_others.max(core.memory.doubt_left(inputs_key));
             let found = self.search(MINUTE).await?;
-            // The task of a create that waits for its response is in the history already.
+            // The task of a create that waits for its response may be in the history already.
             if !core.memory.is_ambiguous(inputs_key, 0)
                 && let Some(task) = self.claim_one(&found)
             {
@@ -243,7 +244,7 @@ impl Starting<'_> {
     }
 }
 
-/// The error of a prepared run that may have become a task.
+/// Makes the error of a prepared run that may have become a task.
 fn unknown(found: Found) -> Error {
     found.into_error(CallContext::new(operations::CREATE_TASK.id, None), true)
 }

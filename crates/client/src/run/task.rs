@@ -1,4 +1,4 @@
-//! One task by its identifier: reading it, waiting for it, canceling it.
+//! Handle of one task: read, wait, cancel.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,30 +16,29 @@ use crate::transport::{
     check_task_id, ignored,
 };
 
-/// A last read comes this long before the deadline, when the schedule has none that late.
+/// Time between the last read and the deadline, if the schedule has no later one.
 const LAST_READ: Duration = Duration::from_millis(500);
 
-/// The time before the deadline at which a task is canceled, so that the response still arrives: this share of the whole
-/// time, up to the limit.
+/// Reserve before the deadline for a cancel and its response: a share of the whole time, up to a maximum.
 const CANCEL_SHARE: u32 = 5;
 const MAX_CANCEL_RESERVE: Duration = Duration::from_secs(2);
 
-/// The time after the deadline within which the response to a cancel may arrive.
+/// Grace after the deadline for the response to a cancel.
 const CANCEL_GRACE: Duration = Duration::from_millis(200);
 
-/// The first pause before a cancel is sent again; it doubles.
+/// Initial backoff of a cancel; it doubles.
 const CANCEL_BACKOFF: Duration = Duration::from_millis(200);
 
-/// The longest `Retry-After` that a wait honours.
+/// Longest `Retry-After` that a wait follows.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 
-/// One task, by its identifier. Making the handle sends nothing, so a task can be stored by its
+/// Handle of one task, by its identifier. Making the handle sends nothing, so a task can be stored by its
 /// identifier and picked up by another process.
 #[derive(Clone, Debug)]
 pub struct Task {
     core: Arc<Core>,
     id: TaskId,
-    /// Known when this client created the task, or the caller named it.
+    /// Known if this client created the task, or the caller named the model.
     model: Option<ModelId>,
 }
 
@@ -47,9 +46,9 @@ pub struct Task {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TaskPoll {
-    /// The status, if the service stated one. A word that this version does not know is no end.
+    /// Status, if the service stated one. A word unknown to this version is not final.
     pub status: Option<TaskStatus>,
-    /// The outcome, or the error of a task that failed or was canceled; `None` while the task has not ended.
+    /// Outcome, or the error of a task that failed or was canceled; `None` while the task has not ended.
     pub outcome: Option<Result<Outcome>>,
 }
 
@@ -58,23 +57,25 @@ impl Task {
         Self { core: Arc::clone(core), id: id.into(), model: None }
     }
 
-    /// The identifier, as it was given.
+    /// Returns the identifier as given.
     pub fn id(&self) -> &TaskId {
         &self.id
     }
 
-    /// The model, if it is known: of a task that a run of this client created, or that [`of_model`](Self::of_model) named.
+    /// Returns the model, if known: of a task that a run of this client created, or that
+    /// [`of_model`](Self::of_model) named.
     pub fn model(&self) -> Option<&ModelId> {
         self.model.as_ref()
     }
 
-    /// The task with its model, which its record does not have: a wait learns from it how long tasks of the model take.
+    /// Sets the model, which the record of the task lacks: a wait then learns from the duration of the
+    /// model's tasks.
     #[must_use]
     pub fn of_model(self, model: impl Into<ModelId>) -> Self {
         Self { model: Some(model.into()), ..self }
     }
 
-    /// The task as it is now.
+    /// Returns the current record of the task.
     ///
     /// # Errors
     ///
@@ -85,12 +86,12 @@ impl Task {
     }
 
     /// Reads the task once. [`wait`](Self::wait) is a loop over this, with the delays of
-    /// [`PollInterval::delay`](crate::PollInterval::delay); so are the waits of
-    /// [`inferstore-batch`](https://docs.rs/inferstore-batch). Its retries have a budget of their own, as those of a wait.
+    /// [`PollInterval::delay`](crate::PollInterval::delay), as are the waits of
+    /// [`inferstore-batch`](https://docs.rs/inferstore-batch). Retries use the retry budget of waits.
     ///
     /// # Errors
     ///
-    /// The read failed. [`Error::ends_wait`] tells whether another one may succeed.
+    /// The read failed. [`Error::ends_wait`] returns whether another read may succeed.
     pub fn poll(&self) -> BoxFuture<'static, Result<TaskPoll>> {
         let task = self.clone();
         let deadline = Deadline { is_of_wait: true, ..Deadline::never() };
@@ -104,7 +105,7 @@ impl Task {
         Ok(TaskPoll { status, outcome: has_ended.then(|| self.outcome_of(detail)) })
     }
 
-    /// The outcome of a task that has ended, if it succeeded.
+    /// Returns the outcome of a task that succeeded, or the error of one that did not.
     fn outcome_of(&self, task: TaskDetail) -> Result<Outcome> {
         match task.status {
             Some(TaskStatus::Failed) => {
@@ -140,35 +141,36 @@ impl Task {
         Wait { task: self.clone(), deadline: None, options: WaitOptions::default() }
     }
 
-    /// Cancels the task if it is still in the queue; it is not billed then. A task that a node is
-    /// running cannot be interrupted.
+    /// Cancels the task if it is still queued; a canceled task is not billed. A running task cannot be
+    /// interrupted.
     ///
-    /// Dropping the future may leave the task canceled or not; read it to see.
+    /// Dropping the future leaves open whether the task is canceled; read the task to see.
     ///
     /// # Errors
     ///
-    /// [`Error::Api`](crate::Error::Api) when it is no longer in the queue.
-    /// [`Error::Transport`](crate::Error::Transport) when the response was lost; read the task to
-    /// see whether it was canceled.
+    /// [`Error::Api`](crate::Error::Api) if the task is no longer queued.
+    /// [`Error::Transport`](crate::Error::Transport) if the response was lost; read the task to see whether
+    /// it was canceled.
     pub fn cancel(&self) -> BoxFuture<'static, Result<()>> {
         let task = self.clone();
         async move { task.core.cancel_task(&task.id, Deadline::never()).await }.boxed()
     }
 }
 
-/// Options of a wait, but for its deadline.
+/// Options of a wait, except its deadline.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WaitOptions {
     pub(crate) poll: PollInterval,
     pub(crate) cancel_at_deadline: bool,
 }
 
-/// The wait for a task: await it for its outcome, or read its [`events`](Self::events).
+/// Wait for a task: await it for the outcome, or read its [`events`](Self::events).
 ///
-/// It ends when the task does, at its deadline, or when the service refuses to show the task for good
-/// (401, 404 and other 4xx except 408 and 429), or in more bytes than
-/// [`max_response_size`](crate::Settings::max_response_size). Failures that pass do not end it: 5xx, 429, HTML
-/// pages and redirects of a gateway, dropped connections. Dropping it leaves the task alone.
+/// The wait ends with the task, at its deadline, or when the service permanently refuses to return the task
+/// (401, 404 and other 4xx except 408 and 429), or returns more bytes than
+/// [`max_response_size`](crate::Settings::max_response_size). Transient failures do not end the wait: 5xx,
+/// 429, HTML pages and redirects of a gateway, dropped connections. Dropping the wait does not affect the
+/// task.
 #[derive(Clone, Debug)]
 #[must_use = "a wait does nothing until it is awaited"]
 pub struct Wait {
@@ -178,7 +180,7 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// Ends the wait after this time. Default: none.
+    /// Sets the timeout of the wait. Default: none.
     pub fn deadline(mut self, deadline: impl Into<Option<Duration>>) -> Self {
         self.deadline = deadline.into();
         self
@@ -190,14 +192,14 @@ impl Wait {
         self
     }
 
-    /// Cancels the task if it is still queued shortly before the deadline: a fifth of the deadline before it, at most 2 s.
-    /// Otherwise it stays, and is billed if it succeeds. Default: `false`.
+    /// Cancels a queued task shortly before the deadline: a fifth of the deadline before it, at most 2 s.
+    /// Otherwise the task continues, and is billed if it succeeds. Default: `false`.
     pub fn cancel_at_deadline(mut self, cancel: bool) -> Self {
         self.options.cancel_at_deadline = cancel;
         self
     }
 
-    /// The wait as a stream of events.
+    /// Returns the wait as a stream of events.
     pub fn events(self) -> RunEvents {
         Events::new(|sink| self.begin(sink))
     }
@@ -214,8 +216,8 @@ impl Wait {
 
 awaited!(Wait => Outcome, |wait| wait.begin(ignored()));
 
-/// Reads the task until it has ended: first after this delay, else when the tasks of its model are likely to end. The
-/// deadline is that of the whole operation, which started before the wait in a run.
+/// Reads the task until it has ended: first after this delay, else when tasks of its model are likely to end.
+/// The deadline is that of the whole operation, which in a run started before the wait.
 pub(crate) async fn wait(
     task: &Task,
     options: WaitOptions,
@@ -232,7 +234,7 @@ pub(crate) async fn wait(
     let mut last_error = None;
     let mut delay = first.unwrap_or_else(|| schedule.delay(0, Duration::ZERO));
     let mut reads = 0;
-    // The status is the one that the last read showed; a task that was never read may be queued.
+    // Status of the last successful read; a task that was never read may be queued.
     let cancels = |status: &Option<_>| {
         options.cancel_at_deadline && status.as_ref().is_none_or(|status| *status == TaskStatus::InQueue)
     };
@@ -243,7 +245,7 @@ pub(crate) async fn wait(
         let read = if sleep(delay, end).await {
             let is_late = !end.allows(LAST_READ);
             let read = task.poll_until(end).await;
-            // A late read that the end cut short says nothing about the service.
+            // A last read that the deadline cut off says nothing about the service.
             is_cut = is_late && end.is_over() && read.as_ref().is_err_and(|error| error.status().is_none());
             read
         } else if cancels(&status) {
@@ -265,7 +267,7 @@ pub(crate) async fn wait(
                     status.iter().for_each(|status| sink(RunEvent::Status(status.clone())));
                 }
                 if let Some(outcome) = read.outcome {
-                    // Only successes are samples of the time that a success takes.
+                    // Only successes are samples of the duration of a success.
                     if let (Some(model), Ok(Outcome { duration: Some(duration), .. })) =
                         (&task.model, &outcome)
                     {
@@ -273,7 +275,7 @@ pub(crate) async fn wait(
                     }
                     return outcome;
                 }
-                // A task that a node took just before the cancel may end before the deadline.
+                // A task that a node claimed just before the cancel may end before the deadline.
                 if let Some(disposition) = disposition.filter(|_| cancels(&status)) {
                     break (disposition, status);
                 }
@@ -302,20 +304,20 @@ fn cancel_reserve(deadline: Deadline) -> Duration {
     (length.unwrap_or_default() / CANCEL_SHARE).min(MAX_CANCEL_RESERVE)
 }
 
-/// Waits for the next read; `false` at the end of the wait.
+/// Sleeps until the next read; false at the end of the wait.
 async fn sleep(delay: Duration, end: Deadline) -> bool {
     let now = Instant::now();
     let mut next = now.checked_add(delay).unwrap_or(now);
     if let Some(end) = end.at.filter(|end| next >= *end) {
-        // One more read before the end, unless this was it.
+        // One more read before the end, unless this was the last.
         next = end.checked_sub(LAST_READ).filter(|last_read| *last_read > now).unwrap_or(end);
     }
     sleep_until(next).await;
     end.at.is_none_or(|end| next < end)
 }
 
-/// Cancels a task that may be queued, again as long as that may help. Returns what became of it, and the task as it was
-/// read when it was not canceled: perhaps it had ended, or an earlier cancel had its effect.
+/// Cancels a task that may be queued, with retries while they may help. Returns its disposition, and, if it
+/// was not canceled, its last read: the task may have ended, or an earlier cancel may have taken effect.
 pub(crate) async fn cancel(task: &Task, limit: Deadline) -> (TaskDisposition, Option<TaskPoll>) {
     let mut delay = CANCEL_BACKOFF;
     loop {
@@ -324,7 +326,7 @@ pub(crate) async fn cancel(task: &Task, limit: Deadline) -> (TaskDisposition, Op
         };
         delay = delay.max(error.retry_after().unwrap_or_default());
         if error.is_permanent() || !limit.allows(delay) {
-            // A limit of requests says nothing about the task, and a gateway that gave up nothing about the service.
+            // A rate limit says nothing about the task, and a gateway timeout nothing about the service.
             let is_refused = error.is_permanent() || error.status() == Some(429);
             let read = task.poll_until(limit).await.ok();
             if read.as_ref().is_some_and(|read| matches!(read.outcome, Some(Err(Error::TaskCanceled(_))))) {

@@ -1,5 +1,4 @@
-//! The one function through which every call to the API goes: it sends, retries, opens the envelope,
-//! and turns every failure into an [`Error`].
+//! Single path of every API call: sends, retries, unwraps the envelope, and converts failures to [`Error`].
 
 use std::error::Error as StdError;
 use std::pin::{Pin, pin};
@@ -18,22 +17,22 @@ use crate::transport::middleware::Attempt;
 use crate::transport::redact::{MAX_INPUT, MAX_MESSAGE, Redactor};
 use crate::transport::retry;
 
-/// Limit of the body that an error keeps, in characters.
+/// Longest body in an error, in characters.
 const MAX_EXCERPT: usize = 2_000;
 
-/// Limit of the body of a failure that is read to find its message, in bytes.
+/// Largest body of a failure that is read for its message, in bytes.
 const MAX_ERROR_BODY: usize = MAX_INPUT;
 
-/// Timeout of reading the body of a failure, which is known without it.
+/// Timeout of reading the body of a failure.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// One attempt may take this many read timeouts: a response that comes byte by byte never reaches one.
+/// Timeout of an attempt, as a multiple of the read timeout, which a dripping response never reaches.
 const ATTEMPT_SHARE: u32 = 10;
 
-/// Headers in which services and proxies name a request.
+/// Headers in which services and proxies identify a request.
 const REQUEST_ID_HEADERS: [&str; 4] = ["x-request-id", "request-id", "x-correlation-id", "cf-ray"];
 
-/// A call to one operation.
+/// Call of one operation.
 pub(crate) struct Call<'a> {
     core: &'a Core,
     operation: &'static str,
@@ -44,16 +43,16 @@ pub(crate) struct Call<'a> {
     is_wanted: &'a IsWanted<'a>,
 }
 
-/// Whether the caller still waits for the call. Asked before each attempt.
+/// Returns true while the caller waits for the call. Checked before each attempt.
 pub(crate) type IsWanted<'a> = dyn Fn() -> bool + Sync + 'a;
 
 impl Core {
-    /// A call to this operation, without a deadline.
+    /// Makes a call of this operation, without a deadline.
     pub(crate) fn call(&self, operation: Operation) -> Call<'_> {
         self.call_unlisted(operation.id, operation.safety)
     }
 
-    /// A call to an operation that the document does not list.
+    /// Makes a call that the document does not list.
     pub(crate) fn call_unlisted(&self, operation: &'static str, safety: Safety) -> Call<'_> {
         Call {
             core: self,
@@ -78,17 +77,17 @@ impl<'a> Call<'a> {
         Self { task: Some(task.clone()), ..self }
     }
 
-    /// Retries the call like a read where the service knows idempotency keys: it carries one.
+    /// Retries the call like a read if the service supports idempotency keys: the call carries one.
     pub(crate) fn with_idempotency_key(self) -> Self {
         Self { has_idempotency_key: true, ..self }
     }
 
-    /// Sends nothing more once the caller no longer waits.
+    /// Sends nothing more once the caller has stopped waiting.
     pub(crate) fn while_wanted(self, is_wanted: &'a IsWanted<'a>) -> Self {
         Self { is_wanted, ..self }
     }
 
-    /// Sends the call, and retries it as far as its safety, the budget and the deadline allow.
+    /// Sends the call, with retries as far as its safety, the budget and the deadline allow.
     pub(crate) async fn send<T, Sent>(self, send: impl Fn(&'a inferstore_api::Client) -> Sent) -> Result<T>
     where
         Sent: Future<Output = Result<ResponseValue<Envelope<T>>, RawError>>,
@@ -116,10 +115,10 @@ impl<'a> Call<'a> {
         let core = self.core;
         let retries = if self.deadline.is_of_wait { &core.wait_retries } else { &core.retries };
         let mut attempts = retries.start(self.operation, self.deadline);
-        // Whether the service may have done what a failed attempt asked for.
+        // True if a failed attempt may have had its effect.
         let mut is_in_doubt = false;
         loop {
-            // Pinned here: each function that takes it by value would move and keep a copy of its kilobytes.
+            // Pinned here: each function that takes the future by value would copy its kilobytes.
             let sent = pin!(send(&core.api));
             let mut error = match self.attempt(sent, attempts.count, is_in_doubt).await {
                 Ok((status, data)) => {
@@ -129,16 +128,16 @@ impl<'a> Call<'a> {
                 }
                 Err(error) => error,
             };
-            // A path that no operation has may lead to a page, which will not become JSON.
+            // A path without an operation may lead to a page, which never becomes JSON.
             let is_page = self.operation == OTHER_REQUEST && matches!(error, Error::Decode(_));
             let is_keyed = self.has_idempotency_key && core.key_retention().is_some();
             let safety = if is_keyed { Safety::Repeatable } else { self.safety };
             let may_retry = !is_page && retry::may_retry(safety, &error);
-            // With a key, whatever leaves a doubt is asked again.
+            // With an idempotency key, every ambiguous failure is retried.
             let may_retry = may_retry || is_keyed && error.may_have_had_effect();
             is_in_doubt |= error.may_have_had_effect();
             let may_retry = may_retry && (is_in_doubt || (self.is_wanted)());
-            // An argument that cannot be sent has none.
+            // An invalid argument was not sent and has no context.
             let Some(context) = error.context_mut() else { return Err(error) };
             span.record("attempts", attempts.count).record("status", context.status);
             let cause = context.source.as_deref().map(field::display);
@@ -156,7 +155,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// One attempt: the status and the payload, or how it failed.
+    /// Sends one attempt. Returns status and payload, or the failure.
     async fn attempt<T>(
         &self,
         sent: Pin<&mut impl Future<Output = Result<ResponseValue<Envelope<T>>, RawError>>>,
@@ -169,7 +168,7 @@ impl<'a> Call<'a> {
         if self.deadline.is_over() {
             return unsent("the deadline passed before a request was sent");
         }
-        // The task of a create that may have been sent has to be known, so that it can be canceled.
+        // The task of a create that may have been sent must be known, so that it can be canceled.
         if !is_in_doubt && !(self.is_wanted)() {
             return unsent("the caller has stopped waiting");
         }
@@ -182,7 +181,7 @@ impl<'a> Call<'a> {
                 self.core.note_response(response.headers());
                 open(response, &self.core.redactor)
             }
-            // Boxed, because it is rare, and the future of every call would hold it.
+            // Boxed: failures are rare, and the future of every call would contain this one.
             Some(Err(error)) => Err(Box::pin(self.failure(error)).await),
             None if self.deadline.is_over() => {
                 Err(Error::Transport(Box::new(because("the deadline passed"))))
@@ -194,7 +193,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns the failure behind an error of the generated client.
+    /// Converts an error of the generated client.
     async fn failure(&self, error: RawError) -> Error {
         let redactor = &self.core.redactor;
         match error {
@@ -207,7 +206,7 @@ impl<'a> Call<'a> {
                 Error::InvalidArgument(format!("the request cannot be built: {}", error.without_url()))
             }
             RawError::CommunicationError(error) => {
-                // A middleware may have sent the request before this error: it is proof of nothing.
+                // A middleware may have sent the request before this error, so it proves nothing.
                 let is_unsent = error.is_connect() && self.core.storage.middleware.is_empty();
                 Error::Transport(Box::new(CallContext { is_unsent, ..because(error.without_url()) }))
             }
@@ -222,7 +221,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Returns the context of a failed attempt; the call adds the rest.
+/// Makes the context of a failed attempt; the call adds the rest.
 fn because(source: impl Into<Box<dyn StdError + Send + Sync>>) -> CallContext {
     CallContext { source: Some(source.into()), ..CallContext::default() }
 }
@@ -242,7 +241,7 @@ async fn rejected(response: reqwest::Response, redactor: &Redactor, deadline: De
     }))
 }
 
-/// A 2xx that is no response of the operation: a failure in an envelope, or something else.
+/// Makes the error of an undecodable 2xx: a failure in an envelope, or a foreign response.
 fn undecodable(body: &[u8], error: &serde_json::Error, redactor: &Redactor) -> Error {
     let envelope = serde_json::from_slice(body);
     let is_failure =
@@ -274,7 +273,7 @@ fn request_id(headers: &HeaderMap, redactor: &Redactor) -> Option<String> {
     Some(redactor.foreign(id, 200))
 }
 
-/// The beginning of a body, however slowly it comes and however it ends.
+/// Reads the beginning of a body, bounded in size and time, even if it is incomplete.
 pub(crate) async fn read_error_body(mut response: reqwest::Response, deadline: Deadline) -> Vec<u8> {
     let deadline = Deadline::after(Some(ERROR_BODY_TIMEOUT)).or_earlier(deadline);
     let mut body = Vec::new();
@@ -286,7 +285,7 @@ pub(crate) async fn read_error_body(mut response: reqwest::Response, deadline: D
     body
 }
 
-// What is read of a body that may be large, without keeping the rest.
+// Fields of a body that may be large; serde skips the rest.
 
 #[derive(Deserialize)]
 struct Status {

@@ -1,4 +1,4 @@
-//! Deadlines: a start time and an optional end, which bounds everything that an operation does.
+//! Deadlines: a start time and an optional end that bounds a whole operation.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::transport::error::{DeadlineReached, Error, Result, TaskDisposition};
 
-/// Start of an operation, and the time at which it must finish, if there is one.
+/// Start of an operation, and its optional end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     pub(crate) started: Instant,
     pub(crate) at: Option<Instant>,
-    /// Whether the operation is a wait, whose calls have a retry budget of their own.
+    /// True if the operation is a wait, whose calls have a retry budget of their own.
     pub(crate) is_of_wait: bool,
-    /// Disposition of the task in the error of work that is cut off.
+    /// Disposition of the task in the error after a timeout.
     pub(crate) disposition: TaskDisposition,
 }
 
 impl Deadline {
-    /// Starts now and ends after the duration, if there is one.
+    /// Starts now and ends after the duration, if any.
     pub(crate) fn after(duration: Option<Duration>) -> Self {
         let started = Instant::now();
         // A duration that overflows `Instant` means no deadline.
@@ -35,12 +35,12 @@ impl Deadline {
         Self::after(None)
     }
 
-    /// The same start, and the earlier end of the two.
+    /// Returns this start, and the earlier end of both.
     pub(crate) fn or_earlier(self, other: Self) -> Self {
         Self { at: self.at.into_iter().chain(other.at).min(), ..self }
     }
 
-    /// Ends earlier, so that something can still be done before the end.
+    /// Returns an end that is earlier by `reserve`, for work before the deadline.
     pub(crate) fn less(self, reserve: Duration) -> Self {
         Self { at: self.at.map(|at| at.checked_sub(reserve).unwrap_or(at).max(self.started)), ..self }
     }
@@ -49,7 +49,7 @@ impl Deadline {
         self.at.is_some_and(|at| Instant::now() >= at)
     }
 
-    /// Returns whether something can still start after this delay.
+    /// Returns true if work can still start after this delay.
     pub(crate) fn allows(self, delay: Duration) -> bool {
         self.at.is_none_or(|at| Instant::now().checked_add(delay).is_some_and(|then| then < at))
     }
@@ -62,10 +62,10 @@ impl Deadline {
         }
     }
 
-    /// Runs work that creates no task until the deadline.
+    /// Runs a future that creates no task until the deadline.
     pub(crate) async fn bound<T>(self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let source = match self.timeout(work).await {
-            // A call that ran into the deadline failed because of it.
+            // A transport failure at the deadline is caused by the deadline.
             Some(Err(error @ Error::Transport(_))) if self.is_over() => Some(Box::new(error)),
             Some(done) => return done,
             None => None,
@@ -74,7 +74,7 @@ impl Deadline {
         Err(self.reached(DeadlineReached { disposition, source, ..DeadlineReached::default() }))
     }
 
-    /// The error of this deadline.
+    /// Makes the error of this deadline.
     pub(crate) fn reached(self, reached: DeadlineReached) -> Error {
         Error::DeadlineReached(Box::new(DeadlineReached { elapsed: self.started.elapsed(), ..reached }))
     }

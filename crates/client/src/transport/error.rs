@@ -1,4 +1,4 @@
-//! Errors: what failed, what is known of it, its class, and what to try.
+//! Errors: the failure, its context, its class, and a hint.
 
 mod call;
 mod input;
@@ -17,7 +17,7 @@ pub(crate) use self::call::{OTHER_REQUEST, is_too_large};
 pub use self::input::{FileError, FileErrorKind, InvalidInputs, Violation, ViolationKind};
 use crate::transport::redact::{cut, shown};
 
-/// A result of this crate.
+/// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why an operation failed.
@@ -48,31 +48,31 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The client cannot be built with these settings.
+    /// Invalid settings of the client.
     #[error("{0}")]
     Config(String),
-    /// An argument cannot be sent. Nothing was sent.
+    /// Invalid argument. Nothing was sent.
     #[error("{0}")]
     InvalidArgument(String),
-    /// The inputs do not match what the model declares. Nothing was sent.
+    /// Inputs that do not match the declaration of the model. Nothing was sent.
     #[error(transparent)]
     Inputs(InvalidInputs),
-    /// A file could not be read, uploaded, downloaded or written.
+    /// File that cannot be read, uploaded, downloaded or written.
     #[error(transparent)]
     File(Box<FileError>),
-    /// The service responded with a failure.
+    /// Failure response of the service.
     #[error("{}{}", .0.rejection(), .0.attempts())]
     Api(Box<CallContext>),
-    /// No response came, after all safe retries.
+    /// No response, after all safe retries.
     #[error("{} got no response{}", .0.operation, .0.attempts())]
     Transport(#[source] Box<CallContext>),
-    /// A response came that cannot be decoded: it is not one of this service, or too large.
+    /// Undecodable response: not one of this service, or too large.
     #[error("the response to {} cannot be decoded{}", .0.operation, .0.attempts())]
     Decode(#[source] Box<CallContext>),
-    /// A create was sent, its response was lost, and the task history does not show which task it is.
+    /// The response to a create was lost, and the task history does not show its task.
     #[error(transparent)]
     OutcomeUnknown(Box<UnknownOutcome>),
-    /// A run costs more than its limit, or the service states no price. Nothing was created.
+    /// The run exceeds its maximum cost, or the service states no price. Nothing was created.
     #[error(transparent)]
     CostLimitExceeded(Box<CostLimit>),
     /// No node serves the model. No task was created.
@@ -92,19 +92,19 @@ pub enum Error {
     OutputType(Box<OutputMismatch>),
 }
 
-/// The classes of errors: what a program decides by, such as its exit code or an HTTP status.
+/// Class of an error, for decisions of a program such as its exit code or an HTTP status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A setting of the client is wrong.
+    /// Invalid setting of the client.
     Config,
-    /// An argument, an input or an input file cannot be sent. No task was created.
+    /// Invalid argument, input or input file. No task was created.
     InvalidInput,
-    /// A file, or the content of a download, is larger than its limit.
+    /// A file, or the content of a download, exceeds its limit.
     TooLarge,
     /// A local file exists already, cannot be written, or changed during its transfer.
     LocalFile,
-    /// The price is above the limit, or not stated. No task was created.
+    /// The price exceeds the limit, or is not stated. No task was created.
     CostLimitExceeded,
     /// No node serves the model. No task was created.
     ModelOffline,
@@ -112,23 +112,23 @@ pub enum ErrorKind {
     Unauthorized,
     /// The balance does not cover the task: `402`.
     InsufficientBalance,
-    /// There is no such model, task, folder or file: `404`.
+    /// No such model, task, folder or file: `404`.
     NotFound,
-    /// The present state does not allow the call: `409`.
+    /// The current state does not allow the call: `409`.
     Conflict,
-    /// The account sends too many requests: `429`.
+    /// Rate limit of the account: `429`.
     RateLimited,
     /// The service rejected the call for another reason.
     Rejected,
     /// The service, or a gateway before it, failed: `408` or `5xx`.
     Unavailable,
-    /// The service or object storage was not reached, or its response was lost.
+    /// The service or object storage was unreachable, or its response was lost.
     NoResponse,
-    /// A response is not one of this service, or larger than the limit.
+    /// A response is not of this service, or exceeds the limit.
     InvalidResponse,
     /// Object storage rejected a transfer.
     StorageRejected,
-    /// A task may have been created, or not.
+    /// The task may exist or not.
     OutcomeUnknown,
     /// The task ended in `failed`.
     TaskFailed,
@@ -136,11 +136,11 @@ pub enum ErrorKind {
     TaskCanceled,
     /// The deadline passed.
     DeadlineReached,
-    /// The output of a task that succeeded does not have the requested type.
+    /// The output of a successful task does not have the requested type.
     OutputType,
 }
 
-/// A price above the limit, or none to compare with it.
+/// Price above the limit, or no price to compare with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
 #[error("{}", match quote {
     Some(quote) => format!("a run costs {quote}, more than the limit of {max_cost}"),
@@ -148,54 +148,54 @@ pub enum ErrorKind {
 })]
 #[non_exhaustive]
 pub struct CostLimit {
-    /// The price of a run, if the service states one.
+    /// Price of a run, if the service states one.
     pub quote: Option<Decimal>,
-    /// The limit.
+    /// Maximum cost.
     pub max_cost: Decimal,
 }
 
-/// A task that ended in `failed`. It is not billed.
+/// Task that ended in `failed`. It is not billed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the task {} failed{}", shown(task.as_str()), self.reason())]
 #[non_exhaustive]
 pub struct TaskFailure {
-    /// The task.
+    /// Identifier of the task.
     pub task: TaskId,
-    /// The description of the failure, redacted.
+    /// Description of the failure, redacted.
     pub message: Option<String>,
-    /// The detail, `result.error`, with every text in it redacted.
+    /// Detail, `result.error`, with every text in it redacted.
     pub detail: Option<Value>,
 }
 
-/// An output that does not have the requested type, or no URL of the requested name.
+/// Output that does not have the requested type, or no URL of the requested name.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the output of the task {} does not fit: {problem}", shown(task.as_str()))]
 #[non_exhaustive]
 pub struct OutputMismatch {
-    /// The task; it succeeded.
+    /// Identifier of the task, which succeeded.
     pub task: TaskId,
-    /// The output as it is.
+    /// Output as received.
     pub output: Value,
-    /// Why it does not match.
+    /// Reason why the output does not match.
     pub problem: String,
 }
 
-/// Disposition of a task that is no longer waited for.
+/// Disposition of an abandoned task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TaskDisposition {
-    /// No task was created: nothing was sent that could create one.
+    /// No task was created: no create was sent.
     #[default]
     NotCreated,
-    /// It was canceled while it was queued, and is not billed.
+    /// The task was canceled while queued, and is not billed.
     Canceled,
-    /// It is still running or queued, and is billed if it succeeds.
+    /// The task is still queued or running, and is billed if it succeeds.
     StillRunning,
-    /// It was queued when last seen, and a cancel was sent without a response in time.
+    /// The task was queued at the last read, and a cancel got no response in time.
     CancelUnknown,
     /// Unknown: the task could never be read.
     Unknown,
-    /// The operation was an upload or a download, and is about no task.
+    /// The operation was an upload or a download, without a task.
     NoTask,
 }
 
@@ -212,7 +212,7 @@ impl TaskDisposition {
         }
     }
 
-    /// Returns the advice after a deadline.
+    /// Returns the hint after a deadline.
     fn hint(self) -> &'static str {
         match self {
             Self::NotCreated => "allow more time; no task was created",
@@ -226,12 +226,12 @@ impl TaskDisposition {
 }
 
 impl TaskFailure {
-    /// A failure with a message, for tests of code that handles errors.
+    /// Makes a failure with a message, for tests.
     pub fn new(task: impl Into<TaskId>, message: impl Into<String>) -> Self {
         Self { task: task.into(), message: Some(message.into()), detail: None }
     }
 
-    /// The message, and the detail unless it only repeats the message.
+    /// Returns the message, and the detail unless it only repeats the message.
     fn reason(&self) -> String {
         let message = self.message.as_deref().unwrap_or_default();
         let repeats = |value: &Value| value.as_str() == Some(message);
@@ -246,22 +246,22 @@ impl TaskFailure {
 }
 
 impl OutputMismatch {
-    /// An output that does not match, for tests of code that handles errors.
+    /// Makes a mismatch, for tests.
     pub fn new(task: impl Into<TaskId>, output: Value, problem: impl Into<String>) -> Self {
         Self { task: task.into(), output, problem: problem.into() }
     }
 }
 
-/// A deadline that passed.
+/// Deadline that passed.
 #[derive(Debug, Default, thiserror::Error)]
 #[error("the deadline passed after {:.1} s; {}", elapsed.as_secs_f64(), disposition.describe(task.as_ref()))]
 #[non_exhaustive]
 pub struct DeadlineReached {
-    /// The task, if one was created.
+    /// Task, if one was created.
     pub task: Option<TaskId>,
     /// Disposition of the task.
     pub disposition: TaskDisposition,
-    /// The status that the last successful read of the task showed.
+    /// Status at the last successful read of the task.
     pub last_status: Option<TaskStatus>,
     /// Duration of the operation.
     pub elapsed: Duration,
@@ -269,7 +269,7 @@ pub struct DeadlineReached {
 }
 
 impl Error {
-    /// The class of the error.
+    /// Returns the class of the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Config(_) => ErrorKind::Config,
@@ -304,7 +304,7 @@ impl Error {
         }
     }
 
-    /// Returns the advice: what to try.
+    /// Returns the hint: what to try.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Config(_) | Self::InvalidArgument(_) | Self::Inputs(_) => {
@@ -327,7 +327,7 @@ impl Error {
         }
     }
 
-    /// The error and its causes in one line, without texts that are part of one before.
+    /// Returns the error and its causes on one line, without repeated texts.
     pub fn with_causes(&self) -> String {
         let mut line = self.to_string();
         for cause in self.causes().map(ToString::to_string) {
@@ -342,7 +342,7 @@ impl Error {
         successors(self.source(), |&cause| cause.source())
     }
 
-    /// The task that the error is about, if one was created.
+    /// Returns the task of the error, if one was created.
     pub fn task_id(&self) -> Option<&TaskId> {
         match self {
             Self::TaskFailed(failure) => Some(&failure.task),
@@ -354,7 +354,7 @@ impl Error {
         }
     }
 
-    /// The tasks that a create whose outcome is unknown may have become, newest last.
+    /// Returns the tasks that a create of unknown outcome may have become, newest last.
     pub fn candidates(&self) -> &[TaskId] {
         match self {
             Self::OutcomeUnknown(unknown) => &unknown.candidates,
@@ -362,12 +362,12 @@ impl Error {
         }
     }
 
-    /// Disposition of a task that is no longer waited for.
+    /// Returns the disposition of an abandoned task.
     pub fn disposition(&self) -> Option<TaskDisposition> {
         if let Self::DeadlineReached(reached) = self { Some(reached.disposition) } else { None }
     }
 
-    /// Returns the context of the call, if the error came from one.
+    /// Returns the context of the call, if a call failed.
     pub fn context(&self) -> Option<&CallContext> {
         match self {
             Self::Api(context) | Self::Transport(context) | Self::Decode(context) => Some(context),
@@ -384,7 +384,7 @@ impl Error {
         }
     }
 
-    /// The HTTP status of the response that caused the error, if one came.
+    /// Returns the HTTP status of the response that caused the error, if any.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::File(error) => error.status,
@@ -392,7 +392,7 @@ impl Error {
         }
     }
 
-    /// Delay that the service asked for before the next attempt.
+    /// Returns the delay that the service requested before the next attempt.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::File(error) => error.retry_after,
@@ -400,8 +400,8 @@ impl Error {
         }
     }
 
-    /// Returns whether the same call may succeed later, without having an effect twice: a passing failure of
-    /// the network or the service, a rate limit, a model that is offline.
+    /// Returns true if a retry may succeed later without having an effect twice: after a transient failure of
+    /// the network or the service, a rate limit, or an offline model.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Transport(context) | Self::Decode(context) => context.is_retry_safe,
@@ -413,25 +413,26 @@ impl Error {
         }
     }
 
-    /// Returns whether the service responded with `404`: there is no such model, task, folder or file.
+    /// Returns true after a `404`: no such model, task, folder or file.
     pub fn is_not_found(&self) -> bool {
         self.kind() == ErrorKind::NotFound
     }
 
-    /// Returns whether the service no longer has the task that was read. A `404` without a message is one of a gateway, which
-    /// says nothing about the task.
+    /// Returns true if the service no longer has the task that was read. A `404` without a message is from a
+    /// gateway and says nothing about the task.
     pub fn is_gone(&self) -> bool {
         let is_of = |call: &CallContext| call.operation == operations::GET_TASK.id && call.message.is_some();
         self.is_not_found() && self.context().is_some_and(is_of)
     }
 
-    /// Returns whether the service refused a task because the balance does not cover it: it responded with `402`. A service
-    /// may create the task instead and fail it with a message about the balance, as [`Error::TaskFailed`].
+    /// Returns true if the service rejected a task because of the balance: `402`. A service may instead
+    /// create the task and fail it with a message about the balance, as [`Error::TaskFailed`].
     pub fn is_insufficient_balance(&self) -> bool {
         self.kind() == ErrorKind::InsufficientBalance
     }
 
-    /// Returns whether a run was refused for good before its task was created: there is no task, and none will appear.
+    /// Returns true if a run was permanently rejected before its create: no task exists, and none will
+    /// appear.
     pub fn is_refused_create(&self) -> bool {
         match self {
             Self::InvalidArgument(_)
@@ -445,39 +446,39 @@ impl Error {
         }
     }
 
-    /// Returns whether the deadline passed.
+    /// Returns true if the deadline passed.
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::DeadlineReached(_))
     }
 
-    /// Returns whether the service refused the call for good: a 4xx other than 408 and 429.
+    /// Returns true if the service permanently rejected the call: a 4xx other than 408 and 429.
     pub(crate) fn is_permanent(&self) -> bool {
         matches!(self, Self::Api(context) if context.is_permanent())
     }
 
-    /// Returns whether the service may have done what the failed attempt asked for.
+    /// Returns true if the failed attempt may have had its effect.
     pub(crate) fn may_have_had_effect(&self) -> bool {
         match self {
             Self::Transport(context) => !context.is_unsent,
             Self::Decode(_) => true,
-            // A gateway that gave up says nothing about the service behind it.
+            // A gateway timeout says nothing about the service behind it.
             Self::Api(context) => context.is_ambiguous(),
             _ => false,
         }
     }
 
-    /// Returns whether a failed read of a task ends the wait: the task has ended, or every further read would fail the same
-    /// way.
+    /// Returns true if a failed read of a task ends the wait: the task has ended, or every further read would
+    /// fail the same way.
     pub fn ends_wait(&self) -> bool {
         match self {
             Self::InvalidArgument(_) | Self::TaskFailed(_) | Self::TaskCanceled(_) => true,
-            // A response above the size limit.
+            // Response above the size limit.
             Self::Decode(context) => !context.is_retry_safe,
             other => other.is_permanent(),
         }
     }
 
-    /// The error with the input field that named the file.
+    /// Adds the input field of the file.
     pub(crate) fn in_field(mut self, field: &str) -> Self {
         if let Self::File(error) = &mut self {
             error.field = Some(field.to_owned());
@@ -492,7 +493,7 @@ impl From<FileError> for Error {
     }
 }
 
-/// An amount of money that is not a number.
+/// Amount of money that is not a number.
 impl From<inferstore_api::ParseDecimalError> for Error {
     fn from(error: inferstore_api::ParseDecimalError) -> Self {
         Self::InvalidArgument(error.to_string())
@@ -500,14 +501,14 @@ impl From<inferstore_api::ParseDecimalError> for Error {
 }
 
 impl DeadlineReached {
-    /// The same deadline, with the error of the last read of the task as its source.
+    /// Adds the error of the last read of the task as the source.
     #[must_use]
     pub fn with_source(self, source: Error) -> Self {
         Self { source: Some(Box::new(source)), ..self }
     }
 }
 
-/// The error, its causes and the hint, for a `main` that returns it.
+/// Prints the error, its causes and the hint, for a `main` that returns the error.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")?;

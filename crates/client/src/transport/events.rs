@@ -1,4 +1,4 @@
-//! Long operations as streams, of their events or of what they read.
+//! Long operations as streams of events or items.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -11,38 +11,38 @@ use futures_util::stream::{BoxStream, Stream, StreamExt, TryStreamExt};
 use crate::transport::error::{Error, Result};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// The receiver of the events of an operation.
+/// Receiver of the events of an operation.
 pub(crate) type Sink<E> = Arc<dyn Fn(E) + Send + Sync>;
 
-/// A receiver that drops every event.
+/// Returns a receiver that drops every event.
 pub(crate) fn ignored<E>() -> Sink<E> {
     Arc::new(|_| ())
 }
 
-/// An operation as a stream of its events. Read the events with [`next`](Self::next), then take the
-/// result with [`finish`](Self::finish), which also skips events that were not read; or await it for the
-/// result alone. As a [`Stream`] it yields [`Step`]s, and the last one is the result. Nothing happens while it is not
-/// polled.
+/// Operation as a stream of its events. Read the events with [`next`](Self::next), then take the result with
+/// [`finish`](Self::finish), which skips unread events; or await the operation for the result alone. As a
+/// [`Stream`], it yields [`Step`]s, and the last one is the result. The operation makes progress only while
+/// it is polled.
 #[must_use = "the operation runs only while its events are read"]
 pub struct Events<E, T> {
-    /// `None` once it has ended.
+    /// `None` once the operation has ended.
     operation: Option<BoxFuture<'static, Result<T>>>,
-    /// `None` until the operation has ended, and when it was taken.
+    /// `None` until the operation has ended, and after the result was taken.
     result: Option<Result<T>>,
     events: UnboundedReceiver<E>,
 }
 
-/// An item of [`Events`] as a stream.
+/// Item of [`Events`] as a stream.
 #[derive(Debug)]
 pub enum Step<E, T> {
-    /// Something happened.
+    /// Event.
     Event(E),
-    /// The operation has ended. Nothing follows.
+    /// Result. Nothing follows.
     End(Result<T>),
 }
 
 impl<E: Send + 'static, T: Send + 'static> Events<E, T> {
-    /// The events of the operation that is handed a sink.
+    /// Makes the stream of an operation, which gets a sink for its events.
     pub(crate) fn new(start: impl FnOnce(Sink<E>) -> BoxFuture<'static, Result<T>>) -> Self {
         let (sender, events) = unbounded_channel();
         // Nobody reads the events once the stream is dropped.
@@ -50,7 +50,7 @@ impl<E: Send + 'static, T: Send + 'static> Events<E, T> {
         Self { operation: Some(start(sink)), result: None, events }
     }
 
-    /// The next event, or `None` when the operation has ended.
+    /// Returns the next event, or `None` when the operation has ended.
     ///
     /// Dropping the future loses no event.
     pub async fn next(&mut self) -> Option<E> {
@@ -61,7 +61,8 @@ impl<E: Send + 'static, T: Send + 'static> Events<E, T> {
     ///
     /// # Errors
     ///
-    /// The error of the operation; [`Error::InvalidArgument`] when the stream has yielded its [`Step::End`] already.
+    /// The error of the operation; [`Error::InvalidArgument`] if the stream has yielded its [`Step::End`]
+    /// already.
     pub async fn finish(mut self) -> Result<T> {
         while self.next().await.is_some() {}
         self.result.unwrap_or_else(|| {
@@ -79,7 +80,7 @@ impl<E: Send + 'static, T: Send + 'static> Events<E, T> {
                     self.result = Some(result);
                     self.operation = None;
                 }
-                // It may have sent one. Without a sender, it sends no more.
+                // The operation may have sent an event. Without a sender, no more events follow.
                 Poll::Pending => match self.events.poll_recv(context) {
                     Poll::Ready(None) => return Poll::Pending,
                     event => return event,
@@ -110,7 +111,7 @@ impl<E: Send + 'static, T: Send + 'static> IntoFuture for Events<E, T> {
     }
 }
 
-// No field is pinned in place.
+// No field is structurally pinned.
 impl<E, T> Unpin for Events<E, T> {}
 
 impl<E, T> std::fmt::Debug for Events<E, T> {
@@ -119,7 +120,7 @@ impl<E, T> std::fmt::Debug for Events<E, T> {
     }
 }
 
-/// Makes a value an operation that is awaited.
+/// Implements awaiting and streaming for an operation.
 macro_rules! awaited {
     ($operation:ty => $done:ty, $begin:expr $(, $parameter:ident)?) => {
         impl$(<$parameter: Send + 'static>)? IntoFuture for $operation {
@@ -135,17 +136,17 @@ macro_rules! awaited {
 }
 pub(crate) use awaited;
 
-/// A stream of what the service or object storage returns piece by piece. It ends with its first error.
+/// Stream of items that the service or object storage returns piece by piece. It ends with its first error.
 #[must_use = "nothing is read while it is not polled"]
 pub struct Items<T>(pub(crate) BoxStream<'static, Result<T>>);
 
 impl<T> Items<T> {
-    /// The next item, or `None` at the end.
+    /// Returns the next item, or `None` at the end.
     pub async fn next(&mut self) -> Option<Result<T>> {
         self.0.next().await
     }
 
-    /// All remaining items.
+    /// Returns all remaining items.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Middleware: code of the user around every request, and the stack of HTTP clients below it.
+//! Middleware: custom code around every request, and the stack of HTTP clients below it.
 
 use std::sync::Arc;
 
@@ -29,15 +29,15 @@ use crate::transport::error::OTHER_REQUEST;
 /// A request to the API carries the API key in `x-api-key`; a request to object storage carries a
 /// presigned URL. Neither belongs in a log.
 ///
-/// A middleware may retry, hedge or redirect requests, so the client takes none of its errors as proof that nothing was
-/// sent. Never send a create twice where the service announces no idempotency keys
-/// ([`Next::operation`] is `createTask`): both may run, and both are billed then.
+/// A middleware may retry, hedge or redirect requests, so the client takes no error of a middleware as proof
+/// that nothing was sent. Never send a create twice to a service that announces no idempotency keys
+/// ([`Next::operation`] is `createTask`): both may run and be billed.
 pub trait Middleware: Send + Sync + 'static {
     /// Handles one request, usually by running `next`.
     fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>>;
 }
 
-/// The rest of the stack: further middleware, then the network.
+/// Rest of the stack: further middleware, then the network.
 pub struct Next<'a> {
     stack: &'a HttpStack,
     rest: &'a [Arc<dyn Middleware>],
@@ -53,7 +53,7 @@ pub(crate) struct Attempt {
 }
 
 tokio::task_local! {
-    /// The attempt that the generated client sends, which passes no argument through.
+    /// Attempt that the generated client is sending; the generated client passes no argument through.
     static CURRENT: Attempt;
 }
 
@@ -83,7 +83,7 @@ impl<'a> Next<'a> {
 #[derive(Clone)]
 pub(crate) struct HttpStack {
     pub(crate) http: reqwest::Client,
-    /// Sends plain `http` to this machine, without the proxies of the environment.
+    /// Client for plain `http` to this machine, without the proxies of the environment.
     pub(crate) direct: reqwest::Client,
     pub(crate) middleware: Arc<[Arc<dyn Middleware>]>,
 }
@@ -95,16 +95,14 @@ impl HttpStack {
         Next { stack: self, rest: &self.middleware, attempt }.run(request)
     }
 
-    /// Runs the work of an attempt, whose request the middleware sees as this attempt.
+    /// Runs an attempt, whose number and operation the middleware sees.
     pub(crate) async fn within<T>(&self, attempt: Attempt, work: impl Future<Output = T>) -> T {
         if self.middleware.is_empty() { work.await } else { CURRENT.scope(attempt, work).await }
     }
 }
 
-/// A request under way.
 type SentRequest<'a> = BoxFuture<'a, reqwest::Result<Response>>;
 
-/// Sends the requests of the generated client.
 impl Transport for HttpStack {
     fn execute(&self, request: Request) -> SentRequest<'_> {
         let raw = Attempt { operation: OTHER_REQUEST, number: 1 };

@@ -1,5 +1,5 @@
-//! Sending requests: retries, deadlines, middleware, errors, redaction of foreign text, and the state that all
-//! handles of a client share, with the operations that runs, waits and handles have in common.
+//! Transport: retries, deadlines, middleware, errors, redaction of foreign text, the shared state of all
+//! handles of a client, and operations that runs, waits and handles have in common.
 
 pub(crate) mod call;
 pub(crate) mod deadline;
@@ -36,28 +36,28 @@ use crate::transport::middleware::HttpStack;
 use crate::transport::redact::Redactor;
 use crate::transport::retry::Retries;
 
-/// The response header by which a service announces that it knows idempotency keys, and for how many seconds it remembers
-/// them at least.
+/// Response header by which a service announces support for idempotency keys, with their minimum retention in
+/// seconds.
 const KEY_RETENTION: HeaderName = HeaderName::from_static("idempotency-key-retention");
 
-/// The state of a client: what belongs to its key, and what clients with other keys of the same service share.
+/// State of a client: its key, and the state shared by clients of the same service with other keys.
 pub(crate) struct Core {
-    /// The generated client, which carries the key.
+    /// Generated client with the key.
     pub(crate) api: inferstore_api::Client,
-    /// Masks the key.
+    /// Redacts the key.
     pub(crate) redactor: Redactor,
-    /// Names stored contents.
+    /// Key for stored names.
     pub(crate) name_key: NameKey,
     shared: Arc<Shared>,
 }
 
-/// The state that all clients share which were made from one builder.
+/// State shared by all clients of one builder.
 pub(crate) struct Shared {
-    /// For object storage: it never sees the key, and follows no redirect.
+    /// HTTP stack of object storage: never has the key, and follows no redirect.
     pub(crate) storage: HttpStack,
     pub(crate) base_url: String,
     pub(crate) retries: Retries,
-    /// Retries of waits, which last as long as an outage and would use up the budget of every other call.
+    /// Retry budget of waits, which last as long as an outage and would exhaust the budget of other calls.
     pub(crate) wait_retries: Retries,
     pub(crate) timeouts: Timeouts,
     pub(crate) max_concurrent_uploads: usize,
@@ -65,21 +65,21 @@ pub(crate) struct Shared {
     pub(crate) announced: Mutex<Announced>,
 }
 
-/// Announcements of the service in the headers of its last response.
+/// Announcements in the headers of the last response of the service.
 #[derive(Default)]
 pub(crate) struct Announced {
-    /// The `Date`, which is parsed when it is needed, and when it came.
+    /// `Date` header, parsed on use, and its time of arrival.
     date: Option<(HeaderValue, Instant)>,
-    /// The retention of idempotency keys. `None`: the service knows none.
+    /// Retention of idempotency keys. `None`: the service does not support them.
     key_retention: Option<HeaderValue>,
 }
 
-/// Timeouts of silence; none of them limits a whole transfer.
+/// Idle timeouts; none of them limits a whole transfer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {
-    /// The longest gap between two reads of a response.
+    /// Longest gap between two reads of a response.
     pub(crate) read: Duration,
-    /// The longest pause of an upload or a download.
+    /// Longest pause of an upload or a download.
     pub(crate) transfer: Duration,
 }
 
@@ -93,7 +93,7 @@ impl Core {
         Self { api, redactor, name_key, shared }
     }
 
-    /// Returns the core of a client with another key. The redactor masks both keys.
+    /// Returns the core of a client with another key. Both keys are redacted.
     pub(crate) fn with_key(&self, key: ApiKey) -> Self {
         let redactor = self.redactor.with_key(key.expose());
         let name_key = NameKey::new(key.expose());
@@ -116,23 +116,23 @@ impl Shared {
         retry::http_date(&date)?.checked_add(at.elapsed())
     }
 
-    /// Returns for how long the service remembers an idempotency key, or `None` if it has announced none.
+    /// Returns the retention of idempotency keys, or `None` if the service has announced none.
     pub(crate) fn key_retention(&self) -> Option<Duration> {
         let seconds = self.announced.lock().key_retention.clone()?;
         seconds.to_str().ok()?.parse().ok().map(Duration::from_secs)
     }
 
-    /// Notes the announcements of a successful response.
+    /// Records the announcements of a successful response.
     pub(crate) fn note_response(&self, headers: &HeaderMap) {
         let mut announced = self.announced.lock();
         if let Some(date) = headers.get(DATE) {
             announced.date = Some((date.clone(), Instant::now()));
         }
-        // A success comes from the service itself: one of an older version announces nothing.
+        // A success is from the service itself: an older version announces nothing.
         announced.key_retention = headers.get(KEY_RETENTION).cloned();
     }
 
-    /// Notes the announcements of a failure. A gateway that failed instead of the service announces nothing.
+    /// Records the announcements of a failure. A failing gateway announces nothing.
     pub(crate) fn note_failure(&self, headers: &HeaderMap) {
         if let Some(retention) = headers.get(KEY_RETENTION) {
             self.announced.lock().key_retention = Some(retention.clone());
@@ -146,10 +146,10 @@ impl std::fmt::Debug for Core {
     }
 }
 
-/// Time for which declared inputs are cached.
+/// Cache lifetime of declared inputs.
 const DECLARATION_TTL: Duration = Duration::from_secs(300);
 
-/// The text as an identifier, unless it would change the path that it becomes a segment of.
+/// Returns the text as an identifier, unless it would change the path of the request.
 pub(crate) fn identifier<Id: From<String>>(what: &str, text: &str) -> Result<Id> {
     let shown = cut(text, 80);
     let invalid =
@@ -204,7 +204,7 @@ impl Core {
         Ok(version)
     }
 
-    /// Returns the declared inputs of a model, if the cache has fresh ones.
+    /// Returns the cached declared inputs of a model, unless they have expired.
     pub(crate) fn cached_declaration(&self, id: &ModelId) -> Option<DeclaredInputs> {
         self.memory.declarations.get(id, DECLARATION_TTL)
     }

@@ -1,20 +1,18 @@
-//! Redaction of foreign text: everything that a service, a store, a model or a parser wrote passes
-//! [`Redactor::foreign`] before it can reach an error, an event or a log.
+//! Redaction of foreign text: text of a service, a store, a model or a parser passes [`Redactor::foreign`]
+//! before it reaches an error, an event or a log.
 
 use reqwest::Url;
 use zeroize::Zeroizing;
 
-/// The replacement of a masked value.
 const MASK: &str = "…";
 
-/// The longest message of a service, in characters.
+/// Longest message of a service, in characters.
 pub(crate) const MAX_MESSAGE: usize = 1_000;
 
-/// Limit of the text that is redacted, in bytes: many times the part that is shown.
+/// Limit on the redacted text, in bytes: many times the shown part.
 pub(crate) const MAX_INPUT: usize = 64 * 1024;
 
-/// Names whose value is a credential, in a query (`name=value`) or in JSON (`"name":"value"`), in
-/// lower case.
+/// Names whose value is a credential, in a query (`name=value`) or in JSON (`"name":"value"`), in lower case.
 const CREDENTIAL_NAMES: [&str; 6] =
     ["x-amz-signature", "x-amz-credential", "x-amz-security-token", "x-api-key", "policy", "authorization"];
 
@@ -24,29 +22,29 @@ const PUBLIC_FIELDS: [&str; 4] = ["key", "bucket", "content-type", "success_acti
 /// Shorter values of a presigned target are no secrets, and masking them would garble the message.
 const MIN_SECRET: usize = 8;
 
-/// Masks known secrets and everything that looks like a presigned credential.
+/// Masks known secrets, and everything that looks like a presigned credential.
 #[derive(Clone, Default)]
 pub(crate) struct Redactor {
-    /// Longest first, so that no part of one remains.
+    /// Longest first, so that no part of a secret remains.
     secrets: Vec<Zeroizing<String>>,
 }
 
 impl Redactor {
-    /// Masks the API key.
+    /// Makes a redactor of the API key.
     pub(crate) fn new(key: &str) -> Self {
         let mut redactor = Self::default();
         redactor.add([key.to_owned()]);
         redactor
     }
 
-    /// Also masks another API key.
+    /// Adds another API key.
     pub(crate) fn with_key(&self, key: &str) -> Self {
         let mut redactor = self.clone();
         redactor.add([key.to_owned()]);
         redactor
     }
 
-    /// Also masks the query of a presigned URL and the fields of its form.
+    /// Adds the query of a presigned URL and the fields of its form.
     pub(crate) fn with_target(&self, url: &Url, fields: &[(String, String)]) -> Self {
         let encoded = url.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
         let encoded = encoded.map(|(_, value)| value.to_owned());
@@ -54,7 +52,7 @@ impl Redactor {
         let secret_fields =
             fields.iter().filter(|(name, _)| !PUBLIC_FIELDS.contains(&name.to_ascii_lowercase().as_str()));
         let named = decoded.chain(secret_fields.cloned()).flat_map(|(name, value)| {
-            // A credential is an account and a scope; the account is quoted alone too.
+            // A credential is an account and a scope; messages may quote the account alone.
             let is_credential = name.to_ascii_lowercase().ends_with("credential");
             let account = is_credential.then(|| value.split('/').next().unwrap_or_default().to_owned());
             std::iter::once(value).chain(account)
@@ -66,7 +64,7 @@ impl Redactor {
 
     fn add(&mut self, secrets: impl IntoIterator<Item = String>) {
         for secret in secrets {
-            // A secret with quotes or backslashes reads differently within JSON.
+            // Quotes and backslashes in a secret are escaped within JSON.
             let secret = Zeroizing::new(secret);
             let in_json = Zeroizing::new(serde_json::to_string(&*secret).unwrap_or_default());
             let in_json = Zeroizing::new(in_json.trim_matches('"').to_owned());
@@ -77,22 +75,22 @@ impl Redactor {
         self.secrets.dedup();
     }
 
-    /// Foreign text that is safe to show: secrets masked, on one line, without control characters, at
-    /// most `limit` characters long. The only way for foreign text into an error, an event or a log.
+    /// Returns foreign text that is safe to show: secrets masked, on one line, without control characters, at
+    /// most `limit` characters. All foreign text in errors, events and logs passes through here.
     pub(crate) fn foreign(&self, text: &str, limit: usize) -> String {
-        // Masked without control characters, which could split a secret, and cut only after that,
-        // because half a secret is not recognized.
+        // Remove control characters first, because they could split a secret; cut last, because half a secret
+        // is not recognized.
         cut(&self.mask(&printable(beginning(text))), limit)
     }
 
-    /// The text with every secret masked.
+    /// Masks every secret in the text.
     pub(crate) fn mask(&self, text: &str) -> String {
         let known =
             self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), MASK));
         mask_credentials(&mask_urls(&known))
     }
 
-    /// JSON with every text in it redacted, for details that stay structured.
+    /// Redacts every text in a JSON value.
     pub(crate) fn foreign_json(&self, value: serde_json::Value) -> serde_json::Value {
         use serde_json::Value;
         match value {
@@ -113,16 +111,16 @@ impl Redactor {
     }
 }
 
-/// The first words of a text; one of this size was cut before. The last word is dropped, because half a secret is
-/// not recognized.
+/// Returns the first words of a text, up to `MAX_INPUT`. Drops the last word, because half a secret is not
+/// recognized.
 fn beginning(text: &str) -> &str {
     let Some(bytes) = text.as_bytes().get(..MAX_INPUT) else { return text };
     let is_word_end = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'"';
     &text[..bytes.iter().rposition(is_word_end).unwrap_or_default()]
 }
 
-/// One line without control characters: those would move the cursor of a terminal or begin a new
-/// line of a log. Marks that change the direction of the text are dropped too.
+/// Returns one line without control characters, which would move a terminal's cursor or begin a new line of a
+/// log, and without bidirectional marks.
 pub(crate) fn printable(text: &str) -> String {
     let is_harmful = |c: char| {
         c.is_control()
@@ -135,12 +133,12 @@ pub(crate) fn printable(text: &str) -> String {
     spaced.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// An identifier of the service, which is kept as it is and shown without control characters.
+/// Formats an identifier of the service without control characters.
 pub(crate) fn shown(id: &str) -> String {
     cut(&printable(id), 200)
 }
 
-/// At most `limit` characters, and an ellipsis where more would follow.
+/// Cuts a text at `limit` characters, with an ellipsis.
 pub(crate) fn cut(text: &str, limit: usize) -> String {
     match text.char_indices().nth(limit) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -148,13 +146,13 @@ pub(crate) fn cut(text: &str, limit: usize) -> String {
     }
 }
 
-/// Masks the user information, the query and the fragment of every URL: each may grant access.
+/// Masks user information, query and fragment of every URL: each may grant access.
 pub(crate) fn mask_urls(text: &str) -> String {
     let is_host_end = |c: char| c.is_whitespace() || matches!(c, '/' | '?' | '#' | '\\' | '"');
     let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>' | '\\' | '`');
     let mut masked = String::with_capacity(text.len());
     let mut copied = 0;
-    // Where the last URL ends, and where its address does: those in its path end there too.
+    // Ends of the last URL and of its address: URLs within its path end there too.
     let mut end = 0;
     let mut address_end = 0;
     while let Some(scheme) = text[copied..].find("://") {
@@ -187,11 +185,11 @@ fn mask_credentials(text: &str) -> String {
     let mut copied = 0;
     for name_end in name_ends(&lower) {
         let Some(start) = value_start(&lower, name_end) else { continue };
-        // A name within a masked value may be followed by a value of its own.
+        // A name within a masked value may have a value of its own.
         if start >= copied {
             masked.push_str(&text[copied..start]);
             masked.push_str(MASK);
-            // The value of this header consists of words, such as `Bearer` and a token.
+            // The value of this header has several words, such as `Bearer` and a token.
             let is_header = lower[..name_end].ends_with("authorization");
             let is_end = |c| {
                 matches!(c, '"' | '\'' | '\\' | '<' | '\n' | '\r') || (!is_header && matches!(c, '&' | ' '))
@@ -208,8 +206,8 @@ fn name_ends(lower: &str) -> impl Iterator<Item = usize> {
     lower.char_indices().filter_map(move |(at, _)| Some(at + name_at(at)?.len()))
 }
 
-/// Where the value of a name begins, without its quotes: after `=`, or after quotes (which may be
-/// escaped, in JSON within JSON) and a colon.
+/// Returns the start of a name's value, without quotes: after `=`, or after quotes (escaped in nested JSON)
+/// and a colon.
 fn value_start(lower: &str, name_end: usize) -> Option<usize> {
     let rest = &lower[name_end..];
     let opening = rest.find(|c: char| !matches!(c, '\\' | '"' | '\'' | ':' | '=' | ' '))?;
@@ -305,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_megabyte_of_urls_is_masked_as_fast_as_it_is_read() {
-        // With a search to the end of the text at each URL these take hours.
+        // A search to the end of the text at each URL would take hours.
         for (url, masked) in [
             ("a://", "a://"),
             ("http://a.example/b,", "http://a.example/b,"),
@@ -320,7 +318,7 @@ mod tests {
     #[test]
     fn of_a_text_without_end_only_the_beginning_is_read_and_no_half_secret_is_shown() {
         let redactor = Redactor::new("SECRET");
-        // The query becomes one character, so that what follows it is within the limit.
+        // The query becomes one character, which moves the following text within the limit.
         let query = "x".repeat(MAX_INPUT - "https://a.example/? SEC".len());
         let text = format!("https://a.example/?{query} SECRET and more");
         assert_eq!(redactor.foreign(&text, 100), "https://a.example/?…");
@@ -357,7 +355,6 @@ mod tests {
 
         use super::*;
 
-        /// A value that occurs nowhere else.
         const SECRET: &str = "c2VjcmV0LXNpZ25hdHVyZQ";
 
         fn around() -> impl Strategy<Value = String> {

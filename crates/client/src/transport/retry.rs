@@ -1,5 +1,4 @@
-//! Retry policy: backoff, budget, `Retry-After`. The only place that decides whether and when a failed
-//! request is sent again.
+//! Retry policy: backoff, budget, `Retry-After`. The only place that decides about retries.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,26 +25,26 @@ use crate::transport::error::Error;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Retry {
-    /// Limit of the attempts of a request. Default: 5.
+    /// Maximum number of attempts of a request. Default: 5.
     pub max_attempts: u32,
-    /// The longest backoff before the first retry; it doubles with every further one. The actual
-    /// backoff is drawn between zero and that. Default: 200 ms.
+    /// Maximum backoff before the first retry; it doubles with each further one. The actual backoff is random
+    /// between zero and this (full jitter). Default: 200 ms.
     #[serde(with = "seconds")]
     pub initial_backoff: Duration,
-    /// The upper limit of the doubling. Default: 10 s.
+    /// Upper limit of the doubling. Default: 10 s.
     #[serde(with = "seconds")]
     pub max_backoff: Duration,
-    /// The longest `Retry-After` that a call waits for. One that is longer ends the call at once, and is
-    /// in the error. Default: 60 s.
+    /// Longest `Retry-After` that a call waits for. A longer one ends the call at once, and is in the error.
+    /// Default: 60 s.
     #[serde(with = "seconds")]
     pub max_retry_after: Duration,
-    /// Limit of the retries that a client sends without a success in between; each success earns half a retry
-    /// back. Retries of every call would keep a failing service down. The waits of a client have as many of their
-    /// own. Default: 100.
+    /// Retry budget: maximum number of retries of a client without a success in between; each success earns
+    /// half a retry back. Without a budget, retries would keep a failing service down. The waits of a client
+    /// have an equal budget of their own. Default: 100.
     pub budget: u32,
 }
 
-/// Durations of settings as numbers of seconds.
+/// Serializes durations of settings as numbers of seconds.
 pub(crate) mod seconds {
     use std::time::Duration;
 
@@ -76,12 +75,12 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// No retries: every request is sent once.
+    /// Returns a policy without retries.
     pub fn none() -> Self {
         Self { max_attempts: 1, ..Self::default() }
     }
 
-    /// The backoff before attempt `attempts + 1`.
+    /// Returns the backoff before attempt `attempts + 1`.
     pub(crate) fn backoff(&self, attempts: u32) -> Duration {
         let doublings = attempts.saturating_sub(1).min(31);
         let longest = self.initial_backoff.saturating_mul(1 << doublings).min(self.max_backoff);
@@ -89,7 +88,7 @@ impl Retry {
     }
 }
 
-/// Returns whether a request may be sent again after this error of an attempt.
+/// Returns true if a request may be retried after this error.
 pub(crate) fn may_retry(safety: Safety, error: &Error) -> bool {
     match (safety, error) {
         (_, Error::Transport(context)) if context.is_unsent => true,
@@ -104,7 +103,7 @@ pub(crate) fn may_retry(safety: Safety, error: &Error) -> bool {
 #[derive(Debug)]
 pub(crate) struct Retries {
     pub(crate) policy: Retry,
-    /// In halves of a retry: a success earns one.
+    /// In half retries: a success earns one.
     budget: AtomicU32,
     full: u32,
 }
@@ -128,27 +127,27 @@ impl Retries {
         self.budget.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(RETRY_COST)).is_ok()
     }
 
-    /// Counts the attempts of one operation.
+    /// Starts counting the attempts of one operation.
     pub(crate) fn start(&self, operation: &'static str, deadline: Deadline) -> Attempts<'_> {
         let started = Instant::now();
         Attempts { retries: self, operation, deadline, started, count: 1, is_budget_exhausted: false }
     }
 }
 
-/// The attempts of one operation. The first one needs no permission.
+/// Attempts of one operation. The first one is not counted against the budget.
 pub(crate) struct Attempts<'a> {
     retries: &'a Retries,
     operation: &'static str,
     deadline: Deadline,
     pub(crate) started: Instant,
     pub(crate) count: u32,
-    /// Whether only the budget forbade the next one.
+    /// True if only the budget prevented the next attempt.
     pub(crate) is_budget_exhausted: bool,
 }
 
 impl Attempts<'_> {
-    /// Waits for the backoff before the next attempt. `false` when there must be none: attempts, budget
-    /// or time are exhausted, or the service asks to wait longer than allowed.
+    /// Waits for the backoff before the next attempt. Returns false if there must be none: attempts, budget
+    /// or time are exhausted, or `Retry-After` is too long.
     pub(crate) async fn backoff(&mut self, retry_after: Option<Duration>) -> bool {
         let policy = &self.retries.policy;
         if self.count >= policy.max_attempts || retry_after > Some(policy.max_retry_after) {
@@ -170,7 +169,7 @@ impl Attempts<'_> {
     }
 }
 
-/// Returns the delay that a response asks for. A date is compared with the `Date` of the same response, so that
+/// Returns the `Retry-After` of a response. A date is compared with the `Date` of the same response, so that
 /// the clock of this machine does not matter.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let header = headers.get(RETRY_AFTER)?.to_str().ok()?;

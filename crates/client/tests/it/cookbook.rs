@@ -1,4 +1,4 @@
-//! What the pages of the cookbook promise.
+//! Promises of the cookbook's pages.
 
 #![expect(clippy::panic, reason = "a test that cannot go on has failed")]
 

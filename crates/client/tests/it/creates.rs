@@ -1,4 +1,4 @@
-//! When a create is sent again, with the test kit and in virtual time.
+//! Retries of a create, with the test kit and in virtual time.
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -81,7 +81,7 @@ async fn a_lost_task_that_two_pages_of_the_history_show_is_one_task() {
     };
     page((0..100).map(of_others).collect());
     page([lost.clone()].into_iter().chain((151..250).map(of_others)).collect());
-    // Nothing was added since the total was counted.
+    // No task was added since the total was counted.
     page(Vec::new());
     // Meanwhile the oldest task was deleted, so that all others moved up by one.
     page((51..150).map(of_others).chain([lost]).collect());
@@ -110,7 +110,7 @@ async fn a_lost_task_is_found_in_a_history_that_shows_no_total_and_only_after_a_
     assert!(lost_at.elapsed() >= 3 * backoff, "each pause is longer: {:?}", lost_at.elapsed());
 }
 
-/// Passes the first create on only after this time.
+/// Delays the first create.
 struct SlowFirst {
     delay: Duration,
     has_created: AtomicBool,
@@ -218,7 +218,7 @@ async fn a_run_that_is_dropped_at_the_event_before_its_create_sends_none() {
     assert_eq!(count(&service.requests(), "createTask"), 0);
 }
 
-/// A service whose clock is ahead of the one of this machine, at the latest from the first create on.
+/// Service whose clock is ahead of this machine's, at the latest after the first create.
 struct Ahead {
     by: Duration,
     is_ahead: AtomicBool,
@@ -251,7 +251,7 @@ async fn a_prepared_run_is_found_although_the_clock_of_this_machine_was_set_back
     let prepared = before.model("m").prepare(Inputs::new()).await.unwrap();
     let journal = serde_json::to_string(&prepared).unwrap();
     let task = before.adopt_or_start(prepared).await.unwrap();
-    // Five minutes pass, of which this machine sees none.
+    // Five minutes pass while this machine is suspended.
     let after = client(300 * SECOND);
     let adopted = after.adopt_or_start(serde_json::from_str(&journal).unwrap()).await.unwrap();
     assert_eq!((adopted.id(), service.created().len()), (task.id(), 1));
@@ -266,7 +266,7 @@ async fn a_prepared_run_that_is_read_twice_becomes_one_task() {
     let journal = serde_json::to_string(&prepared).unwrap();
     let read = || serde_json::from_str(&journal).unwrap();
     for client in [before, service.client().unwrap()] {
-        // The second one began before the first one had its task.
+        // The second call began before the first one had its task.
         let (one, other) = tokio::join!(client.adopt_or_start(read()), client.adopt_or_start(read()));
         let later = client.adopt_or_start(read()).await.unwrap();
         assert_eq!([one.unwrap().id(), other.unwrap().id()], [later.id(); 2]);
@@ -348,7 +348,7 @@ fn a_create_that_is_lost_with_its_runtime_is_named() {
         .options(|options| options.skip_validation = true)
         .into_future();
     runtime.block_on(async {
-        // It has handed the create to the runtime.
+        // The run has passed the create to the runtime.
         for _ in 0..3 {
             assert!(run.poll_unpin(&mut Context::from_waker(Waker::noop())).is_pending());
         }
@@ -367,9 +367,9 @@ async fn a_create_that_was_sent_before_a_crash_is_waited_for_and_not_sent_again(
     let prepared = before.model("m").prepare(Inputs::new()).await.unwrap();
     let journal = serde_json::to_string(&prepared).unwrap();
     let after = service.client().unwrap();
-    // However old the client is that takes the run over.
+    // The age of the client that takes the run over does not matter.
     tokio::time::sleep(600 * SECOND).await;
-    // A gateway holds the create of the process that was killed.
+    // A gateway holds the create of the killed process.
     let held = tokio::spawn(async move {
         tokio::time::sleep(30 * SECOND).await;
         before.adopt_or_start(prepared).await.unwrap().id().clone()

@@ -1,4 +1,4 @@
-//! Predicates of errors, and what a handle shows of itself.
+//! Predicates of errors, and `Debug` of handles.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 

@@ -1,4 +1,4 @@
-//! One task a run, whatever goes wrong: with idempotency keys, and with a service that knows none. In virtual time.
+//! Exactly one task per run after any failure: with idempotency keys, and without. In virtual time.
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -18,7 +18,7 @@ use crate::{count, run};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A service with the model `m`, that knows idempotency keys, and one that does not.
+/// Returns a service with idempotency keys and one without, both with the model `m`.
 fn both() -> [ScriptedService; 2] {
     [ScriptedService::new(), ScriptedService::new().without_idempotency_keys()].map(|service| {
         let _ = service.model("m").succeeds(json!("done"));
@@ -31,12 +31,12 @@ fn unknown(error: &Error) -> &UnknownOutcome {
     unknown
 }
 
-/// Reads a prepared run back, as after a crash.
+/// Serializes and deserializes a prepared run, as after a crash.
 fn read_back(prepared: &PreparedRun) -> PreparedRun {
     serde_json::from_str(&serde_json::to_string(prepared).unwrap()).unwrap()
 }
 
-/// A gateway whose clock is ahead of that of the service.
+/// Gateway whose clock is ahead of the service's.
 struct ClockAhead(Duration);
 
 impl Middleware for ClockAhead {
@@ -50,14 +50,14 @@ impl Middleware for ClockAhead {
     }
 }
 
-/// Fails over to a second gateway, which cannot be reached, when the response of the first one was lost.
+/// Fails over to an unreachable second gateway when the first response was lost.
 struct Failover;
 
 impl Middleware for Failover {
     fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
         Box::pin(async move {
             match next.run(request).await {
-                // Nothing listens on this port: an error of the connection.
+                // Nothing listens on this port: a connection error.
                 Err(_) => reqwest::Client::new().get("http://127.0.0.1:1/").send().await,
                 response => response,
             }
@@ -140,7 +140,7 @@ async fn a_prepared_run_is_one_task_however_far_two_clocks_of_the_service_differ
                 assert_eq!(service.created().len(), before, "{ahead} s, {has_file}");
                 match again {
                     Ok(again) => assert_eq!(again.id(), task.id()),
-                    // Without a key and a file nothing tells whose task it is.
+                    // Without a key and a file, nothing proves the owner of a task.
                     Err(error) => assert_eq!(unknown(&error).candidates, [task.id().clone()], "{ahead} s"),
                 }
             }
@@ -213,7 +213,7 @@ async fn the_task_of_another_program_is_never_canceled() {
     }
 }
 
-/// Whether creates of this service carry a key that it knows.
+/// Returns true if the creates have idempotency keys that the service supports.
 fn run_is_keyed(service: &ScriptedService) -> bool {
     service.created().iter().all(|task| task.idempotency_key.is_some())
 }
@@ -289,7 +289,6 @@ async fn a_total_that_is_older_than_the_records_hides_no_task() {
     }
 }
 
-/// Starts runs with different inputs.
 async fn start_many(client: &Client, count: u32) {
     for number in 0..count {
         let run = client.model("m").run(Inputs::new().set("number", number));
@@ -297,7 +296,7 @@ async fn start_many(client: &Client, count: u32) {
     }
 }
 
-/// A cache in front of the service that counts the history as it was some time ago.
+/// Cache in front of the service that returns an old total of the history.
 struct StaleTotal(u64);
 
 impl Middleware for StaleTotal {
@@ -345,7 +344,7 @@ async fn an_adoption_ends_at_its_deadline_and_can_be_tried_again() {
     assert_eq!(service.created().len(), 1);
 }
 
-/// Counts the attempts of each operation that it sees.
+/// Counts the attempts of each operation.
 struct Attempts(std::sync::Arc<AtomicU32>);
 
 impl Middleware for Attempts {
@@ -386,7 +385,7 @@ async fn a_limit_that_forbids_a_new_task_does_not_hide_one_that_may_exist() {
     let client = service.client().unwrap();
     let prepared = client.model("m").run(Inputs::new()).max_cost("1").prepare().await.unwrap();
     client.adopt_or_start(prepared.clone()).await.unwrap();
-    // More tasks of others than a search reads.
+    // More foreign tasks than a search reads.
     for number in 0..350 {
         let run = client.model("m").run(Inputs::new().set("number", number));
         run.options(|options| options.skip_validation = true).start().await.unwrap();

@@ -35,7 +35,7 @@ async fn a_file_that_is_not_there_can_be_distinguished_from_one_that_cannot_be_r
     }
 }
 
-/// Does not respond to requests whose path contains this.
+/// Never responds to requests whose path contains this.
 struct Hangs(&'static str);
 
 impl Middleware for Hangs {
@@ -124,7 +124,7 @@ async fn a_task_that_ended_just_before_its_cancel_has_its_outcome() {
     let service = ScriptedService::new();
     let _ = service.model("m").succeeds(json!("done")).takes(SECOND * 9 / 10);
     let model = service.client().unwrap().model("m");
-    // It is queued at the last read, after 500 ms, and has ended at the cancel, after a second.
+    // Queued at the last read, after 500 ms; ended at the cancel, after a second.
     let deadline = SECOND * 5 / 4;
     let poll = PollInterval::every(100 * SECOND);
     let run = model.run(Inputs::new()).poll(poll.clone()).deadline(deadline).on_abandon(Abandon::Cancel);
@@ -185,7 +185,7 @@ async fn inputs_that_cannot_be_deleted_in_time_are_in_the_outcome() {
     assert_eq!(outcome.stored_inputs.len(), 1);
 }
 
-/// Refuses the second upload target.
+/// Rejects the second upload target.
 #[derive(Default)]
 struct OneUpload(std::sync::atomic::AtomicU32);
 
@@ -306,7 +306,7 @@ fn a_run_that_is_dropped_outside_of_its_runtime_is_canceled() {
     assert!(service.requests().contains(&"cancelTask"), "{:?}", service.requests());
 }
 
-/// Holds each request for a minute before it is sent on.
+/// Delays each request by a minute.
 struct Slow;
 
 impl Middleware for Slow {
@@ -380,7 +380,7 @@ async fn a_create_that_is_to_be_retried_is_not_sent_when_its_run_is_dropped() {
         .options(|options| options.skip_validation = true)
         .on_abandon(Abandon::Cancel);
     assert!(timeout(Duration::from_millis(50), run).await.is_err());
-    // From now on something listens.
+    // Something listens from now on.
     let listener = tokio::net::TcpListener::bind(address).await.unwrap();
     assert!(timeout(Duration::from_millis(500), listener.accept()).await.is_err(), "a create came");
 }
@@ -503,7 +503,7 @@ async fn uploads_of_a_run_that_is_dropped_or_refused_are_deleted() {
     drop(events);
     sleep(120 * SECOND).await;
     assert_eq!(client.storage_statistics().await.unwrap().total_files, Some(0));
-    // Started, and its create is refused.
+    // Started, and its create is rejected.
     service.responds("createTask", 422, "");
     assert_eq!(run().start().await.unwrap_err().status(), Some(422));
     assert_eq!(client.storage_statistics().await.unwrap().total_files, Some(0));

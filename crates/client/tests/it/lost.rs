@@ -1,4 +1,4 @@
-//! Creates that fail or are lost, with the test kit: what they send, and what they say of a task.
+//! Creates that fail or are lost, with the test kit: requests, and errors.
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -42,7 +42,7 @@ async fn a_create_whose_response_names_no_task_is_looked_for_in_the_history() {
         let _ = service.model("m").succeeds(json!("done"));
         let response = json!({ "status": "success", "data": { "data": id } });
         service.responds("createTask", 200, response.to_string());
-        // That a task was created is known, so another one is never created.
+        // The client knows that a task was created, so it never creates another one.
         let run = run(&service.client().unwrap());
         let error = run.start().await.unwrap_err();
         assert!(

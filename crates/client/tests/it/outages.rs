@@ -1,4 +1,4 @@
-//! What a run, a wait and a create do when one request fails or hangs, with the test kit and in virtual time.
+//! Failing or hanging requests of a run, a wait and a create, with the test kit and in virtual time.
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -19,16 +19,16 @@ use crate::{count, run};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Requests whose path ends with this.
+/// Effect on requests whose path has this end.
 struct To(&'static str, Effect);
 
 #[derive(Clone, Copy)]
 enum Effect {
-    /// Nothing is sent.
+    /// The request is never sent.
     Hangs,
-    /// The request has its effect, and no response comes.
+    /// The request takes effect without a response.
     LosesResponse,
-    /// A 429 that asks for a minute.
+    /// 429 with a `Retry-After` of a minute.
     Refuses,
 }
 
@@ -49,13 +49,13 @@ impl Middleware for To {
     }
 }
 
-/// A response with this status that asks for a pause of so many seconds.
+/// Returns a response with this status and a `Retry-After` of this many seconds.
 fn refusal<'a>(status: u16, pause: u64) -> BoxFuture<'a, reqwest::Result<Response>> {
     let refusal = axum::http::Response::builder().status(status).header("retry-after", pause);
     std::future::ready(Ok(Response::from(refusal.body("").unwrap()))).boxed()
 }
 
-/// Sends the bytes of each response one by one, so slowly that the gaps between them are no timeout.
+/// Sends responses byte by byte, with gaps below the read timeout.
 struct Drips;
 
 impl Middleware for Drips {
@@ -155,7 +155,7 @@ async fn the_task_of_a_dropped_run_is_canceled_although_the_service_is_busy() {
     assert_eq!(task.status, Some(TaskStatus::Canceled));
 }
 
-/// Counts the cancels, and refuses them with a 503 that asks for no pause.
+/// Counts cancels, and rejects them with a 503 without `Retry-After`.
 #[derive(Clone, Debug, Default)]
 struct RefusedCancels(Arc<AtomicU32>);
 
@@ -230,7 +230,7 @@ async fn a_create_under_way_in_one_client_is_waited_for_by_another_one_of_the_pr
     let first = service.client_builder().middleware(To("/model/m/task", Effect::Hangs)).build().unwrap();
     let prepared = first.model("m").prepare(Inputs::new()).await.unwrap();
     sleep(600 * SECOND).await;
-    // A gateway may hold what it sent.
+    // A gateway may hold a sent create.
     let dropped = timeout(SECOND, first.adopt_or_start(prepared.clone())).await;
     assert!(dropped.is_err(), "{dropped:?}");
     let started = Instant::now();

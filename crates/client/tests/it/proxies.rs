@@ -1,4 +1,4 @@
-//! Which requests go through the proxy of the environment.
+//! Requests that use, or bypass, the proxy of the environment.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -6,11 +6,11 @@ use axum::Router;
 use inferstore::Client;
 use tokio::net::TcpListener;
 
-/// The URL and its content, in the environment of the child process.
+/// Environment variables of the child process: the URL and its content.
 const CHILD_URL: &str = "INFERSTORE_TEST_DOWNLOAD_URL";
 const CHILD_CONTENT: &str = "INFERSTORE_TEST_CONTENT";
 
-/// The origin of a server that responds to everything with this text.
+/// Starts a server that responds to everything with this text, and returns its origin.
 async fn serve(text: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let origin = format!("http://{}", listener.local_addr().unwrap());
@@ -31,7 +31,7 @@ async fn object_storage_elsewhere_is_behind_the_proxy_also_when_the_service_is_o
     let storage = serve("directly").await;
     for (url, content) in [(&*storage, "directly"), ("http://storage.invalid/a.png", "through the proxy")] {
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-        // This test again, with the proxy in its environment.
+        // Runs this test again, with the proxy in its environment.
         child.args(["--exact", std::thread::current().name().unwrap()]);
         child.env(CHILD_URL, url).env(CHILD_CONTENT, content);
         child.env("HTTP_PROXY", &proxy).env("http_proxy", &proxy);

@@ -1,4 +1,4 @@
-//! What an error says of a response that is no success.
+//! Errors of failure responses.
 
 #![expect(clippy::panic, reason = "a test that cannot go on has failed")]
 
@@ -26,7 +26,7 @@ impl Middleware for Refusal {
     }
 }
 
-/// The error of a call that is sent once.
+/// Returns the error of a call without retries.
 async fn refused(refusal: Refusal) -> Result<Error> {
     let client = Client::builder("http://127.0.0.1:9/api/v1", "the-key");
     let client = client.settings(|settings| settings.retry = Retry::none()).middleware(refusal).build()?;
@@ -93,7 +93,7 @@ async fn a_failure_in_a_success_is_a_refusal_and_anything_else_is_no_response_of
 
 #[tokio::test]
 async fn a_failure_in_a_success_is_found_whatever_else_the_body_holds() -> Result<()> {
-    // Deeper than a parser goes that keeps the whole body.
+    // Deeper than the recursion limit of a parser of the whole body.
     let detail = "[".repeat(200) + &"]".repeat(200);
     let body = format!(r#"{{"status": "fail", "data": {detail}, "message": "closed"}}"#);
     let error = refused(Refusal(200, &[], body)).await?;
@@ -132,7 +132,7 @@ async fn the_message_of_a_store_is_found_in_a_response_of_some_length() -> Resul
     Ok(())
 }
 
-/// Responds to everything with a refusal in these pieces, and counts those that were read.
+/// Responds with a failure in these pieces, and counts the read ones.
 struct Pieces(Vec<String>, Arc<AtomicU32>);
 
 impl Middleware for Pieces {
@@ -172,7 +172,7 @@ async fn a_failure_in_a_success_names_its_request() -> Result<()> {
     Ok(())
 }
 
-/// Makes another request of each one, which cannot be sent.
+/// Replaces each request by an invalid one.
 struct Unbuildable;
 
 impl Middleware for Unbuildable {

@@ -1,4 +1,4 @@
-//! What a check, a wait and a deadline tell, with the test kit and in virtual time.
+//! Results of checks, waits and deadlines, with the test kit and in virtual time.
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test stops at the first surprise")]
 

@@ -15,8 +15,8 @@ thread_local! {
     static LOG: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The log of the thread, and so of the test: a subscriber of one thread would miss the spans that others have
-/// found disabled.
+/// Log of the test's thread. Global, because a thread's own subscriber would miss spans that other threads
+/// have disabled.
 struct Log;
 
 impl Write for Log {
@@ -44,7 +44,7 @@ async fn spans_name_the_operation_the_attempts_and_the_status_and_no_secret() ->
     service.client()?.model("m").run(inputs.clone()).await?;
     let job = tracing::info_span!("job");
     service.client()?.model("m").run(Inputs::new()).into_future().instrument(job).await?;
-    // A run that fails returns no list of what is still stored.
+    // A failed run returns no list of stored inputs.
     let _ = service.model("failing").fails("no");
     service.responds("deleteFile", 500, "busy");
     let failed = service
@@ -68,12 +68,12 @@ async fn spans_name_the_operation_the_attempts_and_the_status_and_no_secret() ->
     let text = LOG.with_borrow(|log| String::from_utf8_lossy(log).into_owned());
     for expected in [
         r#"inferstore_run{otel.kind="internal" model="m"}:inferstore{otel.name="createTask" otel.kind="client" operation="createTask" attempts=1 status=200}"#,
-        // A future that is instrumented, as one that is spawned, is in the trace of its caller.
+        // An instrumented future, like a spawned one, is in the trace of its caller.
         r#"job:inferstore_run{otel.kind="internal" model="m"}:inferstore{otel.name="createTask""#,
-        // A run that may be dropped goes on in a task of its own, and stays in the trace.
+        // A run that may be dropped has a Tokio task of its own, and stays in the trace.
         r#"inferstore_run{otel.kind="internal" model="queued"}:inferstore{otel.name="createTask""#,
         r#"inferstore_run{otel.kind="internal" model="queued"}:inferstore{otel.name="cancelTask""#,
-        // The subscriber writes every value that was recorded, the last one last.
+        // The subscriber writes every recorded value, the last one last.
         r#"operation="getTask" attempts=1 status=503 attempts=2 status=200}"#,
         r#"operation="upload" size=14}"#,
         "the call failed attempt=1 status=503",

@@ -1,4 +1,4 @@
-//! `on_unknown`: differences of responses from the document, as a program in production meets them.
+//! `on_unknown`: differences of responses from the document.
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -10,7 +10,7 @@ use inferstore::reqwest::Method;
 use inferstore::{Client, Error};
 use serde_json::{Value, json};
 
-/// A service that responds to each request with the payload of its path, and its base URL.
+/// Starts a service that responds with the payload for each path, and returns its base URL.
 fn service(payload: impl Fn(&str) -> Value + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let base_url = format!("http://{}/api/v1", listener.local_addr().unwrap());
@@ -33,7 +33,7 @@ fn envelope(data: Value) -> Value {
     json!({ "status": "success", "message": "ok", "data": data })
 }
 
-/// A client, and the differences that it reports, each as a line.
+/// Returns a client, and the differences that it reports, one per line.
 fn watched(base_url: &str) -> (Client, Arc<Mutex<Vec<String>>>) {
     let reports: Arc<Mutex<Vec<String>>> = Arc::default();
     let list = Arc::clone(&reports);

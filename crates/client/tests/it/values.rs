@@ -1,4 +1,4 @@
-//! Values that a test makes by hand, and how they are shown.
+//! Values made by hand in tests, and their formatting.
 
 use std::time::Duration;
 

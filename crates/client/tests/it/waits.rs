@@ -1,5 +1,4 @@
-//! What a wait says of a task that was canceled, could not be read, or was waited for already, with the test kit and
-//! in virtual time.
+//! Waits for tasks that are canceled, unreadable or already awaited, with the test kit and in virtual time.
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -30,7 +29,7 @@ async fn a_wait_for_a_task_that_was_canceled_is_no_success() {
     assert!(matches!(&error, Error::TaskCanceled(id) if id == task.id()), "{error:?}");
 }
 
-/// Shows a task this often, and then never again.
+/// Returns a task this many times, then fails.
 struct Shows(AtomicU32);
 
 impl Middleware for Shows {
@@ -59,11 +58,11 @@ async fn a_read_that_hangs_is_the_cause_of_a_deadline_unless_it_began_just_befor
     }
 }
 
-/// What becomes of a cancel.
+/// Effect of a cancel.
 enum Cancel {
-    /// It is refused with this status.
+    /// Rejected with this status.
     Refused(u16),
-    /// It has its effect, and the response takes this long.
+    /// Takes effect, and responds after this time.
     Slow(Duration),
 }
 
@@ -93,7 +92,7 @@ async fn a_task_counts_as_canceled_only_when_the_service_said_so() {
         (Cancel::Refused(503), TaskDisposition::CancelUnknown),
         (Cancel::Refused(429), TaskDisposition::StillRunning),
         (Cancel::Refused(409), TaskDisposition::StillRunning),
-        // It is sent two seconds before the deadline.
+        // The cancel is sent two seconds before the deadline.
         (Cancel::Slow(SECOND * 21 / 10), TaskDisposition::Canceled),
         (Cancel::Slow(SECOND * 3), TaskDisposition::CancelUnknown),
     ] {

@@ -1,4 +1,4 @@
-//! Which files of a service the console fetches.
+//! SSRF protection: files of a service that the console fetches or refuses.
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
 
@@ -20,7 +20,7 @@ fn console(client: ClientBuilder) -> App {
     App::new(client, guard, inferstore::PollInterval::Adaptive, std::env::temp_dir())
 }
 
-/// Why the file behind this URL is not fetched.
+/// Returns the reason why the file behind this URL is not fetched.
 async fn refusal(app: &App, url: &str) -> String {
     let address = app.link(url);
     let fetched = app.fetch(address.trim_start_matches("/view/")).await;
@@ -45,7 +45,7 @@ async fn files_of_local_addresses_are_refused_when_the_service_is_elsewhere() {
         "[::ffff:127.0.0.1]",
         "[fd00::1]",
         "[fe80::1]",
-        // IPv4 addresses in other forms: NAT64, that of a network alone, 6to4, and one that is no longer used.
+        // IPv4 addresses in other forms: NAT64, network-specific NAT64, 6to4, and a deprecated one.
         "[64:ff9b::10.0.0.1]",
         "[64:ff9b::127.0.0.1]",
         "[64:ff9b:1::8.8.8.8]",
@@ -78,7 +78,7 @@ async fn files_of_public_addresses_are_fetched() {
     }
 }
 
-/// A network where nothing is found.
+/// Network in which every request fails.
 struct Unreachable;
 
 impl Middleware for Unreachable {
@@ -92,7 +92,7 @@ impl Middleware for Unreachable {
     }
 }
 
-/// A network where every file is elsewhere.
+/// Network that redirects every request.
 struct Redirecting(&'static str);
 
 impl Middleware for Redirecting {
@@ -110,7 +110,7 @@ impl Middleware for Redirecting {
 #[tokio::test]
 async fn a_redirect_into_the_local_network_is_not_followed() {
     for target in ["http://192.168.0.1/a.png", "http://localhost./a.png", "http://[::1]:9/a.png"] {
-        // The file is read with the settings of the given client, its middleware included.
+        // The download uses the settings of the given client, its middleware included.
         let client = Client::builder("https://api.example/api/v1", "a key").middleware(Redirecting(target));
         let elsewhere = console(client);
         let text = refusal(&elsewhere, "http://files.example/a.png").await;

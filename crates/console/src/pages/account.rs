@@ -1,4 +1,4 @@
-//! Account: the balance, and what was spent by day and by model, from the history.
+//! Account: the balance, and expenses by day and by model, from the history.
 
 use super::prelude::*;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::run::price;
 use super::task::{MAX_READ, history};
 
-/// Number of days and models in the charts.
+/// Number of days, and of models, in the charts.
 const DAYS: i64 = 14;
 const MODELS: usize = 8;
 
@@ -18,7 +18,7 @@ pub(crate) async fn show(app: &App) -> Result<Response> {
     let balance = within(app.client.balance()).await?;
     let unit = app.currency().await;
     let (mut tasks, read_to) = history(app, None, usize::MAX, |_| true).await?;
-    // The oldest day that was read, which may have tasks that were not, if not all were read.
+    // The oldest day of an incomplete history, some of whose tasks were not read.
     let oldest = tasks.last().filter(|_| read_to > 0).map(|task| day_of(task).to_owned());
     tasks.retain(|task| task.status == Some(TaskStatus::Success));
     let mut whole = Decimal::default();
@@ -36,7 +36,7 @@ pub(crate) async fn show(app: &App) -> Result<Response> {
     let is_read = |day: &String| oldest.as_ref().is_none_or(|oldest| day >= oldest);
     let days: Vec<_> =
         days.map(|day| (is_read(&day).then(|| by_day.remove(&day).unwrap_or_default()), day)).collect();
-    // Days before the first one with a run are empty.
+    // Skip days before the first run.
     let is_used = |(sum, _): &(Option<Decimal>, String)| sum.as_ref().is_none_or(|sum| !sum.is_zero());
     let used = days.iter().rposition(is_used).map_or(0, |last| last + 1);
     let days = &days[..used];
@@ -74,12 +74,12 @@ pub(crate) async fn show(app: &App) -> Result<Response> {
     Ok(page("Account", "/account", body))
 }
 
-/// The day of a task, in UTC.
+/// Returns the UTC day of a task.
 fn day_of(task: &TaskRecord) -> &str {
     task.created_at.as_ref().and_then(|stamp| stamp.as_str().get(..10)).unwrap_or_default()
 }
 
-/// Sums as bars beside their names. Only the drawing is not exact.
+/// Draws sums as bars. Only the lengths are inexact.
 fn chart(what: &str, sums: &[(Option<Decimal>, String)], unit: &str) -> Markup {
     let length = |sum: &Option<Decimal>| sum.as_ref().map_or(0.0, |sum| sum.as_str().parse().unwrap_or(0.0));
     let longest = sums.iter().map(|(sum, _)| length(sum)).fold(f64::MIN_POSITIVE, f64::max);

@@ -1,4 +1,4 @@
-//! Assets: style, script and icon, the document, and the reference that is made from it.
+//! Assets: style, script and icon, the document, and its reference.
 
 use super::prelude::*;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,11 +9,11 @@ use maud::PreEscaped;
 
 const DOCUMENT: &str = include_str!("../../../../openapi/inferstore.yaml");
 
-/// Made from the document by a test of this crate, which also shows that it is up to date: so the command needs
-/// no parser of YAML and Markdown, and its build does not grow.
+/// Reference, generated from the document by a test, which also checks that it is up to date: the command
+/// needs no parser of YAML and Markdown.
 const REFERENCE: &str = include_str!("../../assets/reference.html");
 
-/// A file that is the same for everyone, at an address that changes with its content.
+/// Static file whose address changes with its content.
 pub(crate) struct Asset {
     pub(crate) address: LazyLock<String>,
     mime: &'static str,
@@ -36,7 +36,7 @@ pub(crate) static STYLE: Asset = asset!("app", ".css", "text/css; charset=utf-8"
 pub(crate) static SCRIPT: Asset = asset!("app", ".js", "text/javascript; charset=utf-8");
 pub(crate) static ICON: Asset = asset!("icon", ".svg", "image/svg+xml");
 
-/// The asset at this path, which a browser keeps without asking again.
+/// Returns the asset at this path, cacheable for ever.
 pub(crate) fn asset(path: &str) -> Result<Response> {
     let asset = [&STYLE, &SCRIPT, &ICON].into_iter().find(|asset| *asset.address == path);
     let asset = asset.ok_or_else(|| Failure::not_found("The console has no such page."))?;

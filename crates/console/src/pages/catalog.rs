@@ -12,14 +12,14 @@ use super::run::price;
 
 const PAGE: u32 = 24;
 
-/// Timeout of the catalog for whether models are served, which only informs.
+/// Timeout of the serving states in the catalog, which are only information.
 const SERVING_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Size of a catalog that the console searches by itself, and how many models it reads at once.
+/// Size up to which the console searches the catalog itself, and number of models per request.
 const MAX_SEARCHED: u64 = 500;
 const READ: u32 = 100;
 
-/// Words that mean the same to those who look for a model, as beginnings of words.
+/// Synonyms in searches, as prefixes of words.
 const SYNONYMS: [&[&str]; 9] = [
     &["remov", "cut", "eras", "delet", "clear", "isolat"],
     &["replac", "swap", "chang", "exchang"],
@@ -50,7 +50,7 @@ pub(crate) async fn show(app: &App, query: &Words) -> Result<Response> {
     });
     let serving = join_all(serving).await;
     let pages = total.div_ceil(PAGE.into());
-    // Orders and filters tell apart what does not fit on a page.
+    // Sorting and filters are useful only beyond one page.
     let has_choices = total > PAGE.into() || !sort.is_empty() || !filter.is_empty();
     let body = html! {
         div.heading { h1 { "Models" } }
@@ -76,7 +76,7 @@ pub(crate) async fn show(app: &App, query: &Words) -> Result<Response> {
     Ok(page("Models", "/", body))
 }
 
-/// Reads a page of the models that match, and the count of all. The console searches a catalog of usual size itself.
+/// Returns a page of matching models, and their number. The console searches a catalog of usual size itself.
 async fn models(
     app: &App,
     search: &str,
@@ -111,7 +111,7 @@ async fn models(
     Ok((all.into_iter().skip(skipped).take(PAGE as usize).collect(), total))
 }
 
-/// Returns whether every word of the search, or one with its meaning, begins a word of the model.
+/// Returns true if every word of the search, or a synonym, is a prefix of a word of the model.
 fn matches(search: &str, model: &ModelSummary) -> bool {
     let texts = [
         Some(model.id.as_str()),
@@ -131,7 +131,7 @@ fn matches(search: &str, model: &ModelSummary) -> bool {
         ["a", "an", "the", "of", "from", "my", "to", "in", "image", "images", "picture", "photo", "photos"];
     let wanted = search.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     let (fillers, wanted): (Vec<_>, Vec<_>) = wanted.partition(|word| filler.contains(word));
-    // A search of fillers alone is meant as it is.
+    // A search of fillers only is literal.
     let wanted = if wanted.is_empty() { fillers } else { wanted };
     !wanted.is_empty() && wanted.into_iter().all(is_known)
 }
@@ -155,7 +155,7 @@ fn card(model: &ModelSummary, serving: Option<bool>, unit: &str, file: &str) -> 
     }
 }
 
-/// Shows whether a node serves the model.
+/// Shows the serving state.
 pub(crate) fn served(serving: Option<bool>) -> Markup {
     html! {
         @if serving == Some(true) { span.dot.good { "Ready" } }

@@ -1,4 +1,4 @@
-//! Pages: the frame around all of them, and how values are written.
+//! Pages: common frame, and formatting of values.
 
 pub(crate) mod account;
 pub(crate) mod assets;
@@ -22,7 +22,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use self::assets::{ICON, SCRIPT, STYLE};
 use crate::failure::{Failure, Result};
 
-/// Names that every page uses.
+/// Imports of every page.
 mod prelude {
     pub(super) use axum::extract::Request;
     pub(super) use axum::http::StatusCode;
@@ -38,23 +38,21 @@ mod prelude {
     pub(super) use crate::state::App;
 }
 
-/// Characters that need no encoding in a segment of a path.
+/// Characters of a path segment that are percent-encoded.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// The pages of the navigation.
 const NAVIGATION: [(&str, &str); 5] =
     [("/", "Models"), ("/runs", "Runs"), ("/files", "Files"), ("/account", "Account"), ("/docs", "API")];
 
-/// The words of a query, or of a small form.
+/// Parameters of a query, or of a small form.
 pub(crate) type Words = BTreeMap<String, String>;
 
-/// A word of a query, or an empty text.
+/// Returns a query parameter, or an empty text.
 pub(crate) fn word<'a>(query: &'a Words, name: &str) -> &'a str {
     query.get(name).map_or("", |word| word.trim())
 }
 
-/// A word of a query as a value of this type, or nothing. Another word is not passed over: the page would
-/// show something else than its address says.
+/// Parses a query parameter. An invalid value is an error: otherwise the page would not match its address.
 pub(crate) fn parsed<T: FromStr>(query: &Words, name: &str) -> Result<Option<T>> {
     let word = word(query, name);
     if word.is_empty() {
@@ -64,30 +62,30 @@ pub(crate) fn parsed<T: FromStr>(query: &Words, name: &str) -> Result<Option<T>>
     word.parse().map(Some).map_err(|_| unknown())
 }
 
-/// Returns whether a character turns the direction of the text around it.
+/// Returns true for a bidirectional mark.
 fn is_direction(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// HTML without characters that could disguise foreign text: the command replaces the same ones. All that a
-/// browser gets as HTML comes through here.
+/// Replaces characters that could disguise foreign text, like the command does. All HTML passes through here.
 pub(crate) fn printable(html: &str) -> String {
     let is_harmful = |c: char| is_direction(c) || (c.is_control() && !matches!(c, '\n' | '\r' | '\t'));
     html.replace(is_harmful, "\u{fffd}")
 }
 
-/// A value that a form sends back exactly: marks of direction, which some languages need, are references.
+/// Formats a value that a form must send back exactly: bidirectional marks, which some languages need, become
+/// character references.
 pub(crate) fn exact(text: &str) -> Markup {
     let reference = |c: char| if is_direction(c) { format!("&#{};", u32::from(c)) } else { c.to_string() };
     PreEscaped(html! { (text) }.into_string().chars().map(reference).collect())
 }
 
-/// A whole page, below this entry of the navigation.
+/// Renders a page below this entry of the navigation.
 pub(crate) fn page(title: &str, section: &str, body: Markup) -> Response {
     page_that_reloads(title, section, None, body)
 }
 
-/// A page that a browser without JavaScript loads again after so many seconds.
+/// Renders a page that a browser without JavaScript reloads after this many seconds.
 pub(crate) fn page_that_reloads(title: &str, section: &str, seconds: Option<u32>, body: Markup) -> Response {
     let page = html! {
         (DOCTYPE)
@@ -119,12 +117,12 @@ pub(crate) fn page_that_reloads(title: &str, section: &str, seconds: Option<u32>
     PreEscaped(printable(&page.into_string())).into_response()
 }
 
-/// Leads on to a page of this kind.
+/// Redirects to a page of this kind.
 pub(crate) fn go_to(kind: &str, id: impl Display) -> Response {
     Redirect::to(&format!("/{kind}/{}", segment(&id.to_string()))).into_response()
 }
 
-/// A list to choose one word of, or none. Also shows the present word when it is another one.
+/// Renders a list with at most one choice, including a current value that is not in the list.
 pub(crate) fn choice<'a>(
     name: &str,
     any: &str,
@@ -141,7 +139,7 @@ pub(crate) fn choice<'a>(
     }
 }
 
-/// Links to the first, previous, next and last page of a list, and to those near this one.
+/// Renders links to the first, previous, next and last page, and to nearby ones.
 pub(crate) fn pager(pages: u64, now: u64, address: impl Fn(u64) -> String) -> Markup {
     let near = now.saturating_sub(3).max(1)..=now.saturating_add(3).min(pages);
     html! {
@@ -161,12 +159,13 @@ pub(crate) fn pager(pages: u64, now: u64, address: impl Fn(u64) -> String) -> Ma
     }
 }
 
-/// A text as a segment of a path.
+/// Percent-encodes a path segment.
 pub(crate) fn segment(text: &str) -> impl Display {
     utf8_percent_encode(text, SEGMENT)
 }
 
-/// The end of a long task identifier: many services begin theirs with the time, which tasks of one batch share.
+/// Returns the end of a long task identifier: many services begin identifiers with the time, which tasks of a
+/// batch share.
 pub(crate) fn short(task: &TaskId) -> String {
     let text = task.as_str();
     match text.char_indices().rev().nth(11) {
@@ -175,14 +174,14 @@ pub(crate) fn short(task: &TaskId) -> String {
     }
 }
 
-/// A technical name as a title: `color_harmonization` becomes `Color harmonization`.
+/// Formats a technical name as a title: `color_harmonization` becomes `Color harmonization`.
 pub(crate) fn titled(name: &str) -> String {
     let spaced = name.replace(['_', '-'], " ");
     let mut letters = spaced.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// An amount, exactly as the service states it.
+/// Formats an amount exactly as the service states it.
 pub(crate) fn amount(amount: Option<&Decimal>) -> String {
     amount.map_or("–".to_owned(), |amount| amount.to_plain_string().unwrap_or_else(|| amount.to_string()))
 }
@@ -194,7 +193,7 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{count:.*} {unit}", usize::from(power > 0))
 }
 
-/// A duration in words: `0.4 s`, `12 s`, `3 min`.
+/// Formats a duration: `0.4 s`, `12 s`, `3 min`.
 pub(crate) fn duration(duration: Duration) -> String {
     match duration.as_secs_f64() {
         seconds if seconds < 0.05 => "< 0.1 s".to_owned(),
@@ -204,7 +203,7 @@ pub(crate) fn duration(duration: Duration) -> String {
     }
 }
 
-/// A time: to the second when the service states it in UTC, else as it is written. JavaScript shows the local time.
+/// Formats a time: in seconds if the service states UTC, else unchanged. JavaScript shows local time.
 pub(crate) fn when(stamp: Option<&Timestamp>) -> Markup {
     let text = stamp.map_or("–", Timestamp::as_str);
     let second = text.get(..19).filter(|_| text.ends_with('Z'));
@@ -212,7 +211,7 @@ pub(crate) fn when(stamp: Option<&Timestamp>) -> Markup {
     html! { time datetime=(text) { (shown) } }
 }
 
-/// A status as a badge.
+/// Renders a status as a badge.
 pub(crate) fn badge(status: Option<&TaskStatus>) -> Markup {
     let word = status.map_or("unknown", TaskStatus::as_str);
     html! { span.badge.(word) { (titled(word)) } }

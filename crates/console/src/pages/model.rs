@@ -1,4 +1,4 @@
-//! One model: what it takes, its price, and a form made from what it declares.
+//! Page of one model: inputs, price, and a form generated from the declaration.
 
 use super::prelude::*;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::runs::Run;
 use crate::shown::{self, media, mime_of};
 use crate::state::random_id;
 
-/// How many sample files are offered.
+/// Maximum number of sample files.
 const MAX_EXAMPLES: usize = 3;
 
 pub(crate) async fn show(app: &App, id: &str, query: &Words) -> Result<Response> {
@@ -26,7 +26,7 @@ pub(crate) async fn show(app: &App, id: &str, query: &Words) -> Result<Response>
         app.learn_origin().await;
     }
     if let Some(file) = query.get("use") {
-        // The first input that takes a file gets the picture that was chosen on another page.
+        // The first file input gets the picture chosen on another page.
         let url = app.linked(file)?;
         let version = within(app.client.model(id).versioning()).await?;
         let inputs = ordered(version.input_format.as_ref());
@@ -46,7 +46,7 @@ async fn show_with(app: &App, id: &str, form: &Form) -> Result<Response> {
     })
     .await?;
     let metadata = detail.model_metadata.clone().unwrap_or_default();
-    // The same name as in the catalog.
+    // Same name as in the catalog.
     let name = titled(detail.name.as_deref().or(metadata.pretty_name.as_deref()).unwrap_or(id));
     let body = html! {
         div.heading {
@@ -65,7 +65,7 @@ async fn show_with(app: &App, id: &str, form: &Form) -> Result<Response> {
                     }
                 }
                 input type="hidden" name="form" value=(random_id().unwrap_or_default());
-                // The Enter key presses the first button of a form, which must not be one that removes a file.
+                // The Enter key presses the first button of a form, which must not remove a file.
                 button.hidden type="submit" tabindex="-1" aria-hidden="true" { "Run" }
                 (fields(app, &version, form))
                 div.go {
@@ -99,7 +99,7 @@ fn price(price: &TaskCost) -> Markup {
     }
 }
 
-/// The parameters in their order.
+/// Returns the parameters in order.
 fn ordered(format: Option<&BTreeMap<String, Descriptor>>) -> Vec<(&String, &Descriptor)> {
     let mut parameters: Vec<_> = format.into_iter().flatten().collect();
     parameters.sort_by_key(|(_, descriptor)| descriptor.position.unwrap_or(i64::MAX));
@@ -132,14 +132,14 @@ fn about(detail: &ModelDetail, version: &ModelVersioning) -> Markup {
     }
 }
 
-/// What a parameter means, and what it takes.
+/// Renders the description of a parameter and its accepted values.
 fn help(descriptor: &Descriptor) -> Markup {
     let description = descriptor.description.as_deref().unwrap_or_default();
     let is_listed = descriptor.type_ == Some(DescriptorType::Options) && !description.is_empty();
     html! { (description) @if !is_listed { " " span.muted { (takes(descriptor)) } } }
 }
 
-/// What a parameter is, in words.
+/// Describes the accepted values of a parameter.
 fn takes(descriptor: &Descriptor) -> String {
     let range = descriptor.num_config.clone().unwrap_or_default();
     let min = range.min.map_or(String::new(), |min| format!(" from {min}"));
@@ -205,7 +205,7 @@ fn field(app: &App, name: &str, descriptor: &Descriptor, form: &Form) -> Markup 
             _ => {
                 (label)
                 textarea id=(id) name=(id) rows="3" placeholder=[samples.first()] aria-describedby=(help) {
-                    // A browser drops a line break behind the tag.
+                    // A browser drops a line break after the tag.
                     "\n" (exact(given.unwrap_or_default()))
                 }
             }
@@ -226,7 +226,7 @@ fn number(id: &str, value: &str, descriptor: &Descriptor) -> Markup {
                 input type="range" min=[&min] max=[&max] step=(step.replace("any", "0.01")) value=(value)
                     aria-label={ "Slider of " (id.trim_start_matches("in.")) } hidden;
             }
-            // `type="number"` would send an empty text for what is no number, and the default would run.
+            // `type="number"` would send an empty text for an invalid number, and the default would be used.
             input type="text" inputmode="decimal" id=(id) name=(id) value=(exact(value))
                 aria-describedby={ (id) ".help" };
         }
@@ -264,7 +264,7 @@ fn file(app: &App, name: &str, descriptor: &Descriptor, form: &Form) -> Markup {
                 summary { "or give the URL of a file" }
                 input type="url" name={ "url." (name) } value=(exact(url)) placeholder="https://…"
                     aria-label={ "URL of " (title_of(name, descriptor)) };
-                // Nothing is fetched before the run: another host may have named the example.
+                // Examples load only on request: a model may name any host.
                 @for example in descriptor.samples.iter().flatten().take(MAX_EXAMPLES) {
                     button.quiet.example type="button" data-url=(example.as_str()) hidden {
                         "Example: " (name_of(example.as_str()))
@@ -275,7 +275,7 @@ fn file(app: &App, name: &str, descriptor: &Descriptor, form: &Form) -> Markup {
     }
 }
 
-/// Checks what was filled in, and starts the run. Nothing is sent while an input does not fit.
+/// Checks the form and starts the run. Nothing is sent while an input is invalid.
 pub(crate) async fn run(app: &App, id: &str, request: Request) -> Result<Response> {
     let mut form = Form::read(app, request).await?;
     if form.more.contains_key("remove") {

@@ -1,4 +1,4 @@
-//! Runs: one list of those in progress and of the history, and the progress of one.
+//! Runs: list of runs in progress and of the history, and the progress of one run.
 
 use super::prelude::*;
 use axum::response::sse::{KeepAlive, Sse};
@@ -11,11 +11,11 @@ use super::task::{MAX_READ, history, input_name, lasted, picture_of};
 use crate::call::same_call;
 use crate::runs::{Progress, Run};
 
-/// Number of tasks on a page, and of models in the filter.
+/// Number of tasks per page, and of models in the filter.
 const PAGE: usize = 25;
 const MODELS: u32 = 100;
 
-/// The changes of one run, or of all, as they happen.
+/// Streams the changes of one run, or of all.
 pub(crate) async fn events(app: &App, query: &Words) -> Response {
     let unit = app.currency().await.to_owned();
     let changes = app.runs.changes(word(query, "run").parse().ok(), unit);
@@ -25,7 +25,7 @@ pub(crate) async fn events(app: &App, query: &Words) -> Response {
 
 pub(crate) async fn list(app: &App, query: &Words) -> Result<Response> {
     let [model, status, day] = ["model", "status", "day"].map(|name| word(query, name));
-    // The history is oldest first: new tasks do not move a place in it.
+    // The history is oldest first, so new tasks do not shift positions.
     let before = parsed::<u32>(query, "before")?.map(u64::from);
     let is_shown = |own: Option<&str>, state: &str, at: &str| {
         (status.is_empty() || state == status)
@@ -45,7 +45,7 @@ pub(crate) async fn list(app: &App, query: &Words) -> Result<Response> {
     );
     let (records, read_to) = found?;
     let models = models.map(|page| page.records).unwrap_or_default();
-    // Runs that the history does not have, or not as they are now, stand on its first page.
+    // The first page includes runs that the history lacks or shows with an old status.
     let runs = app.runs.list().into_iter().map(|run| (run.progress(), run));
     let runs: Vec<_> = runs.filter(|(progress, _)| before.is_none() && !progress.has_result()).collect();
     let is_running = runs.iter().any(|(progress, _)| progress.end.is_none());
@@ -76,7 +76,7 @@ pub(crate) async fn list(app: &App, query: &Words) -> Result<Response> {
                 @else { h2 { "Nothing has run yet" } p { a href="/" { "Choose a model" } } }
             }
         }
-        // A filtered or an older page shows what was there when it was opened.
+        // Only the unfiltered first page is live.
         ul.runs data-live=[(before.is_none() && !is_filtered).then_some("/runs/events")] { @for (_, row) in rows { (row) } }
         @if read_to > 0 {
             p { a.button href={ "/runs?status=" (segment(status)) "&model=" (segment(model)) "&day=" (segment(day)) "&before=" (read_to) } { "Older runs" } }
@@ -85,11 +85,11 @@ pub(crate) async fn list(app: &App, query: &Words) -> Result<Response> {
     Ok(page_that_reloads("Runs", "/runs", is_running.then_some(3), body))
 }
 
-/// The parts of a row of the list.
+/// Parts of a row of the list.
 struct Row<'a> {
     address: String,
     picture: Option<String>,
-    /// The name of its input, if it has one with a name.
+    /// Name of the input, if it has one.
     name: Option<&'a str>,
     model: Option<&'a str>,
     badge: Markup,
@@ -117,7 +117,7 @@ fn task_address(task: &TaskId, model: Option<&str>) -> String {
     format!("/tasks/{}?model={}", segment(task.as_str()), segment(model.unwrap_or_default()))
 }
 
-/// A row for a task of the history, with the time that it is ordered by.
+/// Returns a row for a task of the history, and its sort time.
 async fn task_row(app: &App, record: &TaskRecord, unit: &str) -> (String, Markup) {
     let task = app.detail(record.task_id.as_str()).await;
     let name = task.as_deref().and_then(input_name);
@@ -138,7 +138,7 @@ async fn task_row(app: &App, record: &TaskRecord, unit: &str) -> (String, Markup
     (at, html! { (row) })
 }
 
-/// One run as a row.
+/// Renders a run as a row.
 pub(crate) fn row(run: &Run, progress: &Progress, unit: &str) -> Markup {
     let cost = match &progress.end {
         Some(Ok(cost)) => price(cost.as_ref(), unit),
@@ -161,7 +161,7 @@ pub(crate) fn row(run: &Run, progress: &Progress, unit: &str) -> Markup {
     html! { (row) }
 }
 
-/// The status in a word, and the class of its badge.
+/// Returns the status as a word, and the class of its badge.
 pub(crate) fn state(progress: &Progress) -> (String, &str) {
     match (&progress.end, &progress.status) {
         (Some(Ok(_)), _) => ("Success".to_owned(), "success"),
@@ -176,7 +176,7 @@ fn state_badge(progress: &Progress) -> Markup {
     html! { span.badge.(class) { (word) } }
 }
 
-/// The bytes that were sent, and of how many.
+/// Returns sent and total bytes.
 fn uploaded(progress: &Progress) -> (u64, u64) {
     progress.uploads.values().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
 }
@@ -190,7 +190,7 @@ fn summary(progress: &Progress) -> String {
     }
 }
 
-/// The duration so far. JavaScript lets it run between two events.
+/// Renders the duration so far. JavaScript advances it between events.
 fn clock(progress: &Progress) -> Markup {
     let seconds = format!("{:.1} s", progress.elapsed.as_secs_f64());
     html! {
@@ -227,7 +227,7 @@ pub(crate) async fn show(app: &App, id: &str) -> Result<Response> {
             div data-run=(run.id) { (steps(&run, &progress)) }
             @if let Some(time) = expected { p.muted { "Usually " (duration(time)) " with files of this size." } }
             @if is_offline { p { "No node serves the model now: the task waits for one." } }
-            // The clock of the steps changes too often to be read aloud.
+            // Separate from the steps, whose clock changes too often for a screen reader.
             p.hidden role="status" { (state(&progress).0) }
         }
         @if let Some(model) = &run.model { (same_call(model, &run.inputs, &run.files)) }
@@ -236,7 +236,7 @@ pub(crate) async fn show(app: &App, id: &str) -> Result<Response> {
     Ok(page_that_reloads(&title, "/runs", (!is_over).then_some(2), body))
 }
 
-/// Shows the progress of a run, step by step.
+/// Renders the progress of a run, step by step.
 pub(crate) fn steps(run: &Run, progress: &Progress) -> Markup {
     let is_created = progress.task.is_some();
     let status = progress.status.as_ref();
@@ -245,7 +245,7 @@ pub(crate) fn steps(run: &Run, progress: &Progress) -> Markup {
     let is_queued = matches!(status, Some(TaskStatus::InQueue));
     let is_computing = matches!(status, Some(TaskStatus::Computing));
     let is_done = matches!(progress.end, Some(Ok(_)));
-    // Each step: its name, whether it is done, and whether it is the present one.
+    // Each step: its name, whether it is done, and whether it is the current one.
     let steps = [
         ("Upload", is_created, !is_created && !is_over),
         ("Queue", is_computing || is_done, is_created && (is_queued || status.is_none()) && !is_over),
@@ -280,12 +280,12 @@ pub(crate) fn steps(run: &Run, progress: &Progress) -> Markup {
     }
 }
 
-/// An amount with its unit.
+/// Formats an amount with its unit.
 pub(crate) fn price(sum: Option<&inferstore::Decimal>, unit: &str) -> String {
     format!("{} {unit}", amount(sum)).trim_end().to_owned()
 }
 
-/// The present time, to the second.
+/// Returns the current time in seconds.
 pub(crate) fn now() -> Timestamp {
     Timestamp::now().round(jiff::Unit::Second).unwrap_or_else(|_| Timestamp::now())
 }

@@ -15,33 +15,33 @@ use crate::shown::{is_picture, save};
 
 const PAGE: u64 = 24;
 
-/// Of a larger picture no thumbnail is made.
+/// Largest picture with a thumbnail.
 const MAX_THUMBNAIL: i64 = 32 * 1024 * 1024;
 
 /// Prefix of the checkboxes of files.
 const CHOSEN: &str = "file.";
 
-/// Number of the latest files of a folder that a search reads, and of those in one request.
+/// Maximum number of files that a search reads, newest first, and number per request.
 const MAX_SEARCHED: u64 = 2_000;
 const READ: u64 = 100;
 
-/// The address of a page of a folder, or of the files with a part of a name in it.
+/// Returns the address of a page of a folder, or of a search by name.
 fn place(folder: &str, number: u64, search: &str) -> String {
     format!("/files/{}?page={number}&search={}", segment(folder), segment(search))
 }
 
-/// The page and the part of a name that a request states.
+/// Returns the page and the search text of a request.
 fn chosen(query: &Words) -> Result<(u64, &str)> {
     Ok((parsed::<u64>(query, "page")?.unwrap_or(1).max(1), word(query, "search")))
 }
 
-/// Fails for a folder that the console has no page for.
+/// Rejects a folder without a page.
 pub(crate) fn check_folder(folder: &str) -> Result<()> {
     let known = folder.parse::<UploadFolder>();
     known.map(drop).map_err(|_| Failure::not_found("The storage has no folder of this name."))
 }
 
-/// Reads files by their places in the order of the service, which is oldest first, and returns the newest first.
+/// Reads files by their positions in the service's order, oldest first. Returns the newest first.
 async fn read(app: &App, folder: &str, places: Range<u64>) -> Result<Vec<StorageFile>> {
     let folder = app.client.folder(folder);
     let size = if places.end - places.start > PAGE { READ } else { PAGE };
@@ -57,7 +57,7 @@ async fn read(app: &App, folder: &str, places: Range<u64>) -> Result<Vec<Storage
     Ok(files)
 }
 
-/// Returns a page of the files whose names contain a text, newest first, and the count of all of them.
+/// Returns a page of the files whose names contain a text, newest first, and their number.
 async fn find(app: &App, folder: &str, number: u64, search: &str) -> Result<(Vec<StorageFile>, u64)> {
     let total = within(app.client.folder(folder).page(FileQuery::default(), 1)).await?.total;
     let total = total.unwrap_or_default();
@@ -127,7 +127,7 @@ pub(crate) async fn list(app: &App, folder: &str, query: &Words) -> Result<Respo
     Ok(page("Files", "/files", body))
 }
 
-/// The picture of a file at this address, if it has one.
+/// Renders the thumbnail of a file, if it has one.
 fn thumbnail(address: Option<&str>, mime: &str) -> Markup {
     html! {
         div.thumbnail {
@@ -157,7 +157,7 @@ fn card(app: &App, file: &StorageFile) -> Markup {
     }
 }
 
-/// Uploads the files of a form, one after the other. A failure of one does not stop the others.
+/// Uploads the files of a form one after the other, even if some fail.
 pub(crate) async fn upload(app: &App, folder: &str, request: Request) -> Result<Response> {
     let form = Form::read(app, request).await?;
     if !form.errors.is_empty() || form.files.is_empty() {
@@ -188,13 +188,13 @@ pub(crate) async fn upload(app: &App, folder: &str, request: Request) -> Result<
     Ok((status, page("Error: upload", "/files", body)).into_response())
 }
 
-/// The links of the files that were selected, with their URLs.
+/// Returns the links of the selected files, with their URLs.
 fn selected(app: &App, words: &Words) -> Result<Vec<(String, String)>> {
     let ids = words.keys().filter_map(|word| word.strip_prefix(CHOSEN));
     ids.map(|id| Ok((id.to_owned(), app.linked(id)?))).collect()
 }
 
-/// Asks before files are deleted.
+/// Asks for confirmation before a deletion.
 pub(crate) fn confirm(app: &App, folder: &str, query: &Words) -> Result<Response> {
     let (number, search) = chosen(query)?;
     let files = selected(app, query)?;
@@ -235,7 +235,7 @@ pub(crate) async fn delete(app: &App, folder: &str, request: Request) -> Result<
     let files = selected(app, &words)?;
     for (_, url) in &files {
         let deleted = within(app.client.delete_file(url)).await;
-        // Also when the response was lost.
+        // Also after a lost response.
         app.forget_downloads();
         deleted?;
     }

@@ -16,15 +16,15 @@ use crate::files::original_name;
 use crate::runs::Run;
 use crate::shown::{compare, output_name, picture, url_of, value};
 
-/// Timeout of a list for the details of each task.
+/// Timeout of the details of a task in a list.
 const DETAIL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Number of tasks that are read at once, and limit of those that are read to fill a page.
+/// Number of tasks per request, and maximum number read for one page.
 const READ: u32 = 100;
 pub(crate) const MAX_READ: u64 = 2_000;
 
-/// Reads the history backwards, until `wanted` records match or `MAX_READ` were read. Returns them, newest first,
-/// and the place where to read on, which is 0 when all was read.
+/// Reads the history backwards, until `wanted` records match or `MAX_READ` were read. Returns the matches,
+/// newest first, and the position to continue from; 0 at the end.
 pub(crate) async fn history(
     app: &App,
     before: Option<u64>,
@@ -53,7 +53,7 @@ pub(crate) async fn history(
 }
 
 impl App {
-    /// A task for a list, if the service has it soon. A task that has ended is read once.
+    /// Returns a task for a list, if the service responds in time. Ended tasks are cached.
     pub(crate) async fn detail(&self, id: &str) -> Option<Arc<TaskDetail>> {
         if let Some(task) = self.details.get(id) {
             return Some(task);
@@ -66,7 +66,7 @@ impl App {
         Some(task)
     }
 
-    /// The unit of prices, which a model states.
+    /// Returns the unit of prices, which a model states.
     pub(crate) async fn currency(&self) -> &str {
         if let Some(known) = self.currency.get() {
             return known;
@@ -86,7 +86,7 @@ impl App {
     }
 }
 
-/// The time from the creation of an ended task to its end.
+/// Returns the time from the creation of an ended task to its end.
 pub(crate) fn lasted(task: &TaskRecord) -> Option<Duration> {
     let is_over = task.status.as_ref().is_some_and(TaskStatus::is_terminal);
     let time = |stamp: &Option<Timestamp>| stamp.as_ref()?.as_str().parse::<jiff::Timestamp>().ok();
@@ -94,7 +94,7 @@ pub(crate) fn lasted(task: &TaskRecord) -> Option<Duration> {
     end.filter(|_| is_over)?.duration_since(start?).try_into().ok()
 }
 
-/// The original name of the first file among the inputs.
+/// Returns the original name of the first input file.
 pub(crate) fn input_name(task: &TaskDetail) -> Option<String> {
     let inputs = task.input_data.clone().unwrap_or_default();
     let files = ordered(&inputs, task.input_format.as_ref());
@@ -102,7 +102,8 @@ pub(crate) fn input_name(task: &TaskDetail) -> Option<String> {
     Some(original_name(url)).filter(|name| !name.is_empty())
 }
 
-/// The address of the first picture of the service among the outputs, else among the inputs.
+/// Returns the address of the first picture among the outputs, else among the inputs, if it is a file of the
+/// service.
 pub(crate) fn picture_of(app: &App, task: &TaskDetail) -> Option<String> {
     let output = output(task);
     let inputs = task.input_data.clone().unwrap_or_default();
@@ -166,13 +167,13 @@ pub(crate) async fn show(app: &App, id: &str, query: &Words) -> Result<Response>
     Ok(page(&format!("{status} · {name}"), "/runs", body))
 }
 
-/// The model of a task that no page led to: only the history knows it.
+/// Returns the model of a task opened by its address: only the history has it.
 async fn model_of(app: &App, id: &str) -> Option<String> {
     let (found, _) = history(app, None, 1, |record| record.task_id.as_str() == id).await.ok()?;
     found.into_iter().next()?.model_id
 }
 
-/// Values in the order that the model declares.
+/// Returns values in the order of the model's declaration.
 fn ordered<'a>(
     values: &'a Map<String, Value>,
     format: Option<&'a BTreeMap<String, Descriptor>>,
@@ -183,7 +184,7 @@ fn ordered<'a>(
     values
 }
 
-/// The outputs by their names.
+/// Returns the outputs by name.
 fn output(task: &TaskDetail) -> Map<String, Value> {
     match task.result.as_ref().and_then(|result| result.result.clone()) {
         Some(Value::Object(output)) => output,
@@ -222,7 +223,7 @@ fn problem(task: &TaskDetail) -> Markup {
     let detail =
         task.result.as_ref().and_then(|result| result.error.as_ref()).filter(|detail| !detail.is_null());
     let is_failed = task.status == Some(TaskStatus::Failed);
-    // Messages name inputs as the model does; the form has titles.
+    // Messages use names of inputs; the form has titles.
     let mut message = task.message.clone().unwrap_or_default();
     for name in task.input_data.iter().flatten().map(|(name, _)| name) {
         message = message.replace(&format!("`{name}`"), &format!("“{}”", titled(name)));
@@ -242,7 +243,7 @@ fn problem(task: &TaskDetail) -> Markup {
     }
 }
 
-/// Cancels a task that is queued.
+/// Cancels a queued task.
 pub(crate) async fn cancel(app: &App, id: &str) -> Result<Response> {
     let canceled = within(app.client.task(id).cancel()).await;
     let Some(run) = app.runs.of_task(id) else {

@@ -1,4 +1,4 @@
-//! The whole life of a console in headless Chromium. Ignored by default because it needs Chromium and axe-core;
+//! Whole life of a console in headless Chromium. Ignored by default because it needs Chromium and axe-core;
 //! `.ci/run` installs both and runs it.
 
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn controls(site: &Site) -> Controls {
     site.service.controls().expect("the service has controls")
 }
 
-/// A picture that comes with the command.
+/// Returns the path of a picture of the command.
 fn hazy() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../cli/demo/hazy.png")
@@ -26,7 +26,7 @@ fn hazy() -> PathBuf {
         .expect("the picture is there")
 }
 
-/// Fails when axe-core finds something on the page.
+/// Asserts that axe-core finds no violation on the page.
 async fn is_accessible(tab: &Tab, page: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../target/tools/axe/node/node_modules/axe-core/axe.min.js");
@@ -38,7 +38,7 @@ async fn is_accessible(tab: &Tab, page: &str) {
     assert_eq!(found, Value::Array(Vec::new()), "{page}");
 }
 
-/// Fails when the page is wider than the window.
+/// Asserts that the page is not wider than the window.
 async fn fits(tab: &Tab, page: &str) {
     let widths = tab.eval("[document.documentElement.scrollWidth, innerWidth]").await;
     assert!(
@@ -49,7 +49,7 @@ async fn fits(tab: &Tab, page: &str) {
     );
 }
 
-/// A page in light, in dark and on a telephone: accessible, of the right width, with pictures of each.
+/// Checks a page in light, in dark and on a phone: accessibility, width, and a screenshot of each.
 async fn looks_right(tab: &Tab, page: &str) {
     for (look, scheme, width) in [("light", "light", 1200), ("dark", "dark", 1200), ("phone", "light", 360)] {
         tab.size(width, 820).await;
@@ -63,7 +63,7 @@ async fn looks_right(tab: &Tab, page: &str) {
     tab.scheme("light").await;
 }
 
-/// Drops a picture onto the page, and waits for its preview, which moves what is below.
+/// Drops a picture onto the page, and waits for its preview, which shifts the layout.
 async fn choose(tab: &Tab, file: &Path) {
     tab.drop(".drop", file).await;
     tab.shows("hazy.png").await;
@@ -88,7 +88,7 @@ async fn a_person_runs_a_model_by_dropping_a_picture() {
 
     tab.click("a[href='/models/color-harmonization']").await;
     tab.shows("Costs 0.05").await;
-    // Nothing is filled in: the error stands beside the input, and nothing was sent.
+    // Nothing is filled in: the error is beside the input, and nothing was sent.
     tab.click("form.run button.primary").await;
     tab.shows("required but not given").await;
     looks_right(&tab, "invalid").await;
@@ -131,14 +131,14 @@ async fn a_person_runs_a_model_by_dropping_a_picture() {
         assert!(calls.contains(part), "{part} is missing from {calls}");
     }
 
-    // Colors, text, a file of another kind: each as what it is.
+    // Colors, text, and a file of another kind.
     tab.open(&address(&site, "/models/color-extraction")).await;
     choose(&tab, &hazy()).await;
     tab.click("form.run button.primary").await;
     tab.until("document.querySelectorAll('.swatches rect').length > 2").await;
     tab.picture("colors").await;
 
-    // A file that is dropped onto a folder, and deleted.
+    // A file dropped onto a folder, and its deletion.
     tab.open(&address(&site, "/files/covers")).await;
     choose(&tab, &hazy()).await;
     tab.click(".drop button").await;
@@ -159,7 +159,7 @@ async fn a_person_runs_a_model_by_dropping_a_picture() {
         looks_right(&tab, page).await;
     }
 
-    // Every address that any page has asked for is this console's own.
+    // All requested addresses belong to this console.
     let own = address(&site, "/");
     let foreign: Vec<_> = browser
         .requests()
@@ -190,7 +190,7 @@ async fn what_goes_wrong_is_shown_where_it_is() {
         }
     };
 
-    // A task that waits, and is canceled.
+    // A queued task, and its cancel.
     controls.let_model("haze-removal", Script::stay_queued()).await.expect("a script");
     start("haze-removal").await;
     tab.click("form[action$='/cancel'] button").await;
@@ -198,7 +198,7 @@ async fn what_goes_wrong_is_shown_where_it_is() {
     tab.shows("not billed").await;
     tab.picture("canceled").await;
 
-    // A task that fails.
+    // A failing task.
     controls
         .let_model("haze-removal", Script::fail("the picture is upside down").once())
         .await
@@ -209,7 +209,7 @@ async fn what_goes_wrong_is_shown_where_it_is() {
     is_accessible(&tab, "failed").await;
     tab.picture("failed").await;
 
-    // A lost response: the create is sent again with its idempotency key, and the run goes on.
+    // A lost response: the create is retried with its idempotency key, and the run continues.
     controls.clear_journal();
     controls.add_fault(Fault::lose_response().on(operations::CREATE_TASK).once()).expect("a fault");
     start("low-light-enhancement").await;
@@ -217,7 +217,7 @@ async fn what_goes_wrong_is_shown_where_it_is() {
     tab.shows("Success").await;
     assert_eq!(controls.seen(operations::CREATE_TASK), 2);
 
-    // Every response is lost: the page says what is known.
+    // Every response is lost: the page shows the known state.
     let lost = controls.add_fault(Fault::lose_response().on(operations::CREATE_TASK)).expect("a fault");
     start("low-light-enhancement").await;
     tab.shows("The response was lost").await;
@@ -226,7 +226,7 @@ async fn what_goes_wrong_is_shown_where_it_is() {
     tab.picture("lost").await;
     assert!(controls.clear_fault(lost));
 
-    // A key that the service refuses.
+    // A key that the service rejects.
     let wrong = Client::new(site.service.base_url(), "isk_wrong_wrong").expect("a client");
     let refused = Console::start(wrong, ANYWHERE, PollInterval::Adaptive).await.expect("a console");
     tab.open(refused.url()).await;
@@ -256,7 +256,7 @@ async fn a_service_that_was_gone_is_there_again() {
     tab.shows("The service does not respond").await;
     tab.picture("gone").await;
     let service = Service::start(config).await.expect("the service starts again");
-    // The page tries again by itself.
+    // The page retries.
     tab.shows("Nothing has run yet").await;
     service.shutdown().await;
 }
@@ -288,7 +288,7 @@ async fn a_model_runs_without_javascript_and_without_a_mouse() {
 
     tab.scripts(false).await;
     tab.open(&address(&site, "/models/image-to-anime")).await;
-    // From the top of the page by keyboard alone: into the details of the file, its URL, and the button.
+    // By keyboard only: into the details of the file, its URL, and the button.
     let mut is_typed = false;
     for _ in 0..40 {
         tab.key("Tab").await;
@@ -307,7 +307,7 @@ async fn a_model_runs_without_javascript_and_without_a_mouse() {
     }
     assert!(is_typed);
     tab.key("Enter").await;
-    // The page loads itself again until the result is there.
+    // The page reloads until the result is there.
     tab.until("location.pathname.startsWith('/tasks/')").await;
     tab.shows("Success").await;
     assert_eq!(tab.eval("getComputedStyle(document.querySelector('.compare input')).display").await, "none");
@@ -387,7 +387,7 @@ async fn a_picture_with_too_many_pixels_is_named_when_it_is_chosen() {
     assert_eq!(tab.eval("document.activeElement.id").await, "in.text");
     assert_eq!(controls(&site).seen(operations::CREATE_PRESIGNED_UPLOAD), 0);
 
-    // The example takes the place of the picture, and may run.
+    // The example replaces the picture, and may run.
     tab.eval("document.querySelector('details').open = true").await;
     tab.click(".example").await;
     tab.until("document.querySelector('[name=\"url.text\"]').value.endsWith('/samples/ball.jpg')").await;

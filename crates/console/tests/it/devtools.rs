@@ -1,4 +1,4 @@
-//! A small client of Chromium's DevTools protocol: pages, real mouse and keys, files dropped, pictures taken.
+//! Client of Chromium's DevTools protocol: pages, mouse and keyboard, dropped files, screenshots.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -20,19 +20,18 @@ use tokio::sync::oneshot;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
-/// How long a page may take for anything.
+/// Timeout of any action of a page.
 const PAGE_TIMEOUT: Duration = Duration::from_mins(1);
 
 type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// A headless Chromium, which ends with this value.
+/// Headless Chromium; dropping it ends the process.
 pub(crate) struct Browser {
     _process: Child,
     _profile: TempDir,
     wire: Arc<Wire>,
 }
 
-/// One tab.
 pub(crate) struct Tab {
     wire: Arc<Wire>,
     session: String,
@@ -42,7 +41,7 @@ struct Wire {
     next: AtomicU64,
     sink: tokio::sync::Mutex<SplitSink<Socket, Message>>,
     pending: Mutex<HashMap<u64, oneshot::Sender<Value>>>,
-    /// What tabs have asked the network for, and what went wrong in them.
+    /// Requests of all tabs, and their errors.
     requests: Mutex<Vec<String>>,
     problems: Mutex<Vec<String>>,
 }
@@ -54,7 +53,7 @@ impl Wire {
         response["result"].clone()
     }
 
-    /// The response to a message, which may be an error.
+    /// Sends a message and returns the response, which may be an error.
     async fn exchange(&self, session: Option<&str>, method: &str, parameters: Value) -> Value {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (respond, response) = oneshot::channel();
@@ -84,7 +83,7 @@ impl Wire {
                 self.requests.lock().expect("not poisoned").push(url.to_owned());
             }
             Some("Runtime.exceptionThrown") => problem(&parameters["exceptionDetails"]),
-            // Violations of the policy of a page are entries of the log.
+            // Violations of the content security policy are log entries.
             Some("Log.entryAdded") if parameters["entry"]["source"] == "security" => {
                 problem(&parameters["entry"]);
             }
@@ -122,7 +121,7 @@ impl Browser {
                 break address.to_owned();
             }
         };
-        // An unread pipe would stop the browser in the end.
+        // A full pipe would block the browser.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let (socket, _) = connect_async(address).await.expect("Chromium accepts a connection");
         let (sink, mut stream) = socket.split();
@@ -157,7 +156,7 @@ impl Browser {
         tab
     }
 
-    /// Every address that a tab has asked for, and everything that went wrong.
+    /// Returns the requested addresses of all tabs.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.wire.requests.lock().expect("not poisoned").clone()
     }
@@ -186,14 +185,14 @@ impl Tab {
         self.call("Emulation.setScriptExecutionDisabled", json!({"value": !are_on})).await;
     }
 
-    /// Opens an address, and waits until it has loaded.
+    /// Opens an address and waits until it has loaded.
     pub(crate) async fn open(&self, url: &str) {
         self.eval("window.isOld = true").await;
         self.call("Page.navigate", json!({"url": url})).await;
         self.until("!window.isOld && document.readyState === 'complete'").await;
     }
 
-    /// The value of an expression in the page; a promise is awaited.
+    /// Evaluates an expression in the page, and awaits a promise.
     pub(crate) async fn eval(&self, expression: &str) -> Value {
         let parameters = json!({"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true});
         let result = self.call("Runtime.evaluate", parameters).await;
@@ -201,14 +200,14 @@ impl Tab {
         result["result"]["value"].clone()
     }
 
-    /// Waits until the expression is true. A page that is being replaced is asked again.
+    /// Waits until the expression is true, even if the page is replaced meanwhile.
     pub(crate) async fn until(&self, expression: &str) {
         let start = Instant::now();
         let guarded =
             format!("(() => {{ try {{ return Boolean({expression}) }} catch {{ return false }} }})()");
         let parameters = json!({"expression": guarded, "returnByValue": true});
         while start.elapsed() < PAGE_TIMEOUT {
-            // An error when the page is replaced meanwhile.
+            // Fails if the page is replaced meanwhile.
             let response =
                 self.wire.exchange(Some(&self.session), "Runtime.evaluate", parameters.clone()).await;
             if response["result"]["result"]["value"] == true {
@@ -227,9 +226,9 @@ impl Tab {
         self.until(&format!("document.body.innerText.includes({})", json!(text))).await;
     }
 
-    /// The middle of an element, scrolled into view.
+    /// Scrolls an element into view and returns its center.
     pub(crate) async fn middle(&self, selector: &str) -> (f64, f64) {
-        // A style that is not there yet would move the element.
+        // A missing style would move the element later.
         self.until("document.readyState === 'complete'").await;
         let found = format!("document.querySelector({})", json!(selector));
         self.until(&found).await;
@@ -256,7 +255,7 @@ impl Tab {
         self.call("Input.dispatchMouseEvent", event).await;
     }
 
-    /// Presses a key, such as `Tab`; one character types itself.
+    /// Presses a key, such as `Tab`, or types one character.
     pub(crate) async fn key(&self, key: &str) {
         let code = match key {
             "Tab" => 9,
@@ -279,7 +278,7 @@ impl Tab {
         }
     }
 
-    /// Drops a file of this machine onto an element, as a hand does.
+    /// Drops a local file onto an element.
     pub(crate) async fn drop(&self, selector: &str, file: &Path) {
         let (x, y) = self.middle(selector).await;
         let data = json!({"items": [], "files": [file], "dragOperationsMask": 1});
@@ -289,7 +288,7 @@ impl Tab {
         }
     }
 
-    /// Takes a picture of what is to be seen, and returns where it is.
+    /// Takes a screenshot and returns its path.
     pub(crate) async fn picture(&self, name: &str) -> PathBuf {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("console");
         std::fs::create_dir_all(&folder).expect("a folder for pictures");

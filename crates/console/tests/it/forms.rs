@@ -1,4 +1,4 @@
-//! Forms: made from what a model declares, checked before anything is sent, and sent once.
+//! Forms: generated from the declaration of a model, checked before anything is sent, and sent once.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::{Form, Seen, Site, TEMPORARY, picture, publish};
 
-/// The identifier of the file that the page has kept for this input.
+/// Returns the identifier of the kept file of this input.
 fn kept(page: &Seen, name: &str) -> String {
     let mark = format!("name=\"kept.{name}\" value=\"");
     let id = page.body.split(&mark).nth(1).and_then(|rest| rest.split('"').next());
@@ -38,7 +38,7 @@ async fn a_form_says_what_each_input_means() {
     page.says("By how many degrees the template is turned").says("One narrow sector");
     page.says("data-max-pixels=\"50000000\"").says("at most 50 megapixels");
     page.says("Hues").says("A picture of the hues before and after.");
-    // The original stands before the new background, whatever the names on the wire say.
+    // The original comes before the new background, whatever their names.
     let page = visitor.get("/models/background-replacement").await;
     let place = |text: &str| page.body.find(text).expect(text);
     let order = [
@@ -67,7 +67,7 @@ async fn a_picture_with_too_many_pixels_is_refused_before_it_is_uploaded() {
     let site = Site::start().await;
     let controls = site.service.controls().expect("controls");
     let visitor = site.open().await;
-    // The header of a PNG of 12000 x 9000 pixels.
+    // PNG header of 12000 x 9000 pixels.
     let mut photo = picture();
     photo.splice(16..24, [12_000_u32.to_be_bytes(), 9_000_u32.to_be_bytes()].concat());
     let page =
@@ -102,7 +102,7 @@ async fn what_does_not_fit_is_shown_beside_its_input_and_nothing_is_sent() {
         0
     );
 
-    // The file that was sent is kept: the form needs only what was wrong.
+    // The sent file is kept: the form only needs the wrong value.
     let form = Form::new()
         .file("in.input_image", "a.png", &picture())
         .text("in.template", "v_shape")
@@ -122,7 +122,7 @@ async fn what_does_not_fit_is_shown_beside_its_input_and_nothing_is_sent() {
         .says("Client::from_env");
 }
 
-/// The first task of the account, once it is there.
+/// Waits for the first task of the account.
 async fn first_task(site: &Site) -> TaskDetail {
     for _ in 0..1_500 {
         if let Some(task) = site.client.tasks().page(1, 0).await.expect("a page").records.first() {
@@ -133,7 +133,7 @@ async fn first_task(site: &Site) -> TaskDetail {
     panic!("no task was created")
 }
 
-/// The form of color harmonization with an angle that is no number.
+/// Adds the values of color harmonization, with an invalid angle.
 fn with_mistake(form: Form) -> Form {
     form.text("in.template", "v_shape").text("in.angle", "x")
 }
@@ -148,7 +148,7 @@ async fn the_latest_choice_of_a_file_is_the_one_that_runs() {
     let form = with_mistake(Form::new().file("in.input_image", "a.png", &picture()));
     let kept_a = kept(&visitor.post("/models/color-harmonization", form).await, "input_image");
 
-    // A URL comes after the file that was kept.
+    // A URL takes precedence over the kept file.
     let form = with_mistake(Form::new().text("kept.input_image", &kept_a).text("url.input_image", url));
     let page = visitor.post("/models/color-harmonization", form).await;
     assert!(!page.body.contains("kept."), "{}", page.body);
@@ -156,7 +156,7 @@ async fn the_latest_choice_of_a_file_is_the_one_that_runs() {
     visitor.run("color-harmonization", form.text("in.template", "v_shape").text("in.angle", "30")).await;
     assert_eq!(first_task(&site).await.input_data.expect("inputs")["input_image"], url);
 
-    // A file that was chosen now comes after both, and the URL does not come back.
+    // A new file takes precedence over both, and removes the URL.
     let form = Form::new().text("url.input_image", url).file("in.input_image", "c.png", &picture());
     let page = visitor.post("/models/color-harmonization", with_mistake(form)).await;
     kept(&page, "input_image");
@@ -184,7 +184,7 @@ async fn a_mistyped_number_is_refused_and_stays_in_the_form() {
     let site = Site::start().await;
     let visitor = site.open().await;
     let page = visitor.get("/models/color-harmonization").await;
-    // A browser sends an empty text for what it does not take for a number.
+    // A browser sends an empty text for an invalid number.
     page.says("type=\"text\" inputmode=\"decimal\"");
     assert!(!page.body.contains("type=\"number\""), "{}", page.body);
     for typed in ["1-2", "0,5"] {
@@ -201,11 +201,11 @@ async fn a_text_keeps_its_lines_when_it_is_run_again() {
     let text = json!({"type": "string", "required": true, "position": 0});
     publish(&site, "echo", "", &text, &text).await;
     let visitor = site.open().await;
-    // A browser writes every end of a line as two characters.
+    // A browser sends every line break as CRLF.
     visitor.run("echo", Form::new().text("in.text", "\r\none\r\ntwo")).await;
     let task = first_task(&site).await;
     assert_eq!(task.input_data.expect("inputs")["text"], "\none\ntwo");
-    // It drops a line break behind the tag, so one more stands there.
+    // A browser drops a line break after the tag, so the page adds one.
     let id = task.task_id.as_str();
     let page = visitor.get(&format!("/models/echo?from={id}")).await;
     page.says("aria-describedby=\"in.text.help\">\n\none\ntwo</textarea>");
@@ -221,7 +221,7 @@ async fn a_form_that_is_sent_twice_starts_one_run() {
     assert_eq!(first, second);
     let other = visitor.run("color-extraction", form().text("form", "twice")).await;
     assert_ne!(first, other);
-    // The file was changed between two clicks, but not its name and size.
+    // The file changed between two clicks, but not its name and size.
     let mut changed = picture();
     let end = changed.len() - 1;
     changed[end] ^= 1;

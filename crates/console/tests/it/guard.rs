@@ -1,4 +1,4 @@
-//! Who is let in, and what a page may do.
+//! Access control: admitted browsers, and policies of pages.
 
 use std::time::Duration;
 
@@ -81,12 +81,12 @@ async fn a_console_has_its_address_again_after_a_restart() {
         let mode = file.metadata().expect("the file is there").permissions().mode();
         assert_eq!(mode & 0o077, 0, "only its owner reads the token");
     }
-    // Its port is taken by now, so the second one has another and the same token.
+    // The first console has the port, so the second one gets another port and the same token.
     let second = start().await.expect("a console").url().to_owned();
     assert_ne!(first, second);
     assert_eq!(first.split("token=").nth(1), second.split("token=").nth(1));
     drop(console);
-    // Its task closes the port soon after.
+    // The console closes the port soon after.
     let port = second.split(['/', '?']).nth(2).expect("an address");
     while TcpStream::connect(port).await.is_ok() {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -105,7 +105,7 @@ async fn an_address_with_the_token_leads_to_the_page_that_it_names() {
         ("models/haze-removal", "/models/haze-removal"),
         ("tasks/a%2Fb", "/tasks/a%2Fb"),
         ("a'%22><script>", "/a%27%22%3E%3Cscript%3E"),
-        // What leads elsewhere leads to the first page.
+        // Foreign addresses lead to the first page.
         ("/attacker.example", "/"),
         ("//attacker.example", "/"),
         ("http:/a", "/"),
@@ -142,7 +142,7 @@ async fn another_host_or_origin_is_refused() {
         (Method::POST, "http://127.0.0.1:1", StatusCode::FORBIDDEN),
         (Method::POST, "null", StatusCode::FORBIDDEN),
         (Method::POST, "", StatusCode::FORBIDDEN),
-        // Refused for what it is, and not for where it comes from.
+        // Rejected for its content, not for its origin.
         (Method::POST, own.as_str(), StatusCode::BAD_REQUEST),
     ] {
         let request = visitor.request(method.clone(), "/models/haze-removal");
@@ -303,7 +303,7 @@ async fn strangers_at_the_port_of_the_console_leave_the_service_its_connections(
     client.balance().await.expect("the API responds");
     let mut stranger = TcpStream::connect(address).await.expect("a connection");
     stranger.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nx: ").await.expect("it is sent");
-    // Either may be first: the end of the connection, or the response to a head that is too large.
+    // Either may come first: the end of the connection, or the response to a too large head.
     let _ = timeout(Duration::from_secs(30), stranger.write_all(&vec![b'x'; 1 << 20])).await.expect("an end");
     let mut response = Vec::new();
     let _ = timeout(Duration::from_secs(30), stranger.read_to_end(&mut response)).await.expect("an end");

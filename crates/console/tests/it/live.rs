@@ -1,4 +1,4 @@
-//! Live progress: quick, and for a hundred runs side by side.
+//! Live progress: low latency, and a hundred concurrent runs.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::support::{Form, Site, Visitor, picture};
 
-/// The changes of a run until it is over, with the time of each.
+/// Returns the changes of a run until its end, with their times.
 async fn changes(visitor: &Visitor, path: &str) -> Vec<(Instant, Value)> {
     let response = visitor.request(Method::GET, path).send().await.expect("a stream");
     assert_eq!(response.headers()["content-type"], "text/event-stream");
@@ -43,7 +43,7 @@ async fn a_change_is_shown_within_200_ms() {
         .await
         .expect("a script");
     let visitor = site.open().await;
-    // On a busy machine one of them may be late.
+    // On a busy machine one of the times may be late.
     let mut latest = Vec::new();
     while latest.len() < 5 && latest.iter().all(|late| *late >= 0.25) {
         latest.push(seconds_late(&visitor).await);
@@ -51,7 +51,7 @@ async fn a_change_is_shown_within_200_ms() {
     assert!(latest.iter().any(|late| *late < 0.25), "{latest:?} s after the event");
 }
 
-/// Runs a model that fails, and returns how long after the event its failure was shown.
+/// Runs a failing model, and returns the delay from the failure to its display.
 async fn seconds_late(visitor: &Visitor) -> f64 {
     let run = visitor.run("color-extraction", Form::new().file("in.input", "a.png", &picture())).await;
     let start = Instant::now();
@@ -60,7 +60,7 @@ async fn seconds_late(visitor: &Visitor) -> f64 {
     assert!(all.iter().any(|html| html.contains("Computing")), "{all:?}");
     let (ended, last) = changes.last().expect("changes");
     assert!(last["html"].as_str().unwrap_or_default().contains("The task failed"), "{last}");
-    // The page says how long the run had taken at the last event of the client, rounded to 0.1 s.
+    // The page shows the duration at the last event, rounded to 0.1 s.
     let clock = |html: &str| html.split("</span> ").nth(1)?.split(" s").next()?.parse::<f64>().ok();
     let shown = last["html"].as_str().and_then(clock).expect("a time");
     (*ended - start).as_secs_f64() - shown
@@ -108,7 +108,7 @@ async fn a_queued_task_is_canceled_and_one_of_elsewhere_is_watched() {
     let run = watched.header("location").to_owned();
     assert!(run.starts_with("/runs/"), "{run}");
     assert_eq!(visitor.get(&page).await.header("location"), run, "a task is watched once");
-    // The first read of the task comes soon, and shows that it can be canceled.
+    // The first read of the task shows that it can be canceled.
     for _ in 0..1_500 {
         if visitor.get(&run).await.body.contains("/cancel\"") {
             break;
@@ -119,7 +119,7 @@ async fn a_queued_task_is_canceled_and_one_of_elsewhere_is_watched() {
     let canceled = visitor.post(&format!("{page}/cancel"), Form::new()).await;
     assert_eq!(canceled.header("location"), run);
     visitor.result(&run).await.says("The task was canceled").says("not billed");
-    // It is canceled already.
+    // The task is already canceled.
     visitor.post(&format!("{page}/cancel"), Form::new()).await;
     visitor.result(&run).await.says("The task was canceled");
 }

@@ -1,4 +1,4 @@
-//! What users of the console rely on: over HTTP, and in a browser.
+//! Guarantees for users of the console: over HTTP, and in a browser.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on says so by panicking")]
 

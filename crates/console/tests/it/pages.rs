@@ -1,4 +1,4 @@
-//! Pages: what they show, how fast they are, and that they stay when the service fails.
+//! Pages: content, speed, and behavior while the service fails.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ async fn the_first_page_is_small_and_quick() {
     assert_eq!(assets.len(), 3);
     for address in assets {
         let asset = visitor.get(address).await;
-        // The address changes with the content, so a browser never asks again.
+        // The address changes with the content, so browsers may cache for ever.
         assert!(asset.header("cache-control").contains("immutable"), "{address}");
         size += asset.body.len();
     }
@@ -40,7 +40,7 @@ async fn the_first_page_is_small_and_quick() {
     assert_eq!(visitor.get("/assets/app.css").await.status, StatusCode::NOT_FOUND);
 }
 
-/// The lines of code below a folder: not blank, no comments, without tests and without what is generated.
+/// Counts the lines of code below a folder, without blanks, comments, tests and generated code.
 fn code_lines(folder: &Path) -> usize {
     let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
     let count = |path: PathBuf| {
@@ -84,7 +84,7 @@ async fn the_catalog_is_searched_filtered_and_says_what_is_served() {
         assert!(found.body.matches("href=\"/models/").count() <= 3, "{search}: {}", found.body);
     }
     visitor.get("/?q=upscale").await.says("href=\"/models/super-resolution\"");
-    // All models are on this page: there is nothing to order.
+    // All models are on this page, so there is nothing to sort.
     assert!(!all.body.contains("<select"));
     visitor.get("/?q=nothing-like-it").await.says("No model matches");
     visitor.get("/?filter=community").await.says("No model matches");
@@ -154,7 +154,7 @@ async fn files_are_stored_listed_fetched_and_deleted() {
     let small = small.expect("a response").bytes().await.expect("bytes");
     let small = image::load_from_memory(&small).expect("a picture");
     assert_eq!((small.width(), small.height()), (384, 240));
-    // A page asks before files are deleted, and leads back to the page before.
+    // A page asks for confirmation, and leads back to the page before.
     let chosen = format!("file.{}=on&page=1&search=b", id(text));
     visitor
         .get(&format!("/files/covers/delete?{chosen}"))
@@ -180,7 +180,7 @@ async fn delete(visitor: &Visitor, form: &str) -> Seen {
     crate::support::seen(request).await
 }
 
-/// The addresses of the downloads on a page.
+/// Returns the download addresses on a page.
 fn downloads(page: &Seen) -> Vec<String> {
     let links = page.body.split("class=\"save\" href=\"").skip(1);
     links.filter_map(|rest| rest.split('"').next().map(str::to_owned)).collect()
@@ -210,7 +210,7 @@ async fn files_are_listed_newest_first_over_pages_under_their_own_names() {
     assert_eq!(names(&found), ["21.txt", "11.txt", "1.txt"]);
     visitor.get("/files/covers?search=none").await.says("No file matches");
 
-    // The file of a run is stored under a name that cannot be guessed.
+    // A file of a run has an unguessable stored name.
     let run = visitor.run("color-extraction", Form::new().file("in.input", "my cat.png", &picture())).await;
     visitor.result(&run).await;
     let page = visitor.get("/files/samples").await;
@@ -272,7 +272,7 @@ async fn an_address_or_a_form_that_no_page_has_is_refused_with_a_reason() {
     }
     let form = Form::new().file("files", "a.txt", b"text");
     assert_eq!(visitor.post("/files/nope", form).await.status, StatusCode::NOT_FOUND);
-    // A service may have statuses that the console does not know.
+    // A service may have statuses unknown to the console.
     let page = visitor.get("/runs?status=foo").await;
     page.says("No run matches").says("<option value=\"foo\" selected>Foo</option>");
     let request = visitor.request(reqwest::Method::POST, "/files/covers").header("origin", &visitor.origin);
@@ -310,7 +310,7 @@ async fn a_declared_text_that_begins_like_a_url_is_shown_as_text() {
     assert!(!page.body.contains("not shown here"), "{}", page.body);
 }
 
-/// A site whose storage has another name than the API, as a bucket has.
+/// Starts a site whose storage has another origin than the API, like a bucket.
 async fn with_storage_elsewhere() -> Site {
     let port =
         std::net::TcpListener::bind(ANYWHERE).expect("a port").local_addr().expect("an address").port();
@@ -402,7 +402,7 @@ async fn the_account_shows_the_balance_and_what_was_spent() {
         .says("color-extraction</td>");
 }
 
-/// A service with 5,000 tasks of today, by two models.
+/// Service with 5,000 tasks of today, of two models.
 struct LongHistory;
 
 impl Middleware for LongHistory {
@@ -442,7 +442,7 @@ async fn the_account_says_which_days_it_did_not_read_and_keeps_models_apart() {
     let page = Visitor::open(&console).await.get("/account").await;
     let by_day = page.body.split("Spent by model").next().expect("a chart");
     assert!(by_day.contains("Only the 2000 latest tasks are counted"), "{by_day}");
-    // Today, and 13 days of which nothing is known.
+    // Today, and 13 unknown days.
     assert_eq!(
         (by_day.matches(">1000</td>").count(), by_day.matches(">–</td>").count()),
         (1, 13),

@@ -1,4 +1,4 @@
-//! A service, a console over it, and a browser without pictures: requests as a browser sends them.
+//! Service with a console, and a minimal browser that sends requests like a real one.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -12,10 +12,9 @@ use serde_json::{Value, json};
 /// Any free port of this machine.
 pub(crate) const ANYWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// In the path of every file of a console.
+/// Part of the path of every file of a console.
 pub(crate) const TEMPORARY: &str = "inferstore-console-";
 
-/// A service with a console.
 pub(crate) struct Site {
     pub(crate) service: Service,
     pub(crate) console: Console,
@@ -41,7 +40,7 @@ impl Site {
     }
 }
 
-/// Publishes a free model of another account, which takes and returns one `text` of this kind.
+/// Publishes a free model of another account, with one `text` input and output of this kind.
 pub(crate) async fn publish(site: &Site, id: &str, description: &str, input: &Value, output: &Value) {
     let spec = json!({
         "id": id, "name": id, "description": description, "price": "0", "visibility": "public",
@@ -52,14 +51,13 @@ pub(crate) async fn publish(site: &Site, id: &str, description: &str, input: &Va
     site.service.publish_model("ada", spec).await.expect("the model can be published");
 }
 
-/// A browser that was admitted.
+/// Admitted browser.
 pub(crate) struct Visitor {
     pub(crate) http: reqwest::Client,
     pub(crate) origin: String,
     pub(crate) cookie: String,
 }
 
-/// A response as text.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) status: StatusCode,
@@ -113,14 +111,14 @@ impl Visitor {
         seen(request.header("content-type", form.content_type()).body(form.end())).await
     }
 
-    /// Sends the form of a model, and returns the path of its run.
+    /// Submits the form of a model, and returns the path of its run.
     pub(crate) async fn run(&self, model: &str, form: Form) -> String {
         let seen = self.post(&format!("/models/{model}"), form).await;
         assert_eq!(seen.status, StatusCode::SEE_OTHER, "{}", seen.body);
         seen.header("location").to_owned()
     }
 
-    /// Follows the run until its result, and returns that page.
+    /// Follows the run to its result, and returns that page.
     pub(crate) async fn result(&self, run: &str) -> Seen {
         for _ in 0..600 {
             let page = self.get(run).await;
@@ -136,7 +134,7 @@ impl Visitor {
     }
 }
 
-/// A form as a browser writes it.
+/// Multipart form as a browser writes it.
 pub(crate) struct Form(Vec<u8>);
 
 const BOUNDARY: &str = "----form-of-a-test";
@@ -173,7 +171,7 @@ impl Form {
     }
 }
 
-/// A picture of slanted stripes.
+/// Returns a picture of diagonal stripes.
 pub(crate) fn picture() -> Vec<u8> {
     let pixel = |x: u32, y: u32| {
         let wave = ((x + 2 * y) % 97) as u8;

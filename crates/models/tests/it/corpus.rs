@@ -1,5 +1,5 @@
-//! Every kind on pictures as people have them: JPEG, PNG and WebP, of several sizes, with what cameras and programs put
-//! into them. `cargo xtask stress properties` tries those of up to 50 megapixels.
+//! Every kind on realistic pictures: JPEG, PNG and WebP, of several sizes, with metadata of cameras and
+//! programs. `cargo xtask stress properties` tests up to 50 megapixels.
 
 use image::{DynamicImage, ImageFormat};
 use inferstore_models::{Error, Input, Limits, built_in, largest_picture};
@@ -7,13 +7,13 @@ use inferstore_models::{Error, Input, Limits, built_in, largest_picture};
 use crate::scenes;
 use crate::support::{encoded, inputs_of, run_file};
 
-/// The memory of a worker.
+/// Memory limit of a worker.
 const MEMORY: u64 = 1 << 30;
 
-/// Thousands of pixels: always, and where tests try hard. The 50 megapixels are what is read at most.
+/// Sizes in kilopixels: always, and in a stress run. 50 megapixels is the maximum.
 const SIZES: [&[u64]; 2] = [&[100], &[1_000, 12_000, 24_000, 50_000]];
 
-/// A photo of people with the noise of a camera, as files of each format.
+/// Returns a photo of people with camera noise, in each format.
 fn files(kilopixels: u64) -> Vec<(&'static str, Vec<u8>)> {
     let height = ((kilopixels * 1_000 * 3 / 4) as f64).sqrt() as u32;
     let (width, height) = (height * 4 / 3, height);
@@ -21,7 +21,7 @@ fn files(kilopixels: u64) -> Vec<(&'static str, Vec<u8>)> {
     let mut clear = photo.to_rgba8();
     clear.enumerate_pixels_mut().for_each(|(x, _, pixel)| pixel.0[3] = if x < width / 4 { 0 } else { 255 });
     let jpeg = encoded(&photo, ImageFormat::Jpeg);
-    // The smallest Exif block: one entry, the orientation, which says "turn right".
+    // Minimal Exif block: the orientation "turn right".
     let exif = b"\xff\xe1\x00\x22Exif\0\0MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0";
     vec![
         ("a turned JPEG", [&jpeg[..2], exif, &jpeg[2..]].concat()),
@@ -43,13 +43,13 @@ fn properties_of_pictures_of_every_size_and_format() {
                 limits.pixels = largest_picture(&*model, &limits).expect("it is known");
                 let inputs = inputs_of(kind, &bytes);
                 let files = inputs.iter().filter(|(_, input)| matches!(input, Input::File(_))).count();
-                // The files and two copies of one are held too.
+                // Held memory: all files, and two copies of one.
                 let held = (bytes.len() * (files + 2)) as u64;
                 let pixels = kilopixels * 1_000;
                 let memory = model.memory(pixels).expect("it is known");
                 let fits = pixels <= limits.pixels && memory + held <= MEMORY;
                 match run_file(kind, bytes.clone(), &limits) {
-                    // What is shown may be nothing to cut out.
+                    // The model may find no subject.
                     Ok(_) | Err(Error::Unusable { .. }) => {
                         assert!(fits, "{kind} took {name} of {kilopixels} kilopixels");
                     }

@@ -1,4 +1,4 @@
-//! Files as people have them: a row for each kind of file says what becomes of it. `docs/models.md` has the table.
+//! Realistic files: one row per kind of file with its expected result. `docs/models.md` has the table.
 
 use std::io::Cursor;
 
@@ -10,7 +10,7 @@ use inferstore_models::{Error, Limits, Output, built_in};
 use crate::scenes;
 use crate::support::{Outputs, encoded, png, run_file};
 
-/// A kind that changes hardly anything of a picture that has no face: it writes into the upper left.
+/// Kind that hardly changes a picture without a face: it writes into the upper left.
 const KEEPS_COLORS: &str = "face-detection";
 
 fn read(bytes: Vec<u8>) -> Outputs {
@@ -21,7 +21,7 @@ fn refusal(kind: &str, bytes: Vec<u8>) -> String {
     run_file(kind, bytes, &Limits::default()).expect_err("it cannot be read").to_string()
 }
 
-/// The color at the lower right, where nothing is written.
+/// Returns the color at the lower right, where nothing is written.
 fn color(outputs: &Outputs) -> [u8; 4] {
     let picture = outputs.picture("output").to_rgba8();
     picture.get_pixel(picture.width() - 2, picture.height() - 2).0
@@ -152,7 +152,7 @@ fn a_color_profile_of_a_jpeg_stays_with_its_colors() {
 
 #[test]
 fn a_picture_that_is_too_large_is_refused_in_megapixels() {
-    // A header without a picture.
+    // A header without pixels.
     let bytes = png(&RgbImage::new(12_000, 9_000))[..64].to_vec();
     for model in built_in() {
         let mut limits = Limits { memory: 1 << 30, ..Limits::default() };

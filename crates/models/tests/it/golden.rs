@@ -1,6 +1,6 @@
-//! Results that a person looked at and accepted, as pictures in `tests/golden/`. After a change that
-//! should change them, `ACCEPT=1 cargo test -p inferstore-models golden` writes them anew: look at each
-//! before committing it.
+//! Golden tests: results that a person has accepted, as pictures in `tests/golden/`. After an intended
+//! change, `ACCEPT=1 cargo test -p inferstore-models golden` writes them again: look at each before
+//! committing.
 
 use std::io::Cursor;
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ use inferstore_models::{Input, Limits};
 use crate::scenes;
 use crate::support::{file, png, run, run_file};
 
-/// How far a result may be from its golden picture, in steps of 255: on average, and at nearly all
-/// places. Processors and versions of libraries round differently, and then a line may move by a pixel.
+/// Tolerance in steps of 255: on average, and for single pixels. Processors and library versions round
+/// differently, which may move a line by a pixel.
 const MEAN: f64 = 0.5;
 const FAR: u8 = 24;
 const MAX_DIFFERENCE: f64 = 0.002;
@@ -126,7 +126,7 @@ fn face_mesh_fits_a_mesh_to_each_face_and_lists_its_points() {
         })
         .collect();
     assert_eq!(points.len() % 68, 0, "{text}");
-    // The near person: the middle of the left pupil and of the lips, as the scene draws them.
+    // The near person: centers of the left pupil and of the lips in the scene.
     let near = |x: f32, y: f32| points.iter().any(|point| (point[0] - x).hypot(point[1] - y) < 0.03);
     let scene = |x: f32, y: f32| (0.33 + x * 0.3 * 0.75, 0.5 + y * 0.3);
     for (x, y) in [scene(-0.34, -0.15), scene(0.34, -0.15), scene(0.0, 0.56)] {
@@ -149,7 +149,7 @@ fn semantic_low_light_enhancement_lights_faces_and_keeps_the_sky_calm() {
     let guided = outputs.picture("output_image");
     check("semantic-low-light-enhancement", &guided);
     let plain = run("low-light-enhancement", [("input_image", file(&dark))]).picture("output_image");
-    // Pixels beside each other, where the moon is not.
+    // Neighboring pixels away from the moon.
     let noise = |picture: &DynamicImage| {
         let picture = picture.to_luma8();
         let value = |x: u32, y: u32| f32::from(picture.get_pixel(x, y).0[0]);
@@ -158,7 +158,7 @@ fn semantic_low_light_enhancement_lights_faces_and_keeps_the_sky_calm() {
     };
     assert!(noise(&guided) < 0.9 * noise(&plain), "{} {}", noise(&guided), noise(&plain));
 
-    // The same people in little light: their faces come out brighter than without the guide.
+    // The same people in low light: the guide makes their faces brighter.
     let mut people = scenes::people(320, 240);
     people.pixels_mut().for_each(|pixel| pixel.0 = pixel.0.map(|value| (f32::from(value) * 0.16) as u8));
     let face = |kind: &str| {
@@ -225,7 +225,7 @@ fn feature_matching_draws_no_line_between_different_things() {
     check("feature-matching-none", &outputs.picture("output"));
 }
 
-/// How near two pictures are, in decibels; a border is left out, where every method has to guess.
+/// Returns the PSNR in decibels, without a border, where every method has to guess.
 fn nearness(one: &DynamicImage, other: &DynamicImage) -> f64 {
     let inner =
         |image: &DynamicImage| image.crop_imm(8, 8, image.width() - 16, image.height() - 16).into_rgb8();
@@ -270,7 +270,7 @@ fn background_removal_cuts_people_out_of_a_wall_of_their_own_colors() {
     let mut picture = scenes::people(320, 240);
     for (x, y, pixel) in picture.enumerate_pixels_mut().filter(|(x, y, _)| truth.get_pixel(*x, *y).0[3] < 128)
     {
-        // Stones of the colors of skin, hair and shirts.
+        // Stones in the colors of skin, hair and shirts.
         let stone = scenes::hash((x / 14) as i32, (y / 14) as i32);
         let colors = [[226, 180, 150], [60, 36, 24], [160, 50, 56], [58, 84, 160]];
         pixel.0 = colors[(stone * 4.0) as usize % 4];
@@ -360,7 +360,7 @@ fn color_extraction_finds_the_colors_of_a_landscape() {
     assert!((3..=8).contains(&codes.len()), "{codes:?}");
     let again = run("color-extraction", [("input", Input::File(png(&landscape)))]);
     assert_eq!(again.text("output"), outputs.text("output"), "equal pictures give equal colors");
-    // Beside the picture, for a person.
+    // Beside the picture, for a person who checks it.
     let swatches = DynamicImage::from(scenes::draw(240, 40, |x, _| {
         let code = codes[(x * codes.len() as f32) as usize];
         let number = u32::from_str_radix(&code[1..], 16).expect("a hex code");

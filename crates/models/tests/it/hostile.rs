@@ -1,5 +1,4 @@
-//! Inputs that mean harm, or are just odd: every model answers with a result or an error that names the
-//! input, within its limits.
+//! Hostile and odd inputs: every model returns a result, or an error that names the input, within its limits.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ fn kinds() -> impl Iterator<Item = &'static str> {
     built_in().into_iter().map(|model| model.kind())
 }
 
-/// A result that is well formed, or an error whose text says something.
+/// Asserts a well-formed result, or an error with a message.
 fn survives(kind: &str, bytes: &[u8]) {
     match run_file(kind, bytes.to_vec(), &Limits { pixels: 1_000_000, ..Limits::default() }) {
         Ok(outputs) => assert!(!outputs.0.is_empty()),
@@ -58,7 +57,7 @@ fn pictures_in_every_format_and_color_type_work() {
     }
     for kind in kinds() {
         for bytes in &files {
-            // It is read in any case; what is shown may be nothing to cut out.
+            // The file is readable; the model may find no subject.
             match run_file(kind, bytes.clone(), &Limits::default()) {
                 Ok(_) | Err(Error::Unusable { .. }) => {}
                 Err(error) => panic!("{kind}: {error}"),
@@ -87,7 +86,7 @@ fn a_tiny_file_that_claims_to_be_huge_is_refused_by_its_header() {
     for side in [16..20, 20..24] {
         bytes[side].copy_from_slice(&60_000_u32.to_be_bytes());
     }
-    // Else the reader stops at the checksum of the header.
+    // Fix the checksum of the header, so that the reader continues.
     let checksum = crc32(&bytes[12..29]);
     bytes[29..33].copy_from_slice(&checksum.to_be_bytes());
     for kind in kinds() {
@@ -103,7 +102,7 @@ fn a_picture_with_a_longer_side_than_a_gif_has_is_refused_by_its_header() {
     let fits = png(&RgbImage::new(65_535, 1));
     run_file("video-edge-map", fits, &Limits::default()).expect("as long as a GIF may be");
     for (width, height) in [(65_536, 1), (1, 65_536)] {
-        // A header without a picture.
+        // A header without pixels.
         let bytes = png(&RgbImage::new(width, height))[..64].to_vec();
         let error = run_file("video-edge-map", bytes, &Limits::default()).expect_err("no GIF is as long");
         assert!(matches!(&error, Error::TooLarge { .. }), "{error}");
@@ -142,7 +141,7 @@ fn metadata_of_a_png_change_nothing_but_its_orientation() {
             .picture("output_image")
     };
     assert_eq!(colors(&plain), colors(&with_texts));
-    // The smallest Exif block: one entry, the orientation, which says "turn right".
+    // Minimal Exif block: the orientation "turn right".
     let exif = chunk(*b"eXIf", b"MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0");
     let turned = colors(&[&plain[..33], &exif, &plain[33..]].concat());
     assert_eq!((turned.width(), turned.height()), (24, 40));
@@ -178,7 +177,7 @@ fn a_run_that_is_out_of_time_stops_soon() {
 #[test]
 fn a_photo_is_turned_as_its_camera_was_held() {
     let photo = encoded(&scenes::landscape(40, 24).0.into(), ImageFormat::Jpeg);
-    // The smallest Exif block: one entry, the orientation, which says "turn right".
+    // Minimal Exif block: the orientation "turn right".
     let exif = b"\xff\xe1\x00\x22Exif\0\0MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0";
     let turned = [&photo[..2], exif, &photo[2..]].concat();
     let outputs = run_file("haze-removal", turned, &Limits::default()).expect("a good picture");

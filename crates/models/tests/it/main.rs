@@ -1,5 +1,5 @@
-//! What users of the built-in models rely on: results that a person would accept, kept as golden
-//! pictures, and no input that makes a model panic or take more than it may.
+//! Guarantees for users of the built-in models: accepted results as golden pictures, no panic, and no run
+//! above its limits.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! A run needs no more memory than it is allowed: what each model says it takes for a pixel is true.
+//! Memory of runs: each model stays within its stated memory per pixel.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ use crate::{scenes, support};
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// In the environment of the child process: which part of the test it is.
+/// Environment variable of the child process: the part of the test.
 const PART: &str = "INFERSTORE_TEST_MEMORY";
 
 #[test]
@@ -30,7 +30,7 @@ fn runs_keep_within_their_memory() {
     }
 }
 
-/// Runs this test again, alone in a process for each part: the counter of memory sees every thread.
+/// Runs this test again, each part in a process of its own: the memory counter sees every thread.
 fn in_processes_of_their_own(parts: &[&str]) {
     let children = parts.iter().map(|part| {
         let mut child = Command::new(std::env::current_exe().expect("this program has a path"));
@@ -54,7 +54,7 @@ fn metadata_that_unpack_to_far_more_cost_nothing() {
     for (kind, head) in [(b"iCCP", &b"name\0\0"[..]), (b"zTXt", b"name\0\0"), (b"iTXt", b"name\0\x01\0\0\0")]
     {
         let chunk = support::chunk(*kind, &[head, &compressed].concat());
-        // After the header, which has 33 bytes.
+        // After the header of 33 bytes.
         let hostile = [&plain[..33], &chunk, &plain[33..]].concat();
         for model in built_in() {
             let inputs = support::inputs_of(model.kind(), &hostile);
@@ -79,7 +79,7 @@ fn pictures_of_opposite_shape_take_no_more_than_is_reserved() {
 
 fn frames_that_exceed_their_picture_take_no_more_than_is_reserved() {
     let mut gif = support::encoded(&RgbImage::new(3_000, 3_000).into(), ImageFormat::Gif);
-    // The size of the picture stands behind the signature, and that of its frame further behind.
+    // The size of the picture follows the signature; that of its frame comes later.
     for side in [6..8, 8..10] {
         gif[side].copy_from_slice(&8_u16.to_le_bytes());
     }
@@ -95,7 +95,7 @@ fn frames_that_exceed_their_picture_take_no_more_than_is_reserved() {
     }
 }
 
-/// Runs the model, and returns how much is reserved for it.
+/// Runs the model, and returns the reserved memory.
 fn keeps_within_what_is_reserved(model: &dyn Model, inputs: &Inputs, limits: &Limits) -> u64 {
     let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();
@@ -106,13 +106,13 @@ fn keeps_within_what_is_reserved(model: &dyn Model, inputs: &Inputs, limits: &Li
     reserved
 }
 
-/// For every third model.
+/// Tests every third model.
 fn models_keep_within_the_memory_that_they_ask_for(third: usize) {
     let mut wrong = Vec::new();
-    // Below and above the size at which methods estimate.
+    // Below and above the reduced size.
     for (width, height) in [(560, 420), (2_000, 1_200)] {
         let opaque = scenes::people(width, height);
-        // The most that a picture can have: deep colors and transparency, and noise, which no format makes smaller.
+        // The worst case: deep colors and transparency, and noise, which does not compress.
         let mut deep = DynamicImage::from(opaque.clone()).into_rgba16();
         deep.enumerate_pixels_mut().for_each(|(x, _, pixel)| pixel.0[3] = 60_000 + 5 * (x % 1_000) as u16);
         let mut noise = DynamicImage::from(opaque.clone()).into_rgba8();
@@ -130,14 +130,14 @@ fn models_keep_within_the_memory_that_they_ask_for(third: usize) {
                 let asked = inferstore_models::memory_of(&*model, &inputs, &Limits::default());
                 let before = MEMORY.current_usage();
                 MEMORY.reset_peak_usage();
-                // What is allowed is enough; what is shown may be nothing to cut out.
+                // The stated memory is enough; the model may find no subject.
                 let ended = model.run(&inputs, &Limits { memory: asked, ..Limits::default() });
                 assert!(!matches!(ended, Err(Error::TooLarge { .. })), "{}: {:?}", model.kind(), ended.err());
                 (MEMORY.peak_usage().saturating_sub(before) as u64, asked)
             });
             let taken = measured.iter().map(|(taken, _)| *taken).max().unwrap_or(0);
             let asked = measured[0].1;
-            // Data that do not depend on the picture, such as the cascade for faces, come on top.
+            // Fixed data, such as the face cascade, come on top.
             if measured.iter().any(|(taken, asked)| *taken > asked + 2_000_000) || taken * 2 < asked {
                 let pixels = u64::from(width * height);
                 let (kind, taken, asked) = (model.kind(), taken / pixels, asked / pixels);

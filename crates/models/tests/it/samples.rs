@@ -1,5 +1,5 @@
-//! The sample pictures of the catalog, drawn from scenes. `ACCEPT=1 cargo test -p inferstore-models samples` writes them
-//! anew, into `samples/`.
+//! Sample pictures of the catalog, drawn from scenes. `ACCEPT=1 cargo test -p inferstore-models samples`
+//! writes them again, into `samples/`.
 
 use std::path::PathBuf;
 use std::{env, fs};
@@ -12,14 +12,15 @@ use inferstore_models::SAMPLE_PICTURES;
 use crate::scenes;
 use crate::support::png;
 
-/// Size of a sample, and of one that is to be enlarged or animated.
+/// Size of a sample, and of one for enlargement or animation.
 const SIZE: (u32, u32) = (480, 360);
 const SMALL: (u32, u32) = (160, 120);
 
-/// Largest file: all of them are part of the program.
+/// Maximum file size: all samples are part of the binary.
 const MAX_BYTES: usize = 100_000;
 
-/// How far a sample may be from its scene on average, in steps of 255: JPEG loses some, and processors round differently.
+/// Tolerance of a sample from its scene on average, in steps of 255: JPEG is lossy, and processors round
+/// differently.
 const MEAN: f64 = 6.0;
 
 fn scene(name: &str) -> RgbImage {
@@ -38,7 +39,7 @@ fn scene(name: &str) -> RgbImage {
     }
 }
 
-/// A window that moves over the landscape.
+/// Returns frames of a window that moves over the landscape.
 fn frames() -> Vec<RgbImage> {
     let landscape = scenes::landscape(2 * SMALL.0, 2 * SMALL.1).0;
     let window = |at: u32| imageops::crop_imm(&landscape, 40 * at, 30 * at, SMALL.0, SMALL.1).to_image();

@@ -1,11 +1,11 @@
-//! Test scenes, drawn by this project: the same pixels in every run, at any size.
+//! Test scenes, drawn by this project: deterministic at any size.
 
 use image::{Rgb, RgbImage};
 
 pub(crate) type Color = [f32; 3];
 
-/// A landscape: sky and sun, three ranges of hills, a meadow, a house and trees. Returns the picture and how
-/// far away every pixel is, from 0 to 1.
+/// Draws a landscape: sky and sun, three ranges of hills, a meadow, a house and trees. Returns the picture
+/// and the distance of every pixel, from 0 to 1.
 pub(crate) fn landscape(width: u32, height: u32) -> (RgbImage, Vec<f32>) {
     let mut depths = Vec::with_capacity((width * height) as usize);
     let picture = draw(width, height, |x, y| {
@@ -16,7 +16,7 @@ pub(crate) fn landscape(width: u32, height: u32) -> (RgbImage, Vec<f32>) {
     (picture, depths)
 }
 
-/// What stands at a place of the landscape, where both coordinates run from 0 to 1.
+/// Returns color and distance at a place of the landscape; coordinates run from 0 to 1.
 fn landscape_at(x: f32, y: f32) -> (Color, f32) {
     let fine = noise(x * 90.0, y * 90.0) - 0.5;
     let mut place = (mix([0.25, 0.5, 0.9], [0.7, 0.82, 0.95], y * 1.8), 1.0);
@@ -65,7 +65,7 @@ fn house(x: f32, y: f32) -> Option<Color> {
     Some(if window(-0.6) || window(0.6) { [0.2, 0.26, 0.36] } else { [0.9, 0.86, 0.76] })
 }
 
-/// The landscape in haze, which is thicker the farther away a thing is.
+/// Draws the landscape in haze, thicker with distance.
 pub(crate) fn hazy(width: u32, height: u32) -> RgbImage {
     let (mut picture, depths) = landscape(width, height);
     for (pixel, depth) in picture.pixels_mut().zip(depths) {
@@ -76,7 +76,7 @@ pub(crate) fn hazy(width: u32, height: u32) -> RgbImage {
     picture
 }
 
-/// The landscape at night: little light, more of it near the house, and the noise of a camera.
+/// Draws the landscape at night: little light, more near the house, and camera noise.
 pub(crate) fn dark(width: u32, height: u32) -> RgbImage {
     let (mut picture, _) = landscape(width, height);
     for (x, y, pixel) in picture.enumerate_pixels_mut() {
@@ -93,7 +93,7 @@ pub(crate) fn dark(width: u32, height: u32) -> RgbImage {
     picture
 }
 
-/// Two people before a wall: one near, one farther away.
+/// Draws two people before a wall: one near, one farther away.
 pub(crate) fn people(width: u32, height: u32) -> RgbImage {
     let aspect = width as f32 / height as f32;
     draw(width, height, |x, y| {
@@ -107,7 +107,7 @@ pub(crate) fn people(width: u32, height: u32) -> RgbImage {
     })
 }
 
-/// A person whose face reaches from -1 to 1, seen from the front in soft light.
+/// Draws a face from -1 to 1, seen from the front in soft light.
 fn person(x: f32, y: f32, shirt: Color) -> Option<Color> {
     let soft = |at: f32, wide: f32| (-(at / wide).powi(2)).exp();
     let oval = (x / 0.76).hypot(if y < 0.0 { y / 1.0 } else { y / 1.08 });
@@ -116,7 +116,7 @@ fn person(x: f32, y: f32, shirt: Color) -> Option<Color> {
     if oval < 1.0 && y > -0.62 - 0.12 * (x * 2.5).cos() {
         let mirrored = x.abs();
         let mut light = 0.8 + 0.22 * (1.0 - oval * oval).max(0.0).sqrt() - 0.08 * x;
-        // Sockets, brows, pupils, the bridge and the shadow of the nose, the lips.
+        // Sockets, brows, pupils, bridge and shadow of the nose, lips.
         light -= 0.30 * soft(mirrored - 0.34, 0.2) * soft(y + 0.16, 0.13);
         light -= 0.42 * soft(mirrored - 0.35, 0.17) * soft(y + 0.33 + 0.1 * (mirrored - 0.35).powi(2), 0.05);
         light -= 0.5 * soft(mirrored - 0.34, 0.085) * soft(y + 0.15, 0.06);
@@ -137,7 +137,7 @@ fn person(x: f32, y: f32, shirt: Color) -> Option<Color> {
     (y > 1.2 + 0.25 * x * x && x.abs() < 1.7).then(|| shade(shirt, 0.9 + 0.15 * soft(x, 0.6)))
 }
 
-/// The landscape from elsewhere: turned, nearer, in other light, and cut differently.
+/// Draws the landscape in another view: rotated, nearer, in other light, cropped differently.
 pub(crate) fn second_view(width: u32, height: u32) -> RgbImage {
     let (sin, cos) = 0.2_f32.sin_cos();
     draw(width, height, |x, y| {
@@ -147,7 +147,7 @@ pub(crate) fn second_view(width: u32, height: u32) -> RgbImage {
     })
 }
 
-/// A ball on a gray wall, at the left of the picture, and the mask that marks it with some of the wall.
+/// Draws a ball on a gray wall, at the left of the picture, and a mask around it.
 pub(crate) fn ball(width: u32, height: u32) -> (RgbImage, RgbImage) {
     let from_center = |x: f32, y: f32| ((x - 0.27) * 1.3333, y - 0.4);
     let ball = draw(width, height, |x, y| {
@@ -168,7 +168,7 @@ pub(crate) fn ball(width: u32, height: u32) -> (RgbImage, RgbImage) {
     (ball, mask)
 }
 
-/// Draws a picture from what stands at each place; `x` and `y` run from 0 to 1.
+/// Draws a picture from a function of `x` and `y`, which run from 0 to 1.
 pub(crate) fn draw(width: u32, height: u32, mut at: impl FnMut(f32, f32) -> Color) -> RgbImage {
     let mut picture = RgbImage::new(width, height);
     for (x, y, pixel) in picture.enumerate_pixels_mut() {
@@ -209,7 +209,7 @@ fn smooth(x: f32, y: f32) -> f32 {
     upper + down * (lower - upper)
 }
 
-/// A number from 0 to 1 that looks random.
+/// Pseudorandom number from 0 to 1.
 pub(crate) fn hash(x: i32, y: i32) -> f32 {
     let mut state = (x as u32).wrapping_mul(0x9E37_79B1) ^ (y as u32).wrapping_mul(0x85EB_CA77);
     state = (state ^ (state >> 15)).wrapping_mul(0x2C1B_3C6D);
@@ -217,7 +217,7 @@ pub(crate) fn hash(x: i32, y: i32) -> f32 {
     (state ^ (state >> 15)) as f32 / u32::MAX as f32
 }
 
-/// A photo of people of any size, with the noise of a camera.
+/// Draws a photo of people of any size, with camera noise.
 pub(crate) fn photo(width: u32, height: u32) -> RgbImage {
     let small = people(width.min(1_000), height.min(750));
     let mut photo = image::imageops::resize(&small, width, height, image::imageops::FilterType::CatmullRom);

@@ -1,4 +1,4 @@
-//! Running a model by its kind, and files of pictures.
+//! Runs a model by its kind, and makes picture files.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ pub(crate) fn run_file(kind: &str, bytes: Vec<u8>, limits: &Limits) -> Result<Ou
     model(kind).run(&inputs_of(kind, &bytes), limits).map(Outputs)
 }
 
-/// What the model of this kind takes, with the same file wherever it wants one.
+/// Returns inputs for this kind, with the same file for each file input.
 pub(crate) fn inputs_of(kind: &str, bytes: &[u8]) -> Inputs {
     inputs_of_each(kind, &[bytes])
 }
 
-/// What the model of this kind takes, with these files by turns.
+/// Returns inputs for this kind, with these files in turn.
 pub(crate) fn inputs_of_each(kind: &str, contents: &[&[u8]]) -> Inputs {
     let files: &[&str] = match kind {
         "image-blending" => &["bg_img", "obj_img", "mask_img"],
@@ -46,7 +46,6 @@ pub(crate) fn inputs_of_each(kind: &str, contents: &[&[u8]]) -> Inputs {
     files.chain(others.iter().map(|(name, text)| (*name, Input::Text((*text).to_owned())))).collect()
 }
 
-/// The outputs of a run, by name.
 #[derive(Debug)]
 pub(crate) struct Outputs(pub(crate) Vec<(&'static str, Output)>);
 
@@ -88,14 +87,14 @@ pub(crate) fn encoded(picture: &DynamicImage, format: ImageFormat) -> Vec<u8> {
     bytes.into_inner()
 }
 
-/// A chunk of a PNG file.
+/// Returns a chunk of a PNG file.
 pub(crate) fn chunk(kind: [u8; 4], data: &[u8]) -> Vec<u8> {
     let body = [&kind, data].concat();
     let length = u32::try_from(data.len()).expect("a chunk is small");
     [&length.to_be_bytes(), &*body, &crc32(&body).to_be_bytes()].concat()
 }
 
-/// A WebP file of 8 by 8 pixels with these chunks.
+/// Returns a WebP file of 8 by 8 pixels with these chunks.
 pub(crate) fn webp(flags: u8, chunks: &[(&[u8; 4], &[u8])]) -> Vec<u8> {
     let header = [flags, 0, 0, 0, 7, 0, 0, 7, 0, 0];
     let chunks: Vec<u8> =
@@ -103,17 +102,17 @@ pub(crate) fn webp(flags: u8, chunks: &[(&[u8; 4], &[u8])]) -> Vec<u8> {
     riff((b"RIFF", &[b"WEBP", &*chunks].concat()))
 }
 
-/// A chunk of a WebP file, padded to an even length.
+/// Returns a chunk of a WebP file, padded to an even length.
 pub(crate) fn riff((kind, data): (&[u8; 4], &[u8])) -> Vec<u8> {
     let length = u32::try_from(data.len()).expect("a chunk is small");
     let padding = vec![0; data.len() % 2];
     [kind, &length.to_le_bytes(), data, &*padding].concat()
 }
 
-/// A lossy picture as WebP files contain it: gray, and cut off where it is large.
+/// Returns a lossy WebP bitstream: gray, and truncated if large.
 pub(crate) fn vp8(width: u16, height: u16) -> Vec<u8> {
     let parts = vec![0; 1_000];
-    // A key frame that is shown, and the length of its first part.
+    // Tag of a shown key frame, and the length of its first part.
     let tag = [0x10 | (500_u16 << 5) as u8, (500_u16 >> 3) as u8, 0];
     [&tag, &b"\x9d\x01\x2a"[..], &width.to_le_bytes(), &height.to_le_bytes(), &parts].concat()
 }

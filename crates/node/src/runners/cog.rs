@@ -23,7 +23,7 @@ impl Cog {
         let (status, body) = self.server.get("/health-check").await?;
         let health: Value = serde_json::from_slice(&body).unwrap_or_default();
         match health["status"].as_str() {
-            // A busy one refuses what is too much.
+            // A busy server rejects excess requests itself.
             Some("READY") if status.is_success() => Ok(()),
             Some(other) => Err(format!("it says {other}")),
             None => Err(format!("it responded with {status}")),
@@ -56,13 +56,13 @@ impl Cog {
     }
 }
 
-/// What cog returned: an object by name, or the value of the one output that is declared.
+/// Reads cog's output: an object by name, or the value of the only declared output.
 fn outputs(lease: &Lease, output: &Value) -> Result<Outputs, Failed> {
     let declared = &lease.output_format;
     if let (1, Some((name, descriptor))) = (declared.len(), declared.first_key_value())
         && output.get(name).is_none()
     {
-        // Models that could return several files return a list.
+        // A model that can return several files returns a list.
         let output = output.as_array().and_then(|list| list.last()).unwrap_or(output);
         return Ok([(name.clone(), read(name, output, descriptor)?)].into());
     }

@@ -1,5 +1,5 @@
-//! Models that are programs: JSON on standard input, JSON on standard output, files by path in a folder
-//! that is the run's own and goes with it.
+//! Models that are programs: JSON on standard input, JSON on standard output, files by path in a folder that
+//! exists for one run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,29 +20,26 @@ use crate::outputs::{Failed, Output, OutputFile};
 use crate::service::{Descriptor, Lease};
 use crate::worker::{Program, Tail, spawn};
 
-/// How much a program may write to standard output, in bytes: values, not files.
+/// Limit on the standard output of a program, in bytes: it carries values, not files.
 const MAX_RESPONSE: u64 = 8 << 20;
-/// The largest file that it may hand in, in bytes.
 const MAX_FILE: u64 = inferstore_fetch::MAX_FILE;
 
-/// The variable in which a program finds the trace of its task.
 const TRACEPARENT: &str = "TRACEPARENT";
 
 pub(crate) struct Command {
     program: String,
-    /// The program and its arguments, with what limits it in front.
+    /// Program and arguments, after the command that sets limits.
     words: Vec<String>,
     folder: Option<PathBuf>,
 }
 
-/// What a program reads.
+/// Request that a program reads.
 #[derive(Serialize)]
 pub(super) struct Given<'a> {
     task: &'a str,
     model: &'a str,
-    /// Where it may write; relative paths in its output begin here.
+    /// Folder for output files; relative paths in the output start here.
     folder: &'a Path,
-    /// Files by path.
     inputs: BTreeMap<String, Box<RawValue>>,
     output_format: &'a BTreeMap<String, Descriptor>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,7 +57,7 @@ impl Command {
         Ok(Self { program, words, folder: folder.map(Path::to_owned) })
     }
 
-    /// Whether the program is there, and room for the files of a run; if not, why.
+    /// Returns an error unless the program exists and the disk has space for the files of a run.
     pub(super) async fn is_ready(&self) -> Result<(), String> {
         let is_there = check_program("the command", &self.program, self.folder.as_deref());
         is_there.map_err(|cause| cause.to_string())?;
@@ -81,8 +78,8 @@ impl Command {
         collect(&folder, lease, written).await
     }
 
-    /// Starts the program, says what is given, and waits for its end. Dropping the future ends it and all
-    /// that it started.
+    /// Starts the program, writes the request, and waits for its exit. Dropping the future kills the program
+    /// and its children.
     async fn talk(
         &self,
         given: &[u8],
@@ -94,14 +91,14 @@ impl Command {
         };
         let mut process = Process::new(program);
         process.args(arguments).env("INFERSTORE_RUN_FOLDER", scratch);
-        // The trace of the node itself is not that of the task.
+        // The node's own trace is not the trace of the task.
         process.env_remove(TRACEPARENT).envs(traceparent.map(|traceparent| (TRACEPARENT, traceparent)));
         let Program { mut child, group: _group, mut stdin, stdout, stderr } =
             spawn(process, self.folder.as_deref())
                 .map_err(|cause| Failed::node("starting the command", &cause))?;
         let tail = Tail::default();
         let say = async {
-            // A program that does not read its input reports so in its output.
+            // A program that does not read its input reports the problem in its output.
             let _ = stdin.write_all(given).await;
             drop(stdin);
         };
@@ -119,12 +116,11 @@ impl Command {
     }
 }
 
-/// The words of a command with what limits its memory in front.
+/// Prefixes a command with the limit on its memory.
 pub(super) fn limited(words: &[String], memory_mib: Option<u64>) -> Result<Vec<String>, Error> {
     let mut limited = Vec::new();
     if let Some(mib) = memory_mib {
-        // Limits are set between fork and exec, which no safe code can do; this program of util-linux
-        // does nothing else.
+        // Only `unsafe` code could set limits between fork and exec; `prlimit` of util-linux does it without.
         let works = std::process::Command::new("prlimit").arg("--version").stdout(Stdio::null()).status();
         if !works.is_ok_and(|status| status.success()) {
             let message = "memory_mib needs the program prlimit (of util-linux), and it is not here";
@@ -136,7 +132,7 @@ pub(super) fn limited(words: &[String], memory_mib: Option<u64>) -> Result<Vec<S
     Ok(limited)
 }
 
-/// A folder of a run, which goes when the first of the two is dropped.
+/// Creates the folder of a run. Dropping the first value removes it.
 pub(super) async fn scratch() -> Result<(TempDir, PathBuf), Failed> {
     let failed = |cause| Failed::node("making a folder for a run", &cause);
     let scratch = TempDir::with_prefix("inferstore-run-").map_err(failed)?;
@@ -144,14 +140,14 @@ pub(super) async fn scratch() -> Result<(TempDir, PathBuf), Failed> {
     Ok((scratch, folder))
 }
 
-/// Whether there is room for the files of a run; if not, why.
+/// Returns an error unless the disk has space for the files of a run.
 pub(super) async fn can_write() -> Result<(), String> {
     let (_scratch, folder) = scratch().await.map_err(|failed| failed.message)?;
     let written = tokio::fs::write(folder.join("probe"), vec![0; 64 << 10]).await;
     written.map_err(|cause| format!("writing to {} failed: {cause}", folder.display()))
 }
 
-/// Writes the files of a run into its folder; what the program reads names them.
+/// Writes the files of a run into its folder and returns the request that names them.
 pub(super) async fn given<'a>(
     lease: &'a Lease,
     folder: &'a Path,
@@ -167,7 +163,7 @@ pub(super) async fn given<'a>(
     })
 }
 
-/// Writes the files into the folder of the run; everything else stays as it is.
+/// Writes input files into the folder of the run; other inputs stay values.
 async fn lay_out(folder: &Path, inputs: Inputs) -> Result<BTreeMap<String, Box<RawValue>>, Failed> {
     let failed = |cause: std::io::Error| Failed::node("writing the inputs", &cause);
     let place = folder.join("inputs");
@@ -177,7 +173,7 @@ async fn lay_out(folder: &Path, inputs: Inputs) -> Result<BTreeMap<String, Box<R
         let value = match input {
             Input::Value(value) => value,
             Input::File { bytes, extension } => {
-                // Names of parameters are plain, but this is the last place to make sure of it.
+                // Parameter names are plain already; this is the last check before they become paths.
                 let plain: String = name.chars().filter(|letter| letter.is_ascii_alphanumeric()).collect();
                 let number = given.len();
                 let end = if extension.is_empty() { String::new() } else { format!(".{extension}") };
@@ -191,7 +187,7 @@ async fn lay_out(folder: &Path, inputs: Inputs) -> Result<BTreeMap<String, Box<R
     Ok(given)
 }
 
-/// Reads the files that the program names, which have to lie in the folder of the run.
+/// Reads the output files, which must lie in the folder of the run.
 pub(super) async fn collect(
     folder: &Path,
     lease: &Lease,
@@ -226,13 +222,13 @@ pub(super) async fn collect(
     Ok(outputs)
 }
 
-/// A failure of the program, with its last line in the message and more in the detail.
+/// Makes the failure of a program: its last line is in the message, more of its standard error in the detail.
 fn failed(what: String, tail: &Tail) -> Failed {
     let (message, stderr) = tail.explain(what);
     Failed { detail: Some(json!({ "stderr": stderr })), ..Failed::model(message) }
 }
 
-/// A failure after the run has begun, which would be the same in another try as far as is known.
+/// Makes the failure of a run that has begun. A retry would probably fail in the same way.
 fn here(doing: &str, cause: &dyn std::error::Error) -> Failed {
     tracing::error!(%cause, "{doing} failed");
     Failed::model(format!("the node failed at {doing}"))

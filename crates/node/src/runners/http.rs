@@ -1,4 +1,4 @@
-//! What both kinds of model servers share: one client, responses of a bounded size, files as Base64.
+//! HTTP client of model servers: bounded responses, files as Base64.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use url::Url;
 use crate::Error;
 use crate::outputs::Failed;
 
-/// The largest response in bytes: the largest file, as Base64, and some more.
+/// Largest response in bytes: the largest file as Base64, plus a margin.
 const MAX_RESPONSE: usize = 160 << 20;
-/// How long a server may take to say that it is ready.
+/// Timeout of a connection and of the readiness check.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How much of the body of a failure is reported.
+/// Largest part of an error body that is reported, in bytes.
 const MAX_ERROR_BODY: usize = 2_000;
 
-/// A model server. Its address is the operator's, so it may be anywhere.
+/// Model server. The operator configures its address, so it may be on any network.
 pub(super) struct Server {
     http: Client,
     root: String,
@@ -30,7 +30,7 @@ pub(super) struct Server {
 impl Server {
     pub(super) fn new(address: &Url) -> Result<Self, Error> {
         let http = inferstore_fetch::over_ring(Client::builder())
-            // Model servers are neighbours; a proxy is for elsewhere.
+            // Model servers are on the same network: no proxy.
             .no_proxy()
             .redirect(Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
@@ -39,7 +39,7 @@ impl Server {
         Ok(Self { http, root: address.as_str().trim_end_matches('/').to_owned() })
     }
 
-    /// The response to a request that is sent before tasks are leased.
+    /// Sends the readiness check, before tasks are claimed.
     pub(super) async fn get(&self, path: &str) -> Result<(StatusCode, Vec<u8>), String> {
         let request = self.http.get(format!("{}{path}", self.root)).timeout(CONNECT_TIMEOUT);
         let response = request.send().await.map_err(|cause| reason(&cause))?;
@@ -47,7 +47,7 @@ impl Server {
         Ok((status, body(response).await?))
     }
 
-    /// Sends JSON, and reads the JSON of the response.
+    /// Posts JSON and parses the JSON of the response.
     pub(super) async fn post(
         &self,
         path: &str,
@@ -83,7 +83,7 @@ async fn body(mut response: Response) -> Result<Vec<u8>, String> {
     Ok(body)
 }
 
-/// What lies at the bottom of a failure: reqwest's own message says little, and repeats the address.
+/// Returns the root cause of an error: reqwest's own message is vague and repeats the address.
 pub(crate) fn reason(cause: &reqwest::Error) -> String {
     if cause.is_timeout() {
         return "it took too long".to_owned();

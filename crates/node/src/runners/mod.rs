@@ -1,4 +1,4 @@
-//! What runs models: commands, workers, and model servers over HTTP.
+//! Runners of models: commands, workers, and model servers over HTTP.
 
 mod cog;
 mod command;
@@ -18,10 +18,9 @@ use crate::inputs::Inputs;
 use crate::outputs::{Failed, Output};
 use crate::service::{Descriptor, Lease};
 
-/// What comes out of a run, by name.
 pub(crate) type Outputs = BTreeMap<String, Output>;
 
-/// What runs one model, or several.
+/// Runner of one model; a worker runs several.
 pub(crate) enum Runner {
     Command(command::Command),
     Cog(cog::Cog),
@@ -30,12 +29,11 @@ pub(crate) enum Runner {
 }
 
 impl Runner {
-    /// A process of a worker, which runs several models.
     pub(crate) fn worker(config: &WorkerConfig) -> Result<Self, Error> {
         Ok(Self::Worker(Box::new(worker::Worker::new(config)?)))
     }
 
-    /// What runs one model; `None` when a worker does.
+    /// Makes the runner of one model. None: a worker runs it.
     pub(crate) fn new(model: &str, config: &RunnerConfig) -> Result<Option<Self>, Error> {
         Ok(Some(match config {
             RunnerConfig::Worker { .. } => return Ok(None),
@@ -50,7 +48,7 @@ impl Runner {
         }))
     }
 
-    /// Whether a run has a chance; if not, why.
+    /// Returns an error unless a run can begin.
     pub(crate) async fn is_ready(&self) -> Result<(), String> {
         match self {
             Self::Command(command) => command.is_ready().await,
@@ -60,7 +58,6 @@ impl Runner {
         }
     }
 
-    /// Runs a task. Dropping the future ends the run.
     pub(crate) async fn run(&self, lease: &Lease, inputs: Inputs) -> Result<Outputs, Failed> {
         match self {
             Self::Command(command) => command.run(lease, inputs).await,
@@ -71,8 +68,7 @@ impl Runner {
     }
 }
 
-/// An input in the form that a typed server wants: the service's numbers may be spelled as strings, and the
-/// declaration says which are numbers.
+/// Converts an input to its declared JSON type: callers may spell numbers as strings.
 fn as_typed(value: &RawValue, declared: Option<&Descriptor>) -> Value {
     let read: Value = serde_json::from_str(value.get()).unwrap_or_default();
     let number: Option<Value> = match (declared.map(|declared| declared.kind.as_str()), &read) {
@@ -83,8 +79,8 @@ fn as_typed(value: &RawValue, declared: Option<&Descriptor>) -> Value {
     number.unwrap_or(read)
 }
 
-/// A value in the form that its declaration wants: what is not a text becomes one where a text is
-/// declared.
+/// Converts an output to its declared JSON type: a value other than a string becomes a string where a string
+/// is declared.
 fn as_declared(value: &Value, declared: &Descriptor) -> Value {
     match (declared.kind.as_str(), value) {
         ("int" | "float", _) | (_, Value::String(_)) => value.clone(),

@@ -13,7 +13,6 @@ use crate::service::{Descriptor, Lease};
 
 pub(crate) struct OpenInference {
     server: Server,
-    /// The path of the model.
     model: String,
 }
 
@@ -42,7 +41,7 @@ impl OpenInference {
             self.server.post(&format!("{}/infer", self.model), &body, lease.traceparent.as_deref()).await?;
         let tensors = response["outputs"].as_array().map(Vec::as_slice).unwrap_or_default();
         let read_one = |(name, descriptor): (&String, &Descriptor)| {
-            // A model with one output may call it as it likes.
+            // The only output may have any name.
             let tensor = match tensors {
                 [only] if lease.output_format.len() == 1 => Some(only),
                 several => several.iter().find(|tensor| tensor["name"] == name.as_str()),
@@ -54,7 +53,8 @@ impl OpenInference {
     }
 }
 
-/// An input as a tensor. Files are Base64 in `BYTES`, as JSON knows no others.
+/// Converts an input to a tensor of one element. Files are Base64 in `BYTES`, because JSON has no binary
+/// type.
 fn tensor(name: &str, input: Input, declared: Option<&Descriptor>) -> Value {
     let of_type = |datatype: &str, data: Value, content_type: &str| {
         json!({

@@ -1,5 +1,5 @@
-//! Models of a worker: a program that stays running and runs one task after the other. It is started before a
-//! task is leased, and again after it has ended.
+//! Models of a worker: a program that stays running and runs one task after the other. The node starts it
+//! before it claims a task, and again after it exits.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -17,7 +17,6 @@ use crate::outputs::Failed;
 use crate::service::Lease;
 use crate::worker::{WorkerCommand, WorkerError, WorkerProcess, WorkerResponse};
 
-/// One process of a worker.
 pub(crate) struct Worker {
     command: WorkerCommand,
     running: Mutex<Option<WorkerProcess>>,
@@ -35,7 +34,6 @@ impl Worker {
         Ok(Self { command, running: Mutex::new(None) })
     }
 
-    /// Starts the process unless it runs.
     pub(super) async fn is_ready(&self) -> Result<(), String> {
         can_write().await?;
         let mut running = self.running.lock().await;
@@ -44,7 +42,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Runs a task. Dropping the future ends the process with the run.
+    /// Runs a task. Dropping the future kills the process.
     pub(super) async fn run(&self, lease: &Lease, inputs: Inputs) -> Result<Outputs, Failed> {
         let (_scratch, folder) = scratch().await?;
         let given = given(lease, &folder, inputs).await?;
@@ -71,7 +69,6 @@ impl Worker {
         }
     }
 
-    /// The process if it waits for a task, and a new one otherwise.
     async fn idle_or_new(&self, kept: Option<WorkerProcess>) -> Result<WorkerProcess, WorkerError> {
         match kept.map(|mut worker| (worker.is_idle(), worker)) {
             Some((true, worker)) => return Ok(worker),
@@ -87,9 +84,10 @@ impl Worker {
 
     async fn exchange(&self, request: &[u8]) -> Result<Vec<u8>, WorkerError> {
         let mut running = self.running.lock().await;
-        // Out of its place until it has responded, so that a run that is dropped ends the process.
+        // The process is out of its slot until it responds, so that dropping the run kills it.
         let worker = self.idle_or_new(running.take()).await;
-        // The task has not reached it: however it failed to start, the task may succeed on another node.
+        // A start failure is of this machine: the process has not seen the task, which may succeed on another
+        // node.
         let mut worker = worker.map_err(|error| WorkerError::Start(error.to_string()))?;
         let line = worker.exchange(request).await?;
         *running = Some(worker);
@@ -127,7 +125,7 @@ mod tests {
                 serde_json::from_value(json!({ "command": ["sh", "-c", script], "folder": folder.path() }))?;
             let worker = Worker::new(&config)?;
             worker.is_ready().await?;
-            // It has ended before the task comes.
+            // The process has exited before the task comes.
             while worker.running.lock().await.as_mut().is_some_and(WorkerProcess::is_idle) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }

@@ -1,4 +1,4 @@
-//! Choice of the connection that makes room.
+//! Choice of the connection to evict.
 
 use std::net::Ipv4Addr;
 
@@ -103,7 +103,7 @@ async fn a_connection_whose_response_is_not_read_is_closed_and_a_download_later(
         assert!(!stalls(min / 2).await);
         open.connection.written(false);
         assert!(!stalls(min / 2).await, "it took some of it");
-        // All of it is in the buffers of this process and of the system.
+        // The buffers of the process and of the system hold the whole response.
         drop(request);
         assert!(!stalls(min / 4).await);
         assert!(stalls(min / 4).await);
@@ -134,7 +134,7 @@ async fn connections_of_an_address_with_more_than_its_share_make_room_first() {
     let connections = Connections::new(8);
     let mut open = Vec::new();
     let address = |last| IpAddr::V4(Ipv4Addr::new(192, 0, 2, last));
-    // Each is younger than those before it.
+    // Each connection is younger than the one before.
     for address in [1, 2, 1, 2, 3, 3, 3].map(address) {
         open.push(connections.admit(address, CancellationToken::new()).await);
         tokio::time::advance(MIN_IDLE).await;
@@ -146,7 +146,7 @@ async fn connections_of_an_address_with_more_than_its_share_make_room_first() {
     let closed = || open.iter().map(is_closed).collect::<Vec<_>>();
     connections.evict();
     assert_eq!(closed(), [false, false, false, false, true, false, false]);
-    // A connection that is being closed is still counted, and is not closed twice.
+    // A connection that is being closed still counts, and is evicted only once.
     connections.evict();
     connections.evict();
     connections.evict();
@@ -168,7 +168,7 @@ async fn the_rest_of_a_body_after_its_response_is_no_head_of_a_request() {
     let body = connection.begin_body();
     drop(request);
     assert!(!connection.received() && !connection.found_no_bytes());
-    // The next request may have begun when the body of the last one is known to be over.
+    // The next request may begin before the end of the last body is known.
     let next = connection.begin_request();
     drop(body);
     assert!(!connection.received() && connection.stalled_since().is_none());

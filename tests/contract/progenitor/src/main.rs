@@ -1,5 +1,5 @@
-//! Drives the service with the Rust client that the macro of progenitor makes. See ../../README.md for the
-//! environment and the output.
+//! Drives the service with the Rust client that the macro of progenitor generates. See ../../README.md for
+//! the environment and the output.
 
 use std::collections::HashMap;
 use std::env;
@@ -16,31 +16,30 @@ use crate::types::{
     TaskId, UploadFolder,
 };
 
-// The builders keep a caller compiling when a parameter is added.
+// With builders, callers still compile when a parameter is added.
 progenitor::generate_api!(spec = "inferstore.yaml", interface = Builder);
 
 const LARGE_FILE_SIZE: usize = 5_242_881;
 const POLL_INTERVAL: Duration = Duration::from_millis(300);
 const MAX_POLLS: usize = 200;
 const TERMINAL: [&str; 3] = ["success", "failed", "canceled"];
-/// The smallest PNG.
 const SMALL_PNG: &[u8] = include_bytes!("../small.png");
 
 type Failure = Box<dyn std::error::Error>;
 
-/// The generated client sends no credentials of its own: the key is a header of the HTTP client.
+/// The generated client has no credentials: the key is a default header of the HTTP client.
 fn with_key(key: &str) -> Result<Client, Failure> {
     let headers = HeaderMap::from_iter([("x-api-key".parse()?, HeaderValue::from_str(key)?)]);
     let http = reqwest::Client::builder().default_headers(headers).build()?;
     Ok(Client::new_with_client(&env::var("BASE_URL")?, http))
 }
 
-/// Returns the status code in the error of a call, or nothing when the call succeeds.
+/// Returns the status code of a failed call, or `None` for a success.
 fn status_code_of_failure<T, E: Debug>(outcome: Result<T, Error<E>>) -> Option<u16> {
     outcome.err()?.status().map(|status| status.as_u16())
 }
 
-/// Step 2 of an upload. It is not part of the API and must not carry the API key.
+/// Uploads to object storage (step 2). This is not part of the API and must not carry the API key.
 async fn send(target: &PresignedUpload, name: &str, content: Vec<u8>) -> Result<(), Failure> {
     let fields: HashMap<String, String> = serde_json::from_str(&target.fields)?;
     let client = reqwest::Client::new();
@@ -107,7 +106,7 @@ async fn drive() -> Result<Value, Failure> {
     let history = api.list_tasks().limit(100).offset(0).send().await?.into_inner().data;
     let second =
         api.create_task_alias().model_id(model.clone()).body(input).send().await?.into_inner().data.data;
-    // A node may have been faster than the cancel.
+    // A node may claim the task before the cancel.
     status_code_of_failure(api.cancel_task().id(second.clone()).send().await);
     let canceled = wait(&api, &second).await?;
 

@@ -32,7 +32,6 @@ const LARGE_FILE_SIZE: usize = 5_242_881;
 const POLL_INTERVAL: Duration = Duration::from_millis(300);
 const MAX_POLLS: usize = 200;
 const TERMINAL: [&str; 3] = ["success", "failed", "canceled"];
-/// The smallest PNG.
 const SMALL_PNG: &[u8] = include_bytes!("../small.png");
 
 type Failure = Box<dyn Error>;
@@ -43,7 +42,7 @@ fn with_key(key: &str) -> Arc<Configuration> {
     Arc::new(Configuration { base_path, api_key: Some(api_key), ..Configuration::default() })
 }
 
-/// Returns the status code in the error of a call, or nothing when the call succeeds.
+/// Returns the status code of a failed call, or `None` for a success.
 fn status_code_of_failure<T, E: Debug>(outcome: Result<T, ApiError<E>>) -> Option<u16> {
     match outcome {
         Err(ApiError::ResponseError(content)) => Some(content.status.as_u16()),
@@ -51,7 +50,7 @@ fn status_code_of_failure<T, E: Debug>(outcome: Result<T, ApiError<E>>) -> Optio
     }
 }
 
-/// Step 2 of an upload. It is not part of the API and must not carry the API key.
+/// Uploads to object storage (step 2). This is not part of the API and must not carry the API key.
 async fn send(target: &PresignedUpload, name: &str, content: Vec<u8>) -> Result<(), Failure> {
     let fields: HashMap<String, String> = serde_json::from_str(&target.fields)?;
     let client = reqwest::Client::new();
@@ -137,7 +136,7 @@ async fn drive() -> Result<Value, Failure> {
     let history = tasks.list_tasks(ListTasksParams::builder().limit(100).offset(0).build()).await?.data;
     let params = CreateTaskAliasParams::builder().model_id(model).request_body(input).build();
     let second = tasks.create_task_alias(params).await?.data.data;
-    // A node may have been faster than the cancel.
+    // A node may claim the task before the cancel.
     let cancel = CancelTaskParams::builder().id(second.clone()).build();
     status_code_of_failure(tasks.cancel_task(cancel).await);
     let canceled = wait(&tasks, &second).await?;

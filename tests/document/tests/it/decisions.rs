@@ -1,4 +1,4 @@
-//! The sign of our decisions: explained once, and placed so that a reader sees where a decision begins and ends.
+//! Sign of our decisions: explained once, and placed so that a reader sees the begin and end of a decision.
 
 use inferstore_document::{document, items, members};
 use serde_json::Value;

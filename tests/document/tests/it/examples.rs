@@ -1,5 +1,4 @@
-//! The examples of the document: all there, valid against their schemas, and the same before and
-//! after the generated types.
+//! Examples of the document: complete, valid, and unchanged by a round trip through the generated types.
 
 use inferstore_api::types;
 use serde_json::{Value, json};
@@ -8,7 +7,7 @@ use inferstore_document::schema::mistakes;
 use inferstore_document::types::rewritten;
 use inferstore_document::{items, members, operations, schema};
 
-/// Every example of a request or response body: where it stands, its content object, its value.
+/// Returns every example of a request or response body: place, content object, value.
 fn body_examples() -> impl Iterator<Item = (String, &'static Value, &'static Value)> {
     operations().flat_map(|operation| {
         let request = operation.request().map(|content| ("request", content));
@@ -99,7 +98,7 @@ fn every_example_of_a_body_decodes_and_encodes_back_to_the_same_json() {
     assert!(seen > 60, "only {seen} examples were seen");
 }
 
-/// A member that is null and one that is absent say the same (rule 4 of the document).
+/// Null and absent members are equivalent (rule 4 of the document).
 fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(members) => members

@@ -1,4 +1,4 @@
-//! The model kinds of the catalog as types, each with its output.
+//! Model kinds of the catalog as types, each with its output.
 
 use inferstore_api::types;
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ fn every_kind_has_a_type_that_writes_its_inputs_as_the_document_spells_them() {
     assert_eq!(seen, types.len());
 }
 
-/// `"1.00"` and `"1"` are one number. The types hold it as `f64`, whose precision is accepted.
+/// `"1.00"` and `"1"` are one number. The types use `f64`, whose precision is accepted.
 fn numbers_of(input: Value) -> Value {
     let Value::Object(members) = input else { return input };
     let value_of = |value: Value| match value.as_str().and_then(|text| text.parse::<f64>().ok()) {

@@ -1,5 +1,5 @@
-//! An answer that deviates without harm is read all the same: fields missing, null, new or spelled
-//! otherwise, and words that the document does not know.
+//! Lenient deserialization: responses with missing, null, new or differently spelled fields, and unknown
+//! words, are read.
 
 use inferstore_api::types;
 use serde::de::DeserializeOwned;
@@ -147,7 +147,7 @@ fn a_range_that_cannot_be_read_does_not_lose_the_version_of_a_model() {
 
 #[test]
 fn answers_can_be_part_of_other_types() {
-    // Flattened and untagged fields pass through serde's own buffer, which knows no raw JSON.
+    // Flattened and untagged fields pass through serde's own buffer, which has no raw JSON.
     #[derive(serde::Deserialize)]
     struct Report {
         at: String,
@@ -169,17 +169,17 @@ fn answers_can_be_part_of_other_types() {
     assert_eq!(limits(json!({"num_config": "1 to 90"})), None);
 }
 
-/// A way to change one value somewhere in an answer.
+/// Change of one value in a response.
 type Mutation = (&'static str, fn(&Value) -> Option<Value>);
 
 const MUTATIONS: [Mutation; 4] = [
     ("null", |_| Some(Value::Null)),
-    // A number that was written as a string becomes that number, any other text a number.
+    // A numeric string becomes that number, another text some number.
     ("a string as a number", |value| Some(amount(value.as_str()?).unwrap_or_else(|| json!(7)))),
     ("a string of something else", |value| {
         (value.is_number() || value.is_boolean()).then(|| json!(value.to_string()))
     }),
-    // A new word where a word was; in place of an amount it would be another matter.
+    // A new word replaces a word, but not an amount.
     ("a new word", |value| amount(value.as_str()?).is_none().then(|| json!("something_new"))),
 ];
 
@@ -187,8 +187,7 @@ fn amount(text: &str) -> Option<Value> {
     text.parse().ok().map(Value::Number)
 }
 
-/// Fields without which an answer says nothing: identities, the payload itself and what an upload
-/// cannot do without.
+/// Required fields of a response: identifiers, the payload, and targets of an upload.
 const INDISPENSABLE: [&str; 8] = [
     "/data",
     "/status",
@@ -233,7 +232,7 @@ fn more_than_five_hundred_mutated_answers_are_read() {
     assert!(tried > 500, "only {tried} were tried");
 }
 
-/// Every example of a success, with the operation that it answers.
+/// Returns every example of a success, with its operation.
 fn answers() -> impl Iterator<Item = (&'static str, Value)> {
     operations().flat_map(|operation| {
         let successes = operation.responses().filter(|(code, _)| code.starts_with('2'));
@@ -273,7 +272,7 @@ fn changed(original: &Value, pointer: &str, change: impl FnOnce(&mut Value)) -> 
     copy
 }
 
-/// Every place in a value, except the root and the inside of what a model took and returned.
+/// Returns every place in a value, except the root and the inside of inputs and outputs.
 fn pointers(value: &Value) -> Vec<String> {
     let children: Vec<(String, &Value)> = match value {
         Value::Object(members) => {

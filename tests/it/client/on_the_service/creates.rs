@@ -1,5 +1,5 @@
-//! What becomes of a create whose answer did not come: counted in the service's own store. All that can
-//! happen to a create is tried in `stress::creates`.
+//! Creates without a response, counted in the store of the service. `stress::creates` tests all failures of a
+//! create.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn two_tasks_that_may_be_it_are_reported_and_none_is_adopted() {
     let (service, controls, _) = start().await;
     let client = without_keys(&service);
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
-    // Another client with the same key, the same model and the same inputs.
+    // Another client with the same key, model and inputs.
     let other = client_of(&service).model(MODEL).run(inputs()).quickly().start().await;
     let other = other.expect("it is created").id().to_string();
     controls.add_fault(Fault::lose_response().on(operations::CREATE_TASK).once()).expect("it is a fault");
@@ -42,7 +42,7 @@ async fn two_tasks_that_may_be_it_are_reported_and_none_is_adopted() {
     let candidates: Vec<_> = unknown.candidates.iter().map(ToString::to_string).collect();
     assert_eq!((candidates.len(), &candidates[0]), (2, &other));
     assert_eq!(tasks(&controls).await, 2);
-    // A further search could not tell them apart.
+    // A further search could not distinguish the creates.
     assert_eq!(controls.seen(operations::LIST_TASKS), 1);
 }
 

@@ -1,4 +1,4 @@
-//! One deadline bounds everything, whatever the service does.
+//! One deadline bounds a whole operation, for every failure of the service.
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,7 @@ use super::{MODEL, audited, start, success};
 /// Long enough for a create on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(1);
 
-/// What separates a kept deadline from one that was multiplied by repeats, on a machine that is busy
-/// with something else.
+/// Tolerance on a busy machine; a deadline multiplied by retries would exceed it.
 const GENEROUS: Duration = Duration::from_secs(5);
 
 fn hurried(client: &Client) -> Run {

@@ -1,4 +1,4 @@
-//! What is repeated, what is not, and when it ends.
+//! Retries: retried and final failures, and the end of retries.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,4 +1,4 @@
-//! The client against the real service, which misbehaves where its controls say so.
+//! The client against the real service, with failures injected by its controls.
 
 mod creates;
 mod deadlines;
@@ -14,10 +14,10 @@ use serde_json::json;
 
 use super::{built, quick};
 
-/// Takes what `super::inputs` gives.
+/// Model that takes `super::inputs`.
 pub(crate) const MODEL: &str = "color-harmonization";
 
-/// A fresh service, its controls, and a client with the key of its first account.
+/// Starts a service with controls, and a client with the key of its first account.
 pub(crate) async fn start() -> (Service, Controls, Client) {
     let service = Service::start(Config::ephemeral().with_controls()).await.expect("the service starts");
     let controls = service.controls().expect("they are on");
@@ -25,7 +25,7 @@ pub(crate) async fn start() -> (Service, Controls, Client) {
     (service, controls, client)
 }
 
-/// Another client with the key of the first account.
+/// Makes another client with the key of the first account.
 pub(crate) fn client_of(service: &Service) -> Client {
     built(builder_of(service))
 }
@@ -34,12 +34,12 @@ pub(crate) fn builder_of(service: &Service) -> ClientBuilder {
     quick(service.base_url(), service.api_key().expect("a fresh service tells its key"))
 }
 
-/// A client that meets this service as one of an older version, which knows no idempotency keys.
+/// Makes a client to which this service looks like an older version without idempotency keys.
 pub(crate) fn without_keys(service: &Service) -> Client {
     built(builder_of(service).middleware(WithoutKeys))
 }
 
-/// Takes the idempotency key from each request, and its announcement from each response.
+/// Removes the idempotency key from each request, and its announcement from each response.
 pub(crate) struct WithoutKeys;
 
 impl Middleware for WithoutKeys {
@@ -57,7 +57,7 @@ impl Middleware for WithoutKeys {
     }
 }
 
-/// What the model would make of a picture that is somewhere.
+/// Returns a script of the model's success.
 pub(crate) fn success() -> Script {
     Script::succeed(json!({
         "output_image": "https://files.example/harmonized.png",
@@ -65,7 +65,7 @@ pub(crate) fn success() -> Script {
     }))
 }
 
-/// How many tasks the service itself counts.
+/// Returns the number of tasks in the store of the service.
 pub(crate) async fn tasks(controls: &Controls) -> u64 {
     controls.tasks().await.expect("they can be counted").values().sum()
 }

@@ -1,4 +1,4 @@
-//! Every operation once, by the client, as the service saw it.
+//! Every operation of the client once, as the service receives it.
 
 use std::collections::HashSet;
 
@@ -45,7 +45,7 @@ async fn every_operation_of_the_client_reaches_the_service_and_is_answered() {
         assert!(entry.status.is_some_and(|status| (200..300).contains(&status)), "{entry:?}");
     }
     let seen: HashSet<_> = journal.iter().filter_map(|entry| entry.operation).collect();
-    // The client uses one of the two spellings of a create, and asks for no headers alone.
+    // The client uses one of the two paths of a create, and never HEAD alone.
     let unused = [operations::CREATE_TASK_ALIAS.into(), Operation::HEAD_OBJECT];
     let missing: Vec<_> =
         Operation::all().filter(|one| !seen.contains(one) && !unused.contains(one)).collect();

@@ -1,4 +1,4 @@
-//! A service in a process of its own, one honest caller, and what is measured while others are not honest.
+//! Service in a process of its own, one honest caller, and measurements during abuse.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,13 @@ use super::super::raw::{self, BACKSTOP};
 use super::super::uploads::Target;
 use crate::support::caller::Caller;
 
-/// What the honest caller stores.
+/// Content that the honest caller stores.
 const CONTENT: &[u8] = b"an honest file";
 
 pub(super) struct Harness {
     pub(super) process: Process,
     pub(super) honest: Caller,
-    /// The hosts of the listeners.
+    /// Hosts of the listeners.
     pub(super) api: String,
     pub(super) storage: String,
     pub(super) operations: String,
@@ -56,20 +56,20 @@ impl Harness {
             memory_before: 0,
             handles_before: 0,
         };
-        // Everything that is opened once is open after a round.
+        // After a round, everything that is opened only once is open.
         harness.serve_the_honest(3).await;
         harness.memory_before = harness.process.peak_memory();
         harness.handles_before = harness.process.handles();
         harness
     }
 
-    /// So many rounds of everything that the honest caller does. Each request has to be answered; the time
-    /// that all of them took.
+    /// Runs this many rounds of all operations of the honest caller. Every request must be answered. Returns
+    /// the total time.
     pub(super) async fn serve_the_honest(&self, rounds: usize) -> Duration {
         let begun = Instant::now();
         let rounds = async {
             for _ in 0..rounds {
-                // A full service closes the connections that have been idle for a while.
+                // A full service closes connections that have been idle for a while.
                 let honest = self.honest.anew();
                 honest.get("/api-key/balance").await.data();
                 honest.post("/api-key/model/list", &json!({"search": "color"})).await.data();
@@ -86,7 +86,7 @@ impl Harness {
         begun.elapsed()
     }
 
-    /// A target of this size.
+    /// Returns an upload target for this size.
     pub(super) async fn target(&self, name: &str, size: usize, caller: &Caller) -> Target {
         let order = json!({"folder": "samples", "mime": "text/plain", "name": name, "size": size});
         Target::read(caller.post("/api-key/storage/upload/create-presigned-url", &order).await.data())
@@ -103,7 +103,7 @@ impl Harness {
         self.honest.with_key(Some(&self.second_key))
     }
 
-    /// How many sockets and files are open for the sake of others.
+    /// Returns the number of open sockets and files beyond those at the start.
     pub(super) fn held(&self) -> usize {
         self.process.handles().saturating_sub(self.handles_before)
     }
@@ -112,8 +112,8 @@ impl Harness {
         self.process.peak_memory().saturating_sub(self.memory_before)
     }
 
-    /// Waits until nothing is held any more: no connection but those of the honest caller, no request, no
-    /// half of a file.
+    /// Waits until everything is released: no connection except the honest caller's, no request, no partial
+    /// file.
     pub(super) async fn until_released(&self) {
         let released = async {
             loop {
@@ -127,13 +127,13 @@ impl Harness {
         assert!(released.is_ok(), "{} handles are still held", self.held());
     }
 
-    /// How many files are on their way in.
+    /// Returns the number of partial uploads.
     pub(super) fn halves(&self) -> usize {
         let incoming = self.folder.path().join("objects/incoming");
         std::fs::read_dir(incoming).into_iter().flatten().count()
     }
 
-    /// How many requests to the API are being worked on.
+    /// Returns the number of API requests in progress.
     pub(super) async fn in_progress(&self) -> u64 {
         let request = "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
         let reply = raw::exchange(&self.operations, request.as_bytes(), false).await.expect("figures");
@@ -142,8 +142,8 @@ impl Harness {
     }
 }
 
-/// Ten thousand connections are more than a shell allows, and fewer than the machine does. What is started
-/// from here has the same limit.
+/// Raises the limit on open files to the maximum of the machine: ten thousand connections exceed the default.
+/// Child processes inherit the limit.
 fn raise_the_limit_of_handles() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);

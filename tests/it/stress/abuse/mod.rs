@@ -1,5 +1,5 @@
-//! Abuse: load that is meant to hurt. Honest clients are served all the while, memory stays bounded, and what was
-//! held is released afterwards.
+//! Abuse: hostile load. Honest clients are served throughout, memory stays bounded, and resources are
+//! released afterwards.
 
 mod harness;
 mod shapes;
@@ -14,11 +14,11 @@ use super::{Intensity, tell};
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
-/// What a connection may cost: buffers for what is read and written, and the state of its request. Far below
-/// the 128 KiB that one may fill, because slow clients fill nothing.
+/// Maximum memory of a connection: buffers and the state of its request. Far below the 128 KiB that one may
+/// fill, because slow clients fill nothing.
 const EACH: u64 = 64 * KIB;
 
-/// What may be added once: queries, blobs in motion, pages that the allocator keeps.
+/// Maximum memory beyond connections: queries, blobs in transfer, pages that the allocator keeps.
 const ONCE: u64 = 96 * MIB;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -41,7 +41,7 @@ async fn honest_clients_are_served_while_a_crowd_is_slow_and_the_crowd_is_discon
     tokio::time::timeout(super::raw::BACKSTOP, arrived).await.expect("all are let in");
     let held = harness.held();
     let beside = harness.serve_the_honest(10).await;
-    // The crowd stays as long as it is let: that nothing is held for it is the doing of the service.
+    // The crowd stays as long as it can: only the service releases its resources.
     harness.until_released().await;
     slow.shutdown().await;
     harness.serve_the_honest(3).await;
@@ -66,7 +66,7 @@ async fn more_connections_than_the_limit_wait_and_each_is_served() {
         waiting.push(tokio::net::TcpStream::connect(host).await.expect("the kernel lets it wait"));
     }
     for _ in 0..3 {
-        // A new connection each time: one that is kept may be closed for those who wait, while a request is sent.
+        // A new connection each time: a full service may close a kept one while a request is sent.
         harness.honest.anew().get("/api-key/balance").await.data();
     }
     drop(waiting);
@@ -96,7 +96,7 @@ async fn one_account_cannot_take_the_room_of_all_others_by_sending_slowly() {
             slow.spawn(client.clone().stay());
         }
     }
-    // Of a room for forty a quarter: ten bodies and ten uploads.
+    // A quarter of the limit of forty: ten bodies and ten uploads.
     let part = (10, 10);
     let taken = async {
         while (harness.in_progress().await, harness.halves()) != part {

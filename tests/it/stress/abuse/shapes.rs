@@ -1,5 +1,5 @@
-//! Requests that are too large, too deep, too long, or hardly HTTP. Each gets an answer that a client can
-//! read, or none, and costs little.
+//! Requests that are too large, too deep, too long, or malformed HTTP. Each gets a readable response, or
+//! none, at little cost.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use super::super::{Intensity, tell};
 use super::harness::Harness;
 use super::{MIB, ONCE};
 
-/// A request by its parts; the length is that of the body unless the headers say otherwise.
+/// Builds a request from its parts; the length is that of the body unless the headers set it.
 fn request(line: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     let length = match headers.contains("content-length") || headers.contains("transfer-encoding") {
         true => String::new(),
@@ -85,7 +85,7 @@ async fn heads_that_are_too_large_or_no_http_are_refused_on_every_listener() {
     harness.process.end();
 }
 
-/// Bytes without end are sent until the service has had enough; how many it took.
+/// Sends bytes until the service closes the connection. Returns the number of accepted bytes.
 async fn flood(host: &str, head: &str, piece: &[u8], most: usize) -> usize {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let stream = tokio::net::TcpStream::connect(host).await.expect("the service listens");
@@ -187,7 +187,7 @@ async fn json_that_is_deep_or_long_or_of_many_parts_is_refused_by_the_api_and_by
             expect(raw::exchange(&harness.api, &create, false).await, what, &[400, 413, 422]);
         }
     }
-    // A node that has leased a task hands in the same as its result, and as what went wrong.
+    // A node with a lease sends the value as its result, and as its failure.
     let (node, task) = lease(&harness, &node_key).await;
     for (what, value) in &values {
         for body in [
@@ -196,7 +196,7 @@ async fn json_that_is_deep_or_long_or_of_many_parts_is_refused_by_the_api_and_by
             format!("{{\"error\":{{\"message\":\"m\",\"kind\":{value}}}}}"),
             format!("{{\"output\":{value}}}"),
         ] {
-            // A text is a message, of which the beginning is kept; that would end the task.
+            // A text is a message, whose beginning is kept; sending it would end the task.
             if value.starts_with('"') && !body.contains("kind") {
                 continue;
             }
@@ -211,7 +211,7 @@ async fn json_that_is_deep_or_long_or_of_many_parts_is_refused_by_the_api_and_by
     harness.process.end();
 }
 
-/// Registers a node and has it lease a task of the second account; their names.
+/// Registers a node that claims a task of the second account. Returns both identifiers.
 async fn lease(harness: &Harness, node_key: &str) -> (String, String) {
     let call = async |line: &str, body: serde_json::Value| {
         let bytes = request(line, node_key, body.to_string().as_bytes());
@@ -219,7 +219,7 @@ async fn lease(harness: &Harness, node_key: &str) -> (String, String) {
         serde_json::from_str::<serde_json::Value>(reply.body())
             .unwrap_or_else(|why| panic!("{why}: {reply:?}"))
     };
-    // A model of the catalog that the service itself does not run.
+    // Model of the catalog that the service itself does not run.
     let model = "face-mesh";
     let registered = call("POST /nodes/v1/register", json!({ "models": [model] })).await;
     let node = registered["data"]["node"].as_str().expect("a node has a name").to_owned();

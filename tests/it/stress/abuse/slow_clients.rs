@@ -1,5 +1,5 @@
-//! Clients that hold on to what they have: each opens a connection, sends as little as it can, and stays
-//! until the service lets go of it.
+//! Slow clients: each opens a connection, sends as little as possible, and stays until the service closes the
+//! connection.
 
 use std::time::Duration;
 
@@ -9,25 +9,25 @@ use tokio::net::TcpStream;
 use super::super::raw;
 use super::harness::Harness;
 
-/// What a slow client does over and over.
+/// Behavior of a slow client.
 #[derive(Clone)]
 pub(super) struct Slow {
     pub(super) who: &'static str,
     host: String,
     opening: String,
     drip: &'static [u8],
-    /// Whether it takes what it is sent.
+    /// True if the client reads responses.
     reads: bool,
-    /// How many do this at most; what costs the machine more than the service is for few.
+    /// Maximum number of such clients, for those that cost the machine more than the service.
     most: usize,
 }
 
 const IDLE: &str = "idle";
 
-/// How long a slow client waits before its next byte.
+/// Pause of a slow client before its next byte.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Every way of being slow, on every listener.
+/// Returns every kind of slow client, for every listener.
 pub(super) async fn all(harness: &Harness) -> Vec<Slow> {
     let mut clients = Vec::new();
     let mut add = |who, host: &str, opening: String, drip: &'static [u8], reads| {
@@ -61,19 +61,19 @@ pub(super) async fn all(harness: &Harness) -> Vec<Slow> {
     for (who, size) in [("a form byte by byte", 1_000_000), ("a put byte by byte", 6_000_000)] {
         let upload = harness.target("slow.txt", size, &second).await.upload(vec![b'a'; size]);
         let mut whole = upload.bytes();
-        // Enough to lie on the disk.
+        // Large enough to be on disk.
         whole.truncate(whole.len() - size + 300_000);
         let opening = String::from_utf8_lossy(&whole).into_owned();
         add(who, &harness.storage, opening, b"a", true);
     }
-    // Larger than what the kernel keeps for both sides.
+    // Larger than the socket buffers of both sides.
     let large = harness.store("large.bin", vec![7; 24 << 20], &second).await.download_url;
     let get = format!("GET {} HTTP/1.1\r\nhost: x\r\n\r\n", raw::split(&large).1);
     add("an answer that is not read", &harness.storage, get, b"", false);
     clients
 }
 
-/// So many slow clients, of every kind.
+/// Returns `count` slow clients of all kinds.
 pub(super) fn gather(clients: &[Slow], count: usize) -> impl Iterator<Item = Slow> {
     let rounds = (0..).flat_map(move |round| clients.iter().filter(move |client| round < client.most));
     rounds.take(count).cloned()
@@ -86,7 +86,7 @@ impl Slow {
         let (mut incoming, mut outgoing) = stream.into_split();
         let _ = outgoing.write_all(self.opening.as_bytes()).await;
         if !self.reads {
-            // Even when the service has given up, nothing tells it to who does not read.
+            // A client that does not read never learns that the service has given up.
             return std::future::pending().await;
         }
         let listen = async { drop(tokio::io::copy(&mut incoming, &mut tokio::io::sink()).await) };

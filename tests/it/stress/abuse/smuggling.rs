@@ -1,10 +1,10 @@
-//! Requests whose end two servers could see in different places. Nothing that is inside of one request is ever
-//! carried out as another.
+//! Request smuggling: requests whose end two servers could see differently. The content of one request is
+//! never executed as another.
 
 use super::super::raw::{self, Reply};
 use super::harness::Harness;
 
-/// How many answers came.
+/// Returns the number of responses.
 fn answers(reply: Option<&Reply>) -> usize {
     reply.map_or(0, |reply| reply.text.matches("HTTP/1.1 ").count())
 }
@@ -45,7 +45,7 @@ async fn a_request_inside_another_is_never_carried_out() {
             1,
         ),
         ("a chunk with a negative size", format!("transfer-encoding: chunked\r\n\r\n-1\r\n{inner}"), 1),
-        // The coding decides, says RFC 9112, and so what is inside of the chunks is no request.
+        // By RFC 9112 the transfer coding decides, so the content of the chunks is no request.
         (
             "a length and chunks",
             format!("content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n{chunked}"),
@@ -58,15 +58,15 @@ async fn a_request_inside_another_is_never_carried_out() {
         ),
         ("a body", format!("content-length: {length}\r\n\r\n{inner}"), 1),
         ("chunks", format!("transfer-encoding: chunked\r\n\r\n{chunked}"), 1),
-        // And this one is two requests: that the test can tell.
+        // Control: these are two requests.
         ("no body", format!("content-length: 0\r\n\r\n{inner}"), 2),
     ];
     for host in [&harness.api, &harness.storage, &harness.nodes, &harness.operations] {
         for (what, rest, most) in &shapes {
             let bytes = format!("POST /outer HTTP/1.1\r\nhost: x\r\n{rest}");
             if host == &harness.api && matches!(*what, "a body" | "chunks" | "no body") {
-                // Good HTTP, and each request has its answer: else the counts below would hold of a listener that never
-                // responds. A last request closes the connection; a client that closed its side would count as gone.
+                // Control: valid HTTP gets a response to each request, so the listener does respond. The last
+                // request closes the connection, because a client that closes its side counts as gone.
                 let last = "GET /last HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
                 let reply = raw::exchange(host, (bytes + last).as_bytes(), false).await.expect("answers");
                 assert_eq!(answers(Some(&reply)), most + 1, "{what}: {reply:?}");
@@ -75,7 +75,7 @@ async fn a_request_inside_another_is_never_carried_out() {
             }
             let reply = raw::exchange(host, bytes.as_bytes(), true).await;
             let count = answers(reply.as_ref());
-            // A listener that refuses a request may close the connection before the next.
+            // A listener that rejects a request may close the connection before the next.
             assert!(count <= *most, "{what} at {host}: {count} answers: {reply:?}");
             let reported = reply.map(|reply| reply.text).unwrap_or_default();
             assert!(*most == 2 || !reported.contains("smuggled"), "{what} at {host}: {reported}");

@@ -1,5 +1,5 @@
-//! The doors that are not for callers of the API: figures, nodes, controls. Each opens to its own secret
-//! alone, and shows nothing of anybody's to who has none.
+//! Listeners that are not for callers of the API: metrics, nodes, controls. Each accepts only its own secret,
+//! and shows nothing of any account without it.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::victim::{Victim, start};
 use crate::support::caller::{Caller, Odd};
 
-/// Calls any listener, with the HTTP client of somebody; the status and the text.
+/// Calls a listener with a caller's HTTP client. Returns status and text.
 async fn call(
     caller: &Caller,
     method: &str,
@@ -37,7 +37,7 @@ async fn the_figures_are_nowhere_but_on_their_own_listener_and_name_no_account()
     for path in ["health", "metrics"] {
         let (status, text) = call(caller, "GET", &format!("{operations}/{path}"), &[], &json!({})).await;
         assert_eq!(status, 200);
-        // Operators see figures of each model; the name of a private one holds that of its account here.
+        // Operators see metrics of each model; here the name of a private model contains its account's name.
         let text = victims.iter().fold(text, |text, victim| text.replace(&victim.owns.model, "a-model"));
         names_nothing_of(&victims, &text, path);
         let root = service.base_url().trim_end_matches("/api/v1");
@@ -104,7 +104,7 @@ async fn a_node_reaches_only_what_it_has_leased_itself() {
             let expected = if *secret == of(&second) { 404 } else { 401 };
             assert_eq!(status, expected, "{end}: {reported}");
         }
-        // Valid keys and nodes, and a task that is not theirs: as one that is nowhere.
+        // Valid keys and nodes with a foreign task get the same response as with a missing one.
         for (key, node) in [(&second, &stranger), (&first, &twin)] {
             let real = node_call(&of(key), method, &format!("{node}/{task}/{end}"), body.clone()).await;
             let unreal = node_call(&of(key), method, &format!("{node}/{made_up}/{end}"), body.clone()).await;
@@ -124,7 +124,7 @@ async fn a_node_reaches_only_what_it_has_leased_itself() {
     )
     .await;
     assert_eq!(status, 200, "it may ask, and gets nothing that it has not registered");
-    // The node that leased it ends it.
+    // The node that holds the lease ends the task.
     let finish = format!("{node}/{task}/finish");
     let done = node_call(&of(&first), "POST", &finish, json!({"output": {"said": "done"}})).await;
     assert_eq!(done.0, 200, "{done:?}");
@@ -182,7 +182,7 @@ async fn the_controls_open_to_their_token_alone_and_reveal_nothing_to_other_call
                 );
             }
         }
-        // Nothing of this is on the API, not even for who has the token.
+        // The API has none of these paths, even with the token.
         let secret = format!("Bearer {token}");
         let headers = vec![("authorization", secret.as_str())];
         let method: Method = method.parse().expect("a method");

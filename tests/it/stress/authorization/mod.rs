@@ -1,4 +1,5 @@
-//! What belongs to one account does not exist for anybody else: every operation, every kind of stranger.
+//! Authorization: nothing of an account exists for anybody else, for every operation and every kind of
+//! stranger.
 
 mod doors;
 mod probe;
@@ -16,13 +17,13 @@ use super::tell;
 use super::uploads::Target;
 use crate::support::caller::{Answer, Caller};
 
-/// Somebody who is not the owner, and how they ask.
+/// Caller other than the owner, with its credentials.
 struct Stranger {
     who: &'static str,
     caller: Caller,
     headers: Vec<(&'static str, String)>,
     query: String,
-    /// Whether it has an account.
+    /// True if the caller has an account.
     is_known: bool,
 }
 
@@ -41,7 +42,7 @@ impl Stranger {
     }
 }
 
-/// Callers without a valid key. `key` is a valid one, which they put where it does not belong.
+/// Returns callers without a valid key. `key` is a valid one that they put in the wrong place.
 async fn anonymous(service: &Service, token: &str, caller: &Caller, key: &str) -> Vec<Stranger> {
     service.add_account("gone", Scope::Personal).await.expect("the name is free");
     let revoked = service.add_key("gone").await.expect("a key");
@@ -70,7 +71,7 @@ async fn anonymous(service: &Service, token: &str, caller: &Caller, key: &str) -
     ]
 }
 
-/// Callers with accounts of their own. The last one was a member of `acme` and is one no more.
+/// Returns callers with accounts of their own. The last one was a member of `acme`.
 async fn others(service: &Service, caller: &Caller) -> Vec<Stranger> {
     for (name, scope) in [
         ("person", Scope::Personal),
@@ -93,11 +94,11 @@ async fn others(service: &Service, caller: &Caller) -> Vec<Stranger> {
     ]
 }
 
-/// An answer without the names of what was asked for.
+/// Returns a response without the requested names.
 fn nameless(answer: &Answer, owns: &Belongings) -> String {
     let mut text = format!("{} {}", answer.status, answer.body);
     for name in owns.names() {
-        // Messages show no more than the beginning of a long name.
+        // Messages show only the beginning of a long name.
         let shown: String = name.chars().take(80).collect();
         text = text.replace(&shown, "…");
         text = text.replace(name.rsplit('/').nth(2).unwrap_or(name), "…");
@@ -140,7 +141,7 @@ async fn what_belongs_to_one_account_does_not_exist_for_any_stranger_whatever_th
     ));
 }
 
-/// Asks for what is there and for what is not, and expects the same answer.
+/// Requests an existing and a missing resource, and expects equal responses.
 async fn pry(
     stranger: &Stranger,
     real: &[Probe],
@@ -152,7 +153,7 @@ async fn pry(
         let (reported, control) = (stranger.ask(real).await, stranger.ask(made_up).await);
         let place = format!("{}: {real:?}", stranger.who);
         if real.operation == "createPresignedUpload" && reported.status == 200 {
-            // An organization's key uploads into its own storage, whatever name is sent.
+            // The key of an organization uploads into its own storage, whatever name is sent.
             let bucket = |url: &str| url.split('/').nth(3).unwrap_or_default().to_owned();
             let [target, other] = [&reported, &control].map(|it| Target::read(it.data()));
             assert_eq!(bucket(&target.download_url), bucket(&other.download_url), "{place}");
@@ -173,7 +174,7 @@ async fn pry(
     2 * real.len()
 }
 
-/// The same requests, from their owner: otherwise the strangers would have proved nothing.
+/// Control: the same requests succeed for their owner.
 async fn owner_can(victim: &Victim) {
     let mut statuses: BTreeMap<&str, Vec<u16>> = BTreeMap::new();
     for operation in operations() {
@@ -194,7 +195,7 @@ async fn owner_can(victim: &Victim) {
     }
 }
 
-/// A task of this caller on a file; how it ended.
+/// Runs a task of this caller on a file. Returns status and message.
 async fn run_on(caller: &Caller, url: &str) -> (String, String) {
     let created = caller.post(&format!("/api-key/model/{MODEL}/task"), &json!({ "input": url })).await;
     if created.status != 200 {
@@ -223,7 +224,7 @@ async fn a_model_reads_a_file_of_another_only_by_its_url_and_only_as_long_as_it_
     let url = victim.owns.file.as_str();
     let (root, blob) = (service.storage_url(), service.data_folder().join("inferstore.db"));
     let bucket = url.rsplit_once("/documents").map(|(bucket, _)| bucket).unwrap_or_default();
-    // The description says that knowing the URL of a file is enough to use it.
+    // By the description, knowing the URL of a file is enough to use it.
     assert_eq!(run_on(&reader, url).await.0, "success");
     assert_eq!(run_on(&reader, &url.replace("plans", "%70lans")).await.0, "success");
     for around in [

@@ -1,4 +1,4 @@
-//! What a stranger asks for, operation by operation of the document.
+//! Requests of a stranger, by operation of the document.
 
 use inferstore_document::Operation;
 use reqwest::Method;
@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 use super::victim::Belongings;
 use crate::support::caller::{Answer, Caller, Odd};
 
-/// A request for something of somebody's.
+/// Request for a resource of another account.
 #[derive(Debug, Clone)]
 pub(super) struct Probe {
     pub(super) operation: &'static str,
     method: Method,
     path: String,
     body: Option<Value>,
-    /// Whether its path has a parameter.
+    /// True if the path has a parameter.
     has_parameter: bool,
 }
 
-/// Every request of an operation that could reach what another account has. A new operation with parameters or a
-/// body has to be added here.
+/// Returns every request of an operation that could reach resources of another account. Add new operations
+/// with parameters or a body here.
 pub(super) fn probes(operation: Operation, owns: &Belongings) -> Vec<Probe> {
     let id = operation.id();
     let method: Method = operation.method.to_uppercase().parse().expect("a method");
@@ -67,7 +67,7 @@ pub(super) fn probes(operation: Operation, owns: &Belongings) -> Vec<Probe> {
 }
 
 impl Probe {
-    /// Sends it with further headers, and something more in the query.
+    /// Sends the request with further headers and a longer query.
     pub(super) async fn send(&self, caller: &Caller, headers: &[(&str, &str)], query: &str) -> Answer {
         let joint = match (query, self.path.contains('?')) {
             ("", _) => "",
@@ -80,7 +80,7 @@ impl Probe {
         caller.send(self.method.clone(), &format!("{}{joint}{query}", self.path), odd).await
     }
 
-    /// Whether it names something of one account, so that no other account may get a success.
+    /// Returns true if the request names a resource of one account, so that no other account may succeed.
     pub(super) fn is_for_the_owner(&self) -> bool {
         let names_something = self.has_parameter || self.body.is_some();
         names_something && !matches!(self.operation, "listModels" | "listFiles")

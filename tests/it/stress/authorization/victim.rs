@@ -1,4 +1,4 @@
-//! An account with one of everything that no other account may see, and a look at all of it.
+//! Account with one resource of each kind, and a view of all of them.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use crate::support::picture::red_and_blue;
 /// Longer than any test.
 const HOUR: Duration = Duration::from_hours(1);
 
-/// A model that every service has.
+/// Model that every service has.
 pub(super) const MODEL: &str = "color-extraction";
 
-/// What belongs to one account.
+/// Resources of one account.
 #[derive(Debug, Clone)]
 pub(super) struct Belongings {
     pub(super) queued: String,
     pub(super) computing: String,
     pub(super) ended: String,
-    /// A private model.
+    /// Private model.
     pub(super) model: String,
-    /// The URL of a file.
+    /// URL of a file.
     pub(super) file: String,
     pub(super) username: String,
 }
@@ -35,7 +35,7 @@ pub(super) struct Victim {
 }
 
 impl Victim {
-    /// Gives an account one of everything. Scripts decide what becomes of its tasks.
+    /// Gives an account one resource of each kind. Scripts decide the ends of its tasks.
     pub(super) async fn endow(service: &Service, controls: &Controls, caller: &Caller, name: &str) -> Self {
         let model = format!("private-to-{name}");
         let format = |text: &str| json!({ text: { "type": "string", "required": true, "position": 0 } });
@@ -51,7 +51,7 @@ impl Victim {
             let answer = caller.post(&format!("/api-key/model/{model}/task"), &input).await;
             answer.data()["data"].as_str().expect("a task has an identifier").to_owned()
         };
-        // Nothing runs the private model, so its task waits.
+        // Nothing runs the private model, so its task stays queued.
         let queued = run(&model, json!({ "say": "psst" })).await;
         let script =
             async |script: Script| controls.let_model(MODEL, script).await.expect("the model is there");
@@ -66,7 +66,7 @@ impl Victim {
         Self { caller: caller.clone(), owns }
     }
 
-    /// Everything that the victim sees of what it has.
+    /// Returns everything that the owner sees.
     pub(super) async fn view(&self) -> Vec<Value> {
         let owns = &self.owns;
         let mut view = Vec::new();
@@ -91,11 +91,11 @@ impl Victim {
 }
 
 impl Belongings {
-    /// The same with made-up identifiers: they that were never given out.
+    /// Returns the same resources with identifiers that were never issued.
     pub(super) fn made_up(&self, service: &Service) -> Self {
         let hex = |digits: usize| (0..digits).map(|_| fastrand::digit(16)).collect::<String>();
         let task = || format!("{}-{}-4{}-a{}-{}", hex(8), hex(4), hex(3), hex(3), hex(12));
-        // As long as a real one, for messages show its beginning.
+        // As long as a real URL, because messages show its beginning.
         let bucket = format!("{}/files-ofnoone123456789", service.storage_url());
         Self {
             queued: task(),
@@ -107,7 +107,7 @@ impl Belongings {
         }
     }
 
-    /// Every name by which a secret would be recognized.
+    /// Returns every name by which a leak would be recognized.
     pub(super) fn names(&self) -> [&str; 6] {
         [&self.queued, &self.computing, &self.ended, &self.model, &self.file, &self.username]
     }
@@ -133,7 +133,7 @@ pub(super) async fn until(caller: &Caller, task: &str, status: &str) {
     tokio::time::timeout(raw::BACKSTOP, reached).await.unwrap_or_else(|_| panic!("{task} is never {status}"));
 }
 
-/// A service with two accounts that have one of everything: a person and an organization.
+/// Starts a service with two such accounts: a person and an organization.
 pub(super) async fn start() -> (Service, Controls, [Victim; 2]) {
     let mut config = Config::ephemeral().with_controls();
     config.workers = 3;
@@ -150,7 +150,7 @@ pub(super) async fn start() -> (Service, Controls, [Victim; 2]) {
     (service, controls, victims.try_into().unwrap_or_else(|_| panic!("there are two")))
 }
 
-/// A caller with a new key of an account, which has money.
+/// Makes a caller with a new key of an account with a balance.
 pub(super) async fn key_of(service: &Service, caller: &Caller, name: &str) -> Caller {
     let money = "10".parse().expect("an amount");
     service.credit(name, inferstore_service::Credit::Paid(money)).await.expect("the account is there");

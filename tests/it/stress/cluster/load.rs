@@ -1,4 +1,4 @@
-//! What the callers of one account do, what they were told, and what must be left of it.
+//! Load of one account, the responses to its callers, and the state that must result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use crate::client::{Quickly, built, quick};
 use crate::support::cluster::query;
 use crate::support::picture::bitmap;
 
-/// What each account begins with.
+/// Initial balance of each account.
 pub(super) const CREDIT: &str = "10000";
 
-/// Takes a picture as `input`.
+/// Model that takes a picture as `input`.
 const MODEL: &str = "color-extraction";
 
 const FOLDER: &str = "documents";
 
-/// What callers of one account were told so far.
+/// Acknowledgements to the callers of one account.
 pub(super) struct Account {
     name: String,
-    /// One for each loop of creates, so that a create whose response was lost is looked up among its own.
+    /// One caller for each loop of creates, so that a lost create is searched among the caller's own.
     callers: Vec<Caller>,
     client: Client,
     stop: Arc<AtomicBool>,
@@ -32,24 +32,24 @@ pub(super) struct Account {
     pub(super) canceled: BTreeSet<TaskId>,
     /// Creates of unknown outcome.
     pub(super) unknown: usize,
-    /// By URL, the content.
+    /// Content by URL.
     pub(super) uploaded: BTreeMap<String, Vec<u8>>,
     pub(super) deleted: BTreeSet<String>,
-    /// What a delete without a response named.
+    /// Files of deletes without a response.
     perhaps_deleted: BTreeSet<String>,
-    /// How often callers saw which failure.
+    /// Number of failures that callers saw, by kind.
     pub(super) failures: BTreeMap<String, usize>,
-    /// How many tasks have cost their price.
+    /// Number of charged tasks.
     pub(super) charged: usize,
 }
 
-/// A caller with a picture of its own.
+/// Caller with a picture of its own.
 struct Caller {
     client: Client,
     picture: String,
 }
 
-/// What the responses to a loop say.
+/// Responses to a loop.
 #[derive(Default)]
 struct Told {
     created: BTreeSet<TaskId>,
@@ -68,14 +68,14 @@ impl Told {
         *self.failures.entry(format!("{operation}: {kind}")).or_default() += 1;
     }
 
-    /// Notes the failure of a call without an effect, which may always be sent again.
+    /// Records the failure of a read, which can always be retried.
     fn read_failed(&mut self, operation: &str, error: &Error) {
         assert!(error.is_retryable(), "{operation}: {error:?}");
         self.failed(operation, error);
     }
 
-    /// Notes the failure of a call whose effect is unknown: it got no response, or one of a gateway, or one that
-    /// says that its commit is unknown.
+    /// Records the failure of a write whose effect is unknown: without a response, with a gateway's, or with
+    /// one that reports an unknown commit.
     fn write_failed(&mut self, operation: &str, error: &Error) {
         let status = error.context().and_then(|context| context.status);
         let is_in_doubt = matches!(error, Error::Transport(_) | Error::OutcomeUnknown(_) | Error::Decode(_))
@@ -116,7 +116,7 @@ impl Account {
         }
     }
 
-    /// Creates, cancels, waits, uploads, deletes and reads side by side, until it is stopped.
+    /// Creates, cancels, waits, uploads, deletes and reads concurrently, until it is stopped.
     pub(super) async fn load(&mut self) {
         let stop = &self.stop;
         let (first, second, files, reads) = tokio::join!(
@@ -155,7 +155,7 @@ impl Account {
         }
     }
 
-    /// Holds what is there against what was acknowledged. All tasks have ended.
+    /// Compares the final state with the acknowledgements. All tasks have ended.
     pub(super) async fn check(&mut self, database: &str) {
         let history = self.history().await;
         let statuses: BTreeMap<TaskId, TaskStatus> = history
@@ -215,7 +215,7 @@ fn is_unfinished(record: &TaskRecord) -> bool {
     !matches!(record.status, Some(TaskStatus::Success | TaskStatus::Failed | TaskStatus::Canceled))
 }
 
-/// Creates tasks one after the other. Some are canceled at once, the others are waited for.
+/// Creates tasks in sequence. Cancels some at once, and waits for the others.
 async fn create(caller: &Caller, stop: &AtomicBool) -> Told {
     let mut told = Told::default();
     while !stop.load(Ordering::SeqCst) {
@@ -247,7 +247,7 @@ async fn create(caller: &Caller, stop: &AtomicBool) -> Told {
         wait = wait.deadline(Duration::from_secs(15));
         match wait.await {
             Ok(outcome) => assert_eq!(outcome.cost, "0.05".parse().ok()),
-            // It was killed with its node, and goes on when its lease has expired.
+            // The node was killed during the run; another one claims the task after the lease expiry.
             Err(Error::DeadlineReached(_)) => {
                 *told.failures.entry("wait: longer".to_owned()).or_default() += 1;
             }
@@ -257,13 +257,13 @@ async fn create(caller: &Caller, stop: &AtomicBool) -> Told {
     told
 }
 
-/// Uploads files one after the other, and deletes some.
+/// Uploads files in sequence, and deletes some.
 async fn store(client: &Client, name: &str, stop: &AtomicBool) -> Told {
     let mut told = Told::default();
     let mut number = 0;
     while !stop.load(Ordering::SeqCst) {
         number += 1;
-        // The last ones are larger than a form may be.
+        // Some are larger than a form may be.
         let size = if number % 10 == 0 { 5_242_881 } else { 1_000 };
         let content = [format!("{name} {number} ").into_bytes(), vec![b'x'; size]].concat();
         let file = File::bytes(format!("{number}.txt"), content.clone());
@@ -288,7 +288,7 @@ async fn store(client: &Client, name: &str, stop: &AtomicBool) -> Told {
     told
 }
 
-/// Reads what depends on the database alone, and what depends on the object store.
+/// Reads that need only the database, and reads that need the object store.
 async fn read(client: &Client, stop: &AtomicBool) -> Told {
     let mut told = Told::default();
     while !stop.load(Ordering::SeqCst) {

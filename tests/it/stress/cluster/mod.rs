@@ -1,5 +1,6 @@
-//! A cluster under load loses nothing that it acknowledged, and bills nothing twice, while its processes are killed and
-//! paused, PostgreSQL is restarted and fails over, and the object store is away. `.ci/cluster` starts the engines.
+//! A cluster under load loses no acknowledged write and bills nothing twice, while its processes are killed
+//! and paused, PostgreSQL restarts and fails over, and the object store is unavailable. `.ci/cluster` starts
+//! the engines.
 
 mod load;
 mod outage;
@@ -18,26 +19,26 @@ use outage::Outage;
 use super::{Intensity, tell};
 use crate::support::cluster::{Cluster, Engines, PROCESSES, query};
 
-/// How many accounts make the load.
+/// Number of accounts.
 const ACCOUNTS: usize = 4;
 
-/// Longer than every lease of a task that is killed again and again.
+/// Longer than all leases of a task that is killed repeatedly.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// What happens to the cluster.
+/// Disturbance of the cluster.
 #[derive(Clone, Copy)]
 enum Disturbance {
-    /// A process of the service is killed, and started again.
+    /// Kills a process of the service and starts it again.
     Kill,
-    /// A process of the service is paused, and goes on.
+    /// Pauses and resumes a process of the service.
     Pause,
-    /// PostgreSQL ends at once, as after a crash, and starts again.
+    /// Crashes and restarts PostgreSQL.
     Restart,
-    /// The object store is away.
+    /// Makes the object store unavailable.
     Outage,
 }
 
-/// How often what happens, and for how long.
+/// Number and duration of disturbances.
 struct Plan {
     kills: usize,
     restarts: usize,
@@ -59,7 +60,7 @@ impl Plan {
         }
     }
 
-    /// All of them, in the order of chance.
+    /// Returns all disturbances in random order.
     fn shuffled(&self, random: &mut fastrand::Rng) -> Vec<Disturbance> {
         let mut all = vec![Disturbance::Kill; self.kills];
         all.extend(vec![Disturbance::Restart; self.restarts]);
@@ -98,9 +99,9 @@ async fn nothing_acknowledged_is_lost_whatever_is_killed() {
                 Disturbance::Pause => cluster.pause(random.usize(0..PROCESSES), plan.pause),
             }
         }
-        // The last one: from now on there is no standby.
+        // The last disturbance: there is no standby afterwards.
         fail_over();
-        // What was interrupted last goes on.
+        // Interrupted work resumes.
         sleep(Duration::from_secs(1));
         stop.store(true, Ordering::SeqCst);
         (cluster, outage)
@@ -110,7 +111,7 @@ async fn nothing_acknowledged_is_lost_whatever_is_killed() {
         accounts
     });
     let (disturbed, loaded) = tokio::join!(disturb, load);
-    // The way to the object store has to stay.
+    // Keep the forwarder to the object store.
     let (mut cluster, _outage) = disturbed.expect("no process failed to start again");
     let mut accounts = loaded.expect("no caller saw more than a retryable failure");
     let loaded_for = began.elapsed();
@@ -164,12 +165,12 @@ async fn account(operator: &Service, cluster: &Cluster, name: &str, stop: &Arc<A
     Account::new(&cluster.base_url, key, name, Arc::clone(stop)).await
 }
 
-/// Ends PostgreSQL as a crash does, and starts it again.
+/// Crashes and restarts PostgreSQL.
 fn restart_postgres() {
     run("INFERSTORE_TEST_RESTART_POSTGRES");
 }
 
-/// Pauses the primary, promotes the standby, and lets the former primary go on.
+/// Pauses the primary, promotes the standby, and resumes the former primary.
 fn fail_over() {
     run("INFERSTORE_TEST_FAIL_OVER");
 }
@@ -180,7 +181,7 @@ fn run(variable: &str) {
     assert!(status.success(), "{command} failed");
 }
 
-/// Of each task the price was set aside once, and charged or given back once.
+/// Checks that the price of each task was reserved once, and charged or refunded once.
 fn check_movements(database: &str) {
     let wrong = query(
         database,

@@ -1,4 +1,4 @@
-//! An object store that can be away: processes and callers reach it through a forwarder that is cut.
+//! Outage of the object store: processes and callers reach it through a forwarder that can be cut.
 
 use std::net::SocketAddr;
 use std::thread::sleep;
@@ -10,11 +10,11 @@ use tokio::sync::watch;
 
 use crate::support::cluster::Engines;
 
-/// The way to the object store.
+/// Forwarder to the object store.
 pub(super) struct Outage(watch::Sender<bool>);
 
 impl Outage {
-    /// Puts itself between the object store and all who use it.
+    /// Puts the forwarder between the object store and its users.
     pub(super) async fn before(engines: &mut Engines) -> Self {
         let (_, endpoint) =
             engines.objects.split_once("endpoint=http://").expect("the bucket has an endpoint");
@@ -28,7 +28,7 @@ impl Outage {
         Self(is_away)
     }
 
-    /// Takes the object store away for so long: open connections break, and new ones are closed.
+    /// Cuts the object store off for this time: open connections break, and new ones are closed.
     pub(super) fn last(&self, time: Duration) {
         self.0.send_replace(true);
         sleep(time);

@@ -1,4 +1,4 @@
-//! Many creates with few keys at once: one task for each key, paid once.
+//! Many concurrent creates with few idempotency keys: one task per key, paid once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +14,11 @@ use crate::support::deployment::Deployment;
 /// Price of a run of `MODEL`, in billionths.
 const PRICE: i64 = 50_000_000;
 
-/// Number of keys, and number of creates that send each at once.
+/// Number of keys, and of concurrent creates with each.
 const KEYS: usize = 12;
 const DUPLICATES: usize = 8;
 
-/// Creates a task by one of the two paths; returns None when the balance does not cover it.
+/// Creates a task by one of both paths. `None`: the balance is insufficient.
 async fn create(api: &Client, number: usize, by_alias: bool) -> Option<String> {
     let model = types::ModelId::new(MODEL);
     let key: types::IdempotencyKey = format!("key-{number}").parse().expect("it is visible ASCII");
@@ -55,7 +55,7 @@ async fn duplicates_of_many_creates_at_once_make_one_task_for_each_key_that_the_
 
         let mut numbers: Vec<usize> = (0..KEYS * DUPLICATES).map(|number| number % KEYS).collect();
         random.shuffle(&mut numbers);
-        // Once at the same moment, and once more when the balance is gone.
+        // Once concurrently, and once more after the balance is spent.
         let mut tasks: BTreeMap<usize, BTreeSet<Option<String>>> = BTreeMap::new();
         for _ in 0..2 {
             let creates = numbers.iter().map(|number| create(&api, *number, random.bool()));

@@ -1,4 +1,4 @@
-//! A task is created at most once, wherever a create is hit: counted in the service's own store.
+//! A task is created at most once, wherever its create fails: counted in the store of the service.
 
 mod keys;
 mod points;
@@ -19,14 +19,14 @@ use crate::client::on_the_service::{MODEL, WithoutKeys, audited, start};
 use crate::client::{Quickly, built, inputs, quick, quick_retry};
 use crate::support::cable::{Break, Cable};
 
-/// How many creates are under way at the same time.
+/// Number of concurrent creates.
 const SIDE_BY_SIDE: usize = 10;
 
-/// A service whose tasks stay queued, and who asks it what there is.
+/// Service whose tasks stay queued, and a client that counts them.
 struct Bench {
     service: Service,
     controls: Controls,
-    /// Meets no faults, because it asks after they are cleared.
+    /// Not affected by faults, because it reads after they are cleared.
     auditor: Client,
 }
 
@@ -42,11 +42,11 @@ impl Bench {
         address.and_then(|address| address.parse().ok()).expect("it listens on an address")
     }
 
-    /// A client of its own for one create, so that its first connection carries that create.
+    /// Makes a client for one create, so that its first connection carries that create.
     fn client_over(&self, cable: &Cable, read_timeout: Duration, keys: Keys) -> Client {
         let mut retry = quick_retry();
         if keys == Keys::Known {
-            // Enough that half of them may fail.
+            // Enough that half of the attempts may fail.
             retry.max_attempts = 40;
         }
         let key = self.service.api_key().expect("a fresh service tells its key");
@@ -67,12 +67,12 @@ impl Bench {
     ) -> Result<String, Error> {
         let cable = Cable::to(self.address(), breaks).expect("a port is free");
         let inputs = inputs().set("angle", "30").set("input_image", image(number));
-        // What the model declares is not read, so that nothing goes before the create.
+        // Skip the declaration, so that nothing precedes the create.
         let run = self.client_over(&cable, client_timeout, keys).model(MODEL).run(inputs).quickly();
         Ok(run.options(|options| options.skip_validation = true).start().await?.id().to_string())
     }
 
-    /// The tasks in the store by what they were created with.
+    /// Returns the stored tasks by their input.
     async fn stored(&self) -> BTreeMap<String, Vec<String>> {
         let mut by_image = BTreeMap::<_, Vec<_>>::new();
         for task in stored(&self.controls, &self.auditor).await {
@@ -82,7 +82,7 @@ impl Bench {
         by_image
     }
 
-    /// Sends creates that meet the same problem; returns the result of each, in order.
+    /// Sends creates with the same fault. Returns the results in order.
     async fn send(
         &self,
         point: &Point,
@@ -100,7 +100,7 @@ impl Bench {
             };
             self.controls.add_fault(fault).expect("it is a fault");
         }
-        // The history is not always there either.
+        // The history is unavailable at times, too.
         let gone = Fault::hang_up().on(operations::LIST_TASKS).times(u64::from(creates / 3));
         self.controls.add_fault(gone).expect("it is a fault");
         let breaks: Vec<_> = (0..creates)
@@ -120,17 +120,17 @@ impl Bench {
     }
 }
 
-/// Whether the service knows idempotency keys.
+/// Support of idempotency keys by the service.
 #[derive(Clone, Copy, PartialEq)]
 enum Keys {
-    /// No: a create is sent once, and looked for in the history.
+    /// None: a create is sent once, and searched in the history.
     Unknown,
-    /// Yes: a create is sent again with its key.
+    /// Full: a create is retried with its key.
     Known,
 }
 
-/// How many batches of how many creates each point is tried with. The history is read to its beginning,
-/// so it is kept short.
+/// Returns the number of batches and of creates per batch for each point. The history is read to its
+/// beginning, so it is kept short.
 fn batches() -> (u32, u32) {
     Intensity::of_this_run().times((1, 3), (5, 20))
 }
@@ -177,7 +177,7 @@ fn check(point: &Point, tasks: &[String], result: &Result<String, Error>) {
             assert_eq!(tasks, std::slice::from_ref(id), "{place}");
         }
         (TaskDisposition::Late, Err(Error::OutcomeUnknown(_))) => assert!(tasks.is_empty(), "{place}"),
-        // It may have been done after the last look, which is why this is no refusal.
+        // The task may have been created after the last search, so this is no rejection.
         (TaskDisposition::Open, Err(Error::OutcomeUnknown(_))) => {}
         (TaskDisposition::Hidden, Err(Error::Api(_))) => assert_eq!(tasks.len(), 1, "{place}"),
         _ => panic!("{place}"),
@@ -191,7 +191,7 @@ fn check(point: &Point, tasks: &[String], result: &Result<String, Error>) {
 async fn with_keys_every_create_ends_in_exactly_one_task() {
     let ((batches, creates), mut random) = (batches(), Intensity::of_this_run().random());
     let bench = Bench::start().await;
-    // No key reaches a service that is not there, and a refusal stays one.
+    // A key does not help against an unreachable service or a rejection.
     let beyond = [
         "cut before connecting",
         "not done, answered with 200 that says fail",

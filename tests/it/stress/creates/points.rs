@@ -1,4 +1,4 @@
-//! Everything that can go wrong with a create, from before there is a connection to after its answer.
+//! All failures of a create, from before the connection to after its response.
 
 use std::time::Duration;
 
@@ -6,51 +6,51 @@ use inferstore_service::Fault;
 
 use crate::support::cable::Break;
 
-/// One way in which a create goes wrong.
+/// One failure of a create.
 pub(crate) struct Point {
     pub(crate) name: String,
     pub(crate) problem: Problem,
     pub(crate) task: TaskDisposition,
 }
 
-/// Where it goes wrong.
+/// Place of the failure.
 pub(crate) enum Problem {
-    /// On the way. What is drawn says how far the bytes get.
+    /// Connection. The random share sets the number of transferred bytes.
     Cable(Place),
-    /// At the service, or at a gateway before it.
+    /// Service, or a gateway before it.
     Service(Box<Fault>),
 }
 
-/// Where a cable breaks, by a share of the bytes.
+/// Place where a connection breaks, by a share of the bytes.
 pub(crate) type Place = fn(f64) -> Break;
 
-/// What is then true of the task.
+/// Expected state of the task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum TaskDisposition {
-    /// There is none, and the caller learns so, or that the outcome is unknown.
+    /// No task; the caller learns that, or that the outcome is unknown.
     None,
-    /// There is none, unless the client saw the connection fail before it sent anything: then it connected
-    /// anew, and the caller gets the one task.
+    /// No task, unless the client saw the connection fail before it sent anything: then it retried, and the
+    /// caller gets the one task.
     Unsent,
-    /// There is one, and the caller gets it.
+    /// One task, and the caller gets it.
     Adopted,
-    /// There is one, unless the client timed out before, and the caller gets it.
+    /// One task, and the caller gets it, unless the client timed out before.
     Late,
-    /// There is one or none: the caller gets it, or learns that the outcome is unknown.
+    /// One task or none: the caller gets it, or learns that the outcome is unknown.
     Open,
-    /// There is one, and the caller learns that the create was refused: that is a lie, and a client
-    /// that believes no refusal could never report that nothing was created.
+    /// One task, but the caller learns of a rejection. The rejection is false; a client that trusted no
+    /// rejection could never report that nothing was created.
     Hidden,
 }
 
-/// A service that does not answer in time. Longer than any client here waits.
+/// Delay beyond every timeout of a client here.
 const NEVER: Duration = Duration::from_mins(10);
 
-/// The timeout of clients there. The others have the usual one.
+/// Timeout of clients at silent points. Others have the usual one.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Point {
-    /// How long a client waits for an answer.
+    /// Returns the timeout of the client's responses.
     pub(crate) fn client_timeout(&self) -> Duration {
         match self.name.starts_with(SILENT) {
             true => CLIENT_TIMEOUT,
@@ -59,10 +59,10 @@ impl Point {
     }
 }
 
-/// How the names of the points begin at which no answer ever comes.
+/// Prefix of the names of points without a response.
 const SILENT: &str = "not answered in time";
 
-/// The whole grid.
+/// Returns all points.
 pub(crate) fn points() -> Vec<Point> {
     let cable: [(&str, Place, TaskDisposition); 8] = [
         ("before connecting", |_| Break::BeforeConnecting, TaskDisposition::None),
@@ -112,13 +112,13 @@ pub(crate) fn points() -> Vec<Point> {
 
 const JSON: &str = "application/json";
 
-/// The beginning of an answer that would have named the task.
+/// Beginning of a response that would have named the task.
 const HALF: &str = r#"{"status":"success","message":"created","data":{"data":"3f"#;
 
-/// A failure in the place of a success.
+/// Failure in place of a success.
 const FAIL: &str = r#"{"status":"fail","message":"no"}"#;
 
-/// Every status that something in between may answer with, before and after the task exists.
+/// Returns a point for every status of an intermediary, before and after the task exists.
 fn statuses() -> impl Iterator<Item = Point> {
     [408, 409, 429, 500, 502, 503, 504].into_iter().flat_map(|status| {
         let answer = match status {

@@ -1,4 +1,4 @@
-//! What callers do to a service while it is killed, and what they were reported.
+//! Load on a service that is killed, and the acknowledgements of the service.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::picture::bitmap;
 
-/// Calls the API as plainly as possible: no repeats, and no answer means that nothing was acknowledged.
+/// Minimal caller of the API: no retries, and no response means no acknowledgement.
 #[derive(Clone)]
 pub(crate) struct Caller {
     http: Client,
@@ -26,7 +26,7 @@ impl Caller {
         Self { http, base_url: base_url.to_owned(), api_key: api_key.to_owned() }
     }
 
-    /// Status and body of a whole answer; None when it did not arrive whole.
+    /// Returns status and body of a complete response. `None`: the response is incomplete.
     pub(crate) async fn call(
         &self,
         method: Method,
@@ -50,14 +50,14 @@ impl Caller {
         body["data"].take()
     }
 
-    /// What is behind a URL.
+    /// Returns the content behind a URL.
     pub(crate) async fn read(&self, url: &str) -> Vec<u8> {
         let answer = self.http.get(url).send().await.expect("the object store answers");
         assert_eq!(answer.status(), StatusCode::OK, "a listed file cannot be read");
         answer.bytes().await.expect("a listed file arrives whole").into()
     }
 
-    /// Uploads a picture; its URL if the upload was acknowledged.
+    /// Uploads a picture. Returns its URL if the upload was acknowledged.
     pub(crate) async fn upload(&self, name: &str, content: &[u8]) -> Option<String> {
         let order = json!({"folder": "samples", "mime": "image/bmp", "name": name, "size": content.len()});
         let path = "/api-key/storage/upload/create-presigned-url";
@@ -68,7 +68,7 @@ impl Caller {
         body["data"]["download_url"].as_str().map(str::to_owned)
     }
 
-    /// Sends a file to its target, by form; None when no answer came.
+    /// Sends a file to its target, by form. `None`: no response.
     pub(crate) async fn send(&self, target: &Value, content: &[u8]) -> Option<StatusCode> {
         let fields: Value = serde_json::from_str(target["fields"].as_str()?).ok()?;
         let mut form = Vec::new();
@@ -88,28 +88,28 @@ impl Caller {
     }
 }
 
-/// A picture of this load alone.
+/// Returns a picture unique to this load.
 fn picture(number: u8) -> Vec<u8> {
     bitmap([30, number, 90], [200, 30, number])
 }
 
-/// What the service has acknowledged so far, over all its lives.
+/// Acknowledgements of the service, over all its restarts.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Acknowledged(Arc<Mutex<Known>>);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// The picture that tasks read.
+    /// Picture that tasks read.
     picture: String,
-    /// How many creates were sent, answered or not.
+    /// Number of creates sent, with or without a response.
     sent: usize,
     tasks: BTreeSet<String>,
     canceled: BTreeSet<String>,
-    /// By task, the status that was shown last.
+    /// Last status by task.
     shown: BTreeMap<String, String>,
-    /// By URL, the content.
+    /// Content by URL.
     files: BTreeMap<String, Vec<u8>>,
-    /// The URLs whose content was compared.
+    /// URLs whose content was compared.
     read: BTreeSet<String>,
 }
 
@@ -126,7 +126,7 @@ impl Acknowledged {
         self.reported(|reported| reported.files.len())
     }
 
-    /// Uploads what the tasks will read.
+    /// Uploads the picture for the tasks.
     pub(crate) async fn prepare(&self, caller: &Caller) {
         let url = caller.upload("input.bmp", &picture(0)).await.expect("the service runs");
         self.reported(|reported| {
@@ -135,12 +135,12 @@ impl Acknowledged {
         });
     }
 
-    /// Every file is read again by the next check.
+    /// Makes the next check read every file again.
     pub(crate) fn read_all_again(&self) {
         self.reported(|reported| reported.read.clear());
     }
 
-    /// Holds what the service says now against what it has acknowledged.
+    /// Compares the state of the service with its acknowledgements.
     pub(crate) async fn check(&self, caller: &Caller) {
         let tasks = self.look(caller).await;
         self.reported(|reported| {
@@ -155,7 +155,7 @@ impl Acknowledged {
         self.check_files(caller).await;
     }
 
-    /// Reads all tasks. No status may ever go back, and one that is terminal stays.
+    /// Reads all tasks. No status may go back, and a terminal one must stay.
     async fn look(&self, caller: &Caller) -> BTreeMap<String, String> {
         let mut tasks = BTreeMap::new();
         for record in caller.tasks().await {
@@ -185,7 +185,8 @@ impl Acknowledged {
             }
         }
         for (url, size) in &listed {
-            // Thousands of files, after hundreds of kills: one that was read before is read again in the end.
+            // There are thousands of files after hundreds of kills: files that were compared are read again
+            // only at the end.
             if !self.reported(|reported| reported.read.insert(url.clone())) {
                 continue;
             }
@@ -222,7 +223,7 @@ fn text(value: &Value) -> String {
     value.as_str().map(str::to_owned).unwrap_or_default()
 }
 
-/// Creates, cancels, looks and uploads side by side, without end.
+/// Creates, cancels, reads and uploads concurrently, without end.
 pub(crate) async fn run(caller: &Caller, acknowledged: &Acknowledged) {
     tokio::join!(
         create(caller, acknowledged, false),

@@ -1,5 +1,4 @@
-//! Nothing that the service has acknowledged is lost, and nothing is billed twice, even when its process
-//! is killed in the middle of everything.
+//! No acknowledged write is lost and nothing is billed twice, even if the process is killed at any time.
 
 mod load;
 mod remains;
@@ -24,7 +23,7 @@ async fn what_was_acknowledged_survives_being_killed_and_nothing_is_billed_twice
     let acknowledged = Acknowledged::default();
     let (mut within_starts, mut longest_start) = (0, Duration::ZERO);
     for round in 0..kills {
-        // A start recovers from the kill before. Some of them are killed as well, even the first ones ever.
+        // A start recovers from the last kill. Some starts are killed too, even the first.
         while random.f64() < 0.5 {
             start.and_kill_after(longest_start.max(Duration::from_millis(100)).mul_f64(random.f64()));
             within_starts += 1;
@@ -73,7 +72,7 @@ async fn a_first_start_that_was_killed_is_made_up_for_by_the_next_one() {
         let begun = Instant::now();
         let process = start.ready();
         longest_start = longest_start.max(begun.elapsed());
-        // The account has all that it was to begin with.
+        // The account has its whole initial balance.
         assert_eq!(charges_are_right(&Caller::new(&process.base_url, &process.api_key)).await, 0);
         process.end();
         books_are_right(folder.path()).await;
@@ -81,7 +80,7 @@ async fn a_first_start_that_was_killed_is_made_up_for_by_the_next_one() {
     tell(&format!("{kills} first starts killed, up to {longest_start:?} after they began"));
 }
 
-/// Opens the folder once more and adds everything up.
+/// Opens the folder once more and checks all books.
 pub(crate) async fn books_are_right(folder: &Path) {
     let mut config = Config::folder(folder);
     config.workers = 0;
@@ -125,7 +124,7 @@ async fn a_start_that_fails_leaves_nothing_running_behind() {
         let failed = Service::start(config).await.err().expect("the port is taken").to_string();
         assert!(failed.contains(&taken.to_string()), "{failed}");
     }
-    // The connections to the database close by themselves.
+    // The database closes its connections itself.
     let ended = async {
         while alive() > before {
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -1,4 +1,4 @@
-//! What is left of everything in the end: money and bytes, counted.
+//! Final state: money and bytes, counted.
 
 use std::fs;
 use std::path::Path;
@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use super::Caller;
 
-/// What the account of the tests begins with, in billionths.
+/// Initial balance of the test account, in billionths.
 const AT_FIRST: i64 = 1_000_005_000_000_000;
 
-/// What a task costs, in billionths.
+/// Price of a task, in billionths.
 const PRICE: i64 = 50_000_000;
 
-/// Every task that succeeded was charged once, no other one was, and nothing else is missing. Returns how
-/// many were charged. All tasks must have ended.
+/// Checks that every successful task was charged once, and no other one. All tasks must have ended. Returns
+/// the number of charges.
 pub(crate) async fn charges_are_right(caller: &Caller) -> i64 {
     let mut charged = 0;
     for record in caller.tasks().await {
@@ -34,12 +34,12 @@ pub(crate) async fn charges_are_right(caller: &Caller) -> i64 {
     charged
 }
 
-/// Waits until there are no bytes in the data folder that are no file of anybody. What was cut off is gone
-/// when the service is ready; what was whole and has no row is swept a moment later.
+/// Waits until the data folder contains only files of accounts. Partial files are removed before the service
+/// is ready; complete files without a row are swept soon after.
 pub(crate) async fn no_stray_bytes(folder: &Path, caller: &Caller) {
     let objects = folder.join("objects");
     assert_eq!(files_in(&objects.join("incoming")), 0, "something half written is left");
-    // The model that runs here writes no files, so that all files were uploaded.
+    // The model here writes no files, so all files were uploaded.
     let reported = caller.data("/api-key/storage/upload/statistics").await;
     let (listed, bytes) = (reported["total_files"].as_u64(), reported["total_size"].as_u64());
     let swept = async {
@@ -64,13 +64,13 @@ fn size_of(folder: &Path) -> u64 {
 fn walk(folder: &Path, count: &mut impl FnMut(&fs::Metadata) -> u64) -> u64 {
     let entries = fs::read_dir(folder).expect("the folder is there");
     let entries = entries.map(|entry| entry.expect("it can be listed"));
-    // What is swept in this moment may be gone.
+    // The sweeper may remove a file at any time.
     let entries = entries.filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)));
     entries.map(|(path, about)| if about.is_dir() { walk(&path, count) } else { count(&about) }).sum()
 }
 
 impl Caller {
-    /// All tasks of the account.
+    /// Returns all tasks of the account.
     pub(crate) async fn tasks(&self) -> Vec<Value> {
         let mut tasks = Vec::new();
         loop {

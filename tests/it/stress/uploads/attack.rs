@@ -1,4 +1,4 @@
-//! What an attacker changes about an upload. Each attack makes of a good upload one that has to be refused.
+//! Attacks on an upload. Each changes a valid upload into one that must be rejected.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,16 +6,16 @@ use serde_json::{Value, json};
 
 use super::upload::{Length, Target, Upload};
 
-/// What an attacker has: an upload, targets of others, random ideas.
+/// Resources of an attacker: targets of others, and random numbers.
 pub(super) struct Attacker<'a> {
     pub(super) random: fastrand::Rng,
-    /// Targets of the same kind that were handed out for another file, folder or account.
+    /// Targets of the same kind for another file, folder or account.
     pub(super) others: &'a [Target],
 }
 
 type Attack = fn(&mut Attacker<'_>, &mut Upload);
 
-/// Attacks on either kind of upload.
+/// Attacks on both kinds of upload.
 const ON_BOTH: [(&str, Attack); 15] = [
     ("a character of what is signed", change_a_character),
     ("something signed left out", drop_a_signed_part),
@@ -60,7 +60,7 @@ const ON_PUTS: [(&str, Attack); 4] = [
 ];
 
 impl Attacker<'_> {
-    /// Changes an upload in one to three ways, and says in which.
+    /// Changes an upload in one to three ways. Returns the description of the changes.
     pub(super) fn attack(&mut self, good: &Upload) -> (Upload, String) {
         let special: &[_] = if good.is_form() { &ON_FORMS } else { &ON_PUTS };
         let attacks: Vec<_> = ON_BOTH.iter().chain(special).collect();
@@ -71,7 +71,7 @@ impl Attacker<'_> {
                 attack(self, &mut upload);
                 what.push(*name);
             }
-            // Two attacks can undo each other, up to the order of what is signed, which says nothing.
+            // Two attacks may cancel each other, up to the order of signed parts, which does not matter.
             let mut sorted = [good.clone(), upload.clone()];
             for it in &mut sorted {
                 it.signed().sort();
@@ -87,11 +87,11 @@ fn pick<'a, T>(random: &mut fastrand::Rng, choices: &'a [T]) -> &'a T {
     &choices[random.usize(..choices.len())]
 }
 
-/// The same text with one letter or digit exchanged.
+/// Replaces one letter or digit of a text.
 fn change(random: &mut fastrand::Rng, text: &str) -> String {
     let places: Vec<_> = text
         .char_indices()
-        // What is escaped may be written in two ways that mean the same.
+        // An escape sequence has two equivalent spellings.
         .filter(|(at, letter)| {
             letter.is_ascii_alphanumeric() && !text[..*at].chars().rev().take(2).any(|before| before == '%')
         })
@@ -99,7 +99,7 @@ fn change(random: &mut fastrand::Rng, text: &str) -> String {
     let Some((at, old)) = places.get(random.usize(..places.len().max(1))).copied() else {
         return format!("{text}x");
     };
-    // Neither the other case of a letter nor the same one: names of hosts and headers know no case.
+    // Not the same letter in another case: names of hosts and headers are case-insensitive.
     let new = std::iter::repeat_with(|| random.alphanumeric()).find(|new| !new.eq_ignore_ascii_case(&old));
     format!("{}{}{}", &text[..at], new.unwrap_or('x'), &text[at + 1..])
 }
@@ -136,7 +136,7 @@ fn double_and_change(it: &mut Attacker<'_>, upload: &mut Upload) {
     }
 }
 
-/// Takes over one signed part of another target; parts that are the same say nothing.
+/// Copies one signed part of another target, unless it is equal.
 fn take_from_another(it: &mut Attacker<'_>, upload: &mut Upload) {
     let mut other = pick(&mut it.random, it.others).upload(Vec::new());
     if !upload.is_form() && it.random.bool() {
@@ -158,7 +158,7 @@ fn take_from_another(it: &mut Attacker<'_>, upload: &mut Upload) {
     }
 }
 
-/// What attackers hope that somebody takes for a way up.
+/// Path traversal sequences.
 const CLIMBS: [&str; 10] =
     ["../", "..%2f", "%2e%2e/", "%2e%2e%2f", "..%5c", "..\\", "%00", "./", "//", "%c0%ae%c0%ae%c0%af"];
 
@@ -209,7 +209,7 @@ fn add_a_field(it: &mut Attacker<'_>, upload: &mut Upload) {
     signed.insert(it.random.usize(..=signed.len()), (name.to_owned(), value.to_owned()));
 }
 
-/// Writes the policy anew, with a wider range of sizes or a condition less. That is not signed.
+/// Rewrites the policy with a wider range of sizes or one condition less, without signing it again.
 fn loosen_the_policy(it: &mut Attacker<'_>, upload: &mut Upload) {
     let Some((_, policy)) = upload.signed().iter_mut().find(|(name, _)| name == "policy") else { return };
     let Ok(text) = STANDARD.decode(&*policy) else { return };

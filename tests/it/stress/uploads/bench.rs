@@ -1,4 +1,4 @@
-//! A service whose object store is attacked, and a look at everything that an upload could leave behind.
+//! Service whose object store is attacked, and checks for leftovers of an upload.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::super::raw;
 use super::upload::Target;
 use crate::support::caller::{Answer, Caller};
 
-/// The largest file that is uploaded by form.
+/// Largest file that is uploaded by form.
 pub(super) const MAX_FORM_FILE: u64 = 5_242_880;
 
 pub(super) struct Bench {
@@ -25,7 +25,7 @@ impl Bench {
     pub(super) async fn start() -> Self {
         let mut config = Config::ephemeral().with_controls();
         config.workers = 0;
-        // So dear that a stored byte would be seen in the balance.
+        // Expensive, so that a single stored byte shows in the balance.
         config.storage_price_per_gib_day = Some(Money::from_smallest(1 << 34));
         let service = Service::start(config).await.expect("the service starts");
         service.add_account("stranger", Scope::Personal).await.expect("the name is free");
@@ -48,7 +48,7 @@ impl Bench {
         Target::read(self.ask(order).await.data())
     }
 
-    /// Targets for everything that is not this one: another name, folder, type, size, account.
+    /// Returns targets that differ in one property: name, folder, type, size, account.
     pub(super) async fn others(&self, order: &Value) -> Vec<Target> {
         let mut others = Vec::new();
         for (member, value) in [
@@ -66,7 +66,7 @@ impl Bench {
         others
     }
 
-    /// The content behind a URL, if there is any.
+    /// Returns the content behind a URL, if any.
     pub(super) async fn download(&self, url: &str) -> Option<Vec<u8>> {
         let response = self.owner.http().get(url).send().await.expect("the object store answers");
         match response.status().as_u16() {
@@ -76,9 +76,9 @@ impl Bench {
         }
     }
 
-    /// Holds what is listed, counted, served and on the disk against the one file that there may be.
+    /// Compares listed, counted, served and stored files with the only file that may exist.
     pub(super) async fn holds(&self, file: Option<(&str, &[u8])>, after: &str) {
-        // What was on its way in is gone as soon as the service knows that nothing will follow.
+        // A partial upload is removed once the service knows that nothing follows.
         let settled = async {
             while !self.on_disk("objects/incoming").is_empty() {
                 tokio::time::sleep(Duration::from_millis(2)).await;
@@ -108,14 +108,14 @@ impl Bench {
         }
     }
 
-    /// Files below a part of the data folder.
+    /// Returns the files below a part of the data folder.
     pub(super) fn on_disk(&self, part: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();
         walk(&self.service.data_folder().join(part), &mut found);
         found
     }
 
-    /// Deletes a file, so that the next one is the only one again.
+    /// Deletes a file, so that the next one is the only one.
     pub(super) async fn delete(&self, url: &str) {
         let headers = vec![("content-type", "application/json")];
         let body = Some(json!({ "url": url }).to_string().into_bytes());
@@ -123,14 +123,14 @@ impl Bench {
         self.owner.send(reqwest::Method::DELETE, "/api-key/storage/store/url", odd).await.data();
     }
 
-    /// What the account has to spend, after everything was billed that is stored.
+    /// Returns the balance after the billing of storage for this span.
     pub(super) async fn balance_after(&self, span: Duration) -> Value {
         self.controls.advance_clock(span).await.expect("storage is billed");
         self.owner.get("/api-key/balance").await.data().clone()
     }
 }
 
-/// Blobs may be unlinked while they are looked for.
+/// Blobs may be unlinked during the walk.
 fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();

@@ -1,4 +1,4 @@
-//! Uploads that were tampered with are refused and leave nothing; the same upload untouched is stored.
+//! Manipulated uploads are rejected and leave nothing behind; the same upload unchanged is stored.
 
 mod attack;
 mod bench;
@@ -18,7 +18,7 @@ use super::{Intensity, tell};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// An order of a file of this size, by form or by PUT.
+/// Returns an order for a file of this size, by form or by PUT.
 fn order(random: &mut fastrand::Rng, size: u64) -> Value {
     let mimes = ["image/png", "text/plain; charset=utf-8", "application/x-stress"];
     let folders = ["thumbnails", "covers", "samples", "documents"];
@@ -36,22 +36,22 @@ fn content(random: &mut fastrand::Rng, size: u64) -> Vec<u8> {
     bytes
 }
 
-/// Sends what has to be stored.
+/// Sends an upload that must be stored.
 async fn store(bench: &Bench, target: &Target, upload: &Upload, what: &str) {
     let reply = upload.send().await.unwrap_or_else(|| panic!("{what}: no answer"));
     assert!(matches!(reply.status, 200 | 204), "{what}: {reply:?}");
     bench.holds(Some((&target.download_url, &upload.file)), what).await;
 }
 
-/// Sends what has to be refused, and looks for anything that is left of it.
+/// Sends an upload that must be rejected, and checks for leftovers.
 async fn refuse(bench: &Bench, target: &Target, upload: &Upload, what: &str) {
     let reply = upload.send().await;
     match &reply {
-        // Who breaks off or lies about the length may find the connection closed.
+        // After a cut or a wrong length, the connection may be closed without a response.
         None => assert!(upload.cut.is_some() || upload.length != upload::Length::True, "{what}: no answer"),
         Some(reply) => {
             assert!((400..=501).contains(&reply.status) && reply.status != 500, "{what}: {reply:?}");
-            // What is no HTTP at all is refused before anybody knows that this is an object store.
+            // Malformed HTTP is rejected before the request reaches the object store.
             let reported = reply.body().contains("<Code>") || reply.body().is_empty() && reply.status == 400;
             assert!(reported, "{what}: {reply:?}");
         }

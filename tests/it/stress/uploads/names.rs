@@ -1,11 +1,11 @@
-//! Names and folders that hope to become paths. Each is refused, or is the name of a file like any other.
+//! Path traversal: names and folders that resemble paths. Each is rejected, or is an ordinary name.
 
 use serde_json::json;
 
 use super::super::{Intensity, tell};
 use super::bench::{Bench, MAX_FORM_FILE};
 
-/// Pieces of names that mean something somewhere.
+/// Parts of names with a special meaning somewhere.
 const PIECES: [&str; 38] = [
     "..",
     ".",

@@ -1,4 +1,4 @@
-//! An upload taken to pieces, so that any of them can be changed before it is sent.
+//! Upload as separate parts, each of which can be changed before sending.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::super::raw::{self, Reply};
 
 const BOUNDARY: &str = "frontier";
 
-/// A target as it was handed out.
+/// Issued upload target.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub(super) endpoint: String,
@@ -24,7 +24,7 @@ impl Target {
         Self { endpoint: text("endpoint"), download_url: text("download_url"), fields: fields.collect() }
     }
 
-    /// The upload that this target was made for.
+    /// Returns the upload of this target.
     pub(crate) fn upload(&self, file: Vec<u8>) -> Upload {
         let is_put = self.endpoint.contains("X-Amz-Algorithm");
         let (host, rest) = raw::split(&self.endpoint);
@@ -48,37 +48,37 @@ impl Target {
     }
 }
 
-/// The fields of a form, in order.
+/// Fields of a form, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Form {
     pub(super) fields: Vec<(String, String)>,
-    /// Fields that come after the file, where none belong.
+    /// Fields after the file, where none belong.
     pub(super) after: Vec<(String, String)>,
 }
 
-/// What is said of the length of the body.
+/// Announced length of the body.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Length {
     True,
-    /// More, or less, than is sent.
+    /// More or fewer bytes than sent.
     Lie(i64),
     Chunked,
     Missing,
 }
 
-/// A request that uploads a file.
+/// Upload request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Upload {
     pub(super) host: String,
     pub(super) method: &'static str,
     pub(super) path: String,
-    /// As they are written in the URL.
+    /// As written in the URL.
     pub(super) query: Vec<(String, String)>,
     pub(super) headers: Vec<(String, String)>,
     pub(super) form: Option<Form>,
     pub(super) file: Vec<u8>,
     pub(super) length: Length,
-    /// After how many bytes of all it breaks off.
+    /// Number of bytes after which the request is cut off.
     pub(super) cut: Option<usize>,
 }
 
@@ -87,7 +87,7 @@ impl Upload {
         self.form.is_some()
     }
 
-    /// Everything that is signed: the parameters of a URL, or the fields of a form.
+    /// Returns everything signed: the parameters of a URL, or the fields of a form.
     pub(super) fn signed(&mut self) -> &mut Vec<(String, String)> {
         match &mut self.form {
             Some(form) => &mut form.fields,
@@ -108,7 +108,7 @@ impl Upload {
         [body.as_bytes(), &self.file, end.as_bytes()].concat()
     }
 
-    /// The request as it goes over the wire, whole.
+    /// Returns the whole request as sent.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut body = self.body();
         let query: Vec<_> = self.query.iter().map(|(name, value)| format!("{name}={value}")).collect();

@@ -1,4 +1,4 @@
-//! Downloads over a socket: what is written, and what happens when it breaks.
+//! Downloads over a socket: written content, and broken connections.
 
 use std::time::Duration;
 
@@ -9,7 +9,6 @@ use crate::files::upload::tests::loopback::{KEY, Reaction, SIGNATURE, Scratch, S
 use crate::transport::error::FileErrorKind;
 use crate::{Client, Error};
 
-/// An answer with this content and these headers.
 fn content(headers: &[(&'static str, &str)], body: &[u8]) -> Reaction {
     let headers = headers.iter().map(|&(name, value)| (name, value.to_owned())).collect();
     Reaction::Answer(200, headers, body.to_owned())
@@ -19,7 +18,7 @@ fn redirect(location: &str) -> Reaction {
     Reaction::Answer(302, vec![("location", location.to_owned())], Vec::new())
 }
 
-/// Where the server has something, with a secret in it.
+/// Returns a URL of the server with a secret in it.
 fn url(server: &Server) -> String {
     format!("http://{}/output.png?X-Amz-Signature={SIGNATURE}", server.address)
 }

@@ -1,4 +1,4 @@
-//! What is known of a file before it is sent.
+//! Properties of a file before its upload.
 
 use futures_util::future::{Either, select};
 
@@ -26,7 +26,7 @@ async fn name_size_and_mime_type_are_known_before_the_upload() -> TestResult {
 
 #[tokio::test]
 async fn the_header_of_a_picture_says_its_pixels_wherever_it_stands() -> TestResult {
-    // A JPEG may have metadata of any length before its size.
+    // A JPEG may have long metadata before its size.
     let metadata = [&b"\xff\xe1\xff\xff"[..], &[0; 65_533]].concat().repeat(3);
     let size = b"\xff\xc0\0\x11\x08\x23\x28\x2e\xe0\x03\x01\x22\0\x02\x11\x01\x03\x11\x01";
     let jpeg = [&b"\xff\xd8"[..], &metadata, size].concat();
@@ -123,7 +123,7 @@ async fn a_reader_is_read_on_when_the_upload_that_began_it_was_dropped() -> Test
     let (mut writer, reader) = tokio::io::duplex(4);
     let file = File::reader("a.bin", reader);
     {
-        // More than the pipe holds, so a part was read.
+        // More than the pipe can hold, so a part was read.
         let written = select(Box::pin(file.prepare()), Box::pin(writer.write_all(b"one two"))).await;
         assert!(matches!(written, Either::Right(_)));
     }
@@ -132,7 +132,6 @@ async fn a_reader_is_read_on_when_the_upload_that_began_it_was_dropped() -> Test
     Ok(())
 }
 
-/// A reader that fails.
 fn broken_reader() -> impl AsyncRead + Send + Unpin + 'static {
     struct Broken;
 

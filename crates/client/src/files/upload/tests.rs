@@ -1,4 +1,4 @@
-//! Uploads over a socket: what goes over the wire, and what happens when it breaks.
+//! Uploads over a socket: requests, and broken connections.
 
 mod failures;
 pub(crate) mod loopback;
@@ -7,7 +7,6 @@ use crate::files::upload::{UploadEvent, UploadedFile};
 use crate::{Client, File, Result};
 use loopback::{FORM_CEILING, KEY, Reaction, Scratch, Server, TestResult, said};
 
-/// An upload into `samples`, and its events.
 async fn upload_with_events(
     client: &Client,
     file: impl Into<File>,
@@ -20,7 +19,7 @@ async fn upload_with_events(
     (stream.finish().await, events)
 }
 
-/// Checks that progress never goes back and returns where it ends.
+/// Asserts that progress never decreases, and returns its end.
 fn end_of_progress(events: &[UploadEvent]) -> u64 {
     let sent = events.iter().filter_map(|event| match event {
         UploadEvent::Progress { sent, .. } => Some(*sent),
@@ -31,7 +30,7 @@ fn end_of_progress(events: &[UploadEvent]) -> u64 {
     sent.last().copied().unwrap_or_default()
 }
 
-/// Reacts to the first requests in turn, and answers 200 from then on.
+/// Applies the reactions to the first requests, and responds with 200 afterwards.
 fn at_first(
     reactions: impl IntoIterator<Item = Reaction, IntoIter: Send + 'static>,
 ) -> impl FnMut(&loopback::Request) -> Reaction {

@@ -61,7 +61,7 @@ fn face_detection(samples: Value) -> Value {
     with(schema, "confidence", confidence)
 }
 
-/// Every kind with inputs that fit, and what they are sent as.
+/// Valid inputs of every kind, and the values sent.
 #[test]
 fn every_kind_takes_its_inputs() {
     let image = json!({ "input_image": URL });

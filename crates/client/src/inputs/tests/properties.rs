@@ -14,7 +14,7 @@ use crate::inputs::Input;
 use crate::inputs::check::check;
 use crate::transport::error::ViolationKind;
 
-/// Few enough that what is given is often what is declared.
+/// Few names, so that given and declared names often match.
 const NAMES: [&str; 6] = ["angle", "input", "input_image", "model", "template", "Änderung"];
 
 const WORDS: [&str; 15] = [
@@ -77,7 +77,7 @@ fn bound() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Twice the types for which there is most to say.
+/// Twice the types with the most rules.
 fn descriptor() -> impl Strategy<Value = Descriptor> {
     descriptor_of(&["", "file", "int", "int", "float", "float", "options", "string", "else"])
 }
@@ -126,7 +126,7 @@ fn given() -> impl Strategy<Value = Vec<(String, Input)>> {
     vec((name, input()), 0..5)
 }
 
-/// One parameter and what is given for it, which fits more often than several at once.
+/// One parameter and a value, which match more often than several at once.
 fn pair() -> impl Strategy<Value = (Descriptor, Input)> {
     (descriptor(), input())
 }

@@ -1,4 +1,4 @@
-//! Errors of calls: what is known of a failed call, and of a create whose outcome is unknown.
+//! Errors of calls: context of a failed call, and of a create of unknown outcome.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -10,65 +10,65 @@ use inferstore_api::{BodyTooLarge, Operation, Safety, operations};
 
 use crate::transport::redact::{cut, shown};
 
-/// The operation of [`Client::request`](crate::Client::request), which the document does not list.
+/// Operation of [`Client::request`](crate::Client::request), which the document does not list.
 pub(crate) const OTHER_REQUEST: &str = "the request";
 
 /// Context of a failed call.
 ///
-/// As the cause of an [`Error`](crate::Error) it prints what broke the last attempt.
+/// As the cause of an [`Error`](crate::Error), it prints the failure of the last attempt.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct CallContext {
-    /// The operation, by its identifier in the OpenAPI document.
+    /// Identifier of the operation in the OpenAPI document.
     pub operation: &'static str,
-    /// The status of the response, if one came. A 2xx can be a failure too: its body says so.
+    /// Status of the response, if any. A 2xx can be a failure too, by its body.
     pub status: Option<u16>,
-    /// The message of the service, redacted, if the body had one.
+    /// Message of the service, redacted, if the body had one.
     pub message: Option<String>,
-    /// The beginning of the body, redacted, at most 2,000 characters.
+    /// Beginning of the body, redacted, at most 2,000 characters.
     pub excerpt: Option<String>,
-    /// The identifier that the service or a proxy gave the request, if any.
+    /// Identifier of the request by the service or a proxy, if any.
     pub request_id: Option<String>,
-    /// Delay that the service asked for before the next attempt.
+    /// Delay that the service requested before the next attempt.
     pub retry_after: Option<Duration>,
     /// Number of attempts.
     pub attempts: u32,
     /// Duration of all attempts together.
     pub elapsed: Duration,
-    /// Whether it was not sent again because the [retry budget](crate::Retry::budget) of the client was exhausted.
+    /// True if the exhausted [retry budget](crate::Retry::budget) of the client prevented a retry.
     pub is_budget_exhausted: bool,
-    /// Whether the same call can be sent again without having an effect twice.
+    /// True if a retry of the call cannot have an effect twice.
     pub is_retry_safe: bool,
-    /// The task that the call was about.
+    /// Task of the call.
     pub task: Option<TaskId>,
-    /// Whether nothing of the last attempt reached the service.
+    /// True if nothing of the last attempt reached the service.
     pub(crate) is_unsent: bool,
-    /// Whether the service may have done what one of the attempts asked for, and only the response was lost.
+    /// True if an attempt may have had its effect, and only its response was lost.
     pub(crate) is_in_doubt: bool,
     pub(crate) source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
-/// The kinds of things that the service manages.
+/// Kind of resource of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Resource {
-    /// The account that owns the API key.
+    /// Account that owns the API key.
     Account,
-    /// A model, also when a task of it is created.
+    /// Model, also for creating a task of it.
     Model,
-    /// A task, or the task history.
+    /// Task, or the task history.
     Task,
-    /// A stored file, its folder, or an upload target.
+    /// Stored file, its folder, or an upload target.
     File,
 }
 
 impl CallContext {
-    /// A failure of this operation, for tests of code that handles errors.
+    /// Makes the context of a failure, for tests.
     pub fn new(operation: &'static str, status: Option<u16>) -> Self {
         Self { operation, status, attempts: 1, ..Self::default() }
     }
 
-    /// The kind of thing that the operation is about. `None` for a request that the document does not list.
+    /// Returns the kind of resource of the operation. `None` for a request that the document does not list.
     pub fn resource(&self) -> Option<Resource> {
         const PATHS: [(&str, Resource); 4] = [
             ("/balance", Resource::Account),
@@ -84,7 +84,7 @@ impl CallContext {
         operations::ALL.iter().find(|operation| operation.id == self.operation).copied()
     }
 
-    /// Returns whether a 404 says that something is missing that the call named; otherwise the address is wrong.
+    /// Returns true if a 404 means a missing resource named by the call; otherwise the address is wrong.
     fn names_something(&self) -> bool {
         self.listed().is_some_and(|listed| listed.path.contains('{') || *listed == operations::DELETE_FILE)
     }
@@ -93,7 +93,7 @@ impl CallContext {
         self.listed().is_some_and(|listed| listed.safety == Safety::Repeatable)
     }
 
-    /// Returns the advice after a failure with a status.
+    /// Returns the hint after a failure with a status.
     pub(super) fn hint(&self) -> &'static str {
         match self.status {
             Some(401) => "check the API key, and that the base URL leads to its service",
@@ -112,7 +112,7 @@ impl CallContext {
         }
     }
 
-    /// Returns the advice after a response that cannot be decoded.
+    /// Returns the hint after an undecodable response.
     pub(super) fn decode_hint(&self) -> &'static str {
         match self.operation {
             _ if self.is_too_large() => "raise max_response_size in the settings of the client",
@@ -121,7 +121,7 @@ impl CallContext {
         }
     }
 
-    /// The service responded with a failure: the status and the message.
+    /// Formats the rejection: status and message.
     pub(super) fn rejection(&self) -> String {
         let status = self.status.filter(|status| !(200..300).contains(status));
         let status = status.map(|status| format!(" with {status}")).unwrap_or_default();
@@ -134,7 +134,7 @@ impl CallContext {
         format!("{} failed{status}{reason}", self.operation)
     }
 
-    /// Returns the number of attempts in parentheses, unless it is one.
+    /// Formats the number of attempts in parentheses, unless it is one.
     pub(super) fn attempts(&self) -> String {
         let mut text = String::new();
         if self.attempts > 1 {
@@ -151,18 +151,18 @@ impl CallContext {
         self.source.as_deref()
     }
 
-    /// Returns whether the response was larger than the limit.
+    /// Returns true if the response was larger than the limit.
     pub(crate) fn is_too_large(&self) -> bool {
         self.source.as_deref().is_some_and(|source| is_too_large(source))
     }
 
-    /// Returns whether the service refused the call for good: a 4xx other than 408 and 429.
+    /// Returns true if the service permanently rejected the call: a 4xx other than 408 and 429.
     pub(crate) fn is_permanent(&self) -> bool {
         matches!(self.status, Some(400..=407 | 409..=428 | 430..=499))
     }
 
-    /// Returns whether the service may have had its effect all the same: a gateway lost the response, or the
-    /// service failed after it began.
+    /// Returns true if the call may still have had its effect: a gateway lost the response, or the service
+    /// failed after it began.
     pub(crate) fn is_ambiguous(&self) -> bool {
         self.status.is_some_and(|status| status == 408 || status >= 500)
     }
@@ -171,7 +171,7 @@ impl CallContext {
 const CHECK_BASE_URL: &str =
     "check that the base URL leads to the service and ends in its versioned root, such as /api/v1";
 
-/// Returns whether the response was larger than the limit.
+/// Returns true if the response was larger than the limit.
 pub(crate) fn is_too_large(error: &(dyn StdError + 'static)) -> bool {
     successors(Some(error), |&cause| cause.source()).any(|cause| cause.is::<BodyTooLarge>())
 }
@@ -191,33 +191,33 @@ impl StdError for CallContext {
     }
 }
 
-/// A create that was sent, and may have created a task or not.
+/// Create that was sent, and whose task may exist or not.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct UnknownOutcome {
-    /// The call that failed.
+    /// Context of the failed call.
     pub context: CallContext,
-    /// Tasks in the history that may be the one, newest last. Empty when the history could not be
-    /// read, or shows none.
+    /// Tasks in the history that may belong to the create, newest last. Empty if the history is unreadable or
+    /// has none.
     pub candidates: Vec<TaskId>,
-    /// Extent to which the task history could be read.
+    /// Extent to which the task history was read.
     pub history: HistoryRead,
-    /// Whether a [prepared run](crate::PreparedRun) was looked for, which an earlier process may have sent. This process
-    /// sent nothing.
+    /// True for a [prepared run](crate::PreparedRun), whose create an earlier process may have sent. This
+    /// process sent none.
     pub is_prepared: bool,
 }
 
-/// Extent to which the task history could be read.
+/// Extent to which the task history was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HistoryRead {
-    /// All of it. If there is no candidate, most likely no task was created.
+    /// All of it. Without a candidate, most likely no task was created.
     Complete,
-    /// A part: it is too long to be searched, or the inputs of some tasks in it could not be read.
+    /// A part: the history is too long, or the inputs of some tasks are unreadable.
     Partial,
-    /// Nothing: reading it failed.
+    /// Nothing: reading failed.
     Unreadable,
-    /// Nothing: the create was sent again with its idempotency key instead, and no response came.
+    /// Nothing: the create was retried with its idempotency key instead, without a response.
     #[default]
     NotRead,
 }

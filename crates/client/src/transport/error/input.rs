@@ -1,4 +1,4 @@
-//! Errors about what goes into a run or out of it: files, and the inputs of a model.
+//! Errors of inputs and outputs of a run: files, and invalid inputs.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -7,34 +7,34 @@ use thiserror::Error;
 
 use crate::transport::redact::{Redactor, printable};
 
-/// `Display` of [`InvalidInputs`] shows at most this many violations.
+/// Maximum number of violations in `Display` of [`InvalidInputs`].
 const MAX_SHOWN: usize = 20;
 
-/// An error about one file: local, on its way, or in object storage.
+/// Error of one file: local, in transfer, or in object storage.
 #[derive(Debug, Error)]
 #[error("{}{}: {message}", field.as_ref().map(|field| format!("{field}: ")).unwrap_or_default(), shown(file))]
 #[non_exhaustive]
 pub struct FileError {
-    /// The input field of the file, if it was an input of a run.
+    /// Input field of the file, if it was an input of a run.
     pub field: Option<String>,
-    /// The path or name of the file, or the host of a download.
+    /// Path or name of the file, or the host of a download.
     pub file: String,
-    /// The class of the error.
+    /// Class of the error.
     pub kind: FileErrorKind,
-    /// The problem, in one line, without the cause that [`source`](StdError::source) returns.
+    /// Problem, on one line, without the cause that [`source`](StdError::source) returns.
     pub message: String,
-    /// The HTTP status of object storage, if it responded.
+    /// HTTP status of object storage, if it responded.
     pub status: Option<u16>,
-    /// The delay that object storage asked for in `Retry-After`.
+    /// `Retry-After` of object storage.
     pub retry_after: Option<Duration>,
     pub(crate) source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
-/// The classes of file errors.
+/// Class of a file error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FileErrorKind {
-    /// There is no such file.
+    /// No such file.
     NotFound,
     /// The file cannot be read.
     Unreadable,
@@ -44,26 +44,26 @@ pub enum FileErrorKind {
     TooLarge,
     /// The content changed during the transfer.
     Changed,
-    /// The file has no name that it can be stored under.
+    /// The file has no valid name for storage.
     InvalidName,
-    /// The given MIME type is not one.
+    /// The explicit MIME type is invalid.
     InvalidMimeType,
-    /// The destination of a download exists, and replacing it was not allowed or is impossible.
+    /// The destination of a download exists, and must not or cannot be replaced.
     AlreadyExists,
     /// The destination of a download cannot be written.
     Unwritable,
-    /// The service returned an upload target that cannot be used.
+    /// The service returned an invalid upload target.
     InvalidTarget,
-    /// Object storage denied access: the presigned target or the URL is not valid or has expired.
+    /// Object storage denied access: the presigned target or the URL is invalid or has expired.
     Forbidden,
     /// Object storage rejected the request for another reason.
     Rejected,
-    /// Object storage was not reached, failed, or the connection broke, after all retries.
+    /// Object storage was unreachable, failed, or the connection broke, after all retries.
     Transport,
 }
 
 impl FileError {
-    /// An error about `file`, for tests and for implementations outside of this crate.
+    /// Makes an error about `file`, for tests and for implementations outside of this crate.
     pub fn new(file: impl Into<String>, kind: FileErrorKind, message: impl Into<String>) -> Self {
         Self {
             field: None,
@@ -76,13 +76,13 @@ impl FileError {
         }
     }
 
-    /// The same error with its cause.
+    /// Adds the cause.
     #[must_use]
     pub fn with_source(self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self { source: Some(source.into()), ..self }
     }
 
-    /// Returns the advice: what to try.
+    /// Returns the hint: what to try.
     pub fn hint(&self) -> &'static str {
         match self.kind {
             FileErrorKind::NotFound => "check the path",
@@ -104,32 +104,32 @@ impl FileError {
     }
 }
 
-/// The name of a file on one line: it may contain anything, or be empty.
+/// Returns the name of a file on one line; a name may contain anything, or be empty.
 fn shown(file: &str) -> String {
     let file = printable(file);
     if file.is_empty() { "the file".to_owned() } else { file }
 }
 
-/// Inputs that do not fit the model. Nothing was sent: no file was uploaded, no task was created.
+/// Inputs that do not match the model. Nothing was sent: no file was uploaded, no task was created.
 ///
-/// `Display` is one line. [`violations`](Self::violations) has the violations one by one.
+/// `Display` is one line; [`violations`](Self::violations) has each violation.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}", listed(violations))]
 #[non_exhaustive]
 pub struct InvalidInputs {
     /// All violations, in the order of the model's parameters; undeclared inputs come last.
     pub violations: Vec<Violation>,
-    /// The names of all parameters that the model declares, in its order.
+    /// Names of all declared parameters, in order.
     pub parameters: Vec<String>,
 }
 
 impl InvalidInputs {
-    /// Inputs with these violations, for tests of code that handles errors.
+    /// Makes an error of these violations, for tests.
     pub fn new(violations: Vec<Violation>, parameters: Vec<String>) -> Self {
         Self { violations, parameters }
     }
 
-    /// Masks the secrets that the declaration of the model would show.
+    /// Redacts the secrets that the declaration of the model may contain.
     pub(crate) fn redacted(mut self, redactor: &Redactor) -> Self {
         for violation in &mut self.violations {
             violation.field = redactor.mask(&violation.field);
@@ -141,7 +141,7 @@ impl InvalidInputs {
         self
     }
 
-    /// Returns whether one of the violations is of this kind.
+    /// Returns true if one of the violations is of this kind.
     pub fn has(&self, kind: ViolationKind) -> bool {
         self.violations.iter().any(|violation| violation.kind == kind)
     }
@@ -156,34 +156,34 @@ fn listed(violations: &[Violation]) -> String {
     }
 }
 
-/// One violation: one input, and why it does not fit.
+/// One violation: an input, and the reason why it does not match.
 ///
 /// `Display` is the message, which begins with the name of the input.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{message}")]
 #[non_exhaustive]
 pub struct Violation {
-    /// The name of the input, exactly as it was given or declared.
+    /// Name of the input, exactly as given or declared.
     pub field: String,
-    /// The kind of the violation.
+    /// Kind of the violation.
     pub kind: ViolationKind,
-    /// The message: one line of bounded length, without control characters and without the query of a
-    /// URL, which may be a signature.
+    /// Message: one bounded line, without control characters and without the query of a URL, which may be a
+    /// signature.
     pub message: String,
 }
 
 impl Violation {
-    /// Creates a violation. The message should be one line and begin with the name of the input.
+    /// Makes a violation. The message should be one line and begin with the name of the input.
     pub fn new(field: impl Into<String>, kind: ViolationKind, message: impl Into<String>) -> Self {
         Self { field: field.into(), kind, message: message.into() }
     }
 }
 
-/// The kinds of violations.
+/// Kind of a violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ViolationKind {
-    /// The input is required, but was not given, or given as null.
+    /// A required input is absent or null.
     Missing,
     /// The model declares no parameter of this name.
     Undeclared,
@@ -191,7 +191,7 @@ pub enum ViolationKind {
     WrongType,
     /// The number is below the minimum or above the maximum.
     OutOfRange,
-    /// The value is not one of the options. They are compared exactly.
+    /// The value is not one of the options, which are compared exactly.
     NotAnOption,
     /// The value of a file parameter is not an absolute URL over http or https.
     NotAUrl,

@@ -12,7 +12,7 @@ use super::{OPERATIONS, Report, failed, service};
 
 const STATUSES: [u16; 11] = [400, 401, 402, 404, 408, 409, 422, 429, 500, 502, 503];
 
-/// The error of this operation.
+/// Returns the error of this operation.
 async fn error_of(client: &Client, operation: &str) -> Error {
     match operation {
         "getBalance" => failed(client.balance().await),
@@ -83,7 +83,7 @@ async fn creates_with_a_key() {
     insta::assert_snapshot!(report.render());
 }
 
-/// Operations that differ in what a retry does: a read, a create, a cancel, and one that the document does not list.
+/// One operation of each safety: a read, a create, a cancel, and one that the document does not list.
 const OF_EACH_SAFETY: [&str; 4] = ["getBalance", "createTask", "cancelTask", "unknown"];
 
 #[tokio::test(start_paused = true)]
@@ -110,7 +110,7 @@ async fn bodies() {
         let service = service();
         let client = once(&service).build().unwrap();
         for operation in OF_EACH_SAFETY {
-            // Any data are a response of a cancel, and any JSON one of a request that the document does not list.
+            // Any data is a valid response of a cancel, and any JSON one of an unlisted request.
             let takes_any = ["cancelTask", "unknown"].contains(&operation);
             if takes_any && body.contains("success")
                 || operation == "unknown" && status == 200 && !body.starts_with('<')

@@ -80,7 +80,7 @@ async fn uploads() {
             service.responds("upload", status, &body);
         }
         report.add(title, &upload(&client, file()).await);
-        // Those that are left are for other uploads.
+        // The remaining responses are for other uploads.
         while client.folder("samples").upload(file()).await.is_err() {}
     }
     service.loses_response("upload");

@@ -1,5 +1,4 @@
-//! Snapshots of every error: `Display`, the causes and the hint, as `Debug` prints them, the class, and whether a retry
-//! helps.
+//! Snapshots of every error: `Debug` (with `Display`, causes and hint), the class, and whether a retry helps.
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
@@ -16,7 +15,7 @@ use std::iter::successors;
 use inferstore::Error;
 use inferstore_testing::ScriptedService;
 
-/// The operations of the document that the client sends.
+/// Operations of the document that the client sends.
 const OPERATIONS: [&str; 14] = [
     "getBalance",
     "listModels",
@@ -34,19 +33,18 @@ const OPERATIONS: [&str; 14] = [
     "getStorageStatistics",
 ];
 
-/// A service with the model `m`, which stays queued. It knows no idempotency keys: with them hardly a create is lost.
+/// Returns a service with a queued model `m`, without idempotency keys: with them, a create is rarely lost.
 fn service() -> ScriptedService {
     let service = ScriptedService::new().without_idempotency_keys();
     let _ = service.model("m").stays_queued();
     service
 }
 
-/// The error of a call that must fail.
 fn failed<T: std::fmt::Debug>(result: Result<T, Error>) -> Error {
     result.unwrap_err()
 }
 
-/// The errors of one snapshot, each below its title. Titles of equal errors share them.
+/// Errors of one snapshot, each below its titles; equal errors share one entry.
 #[derive(Default)]
 struct Report {
     titles: Vec<String>,
@@ -84,7 +82,7 @@ impl Report {
     }
 }
 
-/// Text of an error for a user. `Debug` has all of it.
+/// Returns the text of an error, and asserts that `Debug` contains all of it.
 fn text(error: &Error) -> String {
     let mut expected = error.to_string();
     assert!(!expected.contains('\n'), "an error is one line: {error}");
@@ -98,7 +96,7 @@ fn text(error: &Error) -> String {
     without_seconds(&format!("{expected}\n  kind: {kind:?}{retry}"))
 }
 
-/// Replaces the seconds that backoffs of random length take.
+/// Replaces the seconds of random backoffs.
 fn without_seconds(text: &str) -> String {
     match text.split_once(" attempts in ") {
         Some((before, after)) => {

@@ -79,7 +79,7 @@ async fn deadlines() {
     insta::assert_snapshot!(report.render());
 }
 
-/// An error of a create whose outcome is unknown.
+/// Makes an error of a create of unknown outcome.
 fn unknown(status: Option<u16>, candidates: &[&str], history: HistoryRead, is_prepared: bool) -> Error {
     let mut unknown = UnknownOutcome::default();
     unknown.context = CallContext::new("createTask", status);
@@ -112,7 +112,7 @@ async fn outcomes() {
     let prepared = serde_json::from_value(serde_json::to_value(prepared).unwrap()).unwrap();
     let another =
         service.client_builder().settings(|settings| settings.retry = Retry::none()).build().unwrap();
-    // A response shows that the service knows no idempotency keys.
+    // Lets the client learn that the service has no idempotency keys.
     another.balance().await.unwrap();
     let record = json!({"task_id": "task-9", "model_id": "m"});
     lists(&service, &json!({"total": 1, "records": [record]}));

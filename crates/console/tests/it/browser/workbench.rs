@@ -1,4 +1,4 @@
-//! The parts of the workbench: pictures, tries, clocks, mistakes, files from anywhere.
+//! Workbench: pictures, repeated runs, clocks, errors, files from anywhere.
 
 use std::io::Cursor;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::*;
 use crate::support::picture;
 
-/// A browser at the page of a model.
+/// Opens a browser at the page of a model.
 async fn at_model(site: &Site, model: &str) -> (Browser, Tab) {
     let browser = Browser::start().await;
     let tab = browser.tab().await;
@@ -20,7 +20,7 @@ async fn at_model(site: &Site, model: &str) -> (Browser, Tab) {
     (browser, tab)
 }
 
-/// The color of the page at the middle of an element.
+/// Returns the color of the page at the center of an element.
 async fn color_at(tab: &Tab, selector: &str) -> [u8; 3] {
     let (x, y) = tab.middle(selector).await;
     let shown = image::open(tab.picture("color").await).expect("a picture").into_rgb8();
@@ -33,7 +33,7 @@ fn png(image: impl Into<image::DynamicImage>) -> Vec<u8> {
     bytes.into_inner()
 }
 
-/// Writes a file that can be dropped.
+/// Writes a file to drop.
 fn file(folder: &tempfile::TempDir, name: &str, bytes: &[u8]) -> PathBuf {
     let path = folder.path().join(name);
     std::fs::write(&path, bytes).expect("it is written");
@@ -110,7 +110,7 @@ async fn a_picture_is_zoomed_saved_under_a_name_of_its_own_and_used_again() {
     tab.eval(full).await;
     tab.until("!document.fullscreenElement").await;
 
-    // Another try stands beside the first one, and can be compared with it.
+    // A second run is beside the first one, and can be compared with it.
     let first = tab.eval("document.querySelector('.latest a.task').pathname").await;
     tab.click("form.run button.primary").await;
     let is_next = format!("document.querySelector('.latest a.task').pathname !== {first}");
@@ -197,7 +197,7 @@ async fn files_are_taken_from_anywhere_on_the_page() {
             document.body.dispatchEvent(new ClipboardEvent('paste', {{clipboardData: data, bubbles: true}})); }})()"
         )
     };
-    // What the service would refuse is not sent at all.
+    // An input that the service would reject is not sent.
     for (file, reason) in [
         ("[new File(['a'], 'a.pdf', {type: 'application/pdf'})]", "a.pdf is no file of this type: image/"),
         (
@@ -243,7 +243,7 @@ async fn many_pictures_are_many_runs_and_one_archive() {
     assert_eq!(controls(&site).seen(operations::CREATE_TASK), 5);
     looks_right(&tab, "batch").await;
 
-    // The archive, as the browser would save it.
+    // The archive as the browser would save it.
     let saved = "(async () => { const real = URL.createObjectURL; \
         const blob = await new Promise((done) => { URL.createObjectURL = (blob) => (done(blob), real(blob)); \
         [...document.querySelectorAll('.latest button')].find((one) => one.textContent.includes('ZIP')).click() }); \
@@ -262,7 +262,7 @@ async fn many_pictures_are_many_runs_and_one_archive() {
     let names = (1..=5).map(|place| format!(" {place}-p\u{e9}-haze-removal.png")).collect::<String>();
     assert_eq!(String::from_utf8_lossy(&listed.stdout).trim_end(), format!("None{names}"), "{listed:?}");
 
-    // Pictures that the model refuses stand beside those that it takes.
+    // Rejected pictures are beside the accepted ones.
     controls(&site).let_model("haze-removal", Script::fail("it is too dark")).await.expect("a script");
     tab.eval(&drop(2)).await;
     tab.click("form.run button.primary").await;
@@ -370,7 +370,7 @@ async fn a_photo_of_12_megapixels_takes_a_second_and_a_half_beside_its_model() {
     let path = file(&folder, "photo.jpg", &photo);
     let (_browser, tab) = at_model(&site, "haze-removal").await;
     let mut times = Vec::new();
-    // On a busy machine one of them may be late.
+    // On a busy machine one of the times may be late.
     while times.len() < 5 && times.iter().all(|time| *time > 1.5) {
         tab.open(&address(&site, "/models/haze-removal")).await;
         let start = std::time::Instant::now();

@@ -1,9 +1,9 @@
-//! The endpoints: method, path, parameters, body and `data` of each, the key, and how they fail.
+//! Endpoints: method, path, parameters, body and `data` of each, the key, and failures.
 
 use super::{Differences, is_our_decision, name_in, spelled};
 use inferstore_document::{Operation, document, members, operations};
 
-/// A row of the tables of endpoints: the call, its parameters, its body, and what `data` is.
+/// Row of the tables of endpoints: call, parameters, body, and type of `data`.
 type Endpoint = (&'static str, &'static [&'static str], &'static str, &'static str);
 
 const NONE: &str = "none";
@@ -32,12 +32,12 @@ const ENDPOINTS: &[Endpoint] = &[
     ("DELETE /api-key/storage/store/url", &[], "FileUrl", NONE),
 ];
 
-/// The call as the description writes it.
+/// Returns the call in the notation of the description.
 pub(super) fn call(operation: Operation) -> String {
     format!("{} {}", operation.method.to_uppercase(), operation.path)
 }
 
-/// The fields of the envelope of an operation.
+/// Returns the fields of the envelope of an operation.
 fn envelope(operation: Operation) -> Vec<String> {
     let success = operation.responses().find(|(code, _)| *code == "2XX");
     let schema = success.map(|(_, content)| super::resolve(&content["schema"]));
@@ -45,7 +45,7 @@ fn envelope(operation: Operation) -> Vec<String> {
     fields.map(|(name, field)| format!("{name} {}", spelled(field))).collect()
 }
 
-/// The operations of the original description.
+/// Returns the operations of the original description.
 fn described_operations() -> impl Iterator<Item = Operation> {
     operations().filter(|operation| {
         let is_described = ENDPOINTS.iter().any(|row| row.0 == call(*operation));

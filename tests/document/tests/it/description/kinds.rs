@@ -1,14 +1,14 @@
-//! The model kinds of the catalog: their inputs with the exact options, and their outputs.
+//! Model kinds of the catalog: inputs with the exact options, and outputs.
 
 use super::{Differences, is_our_decision, object, spelled, strings};
 use inferstore_document::{document, members, resolve};
 use serde_json::Value;
 
-/// A field as the catalog writes it: its name, and its type, with the options after a colon.
+/// Field in the notation of the catalog: its name, and its type, with the options after a colon.
 type Field = (&'static str, &'static str);
 
-/// A row of the catalog: the kind of model, its variants, its inputs and its outputs. What a model
-/// accepts as a number stands with the limits.
+/// Row of the catalog: kind of model, number of variants, inputs and outputs. Numeric ranges are with the
+/// limits.
 const KINDS: &[(&str, usize, &[Field], &[Field])] = &[
     (
         "multi-method image blending",
@@ -61,8 +61,8 @@ const KINDS: &[(&str, usize, &[Field], &[Field])] = &[
     ("color extraction", 1, &[("input", "URL")], &[("output", "string")]),
 ];
 
-/// The input schemas of the document. The description names no kind; a schema says in the first
-/// sentence of its own description which one it means.
+/// Returns the input schemas of the document. The description names no kind; the first sentence of a schema's
+/// description says which one it means.
 fn inputs() -> impl Iterator<Item = (&'static str, &'static Value)> {
     members(&document()["components"]["schemas"]).filter(|(_, schema)| schema.get("x-model-kind").is_some())
 }
@@ -73,12 +73,12 @@ fn is_of(kind: &str, schema: &Value) -> bool {
     words == [kind]
 }
 
-/// A field in the words of the catalog.
+/// Returns a field in the notation of the catalog.
 fn in_catalog(field: &'static Value) -> String {
     let target = resolve(field);
     match (target.get("enum"), spelled(field).as_str()) {
         (Some(words), _) => format!("options: {}", strings(words).join(", ")),
-        // A number of a kind travels as a string.
+        // A number of a kind is sent as a string.
         (None, "string") if target["x-number"]["type"] == "integer" => "int".to_owned(),
         (None, "string") if target["x-number"]["type"] == "number" => "float".to_owned(),
         (None, other) => other.to_owned(),

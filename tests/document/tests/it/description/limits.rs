@@ -1,12 +1,12 @@
-//! The limits and defaults: every described one is declared, and no other without a word of ours.
+//! Limits and defaults: every described one is declared, and every other one is marked as our decision.
 
 use serde_json::Value;
 
 use super::{DECISION, Differences};
 use inferstore_document::{document, members, operations};
 
-/// Where it stands, what it is, and its value. The defaults of bodies are in prose: generators
-/// would send a declared one with every call.
+/// Place, keyword and value of each limit. Defaults of bodies are in prose: generators would send declared
+/// ones with every call.
 const LIMITS: &[(&str, &str, i64)] = &[
     ("GET /api-key/task/histories limit", "default", 10),
     ("GET /api-key/task/histories limit", "maximum", 100),
@@ -16,14 +16,14 @@ const LIMITS: &[(&str, &str, i64)] = &[
     // Greater than 0, at most 100 MiB.
     ("PresignRequest.size", "minimum", 1),
     ("PresignRequest.size", "maximum", 104_857_600),
-    // They travel as strings, whose pattern says the same: see the kinds of the service.
+    // Sent as strings with an equivalent pattern: see the kinds of the service.
     ("ColorHarmonizationInput.angle.x-number", "minimum", 1),
     ("ColorHarmonizationInput.angle.x-number", "maximum", 90),
     ("FaceDetectionInput.confidence.x-number", "minimum", 0),
     ("FaceDetectionInput.confidence.x-number", "maximum", 1),
 ];
 
-/// Everything by which a schema of OpenAPI 3.0 narrows what its type allows, and what it presumes.
+/// Keywords that restrict a type in OpenAPI 3.0, and its defaults.
 const KEYWORDS: &[&str] = &[
     "default",
     "minimum",
@@ -40,7 +40,7 @@ const KEYWORDS: &[&str] = &[
     "maxProperties",
 ];
 
-/// A limit that the document declares.
+/// Limit that the document declares.
 struct Limit {
     place: String,
     keyword: &'static str,
@@ -53,7 +53,7 @@ impl Limit {
         self.place == *place && self.keyword == *keyword && *self.value == *value
     }
 
-    /// Whether the description beside it has the sign of a decision, and then names the value.
+    /// Returns true if the description beside the limit has the sign of a decision, followed by the value.
     fn is_our_decision(&self) -> bool {
         let decision = self.description.split_once(DECISION).map_or("", |(_, decision)| decision);
         let value = self.value.to_string();

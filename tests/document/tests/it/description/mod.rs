@@ -1,9 +1,10 @@
-//! The service description against the document: whatever it names is there, as it writes it.
+//! Service description against the document: everything that the description names is in the document, in its
+//! spelling.
 //!
-//! The tables of this module are read from the service description alone, in its words and in its
-//! order, never from the document; only where the description gives a thing no name (a page of tasks,
-//! the body of a search) do they use the document's. Two readings that agree are worth something, a
-//! copy is not. So when a test fails here, fix the document, not the table.
+//! The tables of this module were written from the service description alone, never from the document; only
+//! where the description gives no name (a page of tasks, the body of a search) do they use the document's.
+//! Two independent readings that agree are evidence; a copy is not. If a test fails here, fix the document,
+//! not the table.
 
 mod endpoints;
 mod kinds;
@@ -18,14 +19,14 @@ use serde_json::Value;
 
 use inferstore_document::{items, members, resolve, schema};
 
-/// A field as the service description writes it: its name, its type, and what a reader must learn of
-/// it (a pattern for [`says`]; empty where the description says nothing more).
+/// Field as in the service description: name, type, and a pattern for [`says`] of its explanation; empty
+/// without one.
 type Field = (&'static str, &'static str, &'static str);
 
-/// The sign before what the document adds to the original description.
+/// Sign before additions of the document to the original description.
 const DECISION: char = '†';
 
-/// Collects what does not agree, so that one run of a test shows all of it.
+/// Collects differences, so that one run of a test shows all of them.
 #[derive(Default)]
 struct Differences(Vec<String>);
 
@@ -36,7 +37,7 @@ impl Differences {
         }
     }
 
-    /// The same names on both sides, in any order, each once.
+    /// Compares sets of names.
     fn between<N: AsRef<str>>(
         &mut self,
         place: &str,
@@ -55,7 +56,7 @@ impl Differences {
         }
     }
 
-    /// An object has exactly these fields, of these types, and tells what is to be known of them.
+    /// Compares the fields of an object: names, types and explanations.
     fn in_fields(&mut self, place: &str, object: &'static Value, fields: &[Field]) {
         let properties = &object["properties"];
         let is_described = |name: &str| fields.iter().any(|(described, ..)| *described == name);
@@ -81,7 +82,7 @@ impl Differences {
         }
     }
 
-    /// Fails with the differences alone: a backtrace through the test would hide them.
+    /// Fails with the differences only: a backtrace through the test would hide them.
     #[expect(clippy::print_stderr, reason = "a failure without a backtrace")]
     fn none(self) {
         if !self.0.is_empty() {
@@ -91,14 +92,14 @@ impl Differences {
     }
 }
 
-/// Whether something of the document is no part of the original description, and says so.
+/// Returns true if a part of the document is marked as an addition to the original description.
 fn is_our_decision(value: &'static Value) -> bool {
     let own = value["description"].as_str().or_else(|| resolve(value)["description"].as_str());
     own.is_some_and(|text| text.contains(DECISION))
 }
 
-/// The type of a value in the words of the service description. Formats that only say how wide a
-/// number is are not part of it; a name stands for an object or an enumeration that has one.
+/// Returns the type of a value in the notation of the service description. Formats for the width of a number
+/// are omitted; a named object or enumeration is its name.
 fn spelled(value: &'static Value) -> String {
     let target = resolve(value);
     let name = value["$ref"].as_str().and_then(name_in).or(value["title"].as_str());
@@ -121,30 +122,30 @@ fn spelled(value: &'static Value) -> String {
     }
 }
 
-/// The words of a vocabulary, whether it is open or closed.
+/// Returns the words of an open or closed enumeration.
 fn words_of(schema: &'static Value) -> Option<&'static Value> {
     schema.get("enum").or_else(|| schema.get("x-extensible-enum"))
 }
 
-/// The last segment of a reference.
+/// Returns the last segment of a reference.
 fn name_in(reference: &'static str) -> Option<&'static str> {
     reference.rsplit('/').next()
 }
 
-/// The object at a place such as `Model` or `Model.model_metadata`.
+/// Returns the object at a place such as `Model` or `Model.model_metadata`.
 fn object(place: &'static str) -> &'static Value {
     let mut names = place.split('.');
     let root = schema(names.next().unwrap_or_default());
     names.fold(root, |object, name| resolve(&object["properties"][name]))
 }
 
-/// The names of an array of strings, as `required` and `enum` are.
+/// Returns the strings of an array such as `required` or `enum`.
 fn strings(array: &'static Value) -> Vec<&'static str> {
     items(array).filter_map(Value::as_str).collect()
 }
 
-/// Everything that is said to people at and below a place, without following references: a row of a
-/// table is one statement, and so is a paragraph. Marks and line breaks are no part of what is said.
+/// Returns all statements for people at and below a place, without following references: each table row and
+/// each paragraph is one statement. Marks and line breaks are removed.
 fn statements(value: &'static Value) -> Vec<String> {
     let mut found = Vec::new();
     for (key, member) in members(value) {
@@ -161,7 +162,7 @@ fn statements(value: &'static Value) -> Vec<String> {
 fn split(text: &str) -> Vec<String> {
     let mut found = vec![String::new()];
     for line in text.lines().map(str::trim) {
-        // An empty line ends a paragraph, and every row of a table and item of a list stands alone.
+        // An empty line ends a paragraph; every table row and list item is separate.
         if line.is_empty() || line.starts_with('|') || line.starts_with("- ") {
             found.push(String::new());
         }
@@ -173,13 +174,13 @@ fn split(text: &str) -> Vec<String> {
     found.iter().map(|text| plain(text)).filter(|text| !text.is_empty()).collect()
 }
 
-/// Without marks, line breaks and capitals.
+/// Removes marks, line breaks and capitals.
 fn plain(text: &str) -> String {
     let text = text.replace("**", "").replace(['`', '"'], "").to_lowercase();
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a text holds all parts of a pattern, which are separated by `…`, one after the other.
+/// Returns true if a text contains all parts of a pattern, separated by `…`, in order.
 fn says(text: &str, pattern: &str) -> bool {
     let mut rest = text;
     pattern.to_lowercase().split('…').map(str::trim).all(|part| match rest.split_once(part) {

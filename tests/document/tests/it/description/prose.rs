@@ -1,5 +1,5 @@
-//! What the document must tell in words: every sentence of the service description that no schema can
-//! carry, with the words by which it is found again.
+//! Prose of the document: every sentence of the service description that no schema can express, with patterns
+//! to find it.
 
 mod service;
 mod storage;
@@ -9,23 +9,23 @@ use super::endpoints::call;
 use super::{Differences, says, statements};
 use inferstore_document::{document, items, operations, resolve, schema};
 
-/// Where in the document something is reported.
+/// Place in the document.
 #[derive(Debug, Clone, Copy)]
 enum Place {
-    /// In the introduction of the whole document, or with the conventions of all calls.
+    /// Introduction of the whole document, or conventions of all calls.
     Introduction,
-    /// In the introduction of a tag.
+    /// Introduction of a tag.
     Tag(&'static str),
-    /// With a call, its parameters, its body or its answers.
+    /// Call, with its parameters, body and responses.
     Call(&'static str),
-    /// With a schema or one of its fields.
+    /// Schema or one of its fields.
     Schema(&'static str),
-    /// With the way to authenticate.
+    /// Authentication.
     Key,
 }
 
-/// A sentence of the service description, the place where the document must say as much, and patterns
-/// for [`says`], all of which one paragraph or one row of a table there must hold.
+/// Sentence of the service description, its place in the document, and patterns for [`says`] that one
+/// paragraph or table row there must match.
 type Sentence = (&'static str, Place, &'static [&'static str]);
 
 impl Place {

@@ -1,14 +1,14 @@
-//! The resources: each has exactly the described fields, with the described types.
+//! Resources: each has exactly the described fields, with the described types.
 
 use super::{Differences, Field, is_our_decision, object, spelled, strings};
 use inferstore_document::{document, members};
 
-/// What the list of models carries of each; the single record carries more.
+/// Fields of a model in a list; the single record has more.
 const HEADLINE: &[&str] =
     &["id", "name", "username", "description", "is_official", "is_verified", "visibility", "price"];
 
 const RESOURCES: &[(&str, &[Field])] = &[
-    // Cancel and delete: the envelope without its data. With data, see the endpoints.
+    // Cancel and delete: the envelope without data. For data, see the endpoints.
     ("Acknowledgement", &[("status", "EnvelopeStatus", "success"), ("message", "string", "short text")]),
     ("Failure", &[("status", "EnvelopeStatus", "fail"), ("message", "string", "")]),
     (
@@ -85,7 +85,7 @@ const RESOURCES: &[(&str, &[Field])] = &[
             ("updated_at", "ISO 8601", "last update"),
         ],
     ),
-    // "Fields seen": there may be more of them.
+    // "Fields seen": there may be more.
     (
         "ModelDetail.model_metadata",
         &[
@@ -202,7 +202,7 @@ const RESOURCES: &[(&str, &[Field])] = &[
     ("FileUrl", &[("url", "URL", "download_url of the file")]),
 ];
 
-/// What a caller must send; every other field of these bodies can be left out.
+/// Required fields of request bodies; all other fields are optional.
 const REQUIRED: &[(&str, &[&str])] = &[
     ("ModelListRequest", &[]),
     ("PresignRequest", &["folder", "mime", "name", "size"]),
@@ -251,7 +251,7 @@ fn the_records_of_a_page_may_be_null() {
     }
 }
 
-/// Envelopes are described with the endpoints that answer with them, and kinds of models by themselves.
+/// Envelopes are described with their endpoints, and model kinds separately.
 #[test]
 fn the_document_has_no_resource_that_is_not_described() {
     let is_elsewhere = |name: &str| ["Response", "Input", "Output"].iter().any(|end| name.ends_with(end));

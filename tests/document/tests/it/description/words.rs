@@ -1,9 +1,9 @@
-//! The enumerations: exactly the described words in the described order, with what they mean.
+//! Enumerations: exactly the described words in the described order, with their meanings.
 
 use super::{DECISION, Differences, says, statements, strings, words_of};
 use inferstore_document::{document, members, schema};
 
-/// A word, and what a reader must learn of it (empty where the description says nothing).
+/// Word, and a pattern of its explanation; empty without one.
 type Word = (&'static str, &'static str);
 
 const ENUMERATIONS: &[(&str, &[Word])] = &[
@@ -48,7 +48,7 @@ const ENUMERATIONS: &[(&str, &[Word])] = &[
     ("MimeCategory", &[("image", ""), ("audio", ""), ("video", ""), ("application", ""), ("text", "")]),
 ];
 
-/// The values of a descriptor's type that were seen. The full list is open.
+/// Values of a descriptor's type that were seen. The full list is open.
 const DESCRIPTOR_TYPES_SEEN: &[&str] = &["file", "int"];
 
 #[test]
@@ -61,7 +61,7 @@ fn every_enumeration_has_exactly_the_described_words_in_their_order() {
             statements(schema(name)).into_iter().find(|text| text.starts_with(&item)).unwrap_or_default()
         };
         let mut documented = words_of(schema(name)).map(strings).unwrap_or_default();
-        // A word that is ours needs no row.
+        // A word of ours needs no row.
         documented.retain(|word| described.contains(word) || !item(word).contains(DECISION));
         differences.unless(documented == described, || {
             format!("{name}: {described:?} is described, not {documented:?}")
@@ -93,7 +93,7 @@ fn descriptor_types_that_were_not_seen_are_reported_as_our_decision() {
     differences.none();
 }
 
-/// The options of the model kinds are described with the kinds.
+/// Options of the model kinds are described with the kinds.
 #[test]
 fn the_document_has_no_enumeration_that_is_not_described() {
     let schemas = || members(&document()["components"]["schemas"]);

@@ -1,4 +1,4 @@
-//! Uploads that break: what is sent again, where to, and which error ends them.
+//! Failing uploads: retries, targets, and final errors.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::transport::error::FileErrorKind;
 use crate::transport::events::ignored;
 use crate::{Client, Error, File};
 
-/// Uploads a file that was prepared before.
+/// Uploads a prepared file.
 async fn send(client: &Client, file: &Prepared) -> crate::Result<UploadedFile> {
     let (folder, deadline) = (crate::types::UploadFolder::Samples, Deadline::never());
     upload(&client.core, folder, file, None, deadline, ignored(), &|_| ()).await
@@ -115,7 +115,7 @@ async fn an_answer_that_comes_before_the_end_of_the_file_counts_if_it_is_a_refus
 #[tokio::test]
 async fn a_file_that_changes_meanwhile_is_not_stored() -> TestResult {
     let scratch = Scratch::new()?;
-    // More than the buffers of two sockets hold, so that its end is read after the change.
+    // More than the buffers of two sockets, so that the end is read after the change.
     let size = 24 * 1024 * 1024;
     for changed_size in [size + 1, size - 1] {
         let path = scratch.sparse("a.bin", size)?;
@@ -136,7 +136,7 @@ async fn a_file_that_changes_meanwhile_is_not_stored() -> TestResult {
     Ok(())
 }
 
-/// A file that is ready to be sent, and where it is.
+/// Returns a prepared file and its path.
 async fn prepared_file(scratch: &Scratch) -> Result<(PathBuf, Prepared), Box<dyn std::error::Error>> {
     let path = scratch.path("a.txt");
     std::fs::write(&path, "before")?;
@@ -181,7 +181,7 @@ async fn a_file_that_cannot_be_read_to_its_end_is_not_said_to_have_changed() -> 
     let server = Server::start(at_first([])).await?;
     let client = server.client()?;
     let (path, prepared) = prepared_file(&scratch).await?;
-    // A folder can be opened, and no byte of it be read.
+    // A folder can be opened, but not read.
     std::fs::remove_file(&path)?;
     std::fs::create_dir(&path)?;
     let error = said(send(&client, &prepared).await);
@@ -191,7 +191,6 @@ async fn a_file_that_cannot_be_read_to_its_end_is_not_said_to_have_changed() -> 
 
 const IDLE: Duration = Duration::from_millis(500);
 
-/// A client with short timeouts and without retries.
 fn strict_client(server: &Server) -> crate::Result<Client> {
     server
         .builder(1)
@@ -215,7 +214,7 @@ fn the_response_timeout_allows_a_slow_line_to_empty_the_buffers() {
     let second = Duration::from_secs(1);
     let timeouts = Timeouts { read: 60 * second, transfer: 30 * second };
     assert_eq!(response_timeout(timeouts, 1), 60 * second);
-    // What a socket can hold of it, at 40 kB/s.
+    // Time for a full socket buffer, at 40 kB/s.
     assert!(response_timeout(timeouts, 4 * 1024 * 1024) > 60 * second + 100 * second);
     assert!(response_timeout(timeouts, u64::MAX) < 330 * second);
 }

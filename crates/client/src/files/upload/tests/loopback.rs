@@ -1,5 +1,5 @@
-//! A service and its object storage on one socket of this machine, that answer as a test says and
-//! remember what came. Written by hand, to see what really goes over the wire.
+//! Scripted service and object store on a local socket, which records the requests. Hand-written, to check
+//! the bytes on the wire.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use crate::{ApiKey, Client, ClientBuilder, Retry};
 
 pub(crate) type TestResult = Result<(), Box<dyn std::error::Error>>;
 
-/// All that an error shows: its text, its causes and its `Debug`.
+/// Returns the whole text of an error: message, causes and `Debug`.
 pub(crate) fn said<T>(result: crate::Result<T>) -> String {
     let Err(error) = result else { return "it worked".to_owned() };
     let mut text = error.to_string();
@@ -27,26 +27,25 @@ pub(crate) fn said<T>(result: crate::Result<T>) -> String {
     format!("{text} {error:?}")
 }
 
-/// The largest file that is uploaded as a form.
+/// Largest file that is uploaded as a form.
 pub(crate) const FORM_CEILING: u64 = 5_242_880;
 
-/// What must never be shown, and never reach object storage in the case of the key.
+/// Secrets that must never be shown; the key must never reach object storage.
 pub(crate) const KEY: &str = "PLANTED-KEY";
 pub(crate) const SIGNATURE: &str = "PLANTED-SIGNATURE";
 
-/// How much of a body is kept.
+/// Recorded bytes of a body.
 const KEPT: u64 = 8 * 1024 * 1024;
 
 const PRESIGN: &str = "/api/v1/api-key/storage/upload/create-presigned-url";
 
-/// A request as it came.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Request {
     pub(crate) method: String,
     pub(crate) target: String,
-    /// With names in lower case.
+    /// Names in lower case.
     headers: Vec<(String, String)>,
-    /// Its beginning at least.
+    /// Beginning of the body.
     pub(crate) body: Vec<u8>,
     pub(crate) body_length: u64,
 }
@@ -57,17 +56,17 @@ impl Request {
     }
 }
 
-/// What becomes of a request to object storage.
+/// Reaction to a request to object storage.
 pub(crate) enum Reaction {
-    /// Reads the whole body and answers. A `content-length` of its own replaces the true one.
+    /// Reads the whole body and responds. An explicit `content-length` replaces the true one.
     Answer(u16, Vec<(&'static str, String)>, Vec<u8>),
-    /// Answers at once, and only then reads the body.
+    /// Responds at once, then reads the body.
     Early(u16),
-    /// Reads so much of the body and drops the connection.
+    /// Reads this part of the body and drops the connection.
     DropAfter(u64),
-    /// Reads the body with pauses that are this long all together, and answers 200.
+    /// Reads the body with pauses of this total length, and responds with 200.
     Slowly(Duration),
-    /// Reads nothing and never answers.
+    /// Reads nothing and never responds.
     Silence,
 }
 
@@ -76,7 +75,7 @@ impl Reaction {
         Self::Answer(status, Vec::new(), Vec::new())
     }
 
-    /// A refusal as object storage writes it.
+    /// Makes an error response of object storage.
     pub(crate) fn refusal(status: u16, code: &str) -> Self {
         let body =
             format!("<Error><Code>{code}</Code><Message>{SIGNATURE} is not good enough</Message></Error>");
@@ -92,8 +91,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Presigns whatever is asked for, and reacts to every other request as scripted, before its body is
-    /// read.
+    /// Presigns every target, and reacts to other requests as scripted, before reading their body.
     pub(crate) async fn start(react: impl FnMut(&Request) -> Reaction + Send + 'static) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let server = Self { address: listener.local_addr()?, requests: Arc::default() };
@@ -108,24 +106,24 @@ impl Server {
         Ok(server)
     }
 
-    /// A client of it with short backoffs.
+    /// Returns a client with short backoffs.
     pub(crate) fn client(&self) -> crate::Result<Client> {
         self.builder(5).build()
     }
 
-    /// The builder of such a client that sends a request at most this many times.
+    /// Returns a client builder with this maximum number of attempts.
     pub(crate) fn builder(&self, max_attempts: u32) -> ClientBuilder {
         let retry = Retry { initial_backoff: Duration::from_millis(1), max_attempts, ..Retry::default() };
         Client::builder(format!("http://{}/api/v1", self.address), ApiKey::new(KEY))
             .settings(|settings| settings.retry = retry)
     }
 
-    /// The requests to object storage so far, in the order in which they ended.
+    /// Returns the requests to object storage, in the order of their end.
     pub(crate) fn stored(&self) -> Vec<Request> {
         self.all().into_iter().filter(|request| request.target != PRESIGN).collect()
     }
 
-    /// The requests for a target so far.
+    /// Returns the requests for a target.
     pub(crate) fn presigned(&self) -> Vec<Request> {
         self.all().into_iter().filter(|request| request.target == PRESIGN).collect()
     }
@@ -198,7 +196,7 @@ async fn head(stream: &mut BufReader<TcpStream>) -> io::Result<Request> {
     Ok(Request { method, target, headers, ..Request::default() })
 }
 
-/// Reads so many bytes, in steps with pauses between them.
+/// Reads this number of bytes, in steps with pauses.
 async fn body(
     stream: &mut BufReader<TcpStream>,
     request: &mut Request,
@@ -234,7 +232,7 @@ async fn answer(
     for (name, value) in headers.iter().filter(|(_, value)| !value.is_empty()) {
         text.push_str(&format!("{name}: {value}\r\n"));
     }
-    // An empty one means: until the connection ends.
+    // An empty value means: until the connection ends.
     if !headers.iter().any(|(name, _)| *name == "content-length") {
         text.push_str(&format!("content-length: {}\r\n", body.len()));
     }
@@ -244,7 +242,7 @@ async fn answer(
     stream.shutdown().await
 }
 
-/// A target that tells how many there were before it.
+/// Makes a target whose name has its number.
 fn presigned(request: &Request, count: usize) -> String {
     let asked: serde_json::Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let store = format!("http://{}/bucket", request.header("host").unwrap_or_default());
@@ -261,7 +259,7 @@ fn presigned(request: &Request, count: usize) -> String {
     json!({ "status": "success", "message": "", "data": data }).to_string()
 }
 
-/// A folder that goes with the test.
+/// Temporary folder of a test.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -275,14 +273,14 @@ impl Scratch {
         self.0.join(name)
     }
 
-    /// A file of this size that takes no space.
+    /// Creates a sparse file of this size.
     pub(crate) fn sparse(&self, name: &str, size: u64) -> io::Result<PathBuf> {
         let path = self.path(name);
         std::fs::File::create(&path)?.set_len(size)?;
         Ok(path)
     }
 
-    /// What is in the folder, by name.
+    /// Returns the file names in the folder.
     pub(crate) fn names(&self) -> io::Result<Vec<String>> {
         let entries =
             std::fs::read_dir(&self.0)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));

@@ -1,4 +1,4 @@
-//! Sentences on the service as a whole: what it is, answers and failures, money, keys, versions.
+//! Sentences about the whole service: purpose, responses and failures, money, keys, versions.
 
 use super::Place::{Call, Introduction, Key, Tag};
 use super::Sentence;

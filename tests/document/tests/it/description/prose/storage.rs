@@ -1,4 +1,4 @@
-//! Sentences on storage: the two steps of an upload, its two tiers, listing and deleting.
+//! Sentences about storage: both steps of an upload, its two tiers, listing and deleting.
 
 use super::Place::{Call, Introduction, Schema, Tag};
 use super::Sentence;

@@ -1,5 +1,5 @@
-//! Sentences on tasks: the state machine, creating, polling, canceling, the history; and what the
-//! catalog says of the inputs and outputs of models beside their types.
+//! Sentences about tasks: state machine, creating, polling, canceling, history; and inputs and outputs of
+//! models beside their types.
 
 use super::Place::{Call, Introduction, Schema, Tag};
 use super::Sentence;
