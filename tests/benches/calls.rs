@@ -25,7 +25,6 @@ const BAR: f64 = 0.9;
 /// Constructor of a client, with its name.
 type Maker = (&'static str, fn(&str) -> Way);
 
-/// Alternatives for making a client.
 const MADE: [Maker; 2] = [
     ("reqwest by hand", |base_url| Way::by_hand(over_ring(reqwest::Client::builder()), base_url)),
     ("the raw generated client", Way::raw),

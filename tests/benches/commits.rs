@@ -19,7 +19,6 @@ use inferstore_measure::{Better, Connection, Row, Step, throughput};
 use rusqlite::Connection as Database;
 use service::{Service, payload};
 
-/// Number of concurrent customers.
 const CONNECTIONS: usize = 16;
 const ROUNDS: usize = 5;
 const DURING: Duration = Duration::from_millis(1_500);
@@ -60,7 +59,6 @@ fn main() {
     Row { bar: Some(0.5), ..row_of_unsynced }.print();
 }
 
-/// Returns the number of creates per second.
 fn creates(service: &Service) -> f64 {
     let create = service.request("POST", "/api-key/model/idle/task", Some(r#"{"seconds":"0"}"#));
     let step = |_| {

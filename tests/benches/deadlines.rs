@@ -19,7 +19,6 @@ use responder::{Answer, respond};
 
 const DEADLINE: Duration = Duration::from_millis(1_500);
 
-/// Maximum lateness.
 const ALLOWED: Duration = Duration::from_millis(250);
 
 /// Number of tries per problem; the worst counts.
@@ -91,7 +90,6 @@ fn main() {
     assert!(worst <= ALLOWED, "a deadline was not kept");
 }
 
-/// Returns the lateness of a run's end after its deadline.
 async fn overshoot(origin: &str) -> Duration {
     let client = Client::new(format!("{origin}/api/v1"), "key").expect("a client");
     let started = Instant::now();

@@ -92,7 +92,6 @@ fn ours(body: &[u8]) -> Envelope<ModelPage> {
     serde_json::from_str(text).expect("it is a page")
 }
 
-/// Decodes like reqwest.
 fn theirs<T: DeserializeOwned>(body: &[u8]) -> T {
     serde_json::from_slice(black_box(body)).expect("it is a page")
 }

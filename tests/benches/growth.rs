@@ -18,7 +18,6 @@ use inferstore_measure::{Better, Connection, Row, figure, median, request, times
 use service::{Service, payload};
 
 const SIZES: [u32; 3] = [100, 10_000, 1_000_000];
-/// Largest catalog.
 const MAX_MODELS: u32 = 100_000;
 const ROUNDS: usize = 5;
 

@@ -35,7 +35,6 @@ struct Place {
     get: String,
 }
 
-/// Throughput in MiB per second.
 #[derive(Clone, Copy)]
 struct Speed {
     puts: f64,
@@ -93,7 +92,6 @@ fn main() {
     Row { note: Some(note.to_owned()), ..memory }.print();
 }
 
-/// Returns upload targets of our service.
 fn places(service: &Service) -> Vec<Place> {
     let mut api = service.connect();
     let presigned = (0..SIDE_BY_SIDE).map(|number| {

@@ -21,7 +21,6 @@ const MANY: u32 = 600;
 /// Number of rounds, because a busy machine wakes a call more often.
 const ROUNDS: usize = 3;
 
-/// Maximum ratio of the client.
 const ALLOWED: f64 = 1.05;
 
 fn main() {

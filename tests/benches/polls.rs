@@ -28,7 +28,6 @@ const WORKERS: usize = 32;
 
 const NAIVE: Duration = Duration::from_secs(2);
 
-/// Number of concurrent creates.
 const CREATES: usize = 16;
 
 fn main() {
@@ -94,7 +93,6 @@ async fn each_by_itself(client: &Client, raw: &inferstore_api::Client) {
     futures_util::future::join_all(waits).await;
 }
 
-/// Returns the number of requests that the service has handled.
 fn requests(service: &Service) -> f64 {
     let ask = request("GET", &format!("{}/metrics", service.operations), &[], None);
     let answer = Connection::open(&service.operations).and_then(|mut metrics| metrics.call(&ask));

@@ -36,7 +36,6 @@ const DURING: Duration = Duration::from_secs(1);
 const AGAIN: &str = "cargo bench --bench requests";
 const PRISM: &str = "prism mock 5.14.2";
 
-/// Poll interval of a task.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Rate of the latency measurement, as a share of the slower side's throughput.
@@ -50,7 +49,6 @@ const PERCENTILES: [Percentile; 3] = [
 
 const PRESIGN: &str = r#"{"folder":"samples","mime":"image/png","name":"street.png","size":48213}"#;
 
-/// Base URL and key of an API of the document.
 #[derive(Clone)]
 struct Api {
     base_url: String,

@@ -23,7 +23,6 @@ const TASKS: u32 = 200;
 /// Interval of a typical hand-written loop.
 const FIXED: Duration = Duration::from_secs(2);
 
-/// Reads, and lateness in seconds, of one task.
 struct Wait {
     reads: f64,
     lateness: f64,

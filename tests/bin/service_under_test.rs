@@ -1,8 +1,8 @@
-//! A service in a process of its own, for tests that kill or abuse it. Takes a data folder, an API port, a
-//! storage port and settings as `name=number`; logs its errors, says on one line that it is ready, and ends in
-//! order when its standard input closes.
+//! Service in a process of its own, for tests that kill or abuse it. Takes a data folder, an API port, a
+//! storage port and settings as `name=number`. Logs its errors, prints a ready line, and shuts down gracefully
+//! when its standard input closes.
 //!
-//! It does not run `face-mesh`, so that nodes can.
+//! Does not run `face-mesh`, so that nodes can.
 //!
 //! | setting | what it sets |
 //! |---|---|

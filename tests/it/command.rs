@@ -14,10 +14,8 @@ use tokio::time::sleep;
 
 use crate::client::on_the_service::{MODEL, client_of, start, success};
 
-/// Run of [`MODEL`] with the usual inputs.
 const RUN: &str = "run color-harmonization --poll 0.05 -i input_image=https://files.example/street.png -i template=v_shape -i angle=30";
 
-/// Exit code and output of a command.
 #[derive(Debug)]
 struct Ended {
     code: u8,

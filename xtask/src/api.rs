@@ -163,7 +163,7 @@ pub(crate) fn rustdoc() -> ExitCode {
     ExitCode::from(u8::from(!status.is_ok_and(|status| status.success())))
 }
 
-/// How one text of an API differs from another. A changed item is removed and added.
+/// Difference of two texts of an API. A changed item is removed and added.
 struct Changes<'a> {
     removed: Vec<&'a str>,
     added: Vec<&'a str>,
@@ -199,7 +199,7 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// What holds other items, by the words in front of its path, and whether all that it holds is known to users.
+/// Items that hold others, by the words in front of the path, and true if users know everything that they hold.
 type Holders = BTreeMap<String, (&'static str, bool)>;
 
 /// The words in front of the path of an item. A field and a variant have only the first one.
@@ -224,7 +224,7 @@ fn holders(api: &str) -> Holders {
     holders
 }
 
-/// Whether code that uses the old API breaks when this comes: an auto trait is lost, a trait asks for more, a type
+/// Returns true if code for the old API breaks by the new item: an auto trait is lost, a trait asks for more, a type
 /// that code may construct or match completely has another field or variant.
 fn breaks_when_added(item: &str, old: &Holders) -> bool {
     if let Some(name) = implemented_trait(item) {
@@ -305,7 +305,7 @@ impl Release {
     }
 }
 
-/// Whether cargo accepts `new` where `old` is required: the first number that is not zero is the same.
+/// Returns true if cargo accepts `new` where `old` is required: the first number that is not zero is the same.
 fn is_compatible(old: &str, new: &str) -> bool {
     let leading = |version: &str| -> Vec<String> {
         let numbers = version.split(['.', '-', '+']).take(3);

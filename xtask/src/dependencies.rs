@@ -12,7 +12,7 @@ use crate::package;
 
 const CONFIG: &str = ".cargo/deny.toml";
 
-/// What the configuration permits.
+/// Permissions of the configuration.
 #[derive(Default)]
 struct Permitted {
     /// A license, or a crate and its license.
@@ -79,13 +79,13 @@ fn mistakes(permitted: &Permitted, metadata: &Value) -> Vec<String> {
     mistakes
 }
 
-/// Whether the package is of that name, and of a version with that beginning.
+/// Returns true if the package has that name, and a version with that beginning.
 fn is_version((name, start): &(String, String), package: &Value) -> bool {
     let version = package["version"].as_str().unwrap_or_default();
     package["name"] == *name && format!("{version}.").starts_with(&format!("{start}."))
 }
 
-/// Whether an SPDX expression can be satisfied. It is read as alternatives that are all needed, which refuses some
+/// Returns true if an SPDX expression can be satisfied. It is read as alternatives that are all needed, which refuses some
 /// that `OR` beside `AND` would permit, and permits none that is not. An exception after `WITH` only permits more.
 fn is_permitted(expression: &str, permits: &dyn Fn(&str) -> bool) -> bool {
     let expression = expression.replace(['(', ')'], "").replace('/', " OR ");

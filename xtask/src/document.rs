@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 /// The document of the repository.
 pub(crate) const DOCUMENT: &str = "openapi/inferstore.yaml";
 
-/// What stands before the hash in the header of the generated client.
+/// Text before the hash in the header of the generated client.
 pub(crate) const HASH_LABEL: &str = "// SHA-256 of the document as JSON: ";
 
 /// The document as it stands on disk.
@@ -44,7 +44,7 @@ impl Document {
         usize::try_from(self.lines.of(place)?).ok()?.checked_sub(1)
     }
 
-    /// What the generated file is stamped with: a hash of the data, whatever its comments and layout. None, if the text
+    /// Returns the hash in the header of the generated file: of the data, whatever its comments and layout. None, if the text
     /// cannot be read.
     pub(crate) fn hash_of(text: &str) -> Option<String> {
         serde_saphyr::from_str(text).ok().map(|value: Value| Self::hash(value.to_string()))

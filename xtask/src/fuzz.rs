@@ -23,7 +23,7 @@ pub(crate) struct Job {
     /// Some targets instead of all.
     #[arg(value_name = "TARGET")]
     pub(crate) targets: Vec<String>,
-    /// How long each target runs.
+    /// Time for each target
     #[arg(long, value_name = "N", default_value_t = 60)]
     pub(crate) seconds: u64,
     /// Repeats a run.

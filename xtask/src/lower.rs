@@ -22,10 +22,10 @@ use crate::descriptions;
 use crate::validate::operations;
 use crate::words::{OPEN, Words};
 
-/// What references to schemas begin with.
+/// Prefix of references to schemas.
 const SCHEMAS: &str = "#/components/schemas/";
 
-/// What to generate, and what to put in place of some schemas.
+/// Input of the generator, and the replacements of some schemas.
 pub(crate) struct Lowered {
     pub(crate) document: Value,
     pub(crate) words: Vec<Words>,

@@ -1,6 +1,6 @@
-//! What progenitor's output still lacks before people read it and programs rely on it: a description
-//! on every item, lenient readers, the enumerations, the pairing of the model kinds, short paths. And what
-//! it has too much of: a constructor that panics, and a prelude.
+//! Completion of progenitor's output before people read it and programs rely on it. Added: a description
+//! on every item, lenient readers, the enumerations, the pairing of the model kinds, short paths.
+//! Removed: a constructor that panics, and a prelude.
 
 mod docs;
 mod kinds;
@@ -153,7 +153,7 @@ fn close_responses(types: &mut [Item], sent: &BTreeSet<String>) {
     }
 }
 
-/// What is sent and has required fields, and so no `Default`, is constructed of those: a later version may add optional
+/// Adds a constructor of the required fields to each type that is sent and has no `Default`: a later version may add optional
 /// ones.
 fn add_constructors(types: &mut Vec<Item>, is_constructed: impl Fn(&str) -> bool) {
     let mut constructors = Vec::new();

@@ -1,4 +1,4 @@
-//! What the document says beside its types, as constants: the operations, the largest accepted numbers,
+//! Constants from the document beside its types: the operations, the largest accepted numbers,
 //! and the names that cannot stand in a path.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +65,7 @@ pub(crate) fn modules(document: &Value) -> TokenStream {
             /// All operations, in the order of their paths.
             pub const ALL: &[&Operation] = &[#(&#names),*];
         }
-        /// What the document says of numbers and names in requests.
+        /// Limits on numbers and names in requests.
         pub mod limits {
             #(#maxima)*
             #(#reserved)*

@@ -22,7 +22,7 @@ const GENERATED_PAGES: [&str; 2] = ["docs/cli.md", "docs/scoreboard.md"];
 
 const GENERATED: &str = "crates/api/src/generated.rs";
 
-/// Which crates of the workspace a crate may use. A crate that is not listed may use none.
+/// Permitted dependencies of each crate on other crates of the workspace. A crate that is not listed may use none.
 const DIRECTIONS: &[(&str, &[&str])] = &[
     ("crates/api", &["inferstore-drift"]),
     // The test kit is for the tests of the client alone.
@@ -95,14 +95,19 @@ const LAYERS: [&str; 6] = ["memory", "transport", "files", "inputs", "run", "res
 /// Marks of the machine that something was written on.
 const MACHINE_PATHS: [&str; 3] = ["/home/", "/root/", "/Users/"];
 
-/// A rule, and what finds the places that break it.
+/// Beginnings of clauses without a noun. A doc comment begins with a verb or a noun instead.
+const RIDDLES: [&str; 10] =
+    ["What ", "When ", "How ", "Whatever ", "Whether ", "Which ", "Where ", "Who ", "Those ", "One that "];
+
+/// A rule, and the function that finds the places that break it.
 type Rule = (&'static str, fn(&Files) -> Vec<String>);
 
 pub(crate) fn tidy(root: &Path) -> Result<String> {
     let files = Files::read(root)?;
-    let rules: [Rule; 9] = [
+    let rules: [Rule; 10] = [
         ("a hand-written Rust file has at most 600 lines", files_are_short),
         ("a Rust file begins with a line that says what it is for", files_say_what_they_are_for),
+        ("a doc comment begins with a verb or a noun", doc_comments_are_plain),
         ("crates use each other only in the agreed directions", crates_keep_their_directions),
         ("a layer of the client imports only those below it", client_keeps_its_layers),
         ("every snapshot belongs to a test", snapshots_belong_to_tests),
@@ -124,7 +129,7 @@ pub(crate) fn tidy(root: &Path) -> Result<String> {
 /// The texts of the repository, by path.
 struct Files {
     texts: BTreeMap<String, String>,
-    /// What cargo knows of the workspace.
+    /// Metadata of the workspace from cargo.
     metadata: Value,
 }
 
@@ -170,6 +175,23 @@ fn pages_are_short(files: &Files) -> Vec<String> {
 
 fn files_say_what_they_are_for(files: &Files) -> Vec<String> {
     files.rust().filter(|(_, text)| !text.starts_with("//! ")).map(|(name, _)| format!("{name}:1")).collect()
+}
+
+fn doc_comments_are_plain(files: &Files) -> Vec<String> {
+    let mut broken = Vec::new();
+    for (name, text) in files.rust().filter(|(name, _)| !name.ends_with("/generated.rs")) {
+        let mut is_inside = false;
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim_start();
+            let comment = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
+            let first = comment.filter(|_| !is_inside).map(str::trim_start).unwrap_or_default();
+            if RIDDLES.iter().any(|riddle| first.starts_with(riddle)) {
+                broken.push(format!("{name}:{}", number + 1));
+            }
+            is_inside = comment.is_some();
+        }
+    }
+    broken
 }
 
 fn crates_keep_their_directions(files: &Files) -> Vec<String> {
@@ -243,7 +265,7 @@ fn snapshots_belong_to_tests(files: &Files) -> Vec<String> {
         .collect()
 }
 
-/// Whether the text has the snapshot as a literal, as a function, as the test that a macro makes, or, for one of some
+/// Returns true if the text has the snapshot as a literal, as a function, as the test that a macro makes, or, for one of some
 /// numbers, as a format.
 fn names(text: &str, snapshot: &str) -> bool {
     let format = snapshot.trim_end_matches(|last: char| last.is_ascii_digit());

@@ -21,7 +21,6 @@ const UNDECLARED_HEADER: &str = "api-version";
 /// Media type that every request accepts.
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// Limit on redirects, against loops.
 const MAX_REDIRECTS: usize = 10;
 
 /// Sends the requests of a [`Client`]. Implement it to add headers, to log, or to respond without a network.

@@ -63,7 +63,6 @@ macro_rules! named_text {
     };
 }
 
-/// Methods of an identifier.
 macro_rules! opaque_id {
     ($name:ident) => {
         crate::ids::named_text!($name);

@@ -122,7 +122,6 @@ whole_numbers!(
 /// Limit from which floats are further apart than integers.
 const AMBIGUOUS: f64 = 9_007_199_254_740_992.0;
 
-/// Value of an enumeration.
 struct Word<T>(T);
 
 impl<T: for<'a> From<&'a str>> Lenient for Word<T> {
@@ -134,7 +133,6 @@ impl<T: for<'a> From<&'a str>> Lenient for Word<T> {
     }
 }
 
-/// Deserializes a value, or `None` from null.
 struct LenientVisitor<T>(PhantomData<T>);
 
 impl<T: Lenient> LenientVisitor<T> {
@@ -197,13 +195,11 @@ fn unfit<T: Lenient, E: Error>() -> E {
     E::custom(format_args!("expected {}", T::EXPECTED))
 }
 
-/// Deserializes a required value.
 #[inline]
 pub(crate) fn required<'de, D: Deserializer<'de>, T: Lenient>(deserializer: D) -> Result<T, D::Error> {
     optional(deserializer)?.ok_or_else(unfit::<T, D::Error>)
 }
 
-/// Deserializes a nullable value.
 #[inline]
 pub(crate) fn optional<'de, D: Deserializer<'de>, T: Lenient>(
     deserializer: D,
@@ -211,7 +207,6 @@ pub(crate) fn optional<'de, D: Deserializer<'de>, T: Lenient>(
     deserializer.deserialize_any(LenientVisitor(PhantomData))
 }
 
-/// Deserializes a value of an enumeration.
 #[inline]
 pub(crate) fn word<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where

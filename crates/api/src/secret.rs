@@ -42,7 +42,6 @@ impl Drop for ApiKey {
     }
 }
 
-/// As [`ApiKey::new`].
 impl From<&str> for ApiKey {
     fn from(key: &str) -> Self {
         Self::new(key)
@@ -58,7 +57,6 @@ impl From<String> for ApiKey {
     }
 }
 
-/// As [`ApiKey::new`].
 impl<'de> Deserialize<'de> for ApiKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer).map(Self::from)

@@ -95,7 +95,6 @@ macro_rules! open_words {
     };
 }
 
-/// Implementations for both kinds.
 macro_rules! written_as_str {
     ($name:ident) => {
         impl ::std::fmt::Display for $name {

@@ -43,7 +43,6 @@ impl Server {
         Client::new(&format!("{}/api/v1", self.origin), ApiKey::new("key")).unwrap()
     }
 
-    /// Returns methods and paths.
     fn lines(&self) -> Vec<String> {
         let requests = self.requests.lock().unwrap();
         requests.iter().map(|text| text.lines().next().unwrap().replace(" HTTP/1.1", "")).collect()

@@ -15,7 +15,6 @@ pub(crate) struct Shown {
     pub(crate) tasks: HashMap<TaskId, (u64, TaskStatus)>,
     /// True if the tasks have to be searched from the end of the history again.
     pub(crate) is_search_due: bool,
-    /// `Retry-After` of the service.
     pub(crate) retry_after: Duration,
     /// Length of the history, once a page has stated it.
     total: Option<u64>,

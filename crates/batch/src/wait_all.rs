@@ -169,10 +169,8 @@ struct Waiter {
 
 #[derive(Default)]
 struct Pending {
-    /// Last known position in the history.
     position: Option<u64>,
     status: Option<TaskStatus>,
-    /// Error of the last read.
     last_error: Option<Error>,
     /// True if the task is being read, or is queued in `due`.
     is_due: bool,
@@ -248,7 +246,6 @@ impl Waiter {
         self.next_round = self.next_round.min(now + self.poll.delay(0, Duration::ZERO));
     }
 
-    /// Returns the time of the next round; the last one is shortly before the deadline.
     fn next_read(&self) -> Instant {
         let next = self.next_round.max(self.not_before);
         let Some(end) = self.end.filter(|end| next >= *end) else { return next };

@@ -85,7 +85,7 @@ pub(crate) struct OutputOptions {
     pub(crate) has_errors_alone: bool,
 }
 
-/// Where a command writes.
+/// Destination of the output of a command.
 #[derive(Clone)]
 pub(crate) struct Output {
     stdout: Arc<Mutex<Box<dyn Write + Send + Sync>>>,

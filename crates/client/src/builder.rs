@@ -309,7 +309,6 @@ pub(crate) fn check_key(key: &ApiKey) -> Result<()> {
     Ok(())
 }
 
-/// Returns the versioned root without a trailing slash.
 fn check_base_url(text: &str, allow_insecure_http: bool) -> Result<String> {
     let invalid = |problem: &str| Err(Error::Config(format!("the base URL {}: {problem}", shown(text))));
     if text.trim().is_empty() {

@@ -38,7 +38,6 @@ pub(crate) struct Memory {
     pub(crate) settle_time: Duration,
 }
 
-/// Declared inputs of a model, by name.
 pub(crate) type DeclaredInputs = Arc<BTreeMap<String, Descriptor>>;
 
 /// Key of a create: creates with equal keys cannot be distinguished in the task history.
@@ -47,7 +46,6 @@ pub(crate) type InputsKey = (ModelId, Fingerprint);
 /// Key of a prepared run: its identifier and its inputs.
 pub(crate) type RunKey = (String, InputsKey);
 
-/// State of a prepared run.
 #[derive(Debug)]
 pub(crate) enum RunState {
     /// This process or an earlier one may have sent a create.
@@ -185,7 +183,6 @@ impl<K, V, const MAX: usize> Default for Cache<K, V, MAX> {
 }
 
 impl<K: Clone + Eq + Hash, V: Clone, const MAX: usize> Cache<K, V, MAX> {
-    /// Returns the value, unless it has expired.
     pub(crate) fn get(&self, key: &K, ttl: Duration) -> Option<V> {
         let generations = self.0.lock();
         let (inserted, value) = generations.iter().find_map(|entries| entries.get(key))?;

@@ -137,13 +137,11 @@ fn once() -> Retry {
     retry
 }
 
-/// Asserts that the server responds.
 async fn assert_connects(client: inferstore::Result<Client>) {
     let balance = client.unwrap().balance().await.unwrap();
     assert_eq!(balance.balance, Some("12.50".parse().unwrap()));
 }
 
-/// Asserts that the handshake fails.
 async fn assert_refuses(client: inferstore::Result<Client>) {
     let error = client.unwrap().balance().await.unwrap_err();
     assert!(matches!(error, Error::Transport { .. }), "{error:?}");

@@ -8,7 +8,6 @@ use serde_json::{Map, Number, Value};
 use crate::form::text_of;
 use crate::pages::segment;
 
-/// Names of the input files chosen in the browser.
 type Files = BTreeMap<String, String>;
 
 /// Returns the call for these inputs, in each language.

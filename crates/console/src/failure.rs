@@ -11,19 +11,16 @@ use maud::{Markup, Render, html};
 
 use crate::pages;
 
-/// Timeout of a request to the service.
 const SERVICE_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// Failure: reason and hint.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Failure {
     pub(crate) status: StatusCode,
     title: &'static str,
     pub(crate) text: String,
     hint: &'static str,
-    /// Full error of the client.
     detail: Option<String>,
     /// True if the page reloads until the service responds.
     retries: bool,
@@ -109,7 +106,6 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// Calls the service with a timeout.
 pub(crate) async fn within<T>(call: impl Future<Output = Result<T, Error>> + Send) -> Result<T> {
     match tokio::time::timeout(SERVICE_TIMEOUT, call).await {
         Ok(result) => result.map_err(Failure::from),

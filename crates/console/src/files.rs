@@ -58,7 +58,6 @@ pub(crate) struct Kept {
     pub(crate) digest: u64,
     pub(crate) mime: String,
     pub(crate) path: Arc<TempPath>,
-    /// Expiry, for a copy of a file of the service.
     pub(crate) expires: Option<Instant>,
 }
 
@@ -115,7 +114,6 @@ impl App {
         }
     }
 
-    /// Caches a file for pages.
     pub(crate) fn store(&self, kept: &Kept) {
         self.kept.insert(kept.id.clone(), kept.clone(), kept.size);
     }
@@ -177,7 +175,6 @@ fn is_local(url: &str) -> Option<bool> {
     })
 }
 
-/// Returns the last segment of the path of a URL.
 pub(crate) fn name_of(url: &str) -> &str {
     let path = url.split(['?', '#']).next().unwrap_or_default();
     path.rsplit('/').next().unwrap_or_default()
@@ -193,7 +190,6 @@ pub(crate) fn original_name(url: &str) -> String {
     }
 }
 
-/// Serves a file of the service or of a browser.
 pub(crate) async fn show(app: &App, id: &str, query: &Words, request: Request) -> Result<Response> {
     // Ranges of one playing file belong to one download.
     let is_part = request.headers().contains_key(RANGE);

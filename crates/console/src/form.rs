@@ -25,7 +25,6 @@ const MAX_PARTS: usize = 500;
 /// Limit of all texts of a form: unlike files, they are in memory.
 const MAX_TEXTS: usize = 1024 * 1024;
 
-/// Values and errors of a form.
 #[derive(Default)]
 pub(crate) struct Form {
     /// Texts by input name.
@@ -145,7 +144,6 @@ impl Form {
         Ok(())
     }
 
-    /// Returns the file of this input.
     pub(crate) fn file(&self, name: &str) -> Option<&Kept> {
         self.files.iter().rfind(|(own, _)| own == name).map(|(_, kept)| kept)
     }
@@ -189,7 +187,6 @@ pub(crate) fn title_of(name: &str, descriptor: &Descriptor) -> String {
     descriptor.title.clone().filter(|title| !title.trim().is_empty()).unwrap_or_else(|| titled(name))
 }
 
-/// Returns the display name of an option.
 pub(crate) fn label_of(word: &str, descriptor: &Descriptor) -> String {
     let label = descriptor.labels.as_ref().and_then(|labels| labels.get(word));
     label.cloned().unwrap_or_else(|| titled(word))
@@ -202,7 +199,6 @@ pub(crate) fn begin_of(descriptor: &Descriptor) -> &str {
     descriptor.default.as_ref().or(sample).map(Sample::as_str).unwrap_or_default()
 }
 
-/// Formats a value for a person.
 pub(crate) fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

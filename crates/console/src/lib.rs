@@ -137,7 +137,6 @@ impl fmt::Debug for Console {
     }
 }
 
-/// Handles every request.
 async fn respond(State(app): State<Arc<App>>, request: Request) -> Response {
     let mut response = match app.guard.refuse(&request) {
         Some(response) => response,

@@ -19,7 +19,6 @@ use crate::files::Kept;
 use crate::pages::{printable, run as page};
 use crate::state::lock;
 
-/// Maximum number of remembered runs.
 const MAX_RUNS: usize = 1_000;
 
 /// Interval at which changes are coalesced before they are sent to a browser.
@@ -31,7 +30,6 @@ const MAX_COMPARED: usize = 9;
 #[derive(Default)]
 pub(crate) struct Runs {
     all: Mutex<BTreeMap<u64, Arc<Run>>>,
-    /// Counts the changes of all runs.
     changes: watch::Sender<u64>,
     /// Background tasks, which end with the console. The service's tasks continue.
     working: Mutex<JoinSet<()>>,
@@ -42,13 +40,10 @@ pub(crate) struct Run {
     pub(crate) id: u64,
     pub(crate) model: Option<String>,
     pub(crate) inputs: Map<String, Value>,
-    /// Names of the input files.
     pub(crate) files: BTreeMap<String, String>,
-    /// Total size of these files in bytes.
     size: u64,
     /// Identifier of the form that started the run. Sending a form twice starts one run.
     pub(crate) form: u64,
-    /// Identifier of the first picture among the files.
     pub(crate) picture: Option<String>,
     pub(crate) created: Timestamp,
     started: Instant,
@@ -66,7 +61,6 @@ pub(crate) struct Progress {
     /// Cost, or the failure, once the run has ended.
     pub(crate) end: Option<Result<Option<Decimal>, Failure>>,
     pub(crate) elapsed: Duration,
-    /// Number of the latest change.
     change: u64,
 }
 
@@ -80,7 +74,6 @@ impl Runs {
         lock(&self.all).values().rev().cloned().collect()
     }
 
-    /// Returns the latest run of this task.
     pub(crate) fn of_task(&self, task: &str) -> Option<Arc<Run>> {
         let is_own = |run: &Arc<Run>| lock(&run.progress).task.as_ref().is_some_and(|id| id.as_str() == task);
         self.list().into_iter().find(is_own)
@@ -127,7 +120,6 @@ impl Runs {
         run
     }
 
-    /// Adds a note to a run for its pages.
     pub(crate) fn note(&self, run: &Run, text: String) {
         run.change(&self.changes, |progress| progress.note = Some(text));
     }

@@ -9,7 +9,6 @@ use crate::files::name_of;
 use crate::pages::{segment, titled};
 use crate::state::App;
 
-/// Longest list of colors that is shown as colors.
 const MAX_COLORS: usize = 64;
 
 /// Returns the MIME type of a file: by the extension of its name or URL, else from the declaration.
@@ -50,7 +49,6 @@ pub(crate) fn file(app: &App, url: &str, descriptor: Option<&Descriptor>, name: 
     }
 }
 
-/// Returns host and port of a URL.
 fn host_of(url: &str) -> Option<String> {
     let url = Url::parse(url).ok()?;
     let host = url.host_str()?;
@@ -107,7 +105,6 @@ pub(crate) fn value(
     }
 }
 
-/// Renders a download link for a file of the console.
 pub(crate) fn save(address: &str, name: &str) -> Markup {
     html! {
         a.save href={ (address) "?download=" (segment(name)) } aria-label={ "Download " (name) } { "Download" }

@@ -23,7 +23,6 @@ const MAX_LINKS: u64 = 10_000;
 /// Maximum number of cached ended tasks.
 const MAX_DETAILS: u64 = 500;
 
-/// State shared by all requests.
 pub(crate) struct App {
     pub(crate) client: Client,
     /// Interval at which the status of a run is read.
@@ -34,16 +33,13 @@ pub(crate) struct App {
     pub(crate) kept: Bounded<Kept>,
     /// URLs of files of the service that pages link to.
     pub(crate) links: Bounded<String>,
-    /// Origin of the storage, once known.
     pub(crate) storage: OnceLock<String>,
-    /// Unit of prices, once known.
     pub(crate) currency: OnceLock<String>,
     /// Ended tasks, which no longer change.
     pub(crate) details: Bounded<Arc<TaskDetail>>,
     pub(crate) hasher: RandomState,
     /// Cancelled when the console ends; ends event streams.
     pub(crate) ended: CancellationToken,
-    /// Folder of all files.
     pub(crate) folder: PathBuf,
 }
 
@@ -66,7 +62,6 @@ impl App {
     }
 }
 
-/// Returns 128 random bits as text.
 pub(crate) fn random_id() -> io::Result<String> {
     let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;

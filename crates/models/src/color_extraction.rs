@@ -7,7 +7,6 @@ use crate::{Error, Inputs, Limits, Model, Output};
 
 /// Initial number of clusters; similar clusters are merged afterwards.
 const CLUSTERS: usize = 12;
-/// Maximum number of colors.
 const COLORS: usize = 8;
 /// Distance below which two colors look alike.
 const ALIKE: f32 = 0.1;
@@ -39,7 +38,6 @@ impl Model for ColorExtraction {
     }
 }
 
-/// Color in Oklab with its number of pixels.
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     color: [f32; 3],
@@ -51,7 +49,6 @@ struct Sample {
 fn samples(picture: &Picture) -> Vec<Sample> {
     /// Bits of a channel that distinguish cells.
     const BITS: usize = 5;
-    /// Sums of the channels and of the weights.
     type Cell = [u64; 4];
     let mut cells = vec![Cell::default(); 1 << (3 * BITS)];
     let mut alphas = picture.alpha.iter().flatten().copied();

@@ -4,7 +4,6 @@ use crate::picture::{Picture, from_byte, to_byte};
 
 pub(crate) type Point = (f32, f32);
 
-/// Draws an antialiased line.
 pub(crate) fn line(picture: &mut Picture, from: Point, to: Point, thickness: f32, color: [f32; 3]) {
     let reach = thickness / 2.0 + 1.0;
     let (width, height) = (picture.width, picture.height);
@@ -33,7 +32,6 @@ pub(crate) fn line(picture: &mut Picture, from: Point, to: Point, thickness: f32
     }
 }
 
-/// Draws the outline of a rectangle.
 pub(crate) fn rectangle(
     picture: &mut Picture,
     (left, top): Point,

@@ -65,7 +65,6 @@ pub(crate) fn searched_size(picture: &Picture, share: f64) -> (usize, usize) {
     picture.scaled_size((2.5 * WINDOW as f64 / share / picture.shorter_side() as f64).min(1.0))
 }
 
-/// Square of the picture that may be a face.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Window {
     pub(crate) left: f32,
@@ -117,7 +116,6 @@ pub(crate) fn faces(
     ))
 }
 
-/// Groups windows of the same face.
 fn groups(windows: &[Window], limits: &Limits) -> Result<Vec<Vec<Window>>, Error> {
     let mut groups: Vec<Vec<Window>> = Vec::new();
     for window in windows {

@@ -143,7 +143,6 @@ impl Model for FaceMesh {
 /// Points of one face in pixels: across, down, and towards the viewer.
 struct Mesh {
     points: [[f32; 3]; POINTS],
-    /// Distance between the pupils.
     unit: f32,
 }
 
@@ -239,7 +238,6 @@ fn is_triangle(points: &[(f64, f64); POINTS], corners: [usize; 3]) -> bool {
     radius < 1.2 && points.iter().all(|(px, py)| (px - x).hypot(py - y) >= radius - 1e-9)
 }
 
-/// Positions of eyes and mouth, in pixels of the picture.
 struct Features {
     left_eye: (f32, f32),
     right_eye: (f32, f32),

@@ -13,7 +13,6 @@ const MAX_FEATURES: usize = 1500;
 const RATIO: f32 = 0.85;
 /// Maximum Hamming distance of a match.
 const MAX_DISTANCE: u32 = 72;
-/// Maximum number of drawn lines.
 const MAX_LINES: usize = 80;
 /// RANSAC: number of guesses of the change of view, and tolerance of a match as a share of the picture.
 const GUESSES: usize = 2000;
@@ -46,7 +45,6 @@ impl Model for FeatureMatching {
     }
 }
 
-/// Returns the features of a picture, found at a reduced size.
 fn found(picture: &Picture, limits: &Limits) -> Result<Vec<Feature>, Error> {
     let size = picture.reduced_size();
     let mut features = features::find(&picture.luma(size, limits)?, MAX_FEATURES, limits)?;

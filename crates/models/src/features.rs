@@ -38,7 +38,6 @@ pub(crate) type Descriptor = [u64; PAIRS / 64];
 
 #[derive(Debug, Clone)]
 pub(crate) struct Feature {
-    /// Position in pixels of the picture.
     pub(crate) place: (f32, f32),
     pub(crate) descriptor: Descriptor,
     strength: f32,
@@ -72,7 +71,6 @@ pub(crate) fn find(luma: &Plane, most: usize, limits: &Limits) -> Result<Vec<Fea
 
 type Corner = (usize, usize, f32);
 
-/// Returns corners that are local maxima.
 fn corners(level: &Plane, limits: &Limits) -> Result<Vec<Corner>, Error> {
     let mut strengths = Plane::filled(level.width, level.height, 0.0);
     let steps = CIRCLE.map(|(dx, dy)| dy * level.width as isize + dx);
@@ -189,7 +187,6 @@ fn pairs() -> Vec<[f32; 4]> {
         .collect()
 }
 
-/// Returns the Hamming distance.
 pub(crate) fn distance(one: &Descriptor, other: &Descriptor) -> u32 {
     one.iter().zip(other).map(|(a, b)| (a ^ b).count_ones()).sum()
 }

@@ -17,7 +17,6 @@ const LEAST_EXPONENT: f32 = 0.3;
 const LEAST_LIGHT: f32 = 0.02;
 /// Noise of a camera before brightening.
 const NOISE: f32 = 0.008;
-/// Radius of the noise filter.
 const NOISE_RADIUS: usize = 2;
 /// Halo of a strip: two filters of two means.
 const HALO: usize = 4 * NOISE_RADIUS;
@@ -64,7 +63,6 @@ impl Gain {
         light.clamp(LEAST_LIGHT, 1.0).powf(self.exponent - 1.0)
     }
 
-    /// Returns the gains of a picture of the reduced size.
     pub(crate) fn of(&self, colors: &[Plane; 3]) -> Plane {
         self.light.over(&Plane::of_pixels(colors, brightest)).map(|light| self.at(light))
     }
@@ -78,11 +76,8 @@ fn brightest([red, green, blue]: [f32; 3]) -> f32 {
     red.max(green).max(blue)
 }
 
-/// Corrections of the gain, at the reduced size.
 pub(crate) struct Guides {
-    /// Exponent of each gain.
     pub(crate) power: Plane,
-    /// Factor of each gain.
     pub(crate) factor: Plane,
     /// Returns the gain for a luma: reduced for light sources.
     pub(crate) lamp: fn(f32, f32) -> f32,

@@ -21,7 +21,6 @@ impl Need {
         pixels.saturating_mul(self.pixel).saturating_add(reduced * self.reduced_pixel).max(self.least)
     }
 
-    /// Returns the number of pixels that fit in this many bytes.
     pub(crate) fn fitting(self, bytes: u64) -> u64 {
         if bytes < self.least {
             return 0;

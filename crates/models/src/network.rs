@@ -49,13 +49,11 @@ impl Tensor {
         self
     }
 
-    /// Adds a tensor of the same shape.
     pub(crate) fn plus(mut self, other: &Self) -> Self {
         self.values.iter_mut().zip(&other.values).for_each(|(value, other)| *value += other);
         self
     }
 
-    /// Multiplies each channel by its factor.
     pub(crate) fn times(mut self, factors: &Self) -> Self {
         for pixel in self.values.chunks_exact_mut(self.channels) {
             pixel.iter_mut().zip(&factors.values).for_each(|(value, factor)| *value *= factor);
@@ -63,7 +61,6 @@ impl Tensor {
         self
     }
 
-    /// Returns the mean of each channel.
     pub(crate) fn mean(&self) -> Self {
         let mut values = vec![0.0; self.channels];
         for pixel in self.values.chunks_exact(self.channels) {

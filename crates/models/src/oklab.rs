@@ -73,12 +73,10 @@ pub(crate) fn to_shown_srgb([lightness, a, b]: [f32; 3]) -> [f32; 3] {
     to_srgb([lightness, a * fitting, b * fitting])
 }
 
-/// Decodes sRGB to linear light.
 fn to_linear(value: f32) -> f32 {
     if value <= 0.040_45 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
 }
 
-/// Encodes linear light as sRGB.
 fn from_linear(value: f32) -> f32 {
     if value <= 0.003_130_8 { value * 12.92 } else { 1.055 * value.powf(1.0 / 2.4) - 0.055 }
 }

@@ -90,7 +90,6 @@ impl Picture {
         [0, 1, 2].map(plane)
     }
 
-    /// Returns the colors at this size, as planes.
     pub(crate) fn planes(
         &self,
         (width, height): (usize, usize),
@@ -109,7 +108,6 @@ impl Picture {
         Ok(planes)
     }
 
-    /// Returns the colors at this size in Oklab, as planes.
     pub(crate) fn oklab(&self, size: (usize, usize), limits: &Limits) -> Result<[Plane; 3], Error> {
         let [mut red, mut green, mut blue] = self.planes(size, limits)?;
         for ((red, green), blue) in red.values.iter_mut().zip(&mut green.values).zip(&mut blue.values) {
@@ -137,7 +135,6 @@ impl Picture {
         resample_bytes::<3>(&self.colors, (self.width, self.height), size, limits, put)
     }
 
-    /// Crops the picture.
     pub(crate) fn cut(mut self, left: usize, top: usize, width: usize, height: usize) -> Self {
         let (whole_width, whole_height) = (self.width, self.height);
         if (width, height) == (whole_width, whole_height) {
@@ -156,7 +153,6 @@ impl Picture {
         self
     }
 
-    /// Returns the picture at another size.
     pub(crate) fn resized(self, size: (usize, usize), limits: &Limits) -> Result<Self, Error> {
         let Self { width, height, colors, alpha, form } = self;
         if size == (width, height) {
@@ -255,7 +251,6 @@ fn resample_bytes<const CHANNELS: usize>(
     resample::<CHANNELS>(from, to, limits, add, put)
 }
 
-/// Writes a row of colors as bytes.
 pub(crate) fn pack<Values: AsRef<[f32]>>(row: &[Values; 3], bytes: &mut [u8]) {
     let [red, green, blue] = row.each_ref().map(AsRef::as_ref);
     let colors = red.iter().zip(green).zip(blue);

@@ -79,7 +79,6 @@ impl Plane {
         turned
     }
 
-    /// Resamples the plane with Lanczos' filter.
     pub(crate) fn resized(&self, width: usize, height: usize, limits: &Limits) -> Result<Self, Error> {
         if (self.width, self.height) == (width, height) {
             return Ok(self.clone());

@@ -45,7 +45,6 @@ impl Model for SemanticLowLight {
     }
 }
 
-/// Finds the sky and the faces.
 fn guides(colors: [Plane; 3], gain: &Gain, limits: &Limits) -> Result<Guides, Error> {
     let gains = gain.of(&colors);
     let colors = quieted(&colors, limits)?;

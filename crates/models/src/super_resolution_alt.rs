@@ -48,7 +48,6 @@ fn upscaled(colors: &[Plane; 3], limits: &Limits) -> Result<[Plane; 3], Error> {
     Ok([red, green, blue])
 }
 
-/// Large plane with padding.
 struct Padded {
     width: usize,
     height: usize,

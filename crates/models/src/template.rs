@@ -28,7 +28,6 @@ pub(crate) const TEMPLATES: &[(&str, &[Sector])] = &[
 /// Weight of each hue, per degree.
 pub(crate) type Histogram = [f32; 360];
 
-/// Template in an orientation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Turned {
     pub(crate) sectors: &'static [Sector],

@@ -53,7 +53,7 @@ pub use version::{Version, check_version};
 /// body.
 const ACTED_ON: [&str; 2] = ["x-internal", "x-codegen-request-body-name"];
 
-/// How bad a change is. The worst one is the verdict on them all.
+/// Severity of a change. The worst severity is the verdict on all changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -68,7 +68,7 @@ pub enum Severity {
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// How bad it is.
+    /// Severity of the change.
     pub severity: Severity,
     /// The generated clients that break, when it depends on the generator. Of a compatible change those
     /// that break at run time, because they refuse what the document announces.
@@ -77,11 +77,11 @@ pub struct Change {
     pub operation: Option<String>,
     /// In the new document, unless it is gone from there.
     pub place: Place,
-    /// Whether it is in a response of the operation.
+    /// True if the change is in a response of the operation.
     pub is_in_response: bool,
-    /// Whether it breaks generated code alone: nothing else travels.
+    /// True if the change breaks generated code alone, and no message differs.
     pub is_of_code: bool,
-    /// What changed and why that matters.
+    /// Description of the change, and its consequence.
     pub message: String,
 }
 
@@ -105,7 +105,7 @@ impl Changes {
     }
 }
 
-/// Which way a value travels. What widens a request narrows a response.
+/// Direction of a value. A change that widens a request narrows a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Direction {
     Request,
@@ -153,13 +153,13 @@ struct Comparison {
     operations: BTreeSet<String>,
     /// References to what is the same in both documents, with all that it refers to.
     unchanged: BTreeSet<String>,
-    /// What the changes that are found now concern.
+    /// Operation that is being compared.
     operation: Option<String>,
-    /// Whether it concerns a response of that operation.
+    /// True while a response of that operation is being compared.
     is_in_response: bool,
     /// Pairs of schemas that were compared for that operation: a schema is shared, or holds itself.
     compared: BTreeSet<(usize, usize, Direction)>,
-    /// Which component stands now where another one stood.
+    /// Components by the name of the component that they replace.
     replaced: BTreeMap<String, String>,
 }
 
@@ -208,13 +208,13 @@ impl Comparison {
         self.found(Severity::Docs, Clients::new(), place, message);
     }
 
-    /// Whether the two may differ, and have yet to be compared for this operation and direction.
+    /// Returns true if the two may differ, and have yet to be compared for this operation and direction.
     fn is_new(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) -> bool {
         let pair = (ptr::from_ref(old.value).addr(), ptr::from_ref(new.value).addr(), direction);
         !self.is_unchanged(Some(old), Some(new)) && self.compared.insert(pair)
     }
 
-    /// Whether both are the same, with all that they refer to.
+    /// Returns true if both are the same, with everything that they refer to.
     fn is_unchanged(&self, old: Option<&Node<'_>>, new: Option<&Node<'_>>) -> bool {
         let (Some(old), Some(new)) = (old, new) else { return old.is_none() && new.is_none() };
         let is_known = |reference: &str| self.unchanged.contains(reference);

@@ -8,7 +8,7 @@ use super::{Comparison, Direction};
 const LOWEST: [&str; 4] = ["minimum", "minLength", "minItems", "minProperties"];
 const HIGHEST: [&str; 4] = ["maximum", "maxLength", "maxItems", "maxProperties"];
 
-/// How a limit changed.
+/// Change of a limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LimitChange {
     Tighter,

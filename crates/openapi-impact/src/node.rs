@@ -8,7 +8,7 @@ use crate::tree::{NULL, Tree};
 /// Bounds a chain of references, which may be a ring.
 const MAX_STEPS: usize = 16;
 
-/// What may stand beside a single `allOf` without making another type of it.
+/// Keywords beside a single `allOf` that leave it the same type.
 const ANNOTATIONS: [&str; 10] = [
     "title",
     "description",
@@ -102,7 +102,7 @@ impl<'a> Node<'a> {
         reference.rsplit('/').next()
     }
 
-    /// What it refers to, or itself.
+    /// Returns the target of a reference, or the node itself.
     pub(super) fn resolved(&self) -> Self {
         self.chain().last().unwrap_or_else(|| self.clone())
     }
@@ -112,7 +112,7 @@ impl<'a> Node<'a> {
         self.chain().find(|node| node.has(keyword)).unwrap_or_else(|| self.clone())
     }
 
-    /// Whether it is a property that may be absent.
+    /// Returns true if the node is a property that may be absent.
     pub(super) fn is_optional_property(&self) -> bool {
         let [around @ .., properties, name] = self.place.keys() else { return false };
         let parent = around.iter().fold(Self::root(self.document), |node, key| node.at(key));
@@ -165,7 +165,7 @@ pub(super) fn shown(value: &Tree) -> String {
     }
 }
 
-/// How the value that is called `what` changed.
+/// Describes the change of the value that is called `what`.
 pub(super) fn transition(what: &str, was: &Tree, is: &Tree) -> String {
     match (was.is_null(), is.is_null()) {
         (true, false) => format!("{what} {} is new", shown(is)),

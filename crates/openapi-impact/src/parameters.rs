@@ -7,7 +7,7 @@ use super::node::Node;
 use super::operations::Operation;
 use super::{Comparison, Direction};
 
-/// Where a parameter travels, and its name; of a path parameter its place in the path.
+/// Location of a parameter and its name; for a path parameter its index in the path.
 type Key = (String, String);
 
 impl Comparison {
@@ -147,7 +147,7 @@ impl Comparison {
         self.content(old, new, Direction::Request);
     }
 
-    /// Whether something must be sent.
+    /// Compares the need to send a value.
     pub(super) fn required_to_send(&mut self, old: &Node<'_>, new: &Node<'_>, name: &str) {
         match (old.is_true("required"), new.is_true("required")) {
             (false, true) => self.breaks(
@@ -198,7 +198,7 @@ fn in_order<'a>(operation: &Operation<'a>) -> Vec<(Key, Node<'a>)> {
     keyed.collect()
 }
 
-/// Those of the operation replace those of its path.
+/// Returns the parameters of an operation. They replace those of its path.
 fn by_key<'a>(operation: &Operation<'a>) -> BTreeMap<Key, Node<'a>> {
     in_order(operation).into_iter().collect()
 }
@@ -207,7 +207,7 @@ fn is_required(key: &Key, parameters: &BTreeMap<Key, Node<'_>>) -> bool {
     parameters.get(key).is_some_and(|parameter| parameter.is_true("required"))
 }
 
-/// How a parameter or a header is written, with the defaults of OpenAPI.
+/// Returns the serialization of a parameter or a header, with the defaults of OpenAPI.
 fn serialization<'a>(parameter: &Node<'a>) -> (bool, &'a str, bool, bool) {
     let is_form = matches!(parameter.text("in"), Some("query" | "cookie"));
     serialization_by_default(parameter, if is_form { "form" } else { "simple" })

@@ -48,22 +48,22 @@ impl Tree {
         if let Self::List(items) = self { items } else { &[] }
     }
 
-    /// Whether this is an object.
+    /// Returns true for an object.
     pub fn is_map(&self) -> bool {
         matches!(self, Self::Map(_))
     }
 
-    /// Whether this is that scalar.
+    /// Returns true if the tree is this scalar.
     pub fn is(&self, scalar: impl Into<Value>) -> bool {
         *self == Self::Scalar(scalar.into())
     }
 
-    /// Whether this is null, or absent.
+    /// Returns true for null, and for an absent value.
     pub fn is_null(&self) -> bool {
         self == NULL
     }
 
-    /// Whether both are equal, with their members in the same order.
+    /// Returns true if both are equal, with their members in the same order.
     pub fn is_same_in_order(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Map(_), Self::Map(_)) => {
@@ -99,7 +99,7 @@ impl Tree {
     }
 }
 
-/// What is absent is `null`.
+/// An absent member is `null`.
 impl Index<&str> for Tree {
     type Output = Self;
 

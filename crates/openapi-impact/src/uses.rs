@@ -271,7 +271,7 @@ fn holds_any<'a>(
             .any(|inner| holds_any(document, inner, names, seen))
 }
 
-/// Whether both names are one in generated code.
+/// Returns true if both names are one in generated code.
 fn collide(name: &str, other: &str) -> bool {
     snake_case(name) == snake_case(other) || pascal_case(name) == pascal_case(other)
 }

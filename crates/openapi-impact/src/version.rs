@@ -45,7 +45,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// What the verdict means for the version.
+/// Describes the consequence of the verdict for the version.
 pub(super) fn meaning(old: &Tree, new: &Tree, verdict: Option<Severity>) -> String {
     let rises = match verdict {
         None => return "nothing changed: the version may stay".to_owned(),

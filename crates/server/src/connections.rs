@@ -242,8 +242,8 @@ impl Connections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts an accepted connection. A full server evicts connections that wait for their clients; if there
-    /// is none, the new connection waits.
+    /// Counts an accepted connection. A full server evicts connections that wait for their clients.
+    /// Backpressure: if there is none to evict, the new connection waits.
     pub(crate) async fn admit(
         self: &Arc<Self>,
         address: IpAddr,

@@ -264,7 +264,6 @@ impl Middleware for ScriptedService {
     }
 }
 
-/// Makes the error of a broken connection.
 async fn lost() -> reqwest::Result<Response> {
     let error = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
     let body = Body::wrap_stream(stream::iter([Err::<Bytes, _>(error)]));
@@ -367,7 +366,6 @@ impl State {
         self.tasks.iter_mut().find(|task| task.created.task.as_str() == id)
     }
 
-    /// Returns a new URL for a file of this name.
     fn name(&mut self, name: &str) -> String {
         self.named += 1;
         let is_special = |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '.' | '-' | '_');

@@ -74,7 +74,6 @@ impl Way {
     }
 }
 
-/// Calls with the same checks and types.
 async fn by_hand(http: &reqwest::Client, base_url: &str) {
     let request = http
         .get(format!("{base_url}/api-key/balance"))

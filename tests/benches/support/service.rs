@@ -6,12 +6,10 @@ use std::process::Command;
 use inferstore_measure::{Answer, Connection, Server, request};
 use serde_json::Value;
 
-/// Service in a process of its own.
 pub(crate) struct Service {
     pub(crate) server: Server,
     pub(crate) base_url: String,
     pub(crate) key: String,
-    /// URL of its metrics.
     pub(crate) operations: String,
     /// Address for nodes, and their key.
     pub(crate) nodes: String,
@@ -32,7 +30,6 @@ impl Service {
         Self { server, base_url, key, operations, nodes, node_key }
     }
 
-    /// Serializes a request to the API.
     pub(crate) fn request(&self, method: &str, path: &str, body: Option<&str>) -> Vec<u8> {
         to_api(&self.base_url, &self.key, method, path, body)
     }

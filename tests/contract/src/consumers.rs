@@ -25,7 +25,6 @@ pub(crate) const WORK: &str = "target/consumers";
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Consumer {
-    /// Name of the folder.
     #[serde(skip)]
     pub(crate) id: String,
     /// Name in the table of results.
@@ -39,7 +38,6 @@ pub struct Consumer {
     /// Packages that users install.
     #[serde(default)]
     pub packages: Packages,
-    /// Packages that only the program and its test use.
     #[serde(default)]
     test: TestOnly,
     /// Further files, by their paths below `tests/contract`.
@@ -152,7 +150,6 @@ impl Consumer {
         Ok(workspace)
     }
 
-    /// Installs the packages of the program and its test.
     pub(crate) fn add_test_packages(&self, root: &Path, workspace: &Workspace) -> Result<()> {
         let (Packages { npm, pypi }, test) = (&self.packages, &self.test);
         workspace.install(
@@ -162,7 +159,6 @@ impl Consumer {
         )
     }
 
-    /// Generates and compiles the client.
     pub(crate) fn build(&self, root: &Path, document: &Path) -> Result<()> {
         let missing: Vec<_> = self.missing().map(|(_, package)| package).collect();
         ensure!(missing.is_empty(), "{} needs {}; install the packages", self.name, missing.join(" "));
@@ -221,7 +217,6 @@ impl Workspace {
     }
 }
 
-/// Quotes a word for a POSIX shell.
 fn shell_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

@@ -47,11 +47,9 @@ const TABLE: &str = "openapi/generators.md";
 /// Balance for every run of every consumer.
 const SERVE: [&str; 2] = ["--balance", "1000"];
 
-/// Timeouts of one run of a program, and of one build.
 const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 const BUILD_TIMEOUT: Duration = Duration::from_secs(1800);
 
-/// Number of shown output lines of a failure.
 const SHOWN_LINES: usize = 25;
 
 /// Drive the service with clients generated from what is published: those of CI, with the published flows,
@@ -140,7 +138,6 @@ impl Job {
     }
 }
 
-/// Parses a published document.
 fn read_document(path: &Path) -> Result<Value> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     openapi_impact::parse(path, &text)

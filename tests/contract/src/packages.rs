@@ -18,14 +18,12 @@ const PAGE: &str = "docs/testing.md";
 
 /// Package with the tools of its tests.
 pub(crate) struct Package {
-    /// Folder of the package.
     pub(crate) folder: &'static str,
     tools: Set<'static>,
     /// Shell lines that install or build the package, and run its tests.
     test: &'static str,
 }
 
-/// All packages.
 pub(crate) const PACKAGES: [Package; 2] = [
     Package {
         folder: "sdk/python",

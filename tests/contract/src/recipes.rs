@@ -141,7 +141,6 @@ fn succeeded(recipe: &Recipe, output: &str) -> Result<Value> {
     Ok(response)
 }
 
-/// Returns the shell blocks in the descriptions of the tags.
 fn blocks(document: &Value) -> Vec<Recipe> {
     let tags = document["tags"].as_array().into_iter().flatten();
     tags.flat_map(|tag| {

@@ -5,7 +5,6 @@ use std::fmt::Write;
 use crate::consumers::Consumer;
 use crate::expectations::MODES;
 
-/// Result of one column of a row.
 #[derive(Clone)]
 pub(crate) enum Outcome {
     Passed,
@@ -74,7 +73,6 @@ impl Row {
         })
     }
 
-    /// Formats one line of the table.
     pub(crate) fn line(&self) -> String {
         let mut line = format!("| {} |", self.title);
         for (column, outcome) in &self.outcomes {

@@ -54,7 +54,6 @@ pub(crate) struct Service {
     process: Option<Child>,
 }
 
-/// Ready line of the service.
 #[derive(Deserialize)]
 struct Ready {
     event: String,

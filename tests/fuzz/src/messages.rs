@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use crate::first_line;
 use crate::wire::{self, KEYS};
 
-/// Secret that must not be shown.
 const SIGNATURE: &str = "ZmluZSBwcmludA";
 
 /// Invariants: no header makes the client panic. No error shows the key or a signature, in any context. Times
@@ -40,7 +39,6 @@ fn retry_after(header: &[u8]) {
     }
 }
 
-/// Returns the error of a call with this response.
 fn failure(key: usize, response: Response<String>) -> Error {
     let (result, _) = wire::call(key, [response], |client| client.balance());
     result.err().unwrap_or_else(|| panic!("it succeeded"))

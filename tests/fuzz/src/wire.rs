@@ -26,7 +26,6 @@ pub(crate) struct Wire {
     runtime: Runtime,
 }
 
-/// Sent request.
 #[derive(Debug)]
 pub(crate) struct Sent {
     pub(crate) method: Method,
@@ -79,7 +78,6 @@ pub(crate) fn upload(target: Value, file: File) -> (Result<UploadedFile, Error>,
     })
 }
 
-/// Returns the response to a successful call.
 pub(crate) fn success(data: Value) -> http::Response<String> {
     let envelope = serde_json::json!({ "status": "success", "message": "ok", "data": data });
     http::Response::new(envelope.to_string())

@@ -18,7 +18,6 @@ fn service() -> ScriptedService {
     service
 }
 
-/// Program without async.
 fn program(client: &Client) {
     assert!(client.balance().blocking().expect("a balance").balance.is_some());
     let inputs = Inputs::new().file("input", File::bytes("a.png", b"pixels".to_vec()));

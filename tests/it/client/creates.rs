@@ -13,7 +13,6 @@ use super::on_the_service::{self, tasks};
 use super::{Quickly, built, inputs, quick, quick_retry};
 use crate::support::scripted::{MODEL, Reply, Scripted};
 
-/// Makes a run with unique inputs.
 fn run(client: &Client, seed: u32) -> Run {
     let image = format!("https://files.example/{seed}.png");
     let inputs = inputs().set("angle", seed % 90 + 1).set("input_image", image);
@@ -24,7 +23,6 @@ async fn start(run: Run) -> Result<String, Error> {
     Ok(run.start().await?.id().to_string())
 }
 
-/// Makes a client with backoffs of milliseconds.
 fn client(scripted: &Scripted) -> Client {
     built(
         scripted

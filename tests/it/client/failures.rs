@@ -36,7 +36,6 @@ async fn twelve_statuses_with_six_kinds_of_body_keep_status_operation_and_excerp
     }
 }
 
-/// Makes a client without retries.
 fn impatient(base_url: &str) -> Client {
     built(Client::builder(base_url, "key").settings(|settings| settings.retry = Retry::none()))
 }

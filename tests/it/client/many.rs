@@ -8,7 +8,6 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::support::scripted::{MODEL, Reply, Scripted};
 
-/// Adds tasks of this duration.
 async fn add_tasks(scripted: &Scripted, count: usize, seconds: u64) -> BTreeSet<String> {
     scripted.service.model(MODEL).takes(Duration::from_secs(seconds));
     scripted.create(count).await.into_iter().collect()

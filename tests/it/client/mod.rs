@@ -27,7 +27,6 @@ use std::time::Duration;
 use inferstore::{ApiKey, Client, ClientBuilder, Inputs, PollInterval, Retry, Run, Wait};
 use inferstore_batch::WaitAll;
 
-/// URL of a picture.
 const IMAGE: &str = "https://files.example/street.png";
 
 /// Returns the default retries with backoffs of milliseconds.

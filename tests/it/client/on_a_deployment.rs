@@ -39,7 +39,6 @@ fn run(client: &Client) -> Run {
     client.model(RUNNING).run(Inputs::new().file("input", picture())).quickly()
 }
 
-/// Returns the number of tasks.
 async fn tasks(client: &Client) -> Option<u64> {
     client.tasks().page(1, 0).await.expect("the history").total
 }

@@ -175,7 +175,6 @@ async fn busy_service(seconds: u64) -> (Scripted, String) {
     (scripted, id)
 }
 
-/// Returns the shortest pause between the four reads of the task.
 fn shortest_pause(scripted: &Scripted) -> Duration {
     let reads = scripted.times("getTask");
     assert_eq!(reads.len(), 4);

@@ -97,7 +97,6 @@ fn surfaces(error: &Error) -> Vec<String> {
     all
 }
 
-/// Returns the texts in JSON, unescaped.
 fn texts(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => vec![text.clone()],
@@ -176,10 +175,8 @@ async fn every_refusal_shows_the_message_of_the_service() {
     }
 }
 
-/// Key of every client of a scripted service.
 const SCRIPTED_KEY: &str = "isk_test";
 
-/// Makes a service whose tasks have all failed with this message and detail.
 fn failing(message: &str, detail: &Value) -> Scripted {
     let scripted = Scripted::new();
     let result = json!({ "result": null, "error": detail });

@@ -9,7 +9,6 @@ use super::on_the_service::{MODEL, start, success, tasks};
 use super::{IMAGE, Quickly, inputs};
 use crate::support::scripted::Scripted;
 
-/// Returns the inputs of the newest task.
 async fn sent(client: &inferstore::Client) -> Value {
     let history = client.tasks().list().try_collect().await.expect("they are listed");
     let newest = history.last().expect("one was created");

@@ -5,7 +5,6 @@ use std::process::Command;
 
 use crate::support::upload_memory::{Tier, measure, upload};
 
-/// Environment variables of the child process.
 const BASE_URL: &str = "UPLOAD_MEMORY_BASE_URL";
 const FILE: &str = "UPLOAD_MEMORY_FILE";
 

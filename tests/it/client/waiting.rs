@@ -16,7 +16,6 @@ use super::on_the_service::{self, tasks};
 use super::{Quickly, inputs};
 use crate::support::scripted::{MODEL, Reply, Scripted};
 
-/// Returns the events up to the end.
 async fn all(events: &mut RunEvents) -> Vec<RunEvent> {
     let mut all = Vec::new();
     while let Some(event) = events.next().await {

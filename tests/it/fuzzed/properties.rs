@@ -58,14 +58,12 @@ const TOKENS: [&str; 28] = [
     "\0",
 ];
 
-/// Mutation of an entry.
 #[derive(Debug, Clone)]
 enum Change {
     Put(Index, u8),
     Drop(Index, Index),
     Insert(Index, &'static str),
     Repeat(Index, Index),
-    /// Inserts a part of another entry.
     Graft(Index, Index, Index),
 }
 

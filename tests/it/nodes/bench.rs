@@ -22,7 +22,6 @@ pub(crate) struct Bench {
     pub(crate) key: String,
 }
 
-/// Node in this process.
 pub(crate) struct Node {
     stop: Option<oneshot::Sender<()>>,
     running: JoinHandle<Result<(), inferstore_node::Error>>,
@@ -47,7 +46,6 @@ impl Bench {
         Self { service, client, key }
     }
 
-    /// Publishes a model with these formats.
     pub(crate) async fn publish(&self, id: &str, inputs: Value, outputs: Value) {
         let spec = json!({
             "id": id, "name": id, "description": "For a test.", "price": "0.5", "visibility": "public",
@@ -57,7 +55,6 @@ impl Bench {
         self.service.publish_model(PUBLISHER, spec).await.expect("the model can be published");
     }
 
-    /// Returns the settings of a node for these models.
     pub(crate) fn settings(&self, models: &Value) -> String {
         let nodes_url = self.service.nodes_url().expect("there is a listener for nodes");
         json!({ "service": nodes_url, "models": models }).to_string()
@@ -104,13 +101,11 @@ impl Node {
         self.running.await.expect("the node does not crash")
     }
 
-    /// Waits until the node ends.
     pub(crate) async fn ended(self) -> Result<(), inferstore_node::Error> {
         self.running.await.expect("the node does not crash")
     }
 }
 
-/// Process that is killed on drop.
 pub(crate) struct Process(Child);
 
 impl Process {
@@ -118,7 +113,6 @@ impl Process {
         Self(command.stdin(Stdio::piped()).spawn().expect("the program is there"))
     }
 
-    /// Kills the process with SIGKILL.
     pub(crate) fn kill(mut self) {
         self.0.kill().expect("the process is ours");
         self.0.wait().expect("a killed process ends");

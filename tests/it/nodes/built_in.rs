@@ -100,7 +100,6 @@ async fn every_kind_of_the_catalog_runs_on_a_fresh_service() {
     }
 }
 
-/// Returns the child processes of this process that run a program.
 pub(crate) fn model_processes(program: &Path) -> Vec<i32> {
     let own = std::process::id().to_string();
     let processes = std::fs::read_dir("/proc").expect("there is a list of processes");

@@ -26,7 +26,6 @@ fn free_port() -> u16 {
     socket.local_addr().expect("it is bound").port()
 }
 
-/// Runs a line of Python with OpenCV, and returns its output.
 fn opencv(line: &str, arguments: &[&Path]) -> String {
     let ran = Command::new(python("mlserver")).arg("-c").arg(line).args(arguments).output();
     let ran = ran.expect("Python is installed");

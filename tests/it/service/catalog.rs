@@ -16,7 +16,6 @@ fn price(amount: Money) -> ModelChange {
     ModelChange { price: Some(amount), ..ModelChange::default() }
 }
 
-/// Returns the identifiers of a list of at most one page.
 async fn list(caller: &Caller, query: Value) -> Vec<String> {
     let mut query = query;
     query["limit"] = json!(100);

@@ -18,7 +18,6 @@ use crate::support::caller::{Answer, Caller, Odd};
 
 const KEY: &str = "5f0c9a4e-8d3b-4c1a-9e57-2b6f1d7a0c33";
 
-/// Returns both paths of the operation.
 fn paths() -> [String; 2] {
     [format!("/api-key/model/{MODEL}/task"), format!("/model/{MODEL}/task")]
 }
@@ -29,7 +28,6 @@ async fn send(caller: &Caller, path: &str, keys: &[&str], body: impl Into<Vec<u8
     caller.send(Method::POST, path, Odd { headers, body: Some(body.into()) }).await
 }
 
-/// Creates a task of `MODEL` with a key.
 pub(super) async fn create(caller: &Caller, key: &str, input: &Value) -> Answer {
     send(caller, &paths()[0], &[key], input.to_string()).await
 }

@@ -12,7 +12,6 @@ use super::runs::{client, created, ended, uploaded};
 use super::{MODEL, create_keys};
 use crate::support::caller::{Answer, Caller, Odd};
 
-/// Picture, as named in the examples.
 const PNG: &[u8] = include_bytes!("../../fuzz/corpus/pictures/rgb.png");
 
 /// Fields that differ between records or installations.
@@ -43,7 +42,6 @@ fn examples() -> impl Iterator<Item = (&'static str, &'static str, &'static Valu
     })
 }
 
-/// Compared examples and their differences.
 #[derive(Default)]
 struct Compared {
     examples: Vec<&'static Value>,

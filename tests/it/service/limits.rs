@@ -37,7 +37,6 @@ async fn refusal(caller: &Caller, status: u16) -> String {
     message
 }
 
-/// Sends requests until one succeeds.
 async fn success(caller: &Caller) {
     for _ in 0..1_000 {
         if caller.post(LIST, &json!({})).await.status == 200 {

@@ -57,7 +57,6 @@ async fn start_with_fixtures() -> (Deployment, Caller) {
     (service, caller)
 }
 
-/// Returns an input of `MODEL`.
 fn an_input() -> Value {
     json!({ "input": "https://files.example/street.png" })
 }

@@ -20,7 +20,6 @@ fn config(folder: &tempfile::TempDir) -> Config {
     config
 }
 
-/// Starts a service on this folder, and a caller with the key of its first account.
 async fn start(config: Config) -> (Service, Caller) {
     let service = Service::start(config).await.expect("the folder is free");
     let caller = Caller::of(&service, Some(KEY));

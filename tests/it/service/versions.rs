@@ -8,7 +8,6 @@ use crate::support::deployment::Deployment;
 
 const URL: &str = "https://files.example/street.png";
 
-/// Returns a model that takes a width up to `max`.
 fn sketch(max: u32, price: &str) -> Value {
     json!({
         "id": "sketch", "name": "sketch", "description": "Draws.", "visibility": "public", "price": price,

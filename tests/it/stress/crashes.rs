@@ -18,25 +18,20 @@ use super::{Intensity, tell};
 use crate::client::on_the_service::{MODEL, audited, start, success, tasks};
 use crate::client::{built, inputs, quick};
 
-/// Number of runs of a batch.
 const ITEMS: usize = 200;
 
-/// Number of concurrent runs.
 const CONCURRENCY: usize = 4;
 
-/// Environment variables of the child process.
 const BASE_URL: &str = "INFERSTORE_BATCH_BASE_URL";
 const KEY: &str = "INFERSTORE_BATCH_KEY";
 const JOURNAL: &str = "INFERSTORE_BATCH_JOURNAL";
 
-/// Line of the journal.
 #[derive(Serialize, Deserialize)]
 enum Line {
     Prepared { item: usize, run: PreparedRun },
     Created { item: usize, task: TaskId },
 }
 
-/// Content of a journal.
 #[derive(Default)]
 struct Noted {
     prepared: HashMap<usize, PreparedRun>,
@@ -101,7 +96,6 @@ async fn a_batch_that_is_killed_at_any_moment_creates_each_task_once() {
     }
 }
 
-/// Batch in a process of its own.
 struct Batch {
     base_url: String,
     key: String,

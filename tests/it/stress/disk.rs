@@ -41,7 +41,6 @@ fn bound_by_permissions() -> &'static str {
     }
 }
 
-/// Disk of a running service.
 enum Disk {
     Limited(Pid),
     /// Data folder, as other processes see it.
@@ -127,7 +126,6 @@ async fn the_same_holds_on_a_small_file_system() {
 #[derive(Default)]
 struct Crowd {
     created: BTreeSet<String>,
-    /// Content by URL.
     stored: BTreeMap<String, Vec<u8>>,
     refused: u32,
 }
@@ -313,7 +311,6 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
 }
 
-/// Sets the modes of folders and of files.
 fn set_all_modes(folder: &Path, modes: [u32; 2]) {
     for entry in fs::read_dir(folder).expect("it can be listed") {
         let path = entry.expect("it is there").path();

@@ -5,7 +5,6 @@ use std::env;
 /// Environment variable of the seed of a hard run; `cargo xtask stress` sets it.
 const SEED: &str = "INFERSTORE_STRESS_SEED";
 
-/// Intensity of this run.
 #[derive(Clone, Copy)]
 pub(crate) struct Intensity {
     seed: u64,
@@ -24,7 +23,6 @@ impl Intensity {
         if self.hard { much } else { little }
     }
 
-    /// Returns random numbers from the seed.
     pub(crate) fn random(self) -> fastrand::Rng {
         fastrand::Rng::with_seed(self.seed)
     }

@@ -17,7 +17,6 @@ use crate::support::deployment::Deployment;
 /// Price of a run of `MODEL`, in billionths.
 const PRICE: i64 = 50_000_000;
 
-/// Number of concurrent creates.
 const CROWD: usize = 64;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

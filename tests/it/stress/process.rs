@@ -40,12 +40,10 @@ impl<'a> Start<'a> {
             .expect("the service under test is built with the tests")
     }
 
-    /// Starts the service and waits until it is ready.
     pub(crate) fn ready(&self) -> Process {
         self.ready_or_not().unwrap_or_else(|said| panic!("the service did not start: {said}"))
     }
 
-    /// Returns the error of a failing start.
     pub(crate) fn failure(&self) -> String {
         match self.ready_or_not() {
             Ok(_) => panic!("it started, and should not"),
@@ -84,7 +82,6 @@ impl<'a> Start<'a> {
     }
 }
 
-/// Running service process.
 pub(crate) struct Process {
     pub(crate) child: Child,
     input: Option<ChildStdin>,
@@ -116,7 +113,6 @@ impl Process {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("the process runs").count()
     }
 
-    /// Kills the process with SIGKILL.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("the process is ours");
         self.child.wait().expect("a killed process ends");
@@ -162,7 +158,6 @@ impl Complaints {
         self.text.lock().expect("no thread panicked").clone()
     }
 
-    /// Returns everything, after the process has ended.
     fn all(self) -> String {
         self.reader.join().expect("the reader does not panic");
         std::mem::take(&mut *self.text.lock().expect("no thread panicked"))

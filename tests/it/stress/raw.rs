@@ -23,7 +23,6 @@ impl Reply {
         Some(Self { status: status.get(..3)?.parse().ok()?, text })
     }
 
-    /// Returns the body.
     pub(crate) fn body(&self) -> &str {
         self.text.split_once("\r\n\r\n").map_or("", |(_, body)| body)
     }

@@ -16,7 +16,6 @@ use serde_json::json;
 use super::{Intensity, tell};
 use crate::client::on_the_service::{MODEL, audited, tasks};
 
-/// Environment variables of the child process.
 const BASE_URL: &str = "INFERSTORE_ROWS_BASE_URL";
 const KEY: &str = "INFERSTORE_ROWS_KEY";
 const FOLDER: &str = "INFERSTORE_ROWS_FOLDER";

@@ -17,7 +17,6 @@ const SIDE_BY_SIDE: u32 = 10;
 /// Tolerance on a busy machine; a missed deadline is a multiple.
 const GENEROUS: Duration = Duration::from_secs(5);
 
-/// Share of failing requests.
 const SHARE: f64 = 0.2;
 
 /// Makes a fifth of all requests fail, in many ways.
@@ -131,7 +130,6 @@ enum Reported {
     CancelUnknown(String),
     /// No read has shown the task.
     Unread(String),
-    /// Unknown outcome, with candidates.
     Unknown(Vec<String>),
 }
 

@@ -5,7 +5,6 @@ use inferstore_service::Controls;
 
 use crate::client::on_the_service::tasks;
 
-/// Stored task.
 pub(crate) struct Stored {
     pub(crate) id: String,
     /// Input picture, which identifies the create.
@@ -13,7 +12,6 @@ pub(crate) struct Stored {
     pub(crate) status: String,
 }
 
-/// Returns the picture of one create.
 pub(crate) fn image(number: u32) -> String {
     format!("https://files.example/{number}.png")
 }

@@ -11,21 +11,16 @@ use tokio::task::{AbortHandle, JoinSet};
 /// Place at which the first connection breaks. A share from 0 to 1 sets the transferred part.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Break {
-    /// Connection refused.
     BeforeConnecting,
     /// The connection is accepted and reset.
     AtAccept,
-    /// The service receives a part of the request head.
     InHead(f64),
-    /// The service receives the request head and a part of the body.
     InBody(f64),
     /// The service receives the whole request; its response is not read.
     AfterRequest,
     /// The service responds; nothing of the response arrives.
     AfterAnswer,
-    /// A part of the response head arrives.
     InAnswerHead(f64),
-    /// The response head and a part of the body arrive.
     InAnswerBody(f64),
 }
 
@@ -79,7 +74,6 @@ async fn carry(mut client: TcpStream, service: SocketAddr) -> io::Result<()> {
     copy_bidirectional(&mut client, &mut onward).await.map(drop)
 }
 
-/// Connection that will break.
 struct Broken {
     client: TcpStream,
     service: SocketAddr,
@@ -155,7 +149,6 @@ fn part(length: usize, share: f64) -> usize {
     ((length as f64 * share) as usize).min(length.saturating_sub(1))
 }
 
-/// Returns the length of the body from the head.
 fn announced(head: &[u8]) -> usize {
     let head = String::from_utf8_lossy(head).to_ascii_lowercase();
     let length = head.lines().find_map(|line| line.strip_prefix("content-length:"));

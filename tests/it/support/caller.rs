@@ -6,7 +6,6 @@ use inferstore_service::Service;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 
-/// Caller of a running service, with a key or without.
 #[derive(Clone)]
 pub(crate) struct Caller {
     http: reqwest::Client,
@@ -14,7 +13,6 @@ pub(crate) struct Caller {
     key: Option<String>,
 }
 
-/// Validated response.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -24,7 +22,6 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Returns the payload of a success.
     pub(crate) fn data(&self) -> &Value {
         assert_eq!(self.body["status"], "success", "{self:?}");
         &self.body["data"]
@@ -37,7 +34,7 @@ impl Answer {
     }
 }
 
-/// Unusual request: further headers, another method, or a raw body.
+/// Unusual parts of a request: further headers, or a raw body.
 #[derive(Default)]
 pub(crate) struct Odd<'a> {
     pub(crate) headers: Vec<(&'a str, &'a str)>,
@@ -61,7 +58,6 @@ impl Caller {
         Self { http, base_url: base_url.to_owned(), key: key.map(str::to_owned) }
     }
 
-    /// Returns the caller with new connections.
     pub(crate) fn anew(&self) -> Self {
         Self::at(&self.base_url, self.key.as_deref())
     }
@@ -87,7 +83,6 @@ impl Caller {
         self.post_text(path, body.to_string()).await
     }
 
-    /// Posts raw text as JSON.
     pub(crate) async fn post_text(&self, path: &str, body: impl Into<Vec<u8>>) -> Answer {
         let headers = vec![("content-type", "application/json")];
         self.send(Method::POST, path, Odd { headers, body: Some(body.into()) }).await
@@ -110,7 +105,6 @@ impl Caller {
     }
 }
 
-/// Returns the operation of a request, by its method and path template.
 pub(crate) fn operation(method: &Method, path: &str) -> Option<Operation> {
     let segments: Vec<&str> = path.split('?').next().unwrap_or_default().split('/').collect();
     let fits = |template: &str| {

@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 use inferstore_service::{Config, S3Config, Service};
 use tempfile::TempDir;
 
-/// Number of service processes.
 pub(crate) const PROCESSES: usize = 3;
 
 /// Fixed, so that all processes know the key.
@@ -23,12 +22,10 @@ pub(crate) const API_KEY: &str = "isk_cluster_test";
 /// Timeout of a start on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// External servers.
 #[derive(Clone)]
 pub(crate) struct Engines {
     /// PostgreSQL URL without the database name. It may list a standby beside the primary.
     postgres: String,
-    /// URL of the bucket.
     pub(crate) objects: String,
 }
 
@@ -39,7 +36,6 @@ impl Engines {
         Some(Self { postgres, objects: variable("INFERSTORE_TEST_OBJECTS") })
     }
 
-    /// Creates a database, and returns its URL.
     fn create_database(&self, name: &str) -> String {
         let url = |name: &str| format!("{}/{name}?target_session_attrs=read-write", self.postgres);
         query(&url("postgres"), &format!("CREATE DATABASE {name}"));
@@ -74,9 +70,7 @@ fn port() -> u16 {
 /// Running processes and their load balancer. Dropping it ends them.
 pub(crate) struct Cluster {
     folder: TempDir,
-    /// URL of the database.
     pub(crate) database: String,
-    /// URL of the bucket with the prefix.
     objects: String,
     settings: Vec<String>,
     /// Ports of the API and of object storage, by process.
@@ -174,7 +168,6 @@ impl Cluster {
         }
     }
 
-    /// Returns the processes that have exited.
     pub(crate) fn ended(&mut self) -> Vec<usize> {
         let has_ended = |process: &mut Option<Child>| {
             process.as_mut().is_none_or(|process| process.try_wait().is_ok_and(|status| status.is_some()))
@@ -191,7 +184,7 @@ impl Cluster {
         self.folder.path().join(format!("{number}.log"))
     }
 
-    /// Starts an operator's process inside this program, without workers and listeners.
+    /// Starts one more process inside this program, for its operator, with the role `jobs` only.
     pub(crate) async fn operator(&self) -> Service {
         let keys = (variable("AWS_ACCESS_KEY_ID"), variable("AWS_SECRET_ACCESS_KEY"));
         let mut config = Config::ephemeral();

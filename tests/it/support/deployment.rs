@@ -20,7 +20,6 @@ pub(crate) struct Deployment {
 }
 
 impl Deployment {
-    /// Starts a service with these settings.
     pub(crate) async fn start(config: Config) -> Self {
         match Engines::of_this_run() {
             None => {
@@ -38,7 +37,6 @@ impl Deployment {
         self.cluster.as_ref().map_or(self.operator.base_url(), |cluster| &cluster.base_url)
     }
 
-    /// Returns the key of the first account.
     pub(crate) fn api_key(&self) -> Option<&str> {
         self.cluster.as_ref().map_or_else(|| self.operator.api_key(), |_| Some(API_KEY))
     }

@@ -1,6 +1,5 @@
 //! Minimal picture for tests.
 
-/// Red, green and blue.
 pub(crate) type Colour = [u8; 3];
 
 /// Returns a bitmap of 2 by 2 pixels, with one color above another.

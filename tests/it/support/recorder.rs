@@ -57,7 +57,6 @@ impl Drop for Recorder {
     }
 }
 
-/// Formats a complete HTTP response.
 pub(crate) fn response(status: &str, content_type: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 {status}\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",

@@ -6,16 +6,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// Complete request.
 pub(crate) struct Request {
     /// Method and path, such as `GET /api/v1/…`.
     pub(crate) line: String,
     pub(crate) content_length: Option<u64>,
-    /// Number of received bytes of the body.
     pub(crate) body_length: u64,
 }
 
-/// Status and body.
 pub(crate) struct Answer {
     pub(crate) code: u16,
     pub(crate) body: String,

@@ -20,7 +20,6 @@ use super::caller::operation;
 /// Model that exists from the beginning.
 pub(crate) const MODEL: &str = "color-harmonization";
 
-/// Replacement of a response.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     /// Response with this status; the request is not performed.
@@ -62,7 +61,6 @@ impl Reply {
         Self::Status { status: 429, headers: vec![("retry-after", retry_after.to_string())], body }
     }
 
-    /// Makes a page of a gateway.
     pub(crate) fn html_page(status: u16) -> Self {
         Self::status(status, format!("<html><body><h1>{status}</h1></body></html>"))
     }
@@ -135,7 +133,6 @@ impl Scripted {
         ids
     }
 
-    /// Returns the times of the requests of the operation.
     pub(crate) fn times(&self, operation: &str) -> Vec<Instant> {
         let requests = &self.state().requests;
         requests.iter().filter(|(requested, _)| *requested == operation).map(|(_, at)| *at).collect()

@@ -10,15 +10,12 @@ use serde_json::json;
 
 use super::responder::{Answer, respond};
 
-/// Measured memory.
 pub(crate) struct Measured {
-    /// Memory of an idle client, in KiB.
     pub(crate) idle: u64,
     /// Peak memory afterwards, sampled with every chunk.
     pub(crate) peak: u64,
 }
 
-/// Tiers of uploads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Tier {
     Form,

@@ -38,7 +38,7 @@ struct Job {
     only: Vec<String>,
 }
 
-/// What is changed, and whose tests are run.
+/// Changed files, and the tests that are run.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Product {
     /// Sending, retries, creates, waiting, files and masking.

@@ -53,7 +53,7 @@ const PARTS: [Part; 7] = [
     Part { name: "peers", needs: &["node", "python3"], programs: &["tests/peers/peers.py"] },
 ];
 
-/// Where they are: they use what only the service itself can see.
+/// Tests that measure, because they use internals of the service.
 const TESTS_THAT_MEASURE: [&str; 7] = [
     "test",
     "--quiet",

@@ -9,7 +9,7 @@ use syn::{Attribute, Meta, parse_quote};
 
 use crate::validate::operations;
 
-/// How many characters a line of documentation has at most.
+/// Maximum length of a line of documentation.
 const WIDTH: usize = 96;
 
 /// The text of the attribute, if it is documentation.

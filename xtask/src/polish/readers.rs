@@ -38,7 +38,7 @@ fn replaced(lowered: &Lowered) -> BTreeSet<&str> {
     lowered.envelopes.iter().map(|envelope| envelope.name.as_str()).collect()
 }
 
-/// How many properties of the document are a text, a number or a truth value.
+/// Counts the properties of the document that are a text, a number or a truth value.
 fn count_scalars(value: &Value, replaced: &BTreeSet<&str>) -> usize {
     let Value::Object(map) = value else { return 0 };
     let own = map.get("properties").and_then(Value::as_object).into_iter().flatten();

@@ -12,7 +12,7 @@ use syn::{Attribute, Expr, ExprLit, File, Item, ItemMod, Lit, LitStr, Meta, Path
 
 use super::serde_options;
 
-/// What Rust imports by itself, of what generators spell out.
+/// Names in Rust's prelude that generators spell out.
 const PRELUDE: [(&str, &str); 9] = [
     ("clone", "Clone"),
     ("convert", "From"),
@@ -25,7 +25,7 @@ const PRELUDE: [(&str, &str); 9] = [
     ("vec", "Vec"),
 ];
 
-/// What modules import, by the path that leads there.
+/// Modules whose items are imported.
 const IMPORTED: [&str; 2] = ["serde", "std::collections"];
 
 /// Shortens the paths in the file.
@@ -44,9 +44,9 @@ struct Spelling {
 
 struct Module {
     name: String,
-    /// What it defines; a path cannot be shortened to such a name.
+    /// Names that the module defines; a path cannot be shortened to such a name.
     defined: BTreeSet<String>,
-    /// What it must import, by the path that leads there.
+    /// Names that the module must import, by path.
     imports: BTreeMap<String, BTreeSet<String>>,
 }
 

@@ -44,7 +44,7 @@ pub(super) fn changelog(root: &Path, document: &Tree) -> Result<String> {
     Ok(text)
 }
 
-/// What stands below a heading, up to the next one.
+/// Returns the text below a heading, up to the next heading.
 fn section<'a>(text: &'a str, heading: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(&format!("{heading}\n"))?;
     Some(rest.split("\n#").next().unwrap_or(rest).trim())

@@ -8,7 +8,7 @@ use super::json_schemas::JsonSchemas;
 use crate::document::Place;
 use openapi_impact::Tree;
 
-/// How many examples there are; fails when one is not valid.
+/// Counts the examples; fails if one is not valid.
 pub(super) fn check(document: &Tree, schemas: &JsonSchemas) -> Result<usize> {
     let mut check = Check { schemas, seen: 0, mistakes: Vec::new() };
     check.walk(document, &Place::root())?;
@@ -25,7 +25,7 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Whatever has a schema beside it may have examples of it: parameters, headers, bodies.
+    /// Checks examples beside each schema: of parameters, headers and bodies.
     fn walk(&mut self, value: &Tree, place: &Place) -> Result<()> {
         match value {
             Tree::Map(members) => {

@@ -53,7 +53,7 @@ fn definitions(entries: &[String]) -> String {
     format!("<dl>\n    {}\n  </dl>", entries.join("\n    "))
 }
 
-/// How a generator is installed and run, as `cargo xtask contract` does it.
+/// Returns the installation and the use of a generator, as `cargo xtask contract` runs it.
 fn entry(root: &Path, consumer: &Consumer) -> Result<String> {
     let mut text = String::new();
     let needs: Vec<String> = consumer

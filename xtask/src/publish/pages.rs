@@ -12,7 +12,7 @@ use crate::lint::REDOCLY_RULES;
 use inferstore_contract::tools::{Tools, must};
 use openapi_impact::Tree;
 
-/// What Redocly's program would load from outside: pictures of its maker.
+/// Files that Redocly's program would load from outside: pictures of its maker.
 const LOGOS: [&str; 2] =
     ["https://cdn.redoc.ly/redoc/logo-mini-full.svg", "https://cdn.redoc.ly/redoc/logo-mini.svg"];
 
@@ -24,7 +24,7 @@ const NO_PICTURE: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/200
 const STYLE: &str = "<style>a[href='https://redocly.com/redoc/'] { display: none !important } \
     td code { white-space: nowrap !important }</style>";
 
-/// Whatever the program may come to ask for, the browser does not let it out: no script, picture,
+/// Policy against every request of the program to other hosts: no script, picture,
 /// font or count of visitors from elsewhere.
 const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
     script-src 'unsafe-inline' 'unsafe-eval' blob:; worker-src blob:; style-src 'unsafe-inline'; \

@@ -1,4 +1,4 @@
-//! What must hold before the document can be generated from. The three linters know OpenAPI, such as tags, security
+//! Requirements of the generator on the document. The three linters know OpenAPI, such as tags, security
 //! and defaults; this knows what the generator needs, and names the place of a mistake instead of panicking on it.
 
 mod operations;
@@ -16,7 +16,7 @@ use openapi_impact::METHODS;
 
 use crate::document::{Document, Mistake, Place};
 
-/// How alike two words must be for one to be a slip of the other.
+/// Similarity from which one word may be a misspelling of another.
 const ALIKE: f32 = 0.75;
 
 /// All mistakes. Each step relies on what the steps before it have found to be right; a step that
@@ -78,7 +78,7 @@ pub(crate) fn resolved<'a>(root: &'a Value, mut value: &'a Value) -> &'a Value {
     value
 }
 
-/// What a reference leads to.
+/// Returns the target of a reference.
 pub(crate) fn target<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     root.pointer(reference.strip_prefix('#')?)
 }

@@ -1,4 +1,4 @@
-//! What must hold of paths, operations, parameters, bodies and responses.
+//! Requirements on paths, operations, parameters, bodies and responses.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -145,7 +145,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// What the value is, or is composed of: not what it holds.
+/// Returns the references that the value is, or is composed of, without those inside of it.
 fn same_as(value: &Value) -> impl Iterator<Item = &str> {
     std::iter::once(value).chain(items(&value["allOf"])).filter_map(|part| part["$ref"].as_str())
 }

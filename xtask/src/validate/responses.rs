@@ -1,4 +1,4 @@
-//! What must hold of the schemas of responses: they can grow, every optional property may be null, and
+//! Requirements on the schemas of responses: they can grow, every optional property may be null, and
 //! none of them limits what the service may send.
 
 use std::collections::BTreeSet;
@@ -63,7 +63,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Whether null is a value. A schema without a type permits it when all that it is composed of do.
+    /// Returns true if null is a value. A schema without a type permits null if all of its parts do.
     fn may_be_null(&self, schema: &'a Value) -> bool {
         let schema = resolved(self.root, schema);
         let has_no_type = schema.get("type").is_none();

@@ -1,4 +1,4 @@
-//! What must hold of the names of the document, so that each gives one name in Rust.
+//! Requirements on the names of the document, so that each gives one name in Rust.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use syn::{File, FnArg, ImplItem, ImplItemFn, Item, ItemMod, ItemStruct, Pat};
 use super::operations;
 use crate::document::{Mistake, Place};
 
-/// Whether the name can be turned from one case into another and back.
+/// Returns true if the name can be turned from one case into another and back.
 pub(super) fn has_one_capital_a_word(name: &str) -> bool {
     let letters: Vec<char> = name.chars().chain(['\0']).collect();
     // `ATask` is two words, and `URL` would come back as `Url`.
@@ -20,7 +20,7 @@ pub(super) fn has_one_capital_a_word(name: &str) -> bool {
     name.chars().all(|letter| letter.is_ascii_alphanumeric()) && !letters.windows(3).any(runs)
 }
 
-/// Whether it could stand in Rust code as it is; a keyword could not.
+/// Returns true if the name can stand in Rust code; a keyword cannot.
 pub(super) fn is_rust_name(name: &str) -> bool {
     syn::parse_str::<syn::Ident>(name).is_ok()
 }

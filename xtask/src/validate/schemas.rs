@@ -1,4 +1,4 @@
-//! What must hold of schemas: their types, properties, descriptions, enumerations and model kinds.
+//! Requirements on schemas: their types, properties, descriptions, enumerations and model kinds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -92,7 +92,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Whatever becomes a Rust item needs a description. `allOf` is there to put one on a reference.
+    /// Requires a description of each schema that becomes a Rust item. `allOf` puts one on a reference.
     fn schema_parts(&mut self, schema: &'a Value, place: &Place) {
         if (component_name(place).is_some() || has_properties(schema)) && is_undescribed(schema) {
             self.wrong(place.clone(), "the schema has no description");

@@ -1,8 +1,8 @@
-//! What the generated code must keep when the document changes in ways that it does not use today.
+//! Properties of the generated code for changes of the document that it does not have today.
 
 use crate::support::{Folder, real_document, replaced, repository_file};
 
-/// What is generated from the document after one replacement.
+/// Returns the code that is generated from the document after one replacement.
 fn generated_after(name: &str, old: &str, new: &str) -> String {
     let folder = Folder::new(name);
     folder.write("document.yaml", &replaced(&real_document(), old, new));

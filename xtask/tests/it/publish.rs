@@ -1,4 +1,4 @@
-//! What other teams are handed, and when they are not.
+//! Tests of the publication for other teams, and of its refusals.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Folder, Said, real_document, replaced, repository_file};
 
-/// What a publication is made of beside the document; one consumer stands for all.
+/// Sources of a publication beside the document; one consumer stands for all.
 const SOURCES: [&str; 14] = [
     "docs/controls.md",
     "docs/safe-creates.md",

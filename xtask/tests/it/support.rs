@@ -1,4 +1,4 @@
-//! What the tests share: a folder for their files, and the program, run in it.
+//! Shared parts of the tests: a folder for their files, and the program, run in it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ impl Folder {
     }
 }
 
-/// What a program said, and how it ended.
+/// Output and exit of a program.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
@@ -98,7 +98,7 @@ impl Said {
         self.out
     }
 
-    /// What it complained of. A failure says nothing on the standard output, which others may read.
+    /// Returns the complaint of a program that failed. A failure writes nothing to the standard output, which others may read.
     pub(crate) fn failed(self) -> String {
         assert_eq!((self.code, self.out.as_str()), (Some(1), ""), "{}", self.err);
         self.err

@@ -31,7 +31,7 @@ fn clean_tree(name: &str) -> Folder {
     folder.write("tests/it/main.rs", "//! Tests.\nmod wire;\n");
     folder.write(
         "tests/it/wire.rs",
-        "//! What is sent.\nfn get_task() {}\n// \"a_snapshot\", format!(\"terminal_{columns}\")\n",
+        "//! Requests on the wire.\nfn get_task() {}\n// \"a_snapshot\", format!(\"terminal_{columns}\")\n",
     );
     folder.write("tests/it/snapshots/it__wire__get_task.snap", "");
     folder.write("tests/it/snapshots/it__wire__a_snapshot.snap", "");
@@ -63,7 +63,7 @@ fn assert_broken(folder: &Folder, place: &str, rule: &str) {
 #[test]
 fn a_tree_that_keeps_the_rules_passes() {
     let report = tidy(&clean_tree("tidy_clean")).succeeded();
-    assert_eq!(report, "16 files keep 9 rules\n");
+    assert_eq!(report, "16 files keep 10 rules\n");
 }
 
 #[test]
@@ -89,6 +89,14 @@ fn a_long_page_is_reported() {
     folder.write("docs/cli.md", &"A line.\n".repeat(401));
     folder.write("docs/long.md", &"A line.\n".repeat(401));
     assert_broken(&folder, "docs/long.md has 401 lines", "a hand-written page has at most 400 lines");
+}
+
+#[test]
+fn a_doc_comment_that_begins_with_a_clause_is_reported() {
+    let folder = clean_tree("tidy_doc_comment");
+    let constants = "/// Number of retries,\n/// When they are due.\nconst A: u8 = 1;\n/// How often it runs.\nconst B: u8 = 1;\n";
+    folder.write("crates/api/src/new.rs", &format!("//! A file.\n\n{constants}"));
+    assert_broken(&folder, "crates/api/src/new.rs:6", "a doc comment begins with a verb or a noun");
 }
 
 #[test]

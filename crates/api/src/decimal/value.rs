@@ -59,7 +59,6 @@ impl<'a> Value<'a> {
         length(self.digits[0]) + length(self.digits[1])
     }
 
-    /// Returns the power of ten of the last digit.
     fn exponent(&self) -> i64 {
         self.magnitude - self.length()
     }
@@ -132,7 +131,6 @@ impl<'a> Value<'a> {
         std::iter::repeat_n(0, shift).chain(digits).collect()
     }
 
-    /// Compares the absolute values.
     pub(super) fn cmp_size(&self, other: &Self) -> Ordering {
         self.magnitude.cmp(&other.magnitude).then_with(|| self.digits().cmp(other.digits()))
     }

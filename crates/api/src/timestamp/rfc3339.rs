@@ -37,7 +37,6 @@ pub(super) fn write(milliseconds: i64) -> String {
     format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction:03}Z")
 }
 
-/// Returns the days since 1970.
 fn read_date(text: &str) -> Option<i64> {
     let (year, rest) = match text.strip_prefix('-') {
         Some(negative) => (-number(negative.get(..6)?, 0..=9_999)?, negative.get(6..)?),
@@ -100,7 +99,6 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
     year.div_euclid(400) * 146_097 + day_of_era - 719_468
 }
 
-/// Inverse of `days`.
 fn date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let day_of_era = days.rem_euclid(146_097);

@@ -309,7 +309,7 @@ enum Model {
     Visibility {
         /// The model
         model: String,
-        /// Who sees it
+        /// Visibility
         #[arg(value_parser = ["public", "private"])]
         visibility: String,
     },

@@ -26,7 +26,7 @@ use crate::values::size;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  inferstore demo\n  inferstore demo --out pictures")]
 pub(crate) struct Arguments {
-    /// Where the pictures go
+    /// Folder of the pictures
     #[arg(long, value_name = "DIR", default_value = "inferstore-demo")]
     out: PathBuf,
 }

@@ -68,7 +68,7 @@ pub(crate) struct DownloadArguments {
     /// A URL, the key of a stored file such as samples/a.png, or a pattern such as 'samples/*.png'
     #[arg(value_name = "URL|KEY|PATTERN")]
     file: String,
-    /// Where to: a folder, a file, a device, or - for standard output [default: the name in the URL]
+    /// Destination: a folder, a file, a device, or - for standard output [default: the name in the URL]
     #[arg(value_hint = ValueHint::AnyPath)]
     path: Option<PathBuf>,
     /// Download all files whose keys begin so, such as samples or samples/2026-, into a folder

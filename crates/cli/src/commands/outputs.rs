@@ -1,4 +1,4 @@
-//! Where outputs go: `-o` of `run`, `task show` and `task wait`, and downloads that replace nothing but regular
+//! Destinations of outputs: `-o` of `run`, `task show` and `task wait`, and downloads that replace nothing but regular
 //! files.
 
 mod staged;
@@ -17,7 +17,7 @@ use crate::progress::{Progress, watch};
 use crate::settings::Session;
 pub(crate) use staged::{absolute, shown};
 
-/// Where the outputs of a task go.
+/// Destination of the outputs of a task.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct OutputArguments {
     /// Download the outputs: into a file, a folder (it ends with a slash or has no extension), - for standard output, or

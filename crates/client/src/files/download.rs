@@ -343,7 +343,6 @@ impl Transfer {
     }
 }
 
-/// Returns the usual extension of a MIME type.
 fn extension(mime: &str) -> Option<&str> {
     let essence = mime.split(';').next().unwrap_or_default().trim();
     if essence.eq_ignore_ascii_case("application/octet-stream") {
@@ -383,7 +382,6 @@ fn temporary_file(path: &Path, is_folder: bool, overwrite: bool) -> io::Result<(
     Ok(builder.tempfile_in(folder.unwrap_or(Path::new(".")))?.into_parts())
 }
 
-/// Rejects a destination that must not be replaced.
 fn check_destination(path: &Path, overwrite: bool) -> io::Result<()> {
     match std::fs::symlink_metadata(path) {
         Ok(metadata) if !metadata.is_file() => Err(io::Error::other("it is not a regular file")),

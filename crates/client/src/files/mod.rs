@@ -27,7 +27,6 @@ const EXPIRED_CODES: [&str; 3] = ["ExpiredToken", "RequestTimeTooSkewed", "Acces
 /// Error codes of transient failures, whatever the status.
 const TRANSIENT_CODES: [&str; 2] = ["RequestTimeout", "SlowDown"];
 
-/// Parses a URL over http or https with a host.
 fn web_url(text: &str) -> Option<Url> {
     Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }

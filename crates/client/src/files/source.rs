@@ -27,7 +27,6 @@ const SNIFF_LENGTH: usize = 8 * 1024;
 /// Longest part of a file name in a stored name, in bytes.
 const MAX_STORED_NAME: usize = 100;
 
-/// Size of one read.
 pub(super) const CHUNK: usize = 64 * 1024;
 
 /// A file to upload: a path, bytes in memory, or a reader. Paths convert into it.
@@ -191,9 +190,7 @@ impl fmt::Debug for Source {
 /// File that was read once, with the properties needed before the upload.
 #[derive(Clone)]
 pub(crate) struct Prepared {
-    /// Name of the file in errors.
     pub(crate) label: String,
-    /// Stored name.
     pub(crate) name: String,
     pub(crate) size: u64,
     pub(crate) mime: String,
@@ -306,7 +303,6 @@ impl PartialEq for Spool {
 }
 
 impl Spool {
-    /// Returns the temporary file with the content.
     async fn read(&self) -> io::Result<Arc<TempPath>> {
         self.0.clone().await.map_err(|error| io::Error::new(error.kind(), error))
     }

@@ -26,9 +26,7 @@ pub(crate) struct Target {
 
 /// Method of an upload, given by the endpoint.
 pub(crate) enum UploadMethod {
-    /// Content as the body.
     Put { content_type: HeaderValue },
-    /// Content as the last field of a form.
     Form { fields: Vec<(String, String)> },
 }
 

@@ -269,7 +269,6 @@ pub(super) fn plain(text: &str) -> String {
     quoted(text).trim_matches('"').to_owned()
 }
 
-/// Formats a comma-separated list.
 fn listed<'a>(texts: impl IntoIterator<Item = &'a str>, shown: fn(&str) -> String) -> String {
     let mut texts = texts.into_iter();
     let mut list = texts.by_ref().take(MAX_LISTED).map(shown).collect::<Vec<_>>().join(", ");

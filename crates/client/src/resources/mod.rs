@@ -19,7 +19,6 @@ use crate::files::source::File;
 use crate::files::upload::Upload;
 use crate::transport::{Core, Deadline, Error, Items, Result, identifier};
 
-/// Page size of a stream of files.
 const FILES_PER_PAGE: u32 = 100;
 
 /// Page of a list.

@@ -39,11 +39,9 @@ pub(crate) struct Create {
     pub(super) deadline: Deadline,
 }
 
-/// Task of a create.
 #[derive(Clone, Debug)]
 pub(crate) struct Created {
     pub(crate) task: TaskId,
-    /// True if the task was found in the history.
     pub(crate) is_adopted: bool,
     /// True if the task certainly belongs to this run, which may then cancel it: the response named the task,
     /// or an upload of this run is among its inputs.

@@ -29,21 +29,17 @@ use crate::transport::{
     CallContext, Core, CostLimit, Deadline, Error, Result, Sink, TaskDisposition, UnknownOutcome, model_id,
 };
 
-/// Timeout of deleting the uploaded inputs after a run.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time that a store may take to commit an upload whose connection was cut.
 const LATE_UPLOAD: Duration = Duration::from_secs(1);
 
-/// Timeout of canceling the task of a dropped run.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(60);
 
 type Fields = BTreeMap<String, Input>;
 
-/// Input files by field.
 type Files = BTreeMap<String, Prepared>;
 
-/// Run in progress.
 pub(crate) struct Execution {
     core: Arc<Core>,
     model: ModelId,
@@ -112,7 +108,6 @@ impl Execution {
         }
     }
 
-    /// Creates the task without waiting for its end.
     pub(crate) async fn start(self) -> Result<Task> {
         if self.settings.options.delete_inputs_after {
             return Err(Error::InvalidArgument(
@@ -382,7 +377,6 @@ fn random_id() -> String {
     format!("{:032x}", fastrand::u128(..))
 }
 
-/// Returns the error of a dropped run, which nobody receives.
 fn dropped() -> Error {
     Error::InvalidArgument("the run was dropped".to_owned())
 }

@@ -25,13 +25,10 @@ const ADOPT_TOLERANCE: Duration = Duration::from_secs(5);
 /// Maximum number of pages of one search: a busy history has no end.
 const MAX_PAGES: usize = 12;
 
-/// Maximum number of tasks whose inputs one search reads.
 const MAX_INPUT_READS: usize = 300;
 
-/// Maximum number of concurrent reads of tasks.
 const MAX_CONCURRENT_READS: usize = 8;
 
-/// Result of a search.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// Matching tasks, oldest first.
@@ -47,7 +44,6 @@ impl Found {
         self.history == HistoryRead::Complete
     }
 
-    /// Returns all matching tasks.
     pub(super) fn all(&self) -> impl Iterator<Item = &TaskId> {
         self.earlier.iter().chain(&self.matches)
     }

@@ -18,7 +18,6 @@ use crate::transport::events::awaited;
 use crate::transport::redact::{MAX_MESSAGE, Redactor};
 use crate::transport::{Core, Deadline, Error, OutputMismatch, Result};
 
-/// Maximum number of concurrent downloads of an outcome.
 const MAX_CONCURRENT_DOWNLOADS: usize = 4;
 
 /// Outcome of a task that succeeded.
@@ -76,7 +75,6 @@ impl<T: PartialEq> PartialEq for Outcome<T> {
 }
 
 impl Outcome {
-    /// Makes the outcome of a task that succeeded.
     pub(crate) fn of(task: TaskDetail, core: &Arc<Core>) -> Self {
         let duration = between(task.created_at.as_ref(), task.updated_at.as_ref());
         let output = task.result.and_then(|result| result.result).unwrap_or(Value::Null);

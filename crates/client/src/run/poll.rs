@@ -44,10 +44,8 @@ impl PollInterval {
     }
 }
 
-/// Growth factor of the delays.
 const GROWTH: f64 = 1.5;
 
-/// Shortest delay.
 const MIN_DELAY: Duration = Duration::from_millis(10);
 
 /// Longest delay, so that adding to a clock cannot overflow.

@@ -71,7 +71,6 @@ pub struct PreparedRun {
     /// True if a node must serve the model. Checked again before the create.
     #[serde(default)]
     pub require_serving: bool,
-    /// Idempotency key.
     pub(crate) id: String,
     #[serde(skip)]
     pub(crate) sent_before: SentBefore,

@@ -26,7 +26,6 @@ const MAX_CANCEL_RESERVE: Duration = Duration::from_secs(2);
 /// Grace after the deadline for the response to a cancel.
 const CANCEL_GRACE: Duration = Duration::from_millis(200);
 
-/// Initial backoff of a cancel; it doubles.
 const CANCEL_BACKOFF: Duration = Duration::from_millis(200);
 
 /// Longest `Retry-After` that a wait follows.
@@ -157,7 +156,6 @@ impl Task {
     }
 }
 
-/// Options of a wait, except its deadline.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WaitOptions {
     pub(crate) poll: PollInterval,

@@ -17,13 +17,11 @@ use crate::transport::middleware::Attempt;
 use crate::transport::redact::{MAX_INPUT, MAX_MESSAGE, Redactor};
 use crate::transport::retry;
 
-/// Longest body in an error, in characters.
 const MAX_EXCERPT: usize = 2_000;
 
 /// Largest body of a failure that is read for its message, in bytes.
 const MAX_ERROR_BODY: usize = MAX_INPUT;
 
-/// Timeout of reading the body of a failure.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Timeout of an attempt, as a multiple of the read timeout, which a dripping response never reaches.
@@ -32,7 +30,6 @@ const ATTEMPT_SHARE: u32 = 10;
 /// Headers in which services and proxies identify a request.
 const REQUEST_ID_HEADERS: [&str; 4] = ["x-request-id", "request-id", "x-correlation-id", "cf-ray"];
 
-/// Call of one operation.
 pub(crate) struct Call<'a> {
     core: &'a Core,
     operation: &'static str,
@@ -193,7 +190,6 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Converts an error of the generated client.
     async fn failure(&self, error: RawError) -> Error {
         let redactor = &self.core.redactor;
         match error {

@@ -74,7 +74,6 @@ impl Deadline {
         Err(self.reached(DeadlineReached { disposition, source, ..DeadlineReached::default() }))
     }
 
-    /// Makes the error of this deadline.
     pub(crate) fn reached(self, reached: DeadlineReached) -> Error {
         Error::DeadlineReached(Box::new(DeadlineReached { elapsed: self.started.elapsed(), ..reached }))
     }

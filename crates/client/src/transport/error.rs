@@ -212,7 +212,6 @@ impl TaskDisposition {
         }
     }
 
-    /// Returns the hint after a deadline.
     fn hint(self) -> &'static str {
         match self {
             Self::NotCreated => "allow more time; no task was created",

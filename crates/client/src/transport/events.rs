@@ -11,7 +11,6 @@ use futures_util::stream::{BoxStream, Stream, StreamExt, TryStreamExt};
 use crate::transport::error::{Error, Result};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// Receiver of the events of an operation.
 pub(crate) type Sink<E> = Arc<dyn Fn(E) + Send + Sync>;
 
 /// Returns a receiver that drops every event.

@@ -44,7 +44,6 @@ pub struct Next<'a> {
     attempt: Attempt,
 }
 
-/// One attempt of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempt {
     pub(crate) operation: &'static str,
@@ -79,7 +78,6 @@ impl<'a> Next<'a> {
     }
 }
 
-/// HTTP clients below the middleware.
 #[derive(Clone)]
 pub(crate) struct HttpStack {
     pub(crate) http: reqwest::Client,

@@ -42,9 +42,7 @@ const KEY_RETENTION: HeaderName = HeaderName::from_static("idempotency-key-reten
 
 /// State of a client: its key, and the state shared by clients of the same service with other keys.
 pub(crate) struct Core {
-    /// Generated client with the key.
     pub(crate) api: inferstore_api::Client,
-    /// Redacts the key.
     pub(crate) redactor: Redactor,
     /// Key for stored names.
     pub(crate) name_key: NameKey,
@@ -146,7 +144,6 @@ impl std::fmt::Debug for Core {
     }
 }
 
-/// Cache lifetime of declared inputs.
 const DECLARATION_TTL: Duration = Duration::from_secs(300);
 
 /// Returns the text as an identifier, unless it would change the path of the request.
@@ -209,7 +206,6 @@ impl Core {
         self.memory.declarations.get(id, DECLARATION_TTL)
     }
 
-    /// Reads the declared inputs of a model.
     pub(crate) async fn read_declaration(&self, id: &ModelId, deadline: Deadline) -> Result<DeclaredInputs> {
         let version = self.versioning(id, deadline).await?;
         let cached = self.cached_declaration(id);

@@ -116,7 +116,6 @@ impl Retries {
         Self { policy, budget: AtomicU32::new(full), full }
     }
 
-    /// Earns back a part of the budget.
     pub(crate) fn succeeded(&self) {
         let earned = |left| (left < self.full).then_some(left + 1);
         let _ = self.budget.fetch_update(Relaxed, Relaxed, earned);

@@ -110,7 +110,6 @@ async fn a_lost_task_is_found_in_a_history_that_shows_no_total_and_only_after_a_
     assert!(lost_at.elapsed() >= 3 * backoff, "each pause is longer: {:?}", lost_at.elapsed());
 }
 
-/// Delays the first create.
 struct SlowFirst {
     delay: Duration,
     has_created: AtomicBool,

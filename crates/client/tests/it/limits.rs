@@ -306,7 +306,6 @@ fn a_run_that_is_dropped_outside_of_its_runtime_is_canceled() {
     assert!(service.requests().contains(&"cancelTask"), "{:?}", service.requests());
 }
 
-/// Delays each request by a minute.
 struct Slow;
 
 impl Middleware for Slow {

@@ -24,7 +24,6 @@ struct To(&'static str, Effect);
 
 #[derive(Clone, Copy)]
 enum Effect {
-    /// The request is never sent.
     Hangs,
     /// The request takes effect without a response.
     LosesResponse,

@@ -78,7 +78,6 @@ async fn files_of_public_addresses_are_fetched() {
     }
 }
 
-/// Network in which every request fails.
 struct Unreachable;
 
 impl Middleware for Unreachable {
@@ -92,7 +91,6 @@ impl Middleware for Unreachable {
     }
 }
 
-/// Network that redirects every request.
 struct Redirecting(&'static str);
 
 impl Middleware for Redirecting {

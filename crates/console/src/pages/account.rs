@@ -74,7 +74,6 @@ pub(crate) async fn show(app: &App) -> Result<Response> {
     Ok(page("Account", "/account", body))
 }
 
-/// Returns the UTC day of a task.
 fn day_of(task: &TaskRecord) -> &str {
     task.created_at.as_ref().and_then(|stamp| stamp.as_str().get(..10)).unwrap_or_default()
 }

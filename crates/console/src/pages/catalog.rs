@@ -155,7 +155,6 @@ fn card(model: &ModelSummary, serving: Option<bool>, unit: &str, file: &str) -> 
     }
 }
 
-/// Shows the serving state.
 pub(crate) fn served(serving: Option<bool>) -> Markup {
     html! {
         @if serving == Some(true) { span.dot.good { "Ready" } }

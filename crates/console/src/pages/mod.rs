@@ -22,7 +22,6 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use self::assets::{ICON, SCRIPT, STYLE};
 use crate::failure::{Failure, Result};
 
-/// Imports of every page.
 mod prelude {
     pub(super) use axum::extract::Request;
     pub(super) use axum::http::StatusCode;
@@ -62,7 +61,6 @@ pub(crate) fn parsed<T: FromStr>(query: &Words, name: &str) -> Result<Option<T>>
     word.parse().map(Some).map_err(|_| unknown())
 }
 
-/// Returns true for a bidirectional mark.
 fn is_direction(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -117,7 +115,6 @@ pub(crate) fn page_that_reloads(title: &str, section: &str, seconds: Option<u32>
     PreEscaped(printable(&page.into_string())).into_response()
 }
 
-/// Redirects to a page of this kind.
 pub(crate) fn go_to(kind: &str, id: impl Display) -> Response {
     Redirect::to(&format!("/{kind}/{}", segment(&id.to_string()))).into_response()
 }
@@ -159,7 +156,6 @@ pub(crate) fn pager(pages: u64, now: u64, address: impl Fn(u64) -> String) -> Ma
     }
 }
 
-/// Percent-encodes a path segment.
 pub(crate) fn segment(text: &str) -> impl Display {
     utf8_percent_encode(text, SEGMENT)
 }
@@ -193,7 +189,6 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{count:.*} {unit}", usize::from(power > 0))
 }
 
-/// Formats a duration: `0.4 s`, `12 s`, `3 min`.
 pub(crate) fn duration(duration: Duration) -> String {
     match duration.as_secs_f64() {
         seconds if seconds < 0.05 => "< 0.1 s".to_owned(),
@@ -211,7 +206,6 @@ pub(crate) fn when(stamp: Option<&Timestamp>) -> Markup {
     html! { time datetime=(text) { (shown) } }
 }
 
-/// Renders a status as a badge.
 pub(crate) fn badge(status: Option<&TaskStatus>) -> Markup {
     let word = status.map_or("unknown", TaskStatus::as_str);
     html! { span.badge.(word) { (titled(word)) } }

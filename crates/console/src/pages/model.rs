@@ -15,7 +15,6 @@ use crate::runs::Run;
 use crate::shown::{self, media, mime_of};
 use crate::state::random_id;
 
-/// Maximum number of sample files.
 const MAX_EXAMPLES: usize = 3;
 
 pub(crate) async fn show(app: &App, id: &str, query: &Words) -> Result<Response> {
@@ -99,7 +98,6 @@ fn price(price: &TaskCost) -> Markup {
     }
 }
 
-/// Returns the parameters in order.
 fn ordered(format: Option<&BTreeMap<String, Descriptor>>) -> Vec<(&String, &Descriptor)> {
     let mut parameters: Vec<_> = format.into_iter().flatten().collect();
     parameters.sort_by_key(|(_, descriptor)| descriptor.position.unwrap_or(i64::MAX));
@@ -132,7 +130,6 @@ fn about(detail: &ModelDetail, version: &ModelVersioning) -> Markup {
     }
 }
 
-/// Renders the description of a parameter and its accepted values.
 fn help(descriptor: &Descriptor) -> Markup {
     let description = descriptor.description.as_deref().unwrap_or_default();
     let is_listed = descriptor.type_ == Some(DescriptorType::Options) && !description.is_empty();

@@ -85,11 +85,9 @@ pub(crate) async fn list(app: &App, query: &Words) -> Result<Response> {
     Ok(page_that_reloads("Runs", "/runs", is_running.then_some(3), body))
 }
 
-/// Parts of a row of the list.
 struct Row<'a> {
     address: String,
     picture: Option<String>,
-    /// Name of the input, if it has one.
     name: Option<&'a str>,
     model: Option<&'a str>,
     badge: Markup,
@@ -138,7 +136,6 @@ async fn task_row(app: &App, record: &TaskRecord, unit: &str) -> (String, Markup
     (at, html! { (row) })
 }
 
-/// Renders a run as a row.
 pub(crate) fn row(run: &Run, progress: &Progress, unit: &str) -> Markup {
     let cost = match &progress.end {
         Some(Ok(cost)) => price(cost.as_ref(), unit),
@@ -176,7 +173,6 @@ fn state_badge(progress: &Progress) -> Markup {
     html! { span.badge.(class) { (word) } }
 }
 
-/// Returns sent and total bytes.
 fn uploaded(progress: &Progress) -> (u64, u64) {
     progress.uploads.values().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
 }
@@ -236,7 +232,6 @@ pub(crate) async fn show(app: &App, id: &str) -> Result<Response> {
     Ok(page_that_reloads(&title, "/runs", (!is_over).then_some(2), body))
 }
 
-/// Renders the progress of a run, step by step.
 pub(crate) fn steps(run: &Run, progress: &Progress) -> Markup {
     let is_created = progress.task.is_some();
     let status = progress.status.as_ref();
@@ -280,7 +275,6 @@ pub(crate) fn steps(run: &Run, progress: &Progress) -> Markup {
     }
 }
 
-/// Formats an amount with its unit.
 pub(crate) fn price(sum: Option<&inferstore::Decimal>, unit: &str) -> String {
     format!("{} {unit}", amount(sum)).trim_end().to_owned()
 }

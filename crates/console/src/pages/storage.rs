@@ -15,7 +15,6 @@ use crate::shown::{is_picture, save};
 
 const PAGE: u64 = 24;
 
-/// Largest picture with a thumbnail.
 const MAX_THUMBNAIL: i64 = 32 * 1024 * 1024;
 
 /// Prefix of the checkboxes of files.
@@ -25,17 +24,14 @@ const CHOSEN: &str = "file.";
 const MAX_SEARCHED: u64 = 2_000;
 const READ: u64 = 100;
 
-/// Returns the address of a page of a folder, or of a search by name.
 fn place(folder: &str, number: u64, search: &str) -> String {
     format!("/files/{}?page={number}&search={}", segment(folder), segment(search))
 }
 
-/// Returns the page and the search text of a request.
 fn chosen(query: &Words) -> Result<(u64, &str)> {
     Ok((parsed::<u64>(query, "page")?.unwrap_or(1).max(1), word(query, "search")))
 }
 
-/// Rejects a folder without a page.
 pub(crate) fn check_folder(folder: &str) -> Result<()> {
     let known = folder.parse::<UploadFolder>();
     known.map(drop).map_err(|_| Failure::not_found("The storage has no folder of this name."))
@@ -127,7 +123,6 @@ pub(crate) async fn list(app: &App, folder: &str, query: &Words) -> Result<Respo
     Ok(page("Files", "/files", body))
 }
 
-/// Renders the thumbnail of a file, if it has one.
 fn thumbnail(address: Option<&str>, mime: &str) -> Markup {
     html! {
         div.thumbnail {
@@ -188,7 +183,6 @@ pub(crate) async fn upload(app: &App, folder: &str, request: Request) -> Result<
     Ok((status, page("Error: upload", "/files", body)).into_response())
 }
 
-/// Returns the links of the selected files, with their URLs.
 fn selected(app: &App, words: &Words) -> Result<Vec<(String, String)>> {
     let ids = words.keys().filter_map(|word| word.strip_prefix(CHOSEN));
     ids.map(|id| Ok((id.to_owned(), app.linked(id)?))).collect()

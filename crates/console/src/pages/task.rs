@@ -16,7 +16,6 @@ use crate::files::original_name;
 use crate::runs::Run;
 use crate::shown::{compare, output_name, picture, url_of, value};
 
-/// Timeout of the details of a task in a list.
 const DETAIL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Number of tasks per request, and maximum number read for one page.
@@ -94,7 +93,6 @@ pub(crate) fn lasted(task: &TaskRecord) -> Option<Duration> {
     end.filter(|_| is_over)?.duration_since(start?).try_into().ok()
 }
 
-/// Returns the original name of the first input file.
 pub(crate) fn input_name(task: &TaskDetail) -> Option<String> {
     let inputs = task.input_data.clone().unwrap_or_default();
     let files = ordered(&inputs, task.input_format.as_ref());
@@ -184,7 +182,6 @@ fn ordered<'a>(
     values
 }
 
-/// Returns the outputs by name.
 fn output(task: &TaskDetail) -> Map<String, Value> {
     match task.result.as_ref().and_then(|result| result.result.clone()) {
         Some(Value::Object(output)) => output,
@@ -243,7 +240,6 @@ fn problem(task: &TaskDetail) -> Markup {
     }
 }
 
-/// Cancels a queued task.
 pub(crate) async fn cancel(app: &App, id: &str) -> Result<Response> {
     let canceled = within(app.client.task(id).cancel()).await;
     let Some(run) = app.runs.of_task(id) else {

@@ -156,7 +156,6 @@ impl Browser {
         tab
     }
 
-    /// Returns the requested addresses of all tabs.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.wire.requests.lock().expect("not poisoned").clone()
     }
@@ -185,7 +184,6 @@ impl Tab {
         self.call("Emulation.setScriptExecutionDisabled", json!({"value": !are_on})).await;
     }
 
-    /// Opens an address and waits until it has loaded.
     pub(crate) async fn open(&self, url: &str) {
         self.eval("window.isOld = true").await;
         self.call("Page.navigate", json!({"url": url})).await;
@@ -221,7 +219,6 @@ impl Tab {
         );
     }
 
-    /// Waits until the page shows the text.
     pub(crate) async fn shows(&self, text: &str) {
         self.until(&format!("document.body.innerText.includes({})", json!(text))).await;
     }
@@ -255,7 +252,6 @@ impl Tab {
         self.call("Input.dispatchMouseEvent", event).await;
     }
 
-    /// Presses a key, such as `Tab`, or types one character.
     pub(crate) async fn key(&self, key: &str) {
         let code = match key {
             "Tab" => 9,
@@ -288,7 +284,6 @@ impl Tab {
         }
     }
 
-    /// Takes a screenshot and returns its path.
     pub(crate) async fn picture(&self, name: &str) -> PathBuf {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("console");
         std::fs::create_dir_all(&folder).expect("a folder for pictures");

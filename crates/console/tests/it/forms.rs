@@ -10,7 +10,6 @@ use serde_json::json;
 
 use crate::support::{Form, Seen, Site, TEMPORARY, picture, publish};
 
-/// Returns the identifier of the kept file of this input.
 fn kept(page: &Seen, name: &str) -> String {
     let mark = format!("name=\"kept.{name}\" value=\"");
     let id = page.body.split(&mark).nth(1).and_then(|rest| rest.split('"').next());
@@ -122,7 +121,6 @@ async fn what_does_not_fit_is_shown_beside_its_input_and_nothing_is_sent() {
         .says("Client::from_env");
 }
 
-/// Waits for the first task of the account.
 async fn first_task(site: &Site) -> TaskDetail {
     for _ in 0..1_500 {
         if let Some(task) = site.client.tasks().page(1, 0).await.expect("a page").records.first() {
@@ -133,7 +131,6 @@ async fn first_task(site: &Site) -> TaskDetail {
     panic!("no task was created")
 }
 
-/// Adds the values of color harmonization, with an invalid angle.
 fn with_mistake(form: Form) -> Form {
     form.text("in.template", "v_shape").text("in.angle", "x")
 }

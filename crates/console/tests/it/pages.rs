@@ -172,7 +172,6 @@ async fn files_are_stored_listed_fetched_and_deleted() {
     assert_eq!(beyond.header("location"), "/files/covers?page=1&search=");
 }
 
-/// Sends the form that deletes files of the folder `covers`.
 async fn delete(visitor: &Visitor, form: &str) -> Seen {
     let request =
         visitor.request(reqwest::Method::POST, "/files/covers/delete").header("origin", &visitor.origin);
@@ -180,7 +179,6 @@ async fn delete(visitor: &Visitor, form: &str) -> Seen {
     crate::support::seen(request).await
 }
 
-/// Returns the download addresses on a page.
 fn downloads(page: &Seen) -> Vec<String> {
     let links = page.body.split("class=\"save\" href=\"").skip(1);
     links.filter_map(|rest| rest.split('"').next().map(str::to_owned)).collect()

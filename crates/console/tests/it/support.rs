@@ -9,7 +9,6 @@ use inferstore_service::{Config, ModelSpec, Scope, Service};
 use reqwest::{RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 
-/// Any free port of this machine.
 pub(crate) const ANYWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// Part of the path of every file of a console.
@@ -51,7 +50,6 @@ pub(crate) async fn publish(site: &Site, id: &str, description: &str, input: &Va
     site.service.publish_model("ada", spec).await.expect("the model can be published");
 }
 
-/// Admitted browser.
 pub(crate) struct Visitor {
     pub(crate) http: reqwest::Client,
     pub(crate) origin: String,
@@ -111,7 +109,6 @@ impl Visitor {
         seen(request.header("content-type", form.content_type()).body(form.end())).await
     }
 
-    /// Submits the form of a model, and returns the path of its run.
     pub(crate) async fn run(&self, model: &str, form: Form) -> String {
         let seen = self.post(&format!("/models/{model}"), form).await;
         assert_eq!(seen.status, StatusCode::SEE_OTHER, "{}", seen.body);
@@ -171,7 +168,6 @@ impl Form {
     }
 }
 
-/// Returns a picture of diagonal stripes.
 pub(crate) fn picture() -> Vec<u8> {
     let pixel = |x: u32, y: u32| {
         let wave = ((x + 2 * y) % 97) as u8;

@@ -106,7 +106,6 @@ fn keeps_within_what_is_reserved(model: &dyn Model, inputs: &Inputs, limits: &Li
     reserved
 }
 
-/// Tests every third model.
 fn models_keep_within_the_memory_that_they_ask_for(third: usize) {
     let mut wrong = Vec::new();
     // Below and above the reduced size.

@@ -87,7 +87,6 @@ pub(crate) fn encoded(picture: &DynamicImage, format: ImageFormat) -> Vec<u8> {
     bytes.into_inner()
 }
 
-/// Returns a chunk of a PNG file.
 pub(crate) fn chunk(kind: [u8; 4], data: &[u8]) -> Vec<u8> {
     let body = [&kind, data].concat();
     let length = u32::try_from(data.len()).expect("a chunk is small");

@@ -24,7 +24,7 @@ const CONSUMERS: [(&str, &str); 10] = [
     ("prints", "client progenitor\nlistPrints\ncancelPrint\ngetUsage"),
 ];
 
-/// What `oasdiff breaking` reports on each pair: the operation of each report, which may be none.
+/// Reports of `oasdiff breaking` on each pair: the operation of each report, if it has one.
 type Reports = BTreeMap<String, Vec<String>>;
 
 pub(super) fn recorded() -> Result<Reports> {
@@ -52,7 +52,7 @@ fn restricted(document: &Tree, is_kept: impl Fn(&str) -> bool) -> Result<Tree> {
     Ok(document.into())
 }
 
-/// What breaks the operations when nothing else is compared.
+/// Returns the changes that break the operations if nothing else is compared.
 fn expected(old: &Tree, new: &Tree, uses: &Uses) -> Result<Vec<Change>> {
     let is_used = |id: &str| uses.operations().any(|used| used == id);
     // In the new document an operation may have another name.

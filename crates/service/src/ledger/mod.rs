@@ -158,7 +158,7 @@ impl Credit {
     }
 }
 
-/// What an audit of the ledger found.
+/// Result of an audit of the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Audit {

@@ -34,7 +34,6 @@ fn with_key(key: &str) -> Result<Client, Failure> {
     Ok(Client::new_with_client(&env::var("BASE_URL")?, http))
 }
 
-/// Returns the status code of a failed call, or `None` for a success.
 fn status_code_of_failure<T, E: Debug>(outcome: Result<T, Error<E>>) -> Option<u16> {
     outcome.err()?.status().map(|status| status.as_u16())
 }

@@ -42,7 +42,6 @@ fn with_key(key: &str) -> Arc<Configuration> {
     Arc::new(Configuration { base_path, api_key: Some(api_key), ..Configuration::default() })
 }
 
-/// Returns the status code of a failed call, or `None` for a success.
 fn status_code_of_failure<T, E: Debug>(outcome: Result<T, ApiError<E>>) -> Option<u16> {
     match outcome {
         Err(ApiError::ResponseError(content)) => Some(content.status.as_u16()),

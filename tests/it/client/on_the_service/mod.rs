@@ -25,7 +25,6 @@ pub(crate) async fn start() -> (Service, Controls, Client) {
     (service, controls, client)
 }
 
-/// Makes another client with the key of the first account.
 pub(crate) fn client_of(service: &Service) -> Client {
     built(builder_of(service))
 }
@@ -57,7 +56,6 @@ impl Middleware for WithoutKeys {
     }
 }
 
-/// Returns a script of the model's success.
 pub(crate) fn success() -> Script {
     Script::succeed(json!({
         "output_image": "https://files.example/harmonized.png",

@@ -10,13 +10,11 @@ use super::super::raw::{self, BACKSTOP};
 use super::super::uploads::Target;
 use crate::support::caller::Caller;
 
-/// Content that the honest caller stores.
 const CONTENT: &[u8] = b"an honest file";
 
 pub(super) struct Harness {
     pub(super) process: Process,
     pub(super) honest: Caller,
-    /// Hosts of the listeners.
     pub(super) api: String,
     pub(super) storage: String,
     pub(super) operations: String,
@@ -86,7 +84,6 @@ impl Harness {
         begun.elapsed()
     }
 
-    /// Returns an upload target for this size.
     pub(super) async fn target(&self, name: &str, size: usize, caller: &Caller) -> Target {
         let order = json!({"folder": "samples", "mime": "text/plain", "name": name, "size": size});
         Target::read(caller.post("/api-key/storage/upload/create-presigned-url", &order).await.data())
@@ -127,13 +124,11 @@ impl Harness {
         assert!(released.is_ok(), "{} handles are still held", self.held());
     }
 
-    /// Returns the number of partial uploads.
     pub(super) fn halves(&self) -> usize {
         let incoming = self.folder.path().join("objects/incoming");
         std::fs::read_dir(incoming).into_iter().flatten().count()
     }
 
-    /// Returns the number of API requests in progress.
     pub(super) async fn in_progress(&self) -> u64 {
         let request = "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
         let reply = raw::exchange(&self.operations, request.as_bytes(), false).await.expect("figures");

@@ -9,14 +9,12 @@ use tokio::net::TcpStream;
 use super::super::raw;
 use super::harness::Harness;
 
-/// Behavior of a slow client.
 #[derive(Clone)]
 pub(super) struct Slow {
     pub(super) who: &'static str,
     host: String,
     opening: String,
     drip: &'static [u8],
-    /// True if the client reads responses.
     reads: bool,
     /// Maximum number of such clients, for those that cost the machine more than the service.
     most: usize,
@@ -73,7 +71,6 @@ pub(super) async fn all(harness: &Harness) -> Vec<Slow> {
     clients
 }
 
-/// Returns `count` slow clients of all kinds.
 pub(super) fn gather(clients: &[Slow], count: usize) -> impl Iterator<Item = Slow> {
     let rounds = (0..).flat_map(move |round| clients.iter().filter(move |client| round < client.most));
     rounds.take(count).cloned()

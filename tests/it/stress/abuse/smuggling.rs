@@ -4,7 +4,6 @@
 use super::super::raw::{self, Reply};
 use super::harness::Harness;
 
-/// Returns the number of responses.
 fn answers(reply: Option<&Reply>) -> usize {
     reply.map_or(0, |reply| reply.text.matches("HTTP/1.1 ").count())
 }

@@ -23,7 +23,6 @@ struct Stranger {
     caller: Caller,
     headers: Vec<(&'static str, String)>,
     query: String,
-    /// True if the caller has an account.
     is_known: bool,
 }
 

@@ -7,14 +7,12 @@ use serde_json::{Value, json};
 use super::victim::Belongings;
 use crate::support::caller::{Answer, Caller, Odd};
 
-/// Request for a resource of another account.
 #[derive(Debug, Clone)]
 pub(super) struct Probe {
     pub(super) operation: &'static str,
     method: Method,
     path: String,
     body: Option<Value>,
-    /// True if the path has a parameter.
     has_parameter: bool,
 }
 

@@ -22,9 +22,7 @@ pub(super) struct Belongings {
     pub(super) queued: String,
     pub(super) computing: String,
     pub(super) ended: String,
-    /// Private model.
     pub(super) model: String,
-    /// URL of a file.
     pub(super) file: String,
     pub(super) username: String,
 }
@@ -113,7 +111,6 @@ impl Belongings {
     }
 }
 
-/// Uploads a small picture and returns its URL.
 pub(super) async fn upload(caller: &Caller, folder: &str, name: &str) -> String {
     let content = red_and_blue();
     let order = json!({"folder": folder, "mime": "image/bmp", "name": name, "size": content.len()});

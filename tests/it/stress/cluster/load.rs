@@ -13,7 +13,6 @@ use crate::client::{Quickly, built, quick};
 use crate::support::cluster::query;
 use crate::support::picture::bitmap;
 
-/// Initial balance of each account.
 pub(super) const CREDIT: &str = "10000";
 
 /// Model that takes a picture as `input`.
@@ -30,26 +29,21 @@ pub(super) struct Account {
     stop: Arc<AtomicBool>,
     pub(super) created: BTreeSet<TaskId>,
     pub(super) canceled: BTreeSet<TaskId>,
-    /// Creates of unknown outcome.
     pub(super) unknown: usize,
     /// Content by URL.
     pub(super) uploaded: BTreeMap<String, Vec<u8>>,
     pub(super) deleted: BTreeSet<String>,
     /// Files of deletes without a response.
     perhaps_deleted: BTreeSet<String>,
-    /// Number of failures that callers saw, by kind.
     pub(super) failures: BTreeMap<String, usize>,
-    /// Number of charged tasks.
     pub(super) charged: usize,
 }
 
-/// Caller with a picture of its own.
 struct Caller {
     client: Client,
     picture: String,
 }
 
-/// Responses to a loop.
 #[derive(Default)]
 struct Told {
     created: BTreeSet<TaskId>,
@@ -142,7 +136,6 @@ impl Account {
         self.client.tasks().list().try_collect().await.expect("nothing is disturbed any more")
     }
 
-    /// Waits until every task has ended.
     pub(super) async fn drain(&self, timeout: Duration) {
         let drained = async {
             while self.history().await.iter().any(is_unfinished) {

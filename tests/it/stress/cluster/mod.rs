@@ -19,13 +19,11 @@ use outage::Outage;
 use super::{Intensity, tell};
 use crate::support::cluster::{Cluster, Engines, PROCESSES, query};
 
-/// Number of accounts.
 const ACCOUNTS: usize = 4;
 
 /// Longer than all leases of a task that is killed repeatedly.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Disturbance of the cluster.
 #[derive(Clone, Copy)]
 enum Disturbance {
     /// Kills a process of the service and starts it again.
@@ -38,7 +36,6 @@ enum Disturbance {
     Outage,
 }
 
-/// Number and duration of disturbances.
 struct Plan {
     kills: usize,
     restarts: usize,
@@ -60,7 +57,6 @@ impl Plan {
         }
     }
 
-    /// Returns all disturbances in random order.
     fn shuffled(&self, random: &mut fastrand::Rng) -> Vec<Disturbance> {
         let mut all = vec![Disturbance::Kill; self.kills];
         all.extend(vec![Disturbance::Restart; self.restarts]);

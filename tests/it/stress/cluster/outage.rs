@@ -10,7 +10,6 @@ use tokio::sync::watch;
 
 use crate::support::cluster::Engines;
 
-/// Forwarder to the object store.
 pub(super) struct Outage(watch::Sender<bool>);
 
 impl Outage {

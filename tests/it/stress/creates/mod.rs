@@ -19,7 +19,6 @@ use crate::client::on_the_service::{MODEL, WithoutKeys, audited, start};
 use crate::client::{Quickly, built, inputs, quick, quick_retry};
 use crate::support::cable::{Break, Cable};
 
-/// Number of concurrent creates.
 const SIDE_BY_SIDE: usize = 10;
 
 /// Service whose tasks stay queued, and a client that counts them.

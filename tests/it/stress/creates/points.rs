@@ -6,14 +6,12 @@ use inferstore_service::Fault;
 
 use crate::support::cable::Break;
 
-/// One failure of a create.
 pub(crate) struct Point {
     pub(crate) name: String,
     pub(crate) problem: Problem,
     pub(crate) task: TaskDisposition,
 }
 
-/// Place of the failure.
 pub(crate) enum Problem {
     /// Connection. The random share sets the number of transferred bytes.
     Cable(Place),
@@ -50,7 +48,6 @@ const NEVER: Duration = Duration::from_mins(10);
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Point {
-    /// Returns the timeout of the client's responses.
     pub(crate) fn client_timeout(&self) -> Duration {
         match self.name.starts_with(SILENT) {
             true => CLIENT_TIMEOUT,
@@ -62,7 +59,6 @@ impl Point {
 /// Prefix of the names of points without a response.
 const SILENT: &str = "not answered in time";
 
-/// Returns all points.
 pub(crate) fn points() -> Vec<Point> {
     let cable: [(&str, Place, TaskDisposition); 8] = [
         ("before connecting", |_| Break::BeforeConnecting, TaskDisposition::None),
@@ -115,7 +111,6 @@ const JSON: &str = "application/json";
 /// Beginning of a response that would have named the task.
 const HALF: &str = r#"{"status":"success","message":"created","data":{"data":"3f"#;
 
-/// Failure in place of a success.
 const FAIL: &str = r#"{"status":"fail","message":"no"}"#;
 
 /// Returns a point for every status of an intermediary, before and after the task exists.

@@ -50,7 +50,6 @@ impl Caller {
         body["data"].take()
     }
 
-    /// Returns the content behind a URL.
     pub(crate) async fn read(&self, url: &str) -> Vec<u8> {
         let answer = self.http.get(url).send().await.expect("the object store answers");
         assert_eq!(answer.status(), StatusCode::OK, "a listed file cannot be read");
@@ -88,7 +87,6 @@ impl Caller {
     }
 }
 
-/// Returns a picture unique to this load.
 fn picture(number: u8) -> Vec<u8> {
     bitmap([30, number, 90], [200, 30, number])
 }
@@ -99,15 +97,12 @@ pub(crate) struct Acknowledged(Arc<Mutex<Known>>);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Picture that tasks read.
     picture: String,
     /// Number of creates sent, with or without a response.
     sent: usize,
     tasks: BTreeSet<String>,
     canceled: BTreeSet<String>,
-    /// Last status by task.
     shown: BTreeMap<String, String>,
-    /// Content by URL.
     files: BTreeMap<String, Vec<u8>>,
     /// URLs whose content was compared.
     read: BTreeSet<String>,
@@ -126,7 +121,6 @@ impl Acknowledged {
         self.reported(|reported| reported.files.len())
     }
 
-    /// Uploads the picture for the tasks.
     pub(crate) async fn prepare(&self, caller: &Caller) {
         let url = caller.upload("input.bmp", &picture(0)).await.expect("the service runs");
         self.reported(|reported| {

@@ -70,7 +70,6 @@ fn walk(folder: &Path, count: &mut impl FnMut(&fs::Metadata) -> u64) -> u64 {
 }
 
 impl Caller {
-    /// Returns all tasks of the account.
     pub(crate) async fn tasks(&self) -> Vec<Value> {
         let mut tasks = Vec::new();
         loop {

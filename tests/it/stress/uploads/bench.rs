@@ -108,7 +108,6 @@ impl Bench {
         }
     }
 
-    /// Returns the files below a part of the data folder.
     pub(super) fn on_disk(&self, part: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();
         walk(&self.service.data_folder().join(part), &mut found);

@@ -6,7 +6,6 @@ use super::super::raw::{self, Reply};
 
 const BOUNDARY: &str = "frontier";
 
-/// Issued upload target.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub(super) endpoint: String,
@@ -24,7 +23,6 @@ impl Target {
         Self { endpoint: text("endpoint"), download_url: text("download_url"), fields: fields.collect() }
     }
 
-    /// Returns the upload of this target.
     pub(crate) fn upload(&self, file: Vec<u8>) -> Upload {
         let is_put = self.endpoint.contains("X-Amz-Algorithm");
         let (host, rest) = raw::split(&self.endpoint);
@@ -48,7 +46,6 @@ impl Target {
     }
 }
 
-/// Fields of a form, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Form {
     pub(super) fields: Vec<(String, String)>,
@@ -66,7 +63,6 @@ pub(super) enum Length {
     Missing,
 }
 
-/// Upload request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Upload {
     pub(super) host: String,

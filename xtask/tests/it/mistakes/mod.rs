@@ -1,4 +1,4 @@
-//! What is said about mistakes in the document: one line each, with the file, the line and the place.
+//! Messages about mistakes in the document: one line each, with the file, the line and the place.
 
 mod names;
 mod operations;

@@ -23,10 +23,10 @@ use crate::table::{Fit, Table};
     after_help = "Examples:\n  inferstore files sync pictures/ samples\n  inferstore files sync samples pictures/\n  inferstore files sync pictures/ samples --delete --dry-run"
 )]
 pub(crate) struct SyncArguments {
-    /// Where the files are: a folder of this machine, or one of the storage, such as samples
+    /// Source: a folder of this machine, or one of the storage, such as samples
     #[arg(value_hint = ValueHint::DirPath)]
     source: String,
-    /// Where they go to: the other one; a folder of this machine that is named as one of the storage is written ./samples
+    /// Destination: the other one; a folder of this machine that is named as one of the storage is written ./samples
     #[arg(value_hint = ValueHint::DirPath)]
     target: String,
     /// Delete files of the target that the source does not have

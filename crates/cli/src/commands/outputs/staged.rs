@@ -33,7 +33,7 @@ impl Drop for StagingFolder {
 
 struct StagedFile {
     path: PathBuf,
-    /// Where it is wanted.
+    /// Final path of the output.
     wanted: PathBuf,
     /// A file that exists at the path stays, and the output gets a number.
     is_numbered: bool,
@@ -73,7 +73,7 @@ impl Delivery {
         Ok(Staged { _folder: folder, files })
     }
 
-    /// Where the outputs go: to no path at which something is, unless it may be replaced, is one of the `outdated`
+    /// Returns the final paths of the outputs: each is free, or may be replaced, or is one of the `outdated`
     /// outputs, or is the output itself, which an earlier start saved at one of the paths `own`. `named` gets a wanted
     /// path at which a file stays, and the path instead of it.
     pub(crate) fn destinations(

@@ -16,7 +16,7 @@ use crate::table::printable;
 /// Timeout of a second Ctrl-C.
 const SECOND_INTERRUPT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where a run is when someone interrupts it.
+/// Progress of a run at an interruption.
 pub(super) struct Interrupts {
     cancels_at_once: bool,
     signals: Signals,

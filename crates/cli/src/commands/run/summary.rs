@@ -66,7 +66,7 @@ pub(in crate::commands) struct Ended {
 }
 
 impl Ended {
-    /// Where the outputs are, or what they are if they are no files.
+    /// Returns the paths of the outputs, or their values if they are no files.
     fn shown(&self) -> Vec<String> {
         if !self.outputs.is_empty() {
             return self.paths();

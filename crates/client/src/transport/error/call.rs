@@ -93,7 +93,6 @@ impl CallContext {
         self.listed().is_some_and(|listed| listed.safety == Safety::Repeatable)
     }
 
-    /// Returns the hint after a failure with a status.
     pub(super) fn hint(&self) -> &'static str {
         match self.status {
             Some(401) => "check the API key, and that the base URL leads to its service",
@@ -112,7 +111,6 @@ impl CallContext {
         }
     }
 
-    /// Returns the hint after an undecodable response.
     pub(super) fn decode_hint(&self) -> &'static str {
         match self.operation {
             _ if self.is_too_large() => "raise max_response_size in the settings of the client",
@@ -134,7 +132,6 @@ impl CallContext {
         format!("{} failed{status}{reason}", self.operation)
     }
 
-    /// Formats the number of attempts in parentheses, unless it is one.
     pub(super) fn attempts(&self) -> String {
         let mut text = String::new();
         if self.attempts > 1 {
@@ -151,7 +148,6 @@ impl CallContext {
         self.source.as_deref()
     }
 
-    /// Returns true if the response was larger than the limit.
     pub(crate) fn is_too_large(&self) -> bool {
         self.source.as_deref().is_some_and(|source| is_too_large(source))
     }
@@ -171,7 +167,6 @@ impl CallContext {
 const CHECK_BASE_URL: &str =
     "check that the base URL leads to the service and ends in its versioned root, such as /api/v1";
 
-/// Returns true if the response was larger than the limit.
 pub(crate) fn is_too_large(error: &(dyn StdError + 'static)) -> bool {
     successors(Some(error), |&cause| cause.source()).any(|cause| cause.is::<BodyTooLarge>())
 }

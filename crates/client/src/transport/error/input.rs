@@ -7,7 +7,6 @@ use thiserror::Error;
 
 use crate::transport::redact::{Redactor, printable};
 
-/// Maximum number of violations in `Display` of [`InvalidInputs`].
 const MAX_SHOWN: usize = 20;
 
 /// Error of one file: local, in transfer, or in object storage.

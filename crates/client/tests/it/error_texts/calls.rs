@@ -12,7 +12,6 @@ use super::{OPERATIONS, Report, failed, service};
 
 const STATUSES: [u16; 11] = [400, 401, 402, 404, 408, 409, 422, 429, 500, 502, 503];
 
-/// Returns the error of this operation.
 async fn error_of(client: &Client, operation: &str) -> Error {
     match operation {
         "getBalance" => failed(client.balance().await),
@@ -124,7 +123,6 @@ async fn bodies() {
     insta::assert_snapshot!(report.render());
 }
 
-/// Responds only after a year.
 struct Silence;
 
 impl Middleware for Silence {

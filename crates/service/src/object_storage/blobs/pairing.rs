@@ -113,7 +113,7 @@ pub(crate) async fn claim(
     Ok(OpenedBlobs(blobs))
 }
 
-/// Whether the files of the database are in a bucket.
+/// Returns true if the files of the database are in a bucket.
 pub(crate) async fn are_in_bucket(database: &dyn Database) -> Result<bool> {
     Ok(database.setting(IN_BUCKET).await?.is_some())
 }

@@ -37,7 +37,6 @@ pub(super) fn call(operation: Operation) -> String {
     format!("{} {}", operation.method.to_uppercase(), operation.path)
 }
 
-/// Returns the fields of the envelope of an operation.
 fn envelope(operation: Operation) -> Vec<String> {
     let success = operation.responses().find(|(code, _)| *code == "2XX");
     let schema = success.map(|(_, content)| super::resolve(&content["schema"]));

@@ -40,7 +40,6 @@ const KEYWORDS: &[&str] = &[
     "maxProperties",
 ];
 
-/// Limit that the document declares.
 struct Limit {
     place: String,
     keyword: &'static str,

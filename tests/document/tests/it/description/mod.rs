@@ -37,7 +37,6 @@ impl Differences {
         }
     }
 
-    /// Compares sets of names.
     fn between<N: AsRef<str>>(
         &mut self,
         place: &str,
@@ -127,7 +126,6 @@ fn words_of(schema: &'static Value) -> Option<&'static Value> {
     schema.get("enum").or_else(|| schema.get("x-extensible-enum"))
 }
 
-/// Returns the last segment of a reference.
 fn name_in(reference: &'static str) -> Option<&'static str> {
     reference.rsplit('/').next()
 }

@@ -9,7 +9,6 @@ use super::endpoints::call;
 use super::{Differences, says, statements};
 use inferstore_document::{document, items, operations, resolve, schema};
 
-/// Place in the document.
 #[derive(Debug, Clone, Copy)]
 enum Place {
     /// Introduction of the whole document, or conventions of all calls.
@@ -20,7 +19,6 @@ enum Place {
     Call(&'static str),
     /// Schema or one of its fields.
     Schema(&'static str),
-    /// Authentication.
     Key,
 }
 

@@ -15,7 +15,6 @@ use crate::transport::error::FileErrorKind;
 use crate::transport::events::ignored;
 use crate::{Client, Error, File};
 
-/// Uploads a prepared file.
 async fn send(client: &Client, file: &Prepared) -> crate::Result<UploadedFile> {
     let (folder, deadline) = (crate::types::UploadFolder::Samples, Deadline::never());
     upload(&client.core, folder, file, None, deadline, ignored(), &|_| ()).await
@@ -136,7 +135,6 @@ async fn a_file_that_changes_meanwhile_is_not_stored() -> TestResult {
     Ok(())
 }
 
-/// Returns a prepared file and its path.
 async fn prepared_file(scratch: &Scratch) -> Result<(PathBuf, Prepared), Box<dyn std::error::Error>> {
     let path = scratch.path("a.txt");
     std::fs::write(&path, "before")?;

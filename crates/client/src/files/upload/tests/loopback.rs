@@ -34,7 +34,6 @@ pub(crate) const FORM_CEILING: u64 = 5_242_880;
 pub(crate) const KEY: &str = "PLANTED-KEY";
 pub(crate) const SIGNATURE: &str = "PLANTED-SIGNATURE";
 
-/// Recorded bytes of a body.
 const KEPT: u64 = 8 * 1024 * 1024;
 
 const PRESIGN: &str = "/api/v1/api-key/storage/upload/create-presigned-url";
@@ -66,7 +65,6 @@ pub(crate) enum Reaction {
     DropAfter(u64),
     /// Reads the body with pauses of this total length, and responds with 200.
     Slowly(Duration),
-    /// Reads nothing and never responds.
     Silence,
 }
 
@@ -259,7 +257,6 @@ fn presigned(request: &Request, count: usize) -> String {
     json!({ "status": "success", "message": "", "data": data }).to_string()
 }
 
-/// Temporary folder of a test.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -280,7 +277,6 @@ impl Scratch {
         Ok(path)
     }
 
-    /// Returns the file names in the folder.
     pub(crate) fn names(&self) -> io::Result<Vec<String>> {
         let entries =
             std::fs::read_dir(&self.0)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
