@@ -163,7 +163,7 @@ pub(crate) fn rustdoc() -> ExitCode {
     ExitCode::from(u8::from(!status.is_ok_and(|status| status.success())))
 }
 
-/// Difference of two texts of an API. A changed item is removed and added.
+/// Differences between two texts of an API. A changed item is removed and added.
 struct Changes<'a> {
     removed: Vec<&'a str>,
     added: Vec<&'a str>,
@@ -199,7 +199,8 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// Items that hold others, by the words in front of the path, and true if users know everything that they hold.
+/// Kinds of the items that hold other items, by path, and whether users may rely on the list of held items being
+/// complete.
 type Holders = BTreeMap<String, (&'static str, bool)>;
 
 /// The words in front of the path of an item. A field and a variant have only the first one.
@@ -224,8 +225,8 @@ fn holders(api: &str) -> Holders {
     holders
 }
 
-/// Returns true if code for the old API breaks by the new item: an auto trait is lost, a trait asks for more, a type
-/// that code may construct or match completely has another field or variant.
+/// Returns true if code that uses the old API breaks when this item is added: a type loses an auto trait, a trait asks
+/// for more, or a type that code may construct or match completely has another field or variant.
 fn breaks_when_added(item: &str, old: &Holders) -> bool {
     if let Some(name) = implemented_trait(item) {
         let kind = item.split_once(" for ").map(|(_, kind)| path(kind));
@@ -305,7 +306,7 @@ impl Release {
     }
 }
 
-/// Returns true if cargo accepts `new` where `old` is required: the first number that is not zero is the same.
+/// Returns true if the versions are compatible for cargo: their numbers agree up to the first one that is not zero.
 fn is_compatible(old: &str, new: &str) -> bool {
     let leading = |version: &str| -> Vec<String> {
         let numbers = version.split(['.', '-', '+']).take(3);

@@ -12,7 +12,7 @@ use crate::package;
 
 const CONFIG: &str = ".cargo/deny.toml";
 
-/// Permissions of the configuration.
+/// Licenses and second versions that the configuration permits.
 #[derive(Default)]
 struct Permitted {
     /// A license, or a crate and its license.
@@ -79,14 +79,15 @@ fn mistakes(permitted: &Permitted, metadata: &Value) -> Vec<String> {
     mistakes
 }
 
-/// Returns true if the package has that name, and a version with that beginning.
+/// Returns true if the package has this name, and a version that begins with `start`.
 fn is_version((name, start): &(String, String), package: &Value) -> bool {
     let version = package["version"].as_str().unwrap_or_default();
     package["name"] == *name && format!("{version}.").starts_with(&format!("{start}."))
 }
 
-/// Returns true if an SPDX expression can be satisfied. It is read as alternatives that are all needed, which refuses some
-/// that `OR` beside `AND` would permit, and permits none that is not. An exception after `WITH` only permits more.
+/// Returns true if permitted licenses satisfy an SPDX expression. Reads the expression as groups of alternatives (`OR`)
+/// that are all needed (`AND`), which refuses some expressions that are permitted when `OR` stands beside `AND`, and
+/// accepts none that is not permitted. An exception after `WITH` only permits more.
 fn is_permitted(expression: &str, permits: &dyn Fn(&str) -> bool) -> bool {
     let expression = expression.replace(['(', ')'], "").replace('/', " OR ");
     let permits = |license: &str| permits(license.split(" WITH ").next().unwrap_or_default().trim());

@@ -6,7 +6,7 @@ use serde_json::Value;
 /// The sign before a decision in a description. The introduction of the document explains it.
 pub(crate) const DECISION: char = '†';
 
-/// Text that marks a reference to a tag.
+/// Text by which a reference to a tag is recognized.
 const TAG: &str = "he tag ";
 
 /// The title of the section of the introduction that explains the sign.

@@ -39,10 +39,10 @@ const REFERENCE: &str = "crates/console/assets/reference.html";
 
 const TYPES_HEADER: &str = "//! The lists of the generated types, by the names of the document.\n";
 
-/// Limit on the shown lines of a difference; `git diff` shows the rest.
+/// Maximum number of lines of a difference that are shown; `git diff` shows the rest.
 const SHOWN_LINES: usize = 40;
 
-/// Limit on the shown characters of an error of progenitor.
+/// Maximum number of characters of an error of progenitor that are shown.
 const MAX_GENERATOR_ERROR: usize = 200;
 
 /// Write what is generated from openapi/inferstore.yaml, which is validated first: crates/api/src/generated.rs, the types

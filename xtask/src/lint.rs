@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use crate::document::{DOCUMENT, Document};
 use inferstore_contract::tools::{LINTERS, Tools, output_of};
 
-/// Rules of Redocly.
+/// Configuration of Redocly, with the rules of its linter.
 pub(crate) const REDOCLY_RULES: &str = "openapi/redocly.yaml";
 
 const SPECTRAL_RULES: &str = "openapi/spectral.yaml";

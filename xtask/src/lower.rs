@@ -25,7 +25,7 @@ use crate::words::{OPEN, Words};
 /// Prefix of references to schemas.
 const SCHEMAS: &str = "#/components/schemas/";
 
-/// Input of the generator, and the replacements of some schemas.
+/// Input of the generator, and the types that take the place of some schemas.
 pub(crate) struct Lowered {
     pub(crate) document: Value,
     pub(crate) words: Vec<Words>,

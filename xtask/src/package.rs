@@ -60,7 +60,7 @@ impl Job {
     }
 }
 
-/// Reads the metadata of cargo for all packages, with every feature.
+/// Returns the output of `cargo metadata` for all packages, with every feature.
 pub(crate) fn metadata(root: &Path) -> Result<Value> {
     read_metadata(root, &["metadata", "--format-version", "1", "--locked", "--all-features"])
 }
@@ -225,7 +225,7 @@ pub(crate) fn shipped<'a>(metadata: &'a Value, packages: Vec<&'a str>) -> BTreeS
     known
 }
 
-/// Returns true if users of the package build this dependency, too. Users do not build those of tests and examples.
+/// Returns true if users of the package build the dependency too. They do not build those of tests and examples.
 fn is_shipped(dependency: &Value) -> bool {
     list(&dependency["dep_kinds"]).iter().any(|kind| kind["kind"] != "dev")
 }

@@ -17,10 +17,10 @@ use inferstore_contract::tools::{absolute, cargo, cargo_has};
 /// The variable that makes the tests try hard, and holds the seed of their random numbers.
 const SEED: &str = "INFERSTORE_STRESS_SEED";
 
-/// Number of cases of each property. `cargo test` takes the 256 of proptest.
+/// Number of cases that proptest tries for each property. `cargo test` tries 256, the default of proptest.
 const CASES: u32 = 20_000;
 
-/// Prefix of the report of a test.
+/// Prefix of the lines in which tests report what they tried.
 const TRIED: &str = "tried: ";
 
 /// The part that is no module: properties of all crates, with many random cases.
@@ -129,7 +129,7 @@ fn parts(modules: &str) -> Vec<&str> {
     modules.filter(|module| !HELPERS.contains(module)).chain([PROPERTIES]).collect()
 }
 
-/// Counts the tests that passed, by the summaries of all test binaries.
+/// Returns the number of tests that passed, from the summaries of all test binaries.
 fn passed(output: &str) -> u64 {
     let summaries = output.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
     summaries.filter_map(|summary| summary.split_once(" passed")?.0.parse::<u64>().ok()).sum()

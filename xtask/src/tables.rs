@@ -1,4 +1,4 @@
-//! Constants from the document beside its types: the operations, the largest accepted numbers,
+//! Constants for the parts of the document beside its types: the operations, the largest accepted numbers,
 //! and the names that cannot stand in a path.
 
 use std::collections::{BTreeMap, BTreeSet};

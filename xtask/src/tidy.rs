@@ -22,7 +22,7 @@ const GENERATED_PAGES: [&str; 2] = ["docs/cli.md", "docs/scoreboard.md"];
 
 const GENERATED: &str = "crates/api/src/generated.rs";
 
-/// Permitted dependencies of each crate on other crates of the workspace. A crate that is not listed may use none.
+/// Crates of the workspace that each crate may use. A crate that is not listed may use none.
 const DIRECTIONS: &[(&str, &[&str])] = &[
     ("crates/api", &["inferstore-drift"]),
     // The test kit is for the tests of the client alone.
@@ -129,7 +129,7 @@ pub(crate) fn tidy(root: &Path) -> Result<String> {
 /// The texts of the repository, by path.
 struct Files {
     texts: BTreeMap<String, String>,
-    /// Metadata of the workspace from cargo.
+    /// Output of `cargo metadata` for the workspace.
     metadata: Value,
 }
 
@@ -265,8 +265,8 @@ fn snapshots_belong_to_tests(files: &Files) -> Vec<String> {
         .collect()
 }
 
-/// Returns true if the text has the snapshot as a literal, as a function, as the test that a macro makes, or, for one of some
-/// numbers, as a format.
+/// Returns true if the text has the name of the snapshot as a literal, as a function, as the test that a macro makes
+/// or, for a snapshot whose name ends with a number, as a format.
 fn names(text: &str, snapshot: &str) -> bool {
     let format = snapshot.trim_end_matches(|last: char| last.is_ascii_digit());
     let forms = [format!("\"{snapshot}\""), format!("fn {snapshot}("), format!("!({snapshot},")];

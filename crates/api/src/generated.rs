@@ -1394,7 +1394,7 @@ pub mod operations {
         &CREATE_TASK_ALIAS,
     ];
 }
-/// What the document says of numbers and names in requests.
+/// Limits on numbers and names in requests.
 pub mod limits {
     /// The largest accepted `size` of `PresignRequest`.
     pub const MAX_PRESIGN_REQUEST_SIZE: u64 = 104_857_600;

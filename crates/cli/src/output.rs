@@ -85,7 +85,7 @@ pub(crate) struct OutputOptions {
     pub(crate) has_errors_alone: bool,
 }
 
-/// Destination of the output of a command.
+/// Standard output and standard error of a command, and the options that decide what the command writes there.
 #[derive(Clone)]
 pub(crate) struct Output {
     stdout: Arc<Mutex<Box<dyn Write + Send + Sync>>>,

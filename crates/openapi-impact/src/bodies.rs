@@ -102,7 +102,7 @@ impl Comparison {
         }
     }
 
-    /// Compares the encodings of the parts of a form.
+    /// Reports parts of a form that are serialized in another way.
     fn encoding(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
         for (name, was, is) in side_by_side(&old.at("encoding"), &new.at("encoding")) {
             let (was, is) = (was.unwrap_or_else(|| old.at(name)), is.unwrap_or_else(|| new.at(name)));

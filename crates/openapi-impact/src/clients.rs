@@ -68,41 +68,41 @@ pub(super) fn other_than_own() -> Clients {
     of(&[OPENAPI_GENERATOR, STRUCTURAL, PYTHON, PROGENITOR, &["orval"]])
 }
 
-/// Returns the generators that name the type of an inline object after its title.
+/// Returns the clients that name the type of an inline object after its title.
 pub(super) fn naming_by_title() -> Clients {
     of(&[OPENAPI_GENERATOR, PROGENITOR, OWN, &["openapi-python-client"]])
 }
 
-/// Returns the generators that name words after `x-enum-varnames`.
+/// Returns the clients that name words after `x-enum-varnames`.
 pub(super) fn naming_words() -> Clients {
     of(&[OPENAPI_GENERATOR, PYTHON, OWN, &["orval"]])
 }
 
-/// Returns the generators that put an operation into a module or a class for its tag.
+/// Returns the clients that put an operation into a module or a class for its tag.
 pub(super) fn grouping_by_tag() -> Clients {
     of(&[OPENAPI_GENERATOR, &["openapi-python-client"]])
 }
 
-/// Returns the generators whose clients call the first server unless configured otherwise.
+/// Returns the clients that call the first server unless configured otherwise.
 pub(super) fn with_base_url() -> Clients {
     of(&[OPENAPI_GENERATOR, &["hey-api"]])
 }
 
-/// Returns the generators with closed enumerations, though the document says that words may be added.
+/// Returns the clients whose enumerations are closed even where the document says that words may be added.
 pub(super) fn refusing_new_words() -> Clients {
     let mut clients = of(&[OPENAPI_GENERATOR, PYTHON, PROGENITOR]);
     clients.remove("TypeScript");
     clients
 }
 
-/// Returns the generators that give undeclared properties a place once `additionalProperties` is `true`.
+/// Returns the clients that keep undeclared properties once `additionalProperties` is `true`.
 pub(super) fn reading_more() -> Clients {
     let mut clients = of(&[OPENAPI_GENERATOR, STRUCTURAL, NEWTYPES, &["orval"]]);
     clients.retain(|client| !["PHP", "Ruby"].contains(client));
     clients
 }
 
-/// Returns the generators that give the format a type of its own.
+/// Returns the clients that give the format a type of its own.
 pub(super) fn typing_format(format: Option<&str>) -> Clients {
     match format {
         Some("int" | "int8" | "int16" | "int32" | "int64") => of(&[NUMBERS]),

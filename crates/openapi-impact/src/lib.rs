@@ -53,7 +53,7 @@ pub use version::{Version, check_version};
 /// body.
 const ACTED_ON: [&str; 2] = ["x-internal", "x-codegen-request-body-name"];
 
-/// Severity of a change. The worst severity is the verdict on all changes.
+/// Severity of a change. The highest severity of a list of changes is the verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -77,11 +77,11 @@ pub struct Change {
     pub operation: Option<String>,
     /// In the new document, unless it is gone from there.
     pub place: Place,
-    /// True if the change is in a response of the operation.
+    /// The change is in a response of the operation.
     pub is_in_response: bool,
     /// True if the change breaks generated code alone, and no message differs.
     pub is_of_code: bool,
-    /// Description of the change, and its consequence.
+    /// Description of the change and of its consequence.
     pub message: String,
 }
 
@@ -105,7 +105,7 @@ impl Changes {
     }
 }
 
-/// Direction of a value. A change that widens a request narrows a response.
+/// Direction in which a value travels: the change that widens a request narrows a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Direction {
     Request,
@@ -153,13 +153,13 @@ struct Comparison {
     operations: BTreeSet<String>,
     /// References to what is the same in both documents, with all that it refers to.
     unchanged: BTreeSet<String>,
-    /// Operation that is being compared.
+    /// Operation or model kind that is being compared; none for the document as a whole.
     operation: Option<String>,
-    /// True while a response of that operation is being compared.
+    /// A response of that operation is being compared.
     is_in_response: bool,
     /// Pairs of schemas that were compared for that operation: a schema is shared, or holds itself.
     compared: BTreeSet<(usize, usize, Direction)>,
-    /// Components by the name of the component that they replace.
+    /// Names of new components, by the name of the component that each replaces.
     replaced: BTreeMap<String, String>,
 }
 
@@ -208,13 +208,13 @@ impl Comparison {
         self.found(Severity::Docs, Clients::new(), place, message);
     }
 
-    /// Returns true if the two may differ, and have yet to be compared for this operation and direction.
+    /// Returns true if the nodes may differ, and were not yet compared for this operation and direction.
     fn is_new(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) -> bool {
         let pair = (ptr::from_ref(old.value).addr(), ptr::from_ref(new.value).addr(), direction);
         !self.is_unchanged(Some(old), Some(new)) && self.compared.insert(pair)
     }
 
-    /// Returns true if both are the same, with everything that they refer to.
+    /// Returns true if both nodes are absent, or are the same with everything that they refer to.
     fn is_unchanged(&self, old: Option<&Node<'_>>, new: Option<&Node<'_>>) -> bool {
         let (Some(old), Some(new)) = (old, new) else { return old.is_none() && new.is_none() };
         let is_known = |reference: &str| self.unchanged.contains(reference);

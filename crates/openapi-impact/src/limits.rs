@@ -8,7 +8,7 @@ use super::{Comparison, Direction};
 const LOWEST: [&str; 4] = ["minimum", "minLength", "minItems", "minProperties"];
 const HIGHEST: [&str; 4] = ["maximum", "maxLength", "maxItems", "maxProperties"];
 
-/// Change of a limit.
+/// Kind of change of a limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LimitChange {
     Tighter,

@@ -8,7 +8,7 @@ use crate::tree::{NULL, Tree};
 /// Bounds a chain of references, which may be a ring.
 const MAX_STEPS: usize = 16;
 
-/// Keywords beside a single `allOf` that leave it the same type.
+/// Keywords that may stand beside a single `allOf` without changing the type.
 const ANNOTATIONS: [&str; 10] = [
     "title",
     "description",
@@ -102,7 +102,7 @@ impl<'a> Node<'a> {
         reference.rsplit('/').next()
     }
 
-    /// Returns the target of a reference, or the node itself.
+    /// Returns the target of the references of the node, or the node itself if it has none.
     pub(super) fn resolved(&self) -> Self {
         self.chain().last().unwrap_or_else(|| self.clone())
     }
@@ -165,7 +165,7 @@ pub(super) fn shown(value: &Tree) -> String {
     }
 }
 
-/// Describes the change of the value that is called `what`.
+/// Describes the change of the value called `what`.
 pub(super) fn transition(what: &str, was: &Tree, is: &Tree) -> String {
     match (was.is_null(), is.is_null()) {
         (true, false) => format!("{what} {} is new", shown(is)),

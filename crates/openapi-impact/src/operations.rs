@@ -208,7 +208,7 @@ pub(super) fn without_names(path: &str) -> String {
     pieces.fold(first, |path, piece| path + "{}" + piece.split_once('}').map_or(piece, |(_, rest)| rest))
 }
 
-/// Returns true if calls of the old path may reach the new one, which is more specific.
+/// Returns true if the path `old` covers the path `new`, so that calls of `old` may reach `new`.
 pub(super) fn shadows(new: &str, old: &str) -> bool {
     let (new, old) = (without_names(new), without_names(old));
     let (new, old): (Vec<&str>, Vec<&str>) = (new.split('/').collect(), old.split('/').collect());

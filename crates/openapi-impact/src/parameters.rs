@@ -7,7 +7,7 @@ use super::node::Node;
 use super::operations::Operation;
 use super::{Comparison, Direction};
 
-/// Location of a parameter and its name; for a path parameter its index in the path.
+/// Location of a parameter (`in`), and its name or, for a path parameter, its index in the path.
 type Key = (String, String);
 
 impl Comparison {
@@ -147,7 +147,7 @@ impl Comparison {
         self.content(old, new, Direction::Request);
     }
 
-    /// Compares the need to send a value.
+    /// Reports a change of `required` in the part of a request that is called `name`.
     pub(super) fn required_to_send(&mut self, old: &Node<'_>, new: &Node<'_>, name: &str) {
         match (old.is_true("required"), new.is_true("required")) {
             (false, true) => self.breaks(
@@ -198,7 +198,7 @@ fn in_order<'a>(operation: &Operation<'a>) -> Vec<(Key, Node<'a>)> {
     keyed.collect()
 }
 
-/// Returns the parameters of an operation. They replace those of its path.
+/// Returns the parameters of an operation; its own parameters replace those of its path.
 fn by_key<'a>(operation: &Operation<'a>) -> BTreeMap<Key, Node<'a>> {
     in_order(operation).into_iter().collect()
 }

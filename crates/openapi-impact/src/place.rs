@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Place in the document: the keys that lead to it.
+/// Position in the document: the keys that lead there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place(Vec<String>);
 
@@ -35,7 +35,7 @@ impl Place {
         &self.0
     }
 
-    /// Returns true for the document as a whole.
+    /// Returns true if the place is the document as a whole.
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
     }

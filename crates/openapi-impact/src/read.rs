@@ -14,7 +14,7 @@ use crate::tree::Tree;
 /// Reads a value from a YAML text; `path` names it in the error.
 ///
 /// # Errors
-/// When the text is not YAML or not such a value: with line and column where they are known.
+/// Fails if the text is not YAML or not a `T`; the error has the line and column where they are known.
 pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T> {
     serde_saphyr::from_str(text).map_err(|error| {
         let line = error.location().and_then(|location| usize::try_from(location.line()).ok());
@@ -26,7 +26,7 @@ pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T> {
 /// Reads a document that can be compared.
 ///
 /// # Errors
-/// When the file cannot be read, is no OpenAPI 3.0 document, or has a reference without a target.
+/// Fails if the file cannot be read, is no OpenAPI 3.0 document, or has a reference without a target.
 pub fn load(path: &Path) -> Result<Tree> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     read(path, &text)
@@ -35,7 +35,7 @@ pub fn load(path: &Path) -> Result<Tree> {
 /// Reads a document that can be compared from its text; `path` names it in the error.
 ///
 /// # Errors
-/// When the text is no OpenAPI 3.0 document, or has a reference without a target.
+/// Fails if the text is no OpenAPI 3.0 document, or has a reference without a target.
 pub fn read(path: &Path, text: &str) -> Result<Tree> {
     let shown = path.display();
     let document: Tree = match serde_saphyr::from_str(text) {

@@ -26,7 +26,7 @@ impl Comparison {
         }
     }
 
-    /// Compares the credentials of the service for its callbacks: the receiver checks those that it knows.
+    /// Compares the authorization of calls that the service makes: a receiver refuses an alternative that is new.
     pub(super) fn callback_security(&mut self, old: &Node<'_>, new: &Node<'_>) {
         let (was, is) = (alternatives(old), alternatives(new));
         for alternative in is.iter().filter(|alternative| !was.contains(alternative)) {
@@ -92,7 +92,7 @@ fn alternatives(requirements: &Node<'_>) -> Vec<Alternative> {
     if alternatives.is_empty() { vec![Alternative::new()] } else { alternatives }
 }
 
-/// Returns true if credentials for `enough` are accepted where `asked` is required.
+/// Returns true if credentials that satisfy `enough` are accepted where `asked` is required.
 fn is_no_stricter(asked: &Alternative, enough: &Alternative) -> bool {
     asked.iter().all(|(name, scopes)| enough.get(name).is_some_and(|brought| scopes.is_subset(brought)))
 }

@@ -48,22 +48,22 @@ impl Tree {
         if let Self::List(items) = self { items } else { &[] }
     }
 
-    /// Returns true for an object.
+    /// Returns true if the value is an object.
     pub fn is_map(&self) -> bool {
         matches!(self, Self::Map(_))
     }
 
-    /// Returns true if the tree is this scalar.
+    /// Returns true if the value is this scalar.
     pub fn is(&self, scalar: impl Into<Value>) -> bool {
         *self == Self::Scalar(scalar.into())
     }
 
-    /// Returns true for null, and for an absent value.
+    /// Returns true if the value is null or absent.
     pub fn is_null(&self) -> bool {
         self == NULL
     }
 
-    /// Returns true if both are equal, with their members in the same order.
+    /// Returns true if both values are equal, with their members in the same order.
     pub fn is_same_in_order(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Map(_), Self::Map(_)) => {
@@ -99,7 +99,7 @@ impl Tree {
     }
 }
 
-/// An absent member is `null`.
+/// Returns a member of an object; an absent member is `null`.
 impl Index<&str> for Tree {
     type Output = Self;
 

@@ -51,8 +51,8 @@ impl Uses {
     /// that the caller was written for.
     ///
     /// # Errors
-    /// When a file cannot be read, a line of the list names no operation of the document, or the code of the folder calls
-    /// none.
+    /// Fails if the file cannot be read, if a line of the list names no operation of the document, if the list is
+    /// empty, or if the code of the folder names no operation.
     pub fn load(path: &Path, document: &Tree) -> Result<Self> {
         let shown = path.display();
         if path.is_dir() {
@@ -69,7 +69,7 @@ impl Uses {
     /// responses that are read. `kind NAME` is a model kind, `client NAME` the generator. `#` begins a comment.
     ///
     /// # Errors
-    /// When a line names no operation of the document.
+    /// Fails if a line names no operation of the document, or if the list is empty.
     pub fn parse(text: &str, document: &Tree) -> Result<Self> {
         let known = listed(document);
         let mut uses = Self::default();

@@ -1,4 +1,4 @@
-//! Values of a schema: type, format, null, words, defaults.
+//! Comparison of the values that a schema permits: type, format, null, words, defaults.
 
 use super::clients::{
     Clients, NEWTYPES, NUMBERS, OPTIONALS, OWN, of, other_than_own, refusing_new_words, typing_format,
@@ -14,7 +14,7 @@ use Direction::{Request, Response};
 /// Formats of numbers, from narrow to wide.
 const WIDER: [(&str, &str); 2] = [("int32", "int64"), ("float", "double")];
 
-/// Rule of a schema for the words that a value may be.
+/// Kind of list in which a schema declares the words that a value may be.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Words {
     /// `enum`
@@ -49,7 +49,7 @@ impl Words {
         matches!(self, Self::Closed | Self::Open)
     }
 
-    /// Returns true if the crate of this repository has the same type for both: open words have one type.
+    /// Returns true if the crate of this repository has the same type for both lists: open words have one type.
     fn is_same_own_type(self, other: Self) -> bool {
         let is_open = |words| matches!(words, Self::Open | Self::Known);
         self == other || is_open(self) && is_open(other)
@@ -57,7 +57,7 @@ impl Words {
 }
 
 impl Comparison {
-    /// Returns true if both are still the same type; only then the rest can be compared.
+    /// Reports a change of the type. Returns true if the types still agree: only then can other keywords be compared.
     pub(super) fn types(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) -> bool {
         if old.value.get("type") == new.value.get("type") {
             return true;

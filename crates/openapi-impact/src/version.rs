@@ -45,7 +45,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// Describes the consequence of the verdict for the version.
+/// Returns the sentence that states which version the verdict requires.
 pub(super) fn meaning(old: &Tree, new: &Tree, verdict: Option<Severity>) -> String {
     let rises = match verdict {
         None => return "nothing changed: the version may stay".to_owned(),

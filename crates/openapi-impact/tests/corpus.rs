@@ -144,7 +144,7 @@ impl Pair {
         (changes.verdict().into(), clients.map(ToString::to_string).collect())
     }
 
-    /// Returns the difference from the record.
+    /// Describes the difference from the record, if there is one.
     fn mistake(&self, changes: &Changes, oasdiff: Level) -> Option<String> {
         let (verdict, breaks) = self.judge(changes);
         if (verdict, &breaks, oasdiff) == (self.ours, &self.breaks, self.oasdiff) {

@@ -1,4 +1,4 @@
-//! Machine and time of a measurement.
+//! Date and machine of a measurement.
 
 use std::fs;
 use std::process::Command;

@@ -53,7 +53,8 @@ const PARTS: [Part; 7] = [
     Part { name: "peers", needs: &["node", "python3"], programs: &["tests/peers/peers.py"] },
 ];
 
-/// Tests that measure, because they use internals of the service.
+/// Arguments of `cargo test` for the tests that measure; they are in the library of the service because they use its
+/// private items.
 const TESTS_THAT_MEASURE: [&str; 7] = [
     "test",
     "--quiet",

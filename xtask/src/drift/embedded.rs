@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::validate::{items, members, operations, resolved};
 use crate::words::OPEN;
 
-/// Path from which `inferstore-drift` embeds the document.
+/// File with the part of the document that `inferstore-drift` embeds.
 pub(crate) const EMBEDDED: &str = "crates/drift/src/document.json";
 
 /// The keywords of a schema that a response is compared with, and that hold no schemas.

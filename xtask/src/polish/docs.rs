@@ -9,7 +9,7 @@ use syn::{Attribute, Meta, parse_quote};
 
 use crate::validate::operations;
 
-/// Maximum length of a line of documentation.
+/// Maximum number of characters in a line of documentation.
 const WIDTH: usize = 96;
 
 /// The text of the attribute, if it is documentation.

@@ -12,7 +12,7 @@ use syn::{Attribute, Expr, ExprLit, File, Item, ItemMod, Lit, LitStr, Meta, Path
 
 use super::serde_options;
 
-/// Names in Rust's prelude that generators spell out.
+/// Items of the Rust prelude that generators write with a path: module and name.
 const PRELUDE: [(&str, &str); 9] = [
     ("clone", "Clone"),
     ("convert", "From"),
@@ -25,7 +25,7 @@ const PRELUDE: [(&str, &str); 9] = [
     ("vec", "Vec"),
 ];
 
-/// Modules whose items are imported.
+/// Paths from which modules import items instead of writing the path before each item.
 const IMPORTED: [&str; 2] = ["serde", "std::collections"];
 
 /// Shortens the paths in the file.
@@ -44,9 +44,9 @@ struct Spelling {
 
 struct Module {
     name: String,
-    /// Names that the module defines; a path cannot be shortened to such a name.
+    /// Names that the module defines; no path can be shortened to one of these names.
     defined: BTreeSet<String>,
-    /// Names that the module must import, by path.
+    /// Names that the module must import, by the path that leads to each name.
     imports: BTreeMap<String, BTreeSet<String>>,
 }
 

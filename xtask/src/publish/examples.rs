@@ -8,7 +8,7 @@ use super::json_schemas::JsonSchemas;
 use crate::document::Place;
 use openapi_impact::Tree;
 
-/// Counts the examples; fails if one is not valid.
+/// Validates all examples and returns their number; fails if one is not valid.
 pub(super) fn check(document: &Tree, schemas: &JsonSchemas) -> Result<usize> {
     let mut check = Check { schemas, seen: 0, mistakes: Vec::new() };
     check.walk(document, &Place::root())?;
@@ -25,7 +25,7 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Checks examples beside each schema: of parameters, headers and bodies.
+    /// Validates the examples of every value that has a `schema`: parameters, headers, bodies.
     fn walk(&mut self, value: &Tree, place: &Place) -> Result<()> {
         match value {
             Tree::Map(members) => {

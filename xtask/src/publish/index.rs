@@ -53,7 +53,7 @@ fn definitions(entries: &[String]) -> String {
     format!("<dl>\n    {}\n  </dl>", entries.join("\n    "))
 }
 
-/// Returns the installation and the use of a generator, as `cargo xtask contract` runs it.
+/// Returns HTML that shows how to install and run a generator, as `cargo xtask contract` does it.
 fn entry(root: &Path, consumer: &Consumer) -> Result<String> {
     let mut text = String::new();
     let needs: Vec<String> = consumer

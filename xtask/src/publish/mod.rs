@@ -37,7 +37,7 @@ const COPIES: [(&str, &str); 3] = [
     ("docs/safe-creates.md", "safe-creates.md"),
     ("tests/contract/schemathesis.toml", "schemathesis.toml"),
 ];
-/// Version in the flows of the repository.
+/// Version of the flows in the repository, which a publication replaces with its own version.
 const UNPUBLISHED: &str = "version: 0.0.0";
 const FOLDER: &str = "target/publish";
 
@@ -175,7 +175,7 @@ fn pretty(value: &impl Serialize) -> Result<String> {
     Ok(format!("{}\n", serde_json::to_string_pretty(value).context("cannot write JSON")?))
 }
 
-/// Folder of a publication in progress, so that a publication that fails leaves the last one as it is.
+/// Folder in which a publication is built, so that a publication that fails leaves the last one as it is.
 struct Scratch(PathBuf);
 
 impl Scratch {

@@ -12,7 +12,7 @@ use crate::lint::REDOCLY_RULES;
 use inferstore_contract::tools::{Tools, must};
 use openapi_impact::Tree;
 
-/// Files that Redocly's program would load from outside: pictures of its maker.
+/// Redocly logos that the pages would load from outside; `NO_PICTURE` replaces them.
 const LOGOS: [&str; 2] =
     ["https://cdn.redoc.ly/redoc/logo-mini-full.svg", "https://cdn.redoc.ly/redoc/logo-mini.svg"];
 
@@ -24,8 +24,8 @@ const NO_PICTURE: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/200
 const STYLE: &str = "<style>a[href='https://redocly.com/redoc/'] { display: none !important } \
     td code { white-space: nowrap !important }</style>";
 
-/// Policy against every request of the program to other hosts: no script, picture,
-/// font or count of visitors from elsewhere.
+/// Content security policy of the pages: the browser loads no script, picture, font or count of visitors from
+/// elsewhere, whatever the program of Redocly requests.
 const POLICY: &str = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
     script-src 'unsafe-inline' 'unsafe-eval' blob:; worker-src blob:; style-src 'unsafe-inline'; \
     img-src data: blob:; font-src data:; connect-src blob: data:; form-action 'none'; base-uri 'none'\">";

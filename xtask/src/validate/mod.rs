@@ -16,7 +16,7 @@ use openapi_impact::METHODS;
 
 use crate::document::{Document, Mistake, Place};
 
-/// Similarity from which one word may be a misspelling of another.
+/// Minimum similarity at which a word counts as a misspelling of another word.
 const ALIKE: f32 = 0.75;
 
 /// All mistakes. Each step relies on what the steps before it have found to be right; a step that

@@ -1,4 +1,4 @@
-//! Requirements on paths, operations, parameters, bodies and responses.
+//! Validation of paths, operations, parameters, bodies and responses.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -145,7 +145,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// Returns the references that the value is, or is composed of, without those inside of it.
+/// Returns the references of the value and of the parts of its `allOf`, but not those of its members.
 fn same_as(value: &Value) -> impl Iterator<Item = &str> {
     std::iter::once(value).chain(items(&value["allOf"])).filter_map(|part| part["$ref"].as_str())
 }

@@ -1,4 +1,4 @@
-//! Requirements on the schemas of responses: they can grow, every optional property may be null, and
+//! Validation of the schemas of responses: they can grow, every optional property may be null, and
 //! none of them limits what the service may send.
 
 use std::collections::BTreeSet;
@@ -63,7 +63,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Returns true if null is a value. A schema without a type permits null if all of its parts do.
+    /// Returns true if the schema permits null. A schema without a type permits null if all parts of its `allOf` do.
     fn may_be_null(&self, schema: &'a Value) -> bool {
         let schema = resolved(self.root, schema);
         let has_no_type = schema.get("type").is_none();

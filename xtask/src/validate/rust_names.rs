@@ -1,4 +1,4 @@
-//! Requirements on the names of the document, so that each gives one name in Rust.
+//! Validation of the names of the document, so that each gives one name in Rust.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub(super) fn has_one_capital_a_word(name: &str) -> bool {
     name.chars().all(|letter| letter.is_ascii_alphanumeric()) && !letters.windows(3).any(runs)
 }
 
-/// Returns true if the name can stand in Rust code; a keyword cannot.
+/// Returns true if the name is a Rust identifier; a keyword is none.
 pub(super) fn is_rust_name(name: &str) -> bool {
     syn::parse_str::<syn::Ident>(name).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Requirements on schemas: their types, properties, descriptions, enumerations and model kinds.
+//! Validation of schemas: their types, properties, descriptions, enumerations and model kinds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -92,7 +92,8 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Requires a description of each schema that becomes a Rust item. `allOf` puts one on a reference.
+    /// Requires a description on each schema that becomes a Rust item, and one `$ref` alone in each `allOf`, which
+    /// serves to put a description on a reference.
     fn schema_parts(&mut self, schema: &'a Value, place: &Place) {
         if (component_name(place).is_some() || has_properties(schema)) && is_undescribed(schema) {
             self.wrong(place.clone(), "the schema has no description");

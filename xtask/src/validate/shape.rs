@@ -15,7 +15,7 @@ use crate::document::{Place, one_line};
 const SCHEMA: &str = include_str!("openapi/schema-3.0.yaml");
 const PROFILE: &str = include_str!("openapi/profile.yaml");
 
-/// Pattern of the extensions of other tools that the schema permits.
+/// Pattern of properties with which the schema permits the extensions of other tools.
 const EXTENSIONS: &str = "^x-";
 
 /// The message about a `$ref` without quotes.
@@ -85,7 +85,7 @@ impl Check<'_> {
 
 struct Shape<'a> {
     schema: &'a Value,
-    /// Missing members by place, with the name of the object there.
+    /// Name of the value at each place, and the keywords that the value lacks.
     missing: BTreeMap<Place, (String, Vec<String>)>,
     mistakes: Vec<(Place, String)>,
 }
@@ -195,7 +195,7 @@ fn place(location: &Location) -> Place {
     location.segments().fold(Place::root(), |place, segment| place.at(segment))
 }
 
-/// Returns the name of the object that the schema describes: `MediaType` as `media type`.
+/// Returns the name of the thing that the schema describes: `media type` for `MediaType`.
 fn name(error: &ValidationError<'_>) -> String {
     let segments: Vec<String> = error.schema_path().segments().map(|segment| segment.to_string()).collect();
     let definition = segments.len().checked_sub(2).and_then(|at| segments.get(at));
@@ -228,7 +228,7 @@ fn wrong_type(expected: &str, instance: &Value) -> String {
     format!("must be {expected}, not {}{hint}", shown(instance))
 }
 
-/// Formats a value for messages.
+/// Formats a value for a message.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::Null => "nothing".to_owned(),

@@ -1,5 +1,4 @@
-//! Tests of `cargo xtask` for maintainers: the program is run as cargo runs it, on files
-//! in a folder of its own.
+//! Integration tests of `cargo xtask`: the program is run as cargo runs it, on files in a folder of its own.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on says so by panicking")]
 

@@ -1,4 +1,4 @@
-//! Tests of the publication for other teams, and of its refusals.
+//! Publications: the files that other teams receive, and the mistakes that prevent a publication.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Folder, Said, real_document, replaced, repository_file};
 
-/// Sources of a publication beside the document; one consumer stands for all.
+/// Files from which a publication is made, beside the document; one consumer stands for all.
 const SOURCES: [&str; 14] = [
     "docs/controls.md",
     "docs/safe-creates.md",

@@ -1,4 +1,4 @@
-//! Shared parts of the tests: a folder for their files, and the program, run in it.
+//! Helpers of the tests: a folder for their files, and the program, run in that folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ impl Folder {
     }
 }
 
-/// Output and exit of a program.
+/// Exit code and output of a program.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
@@ -98,7 +98,7 @@ impl Said {
         self.out
     }
 
-    /// Returns the complaint of a program that failed. A failure writes nothing to the standard output, which others may read.
+    /// Returns the standard error of a failure, which writes nothing to the standard output, which others may read.
     pub(crate) fn failed(self) -> String {
         assert_eq!((self.code, self.out.as_str()), (Some(1), ""), "{}", self.err);
         self.err

@@ -10,7 +10,7 @@ use crate::output::Report;
 use crate::profiles;
 use crate::settings::{Session, shown};
 
-/// Default address of `inferstore serve`.
+/// Address at which `inferstore serve` listens.
 const DEFAULT_URL: &str = "http://127.0.0.1:8787/api/v1";
 
 /// The root of the API below an address without a path.

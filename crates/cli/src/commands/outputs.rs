@@ -1,5 +1,4 @@
-//! Destinations of outputs: `-o` of `run`, `task show` and `task wait`, and downloads that replace nothing but regular
-//! files.
+//! Destinations of outputs: `-o` of `run`, `task show` and `task wait`, and downloads that replace only regular files.
 
 mod staged;
 

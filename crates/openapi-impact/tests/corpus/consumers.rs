@@ -24,7 +24,7 @@ const CONSUMERS: [(&str, &str); 10] = [
     ("prints", "client progenitor\nlistPrints\ncancelPrint\ngetUsage"),
 ];
 
-/// Reports of `oasdiff breaking` on each pair: the operation of each report, if it has one.
+/// Operations that `oasdiff breaking` reports on each pair; a report without an operation has an empty name.
 type Reports = BTreeMap<String, Vec<String>>;
 
 pub(super) fn recorded() -> Result<Reports> {
@@ -52,7 +52,7 @@ fn restricted(document: &Tree, is_kept: impl Fn(&str) -> bool) -> Result<Tree> {
     Ok(document.into())
 }
 
-/// Returns the changes that break the operations if nothing else is compared.
+/// Returns the breaking changes of the used operations, from a comparison of these operations alone.
 fn expected(old: &Tree, new: &Tree, uses: &Uses) -> Result<Vec<Change>> {
     let is_used = |id: &str| uses.operations().any(|used| used == id);
     // In the new document an operation may have another name.

@@ -201,7 +201,7 @@ pub(crate) fn not_empty() -> Error {
     Error::new("importing", "the database is not empty").with_hint("name a new database or data folder")
 }
 
-/// First contents of a database.
+/// Accounts, balances and API key of a new service.
 #[derive(Clone)]
 pub(crate) struct Bootstrap {
     /// Account that publishes the official models and receives the storage charges.

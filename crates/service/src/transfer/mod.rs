@@ -69,7 +69,8 @@ impl DataLocation {
     /// folder are hard links where the file system allows it.
     ///
     /// # Errors
-    /// When a service uses the data, when there are none, when the folder holds anything else, or cannot be written.
+    /// Fails if a service uses the data, if there is no data, if the folder holds anything but an interrupted export,
+    /// or if the folder cannot be written.
     pub async fn export(&self, folder: &Path) -> Result<Transferred, Error> {
         if self.database.is_none() && !self.data_dir.join(database::FILE).is_file() {
             let cause = format!("{} has no embedded database", self.data_dir.display());
@@ -119,8 +120,8 @@ impl DataLocation {
     /// it is run again; one that is done changes nothing.
     ///
     /// # Errors
-    /// When the export is not complete or was changed, when the database or the place of the files is not empty, or when
-    /// either cannot be written.
+    /// Fails if the export is incomplete or was changed, if the database or the storage of the files is not empty, if
+    /// either cannot be written, or if the imported ledger has other sums than the exported one.
     pub async fn import(&self, folder: &Path) -> Result<Transferred, Error> {
         let (manifest, id) = Manifest::read(folder)?;
         let copies = manifest.check(folder)?;

@@ -33,7 +33,7 @@ impl Drop for StagingFolder {
 
 struct StagedFile {
     path: PathBuf,
-    /// Final path of the output.
+    /// Path at which the output should be saved.
     wanted: PathBuf,
     /// A file that exists at the path stays, and the output gets a number.
     is_numbered: bool,
@@ -73,9 +73,10 @@ impl Delivery {
         Ok(Staged { _folder: folder, files })
     }
 
-    /// Returns the final paths of the outputs: each is free, or may be replaced, or is one of the `outdated`
-    /// outputs, or is the output itself, which an earlier start saved at one of the paths `own`. `named` gets a wanted
-    /// path at which a file stays, and the path instead of it.
+    /// Chooses a destination for each output. A path is free if nothing exists there, if the file there may be replaced
+    /// or is one of the `outdated` outputs, or if an earlier start saved the output there, at one of the paths `own`.
+    /// If the wanted path is not free, a numbered output gets the next free number, and any other output fails. Calls
+    /// `named` with the wanted path and the chosen one if they differ, unless the chosen path is one of `own`.
     pub(crate) fn destinations(
         &self,
         staged: &Staged,

@@ -16,7 +16,7 @@ use crate::table::printable;
 /// Timeout of a second Ctrl-C.
 const SECOND_INTERRUPT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Progress of a run at an interruption.
+/// Signals that interrupt a run, and the state of the run that decides what an interruption does.
 pub(super) struct Interrupts {
     cancels_at_once: bool,
     signals: Signals,

@@ -66,7 +66,7 @@ pub(in crate::commands) struct Ended {
 }
 
 impl Ended {
-    /// Returns the paths of the outputs, or their values if they are no files.
+    /// Returns the paths of the outputs or, of a task that succeeded without files, the values of its outputs.
     fn shown(&self) -> Vec<String> {
         if !self.outputs.is_empty() {
             return self.paths();

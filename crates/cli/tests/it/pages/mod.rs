@@ -37,7 +37,7 @@ impl Block {
         BLOCKS.iter().find(is_this).map(|(.., check)| check)
     }
 
-    /// Returns true if rustdoc compiles and runs the block, in a page that a crate includes in its documentation.
+    /// Returns true if rustdoc compiles and runs the block: Rust in a page that a crate includes in its documentation.
     fn is_doctest(&self) -> bool {
         let Some((name, file)) = self.page.strip_prefix("crates/").and_then(|path| path.split_once('/'))
         else {
