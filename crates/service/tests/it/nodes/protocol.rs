@@ -197,7 +197,7 @@ async fn a_task_is_leased_as_soon_as_it_is_there() -> Outcome {
     let (leased, created) = tokio::join!(node.lease(10.0), creating);
     let (serving, task, then) = created?;
     let leased = leased?.ok_or("there was no task")?;
-    assert!(then.elapsed() < Duration::from_millis(300), "it took {:?}", then.elapsed());
+    assert!(then.elapsed() < Duration::from_secs(2), "the request went on waiting: {:?}", then.elapsed());
     assert_eq!((serving, leased.task), (json!(true), task));
     assert_eq!(leased.data["input"], json!({ "say": "hello" }));
     assert_eq!(leased.data["input_format"]["say"]["type"], "string");

@@ -22,31 +22,16 @@ async fn begin(target: &Target, sent: usize) -> Outcome<TcpStream> {
     Ok(stream)
 }
 
-fn incoming(bench: &Bench) -> Outcome<usize> {
-    Ok(std::fs::read_dir(bench.service.data_folder().join("objects/incoming"))?.count())
-}
-
-/// Waits until this number of uploads is in progress on disk.
-async fn until_incoming(bench: &Bench, expected: usize) -> Outcome {
-    for _ in 0..500 {
-        if incoming(bench)? == expected {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    Err(format!("{} files are on their way in, not {expected}", incoming(bench)?).into())
-}
-
 #[tokio::test]
 async fn a_connection_that_breaks_leaves_nothing_behind() -> Outcome {
     let bench = Bench::start().await?;
     let target = bench.presign("broken.bin", "x/y", 10_000_000).await?;
     let stream = begin(&target, 4_000_000).await?;
-    until_incoming(&bench, 1).await?;
+    bench.until_incoming(1).await?;
     assert_eq!(bench.get("/api-key/storage/upload/documents").await?["total"], 0);
     assert_eq!(bench.http.get(&target.download_url).send().await?.status(), 404);
     drop(stream);
-    until_incoming(&bench, 0).await?;
+    bench.until_incoming(0).await?;
     assert_eq!(bench.count().await?, 0);
     // The target can still be used.
     assert!(bench.put(&target, vec![7; 10_000_000]).await?.is_success());
@@ -62,10 +47,10 @@ async fn nothing_is_left_however_early_a_connection_breaks() -> Outcome {
     for sent in [131_072, 131_073, 200_000, 262_144].repeat(50) {
         drop(begin(&target, sent).await?);
     }
-    until_incoming(&bench, 0).await?;
+    bench.until_incoming(0).await?;
     // All batches have reached the writer thread by now.
     assert!(bench.put(&target, vec![7; 10_000_000]).await?.is_success());
-    until_incoming(&bench, 0).await?;
+    bench.until_incoming(0).await?;
     assert_eq!(bench.count().await?, 1);
     Ok(())
 }
@@ -76,7 +61,7 @@ async fn a_repeat_that_is_under_way_when_its_file_is_deleted_does_not_bring_it_b
     let target = bench.presign("deleted.bin", "x/y", 10_000_000).await?;
     assert!(bench.put(&target, vec![7; 10_000_000]).await?.is_success());
     let mut repeat = begin(&target, 9_000_000).await?;
-    until_incoming(&bench, 1).await?;
+    bench.until_incoming(1).await?;
     assert_eq!(bench.delete(&target.download_url).await?.0, 200);
     repeat.write_all(&vec![7; 1_000_000]).await?;
     let mut response = vec![0; 4_096];
@@ -94,11 +79,11 @@ async fn uploads_that_are_too_many_are_asked_to_come_back() -> Outcome {
     let bench = Bench::with(config).await?;
     let target = bench.presign("first.bin", "x/y", 10_000_000).await?;
     let first = begin(&target, 1_000_000).await?;
-    until_incoming(&bench, 1).await?;
+    bench.until_incoming(1).await?;
     let verdict = bench.put(&target, vec![7; 10_000_000]).await?;
     assert_eq!((verdict.status, verdict.code.as_str()), (503, "SlowDown"));
     drop(first);
-    until_incoming(&bench, 0).await?;
+    bench.until_incoming(0).await?;
     assert!(bench.put(&target, vec![7; 10_000_000]).await?.is_success());
     Ok(())
 }
@@ -114,7 +99,7 @@ async fn a_client_that_falls_silent_is_let_go() -> Outcome {
     let read = tokio::time::timeout(Duration::from_secs(5), stream.read(&mut response)).await??;
     let response = String::from_utf8_lossy(&response[..read]).into_owned();
     assert!(response.starts_with("HTTP/1.1 400"), "{response}");
-    until_incoming(&bench, 0).await?;
+    bench.until_incoming(0).await?;
     assert_eq!(bench.count().await?, 0);
     Ok(())
 }

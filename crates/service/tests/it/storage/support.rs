@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::ops::Deref;
+use std::time::Duration;
 
 use inferstore_service::{Config, S3Config, Service};
 
@@ -62,11 +63,26 @@ impl Bench {
         for folder in std::fs::read_dir(objects.join("blobs"))? {
             blobs += std::fs::read_dir(folder?.path())?.count() as u64;
         }
-        let incoming = std::fs::read_dir(objects.join("incoming"))?.count();
-        if counted != Some(blobs) || incoming > 0 {
-            return Err(format!("{counted:?} files, {blobs} blobs, {incoming} incoming").into());
+        if counted != Some(blobs) {
+            return Err(format!("{counted:?} files, {blobs} blobs").into());
         }
+        // The response to a refused upload may precede the creation of its file, which is deleted then.
+        self.until_incoming(0).await?;
         Ok(blobs)
+    }
+
+    /// Waits until this number of uploads is in progress on disk.
+    pub(crate) async fn until_incoming(&self, expected: usize) -> Outcome {
+        let folder = self.service.data_folder().join("objects/incoming");
+        let mut incoming = 0;
+        for _ in 0..500 {
+            incoming = std::fs::read_dir(&folder)?.count();
+            if incoming == expected {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Err(format!("{incoming} uploads are in progress, not {expected}").into())
     }
 }
 
