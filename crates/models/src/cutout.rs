@@ -104,9 +104,7 @@ impl Inner {
 
 /// Returns the subject mask of a reduced picture.
 fn rough(picture: &Picture, input: &str, limits: &Limits) -> Result<Plane, Error> {
-    let shrink = (SMALL as f32 / picture.longer_side() as f32).min(1.0);
-    let [width, height] =
-        [picture.width, picture.height].map(|side| ((side as f32 * shrink).round() as usize).max(1));
+    let (width, height) = picture.scaled_size((SMALL as f64 / picture.longer_side() as f64).min(1.0));
     let colors: Vec<Color> =
         pixels(&picture.planes((width, height), limits)?).map(oklab::from_srgb).collect();
     let (found, confused) = search(&colors, width, height, limits)?;

@@ -51,7 +51,8 @@ pub fn memory_of(model: &dyn Model, inputs: &Inputs, limits: &Limits) -> u64 {
 const FILES_SHARE: u64 = 32;
 
 /// Returns the maximum number of pixels of an input picture of `model`: the limit that the catalog declares,
-/// and [`Limits::pixels`] of a run. Rounded down to megapixels. `None`: the model does not state its memory.
+/// and [`Limits::pixels`] of a run. A limit by the memory is rounded down to
+/// megapixels. `None`: the model does not state its memory.
 ///
 /// A run whose files exceed a 32nd of the memory may have less left for its pictures.
 #[must_use]

@@ -15,36 +15,17 @@ const SIDE: usize = 256;
 
 const WEIGHTS: &[u8] = include_bytes!("../data/people/weights.f16");
 
-/// Block of the encoder: a wider layer, a depthwise convolution, and a narrower layer.
-struct Block {
-    wide: usize,
-    kernel: usize,
-    stride: usize,
-    squeezed: Option<usize>,
-    narrow: usize,
-    activation: Activation,
-}
-
-const fn block(
-    wide: usize,
-    kernel: usize,
-    stride: usize,
-    squeezed: Option<usize>,
-    narrow: usize,
-    activation: Activation,
-) -> Block {
-    Block { wide, kernel, stride, squeezed, narrow, activation }
-}
-
-const ENCODER: [Block; 8] = [
-    block(16, 3, 2, Some(8), 16, Activation::Relu),
-    block(72, 3, 2, None, 24, Activation::Relu),
-    block(88, 3, 1, None, 24, Activation::Relu),
-    block(96, 5, 2, Some(24), 32, Activation::HardSwish),
-    block(128, 5, 1, Some(32), 32, Activation::HardSwish),
-    block(128, 5, 1, Some(32), 32, Activation::HardSwish),
-    block(96, 5, 1, Some(24), 32, Activation::HardSwish),
-    block(96, 5, 1, Some(24), 32, Activation::HardSwish),
+/// Blocks of the encoder: channels of the wider layer; kernel and stride of its depthwise convolution; channels of
+/// squeeze-and-excitation, if any; channels of the narrower layer; activation.
+const ENCODER: [(usize, usize, usize, Option<usize>, usize, Activation); 8] = [
+    (16, 3, 2, Some(8), 16, Activation::Relu),
+    (72, 3, 2, None, 24, Activation::Relu),
+    (88, 3, 1, None, 24, Activation::Relu),
+    (96, 5, 2, Some(24), 32, Activation::HardSwish),
+    (128, 5, 1, Some(32), 32, Activation::HardSwish),
+    (128, 5, 1, Some(32), 32, Activation::HardSwish),
+    (96, 5, 1, Some(24), 32, Activation::HardSwish),
+    (96, 5, 1, Some(24), 32, Activation::HardSwish),
 ];
 
 /// Plausible share of a picture for people.
@@ -77,8 +58,7 @@ fn mask(picture: &Picture, limits: &Limits) -> Result<Plane, Error> {
     let mut weights = Weights::new(WEIGHTS);
     let mut x = weights.convolved(&input, 16, 3, 2).with(Activation::HardSwish);
     let mut skips = vec![x.clone()];
-    for (number, block) in ENCODER.into_iter().enumerate() {
-        let Block { wide, kernel, stride, squeezed, narrow, activation } = block;
+    for (number, (wide, kernel, stride, squeezed, narrow, activation)) in ENCODER.into_iter().enumerate() {
         limits.check_time()?;
         let mut inner = weights.convolved(&x, wide, 1, 1).with(activation);
         inner = weights.filtered(&inner, kernel, stride).with(activation);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use inferstore::middleware::{BoxFuture, Middleware, Next};
 use inferstore::reqwest::{self, Request, Response};
-use inferstore::{Abandon, Client, Error, File, FileError, FileErrorKind, Inputs, PollInterval};
+use inferstore::{Abandon, Client, Error, File, FileError, FileErrorKind, Inputs, PollInterval, Run};
 use inferstore_testing::ScriptedService;
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
@@ -135,17 +135,17 @@ async fn a_task_that_ended_just_before_its_cancel_has_its_outcome() {
     assert_eq!(wait.await.unwrap().output, "done");
 }
 
+/// Returns a run that deletes its inputs afterwards.
+fn run_that_deletes(client: &Client) -> Run {
+    client.model("m").run(file_inputs()).options(|options| options.delete_inputs_after = true)
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_inputs_of_a_refused_create_are_deleted_when_asked_for() {
     let service = ScriptedService::new();
     let _ = service.model("m").succeeds(json!({}));
     service.responds("createTask", 422, json!({ "status": "fail", "message": "no" }));
-    let run = service
-        .client()
-        .unwrap()
-        .model("m")
-        .run(file_inputs())
-        .options(|options| options.delete_inputs_after = true);
+    let run = run_that_deletes(&service.client().unwrap());
     let result = run.await;
     assert!(matches!(result, Err(Error::Api(_))), "{result:?}");
     assert!(service.requests().contains(&"deleteFile"), "{:?}", service.requests());
@@ -155,12 +155,7 @@ async fn the_inputs_of_a_refused_create_are_deleted_when_asked_for() {
 async fn the_inputs_of_a_canceled_task_are_deleted_when_asked_for() {
     let service = ScriptedService::new();
     let _ = service.model("m").stays_queued();
-    let run = service
-        .client()
-        .unwrap()
-        .model("m")
-        .run(file_inputs())
-        .options(|options| options.delete_inputs_after = true);
+    let run = run_that_deletes(&service.client().unwrap());
     let result = run.deadline(20 * SECOND).on_abandon(Abandon::Cancel).await;
     assert!(matches!(result, Err(Error::DeadlineReached(_))), "{result:?}");
     assert!(service.requests().contains(&"deleteFile"), "{:?}", service.requests());
@@ -171,16 +166,11 @@ async fn inputs_that_cannot_be_deleted_in_time_are_in_the_outcome() {
     let service = ScriptedService::new();
     let _ = service.model("m").succeeds(json!({}));
     service.responds("deleteFile", 500, "busy");
-    let run = service
-        .client()
-        .unwrap()
-        .model("m")
-        .run(file_inputs())
-        .options(|options| options.delete_inputs_after = true);
+    let run = run_that_deletes(&service.client().unwrap());
     assert_eq!(run.await.unwrap().stored_inputs.len(), 1);
 
     let client = service.client_builder().middleware(Hangs("/api-key/storage/store/url")).build().unwrap();
-    let run = client.model("m").run(file_inputs()).options(|options| options.delete_inputs_after = true);
+    let run = run_that_deletes(&client);
     let outcome = timeout(60 * SECOND, run).await.unwrap().unwrap();
     assert_eq!(outcome.stored_inputs.len(), 1);
 }
@@ -232,12 +222,7 @@ async fn a_run_that_cannot_be_prepared_leaves_no_upload_behind() {
 async fn inputs_are_not_deleted_after_a_task_that_nothing_waits_for() {
     let service = ScriptedService::new();
     let _ = service.model("m").succeeds(json!({}));
-    let run = service
-        .client()
-        .unwrap()
-        .model("m")
-        .run(file_inputs())
-        .options(|options| options.delete_inputs_after = true);
+    let run = run_that_deletes(&service.client().unwrap());
     let error = run.start().await.unwrap_err();
     assert!(matches!(&error, Error::InvalidArgument(problem) if problem.contains("delete_inputs_after")));
     assert!(service.requests().is_empty(), "{:?}", service.requests());

@@ -5,7 +5,7 @@ mod worker;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use inferstore_models::{Input, Model, built_in};
+use inferstore_models::{Input, Limits, Model, built_in, largest_picture};
 use serde_json::Value;
 
 #[cfg(unix)]
@@ -19,6 +19,12 @@ pub(crate) struct Runner {
 }
 
 pub(crate) type Models = BTreeMap<String, Runner>;
+
+/// Returns the limits of a run without a deadline. Its largest picture is the one that the catalog declares.
+pub(crate) fn run_limits(model: &dyn Model, pixels: u64, memory: u64) -> Limits {
+    let limits = Limits { pixels, memory, deadline: None };
+    Limits { pixels: largest_picture(model, &limits).unwrap_or(pixels), ..limits }
+}
 
 /// Converts an input other than a file.
 pub(crate) fn without_file(value: &Value) -> Input {

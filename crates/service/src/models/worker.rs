@@ -8,11 +8,11 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use inferstore_models::{Input, Inputs, Limits, Model, Output, built_in, largest_picture, memory_of};
+use inferstore_models::{Input, Inputs, Limits, Model, Output, built_in, memory_of};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::without_file;
+use super::{run_limits, without_file};
 use crate::nodes::Failed;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -75,8 +75,7 @@ fn read_lines() -> io::Result<mpsc::Receiver<String>> {
 fn run(model: &dyn Model, request: &Request, pixels: u64, memory: u64) -> Result<Map<String, Value>, Failed> {
     let inputs =
         inputs(request).map_err(|cause| Failed::model(format!("an input cannot be read: {cause}")))?;
-    let mut limits = Limits { pixels, memory, deadline: None };
-    limits.pixels = largest_picture(model, &limits).unwrap_or(pixels);
+    let mut limits = run_limits(model, pixels, memory);
     if request.measure {
         return Ok(Map::from_iter([("memory".to_owned(), json!(memory_of(model, &inputs, &limits)))]));
     }
@@ -175,6 +174,7 @@ fn limit_processor_time(_: Duration) {}
 
 #[cfg(test)]
 mod tests {
+    use inferstore_models::largest_picture;
     use tempfile::TempDir;
 
     use super::*;

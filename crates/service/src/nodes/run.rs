@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::Bytes;
-use inferstore_models::{Inputs, Limits, Model, Output, largest_picture, memory_of};
+use inferstore_models::{Inputs, Model, Output, memory_of};
 use serde_json::{Map, Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument as _;
@@ -18,7 +18,7 @@ use crate::catalog::{Format, Kind, check_output};
 #[cfg(feature = "controls")]
 use crate::controls::Replacement;
 use crate::lifecycle::app::App;
-use crate::models::Runner;
+use crate::models::{Runner, run_limits};
 use crate::object_storage::outlast_outage;
 use crate::queue::{End, Ending, Lease};
 use crate::{Error, Result};
@@ -289,8 +289,7 @@ fn check(lease: &Lease, outputs: &[(String, Output)]) -> Result<(), Failed> {
 /// abandons a model that does not, shortly after the deadline.
 async fn compute(app: &App, model: Arc<dyn Model>, inputs: Inputs) -> Result<Vec<(String, Output)>, Failed> {
     let limits = app.config.limits;
-    let mut taken = Limits { pixels: limits.pixels, memory: limits.memory, deadline: None };
-    taken.pixels = largest_picture(&*model, &taken).unwrap_or(limits.pixels);
+    let mut taken = run_limits(&*model, limits.pixels, limits.memory);
     let memory = app.node.reserve_memory(memory_of(&*model, &inputs, &taken)).await?;
     taken.deadline = Some(Instant::now() + limits.run);
     let running = tokio::task::spawn_blocking(move || {

@@ -33,6 +33,14 @@ fn png(image: impl Into<image::DynamicImage>) -> Vec<u8> {
     bytes.into_inner()
 }
 
+/// Returns a script that pastes files, an array of JavaScript.
+fn paste(files: &str) -> String {
+    format!(
+        "(() => {{ const data = new DataTransfer(); {files}.forEach((file) => data.items.add(file)); \
+        document.body.dispatchEvent(new ClipboardEvent('paste', {{clipboardData: data, bubbles: true}})); }})()"
+    )
+}
+
 /// Writes a file to drop.
 fn file(folder: &tempfile::TempDir, name: &str, bytes: &[u8]) -> PathBuf {
     let path = folder.path().join(name);
@@ -191,12 +199,6 @@ async fn files_are_taken_from_anywhere_on_the_page() {
     tab.drop("h1", &hazy()).await;
     tab.until("document.querySelector('.preview img')?.naturalWidth > 0").await;
     tab.open(&address(&site, "/models/haze-removal")).await;
-    let paste = |files: &str| {
-        format!(
-            "(() => {{ const data = new DataTransfer(); {files}.forEach((file) => data.items.add(file)); \
-            document.body.dispatchEvent(new ClipboardEvent('paste', {{clipboardData: data, bubbles: true}})); }})()"
-        )
-    };
     // An input that the service would reject is not sent.
     for (file, reason) in [
         ("[new File(['a'], 'a.pdf', {type: 'application/pdf'})]", "a.pdf is no file of this type: image/"),
@@ -223,19 +225,15 @@ async fn many_pictures_are_many_runs_and_one_archive() {
     let site = Site::start().await;
     let (browser, tab) = at_model(&site, "haze-removal").await;
     let folder = tempfile::tempdir().expect("a folder");
-    let drop = |count: u8| {
+    let pictures = |count: u8| {
         let data = (0..count).map(|place| {
             let shade =
                 png(RgbImage::from_fn(64, 48, |x, y| Rgb([(x * 4) as u8, (y * 5) as u8, place * 40])));
             format!("new File([new Uint8Array({shade:?})], 'a/p\u{e9}.png', {{type: 'image/png'}})")
         });
-        let files = data.collect::<Vec<_>>().join(", ");
-        format!(
-            "(() => {{ const data = new DataTransfer(); [{files}].forEach((file) => data.items.add(file)); \
-            document.body.dispatchEvent(new ClipboardEvent('paste', {{clipboardData: data, bubbles: true}})); }})()"
-        )
+        paste(&format!("[{}]", data.collect::<Vec<_>>().join(", ")))
     };
-    tab.eval(&drop(5)).await;
+    tab.eval(&pictures(5)).await;
     tab.shows("Run 5 times").await;
     tab.click("form.run button.primary").await;
     tab.shows("5 of 5 runs have ended, 5 with success.").await;
@@ -264,7 +262,7 @@ async fn many_pictures_are_many_runs_and_one_archive() {
 
     // Rejected pictures are beside the accepted ones.
     controls(&site).let_model("haze-removal", Script::fail("it is too dark")).await.expect("a script");
-    tab.eval(&drop(2)).await;
+    tab.eval(&pictures(2)).await;
     tab.click("form.run button.primary").await;
     tab.shows("2 of 2 runs have ended, 0 with success.").await;
     tab.shows("it is too dark").await;
