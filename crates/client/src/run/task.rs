@@ -318,10 +318,13 @@ async fn sleep(delay: Duration, end: Deadline) -> bool {
 /// was not canceled, its last read: the task may have ended, or an earlier cancel may have taken effect.
 pub(crate) async fn cancel(task: &Task, limit: Deadline) -> (TaskDisposition, Option<TaskPoll>) {
     let mut delay = CANCEL_BACKOFF;
+    // A rejected cancel says nothing about an earlier one whose response was lost.
+    let mut is_in_doubt = false;
     loop {
         let Err(error) = task.core.cancel_task(&task.id, limit).await else {
             return (TaskDisposition::Canceled, None);
         };
+        is_in_doubt |= error.context().is_some_and(|context| context.is_in_doubt);
         delay = delay.max(error.retry_after().unwrap_or_default());
         if error.is_permanent() || !limit.allows(delay) {
             // A rate limit says nothing about the task, and a gateway timeout nothing about the service.
@@ -330,9 +333,10 @@ pub(crate) async fn cancel(task: &Task, limit: Deadline) -> (TaskDisposition, Op
             if read.as_ref().is_some_and(|read| matches!(read.outcome, Some(Err(Error::TaskCanceled(_))))) {
                 return (TaskDisposition::Canceled, None);
             }
-            let unknown =
-                if is_refused { TaskDisposition::StillRunning } else { TaskDisposition::CancelUnknown };
-            return (unknown, read);
+            let is_known = is_refused && !is_in_doubt;
+            let disposition =
+                if is_known { TaskDisposition::StillRunning } else { TaskDisposition::CancelUnknown };
+            return (disposition, read);
         }
         tokio::time::sleep(delay).await;
         delay *= 2;

@@ -3,7 +3,7 @@
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::error::Error as _;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -64,21 +64,26 @@ enum Cancel {
     Refused(u16),
     /// Takes effect, and responds after this time.
     Slow(Duration),
+    /// Takes effect, but its response is lost; later cancels are rejected by a rate limit, and reads hang.
+    Lost(AtomicBool),
 }
 
 impl Middleware for Cancel {
     fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
+        let refusal =
+            |status: u16| Response::from(http::Response::builder().status(status).body("").unwrap());
+        let refuse = |status| std::future::ready(Ok(refusal(status))).boxed();
         if request.method() != Method::DELETE {
-            return next.run(request);
+            let hangs = matches!(self, Self::Lost(was_sent) if was_sent.load(Ordering::Relaxed));
+            return if hangs { std::future::pending().boxed() } else { next.run(request) };
         }
-        match *self {
-            Self::Refused(status) => {
-                let refusal = http::Response::builder().status(status).body("").unwrap();
-                std::future::ready(Ok(Response::from(refusal))).boxed()
-            }
+        match self {
+            Self::Refused(status) => refuse(*status),
+            Self::Lost(was_sent) if was_sent.swap(true, Ordering::Relaxed) => refuse(429),
+            Self::Lost(_) => async move { next.run(request).await.map(|_| refusal(504)) }.boxed(),
             Self::Slow(delay) => async move {
                 let response = next.run(request).await;
-                sleep(delay).await;
+                sleep(*delay).await;
                 response
             }
             .boxed(),
@@ -92,6 +97,7 @@ async fn a_task_counts_as_canceled_only_when_the_service_said_so() {
         (Cancel::Refused(503), TaskDisposition::CancelUnknown),
         (Cancel::Refused(429), TaskDisposition::StillRunning),
         (Cancel::Refused(409), TaskDisposition::StillRunning),
+        (Cancel::Lost(AtomicBool::new(false)), TaskDisposition::CancelUnknown),
         // The cancel is sent two seconds before the deadline.
         (Cancel::Slow(SECOND * 21 / 10), TaskDisposition::Canceled),
         (Cancel::Slow(SECOND * 3), TaskDisposition::CancelUnknown),
