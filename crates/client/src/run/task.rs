@@ -236,10 +236,10 @@ pub(crate) async fn wait(
     let cancels = |status: &Option<_>| {
         options.cancel_at_deadline && status.as_ref().is_none_or(|status| *status == TaskStatus::InQueue)
     };
+    let mut disposition = TaskDisposition::StillRunning;
     let (disposition, status) = loop {
         let end = if cancels(&status) { deadline.less(cancel_reserve(deadline)) } else { deadline };
-        let mut disposition = None;
-        let mut is_cut = false;
+        let (mut was_canceled, mut is_cut) = (false, false);
         let read = if sleep(delay, end).await {
             let is_late = !end.allows(LAST_READ);
             let read = task.poll_until(end).await;
@@ -248,12 +248,12 @@ pub(crate) async fn wait(
             read
         } else if cancels(&status) {
             let limit = Deadline { at: deadline.at.and_then(|at| at.checked_add(CANCEL_GRACE)), ..deadline };
-            let (canceled, read) = cancel(task, limit).await;
-            disposition = Some(canceled);
-            let Some(read) = read else { break (canceled, status) };
+            let (after_cancel, read) = cancel(task, limit).await;
+            (disposition, was_canceled) = (after_cancel, true);
+            let Some(read) = read else { break (disposition, status) };
             Ok(read)
         } else {
-            break (TaskDisposition::StillRunning, status);
+            break (disposition, status);
         };
         reads += 1;
         delay = schedule.delay(reads, started.elapsed());
@@ -274,8 +274,11 @@ pub(crate) async fn wait(
                     return outcome;
                 }
                 // A task that a node claimed just before the cancel may end before the deadline.
-                if let Some(disposition) = disposition.filter(|_| cancels(&status)) {
+                if was_canceled && cancels(&status) {
                     break (disposition, status);
+                }
+                if status == Some(TaskStatus::Computing) {
+                    disposition = TaskDisposition::StillRunning;
                 }
             }
             Err(error) if error.ends_wait() => return Err(error),

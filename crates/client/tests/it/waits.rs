@@ -64,23 +64,36 @@ enum Cancel {
     Refused(u16),
     /// Takes effect, and responds after this time.
     Slow(Duration),
-    /// Takes effect, but its response is lost; later cancels are rejected by a rate limit, and reads hang.
-    Lost(AtomicBool),
+    /// Takes effect, but its response is lost; later cancels are rejected by a rate limit, and reads show this
+    /// status. `None`: they hang.
+    Lost(AtomicBool, Option<&'static str>),
 }
 
 impl Middleware for Cancel {
     fn handle<'a>(&'a self, request: Request, next: Next<'a>) -> BoxFuture<'a, reqwest::Result<Response>> {
-        let refusal =
-            |status: u16| Response::from(http::Response::builder().status(status).body("").unwrap());
-        let refuse = |status| std::future::ready(Ok(refusal(status))).boxed();
+        let respond = |status: u16, body: String| {
+            Response::from(http::Response::builder().status(status).body(body).unwrap())
+        };
+        let refuse = |status| std::future::ready(Ok(respond(status, String::new()))).boxed();
         if request.method() != Method::DELETE {
-            let hangs = matches!(self, Self::Lost(was_sent) if was_sent.load(Ordering::Relaxed));
-            return if hangs { std::future::pending().boxed() } else { next.run(request) };
+            return match *self {
+                Self::Lost(ref was_sent, shown) if was_sent.load(Ordering::Relaxed) => async move {
+                    let task = next.run(request).await?.text().await?;
+                    match shown {
+                        Some(status) => Ok(respond(200, task.replace("canceled", status))),
+                        None => std::future::pending().await,
+                    }
+                }
+                .boxed(),
+                _ => next.run(request),
+            };
         }
         match self {
             Self::Refused(status) => refuse(*status),
-            Self::Lost(was_sent) if was_sent.swap(true, Ordering::Relaxed) => refuse(429),
-            Self::Lost(_) => async move { next.run(request).await.map(|_| refusal(504)) }.boxed(),
+            Self::Lost(was_sent, _) if was_sent.swap(true, Ordering::Relaxed) => refuse(429),
+            Self::Lost(..) => {
+                async move { next.run(request).await.map(|_| respond(504, String::new())) }.boxed()
+            }
             Self::Slow(delay) => async move {
                 let response = next.run(request).await;
                 sleep(*delay).await;
@@ -97,7 +110,9 @@ async fn a_task_counts_as_canceled_only_when_the_service_said_so() {
         (Cancel::Refused(503), TaskDisposition::CancelUnknown),
         (Cancel::Refused(429), TaskDisposition::StillRunning),
         (Cancel::Refused(409), TaskDisposition::StillRunning),
-        (Cancel::Lost(AtomicBool::new(false)), TaskDisposition::CancelUnknown),
+        (Cancel::Lost(AtomicBool::new(false), None), TaskDisposition::CancelUnknown),
+        (Cancel::Lost(AtomicBool::new(false), Some("migrating")), TaskDisposition::CancelUnknown),
+        (Cancel::Lost(AtomicBool::new(false), Some("computing")), TaskDisposition::StillRunning),
         // The cancel is sent two seconds before the deadline.
         (Cancel::Slow(SECOND * 21 / 10), TaskDisposition::Canceled),
         (Cancel::Slow(SECOND * 3), TaskDisposition::CancelUnknown),
