@@ -7,8 +7,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 
 use super::Failure;
-use crate::accounts::{Account, AccountState, KeptKey, key_id};
-use crate::http::account_limit::Permit;
+use crate::accounts::{Account, AccountId, AccountState, KeptKey, key_id};
+use crate::http::share_limit::Permit;
 use crate::lifecycle::app::App;
 
 /// Authenticated caller of a request, with the permit that limits the account's concurrent requests until the handler
@@ -17,7 +17,7 @@ pub(crate) struct Caller {
     pub(crate) app: Arc<App>,
     pub(crate) account: Account,
     pub(crate) key: KeptKey,
-    _permit: Permit,
+    _permit: Permit<AccountId>,
 }
 
 impl FromRequestParts<Arc<App>> for Caller {
@@ -55,7 +55,7 @@ pub(crate) fn sent_key<'a>(headers: &'a HeaderMap, header: &str) -> Option<&'a s
 }
 
 /// Applies the rate limit and the concurrency limit of the account, and sets its name for the access log.
-fn admit(parts: &Parts, app: &App, account: &Account) -> Result<Permit, Failure> {
+fn admit(parts: &Parts, app: &App, account: &Account) -> Result<Permit<AccountId>, Failure> {
     if let Some(limit) = &app.request_rate {
         limit.check(account.id).map_err(|wait| {
             let message = "this account sends too many requests a second; try again later";

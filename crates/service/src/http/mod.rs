@@ -1,4 +1,4 @@
 //! Limits on clients: slow or endless bodies, and requests of one account.
 
-pub(crate) mod account_limit;
+pub(crate) mod share_limit;
 pub(crate) mod slow_clients;

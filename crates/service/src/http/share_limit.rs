@@ -1,7 +1,8 @@
-//! Limits of one account: concurrent requests and requests per second, so that one account cannot starve the others
-//! (fair scheduling of requests).
+//! Limits of one caller, so that it cannot starve the others (fair scheduling of requests): concurrent work for each
+//! key, and requests of an account per second.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,50 +11,56 @@ use tokio::time::Instant;
 
 use crate::accounts::AccountId;
 
-/// Inverse of the share of all permits that one account may hold.
-const SHARE: usize = 4;
-
-/// Limit of concurrent requests, in all and of one account.
+/// Limit of concurrent work, in all and for one key, such as an account or a file.
 #[derive(Clone)]
-pub(crate) struct AccountLimit {
+pub(crate) struct ShareLimit<K: Eq + Hash> {
     max: usize,
-    used: Arc<Mutex<HashMap<AccountId, usize>>>,
+    own: usize,
+    used: Arc<Mutex<HashMap<K, usize>>>,
 }
 
-/// Permit of one request; dropping the permit returns it.
-pub(crate) struct Permit {
-    limit: AccountLimit,
-    account: AccountId,
+/// Permit of one piece of work; dropping the permit returns it.
+pub(crate) struct Permit<K: Eq + Hash> {
+    limit: ShareLimit<K>,
+    key: K,
 }
 
-impl AccountLimit {
-    pub(crate) fn new(max: usize) -> Self {
-        Self { max, used: Arc::default() }
+impl<K: Clone + Eq + Hash> ShareLimit<K> {
+    /// Returns a limit of `max` permits, of which one key may hold a quarter.
+    pub(crate) fn quarter(max: usize) -> Self {
+        Self::new(max, max.div_ceil(4))
     }
 
-    fn used(&self) -> MutexGuard<'_, HashMap<AccountId, usize>> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns a limit of `max` permits, of which one key may hold `own`.
+    pub(crate) fn new(max: usize, own: usize) -> Self {
+        Self { max, own, used: Arc::default() }
     }
 
-    /// Returns a permit for this account; None if the account or the service has reached its limit.
-    pub(crate) fn try_acquire(&self, account: AccountId) -> Option<Permit> {
+    /// Returns a permit for this key; None if the key or all keys together have reached their limit.
+    pub(crate) fn try_acquire(&self, key: K) -> Option<Permit<K>> {
         let mut used = self.used();
-        let own = used.get(&account).copied().unwrap_or(0);
+        let own = used.get(&key).copied().unwrap_or(0);
         let is_full = used.values().sum::<usize>() >= self.max;
-        if is_full || own >= self.max.div_ceil(SHARE) {
+        if is_full || own >= self.own {
             return None;
         }
-        used.insert(account, own + 1);
-        Some(Permit { limit: self.clone(), account })
+        used.insert(key.clone(), own + 1);
+        Some(Permit { limit: self.clone(), key })
     }
 }
 
-impl Drop for Permit {
+impl<K: Eq + Hash> ShareLimit<K> {
+    fn used(&self) -> MutexGuard<'_, HashMap<K, usize>> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Eq + Hash> Drop for Permit<K> {
     fn drop(&mut self) {
         let mut used = self.limit.used();
-        match used.get_mut(&self.account) {
+        match used.get_mut(&self.key) {
             Some(own) if *own > 1 => *own -= 1,
-            _ => drop(used.remove(&self.account)),
+            _ => drop(used.remove(&self.key)),
         }
     }
 }
@@ -90,7 +97,7 @@ mod tests {
 
     #[test]
     fn one_account_gets_a_part_of_the_permits_and_leaves_the_rest_to_others() {
-        let limit = AccountLimit::new(8);
+        let limit = ShareLimit::quarter(8);
         let permits: Vec<_> = (0..9).map_while(|_| limit.try_acquire(AccountId(1))).collect();
         assert_eq!(permits.len(), 2);
         let others: Vec<_> = (2..9).map_while(|account| limit.try_acquire(AccountId(account))).collect();
@@ -99,7 +106,7 @@ mod tests {
         assert!(limit.try_acquire(AccountId(9)).is_some());
         drop(others);
         assert!(limit.used().is_empty());
-        assert!(AccountLimit::new(1).try_acquire(AccountId(1)).is_some());
+        assert!(ShareLimit::quarter(1).try_acquire(AccountId(1)).is_some());
     }
 
     #[tokio::test(start_paused = true)]

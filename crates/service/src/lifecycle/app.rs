@@ -7,11 +7,12 @@ use inferstore_server::Server;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
+use crate::accounts::AccountId;
 use crate::clock::Clock;
 #[cfg(feature = "controls")]
 use crate::controls::Tester;
 use crate::database::Database;
-use crate::http::account_limit::{AccountLimit, RateLimit};
+use crate::http::share_limit::{RateLimit, ShareLimit};
 use crate::lifecycle::config::Config;
 use crate::lifecycle::folder::Folder;
 use crate::lifecycle::parts::Parts;
@@ -37,10 +38,12 @@ pub(crate) struct App {
     pub(crate) server: Server,
     /// Permits for concurrent API requests: backpressure by 503.
     pub(crate) requests: Arc<Semaphore>,
-    pub(crate) account_requests: AccountLimit,
-    /// Permits for concurrent downloads, because a client needs only a URL to start them.
-    pub(crate) downloads: Arc<Semaphore>,
-    pub(crate) uploads: AccountLimit,
+    pub(crate) account_requests: ShareLimit<AccountId>,
+    /// Permits for concurrent downloads by bucket and key, because a client needs only a URL to start them.
+    pub(crate) downloads: ShareLimit<(String, String)>,
+    pub(crate) uploads: ShareLimit<AccountId>,
+    /// Permits for concurrent output files by task and attempt.
+    pub(crate) node_files: ShareLimit<(String, i64)>,
     pub(crate) admin_requests: TaskTracker,
     /// Rate limit of one account, if configured.
     pub(crate) request_rate: Option<RateLimit>,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::config::{Config, FirstAccount, Limits};
 use super::policies::Policies;
+use super::service::LEASE_FILES;
 use crate::api::MAX_HISTORY_PAGE;
 use crate::object_storage::{MAX_FILE, MAX_FORM_FILE, MAX_KEY as MAX_OBJECT_KEY};
 use crate::queue::{InsufficientBalance, KEY_RETENTION, MAX_KEY};
@@ -192,6 +193,7 @@ fn constants() -> Vec<(&'static str, String)> {
         ("file that is uploaded as a form; larger ones are put", bytes(MAX_FORM_FILE)),
         ("name of a file, with its folder", count(MAX_OBJECT_KEY as u64)),
         ("uploads in progress", count(Config::ephemeral().limits.max_requests as u64)),
+        ("output files that a node sends at once for one task", count(LEASE_FILES as u64)),
         #[cfg(feature = "postgres")]
         ("connections of a process to it", count(crate::database::MAX_CONNECTIONS as u64)),
     ]

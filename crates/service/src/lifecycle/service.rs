@@ -17,7 +17,7 @@ use crate::admin::Admin;
 #[cfg(feature = "controls")]
 use crate::controls::{self, Controls, Tester};
 use crate::database::Durability;
-use crate::http::account_limit::{AccountLimit, RateLimit};
+use crate::http::share_limit::{RateLimit, ShareLimit};
 use crate::lifecycle::app::App;
 use crate::lifecycle::bootstrap;
 use crate::lifecycle::config::{Config, Data};
@@ -34,6 +34,9 @@ use crate::{Error, admin, api, database, jobs, models, nodes, object_storage};
 
 /// Downloads use at most 1/N of the connections.
 const DOWNLOADS_SHARE: usize = 4;
+
+/// Output files that a node may send at once for one lease.
+pub(super) const LEASE_FILES: usize = 8;
 
 /// Time after the shutdown timeout for interrupted runs and last statements to end. Without this limit, a hanging
 /// database statement would keep the process alive forever.
@@ -186,9 +189,10 @@ impl Service {
                 refusal: api::refuse_unrouted,
             },
             requests: Arc::new(Semaphore::new(limits.max_requests)),
-            account_requests: AccountLimit::new(limits.max_requests),
-            downloads: Arc::new(Semaphore::new(max_connections.div_ceil(DOWNLOADS_SHARE))),
-            uploads: AccountLimit::new(limits.max_requests),
+            account_requests: ShareLimit::quarter(limits.max_requests),
+            downloads: ShareLimit::quarter(max_connections.div_ceil(DOWNLOADS_SHARE)),
+            uploads: ShareLimit::quarter(limits.max_requests),
+            node_files: ShareLimit::new(limits.max_requests, LEASE_FILES),
             admin_requests: TaskTracker::new(),
             request_rate: config.request_rate.map(RateLimit::new),
             config,

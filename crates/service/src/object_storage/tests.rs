@@ -532,29 +532,35 @@ async fn downloads_that_are_not_read_leave_most_connections_to_others() -> Outco
     let owner = service.account("demo", "finding an account").await?;
     // More than the socket buffers of both sides hold.
     let size = 64 << 20;
-    let target =
-        Target::of_owner("target".to_owned(), (owner.id, &owner.bucket), "large", size, app.clock.now());
-    app.database.add_target(&target, 1).await?;
-    let object = target.object("abcdefgh".to_owned(), String::new(), app.clock.now());
-    app.database.store_upload("target", "file", &object, Replaces::Any).await?;
     let blobs = service.data_folder().join("objects/blobs/ab");
     std::fs::create_dir_all(&blobs)?;
-    std::fs::File::create(blobs.join("abcdefgh"))?.set_len(size)?;
+    let mut urls = Vec::new();
+    for name in ["one", "another", "third"] {
+        let of = (owner.id, &*owner.bucket);
+        let target = Target::of_owner(name.to_owned(), of, name, size, app.clock.now());
+        app.database.add_target(&target, 3).await?;
+        let object = target.object(format!("ab{name}"), String::new(), app.clock.now());
+        app.database.store_upload(name, name, &object, Replaces::Any).await?;
+        std::fs::File::create(blobs.join(format!("ab{name}")))?.set_len(size)?;
+        urls.push(app.objects.locations.url(&owner.bucket, &target.key));
+    }
+    let [url, another, third] = &urls[..] else { return Err("three files".into()) };
 
-    let url = app.objects.locations.url(&owner.bucket, &target.key);
     let client = client()?;
-    let first = client.get(&url).send().await?;
-    let second = client.get(&url).send().await?;
-    assert_eq!((first.status().as_u16(), second.status().as_u16()), (200, 200));
-    let refused = client.get(&url).send().await?;
-    assert_eq!(refused.status(), 503);
+    let first = client.get(url).send().await?;
+    assert_eq!(first.status(), 200);
+    let refused = client.get(url).send().await?;
+    assert_eq!(refused.status(), 503, "one file leaves permits to the others");
     assert_eq!(refused.headers()["retry-after"], "1");
     assert!(refused.text().await?.contains("<Code>SlowDown</Code>"));
+    let second = client.get(another).send().await?;
+    assert_eq!(second.status(), 200);
+    assert_eq!(client.get(third).send().await?.status(), 503, "a quarter of the connections");
     let (status, _) = call(&service, "unknown", "GET", "/upload/statistics", Value::Null).await?;
     assert_eq!(status, 401, "the API responds");
     drop(first);
     let is_free = async {
-        while client.get(&url).send().await?.status() != 200 {
+        while client.get(url).send().await?.status() != 200 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         Ok::<_, reqwest::Error>(())

@@ -47,6 +47,9 @@ pub(super) async fn put_file(
         Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)
     })?;
     output::check_file(&Format::kept(&output_format)?, &file, &mime).map_err(Failure::unprocessable)?;
+    let is_full =
+        || Failure::too_many("too many files of this lease are arriving; send them one after another", 1);
+    let _permit = app.node_files.try_acquire((task.clone(), attempt)).ok_or_else(is_full)?;
     let stored = (OUTPUTS, &*format!("{task}/{attempt}/{file}"), &*mime);
     let body = request.into_body().into_data_stream();
     let url = app.objects.receive_output(&app, stored, body).await?;

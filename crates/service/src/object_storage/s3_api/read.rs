@@ -42,7 +42,7 @@ pub(super) async fn read(app: &Arc<App>, head: &Parts) -> Result<Response<Body>,
     location::read(head.uri.path()).ok_or_else(|| S3Error::new(Code::AccessDenied, "Access Denied"))?;
     let no_key = || S3Error::new(Code::NoSuchKey, "The specified key does not exist.");
     let (bucket, key) = app.objects.object_at(head.uri.path()).await?.ok_or_else(no_key)?;
-    let permit = Arc::clone(&app.downloads).try_acquire_owned().map_err(|_| S3Error::slow_down())?;
+    let permit = app.downloads.try_acquire((bucket.clone(), key.clone())).ok_or_else(S3Error::slow_down)?;
     if let Some(store) = app.objects.direct() {
         let object = app.objects.find(app, &bucket, &key).await?.ok_or_else(no_key)?;
         return redirect(&store.download_url(&object, &head.method, !is_inert(&object.mime))?);

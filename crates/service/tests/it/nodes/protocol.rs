@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use inferstore_service::{Config, Service};
 use serde_json::{Value, json};
 
@@ -363,6 +364,28 @@ async fn whatever_detail_a_failure_has_the_task_ends_and_stays_readable() -> Out
         let replaced = said.as_str().is_some_and(|text| text.contains("left out"));
         assert_eq!(replaced, !is_kept, "{shown}: {said}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_node_sends_a_few_files_of_a_lease_at_once() -> Outcome {
+    let bench = Bench::start().await?;
+    bench.publish("echo").await?;
+    let node = bench.register(&["echo"]).await?;
+    bench.create("echo", json!({ "say": "hello" })).await?;
+    let lease = node.lease(1.0).await?.ok_or("there is a task")?;
+    let arriving = (0..9).map(|_| {
+        let request = bench.http.put(format!("{}/files/picture.png", lease.url));
+        let request = request.header("x-node-key", &bench.node_key).header("content-type", "image/png");
+        let never = futures_util::stream::pending::<Outcome<Vec<u8>>>();
+        request.body(reqwest::Body::wrap_stream(never)).send().boxed()
+    });
+    let (response, ..) = futures_util::future::select_all(arriving).await;
+    let response = response?;
+    assert_eq!(response.status(), 429);
+    let response = response.text().await?;
+    let message = "too many files of this lease are arriving; send them one after another";
+    assert!(response.contains(message), "{response}");
     Ok(())
 }
 
