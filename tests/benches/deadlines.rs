@@ -81,8 +81,7 @@ fn main() {
         theirs: vec![ALLOWED.as_secs_f64() * 1_000.0],
         bar: None,
         note: Some(
-            "the worst of 8 kinds of failure; 200 ms of it wait for a cancel that the caller requested"
-                .to_owned(),
+            "the worst of 8 failures; 200 ms of it wait for a cancel that the caller requested".to_owned(),
         ),
         command: "cargo bench --bench deadlines".to_owned(),
     };

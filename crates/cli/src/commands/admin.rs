@@ -115,7 +115,7 @@ struct Adjustment {
     /// Free credits, which are used first
     #[arg(long)]
     free: bool,
-    /// Identifies the change among those of the account: sent again, it is made once
+    /// Reference of the change, unique for the account: a change sent again with its reference is made once
     #[arg(long, value_name = "TEXT")]
     reference: Option<String>,
 }
@@ -130,7 +130,7 @@ enum Account {
     Add {
         /// The name of the account: lower-case letters, digits, `.`, `_`, `-`, `@` and `+`
         name: String,
-        /// It is an organization, which persons are members of
+        /// Create an organization, which has members, instead of a personal account
         #[arg(long)]
         organization: bool,
     },
@@ -313,7 +313,7 @@ enum Model {
         #[arg(value_parser = ["public", "private"])]
         visibility: String,
     },
-    /// Say that a model is verified to run on this service, or that it is not
+    /// Mark a model as verified to run on this service, or remove the mark
     #[command(
         after_help = "Examples:\n  inferstore admin model verified edge-map yes\n  inferstore admin model verified edge-map no"
     )]
@@ -324,7 +324,7 @@ enum Model {
         #[arg(value_parser = YES_OR_NO)]
         verified: String,
     },
-    /// Say that a model belongs to the playground, or that it does not
+    /// Add a model to the playground, or remove it
     #[command(after_help = "Examples:\n  inferstore admin model playground edge-map yes")]
     Playground {
         /// The model

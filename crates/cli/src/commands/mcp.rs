@@ -34,7 +34,7 @@ use calls::Server;
     after_help = "Examples:\n  inferstore mcp --folder pictures --budget 5\n  inferstore mcp --model haze-removal --model super-resolution"
 )]
 pub(crate) struct Arguments {
-    /// The one folder that files are read from and outputs are saved in; its journal knows the calls
+    /// The folder that files are read from and outputs are saved in; its journal records the calls
     #[arg(long, value_name = "DIR", default_value = "inferstore-mcp", value_hint = ValueHint::DirPath)]
     folder: PathBuf,
     /// Refuse runs beyond this sum, with all that the folder has cost before

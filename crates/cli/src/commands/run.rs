@@ -111,7 +111,7 @@ pub(crate) struct RunOptions {
     /// Number of files of a batch that run at once
     #[arg(short, long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     jobs: u16,
-    /// Time after which a task that an interrupted batch has created is in the history
+    /// Time within which the task of an interrupted create appears in the history
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::duration, hide_short_help = true)]
     settle: Duration,
 }

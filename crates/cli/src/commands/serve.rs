@@ -37,8 +37,8 @@ const FAIL_TASK: &str = "fail-task";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The address on which the API and object storage listen; commands send keys to any but loopback only through a
-    /// proxy with TLS, or with --allow-insecure-http
+    /// The address on which the API and object storage listen; beyond loopback, put a proxy with TLS in front: clients
+    /// send no key over plain http without --allow-insecure-http
     #[arg(long, value_name = "ADDRESS", default_value_t = LOOPBACK)]
     host: IpAddr,
     /// The port of the API; 0 chooses a free one

@@ -166,7 +166,7 @@ fn settings(config: Config, policies: Policies) -> Vec<(&'static str, String)> {
         ("FirstAccount::username", username),
         ("FirstAccount::balance", balance.to_string()),
         ("FirstAccount::free_balance", free_balance.to_string()),
-        ("FirstAccount::api_key", unset(api_key.as_ref(), "drawn")),
+        ("FirstAccount::api_key", unset(api_key.as_ref(), "random")),
         ("Config::insufficient_balance", refuse.to_owned()),
         ("Config::target_life", time(target_life)),
         ("Config::storage_billing_interval", time(storage_billing_interval)),

@@ -29,8 +29,8 @@ pub(crate) struct ListArguments {
     /// The folder
     #[arg(value_parser = upload_folder())]
     folder: Option<UploadFolder>,
-    /// Only files of this kind
-    #[arg(long = "type", value_name = "KIND", value_parser = PossibleValuesParser::new(MimeCategory::ALL.iter().map(MimeCategory::as_str)))]
+    /// Only files of this type
+    #[arg(long = "type", value_name = "TYPE", value_parser = PossibleValuesParser::new(MimeCategory::ALL.iter().map(MimeCategory::as_str)))]
     category: Option<String>,
     /// Only files whose names begin so
     #[arg(long, value_name = "TEXT")]

@@ -26,7 +26,7 @@ pub(crate) struct SyncArguments {
     /// Source: a folder of this machine, or one of the storage, such as samples
     #[arg(value_hint = ValueHint::DirPath)]
     source: String,
-    /// Destination: the other one; a folder of this machine that is named as one of the storage is written ./samples
+    /// Destination: a folder of the other side; ./samples is a folder of this machine, samples one of the storage
     #[arg(value_hint = ValueHint::DirPath)]
     target: String,
     /// Delete files of the target that the source does not have
