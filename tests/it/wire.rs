@@ -115,6 +115,7 @@ sends!(delete_file, "deleteFile", async |client| {
     let file = types::FileUrl::new("https://files.example/samples/a.png");
     client.delete_file(&file).await
 });
+sends!(get_task_logs, "getTaskLogs", async |client| client.get_task_logs(&task("t-1")).await);
 
 #[test]
 fn every_operation_of_the_document_has_its_snapshot_here() {

@@ -8,6 +8,7 @@ mod config;
 mod environment;
 mod error;
 mod inputs;
+mod log;
 mod outputs;
 mod run;
 mod runners;

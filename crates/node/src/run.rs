@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, MissedTickBehavior};
 
+use crate::log::RunLog;
 use crate::outputs::{Failed, Kind, Output};
 use crate::runners::Runner;
 use crate::service::{Lease, Refusal, Registered};
@@ -21,12 +22,14 @@ pub(crate) async fn run(
     let (task, model) = (&lease.task, &lease.model);
     let traceparent = lease.traceparent.as_deref();
     tracing::info!(task, model, attempt = lease.attempt, traceparent, "running");
+    let log = RunLog::default();
     let running = async {
-        let ending = match output(node, registered, runner, lease, limit).await {
+        let ending = match output(node, registered, runner, lease, limit, &log).await {
             Ok(output) => json!({ "output": output }),
             Err(Stopped::Failed(failed)) if failed.kind != Kind::Node => failed.ending(),
             Err(stopped) => return Err(stopped),
         };
+        log.send(&node.service, registered, lease).await;
         match hand_in(|| node.service.finish(&registered.node, lease, &ending)).await {
             // Outputs that do not match the declaration are a failure of the model.
             Err(Refusal::Refused(message)) => {
@@ -50,6 +53,7 @@ pub(crate) async fn run(
                 return false;
             }
         },
+        () = log.keep_sending(&node.service, registered, lease) => {}
         // Dropping the run kills every process that it started.
         () = keep_alive(node, registered, lease, limit) => {
             tracing::warn!(task, model, "the lease is lost; the run was stopped");
@@ -98,10 +102,11 @@ async fn output(
     runner: &Runner,
     lease: &Lease,
     limit: Duration,
+    log: &RunLog,
 ) -> Result<Map<String, Value>, Stopped> {
     let storage = lease.storage_url.as_ref().unwrap_or(&registered.storage_url);
     let inputs = node.gatherer.gather(lease, storage).await?;
-    let ran = tokio::time::timeout(limit, runner.run(lease, inputs)).await;
+    let ran = tokio::time::timeout(limit, runner.run(lease, inputs, log)).await;
     let outputs = ran.map_err(|_| {
         Failed::limit(format!("the run took longer than {} seconds and was stopped", limit.as_secs_f64()))
     })??;

@@ -159,6 +159,12 @@ impl Service {
         Ok(stored.url)
     }
 
+    pub(crate) async fn put_log(&self, node: &str, lease: &Lease, log: &Value) -> Result<(), Refusal> {
+        let request = self.http.put(format!("{}{}", self.root, of_lease(node, lease, "log")));
+        let request = request.header(CONTENT_TYPE, "application/json").body(log.to_string());
+        send::<Value>(request.timeout(CALL_TIMEOUT)).await.map(drop)
+    }
+
     pub(crate) async fn finish(&self, node: &str, lease: &Lease, ending: &Value) -> Result<(), Refusal> {
         self.post::<Value>(&of_lease(node, lease, "finish"), ending, CALL_TIMEOUT).await.map(drop)
     }

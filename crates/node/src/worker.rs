@@ -1,12 +1,11 @@
 //! Worker processes: programs that stay running and exchange one line of JSON per run over standard input and
 //! output. A model is loaded once, and a crash ends only the worker.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -17,10 +16,10 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
+use crate::log::{RunLog, Tail};
+
 /// Largest line of a worker, in bytes: lines carry values, not files.
 const MAX_LINE: u64 = 8 << 20;
-/// Part of the standard error that is kept, in bytes.
-const MAX_TAIL: usize = 4 << 10;
 /// Timeout of the exit status, after a worker closed its output.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Timeout of the end of the standard error, after a worker exited: its children may hold the pipe open.
@@ -122,6 +121,10 @@ impl WorkerProcess {
         }
     }
 
+    pub(crate) fn begin_log(&self, log: &RunLog) {
+        log.follow(&self.tail);
+    }
+
     /// Returns true if the process runs and has written nothing since the last exchange. Extra output would
     /// be mistaken for the next response.
     pub fn is_idle(&mut self) -> bool {
@@ -219,32 +222,6 @@ pub(crate) fn spawn(mut process: Command, folder: Option<&Path>) -> io::Result<P
     match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
         (Some(stdin), Some(stdout), Some(stderr)) => Ok(Program { child, group, stdin, stdout, stderr }),
         _ => Err(io::Error::other("it has no pipes")),
-    }
-}
-
-/// End of the standard error of a program. Clones share one buffer.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Tail(Arc<Mutex<VecDeque<u8>>>);
-
-impl Tail {
-    pub(crate) async fn read(self, mut stderr: ChildStderr) {
-        let mut chunk = vec![0; MAX_TAIL];
-        while let Ok(read @ 1..) = stderr.read(&mut chunk).await {
-            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            kept.extend(&chunk[..read]);
-            let surplus = kept.len().saturating_sub(MAX_TAIL);
-            kept.drain(..surplus);
-        }
-    }
-
-    /// Appends the last line to a message. Returns the message and the whole text.
-    pub(crate) fn explain(&self, what: String) -> (String, String) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = String::from_utf8_lossy(kept.make_contiguous()).trim().to_owned();
-        match text.lines().last() {
-            Some(line) => (format!("{what}: {line}"), text),
-            None => (what, text),
-        }
     }
 }
 

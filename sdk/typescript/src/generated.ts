@@ -232,6 +232,14 @@ export interface TaskResult {
   error?: unknown;
 }
 
+/**  */
+export interface TaskLogs {
+  /** The last lines, at most 64 KiB. */
+  text?: string | null;
+  /** Number of bytes in UTF-8 that were written before `text` and are not kept. Together with the length of `text`, it shows what is new since the last read. */
+  offset?: number | null;
+}
+
 /** One page of the task history, oldest first. */
 export interface TaskPage {
   /** The tasks on this page; may be null or empty when there are none. */

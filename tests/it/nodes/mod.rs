@@ -5,6 +5,7 @@ mod bench;
 pub(crate) mod built_in;
 mod commands;
 mod killed;
+mod logs;
 mod real;
 mod servers;
 mod vision;

@@ -22,13 +22,16 @@ use crate::output::{Format, Report, closed};
 use crate::progress::{Progress, watch};
 use crate::recorded::with_json;
 use crate::settings::Session;
-use crate::table::{Cell, Fit, Table};
+use crate::table::{Cell, Fit, Table, printable};
 use crate::time;
 use crate::values;
 use identifier::identified;
 
 /// Interval at which `task list --watch` reads the list.
 const WATCH_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Interval at which `task logs --follow` reads the log.
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Commands of `task`; `Command::Task` describes them.
 #[derive(Debug, Subcommand)]
@@ -50,6 +53,9 @@ pub(crate) enum Command {
         after_help = "Examples:\n  inferstore task cancel @last\n  inferstore task list --status in_queue -q | xargs inferstore task cancel"
     )]
     Cancel(CancelArguments),
+    /// Print the log of a task: the standard error of its model, on a node outside of the service
+    #[command(after_help = "Examples:\n  inferstore task logs @last\n  inferstore task logs @last --follow")]
+    Logs(LogsArguments),
     /// Run the model of a task again, with the same inputs
     Rerun(Box<RerunArguments>),
 }
@@ -91,6 +97,16 @@ pub(crate) struct WaitArguments {
     wait: WaitOptions,
     #[command(flatten)]
     outputs: OutputArguments,
+}
+
+/// Arguments of `task logs`; `Command::Logs` describes it.
+#[derive(Debug, Args)]
+pub(crate) struct LogsArguments {
+    #[command(flatten)]
+    task: OneTask,
+    /// Print new lines until the task has ended
+    #[arg(short, long)]
+    follow: bool,
 }
 
 /// Run the model of a task again, with the same inputs
@@ -153,6 +169,7 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
             let report = list(&arguments, client).await?;
             session.output.report(&report)
         }
+        Command::Logs(arguments) => logs(arguments, client, &session).await,
         Command::Rerun(arguments) => rerun(*arguments, session).await,
     }
 }
@@ -260,6 +277,46 @@ async fn cancel(named: &[String], client: &Client, session: &Session) -> Result 
     }
     session.output.report(&Report { quiet: canceled, ..Report::default() })?;
     session.output.failures(failures)
+}
+
+async fn logs(arguments: LogsArguments, client: &Client, session: &Session) -> Result {
+    let LogsArguments { task, follow } = arguments;
+    let task = client.task(identified(&task.id, client).await?);
+    let mut shown = 0;
+    loop {
+        // The log of a task that has ended is complete.
+        let has_ended = !follow || task.poll().await?.outcome.is_some();
+        let (log, json) = with_json(task.logs()).await?;
+        let (text, offset) = (log.text.unwrap_or_default(), log.offset.unwrap_or_default());
+        let offset = usize::try_from(offset).unwrap_or_default();
+        let end = offset + text.len();
+        if session.output.is_json() {
+            if has_ended {
+                let report = Report::of_one(Table::default(), json, text).of_type::<types::TaskLogs>();
+                return session.output.report(&report);
+            }
+        } else if end != shown {
+            // A task that another node runs again has another log.
+            let known = if end < shown { 0 } else { shown };
+            if offset > known {
+                session.output.note(format!("{} bytes of the log are not kept", offset - known));
+            }
+            let new = text.get(known.saturating_sub(offset)..).unwrap_or(&text);
+            let lines = new.split_inclusive('\n').map(|line| match line.strip_suffix('\n') {
+                Some(line) => printable(line) + "\n",
+                None => printable(line),
+            });
+            session.output.bytes(lines.collect::<String>().as_bytes())?;
+            shown = end;
+        }
+        if has_ended || session.output.is_closed() {
+            return Ok(());
+        }
+        tokio::select! {
+            () = closed() => return Ok(()),
+            () = tokio::time::sleep(LOG_INTERVAL) => {}
+        }
+    }
 }
 
 async fn rerun(arguments: RerunArguments, session: Session) -> Result {

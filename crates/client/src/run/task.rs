@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
-use inferstore_api::types::{ModelId, TaskDetail, TaskId, TaskStatus};
+use inferstore_api::types::{ModelId, TaskDetail, TaskId, TaskLogs, TaskStatus};
 use tokio::time::{Instant, sleep_until};
 
 use crate::run::poll::Schedule;
@@ -153,6 +153,17 @@ impl Task {
     pub fn cancel(&self) -> BoxFuture<'static, Result<()>> {
         let task = self.clone();
         async move { task.core.cancel_task(&task.id, Deadline::never()).await }.boxed()
+    }
+
+    /// Returns the end of the log of the task: the standard error of its model, also while the model runs. The
+    /// text is as the model wrote it: mask control characters before you print it to a terminal.
+    ///
+    /// # Errors
+    ///
+    /// Errors of every call: see [`Error`](crate::Error).
+    pub fn logs(&self) -> BoxFuture<'static, Result<TaskLogs>> {
+        let task = self.clone();
+        async move { task.core.task_logs(&task.id).await }.boxed()
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use inferstore_api::types::{
-    FileUrl, ModelId, ModelVersioning, ServingStatus, TaskCost, TaskDetail, TaskId, TaskPage,
+    FileUrl, ModelId, ModelVersioning, ServingStatus, TaskCost, TaskDetail, TaskId, TaskLogs, TaskPage,
 };
 use inferstore_api::{ApiKey, operations};
 use parking_lot::Mutex;
@@ -178,6 +178,12 @@ impl Core {
         check_task_id(id)?;
         let call = self.call(operations::CANCEL_TASK).about(id).until(deadline);
         call.send(|api| api.cancel_task(id)).await.map(drop)
+    }
+
+    pub(crate) async fn task_logs(&self, id: &TaskId) -> Result<TaskLogs> {
+        check_task_id(id)?;
+        let call = self.call(operations::GET_TASK_LOGS).about(id);
+        call.send(|api| api.get_task_logs(id)).await
     }
 
     pub(crate) async fn list_tasks(&self, limit: u32, offset: u64, deadline: Deadline) -> Result<TaskPage> {

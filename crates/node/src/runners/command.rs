@@ -16,9 +16,10 @@ use super::Outputs;
 use crate::Error;
 use crate::config::check_program;
 use crate::inputs::{Input, Inputs};
+use crate::log::{RunLog, Tail};
 use crate::outputs::{Failed, Output, OutputFile};
 use crate::service::{Descriptor, Lease};
-use crate::worker::{Program, Tail, spawn};
+use crate::worker::{Program, spawn};
 
 /// Limit on the standard output of a program, in bytes: it carries values, not files.
 const MAX_RESPONSE: u64 = 8 << 20;
@@ -64,11 +65,11 @@ impl Command {
         can_write().await
     }
 
-    pub(super) async fn run(&self, lease: &Lease, inputs: Inputs) -> Result<Outputs, Failed> {
+    pub(super) async fn run(&self, lease: &Lease, inputs: Inputs, log: &RunLog) -> Result<Outputs, Failed> {
         let (_scratch, folder) = scratch().await?;
         let given = given(lease, &folder, inputs).await?;
         let given = serde_json::to_vec(&given).map_err(|cause| here("writing the inputs", &cause))?;
-        let (status, written, tail) = self.talk(&given, &folder, lease.traceparent.as_deref()).await?;
+        let (status, written, tail) = self.talk(&given, &folder, lease.traceparent.as_deref(), log).await?;
         if !status.success() {
             return Err(failed(format!("the command ended with {status}"), &tail));
         }
@@ -85,6 +86,7 @@ impl Command {
         given: &[u8],
         scratch: &Path,
         traceparent: Option<&str>,
+        log: &RunLog,
     ) -> Result<(ExitStatus, Vec<u8>, Tail), Failed> {
         let [program, arguments @ ..] = &self.words[..] else {
             return Err(Failed::model("there is no command"));
@@ -97,6 +99,7 @@ impl Command {
             spawn(process, self.folder.as_deref())
                 .map_err(|cause| Failed::node("starting the command", &cause))?;
         let tail = Tail::default();
+        log.follow(&tail);
         let say = async {
             // A program that does not read its input reports the problem in its output.
             let _ = stdin.write_all(given).await;
@@ -250,7 +253,10 @@ mod tests {
             let folder = TempDir::new()?;
             let given = given(&lease, folder.path(), Inputs::new()).await.map_err(|failed| failed.message)?;
             assert_eq!(serde_json::to_value(&given)?.get("traceparent"), trace.map(Value::from).as_ref());
-            let outputs = command.run(&lease, Inputs::new()).await.map_err(|failed| failed.message)?;
+            let outputs = command
+                .run(&lease, Inputs::new(), &RunLog::default())
+                .await
+                .map_err(|failed| failed.message)?;
             let Some(Output::Value(seen)) = outputs.get("seen") else { return Err("no output".into()) };
             assert_eq!(seen, trace.unwrap_or_default());
         }

@@ -15,6 +15,7 @@ pub(crate) use self::http::reason;
 use crate::Error;
 use crate::config::{RunnerConfig, WorkerConfig};
 use crate::inputs::Inputs;
+use crate::log::RunLog;
 use crate::outputs::{Failed, Output};
 use crate::service::{Descriptor, Lease};
 
@@ -58,12 +59,12 @@ impl Runner {
         }
     }
 
-    pub(crate) async fn run(&self, lease: &Lease, inputs: Inputs) -> Result<Outputs, Failed> {
+    pub(crate) async fn run(&self, lease: &Lease, inputs: Inputs, log: &RunLog) -> Result<Outputs, Failed> {
         match self {
-            Self::Command(command) => command.run(lease, inputs).await,
+            Self::Command(command) => command.run(lease, inputs, log).await,
             Self::Cog(cog) => cog.run(lease, inputs).await,
             Self::OpenInference(server) => server.run(lease, inputs).await,
-            Self::Worker(worker) => worker.run(lease, inputs).await,
+            Self::Worker(worker) => worker.run(lease, inputs, log).await,
         }
     }
 }

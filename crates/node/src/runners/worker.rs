@@ -13,6 +13,7 @@ use super::command::{can_write, collect, given, limited, scratch};
 use crate::Error;
 use crate::config::WorkerConfig;
 use crate::inputs::Inputs;
+use crate::log::RunLog;
 use crate::outputs::Failed;
 use crate::service::Lease;
 use crate::worker::{WorkerCommand, WorkerError, WorkerProcess, WorkerResponse};
@@ -43,12 +44,12 @@ impl Worker {
     }
 
     /// Runs a task. Dropping the future kills the process.
-    pub(super) async fn run(&self, lease: &Lease, inputs: Inputs) -> Result<Outputs, Failed> {
+    pub(super) async fn run(&self, lease: &Lease, inputs: Inputs, log: &RunLog) -> Result<Outputs, Failed> {
         let (_scratch, folder) = scratch().await?;
         let given = given(lease, &folder, inputs).await?;
         let request = serde_json::to_vec(&given)
             .map_err(|cause| Failed::model(format!("the inputs cannot be written as JSON: {cause}")))?;
-        let line = self.exchange(&request).await.map_err(failed)?;
+        let line = self.exchange(&request, log).await.map_err(failed)?;
         let response: WorkerResponse = match serde_json::from_slice(&line) {
             Ok(response) => response,
             Err(cause) => {
@@ -82,13 +83,14 @@ impl Worker {
         WorkerProcess::start(&self.command).await
     }
 
-    async fn exchange(&self, request: &[u8]) -> Result<Vec<u8>, WorkerError> {
+    async fn exchange(&self, request: &[u8], log: &RunLog) -> Result<Vec<u8>, WorkerError> {
         let mut running = self.running.lock().await;
         // The process is out of its slot until it responds, so that dropping the run kills it.
         let worker = self.idle_or_new(running.take()).await;
         // A start failure is of this machine: the process has not seen the task, which may succeed on another
         // node.
         let mut worker = worker.map_err(|error| WorkerError::Start(error.to_string()))?;
+        worker.begin_log(log);
         let line = worker.exchange(request).await?;
         *running = Some(worker);
         Ok(line)
@@ -129,7 +131,7 @@ mod tests {
             while worker.running.lock().await.as_mut().is_some_and(WorkerProcess::is_idle) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
-            let failed = worker.run(&lease, Inputs::new()).await.err();
+            let failed = worker.run(&lease, Inputs::new(), &RunLog::default()).await.err();
             let kind = failed.as_ref().map(|failed| failed.kind);
             assert_eq!(kind, Some(Kind::Node), "{second_start}: {failed:?}");
         }

@@ -23,6 +23,7 @@ use crate::Error;
 use crate::accounts::KeptKey;
 use crate::catalog::{Format, Inputs, Kind, ModelState, check_inputs, with_sample_urls};
 use crate::lifecycle::app::App;
+use crate::nodes::log::{self, TaskLog};
 use crate::object_storage::Locations;
 use crate::queue::{
     Cancel, CreateKey, Created, KeyedCreate, MAX_KEY, NewTask, Spending, Status, Task, TaskSummary,
@@ -36,6 +37,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/api-key/task/histories", get(history))
         .route("/api-key/task/{id}/detail", get(read))
         .route("/api-key/task/{id}/cancel", delete(cancel))
+        .route("/api-key/task/{id}/logs", get(logs))
 }
 
 /// `Retry-After` in seconds for an account with too many unfinished tasks.
@@ -236,4 +238,9 @@ async fn cancel(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Do
             Err(Failure::new(StatusCode::CONFLICT, message))
         }
     }
+}
+
+async fn logs(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Done<TaskLog> {
+    let task = app.database.task(account.id, &id).await?.ok_or_else(|| Failure::not_found("task", &id))?;
+    Ok(Success::data(log::read(&app, &task.id, task.attempt).await?))
 }

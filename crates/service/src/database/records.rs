@@ -75,7 +75,7 @@ records! {
     storage_use -> StorageUse: quota stored promised;
     totals -> Totals: stored_bytes held unused_targets;
     model_summary -> ModelSummary: id name username description is_official is_verified visibility price;
-    task -> Task: id status cost message input input_format output_format output error created_at updated_at;
+    task -> Task: id status cost message input input_format output_format output error created_at updated_at attempt;
     task_summary -> TaskSummary: task_id status model_id cost created_at updated_at;
     model_load -> ModelLoad: model queued computing waits_since nodes;
     keyed_create -> KeyedCreate: task request;

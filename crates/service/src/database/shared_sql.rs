@@ -68,7 +68,7 @@ pub(super) const BY_USERNAME: &str =
     "SELECT id, username, scope, wallet_address, bucket, state FROM accounts WHERE username = $1";
 
 pub(super) const TASK: &str = "SELECT tasks.id, status, coalesce(cost, 0), message, input, input_format, \
-     output_format, output, error, tasks.created_at, updated_at \
+     output_format, output, error, tasks.created_at, updated_at, attempt \
      FROM tasks JOIN versions ON versions.id = tasks.version WHERE tasks.id = $1 AND account = $2";
 
 /// Sums the prices of the tasks that the API key $1 created on the day $2, without failed and canceled tasks.

@@ -3,6 +3,7 @@
 mod dispatcher;
 mod inputs;
 mod local_node;
+pub(crate) mod log;
 #[cfg(unix)]
 mod model_processes;
 mod node_api;

@@ -131,6 +131,9 @@ pub(crate) struct Task {
     pub(crate) error: Option<String>,
     pub(crate) created_at: Moment,
     pub(crate) updated_at: Moment,
+    /// Number of leases so far.
+    #[serde(skip)]
+    pub(crate) attempt: i64,
 }
 
 #[derive(Debug, Clone, Serialize)]

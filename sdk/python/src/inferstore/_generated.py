@@ -262,6 +262,15 @@ class TaskResult(TypedDict):
     """The detail of the failure when the status is `failed`, otherwise null."""
 
 
+class TaskLogs(TypedDict):
+    """"""
+
+    text: NotRequired[str | None]
+    """The last lines, at most 64 KiB."""
+    offset: NotRequired[int | None]
+    """Number of bytes in UTF-8 that were written before `text` and are not kept. Together with the length of `text`, it shows what is new since the last read."""
+
+
 class TaskPage(TypedDict):
     """One page of the task history, oldest first."""
 

@@ -71,6 +71,11 @@ pub fn rewritten(schema: &str, body: &str) -> ::serde_json::Result<String> {
                 ::inferstore_api::Envelope<::inferstore_api::types::TaskPage>,
             >(body)
         }
+        "TaskLogsResponse" => {
+            super::through::<
+                ::inferstore_api::Envelope<::inferstore_api::types::TaskLogs>,
+            >(body)
+        }
         "TaskResponse" => {
             super::through::<
                 ::inferstore_api::Envelope<::inferstore_api::types::TaskDetail>,

@@ -39,6 +39,7 @@ async fn every_operation_of_the_client_reaches_the_service_and_is_answered() {
     assert_eq!(folder.page(Default::default(), 1).await.expect("listFiles").total, Some(2));
     client.storage_statistics().await.expect("getStorageStatistics");
     client.delete_file(small.download_url).await.expect("deleteFile");
+    client.task(second.id()).logs().await.expect("getTaskLogs");
 
     let journal = controls.journal();
     for entry in &journal {

@@ -59,6 +59,7 @@ pub(super) fn probes(operation: Operation, owns: &Belongings) -> Vec<Probe> {
             ["documents", path, &owns.username].map(|folder| probe(folder, None)).to_vec()
         }
         "deleteFile" => vec![probe("", Some(json!({ "url": owns.file })))],
+        "getTaskLogs" => vec![probe(&owns.ended, None)],
         _ if !template.contains('{') && operation.request().is_none() => vec![probe("", None)],
         other => panic!("the operation {other} is new: say here what a stranger may not see of it"),
     }

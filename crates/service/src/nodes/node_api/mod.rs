@@ -22,7 +22,8 @@ use serde::{Deserialize, Serialize};
 use super::{KnownNode, MAX_KEY_MODELS, NODE_SILENCE, NodeKey};
 use crate::api::{ApiJson, ApiPath, Done, Failure, Success, observe, unknown_path, wrong_method};
 use crate::lifecycle::app::App;
-use crate::queue::NodeEnd;
+use crate::nodes::log::{self, TaskLog};
+use crate::queue::{LeaseState, NodeEnd};
 
 const MAX_MODELS: usize = 1_000;
 
@@ -33,6 +34,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     let of_lease = Router::new()
         .route("/heartbeat", post(lease::heartbeat))
         .route("/files/{file}", put(finish::put_file))
+        .route("/log", put(put_log))
         .route("/finish", post(finish::finish));
     let paths = Router::new()
         .route("/register", post(register))
@@ -46,6 +48,24 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .layer(DefaultBodyLimit::max(app.config.limits.body))
         .layer(from_fn_with_state(Arc::clone(app), observe))
         .with_state(Arc::clone(app))
+}
+
+/// Replaces the log of a running task.
+async fn put_log(
+    State(app): State<Arc<App>>,
+    key: NodeKey,
+    ApiPath((node, task, attempt)): ApiPath<(String, String, i64)>,
+    body: ApiJson<TaskLog>,
+) -> Done {
+    known(&app, &key, &node).await?;
+    if body.value.text.len() > log::MAX_TEXT {
+        return Err(Failure::unprocessable(format!("the text of a log has at most {} bytes", log::MAX_TEXT)));
+    }
+    let LeaseState::Running { .. } = app.database.lease_state(&node, &task, attempt).await? else {
+        return Err(lost());
+    };
+    log::store(&app, &format!("{task}/{attempt}"), &body.value).await?;
+    Ok(Success::done("stored"))
 }
 
 #[derive(Deserialize)]

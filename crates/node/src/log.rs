@@ -1,0 +1,174 @@
+//! Log of a run: the end of the standard error of its program, which the node sends to the service while the model runs.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
+use tokio::process::ChildStderr;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::service::{Lease, Registered, Service};
+
+/// Part of the standard error that is kept, in bytes.
+const MAX_TEXT: usize = 64 << 10;
+/// Part of the standard error that a failure has in its detail, in bytes.
+const MAX_TAIL: usize = 4 << 10;
+/// Interval at which new lines are sent.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// End of the standard error of a program. Clones share one buffer.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tail(Arc<Mutex<Buffer>>);
+
+#[derive(Debug, Default)]
+struct Buffer {
+    text: String,
+    /// Number of bytes before `text`.
+    dropped: u64,
+    /// Beginning of a character whose other bytes have not been read.
+    incomplete: Vec<u8>,
+}
+
+impl Buffer {
+    fn end(&self) -> u64 {
+        self.dropped + self.text.len() as u64
+    }
+
+    fn push(&mut self, read: &[u8]) {
+        let mut bytes = std::mem::take(&mut self.incomplete);
+        bytes.extend_from_slice(read);
+        let mut decoded = 0;
+        for part in bytes.utf8_chunks() {
+            self.text.push_str(part.valid());
+            decoded += part.valid().len() + part.invalid().len();
+            if decoded == bytes.len() {
+                self.incomplete = part.invalid().to_vec();
+            } else {
+                self.text.push(char::REPLACEMENT_CHARACTER);
+            }
+        }
+        let mut surplus = self.text.len().saturating_sub(MAX_TEXT);
+        while !self.text.is_char_boundary(surplus) {
+            surplus += 1;
+        }
+        self.text.drain(..surplus);
+        self.dropped += surplus as u64;
+    }
+}
+
+impl Tail {
+    fn buffer(&self) -> MutexGuard<'_, Buffer> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) async fn read(self, mut stderr: ChildStderr) {
+        let mut chunk = vec![0; MAX_TAIL];
+        while let Ok(read @ 1..) = stderr.read(&mut chunk).await {
+            self.buffer().push(&chunk[..read]);
+        }
+    }
+
+    /// Appends the last line to a message. Returns the message and the end of the text.
+    pub(crate) fn explain(&self, what: String) -> (String, String) {
+        let buffer = self.buffer();
+        let mut begin = buffer.text.len().saturating_sub(MAX_TAIL);
+        while !buffer.text.is_char_boundary(begin) {
+            begin += 1;
+        }
+        let text = buffer.text[begin..].trim().to_owned();
+        match text.lines().last() {
+            Some(line) => (format!("{what}: {line}"), text),
+            None => (what, text),
+        }
+    }
+}
+
+/// Log of one run. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RunLog(Arc<Mutex<Option<Following>>>);
+
+#[derive(Debug, Clone)]
+struct Following {
+    tail: Tail,
+    /// Position in the standard error of a worker at which the run has begun.
+    begin: u64,
+    /// Position up to which the service has the log.
+    sent: u64,
+}
+
+impl RunLog {
+    /// Begins the log with the next line of this program.
+    pub(crate) fn follow(&self, tail: &Tail) {
+        let begin = tail.buffer().end();
+        *self.following() = Some(Following { tail: tail.clone(), begin, sent: begin });
+    }
+
+    fn following(&self) -> MutexGuard<'_, Option<Following>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the log and its end if the service does not have all of it.
+    fn unsent(&self) -> Option<(Value, u64)> {
+        let Following { tail, begin, sent } = self.following().clone()?;
+        let buffer = tail.buffer();
+        let end = buffer.end();
+        let first = begin.max(buffer.dropped);
+        let text = usize::try_from(first - buffer.dropped).ok().and_then(|first| buffer.text.get(first..))?;
+        (end > sent).then(|| (json!({ "text": text, "offset": first - begin }), end))
+    }
+
+    /// Sends the log if the service does not have all of it. A failure is of no consequence for the run.
+    pub(crate) async fn send(&self, service: &Service, registered: &Registered, lease: &Lease) {
+        let Some((log, end)) = self.unsent() else { return };
+        match service.put_log(&registered.node, lease, &log).await {
+            Ok(()) => {
+                if let Some(following) = &mut *self.following() {
+                    following.sent = end;
+                }
+            }
+            Err(refusal) => tracing::debug!(task = lease.task, ?refusal, "the log cannot be sent"),
+        }
+    }
+
+    /// Sends new lines until it is dropped.
+    pub(crate) async fn keep_sending(&self, service: &Service, registered: &Registered, lease: &Lease) {
+        let mut ticks = interval(INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.send(service, registered, lease).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_the_end_of_what_was_written_since_the_run_has_begun() {
+        let tail = Tail::default();
+        tail.buffer().push(b"of an earlier run\n");
+        let log = RunLog::default();
+        assert!(log.unsent().is_none());
+        log.follow(&tail);
+        assert!(log.unsent().is_none(), "nothing is new");
+        // A character in two reads, and a byte that is no character.
+        tail.buffer().push(b"caf\xc3");
+        tail.buffer().push(b"\xa9 \xff!");
+        let (sent, end) = log.unsent().unwrap_or_default();
+        assert_eq!(sent, json!({ "text": "caf\u{e9} \u{fffd}!", "offset": 0 }));
+        if let Some(following) = &mut *log.following() {
+            following.sent = end;
+        }
+        assert!(log.unsent().is_none());
+        // "\u{e9}" has two bytes: the cut is between characters.
+        tail.buffer().push("\u{e9}".repeat(MAX_TEXT / 2).as_bytes());
+        let (sent, _) = log.unsent().unwrap_or_default();
+        assert_eq!(sent["text"].as_str().map(str::len), Some(MAX_TEXT));
+        assert_eq!(sent["offset"], 10);
+        let (message, end) = tail.explain("it failed".to_owned());
+        assert!(message.starts_with("it failed: \u{e9}") && end.len() == MAX_TAIL);
+    }
+}
