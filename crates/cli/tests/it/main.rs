@@ -22,6 +22,7 @@ mod files;
 mod interactive;
 #[cfg(feature = "controls")]
 mod interrupted;
+mod logs;
 #[cfg(feature = "controls")]
 mod mcp;
 mod mistakes;

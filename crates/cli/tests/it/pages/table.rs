@@ -136,6 +136,7 @@ pub(super) const BLOCKS: &[(&str, &str, Check)] = &[
         "curl -s -X POST \"$NODES/nodes/v1/$NODE/tasks/$TASK/$ATTEMPT/heartbeat",
         Run("TASK=$(jq -r .data.task printed) ATTEMPT=$(jq -r .data.attempt printed)"),
     ),
+    ("docs/node-protocol.md", "curl -s -X PUT \"$NODES/nodes/v1/$NODE/tasks/$TASK/$ATTEMPT/log", Run("")),
     ("docs/node-protocol.md", "curl -s -T edges.png", Run("cp hazy.png edges.png")),
     (
         "docs/node-protocol.md",

@@ -390,6 +390,33 @@ async fn a_node_sends_a_few_files_of_a_lease_at_once() -> Outcome {
 }
 
 #[tokio::test]
+async fn the_log_of_a_running_task_is_replaced_and_that_of_another_is_not() -> Outcome {
+    let bench = Bench::start().await?;
+    bench.publish("echo").await?;
+    let node = bench.register(&["echo"]).await?;
+    let task = bench.create("echo", json!({ "say": "hello" })).await?;
+    let path = format!("/api-key/task/{task}/logs");
+    assert_eq!(bench.get(&path).await?, json!({ "text": "", "offset": 0 }));
+    let lease = node.lease(1.0).await?.ok_or("there is a task")?;
+    let put = async |log: Value| {
+        let request = bench.http.put(format!("{}/log", lease.url)).header("x-node-key", &bench.node_key);
+        let request = request.header("content-type", "application/json").body(log.to_string());
+        Outcome::Ok(request.send().await?.status().as_u16())
+    };
+    assert_eq!(put(json!({ "text": "tile 3" })).await?, 200);
+    assert_eq!(put(json!({ "text": "tile 4", "offset": 7 })).await?, 200);
+    for wrong in [json!({}), json!({ "text": 4 }), json!({ "text": "", "offset": -1 })] {
+        assert_eq!(put(wrong.clone()).await?, 422, "{wrong}");
+    }
+    assert_eq!(put(json!({ "text": "x".repeat(65_537) })).await?, 422);
+    assert_eq!(bench.get(&path).await?, json!({ "text": "tile 4", "offset": 7 }));
+    assert_eq!(node.finish(&lease, "hello").await?, 200);
+    assert_eq!(put(json!({ "text": "late" })).await?, 409);
+    assert_eq!(bench.get(&path).await?, json!({ "text": "tile 4", "offset": 7 }));
+    Ok(())
+}
+
+#[tokio::test]
 async fn everything_else_is_refused_in_the_shape_of_the_api() -> Outcome {
     let bench = Bench::start().await?;
     let node = bench.register(&["echo"]).await?;
