@@ -114,6 +114,7 @@ async fn an_example_of_a_response_is_what_the_service_sends() {
     compare_reads(&mut compared, &caller).await;
     compare_files(&mut compared, &service, &caller).await;
     compare_tasks(&mut compared, &service, &caller).await;
+    compare_logs(&mut compared).await;
     compare_refusals(&mut compared, &service, &caller).await;
     compare_outages(&mut compared, &service, &caller).await;
     assert_eq!(compared.differences, Vec::<String>::new());
@@ -185,6 +186,32 @@ async fn compare_tasks(compared: &mut Compared, service: &Service, caller: &Call
     }
     let too_late = caller.delete(&format!("/api-key/task/{task}/cancel")).await;
     compared.with("cancelTask", "computing", &too_late);
+}
+
+async fn compare_logs(compared: &mut Compared) {
+    let mut config = Config::ephemeral();
+    config.nodes = Some(([127, 0, 0, 1], 0).into());
+    config.workers = 0;
+    let service = Service::start(config).await.expect("the service starts");
+    let caller = Caller::first(&service);
+    let task = created(&caller, MODEL, json!({ "input": "https://files.example/a.png" })).await;
+    let logs = format!("/api-key/task/{task}/logs");
+    compared.with("getTaskLogs", "empty", &caller.get(&logs).await);
+    let key = service.add_node_key("node").await.expect("the name is free");
+    let nodes = format!("{}/nodes/v1", service.nodes_url().expect("there is a listener for nodes"));
+    let http = reqwest::Client::new();
+    let send = async |method: Method, path: String, body: Value| {
+        let request = http.request(method, format!("{nodes}{path}")).header("x-node-key", &key);
+        let request = request.header("content-type", "application/json").body(body.to_string());
+        let text = request.send().await.expect("it answers").text().await.expect("it is text");
+        serde_json::from_str::<Value>(&text).expect("it is JSON")["data"].take()
+    };
+    let node = send(Method::POST, "/register".to_owned(), json!({ "models": [MODEL] })).await;
+    let node = node["node"].as_str().expect("it has a name").to_owned();
+    send(Method::POST, format!("/{node}/lease"), json!({})).await;
+    let log = json!({ "text": "loading the weights\ntile 3 of 12\n" });
+    send(Method::PUT, format!("/{node}/tasks/{task}/1/log"), log).await;
+    compared.with("getTaskLogs", "running", &caller.get(&logs).await);
 }
 
 async fn compare_refusals(compared: &mut Compared, service: &Service, caller: &Caller) {

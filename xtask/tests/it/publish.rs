@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use serde_json::{Value, json};
 
-use crate::support::{Folder, Said, real_document, replaced, repository_file};
+use crate::support::{Folder, Said, real_document, real_version, replaced, repository_file};
 
 /// Files from which a publication is made, beside the document; one consumer stands for all.
 const SOURCES: [&str; 14] = [
@@ -138,7 +138,7 @@ fn nothing_is_published_when_a_linter_an_example_or_the_version_stands_against_i
         (breaking, "needs at least 3.0.0"),
     ] {
         let folder = repository("publish_refused", &document);
-        folder.write("openapi/published/2.0.0.yaml", &real);
+        folder.write(&published(), &real);
         folder.write("target/publish/index.html", "the last publication");
         let message = publish(&folder, &[]).failed();
         assert!(message.contains(reason), "{reason}: {message}");
@@ -146,19 +146,30 @@ fn nothing_is_published_when_a_linter_an_example_or_the_version_stands_against_i
     }
 }
 
+/// The file of the published version of the real document.
+fn published() -> String {
+    format!("openapi/published/{}.yaml", real_version())
+}
+
 #[test]
 fn a_release_is_kept_and_reported_by_the_changelog_of_the_next_one() {
     let real = real_document();
     let folder = repository("publish_release", &real);
     let report = publish(&folder, &["--release"]).succeeded();
-    assert!(report.ends_with("2.0.0.yaml written; commit it\n"), "{report}");
-    assert_eq!(folder.read("openapi/published/2.0.0.yaml"), real);
+    assert!(report.ends_with(&format!("{} written; commit it\n", published())), "{report}");
+    assert_eq!(folder.read(&published()), real);
 
     let next = replaced(&real, "enum: [avatars,", "enum: [icons, avatars,");
-    folder.write("openapi/inferstore.yaml", &replaced(&next, "version: 2.0.0", "version: 2.1.0"));
+    folder.write(
+        "openapi/inferstore.yaml",
+        &replaced(&next, &format!("version: {}", real_version()), "version: 2.9.0"),
+    );
     publish(&folder, &["--release"]).succeeded();
     let changelog = folder.read("target/publish/changelog.md");
-    let reported = "## 2.1.0\n\nSince 2.0.0: compatible.\n\n### createPresignedUpload\n\n- **compatible** \
-        `#/components/schemas/UploadFolder/enum`: the word `icons` is accepted too\n";
-    assert!(changelog.contains(reported), "{changelog}");
+    let reported = format!(
+        "## 2.9.0\n\nSince {}: compatible.\n\n### createPresignedUpload\n\n- **compatible** \
+        `#/components/schemas/UploadFolder/enum`: the word `icons` is accepted too\n",
+        real_version()
+    );
+    assert!(changelog.contains(&reported), "{changelog}");
 }

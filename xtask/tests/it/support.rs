@@ -17,6 +17,13 @@ pub(crate) fn real_document() -> String {
     repository_file("openapi/inferstore.yaml")
 }
 
+/// The version of the real document.
+pub(crate) fn real_version() -> String {
+    let document = real_document();
+    let version = document.lines().find_map(|line| line.strip_prefix("  version: "));
+    version.expect("the document has a version").to_owned()
+}
+
 /// The text with one replacement, of something that must be there.
 pub(crate) fn replaced(text: &str, old: &str, new: &str) -> String {
     assert!(text.contains(old), "the text to replace is no longer there: {old}");

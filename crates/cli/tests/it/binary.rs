@@ -191,7 +191,10 @@ fn the_first_key_is_never_the_key_of_the_client_and_a_key_that_does_not_work_is_
     not_printed(from_file, first);
     let lines = exports(&["--first-key-file", &key_file, "--controls-port", "0"], 2);
     assert!(lines[1].starts_with("export INFERSTORE_CONTROLS_URL"), "{lines:?}");
-    let short = inferstore().args(["serve", "--ephemeral"]).env("INFERSTORE_FIRST_KEY", "short").output();
+    let short = inferstore()
+        .args(["serve", "--ephemeral", "--port", "0", "--storage-port", "0"])
+        .env("INFERSTORE_FIRST_KEY", "short")
+        .output();
     let short = short.expect("it starts");
     assert_eq!(short.status.code(), Some(exit::USAGE.into()));
     assert!(text(&short.stderr).contains("at least 16"), "{short:?}");
@@ -233,7 +236,9 @@ fn a_port_that_is_taken_is_named_with_a_hint() {
     assert_eq!(second.status.code(), Some(exit::FAILED.into()));
     let printed = text(&second.stderr);
     assert!(printed.contains(port) && printed.contains("hint: choose another port"), "{printed}");
-    let everywhere = inferstore().args(["serve", "--ephemeral", "--host", "0.0.0.0"]).output();
+    let everywhere = inferstore()
+        .args(["serve", "--ephemeral", "--host", "0.0.0.0", "--port", "0", "--storage-port", "0"])
+        .output();
     let printed = text(&everywhere.expect("it starts").stderr);
     assert!(printed.contains("--storage-url") && !printed.contains("port"), "{printed}");
     served.end("TERM");

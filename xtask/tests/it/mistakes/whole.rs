@@ -3,14 +3,14 @@
 use super::Mistake;
 
 pub(super) const MISTAKES: &[Mistake] = &[
-    ("a key that is there twice", "  version: 2.0.0", "  version: 2.0.0\n  version: 2.0.1"),
+    ("a key that is there twice", "  title: Inferstore API\n", "  title: Inferstore API\n  title: Another\n"),
     (
         "an indentation that does not fit",
         "    ModelId:\n      type: string\n",
         "    ModelId:\n      type: string\n     nullable: false\n",
     ),
     ("a tab", "    ModelId:\n      type: string\n", "    ModelId:\n\t  type: string\n"),
-    ("an open quote", "  version: 2.0.0", "  version: \"1.0.0"),
+    ("an open quote", "  title: Inferstore API", "  title: \"Inferstore API"),
     ("an open bracket", "tags: [Account]", "tags: [Account"),
     ("an alias of nothing", "summary: Read the balance", "summary: *nothing"),
     ("two documents in one file", "\ncomponents:\n", "\n---\ncomponents:\n"),
@@ -20,7 +20,7 @@ pub(super) const MISTAKES: &[Mistake] = &[
     ("a version that is a number", "openapi: 3.0.3", "openapi: 3.0"),
     ("no version of OpenAPI", "openapi: 3.0.3", "x-was: 3.0.3"),
     ("no title", "  title: Inferstore API\n", ""),
-    ("a version of the API that is a number", "  version: 2.0.0", "  version: 2.0"),
+    ("a version of the API that is a number", "  version: ", "  version: 2.0\n  x-was: "),
     ("a section that OpenAPI does not have", "\ncomponents:\n", "\nmodels: {}\ncomponents:\n"),
     ("servers that are a word", "\nservers:\n", "\nservers: none\nx-was:\n"),
     ("paths that are a list", "\npaths:\n", "\npaths: []\nx-was:\n"),
