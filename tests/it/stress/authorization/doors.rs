@@ -95,6 +95,7 @@ async fn a_node_reaches_only_what_it_has_leased_itself() {
     for (method, end, body) in [
         ("POST", "heartbeat", json!({})),
         ("PUT", "files/said.txt", json!({})),
+        ("PUT", "log", json!({"text": "spoiled"})),
         ("POST", "finish", json!({"output": {"said": "stolen"}})),
         ("POST", "finish", json!({"error": {"message": "spoiled"}})),
     ] {
