@@ -236,7 +236,7 @@ fn hint_of_input(error: &Error) -> String {
         }
         FileErrorKind::TooLarge => "choose a smaller file".to_owned(),
         FileErrorKind::Unreadable => {
-            "give the path of a file that you can read, - for standard input, or a URL".to_owned()
+            "give the path of a file that you can read, or - for standard input".to_owned()
         }
         _ => error.hint().to_owned(),
     }

@@ -37,6 +37,7 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:\n  inferstore files stats")]
     Stats,
     /// Download a URL, such as an output of a model, or stored files
+    #[command(visible_alias = "get")]
     Download(DownloadArguments),
     /// Delete files by their URLs, keys or patterns
     #[command(visible_alias = "rm")]

@@ -95,4 +95,11 @@ What exists already:
   in a folder      stays, and the new file gets a number: a-2.png
   in a batch       the output of a file that has changed since is replaced; every other file stays, and a line names
                    both
+
+The status of a file in a batch, beside those of tasks:
+  not_saved        the task succeeded, and its output is not here
+  unfinished       the task goes on
+  unknown          a task may exist
+  not_started      nothing was created
+The same command continues with all of them, and pays nothing twice.
 ";

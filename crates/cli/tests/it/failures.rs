@@ -2,6 +2,8 @@
 
 use inferstore_cli::exit;
 
+#[cfg(feature = "controls")]
+use crate::support::PICTURE;
 use crate::support::{CLOSED, Cli, Local, filters};
 
 #[test]
@@ -122,4 +124,15 @@ fn no_failure_prints_the_key() {
     }
     let wrong = local.cli.call("balance --api-key planted-key-of-no-account --verbose");
     assert!(!wrong.to_string().contains("planted"), "{wrong}");
+}
+
+#[cfg(feature = "controls")]
+#[test]
+fn object_storage_that_responds_is_not_one_that_was_not_reached() {
+    let local = Local::with_controls();
+    std::fs::write(local.cli.path("a.png"), PICTURE).expect("it can be written");
+    local.fault(serde_json::json!({"operation": "postObject", "effect": "status", "status": 507}));
+    let ended = local.cli.call("files upload samples a.png");
+    assert_eq!(ended.code, exit::REFUSED, "{}", ended.stderr);
+    assert!(ended.stderr.contains("hint: try again later"), "{}", ended.stderr);
 }

@@ -120,7 +120,7 @@ pub enum ErrorKind {
     RateLimited,
     /// The service rejected the call for another reason.
     Rejected,
-    /// The service, or a gateway before it, failed: `408` or `5xx`.
+    /// The service, object storage, or a gateway before them, failed: `408` or `5xx`.
     Unavailable,
     /// The service or object storage was unreachable, or its response was lost.
     NoResponse,
@@ -279,6 +279,7 @@ impl Error {
                 FileErrorKind::Unwritable => ErrorKind::LocalFile,
                 FileErrorKind::InvalidTarget => ErrorKind::InvalidResponse,
                 FileErrorKind::Forbidden | FileErrorKind::Rejected => ErrorKind::StorageRejected,
+                FileErrorKind::Transport if error.status.is_some() => ErrorKind::Unavailable,
                 FileErrorKind::Transport => ErrorKind::NoResponse,
                 _ => ErrorKind::InvalidInput,
             },

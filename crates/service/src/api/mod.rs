@@ -48,7 +48,7 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     let routes = Router::new()
         .nest(ROOT, operations)
         .route("/openapi.yaml", get(document).fallback(wrong_method))
-        .fallback(unknown_path("the API begins at /api/v1"))
+        .fallback(unknown_path("paths of the API look like /api/v1/api-key/balance"))
         .layer(DefaultBodyLimit::max(app.config.limits.body))
         .layer(from_fn_with_state(Arc::clone(app), edge::limit_requests));
     // A request that a test control delays holds no permit meanwhile.

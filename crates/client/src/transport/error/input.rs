@@ -98,6 +98,7 @@ impl FileError {
             FileErrorKind::InvalidTarget => "report this to the operator of the service",
             FileErrorKind::Forbidden => "get a new URL; if that fails too, check the balance and the clocks",
             FileErrorKind::Rejected => "fix what the message names; the same transfer fails again",
+            FileErrorKind::Transport if self.status.is_some() => "try again later",
             FileErrorKind::Transport => "check the network and try again",
         }
     }
