@@ -1,5 +1,6 @@
 //! Color extraction: the dominant colors of a picture, by k-means clustering in Oklab.
 
+use crate::color_model::squared_distance;
 use crate::memory::Need;
 use crate::oklab;
 use crate::picture::{Picture, to_byte};
@@ -75,7 +76,7 @@ fn palette(samples: &[Sample], limits: &Limits) -> Result<Vec<[f32; 3]>, Error> 
     for _ in 0..ROUNDS {
         limits.check_time()?;
         let moved: Vec<[f32; 3]> = clusters.iter().map(|cluster| cluster.color).collect();
-        let still = moved.iter().zip(&centers).all(|(new, old)| distance(*new, *old) < 1e-6);
+        let still = moved.iter().zip(&centers).all(|(new, old)| squared_distance(*new, *old) < 1e-6);
         centers = moved;
         clusters = assign(samples, &centers);
         if still {
@@ -98,7 +99,7 @@ fn far_apart(samples: &[Sample]) -> Vec<[f32; 3]> {
     while centers.len() < CLUSTERS {
         let worth = |sample: &Sample| {
             let nearest =
-                centers.iter().map(|center| distance(sample.color, *center)).fold(f32::MAX, f32::min);
+                centers.iter().map(|center| squared_distance(sample.color, *center)).fold(f32::MAX, f32::min);
             f64::from(nearest) * sample.weight.sqrt()
         };
         match samples.iter().max_by(|a, b| worth(a).total_cmp(&worth(b))) {
@@ -113,7 +114,7 @@ fn far_apart(samples: &[Sample]) -> Vec<[f32; 3]> {
 fn assign(samples: &[Sample], centers: &[[f32; 3]]) -> Vec<Sample> {
     let mut sums = vec![([0.0_f64; 3], 0.0); centers.len()];
     for sample in samples {
-        let far = |center: &[f32; 3]| distance(sample.color, *center);
+        let far = |center: &[f32; 3]| squared_distance(sample.color, *center);
         let nearest = centers.iter().zip(&mut sums).min_by(|(a, _), (b, _)| far(a).total_cmp(&far(b)));
         if let Some((_, (sum, weight))) = nearest {
             for (sum, value) in sum.iter_mut().zip(sample.color) {
@@ -143,15 +144,14 @@ fn merge_alike(clusters: &mut Vec<Sample>) {
 /// Returns the two most similar clusters if their distance is below `ALIKE`, smaller index first.
 fn nearest_pair(clusters: &[Sample]) -> Option<(usize, usize)> {
     let pairs = clusters.iter().enumerate().flat_map(|(other, b)| {
-        clusters.iter().enumerate().take(other).map(move |(one, a)| (distance(a.color, b.color), one, other))
+        clusters
+            .iter()
+            .enumerate()
+            .take(other)
+            .map(move |(one, a)| (squared_distance(a.color, b.color), one, other))
     });
     let (nearest, one, other) = pairs.min_by(|(a, ..), (b, ..)| a.total_cmp(b))?;
     (nearest < ALIKE * ALIKE).then_some((one, other))
-}
-
-/// Returns the squared distance of two colors.
-fn distance(one: [f32; 3], other: [f32; 3]) -> f32 {
-    one.iter().zip(other).map(|(a, b)| (a - b) * (a - b)).sum()
 }
 
 fn code(color: [f32; 3]) -> String {

@@ -64,7 +64,8 @@ fn difference(one: Color, other: Color) -> Color {
     [one[0] - other[0], one[1] - other[1], one[2] - other[2]]
 }
 
-fn squared(one: Color, other: Color) -> f32 {
+/// Returns the squared distance of two colors.
+pub(crate) fn squared_distance(one: Color, other: Color) -> f32 {
     difference(one, other).iter().map(|value| value * value).sum()
 }
 
@@ -73,7 +74,8 @@ fn first_means(colors: &[(Color, f32)]) -> Vec<Color> {
     let belonging = || colors.iter().filter(|(_, weight)| *weight > 0.5);
     let mut means: Vec<Color> = belonging().chain(colors).map(|(color, _)| *color).take(1).collect();
     while means.len() < PARTS {
-        let far = |color: Color| means.iter().map(|mean| squared(color, *mean)).fold(f32::MAX, f32::min);
+        let far =
+            |color: Color| means.iter().map(|mean| squared_distance(color, *mean)).fold(f32::MAX, f32::min);
         match belonging().max_by(|(a, _), (b, _)| far(*a).total_cmp(&far(*b))) {
             Some((color, _)) if far(*color) > 1e-5 => means.push(*color),
             _ => break,
@@ -97,7 +99,7 @@ fn moments(colors: &[(Color, f32)], means: &[Color]) -> Vec<Moments> {
         let nearest = means
             .iter()
             .zip(&mut all)
-            .min_by(|(a, _), (b, _)| squared(*color, **a).total_cmp(&squared(*color, **b)));
+            .min_by(|(a, _), (b, _)| squared_distance(*color, **a).total_cmp(&squared_distance(*color, **b)));
         if let Some((_, moments)) = nearest {
             let weight = f64::from(*weight);
             let color = color.map(f64::from);

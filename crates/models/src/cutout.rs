@@ -5,7 +5,7 @@
 //! subject. Color models of both sides and a random walk that stops at edges (Grady, 2005) then refine each
 //! other. A neural network finds people whose colors resemble the background.
 
-use crate::color_model::{Color, ColorModel};
+use crate::color_model::{Color, ColorModel, squared_distance};
 use crate::guided::GuidedFilter;
 use crate::oklab;
 use crate::people;
@@ -224,16 +224,14 @@ struct Edges {
 
 impl Edges {
     fn of(colors: &[Color], width: usize, height: usize) -> Self {
-        let step =
-            |one: Color, other: Color| -> f32 { one.iter().zip(other).map(|(a, b)| (a - b) * (a - b)).sum() };
         let mut right = vec![0.0; colors.len()];
         let mut below = vec![0.0; colors.len()];
         for at in 0..colors.len() {
             if at % width + 1 < width {
-                right[at] = step(colors[at], colors[at + 1]);
+                right[at] = squared_distance(colors[at], colors[at + 1]);
             }
             if at / width + 1 < height {
-                below[at] = step(colors[at], colors[at + width]);
+                below[at] = squared_distance(colors[at], colors[at + width]);
             }
         }
         let mean = (right.iter().chain(&below).sum::<f32>() / (2 * colors.len()) as f32).max(1e-6);

@@ -43,16 +43,15 @@ impl Model for VideoEdgeMap {
             return Err(Error::Unusable { input: INPUT.to_owned(), reason: reason.to_owned() });
         }
         decode::check_sides(inputs, INPUT, MAX_SIDE, limits)?;
-        let still =
-            || decode::decode(inputs, INPUT, NEED, limits).map(|(image, _)| vec![Ok(still_frame(image))]);
+        // Check the first frame like any picture before reading an animation.
+        let (first, _) = decode::decode(inputs, INPUT, NEED, limits)?;
         let mut bytes_out = Vec::new();
         match frames(inputs, bytes) {
             Some(frames) => {
-                // Check the first frame like any picture before reading the animation.
-                decode::decode(inputs, INPUT, NEED, limits)?;
+                drop(first);
                 encode(frames.map_err(unreadable)?, &mut bytes_out, limits)?;
             }
-            None => encode(still()?, &mut bytes_out, limits)?,
+            None => encode([Ok(still_frame(first))], &mut bytes_out, limits)?,
         }
         Ok(vec![("output", Output::File { bytes: bytes_out, mime: "image/gif", extension: "gif" })])
     }

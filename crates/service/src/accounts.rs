@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::clock::Moment;
+use crate::hex::hex;
 use crate::ledger::{Money, Purses};
 use crate::random::Randomness;
 use crate::words::words;
@@ -147,7 +148,7 @@ pub(crate) fn key_id(text: &str) -> String {
     let mut parts = text.split('_');
     match (parts.next(), parts.next(), parts.next(), parts.next()) {
         (Some(PREFIX | NODE_PREFIX), Some(id), Some(_), None) => id.to_owned(),
-        _ => hash(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect(),
+        _ => hex(hash(text).get(..8).unwrap_or_default()),
     }
 }
 

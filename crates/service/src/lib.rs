@@ -52,6 +52,7 @@ mod error;
 #[cfg(feature = "fuzzed")]
 #[doc(hidden)]
 pub mod fuzzed;
+mod hex;
 mod http;
 mod jobs;
 mod ledger;

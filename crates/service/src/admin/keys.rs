@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use axum::body::HttpBody as _;
 use axum::extract::{FromRequest as _, Request};
-use axum::http::header::CONTENT_TYPE;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -52,9 +52,10 @@ impl NewKey {
 
 /// Creates a key; a request without a body creates one without rules.
 pub(super) async fn add_key(admin: Admin, ApiPath(account): ApiPath, request: Request) -> Done {
-    let new: NewKey = match request.headers().get(CONTENT_TYPE) {
-        Some(_) => ApiJson::from_request(request, &admin.app).await?.value,
-        None => NewKey::default(),
+    let new: NewKey = if request.body().is_end_stream() {
+        NewKey::default()
+    } else {
+        ApiJson::from_request(request, &admin.app).await?.value
     };
     let key = admin.add_key_with(&account, new.rules(admin.app.clock.now())?).await?;
     Ok(Success::data(json!({ "account": account, "api_key": key })))

@@ -25,6 +25,7 @@ pub use spec::{Metadata, ModelSpec, Visibility};
 
 use crate::accounts::AccountId;
 use crate::clock::Moment;
+use crate::hex::hex;
 use crate::ledger::{Money, as_number};
 use crate::words::words;
 use crate::{Error, Result};
@@ -141,7 +142,7 @@ impl NewVersion {
 }
 
 pub(crate) fn short_hash(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    hex(Sha256::digest(text).get(..8).unwrap_or_default())
 }
 
 /// Policy for a model that exists already.

@@ -107,7 +107,6 @@ impl ModelSpec {
     /// Parses a model from JSON; the price is a string.
     ///
     /// # Errors
-    /// Fails if the text is no JSON, or if a field is missing or unknown. The error contains the field and its
     /// If the text is no JSON, or a field is missing or unknown. The error contains the field and its position.
     pub fn from_json(text: &str) -> Result<Self> {
         serde_json::from_str(text).map_err(|cause| Error::new("reading a model to be published", cause))

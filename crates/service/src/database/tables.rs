@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::records::Row;
-use crate::object_storage::hex;
+use crate::hex::hex;
 use crate::{Error, Result};
 
 /// A table of an export. An engine may read it from several tables of its own, and write it to several.

@@ -8,7 +8,7 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq;
 use url::Url;
 
-use super::hex;
+use crate::hex::hex;
 use crate::{Error, Result};
 
 /// Characters that are not escaped in a path, as in S3 signatures.

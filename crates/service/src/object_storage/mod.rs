@@ -309,8 +309,3 @@ pub(crate) fn lease_of(key: &str) -> (&str, &str, &str) {
 pub(crate) fn category(mime: &str) -> String {
     mime.split('/').next().unwrap_or_default().to_ascii_lowercase()
 }
-
-/// Bytes in hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}

@@ -44,7 +44,7 @@ impl Objects {
         while let Some(chunk) = throughput.next(&mut body).await.map_err(too_slow)? {
             incoming.write(chunk.map_err(cut_off)?).await?;
             if incoming.size() > MAX_FILE {
-                let message = "a file has at most 104857600 bytes";
+                let message = format!("a file has at most {MAX_FILE} bytes");
                 return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, message));
             }
         }

@@ -10,7 +10,8 @@ use futures_util::Stream;
 
 use super::blobs::{Blob, BlobWriter};
 use super::s3_api::{Code, S3Error};
-use super::{Replaces, Stored, Target, hex};
+use super::{Replaces, Stored, Target};
+use crate::hex::hex;
 use crate::http::slow_clients::MinThroughput;
 use crate::lifecycle::app::App;
 

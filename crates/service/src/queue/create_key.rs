@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
+use crate::hex::hex;
+
 /// Retention of an idempotency key, counted from its create.
 pub(crate) const KEY_RETENTION: Duration = Duration::from_hours(24);
 
@@ -29,7 +31,7 @@ impl CreateKey {
             digest.update(part.len().to_be_bytes());
             digest.update(part);
         }
-        Self { key, request: digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect() }
+        Self { key, request: hex(&digest.finalize()) }
     }
 }
 

@@ -101,7 +101,8 @@ impl DataLocation {
         let tables = database.export_tables(&folder.join(TABLES)).await?;
         let audit = database.audit().await?;
         let named = manifest::blobs_of(&TableFile::path(&folder.join(TABLES), OBJECTS_TABLE))?;
-        let copies = blobs.export(named.clone(), &folder.join(FILES)).await?;
+        let count = named.len();
+        let copies = blobs.export(named, &folder.join(FILES)).await?;
         let manifest = Manifest {
             format: format(),
             program: env!("CARGO_PKG_VERSION").to_owned(),
@@ -109,7 +110,7 @@ impl DataLocation {
             tables,
             files: manifest::write_files(folder, &copies)?,
             bytes: copies.iter().map(|copy| copy.size).sum(),
-            missing: named.len().saturating_sub(copies.len()) as u64,
+            missing: count.saturating_sub(copies.len()) as u64,
             audit,
         };
         manifest.write(folder)?;

@@ -103,10 +103,9 @@ impl PostgresDatabase {
         for (name, value) in settings {
             run(&tx, SET_SETTING, &[name, value]).await?;
         }
-        tx.commit().await.map_err(Failure::Commit)?;
         // Plans for the rows that are there now; without it, those for empty tables stay until the server looks.
-        connection.batch_execute("ANALYZE").await?;
-        Ok(())
+        tx.batch_execute("ANALYZE").await?;
+        tx.commit().await.map_err(Failure::Commit)
     }
 }
 

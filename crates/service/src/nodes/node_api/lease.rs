@@ -1,6 +1,7 @@
 //! Lease of a task by an external node: claim and heartbeat.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ pub(super) struct LeaseRequest {
     /// Maximum wait in seconds; 30 by default and at most.
     wait_seconds: Option<f64>,
     /// Subset of the node's models whose tasks can be claimed; all by default.
-    models: Option<Vec<String>>,
+    models: Option<BTreeSet<String>>,
 }
 
 #[derive(Serialize)]
@@ -49,7 +50,7 @@ pub(super) async fn lease(
         .map_err(|_| Failure::unprocessable("wait_seconds must be a number of seconds, at most 30"))?
         .min(MAX_WAIT);
     let known = known(&app, &key, &node).await?;
-    let models = slot_models(&app, known, &node, body.value.models.as_deref()).await?;
+    let models = slot_models(&app, known, &node, body.value.models.as_ref()).await?;
     let slot = Slot { node: node.clone(), models, max_running: u32::MAX, passed_over: Vec::new() };
     let task = app.dispatcher.remote_task(slot, !wait.is_zero());
     // A node that does not wait gets the result of one claim, for which the maximum wait is only a timeout.

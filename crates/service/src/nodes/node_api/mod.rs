@@ -8,6 +8,7 @@ mod output;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub(super) use output::check_file;
@@ -145,7 +146,7 @@ async fn slot_models(
     app: &App,
     known: KnownNode,
     node: &str,
-    wanted: Option<&[String]>,
+    wanted: Option<&BTreeSet<String>>,
 ) -> Result<Arc<[String]>, Failure> {
     let asked = known.models.into_iter().filter(|(model, _)| wanted.is_none_or(|all| all.contains(model)));
     let (models, seen_at): (Vec<_>, Vec<_>) = asked.unzip();

@@ -19,7 +19,7 @@ use crate::object_storage::S3Config;
 use crate::{Error, Result};
 
 /// The namespace of the elements of S3.
-const S3_NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
+pub(super) const S3_NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 /// Lifetime of the signature of a request by this process: long enough for a small clock skew.
 const SIGNATURE_LIFE: Duration = Duration::from_mins(15);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -113,7 +113,7 @@ impl Bucket {
         let body = match region {
             "us-east-1" => String::new(),
             _ => format!(
-                "<CreateBucketConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
+                "<CreateBucketConfiguration xmlns=\"{S3_NAMESPACE}\">\
                  <LocationConstraint>{region}</LocationConstraint></CreateBucketConfiguration>"
             ),
         };

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::task::spawn_blocking;
 
 use super::{OpenedBlobs, is_of_blobs};
-use crate::object_storage::hex;
+use crate::hex::hex;
 use crate::{Error, Result};
 
 /// Number of blobs that are copied at once.

@@ -2,7 +2,7 @@
 
 use crate::lifecycle::config::CorsOrigin;
 
-use super::bucket::Bucket;
+use super::bucket::{Bucket, S3_NAMESPACE};
 
 /// Sets the CORS configuration of a bucket that has none; an operator's configuration stays. If the store refuses, logs
 /// the configuration and continues, because only callers in browsers need it.
@@ -44,7 +44,7 @@ fn configuration(origins: &[CorsOrigin]) -> String {
         format!("<CORSRule>{uploads}{methods}{rest}</CORSRule>")
     };
     format!(
-        "<CORSConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">{write}{read}{rest}</CORSRule>\
+        "<CORSConfiguration xmlns=\"{S3_NAMESPACE}\">{write}{read}{rest}</CORSRule>\
          </CORSConfiguration>"
     )
 }

@@ -23,8 +23,8 @@ use super::{
     Blob, BlobWriter, Blobs, ByteStream, Listed, NAME_LENGTH, OpenBlob, Orphan, Pages, is_blob, is_of_blobs,
 };
 use crate::database::Durability;
+use crate::hex::hex;
 use crate::lifecycle::folder::if_present;
-use crate::object_storage::hex;
 use crate::random::Randomness;
 use crate::{Error, Result};
 
@@ -224,7 +224,10 @@ impl Blobs for Disk {
         let (name, file) = (name.to_owned(), file.to_owned());
         let copied = self.blocking("importing a blob", move |folder| {
             let sub_folder = folder.ensure_sub_folder(&name)?;
-            link_or_copy(&file, &sub_folder.join(&name))?.ok_or(ErrorKind::NotFound)?;
+            let blob = sub_folder.join(&name);
+            link_or_copy(&file, &blob)?.ok_or(ErrorKind::NotFound)?;
+            // A linked file may not have been synced by the program that put it there.
+            folder.sync(&blob)?;
             folder.sync(&sub_folder)
         });
         copied.await
@@ -316,8 +319,8 @@ impl Folder {
         Ok(path)
     }
 
-    fn sync(&self, folder: &Path) -> io::Result<()> {
-        if self.is_durable { File::open(folder)?.sync_all() } else { Ok(()) }
+    fn sync(&self, path: &Path) -> io::Result<()> {
+        if self.is_durable { File::open(path)?.sync_all() } else { Ok(()) }
     }
 
     /// Moves a complete file to the readable blobs, and syncs file and folder. Returns the hash of its bytes.

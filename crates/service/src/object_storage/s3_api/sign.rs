@@ -14,7 +14,8 @@ use sha2::{Digest, Sha256};
 use url::Url;
 
 use super::{Code, S3Error, policy};
-use crate::object_storage::{MAX_FORM_FILE, Target, hex};
+use crate::hex::hex;
+use crate::object_storage::{MAX_FORM_FILE, Target};
 use crate::{Error, Result};
 
 /// Only access key of the object store. The service's database has its secret.

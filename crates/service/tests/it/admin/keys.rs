@@ -5,6 +5,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use inferstore_service::Script;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
 
 use super::support::{Bench, Caller, Outcome};
 
@@ -79,5 +81,18 @@ async fn a_key_expires_and_creates_tasks_of_its_models_alone() -> Outcome {
         let refused = bench.draw(rules).await.err().ok_or("it is refused")?;
         assert!(refused.to_string().contains(wanted), "{wanted}: {refused}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn rules_without_a_content_type_are_refused_rather_than_ignored() -> Outcome {
+    let bench = Bench::start().await?;
+    let mut stream = UnixStream::connect(bench.folder.path().join("admin.sock")).await?;
+    let rules = json!({"daily_limit": "1"}).to_string();
+    let head = "POST /accounts/demo/keys HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length";
+    stream.write_all(format!("{head}: {}\r\n\r\n{rules}", rules.len()).as_bytes()).await?;
+    let mut response = String::new();
+    stream.read_to_string(&mut response).await?;
+    assert!(response.starts_with("HTTP/1.1 415 "), "{response}");
     Ok(())
 }

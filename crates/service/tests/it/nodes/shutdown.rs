@@ -77,8 +77,13 @@ async fn a_shutdown_waits_for_the_tasks_that_are_running() -> Outcome {
     until_it_runs(&bench, &running).await?;
     let queued = bench.create("echo", json!({ "say": "hello" })).await?;
     let ending = Arc::clone(&model);
+    let api = bench.service.base_url().replace("http://", "");
+    let api = api.split('/').next().ok_or("no address")?.to_owned();
     std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(200));
+        // The listener closes when the shutdown begins.
+        while std::net::TcpStream::connect(&api).is_ok() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
         ending.may_end.store(true, Ordering::SeqCst);
     });
     // Running tasks finish, but no task starts during the shutdown.
