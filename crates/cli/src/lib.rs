@@ -112,7 +112,7 @@ pub fn complete() {
 
 /// The command that was mistyped, where clap finds none that is similar: it does not know swapped letters.
 fn nearest_command(error: &clap::Error) -> Option<String> {
-    if error.kind() != ErrorKind::InvalidSubcommand || error.get(ContextKind::SuggestedSubcommand).is_some() {
+    if error.kind() != ErrorKind::InvalidSubcommand {
         return None;
     }
     let ContextValue::String(typed) = error.get(ContextKind::InvalidSubcommand)? else { return None };
@@ -124,12 +124,15 @@ fn nearest_command(error: &clap::Error) -> Option<String> {
         "rm" | "delete" => "files delete",
         "sync" => "files sync",
         "ps" | "history" => "task list",
-        "logs" => "task show",
+        "logs" => "task logs @last",
         "config" | "configure" => "profile",
         _ => "",
     };
     if !own.is_empty() {
         return Some(own.to_owned());
+    }
+    if error.get(ContextKind::SuggestedSubcommand).is_some() {
+        return None;
     }
     let root = command();
     let names = root.get_subcommands().map(clap::Command::get_name);

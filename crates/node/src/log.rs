@@ -84,9 +84,13 @@ impl Tail {
     }
 }
 
-/// Log of one run. Clones share it.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct RunLog(Arc<Mutex<Option<Following>>>);
+/// Log of one run.
+#[derive(Debug, Default)]
+pub(crate) struct RunLog {
+    following: Mutex<Option<Following>>,
+    /// Held while a log is sent, so that an older one does not replace a newer one.
+    sending: tokio::sync::Mutex<()>,
+}
 
 #[derive(Debug, Clone)]
 struct Following {
@@ -105,7 +109,7 @@ impl RunLog {
     }
 
     fn following(&self) -> MutexGuard<'_, Option<Following>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.following.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the log and its end if the service does not have all of it.
@@ -120,6 +124,7 @@ impl RunLog {
 
     /// Sends the log if the service does not have all of it. A failure is of no consequence for the run.
     pub(crate) async fn send(&self, service: &Service, registered: &Registered, lease: &Lease) {
+        let _sending = self.sending.lock().await;
         let Some((log, end)) = self.unsent() else { return };
         match service.put_log(&registered.node, lease, &log).await {
             Ok(()) => {

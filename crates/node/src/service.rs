@@ -18,6 +18,8 @@ use crate::{Config, Error};
 
 /// Timeout of a response, on top of the time that a long poll waits.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// Timeout of a log, which must not delay the end of a run for long.
+const LOG_TIMEOUT: Duration = Duration::from_secs(2);
 /// Timeout of an upload.
 const FILE_TIMEOUT: Duration = Duration::from_mins(10);
 
@@ -162,7 +164,7 @@ impl Service {
     pub(crate) async fn put_log(&self, node: &str, lease: &Lease, log: &Value) -> Result<(), Refusal> {
         let request = self.http.put(format!("{}{}", self.root, of_lease(node, lease, "log")));
         let request = request.header(CONTENT_TYPE, "application/json").body(log.to_string());
-        send::<Value>(request.timeout(CALL_TIMEOUT)).await.map(drop)
+        send::<Value>(request.timeout(LOG_TIMEOUT)).await.map(drop)
     }
 
     pub(crate) async fn finish(&self, node: &str, lease: &Lease, ending: &Value) -> Result<(), Refusal> {

@@ -329,7 +329,7 @@ impl State {
                 Some(json!({ "total_files": files.len(), "total_size": size }))
             }
             "deleteFile" => self.files.remove(body["url"].as_str().unwrap_or_default()).map(|_| Value::Null),
-            "getTaskLogs" => Some(json!({ "text": "", "offset": 0 })),
+            "getTaskLogs" => Some(json!({ "text": "", "offset": 0, "attempt": 1 })),
             _ => None,
         };
         data.map_or_else(not_found, |data| success(&data))

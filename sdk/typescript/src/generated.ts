@@ -238,6 +238,8 @@ export interface TaskLogs {
   text?: string | null;
   /** Number of bytes in UTF-8 that were written before `text` and are not kept. Together with the length of `text`, it shows what is new since the last read. */
   offset?: number | null;
+  /** Number of the attempt at the task, which another node makes when a node is lost. Each attempt begins a new log. */
+  attempt?: number | null;
 }
 
 /** One page of the task history, oldest first. */

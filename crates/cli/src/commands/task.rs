@@ -282,7 +282,7 @@ async fn cancel(named: &[String], client: &Client, session: &Session) -> Result 
 async fn logs(arguments: LogsArguments, client: &Client, session: &Session) -> Result {
     let LogsArguments { task, follow } = arguments;
     let task = client.task(identified(&task.id, client).await?);
-    let mut shown = 0;
+    let (mut shown, mut attempt) = (0, None);
     loop {
         // The log of a task that has ended is complete.
         let has_ended = !follow || task.poll().await?.outcome.is_some();
@@ -295,9 +295,9 @@ async fn logs(arguments: LogsArguments, client: &Client, session: &Session) -> R
                 let report = Report::of_one(Table::default(), json, text).of_type::<types::TaskLogs>();
                 return session.output.report(&report);
             }
-        } else if end != shown {
-            // A task that another node runs again has another log.
-            let known = if end < shown { 0 } else { shown };
+        } else if end > shown || log.attempt != attempt {
+            // Each attempt begins a new log.
+            let known = if log.attempt == attempt { shown } else { 0 };
             if offset > known {
                 session.output.note(format!("{} bytes of the log are not kept", offset - known));
             }
@@ -307,7 +307,7 @@ async fn logs(arguments: LogsArguments, client: &Client, session: &Session) -> R
                 None => printable(line),
             });
             session.output.bytes(lines.collect::<String>().as_bytes())?;
-            shown = end;
+            (shown, attempt) = (end, log.attempt);
         }
         if has_ended || session.output.is_closed() {
             return Ok(());

@@ -9,13 +9,13 @@ use crate::support::{Cli, answering};
 
 #[test]
 fn a_log_is_printed_as_it_grows_and_without_control_characters() {
-    // Text and offset of each read. The third is of another node, which begins again.
-    let logs = [("one\n\u{1b}[2Jtwo", 0), ("four\n", 20), ("again\n", 0)];
+    // Text, offset and attempt of each read. The third is of another node, which begins again.
+    let logs = [("one\n\u{1b}[2Jtwo", 0, 1), ("four\n", 20, 1), ("again, and longer than before\n", 0, 2)];
     let reads = AtomicUsize::new(0);
     let origin = answering(move |request| {
         if request.contains("/logs") {
-            let (text, offset) = logs[reads.fetch_add(1, Ordering::Relaxed).min(2)];
-            return json!({"text": text, "offset": offset});
+            let (text, offset, attempt) = logs[reads.fetch_add(1, Ordering::Relaxed).min(2)];
+            return json!({"text": text, "offset": offset, "attempt": attempt});
         }
         let status = if reads.load(Ordering::Relaxed) < 2 { "computing" } else { "success" };
         json!({"task_id": "t-1", "status": status, "result": {"result": null}})
@@ -23,8 +23,11 @@ fn a_log_is_printed_as_it_grows_and_without_control_characters() {
     let cli = Cli::new();
     let call = |words: &str| cli.call(&format!("{words} --base-url {origin}/api/v1 --api-key k"));
     let followed = call("task logs t-1 --follow");
-    assert_eq!((followed.code, &*followed.stdout), (exit::DONE, "one\n\u{fffd}[2Jtwofour\nagain\n"));
+    assert_eq!(
+        (followed.code, &*followed.stdout),
+        (exit::DONE, "one\n\u{fffd}[2Jtwofour\nagain, and longer than before\n")
+    );
     assert!(followed.stderr.contains("9 bytes of the log are not kept"), "{followed}");
     let once = call("task logs t-1 --json=text,offset");
-    assert!(once.stdout.contains("\"text\":\"again\\n\""), "{once}");
+    assert!(once.stdout.contains("\"text\":\"again, and"), "{once}");
 }

@@ -269,6 +269,8 @@ class TaskLogs(TypedDict):
     """The last lines, at most 64 KiB."""
     offset: NotRequired[int | None]
     """Number of bytes in UTF-8 that were written before `text` and are not kept. Together with the length of `text`, it shows what is new since the last read."""
+    attempt: NotRequired[int | None]
+    """Number of the attempt at the task, which another node makes when a node is lost. Each attempt begins a new log."""
 
 
 class TaskPage(TypedDict):

@@ -15,7 +15,7 @@ use crate::api::{ApiJson, ApiPath, Done, Failure, Success, is_mime};
 use crate::catalog::Format;
 use crate::clock::elapsed;
 use crate::lifecycle::app::App;
-use crate::nodes::{NodeKey, OUTPUTS, log};
+use crate::nodes::{NodeKey, OUTPUTS};
 use crate::queue::{Ending, LeaseState};
 
 const MAX_MESSAGE: usize = 4_000;
@@ -105,7 +105,6 @@ pub(super) async fn finish(
             let declared = Format::kept(&output_format)?;
             let (output, named) = output::check(&app, &declared, &lease, &outputs).await?;
             files = named;
-            files.push(log::key_of(&lease));
             Ending::Output(output)
         }
         (None, Some(error)) => {
@@ -124,7 +123,7 @@ pub(super) async fn finish(
         app.metrics.run_ended(&model, succeeded, elapsed(leased_at.unwrap_or(now), now));
         tracing::info!(task, node, succeeded, traceparent, "a task has ended");
         // The task has ended, even if this deletion fails. Without a file output, the node has stored no files.
-        if files.len() > 1
+        if !files.is_empty()
             && let Err(cause) = remove_unnamed(&app, &lease, &files).await
         {
             tracing::warn!(%cause, task, "outputs that the result does not name stay until they are old");

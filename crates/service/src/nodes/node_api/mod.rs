@@ -65,7 +65,7 @@ async fn put_log(
     let LeaseState::Running { .. } = app.database.lease_state(&node, &task, attempt).await? else {
         return Err(lost());
     };
-    log::store(&app, &format!("{task}/{attempt}"), &body.value).await?;
+    log::store(&app, &task, attempt, &body.value).await?;
     Ok(Success::done("stored"))
 }
 

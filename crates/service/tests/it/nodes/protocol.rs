@@ -396,7 +396,7 @@ async fn the_log_of_a_running_task_is_replaced_and_that_of_another_is_not() -> O
     let node = bench.register(&["echo"]).await?;
     let task = bench.create("echo", json!({ "say": "hello" })).await?;
     let path = format!("/api-key/task/{task}/logs");
-    assert_eq!(bench.get(&path).await?, json!({ "text": "", "offset": 0 }));
+    assert_eq!(bench.get(&path).await?, json!({ "text": "", "offset": 0, "attempt": 0 }));
     let lease = node.lease(1.0).await?.ok_or("there is a task")?;
     let put = async |log: Value| {
         let request = bench.http.put(format!("{}/log", lease.url)).header("x-node-key", &bench.node_key);
@@ -409,10 +409,10 @@ async fn the_log_of_a_running_task_is_replaced_and_that_of_another_is_not() -> O
         assert_eq!(put(wrong.clone()).await?, 422, "{wrong}");
     }
     assert_eq!(put(json!({ "text": "x".repeat(65_537) })).await?, 422);
-    assert_eq!(bench.get(&path).await?, json!({ "text": "tile 4", "offset": 7 }));
+    assert_eq!(bench.get(&path).await?, json!({ "text": "tile 4", "offset": 7, "attempt": 1 }));
     assert_eq!(node.finish(&lease, "hello").await?, 200);
     assert_eq!(put(json!({ "text": "late" })).await?, 409);
-    assert_eq!(bench.get(&path).await?, json!({ "text": "tile 4", "offset": 7 }));
+    assert_eq!(bench.get(&path).await?, json!({ "text": "tile 4", "offset": 7, "attempt": 1 }));
     Ok(())
 }
 
