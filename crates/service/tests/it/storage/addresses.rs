@@ -129,21 +129,25 @@ async fn unsigned_forms(target: &Target, count: usize, body: &str) -> Outcome<Ve
     for _ in 0..count {
         let mut form = TcpStream::connect(host).await?;
         let head = "POST /files-x HTTP/1.1\r\nhost: x\r\ncontent-type: multipart/form-data; boundary=b\r\n\
-                    content-length: 1000000\r\n\r\n";
+                    content-length: 1000000\r\nexpect: 100-continue\r\n\r\n";
         form.write_all(format!("{head}{body}").as_bytes()).await?;
         forms.push(form);
     }
     Ok(forms)
 }
 
-/// Reads the status line of the response to a form; None after this time.
-async fn response(form: &mut TcpStream, time: Duration) -> Outcome<Option<String>> {
+/// Waits until the service reads the body of a form.
+async fn goes_on(form: &mut TcpStream) -> Outcome {
+    let mut head = vec![0; "HTTP/1.1 100 Continue\r\n\r\n".len()];
+    form.read_exact(&mut head).await?;
+    Ok(())
+}
+
+/// Returns the beginning of the response to a form, with its status.
+async fn status(form: &mut TcpStream) -> Outcome<String> {
     let mut line = vec![0; "HTTP/1.1 503".len()];
-    match tokio::time::timeout(time, form.read_exact(&mut line)).await {
-        Ok(read) => read.map(|_| ())?,
-        Err(_) => return Ok(None),
-    }
-    Ok(Some(String::from_utf8(line)?))
+    form.read_exact(&mut line).await?;
+    Ok(String::from_utf8(line)?)
 }
 
 #[tokio::test]
@@ -154,14 +158,19 @@ async fn a_form_without_a_signature_makes_way_for_a_new_one_when_there_are_too_m
     let target = bench.presign("form.txt", "text/plain", 4).await?;
     let field = "--b\r\ncontent-disposition: form-data; name=\"key\"\r\n\r\n";
     let mut strangers = unsigned_forms(&target, 2, field).await?;
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    for stranger in &mut strangers {
+        goes_on(stranger).await?;
+    }
     let verdict = bench.upload(&target, b"form".to_vec()).await?;
     assert!(verdict.is_success(), "{verdict:?}");
-    let mut ended = Vec::new();
-    for stranger in &mut strangers {
-        ended.extend(response(stranger, Duration::from_millis(500)).await?);
-    }
-    assert_eq!(ended, ["HTTP/1.1 503"], "one makes way, and the other one goes on");
+    let [one, other] = &mut strangers[..] else { return Err("two strangers".into()) };
+    let (ended, rest) = tokio::select! {
+        ended = status(one) => (ended?, other),
+        ended = status(other) => (ended?, one),
+    };
+    assert_eq!(ended, "HTTP/1.1 503", "one makes way");
+    let goes_on = tokio::time::timeout(Duration::from_millis(100), status(rest)).await;
+    assert!(goes_on.is_err(), "and the other one goes on: {goes_on:?}");
     Ok(())
 }
 
@@ -170,8 +179,9 @@ async fn a_form_has_a_few_seconds_for_the_fields_before_its_file() -> Outcome {
     let bench = Bench::start().await?;
     let target = bench.presign("form.txt", "text/plain", 4).await?;
     let mut silent = unsigned_forms(&target, 1, "").await?;
-    let ended = response(&mut silent[0], Duration::from_secs(20)).await?;
-    assert_eq!(ended.as_deref(), Some("HTTP/1.1 400"));
+    goes_on(&mut silent[0]).await?;
+    let ended = tokio::time::timeout(Duration::from_secs(20), status(&mut silent[0])).await??;
+    assert_eq!(ended, "HTTP/1.1 400");
     Ok(())
 }
 
@@ -181,8 +191,8 @@ async fn silent_forms_leave_connections_to_others() -> Outcome {
     (config.limits.unsigned_forms, config.limits.max_connections) = (1, 8);
     let bench = Bench::with(config).await?;
     let target = bench.presign("form.txt", "text/plain", 4).await?;
-    let _silent = unsigned_forms(&target, 8, "").await?;
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    let mut silent = unsigned_forms(&target, 8, "").await?;
+    goes_on(&mut silent[0]).await?;
     // Unsigned forms have a timeout of 30 seconds.
     let other = tokio::time::timeout(Duration::from_secs(20), bench.presign("other.txt", "text/plain", 4));
     other.await??;
