@@ -1,6 +1,7 @@
 //! Metrics of one service in the OpenMetrics text format.
 
 use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
@@ -50,6 +51,8 @@ pub(crate) struct Metrics {
     held_money: Gauge<f64, AtomicU64>,
     unused_targets: Gauge,
     orphans: Gauge,
+    /// Held while a scrape sets the rows of the models and encodes them.
+    scraping: Mutex<()>,
 }
 
 #[derive(Clone)]
@@ -140,6 +143,7 @@ impl Metrics {
             held_money: Gauge::default(),
             unused_targets: Gauge::default(),
             orphans: Gauge::default(),
+            scraping: Mutex::default(),
         };
         let registry = &mut metrics.registry;
         registry.register("requests", "Responses by route and status", metrics.requests.clone());
@@ -224,7 +228,7 @@ impl Metrics {
         }
     }
 
-    pub(super) fn set_models(&self, loads: &[ModelLoad], now: Moment) {
+    fn set_models(&self, loads: &[ModelLoad], now: Moment) {
         self.model_tasks.clear();
         self.model_queue_ages.clear();
         self.model_nodes.clear();
@@ -252,7 +256,10 @@ impl Metrics {
         self.tasks.get_or_create(&[("status", status.to_owned())]).set(number(tasks));
     }
 
-    pub(super) fn encode(&self) -> Result<String> {
+    /// Encodes all series, with those of these models alone.
+    pub(super) fn encode(&self, loads: &[ModelLoad], now: Moment) -> Result<String> {
+        let _scraping = self.scraping.lock().unwrap_or_else(PoisonError::into_inner);
+        self.set_models(loads, now);
         let mut text = String::new();
         encode(&mut text, &self.registry).map_err(|cause| Error::new("encoding the metrics", cause))?;
         Ok(text)
@@ -314,10 +321,27 @@ mod tests {
         metrics.job_ended("job", true, second, Moment(0));
         let load =
             ModelLoad { model: "model".to_owned(), queued: 1, computing: 1, waits_since: None, nodes: 1 };
-        metrics.set_models(&[load], Moment(0));
         metrics.set_tasks("success", 1);
         metrics.set_totals(&Totals { held: 1_500_000_000, ..Totals::default() }, 2);
-        metrics.encode()
+        metrics.encode(&[load], Moment(0))
+    }
+
+    #[test]
+    fn scrapes_side_by_side_have_the_rows_of_every_model() {
+        let metrics = Metrics::new(None);
+        let load =
+            ModelLoad { model: "model".to_owned(), queued: 1, computing: 1, waits_since: None, nodes: 1 };
+        let rows = || {
+            let text = metrics.encode(std::slice::from_ref(&load), Moment(0)).unwrap_or_default();
+            text.matches("model=\"model\"").count()
+        };
+        let expected = rows();
+        assert!(expected > 0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..2_000).for_each(|_| assert_eq!(rows(), expected)));
+            }
+        });
     }
 
     /// Returns the names of all series, and the rows of the table in the documentation: name, kind, labels, meaning.

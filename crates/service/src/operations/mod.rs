@@ -60,7 +60,6 @@ async fn metrics(State(app): State<Arc<App>>) -> Result<Response, StatusCode> {
     let oldest = app.database.oldest_queued().await.map_err(failed)?;
     let now = app.clock.now();
     let loads = app.database.model_loads(now.before(app.config.lease)).await.map_err(failed)?;
-    app.metrics.set_models(&loads, now);
     app.database.measure().await.map_err(failed)?;
     let totals = totals::read(&*app.database).await.map_err(failed)?;
     let orphans = totals::read_orphans(&*app.database).await.map_err(failed)?;
@@ -72,7 +71,7 @@ async fn metrics(State(app): State<Arc<App>>) -> Result<Response, StatusCode> {
     let in_progress = app.config.limits.max_requests.saturating_sub(app.requests.available_permits());
     app.metrics.requests_in_progress.set(number(in_progress));
     app.metrics.open_connections.set(number(app.server.connections.count()));
-    let text = app.metrics.encode().map_err(failed)?;
+    let text = app.metrics.encode(&loads, now).map_err(failed)?;
     Ok(([(CONTENT_TYPE, OPENMETRICS)], text).into_response())
 }
 
