@@ -20,7 +20,7 @@ const CALLS: u32 = 2_000;
 const FRESH: usize = 20;
 
 /// Lowest acceptable ratio, because the client does more.
-const BAR: f64 = 0.9;
+const MINIMUM: f64 = 0.9;
 
 /// Constructor of a client, with its name.
 type Maker = (&'static str, fn(&str) -> Way);
@@ -82,7 +82,7 @@ fn row(what: &str, against: &str, unit: &str, better: Better, (ours, theirs): (V
         better,
         ours,
         theirs,
-        bar: Some(BAR),
+        minimum: Some(MINIMUM),
         note: None,
         command: "cargo bench --bench calls".to_owned(),
     }

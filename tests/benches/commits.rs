@@ -44,7 +44,7 @@ fn main() {
         better: Better::Higher,
         ours: durable.clone(),
         theirs,
-        bar: None,
+        minimum: None,
         note: Some(note.to_owned()),
         command: "cargo bench --bench commits".to_owned(),
     };
@@ -52,11 +52,11 @@ fn main() {
                 HTTP, no key, no checks of inputs, no money. Ours is ahead only where concurrent creates \
                 share a commit";
     let row_of_floor = row("SQLite, insert by insert", floor, note);
-    Row { bar: Some(0.8), ..row_of_floor }.print();
+    Row { minimum: Some(0.8), ..row_of_floor }.print();
     let note = "the cost of durability: an acknowledged create survives a power loss. On a slow disk, the \
                 row measures the disk";
     let row_of_unsynced = row("ours, nothing synced", unsynced, note);
-    Row { bar: Some(0.5), ..row_of_unsynced }.print();
+    Row { minimum: Some(0.5), ..row_of_unsynced }.print();
 }
 
 fn creates(service: &Service) -> f64 {

@@ -79,7 +79,7 @@ fn main() {
         better: Better::Lower,
         ours: vec![worst.as_secs_f64() * 1_000.0],
         theirs: vec![ALLOWED.as_secs_f64() * 1_000.0],
-        bar: None,
+        minimum: None,
         note: Some(
             "the worst of 8 failures; 200 ms of it wait for a cancel that the caller requested".to_owned(),
         ),

@@ -62,7 +62,7 @@ fn model(number: u32) -> Value {
     })
 }
 
-fn tell<T: DeserializeOwned>(text: &str, against: &str, bar: Option<f64>) {
+fn tell<T: DeserializeOwned>(text: &str, against: &str, minimum: Option<f64>) {
     let ours = || times(TIMES, 1e-6, || drop(black_box(ours(text.as_bytes()))));
     let theirs = || times(TIMES, 1e-6, || drop(black_box(theirs::<T>(text.as_bytes()))));
     let (ours, theirs) = side_by_side(ROUNDS, ours, theirs);
@@ -74,7 +74,7 @@ fn tell<T: DeserializeOwned>(text: &str, against: &str, bar: Option<f64>) {
         better: Better::Lower,
         ours,
         theirs,
-        bar,
+        minimum,
         note: Some(
             "ours keeps every digit of an amount, and accepts a missing field, a null, a number as a text or \
              a new word. Types by hand lose digits, and lose a whole page because of one malformed record. \

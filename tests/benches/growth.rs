@@ -1,4 +1,4 @@
-//! Slowdown of the service by its size: 10^2, 10^4 and 10^6 tasks and files, and up to 10^5 models. The bar
+//! Slowdown of the service by its size: 10^2, 10^4 and 10^6 tasks and files, and up to 10^5 models. The limit
 //! is logarithmic growth: `cargo bench --bench growth`.
 
 #![expect(
@@ -100,7 +100,7 @@ fn row(what: &str, rounds: [[f64; 3]; ROUNDS]) -> Row {
         better: Better::Lower,
         ours: of(2).to_vec(),
         theirs: of(0).map(|time| time * growth).to_vec(),
-        bar: None,
+        minimum: None,
         note: Some(format!("over HTTP with 10^2, 10^4 and 10^6: {} µs", shown.join(", "))),
         command: "cargo bench --bench growth".to_owned(),
     }

@@ -67,7 +67,7 @@ fn main() {
         better,
         ours,
         theirs,
-        bar: None,
+        minimum: None,
         note: None,
         command: "cargo bench --bench objects".to_owned(),
     };
@@ -82,7 +82,7 @@ fn main() {
         of(1, |speed| speed.puts),
         of(2, |speed| speed.puts),
     );
-    Row { note: Some(note.to_owned()), bar: Some(0.5), ..durable }.print();
+    Row { note: Some(note.to_owned()), minimum: Some(0.5), ..durable }.print();
     row("8 GETs of 100 MiB", "MiB/s", higher, of(0, |speed| speed.gets), of(2, |speed| speed.gets)).print();
     let peak = |server: &Server| vec![server.peak().expect("it runs")];
     let note = "the peak of the whole process under this load; ours is the whole service, with its database, \

@@ -41,7 +41,7 @@ fn compare() {
     let of = |which: usize| rounds.map(|round| round[which]).to_vec();
     for (against, theirs) in [("the raw generated client", of(1)), ("reqwest by hand", of(2))] {
         let note = "on top of the same call, the client decides on retries, reads failures and records \
-                    spans; the bar is 5 % more";
+                    spans; the limit is 5 % more";
         let row = Row {
             group: "client".to_owned(),
             what: "instructions of a call".to_owned(),
@@ -50,7 +50,7 @@ fn compare() {
             better: Better::Lower,
             ours: of(0),
             theirs,
-            bar: Some(1.0 / ALLOWED),
+            minimum: Some(1.0 / ALLOWED),
             note: Some(note.to_owned()),
             command: "cargo bench --bench overhead".to_owned(),
         };

@@ -51,7 +51,7 @@ fn main() {
         better: Better::Lower,
         ours: vec![ours],
         theirs: vec![theirs],
-        bar: None,
+        minimum: None,
         note: Some(
             "requests of creates and waits, in real time, counted by the real service; all tasks together \
              take half a minute. Ours sends one create, and one read of the result"

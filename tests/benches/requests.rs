@@ -142,7 +142,7 @@ fn row(
         better,
         ours,
         theirs,
-        bar: None,
+        minimum: None,
         note: note.map(str::to_owned),
         command: AGAIN.to_owned(),
     }

@@ -176,7 +176,7 @@ fn row(what: &str, unit: &str, better: Better, (ours, theirs): (Vec<f64>, Vec<f6
         better,
         ours,
         theirs,
-        bar: Some(0.8),
+        minimum: Some(0.8),
         note: Some(note.to_owned()),
         command: "cargo bench --bench transfers".to_owned(),
     }

@@ -45,7 +45,7 @@ fn main() {
             better: Better::Lower,
             ours: vec![taken as f64],
             theirs: vec![ALLOWED as f64],
-            bar: None,
+            minimum: None,
             note: None,
             command: "cargo bench --bench upload_memory".to_owned(),
         };

@@ -22,7 +22,7 @@ use inferstore_contract::tools::{absolute, cargo, must};
 const SNAPSHOT: &str = "public-api.txt";
 /// The end of the line of a trait method that implementations may leave out.
 const DEFAULT: &str = " { … }";
-/// Set where cargo runs this program in place of rustdoc.
+/// Set where cargo runs this program instead of rustdoc.
 pub(crate) const AS_RUSTDOC: &str = "XTASK_AS_RUSTDOC";
 
 /// Compare the public API of the published crates with their public-api.txt, and with the last release.

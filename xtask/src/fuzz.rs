@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: the targets of `tests/fuzz` under libFuzzer, by cargo-fuzz. New inputs stay below
+//! `cargo xtask fuzz`: the fuzz targets of `tests/fuzz` under libFuzzer, by cargo-fuzz. New inputs stay below
 //! `target/fuzz`; `--keep` adds those that reach further to the kept corpus, and nothing that is large.
 
 use std::fs;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use inferstore_contract::tools::{absolute, cargo, need_subcommand};
 
-/// The targets, and their kept corpus.
+/// The fuzz targets, and their kept corpus.
 const PACKAGE: &str = "tests/fuzz";
 /// Everything that is not kept.
 const SCRATCH: &str = "target/fuzz";
@@ -20,10 +20,10 @@ const MAX_ENTRY: u32 = 512;
 /// Run the fuzz targets of tests/fuzz.
 #[derive(clap::Args)]
 pub(crate) struct Job {
-    /// Some targets instead of all.
+    /// Some fuzz targets instead of all.
     #[arg(value_name = "TARGET")]
     pub(crate) targets: Vec<String>,
-    /// Time for each target
+    /// Time for each fuzz target
     #[arg(long, value_name = "N", default_value_t = 60)]
     pub(crate) seconds: u64,
     /// Repeats a run.
@@ -35,7 +35,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Runs the targets one after the other. libFuzzer prints how many inputs it tried.
+    /// Runs the fuzz targets one after the other. libFuzzer prints how many inputs it tried.
     pub(crate) fn run(&self, root: &Path) -> Result<String> {
         need_subcommand("fuzz")?;
         let known = targets(root)?;
@@ -85,7 +85,7 @@ fn scratch(root: &Path, what: &str, target: &str) -> Result<String> {
     Ok(folder.display().to_string())
 }
 
-/// The names of all targets, which are those of their programs.
+/// The names of all fuzz targets, which are those of their programs.
 fn targets(root: &Path) -> Result<Vec<String>> {
     let folder = root.join(PACKAGE).join("fuzz_targets");
     let files = fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?;

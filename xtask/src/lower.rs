@@ -10,7 +10,7 @@
 //! - amounts, timestamps, samples and secrets become the types of `crates/api` that keep them;
 //! - descriptions lose what only the document has, such as its tags;
 //! - `additionalProperties: true` beside `properties` means the same as nothing to progenitor. Where the
-//!   description announces further fields, a schema in its place makes a field `extra` for them.
+//!   description announces further fields, a schema instead of it makes a field `extra` for them.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ use crate::words::{OPEN, Words};
 /// Prefix of references to schemas.
 const SCHEMAS: &str = "#/components/schemas/";
 
-/// Input of the generator, and the types that take the place of some schemas.
+/// Input of the generator, and the types that replace some schemas.
 pub(crate) struct Lowered {
     pub(crate) document: Value,
     pub(crate) words: Vec<Words>,

@@ -90,7 +90,7 @@ fn check_files(root: &Path, name: &str, folder: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns the first target of a link in a Markdown text that is no URL and no place in the text.
+/// Returns the first target of a link in a Markdown text that is no URL and no anchor.
 fn relative_link(text: &str) -> Option<&str> {
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
     targets.into_iter().find(|target| !target.starts_with(['#']) && !target.contains("://"))

@@ -233,7 +233,7 @@ fn types_module(file: &mut File) -> Result<&mut Vec<Item>> {
         .context("progenitor no longer writes a module of types")
 }
 
-/// The description of every type by its name: those that progenitor writes, and those in their place.
+/// The description of every type by its name: those that progenitor writes, and those instead of them.
 fn descriptions(types: &[Item], lowered: &Lowered) -> BTreeMap<String, String> {
     let structs = types.iter().filter_map(|item| match item {
         Item::Struct(item) => Some((item.ident.to_string(), item.attrs.iter().find_map(docs::text)?)),

@@ -25,7 +25,7 @@ const LAST_READ: Duration = Duration::from_millis(500);
 /// Longest `Retry-After` that the wait follows: otherwise one response could delay all tasks by a day.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
 
-/// Timeout of a read, so that a hanging read frees its place. It allows for a `Retry-After` of a minute
+/// Timeout of a read, so that a hanging read frees its slot. It allows for a `Retry-After` of a minute
 /// within the call.
 const READ_TIMEOUT: Duration = Duration::from_secs(120);
 

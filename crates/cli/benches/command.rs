@@ -68,7 +68,7 @@ fn row(what: &str, against: &str, (ours, theirs): (Vec<f64>, Vec<f64>), note: &s
         better: Better::Lower,
         ours,
         theirs,
-        bar: None,
+        minimum: None,
         note: Some(note.to_owned()),
         command: "cargo bench --bench command".to_owned(),
     }

@@ -51,7 +51,7 @@ pub(crate) enum Command {
     /// Run a model and wait for its output
     ///
     /// Inputs are checked against what the model declares before anything is sent; files are uploaded on
-    /// the way. The task is created at most once. Ctrl-C detaches: the task goes on, and its identifier is
+    /// the way. The task is created at most once. Ctrl-C detaches: the task continues, and its identifier is
     /// printed; a second Ctrl-C cancels it if it is still in the queue.
     ///
     /// Several files are a batch, with one task for each. A journal in the folder of -o lets the same command
@@ -104,7 +104,7 @@ pub(crate) enum Command {
     Model(model_init::Command),
     /// See the whole thing work: service, uploads, models, money
     ///
-    /// Starts the service in a temporary folder, uploads pictures in both tiers, runs models on them, and
+    /// Starts the service in a temporary folder, uploads pictures as a form and by PUT, runs models on them, and
     /// downloads what came out. It needs no network, and nothing of it stays but the pictures.
     Demo(demo::Arguments),
     /// Store where a service is, and the key to it

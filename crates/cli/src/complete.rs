@@ -97,7 +97,7 @@ fn files(current: &OsStr) -> Vec<CompletionCandidate> {
     found.map(|file| file.add_prefix(prefix)).collect()
 }
 
-/// The words that the service has for this place. Settings come from the words so far.
+/// The words that the service has for this position. Settings come from the words so far.
 fn asked(
     current: &OsStr,
     ask: impl AsyncFnOnce(Client, Vec<String>) -> Option<Vec<Word>>,
@@ -119,7 +119,7 @@ fn asked_of_service(
     ask: impl AsyncFnOnce(Client, Vec<String>) -> Option<Vec<Word>>,
 ) -> Option<Vec<Word>> {
     let mut environment = Environment::of_this_process();
-    // The line that is being typed is no place for warnings.
+    // Warnings would garble the line that is being typed.
     environment.stderr = Box::new(std::io::sink());
     let output = Output::new(&mut environment, OutputOptions::default());
     // Options that choose the service, wherever they stand among words that are not complete.

@@ -52,7 +52,7 @@ fn on_all_cores(work: impl Future<Output = Result>) -> Result {
     on(tokio::runtime::Builder::new_multi_thread(), Box::pin(work))
 }
 
-/// Not generic: each runtime of tokio polls from a place of its own, and all code below would be compiled for
+/// Not generic: each runtime of tokio polls from a function of its own, and all code below would be compiled for
 /// each of them.
 fn on(mut builder: tokio::runtime::Builder, work: Pin<Box<dyn Future<Output = Result> + '_>>) -> Result {
     let runtime = builder

@@ -157,8 +157,8 @@ pub(crate) fn compiled(expression: &str) -> Result<Filter> {
         .map_err(|_| wrong(expression, "it names something that does not exist"))
 }
 
-/// The kind of a JSON value, with the first fields of an object.
-fn kind(json: &str) -> String {
+/// The type of a JSON value, with the first fields of an object.
+fn type_of(json: &str) -> String {
     const MAX_FIELDS: usize = 12;
     match serde_json::from_str::<serde_json::Value>(json) {
         Ok(serde_json::Value::Object(fields)) => {
@@ -174,7 +174,7 @@ fn kind(json: &str) -> String {
 /// The values that a jq expression makes of the JSON; texts without quotes, as `jq -r` prints them.
 pub(crate) fn filtered(json: &str, expression: &str) -> Result<Vec<String>> {
     // The error itself repeats the whole value.
-    let failed = |_: &dyn std::fmt::Display| wrong(expression, &format!("the JSON is {}", kind(json)));
+    let failed = |_: &dyn std::fmt::Display| wrong(expression, &format!("the JSON is {}", type_of(json)));
     let filter = compiled(expression)?;
     let input = read::parse_single(json.as_bytes()).map_err(|error| failed(&error))?;
     let context = Ctx::<JustLut<Val>>::new(&filter.lut, Vars::new([]));

@@ -255,7 +255,7 @@ impl Session {
         let name = self.profile_name();
         let path = match profiles::path(&self.environment) {
             Ok(path) => path,
-            // Without a place there are no profiles, which matters only if one was named.
+            // Without a folder there are no profiles, which matters only if one was named.
             Err(_) if name.is_none() => return Ok(None),
             Err(failure) => return Err(failure),
         };

@@ -187,7 +187,7 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets a transport that responds in place of the network, below all middleware. The test kit
+    /// Sets a transport that responds instead of the network, below all middleware. The test kit
     /// `inferstore-testing` is one.
     pub fn transport(mut self, transport: impl Middleware) -> Self {
         self.transport = Some(Arc::new(transport));
@@ -198,8 +198,8 @@ impl ClientBuilder {
     /// from: a new field, a new word of a vocabulary, a null, another type, or a required field that is absent. The
     /// client reads most of these responses all the same, so that nothing else shows that the service has changed.
     ///
-    /// `report` gets the identifier of the operation, such as `getTask`, and a [`Finding`]: the place in the document as a
-    /// JSON pointer, and the kind of difference. Neither holds a value of a response, so both can label a metric. It is
+    /// `report` gets the identifier of the operation, such as `getTask`, and a [`Finding`]: the position in the document as
+    /// a JSON pointer, and the difference. Neither holds a value of a response, so both can label a metric. It is
     /// called for every response in which the difference is found, retries included, and the call waits for it. Without
     /// `on_unknown` nothing is compared; with it, each response is parsed once more.
     ///

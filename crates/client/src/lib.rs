@@ -38,7 +38,7 @@
 //! | [`Client::adopt_or_start`] | a [prepared run](PreparedRun) that becomes one task, even across a crash |
 //! | [`Client::request`], [`Client::raw`] | any other request; the generated client |
 //!
-//! The [`cookbook`] has a page for each kind of program. The crate
+//! The [`cookbook`] has a page for each sort of program. The crate
 //! [`inferstore-testing`](https://docs.rs/inferstore-testing) has a service for tests without a network, and
 //! [`inferstore-profiles`](https://docs.rs/inferstore-profiles) the profiles of the command `inferstore`, and
 //! [`inferstore-batch`](https://docs.rs/inferstore-batch) a journal for batches and one wait for many tasks.
@@ -67,18 +67,9 @@
 //!
 //! # Features
 //!
-//! | feature | what it adds |
-//! |---|---|
-//! | `blocking` | `blocking`: every operation in a form for programs without async |
-//! | `rustls` (default) | TLS by rustls over aws-lc, as the feature `rustls` of reqwest |
-//! | `rustls-ring` | TLS by rustls over ring: builds faster, and is for programs, not for libraries; see `install_ring` |
-//! | `native-tls` | TLS by the library of the operating system; used when no rustls feature is enabled |
-//!
-//! # Versions
-//!
-//! Types of these crates are part of the interface, so a new major version of one of them is one of this crate:
-//! `inferstore-api`, `reqwest` 0.13 with its `http` 1 and `url` 2, `bytes` 1, `futures-core` 0.3, `serde` 1,
-//! `serde_json` 1 and `tokio` 1.
+//! `blocking` adds the module `blocking`: every operation in a form for programs without async. `rustls` (default),
+//! `rustls-ring` and `native-tls` choose TLS. The [README](https://docs.rs/crate/inferstore/latest) compares them, and
+//! says which crates are part of the interface.
 
 #[cfg(feature = "blocking")]
 pub mod blocking;
@@ -125,7 +116,7 @@ pub mod middleware {
 }
 
 pub mod cookbook {
-    //! Cookbook: one page for each kind of program. The tests compile the code on these pages.
+    //! Cookbook: one page for each sort of program. The tests compile the code on these pages.
     //!
     //! Three ways to run a model:
     //!

@@ -126,9 +126,9 @@ impl Memory {
     /// Returns true if a task in the history may belong to another create with these inputs; `own` creates
     /// are the caller's.
     pub(crate) fn is_ambiguous(&self, key: &InputsKey, own: u32) -> bool {
-        let is_doubtful = |creates: &Creates| !creates.doubt_left(self.settle_time.max(MIN_DOUBT)).is_zero();
+        let is_pending = |creates: &Creates| !creates.doubt_left(self.settle_time.max(MIN_DOUBT)).is_zero();
         let creates = self.creates.lock();
-        creates.get(key).is_some_and(|creates| creates.open > own || own > 0 && is_doubtful(creates))
+        creates.get(key).is_some_and(|creates| creates.open > own || own > 0 && is_pending(creates))
     }
 
     /// Records that a create is about to be sent.
@@ -137,21 +137,21 @@ impl Memory {
         let longest = self.settle_time.max(MIN_DOUBT);
         creates.retain(|_, creates| creates.open > 0 || !creates.doubt_left(longest).is_zero());
         creates.entry(key.clone()).or_default().open += 1;
-        PendingCreate { memory: self, key, is_settled: false }
+        PendingCreate { memory: self, key, is_finished: false }
     }
 }
 
-/// Pending create. If it is dropped before `settle`, its outcome counts as unknown.
+/// Pending create. If it is dropped before `finish`, its outcome counts as unknown.
 pub(crate) struct PendingCreate<'a> {
     memory: &'a Memory,
     key: &'a InputsKey,
-    is_settled: bool,
+    is_finished: bool,
 }
 
 impl PendingCreate<'_> {
     /// Records that the create has its task, or certainly has none.
-    pub(crate) fn settle(mut self) {
-        self.is_settled = true;
+    pub(crate) fn finish(mut self) {
+        self.is_finished = true;
     }
 
     /// Returns true if a task in the history may belong to another create of this client with the same
@@ -166,7 +166,7 @@ impl Drop for PendingCreate<'_> {
         let mut creates = self.memory.creates.lock();
         let creates = creates.entry(self.key.clone()).or_default();
         creates.open -= 1;
-        if !self.is_settled {
+        if !self.is_finished {
             creates.in_doubt_since = Some(Instant::now());
         }
     }
@@ -344,7 +344,7 @@ mod tests {
         assert!(!first.is_ambiguous() && own.is_ambiguous(&keys[0], 0));
         let second = own.start_create(&keys[0]);
         assert!(first.is_ambiguous() && second.is_ambiguous());
-        second.settle();
+        second.finish();
         assert!(!first.is_ambiguous(), "the other one has its task, which is known");
         drop(own.start_create(&keys[0]));
         assert!(first.is_ambiguous(), "the other one may have left a task behind");
@@ -363,16 +363,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_create_that_is_settled_or_long_ago_takes_no_memory() {
+    async fn a_create_that_is_finished_or_long_ago_takes_no_memory() {
         let own = memory();
         for angle in 1..=3 {
-            own.start_create(&key("m", angle)).settle();
+            own.start_create(&key("m", angle)).finish();
         }
         drop(own.start_create(&key("m", 4)));
-        own.start_create(&key("m", 5)).settle();
+        own.start_create(&key("m", 5)).finish();
         assert_eq!(own.creates.lock().len(), 2, "the last one, and the one in doubt");
         tokio::time::advance(SETTLE_TIME).await;
-        own.start_create(&key("m", 6)).settle();
+        own.start_create(&key("m", 6)).finish();
         assert_eq!(own.creates.lock().len(), 1, "the last one");
     }
 

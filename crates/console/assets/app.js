@@ -471,7 +471,7 @@ const enhance = (root) => {
   tick();
 };
 
-// Takes a smaller copy in place of a picture. A JPEG has no transparency.
+// Takes a smaller copy instead of a picture. A JPEG has no transparency.
 const shrink = async (area, place, most) => {
   const files = [...area.querySelector("input[type=file]").files];
   const file = files[place];

@@ -19,13 +19,13 @@ const OPEN: &str = "x-extensible-enum";
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Finding {
-    /// The place in the document as a JSON pointer, such as `/components/schemas/TaskDetail/properties/queue_position`.
+    /// The position in the document as a JSON pointer, such as `/components/schemas/TaskDetail/properties/queue_position`.
     pub pointer: String,
     /// The difference.
     pub difference: Difference,
 }
 
-/// The kinds of differences. A type is named as in JSON Schema, such as `integer`.
+/// Differences by type. A type of a value is named as in JSON Schema, such as `integer`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Difference {
@@ -50,11 +50,11 @@ impl fmt::Display for Finding {
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NewField(kind) => write!(f, "the document has no such field; its value is {kind}"),
+            Self::NewField(name) => write!(f, "the document has no such field; its value is {name}"),
             Self::NewWord(Some(word)) => write!(f, "the document has no word `{word}`"),
             Self::NewWord(None) => f.write_str("the document has no such word"),
             Self::Null => f.write_str("is null, and the document promises a value"),
-            Self::Type(kind) => write!(f, "is {kind}, and the document says otherwise"),
+            Self::Type(name) => write!(f, "is {name}, and the document says otherwise"),
             Self::Missing => f.write_str("is absent, and the document requires it"),
         }
     }

@@ -32,7 +32,7 @@ pub struct Row {
     pub theirs: Vec<f64>,
     /// Smallest acceptable ratio, for a row whose goal is not to be ahead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bar: Option<f64>,
+    pub minimum: Option<f64>,
     /// Note for the reader; if the row is behind: the reason and the remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -79,9 +79,9 @@ impl Row {
         !self.ours.is_empty() && !self.theirs.is_empty()
     }
 
-    /// Returns true if the median ratio is below the bar.
+    /// Returns true if the median ratio is below the minimum.
     pub fn is_behind(&self) -> bool {
-        self.is_measured() && self.ratio().median < self.bar.unwrap_or(1.0)
+        self.is_measured() && self.ratio().median < self.minimum.unwrap_or(1.0)
     }
 
     /// Returns the result in a word or two.
@@ -89,7 +89,7 @@ impl Row {
         match self.ratio().median {
             _ if !self.is_measured() => "not measured",
             _ if self.is_behind() => "behind",
-            ratio if ratio < 1.0 => "meets its bar",
+            ratio if ratio < 1.0 => "meets its minimum",
             _ => "ahead",
         }
     }
@@ -159,11 +159,11 @@ pub fn figure(figure: f64) -> String {
 mod tests {
     use super::*;
 
-    fn row(better: Better, ours: &[f64], theirs: &[f64], bar: Option<f64>) -> Row {
+    fn row(better: Better, ours: &[f64], theirs: &[f64], minimum: Option<f64>) -> Row {
         let word = || "word".to_owned();
         let (ours, theirs) = (ours.to_vec(), theirs.to_vec());
         let (group, what, against, unit, command) = (word(), word(), word(), word(), word());
-        Row { group, what, against, unit, better, ours, theirs, bar, note: None, command }
+        Row { group, what, against, unit, better, ours, theirs, minimum, note: None, command }
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
     fn a_verdict_says_behind_unless_there_is_a_bar_that_is_met() {
         assert_eq!(row(Better::Higher, &[1.0], &[1.0], None).verdict(), "ahead");
         assert_eq!(row(Better::Higher, &[0.9], &[1.0], None).verdict(), "behind");
-        assert_eq!(row(Better::Higher, &[0.9], &[1.0], Some(0.8)).verdict(), "meets its bar");
+        assert_eq!(row(Better::Higher, &[0.9], &[1.0], Some(0.8)).verdict(), "meets its minimum");
         assert_eq!(row(Better::Higher, &[], &[], Some(0.8)).verdict(), "not measured");
     }
 

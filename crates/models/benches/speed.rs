@@ -71,7 +71,7 @@ fn main() {
             better: Better::Lower,
             ours: vec![largest],
             theirs: vec![most],
-            bar: None,
+            minimum: None,
             note: None,
             command: "cargo bench --package inferstore-models".to_owned(),
         };

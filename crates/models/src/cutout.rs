@@ -84,7 +84,7 @@ fn sharpened(belongs: f32) -> f32 {
     ((belongs - 0.5) * 2.2 + 0.5).clamp(0.0, 1.0)
 }
 
-/// Colors of the sure parts of the subject near each place, and their amount.
+/// Colors of the sure parts of the subject near each pixel, and their amount.
 struct Inner {
     near: Plane,
     colors: [Plane; 3],
@@ -202,7 +202,7 @@ fn border(width: usize, height: usize) -> Plane {
     border
 }
 
-/// Returns the prior of each pixel by its place: subjects are rarely at the border.
+/// Returns the prior of each pixel by its position: subjects are rarely at the border.
 fn place(border: &Plane) -> Plane {
     let mut place = border.map(|value| -2.5 * value);
     let (width, height) = (place.width as f32, place.height as f32);
@@ -246,7 +246,7 @@ impl Edges {
         }
     }
 
-    /// Random walk: spreads each guess to similar neighbors. The result is the mean over the places where a
+    /// Random walk: spreads each guess to similar neighbors. The result is the mean over the pixels where a
     /// walker from the pixel stops.
     fn walk(&self, guesses: Plane, limits: &Limits) -> Result<Plane, Error> {
         let (width, height) = (guesses.width, guesses.height);

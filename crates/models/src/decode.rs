@@ -92,7 +92,7 @@ pub(crate) fn decode(
     Ok((image, Form { format, profile }))
 }
 
-/// Returns true for an RGB color profile as small as those of cameras.
+/// Returns true for an RGB ICC profile as small as those of cameras.
 fn is_kept(profile: &[u8]) -> bool {
     const MAX_PROFILE: usize = 64 << 10;
     profile.len() <= MAX_PROFILE && profile.get(16..20) == Some(b"RGB ")

@@ -18,7 +18,7 @@ const MAX_WEBP_PIXELS: usize = 16_000_000;
 #[derive(Debug, Default)]
 pub(crate) struct Form {
     pub(crate) format: Option<ImageFormat>,
-    /// Color profile, unless sRGB.
+    /// ICC profile, unless sRGB.
     pub(crate) profile: Option<Vec<u8>>,
 }
 
@@ -63,7 +63,7 @@ impl Picture {
 fn write(mut encoder: impl ImageEncoder, picture: Picture, width: u32, height: u32) -> ImageResult<()> {
     let Picture { mut colors, alpha, form, .. } = picture;
     if let Some(profile) = form.profile {
-        // Without a profile, colors are shown as sRGB.
+        // Without an ICC profile, colors are shown as sRGB.
         let _ = encoder.set_icc_profile(profile);
     }
     let Some(alpha) = alpha else {

@@ -245,7 +245,7 @@ struct Features {
 }
 
 impl Features {
-    /// Finds the darkest places near the usual positions of the features.
+    /// Finds the darkest spots near the usual positions of the features.
     fn find(luma: &Plane, face: Window, limits: &Limits) -> Result<Self, Error> {
         let left = (face.left.max(0.0) as usize).min(luma.width - 1);
         let top = (face.top.max(0.0) as usize).min(luma.height - 1);
@@ -264,7 +264,7 @@ impl Features {
     }
 }
 
-/// Returns the center of the blob of this size, near a place, that is darkest relative to its surroundings.
+/// Returns the center of the blob of this size, near a point, that is darkest relative to its surroundings.
 fn darkest(face: &Plane, place: (f32, f32), spread: (f32, f32), blob: (usize, usize)) -> (f32, f32) {
     let mean = |x: isize, y: isize, wide: usize, high: usize| {
         let (wide, high) = (wide as isize, high as isize);

@@ -219,6 +219,6 @@ fn side_by_side(first: Picture, second: Picture) -> Picture {
             }
         }
     }
-    // Opaque, so that lines are visible over transparent places.
+    // Opaque, so that lines are visible over transparent areas.
     Picture { width, height, colors, alpha: None, form: first.form }
 }

@@ -55,7 +55,7 @@ fn bars(hues: &Histogram) -> Histogram {
     })
 }
 
-/// Returns the color at a place of a wheel; coordinates run from -1 to 1, hues clockwise.
+/// Returns the color at a point of a wheel; coordinates run from -1 to 1, hues clockwise.
 fn color_at(x: f32, y: f32, bars: &Histogram, template: &Turned) -> [f32; 3] {
     let radius = x.hypot(y);
     let hue = y.atan2(x).to_degrees().rem_euclid(360.0);

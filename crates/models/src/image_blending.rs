@@ -90,7 +90,7 @@ impl Placed {
         Ok(Self { picture, mask: marked, left, top })
     }
 
-    /// Returns the mask at a place of the background.
+    /// Returns the mask at a point of the background.
     fn mask_at(&self, x: usize, y: usize) -> u8 {
         let (x, y) = (x.wrapping_sub(self.left), y.wrapping_sub(self.top));
         if x < self.picture.width && y < self.picture.height {
@@ -100,7 +100,7 @@ impl Placed {
         }
     }
 
-    /// Returns the color of the object at a place of the background, clamped to the object.
+    /// Returns the color of the object at a point of the background, clamped to the object.
     fn color_at(&self, x: usize, y: usize, channel: usize) -> f32 {
         let x = x.saturating_sub(self.left).min(self.picture.width - 1);
         let y = y.saturating_sub(self.top).min(self.picture.height - 1);

@@ -72,7 +72,7 @@ fn change_pixels([red, green, blue]: &mut Row, change: impl Fn([f32; 3]) -> [f32
 struct Drawing {
     /// Filters of each round and channel.
     smoothings: Vec<Vec<GuidedFilter>>,
-    /// Lightness of each place above its surroundings.
+    /// Lightness of each pixel above its surroundings.
     darkness: Plane,
 }
 
@@ -105,7 +105,7 @@ fn toned(lightness: f32) -> f32 {
     (step + 0.5 * (HARDNESS * (lightness * TONES - step)).tanh()) / TONES
 }
 
-/// Returns the share of the paper that shows: less where a place is darker than its surroundings.
+/// Returns the share of the paper that shows: less where a pixel is darker than its surroundings.
 fn ink(darkness: f32) -> f32 {
     if darkness >= 0.0 { 1.0 } else { (1.0 + (LINE_HARDNESS * darkness).tanh()).max(0.25) }
 }

@@ -9,7 +9,7 @@ use crate::resample::Enlarged;
 use crate::{Error, Inputs, Limits, Model, Output};
 
 const NEED: Need = Need { pixel: 14, reduced_pixel: 38, least: 0 };
-/// Target of the mean illumination; brighter pictures stay unchanged.
+/// Goal of the mean illumination; brighter pictures stay unchanged.
 const WANTED: f32 = 0.6;
 /// Smallest exponent, so that even a black picture keeps some contrast.
 const LEAST_EXPONENT: f32 = 0.3;
@@ -40,7 +40,7 @@ impl Model for LowLightEnhancement {
     }
 }
 
-/// Gain of each pixel, for the target of the mean illumination.
+/// Gain of each pixel, for the goal of the mean illumination.
 pub(crate) struct Gain {
     /// Illumination, from the brightest channel: smooth within an object, different between objects.
     light: GuidedFilter,

@@ -13,7 +13,7 @@ const NEED: Need = Need { pixel: 14, reduced_pixel: 80, least: 0 };
 /// Smallest face, as a share of the shorter side.
 const SMALLEST_FACE: f64 = 1.0 / 16.0;
 const SURE_OF_FACE: f64 = 0.45;
-/// Target brightness of skin.
+/// Goal for the brightness of skin.
 const SKIN: f32 = 0.58;
 /// Range of the additional gain of a face.
 const FACE_FACTOR: std::ops::RangeInclusive<f32> = 0.8..=1.6;

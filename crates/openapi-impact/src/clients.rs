@@ -1,4 +1,4 @@
-//! The generated clients that the comparison knows, and which of them a kind of change breaks.
+//! The generated clients that the comparison knows, and which of them a type of change breaks.
 //!
 //! A language alone is the client of openapi-generator in that language (TypeScript: typescript-fetch,
 //! Java: native, Rust: reqwest). `progenitor` is its builder interface; `inferstore-api` is the crate

@@ -185,7 +185,7 @@ pub struct Profile {
     pub delete_inputs: bool,
 }
 
-/// Place of a profile's key.
+/// Location of a profile's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeySource {
@@ -238,7 +238,7 @@ impl Profile {
         program::printed_key(command, program::TIMEOUT).map(ApiKey::new).map_err(failed)
     }
 
-    /// Returns the place of the key of the profile `name`.
+    /// Returns the location of the key of the profile `name`.
     pub fn key_source(&self, name: &str) -> KeySource {
         match self.keyring(name) {
             _ if self.api_key.is_some() => KeySource::File,

@@ -1,5 +1,5 @@
-//! Temporary folders: private to their owner. If a process was killed, a later process of its kind removes
-//! its folder.
+//! Temporary folders: private to their owner. If a process was killed, a later process of the same program
+//! removes its folder.
 
 use std::fs::{self, File};
 use std::io;

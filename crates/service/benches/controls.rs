@@ -97,7 +97,7 @@ fn row(what: &str, against: &str, unit: &str, ours: Vec<f64>, theirs: Vec<f64>, 
         better: Better::Lower,
         ours,
         theirs,
-        bar: None,
+        minimum: None,
         note: note.map(str::to_owned),
         command: "cargo bench --bench controls".to_owned(),
     }

@@ -13,7 +13,7 @@ use rusqlite::Connection;
 const ROUNDS: usize = 20;
 
 /// A fresh service also draws keys, publishes its catalog, binds its sockets and starts its node.
-const BAR: f64 = 0.2;
+const MINIMUM: f64 = 0.2;
 
 #[tokio::main]
 async fn main() {
@@ -66,7 +66,7 @@ fn row(what: &str, against: &str, ours: Vec<f64>, theirs: Vec<f64>) -> Row {
         better: Better::Lower,
         ours,
         theirs,
-        bar: Some(BAR),
+        minimum: Some(MINIMUM),
         note: Some(
             "beyond its tables, ours locks the folder, creates an account and a key, publishes the catalog, \
              and opens its listeners"

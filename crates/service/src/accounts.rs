@@ -21,7 +21,7 @@ pub(crate) const BUCKET_PREFIX: &str = "files-";
 pub(crate) struct AccountId(pub(crate) i64);
 
 words! {
-    /// Kind of an account.
+    /// Type of an account.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
     pub enum Scope {
@@ -66,7 +66,7 @@ pub struct AccountOverview {
     /// Username of the account.
     #[serde(rename = "account")]
     pub username: String,
-    /// Kind of the account: personal or organization.
+    /// Type of the account: personal or organization.
     pub scope: Scope,
     /// State of the account.
     pub state: AccountState,

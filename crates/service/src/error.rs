@@ -159,7 +159,7 @@ impl DiskFailure {
     fn of_io(cause: &io::Error) -> Option<Self> {
         match cause.kind() {
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => Some(Self::Full),
-            // `NotADirectory` and `AlreadyExists`: a file exists in place of a folder.
+            // `NotADirectory` and `AlreadyExists`: a file exists instead of a folder.
             ErrorKind::PermissionDenied
             | ErrorKind::ReadOnlyFilesystem
             | ErrorKind::NotADirectory

@@ -1,4 +1,4 @@
-//! Test kit: a scripted service in place of the network.
+//! Test kit: a scripted service instead of the network.
 //!
 #![doc = include_str!("../README.md")]
 
@@ -33,7 +33,7 @@ const TAKES: Duration = Duration::from_secs(3);
 /// Time that a task is queued before it runs.
 const QUEUED: Duration = Duration::from_secs(1);
 
-/// Scripted service in place of the network. Clones share one service.
+/// Scripted service instead of the network. Clones share one service.
 ///
 /// See the [crate](self) for an example.
 #[derive(Clone, Debug, Default)]

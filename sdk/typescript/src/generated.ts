@@ -177,7 +177,7 @@ export interface Descriptor {
   mime_type?: Array<string> | null;
   /** True for an input that must be given. */
   required?: boolean | null;
-  /** The place of the parameter in the order of all. */
+  /** The position of the parameter in the order of all. */
   position?: number | null;
   /** The range of a numeric parameter. */
   num_config?: NumConfig | null;

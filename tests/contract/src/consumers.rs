@@ -180,7 +180,7 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    /// Installs these packages, and links them in place of earlier ones.
+    /// Installs these packages, and links them instead of earlier ones.
     fn install(&self, root: &Path, npm: &[String], pypi: &[String]) -> Result<()> {
         let npm: Vec<&str> = npm.iter().map(String::as_str).collect();
         let pypi: Vec<&str> = pypi.iter().map(String::as_str).collect();

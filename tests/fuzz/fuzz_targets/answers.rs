@@ -1,4 +1,4 @@
-//! The target `answers` for cargo-fuzz.
+//! The fuzz target `answers` for cargo-fuzz.
 
 #![no_main]
 

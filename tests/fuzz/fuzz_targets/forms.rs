@@ -1,4 +1,4 @@
-//! The target `forms` for cargo-fuzz.
+//! The fuzz target `forms` for cargo-fuzz.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! The target `inputs` for cargo-fuzz.
+//! The fuzz target `inputs` for cargo-fuzz.
 
 #![no_main]
 

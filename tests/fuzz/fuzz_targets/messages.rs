@@ -1,4 +1,4 @@
-//! The target `messages` for cargo-fuzz.
+//! The fuzz target `messages` for cargo-fuzz.
 
 #![no_main]
 

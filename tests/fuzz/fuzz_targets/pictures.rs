@@ -1,4 +1,4 @@
-//! The target `pictures` for cargo-fuzz.
+//! The fuzz target `pictures` for cargo-fuzz.
 
 #![no_main]
 

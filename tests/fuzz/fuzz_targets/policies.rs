@@ -1,4 +1,4 @@
-//! The target `policies` for cargo-fuzz.
+//! The fuzz target `policies` for cargo-fuzz.
 
 #![no_main]
 

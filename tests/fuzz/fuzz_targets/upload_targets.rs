@@ -1,4 +1,4 @@
-//! The target `upload_targets` for cargo-fuzz.
+//! The fuzz target `upload_targets` for cargo-fuzz.
 
 #![no_main]
 

@@ -11,7 +11,7 @@ const FILE: &str = "UPLOAD_MEMORY_FILE";
 /// Four times the memory that a stream may take here. The benchmark uploads the largest possible file.
 const SIZE: u64 = 32 << 20;
 
-/// In KiB. Distinguishes a file in memory from a stream, in a debug build; the benchmark has the exact bar.
+/// In KiB. Distinguishes a file in memory from a stream, in a debug build; the benchmark has the exact limit.
 const MUCH: u64 = 8 * 1024;
 
 #[test]

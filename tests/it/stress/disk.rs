@@ -269,7 +269,7 @@ async fn a_folder_that_may_not_be_written_to_is_named_and_is_as_it_was_afterward
         assert!(said.contains("let the user of the service write to the data folder"), "{said}");
     };
 
-    // Before the first start, and with a file in place of the folder.
+    // Before the first start, and with a file instead of the folder.
     set_mode(outer.path(), 0o555);
     is_named(&start.failure());
     set_mode(outer.path(), 0o755);

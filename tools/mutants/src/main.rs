@@ -28,7 +28,7 @@ const OUTPUT: &str = "target/mutants";
 const NO_PRODUCT: [&str; 5] =
     ["**/tests.rs", "**/*_tests.rs", "**/tests/**", "**/conformance/**", "**/fuzzed.rs"];
 
-/// Change the code in one place at a time and report which changes no test notices.
+/// Change one expression of the code at a time and report which changes no test notices.
 #[derive(Parser)]
 #[command(bin_name = "cargo run -p inferstore-mutants --")]
 struct Job {

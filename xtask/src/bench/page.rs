@@ -21,13 +21,13 @@ loopback, in alternating rounds; figures are medians of the rounds.
 - Ratio above 1: ours is better. Rates are ours / theirs; times and sizes are theirs / ours. The ratio is the median of the
   ratios of the rounds, which can differ from the ratio of the medians. It is `-` where one side is zero.
 - Spread: the ratios of the worst and of the best round.
-- A row *meets its bar* when being ahead is not the point, and the ratio is at least the one that the row names.
+- A row *meets its minimum* when being ahead is not the point, and the ratio is at least the one that the row names.
 - The command in the last column measures the row again.
 
 ";
 
-/// The verdicts of a row, as the table spells them; the second one is followed by the bar.
-const VERDICTS: [&str; 3] = ["| ahead |", "| meets its bar of", "| behind |"];
+/// The verdicts of a row, as the table spells them; the second one is followed by the minimum.
+const VERDICTS: [&str; 3] = ["| ahead |", "| meets its minimum of", "| behind |"];
 
 pub(super) fn write(root: &Path, measured: &[Measured]) -> Result<()> {
     let path = root.join(PAGE);
@@ -43,7 +43,8 @@ fn page(measured: &[Measured], old: &str) -> String {
 
 /// A table that counts the verdicts of each part.
 fn summary(parts: &str) -> String {
-    let mut text = "| part | rows | ahead | meet their bar | behind |\n|---|--:|--:|--:|--:|\n".to_owned();
+    let mut text =
+        "| part | rows | ahead | meet their minimum | behind |\n|---|--:|--:|--:|--:|\n".to_owned();
     for part in parts.split("\n## ").skip(1) {
         let name = part.lines().next().unwrap_or_default();
         let count = |verdict| part.lines().filter(|line| line.contains(verdict)).count();
@@ -107,10 +108,10 @@ fn line(row: &Row) -> String {
     let spread = format!("{least} to {most}");
     let (median, spread) =
         if ratio.most.is_finite() { (median, spread) } else { ("-".to_owned(), "-".to_owned()) };
-    let bar = row.bar.filter(|_| verdict == "meets its bar");
-    let bar = bar.map_or_else(String::new, |bar| format!(" of {}", figure(bar)));
+    let minimum = row.minimum.filter(|_| verdict == "meets its minimum");
+    let minimum = minimum.map_or_else(String::new, |minimum| format!(" of {}", figure(minimum)));
     format!(
-        "| {what} | {against} | {ours} {unit} | {theirs} {unit} | {median} | {spread} | {verdict}{bar} | `{command}` |"
+        "| {what} | {against} | {ours} {unit} | {theirs} {unit} | {median} | {spread} | {verdict}{minimum} | `{command}` |"
     )
 }
 

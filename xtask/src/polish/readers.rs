@@ -124,7 +124,7 @@ pub(super) fn outline(kind: &Type) -> (String, Option<&Type>) {
     (last.ident.to_string(), argument)
 }
 
-/// Puts the reader in the place of any other. An optional field may be absent too, unless progenitor
+/// Replaces any other reader. An optional field may be absent too, unless progenitor
 /// gave it a reader because it must be there, or a default of its own.
 fn set_reader(field: &mut Field, reader: &str, is_optional: bool) -> Result<()> {
     let mut options = serde_options::take(&mut field.attrs)?;

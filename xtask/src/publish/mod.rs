@@ -31,7 +31,7 @@ use openapi_impact::Tree;
 
 const FLOWS: [&str; 2] = ["flows.arazzo.yaml", "upload-and-run.arazzo.yaml"];
 const GENERATORS: &str = "openapi/generators.md";
-/// Files that are published as they are: their places in the repository, and in a publication.
+/// Files that are published as they are: their paths in the repository, and in a publication.
 const COPIES: [(&str, &str); 3] = [
     ("docs/controls.md", "controls.md"),
     ("docs/safe-creates.md", "safe-creates.md"),
@@ -56,7 +56,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Checks, writes, checks what was written, and only then puts it in place.
+    /// Checks, writes, checks what was written, and only then moves it to its path.
     pub(crate) fn run(&self, root: &Path) -> Result<String> {
         let mut report = lint(root)?;
         report.push_str(&check_version(root)?);

@@ -1,4 +1,4 @@
-//! The shape of the document: OpenAPI's own JSON Schema, changed by a profile, and what its errors mean to an
+//! The shape of the document: OpenAPI's own JSON Schema, changed by a patch, and what its errors mean to an
 //! author of the document.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use super::{Check, did_you_mean, members, texts};
 use crate::document::{Place, one_line};
 
 const SCHEMA: &str = include_str!("openapi/schema-3.0.yaml");
-const PROFILE: &str = include_str!("openapi/profile.yaml");
+const RESTRICTIONS: &str = include_str!("openapi/restrictions.yaml");
 
 /// Pattern of properties with which the schema permits the extensions of other tools.
 const EXTENSIONS: &str = "^x-";
@@ -30,7 +30,7 @@ const REFERENCE: &str = "/definitions/Reference/";
 /// The keywords of OpenAPI 3.0 and ours, as JSON Schema.
 pub(super) fn schema() -> Result<Value> {
     let mut schema: Value = serde_saphyr::from_str(SCHEMA).context("the schema of OpenAPI is not YAML")?;
-    merge(&mut schema, serde_saphyr::from_str(PROFILE).context("profile.yaml is not YAML")?);
+    merge(&mut schema, serde_saphyr::from_str(RESTRICTIONS).context("restrictions.yaml is not YAML")?);
     without_extensions(&mut schema);
     Ok(schema)
 }
@@ -67,7 +67,7 @@ impl Check<'_> {
     /// Holds the document to the schema.
     pub(super) fn shape(&mut self, schema: &Value) -> Result<()> {
         let validator = jsonschema::validator_for(schema).map_err(|error| error.to_owned());
-        let validator = validator.context("profile.yaml makes no JSON Schema")?;
+        let validator = validator.context("restrictions.yaml makes no JSON Schema")?;
         let mut shape = Shape { schema, missing: BTreeMap::new(), mistakes: Vec::new() };
         for error in validator.iter_errors(self.root) {
             shape.explain(&error);

@@ -14,7 +14,7 @@ use crate::table::{Fit, Table};
 /// Give commands names of your own
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Store an alias, in place of one of the same name
+    /// Store an alias, and replace one of the same name
     #[command(
         after_help = "Examples:\n  inferstore alias set clear run haze-removal -o out/ -j 8\n  inferstore alias list"
     )]

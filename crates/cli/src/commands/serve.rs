@@ -134,7 +134,7 @@ pub(crate) struct Arguments {
     /// Days for which ended tasks are kept, or `ever`; a policy [default of a new database: ever]
     #[arg(long, value_name = "DAYS", value_parser = days)]
     task_retention: Option<Duration>,
-    /// Days for which movements of money without a task are kept one by one, before they are added up, or `ever`; a policy
+    /// Days for which movements of money without a task are kept one by one, before they become one sum, or `ever`; a policy
     /// [default of a new database: ever]
     #[arg(long, value_name = "DAYS", value_parser = days)]
     movement_retention: Option<Duration>,
@@ -221,7 +221,7 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     let console_address = console_address.filter(|_| !service.base_url().is_empty());
     let console = beside(&service, console_address).await;
     let console_url = console.as_ref().map(|beside| beside.console.url());
-    // A key that was given is known, and has to stay out of journals.
+    // A key that was given is known, and stays out of the system log.
     let drawn_key = service.api_key().filter(|_| given_key.is_none());
     if let Err(failure) = print_addresses(&service, drawn_key, console_url, session, is_ready_json) {
         if let Some(console) = console {

@@ -71,7 +71,7 @@ impl Create {
         let result = self.send_and_reconcile(&pending, is_wanted).await;
         // A create of unknown outcome may still add its task to the history.
         if !matches!(result, Err(Error::OutcomeUnknown(_))) {
-            pending.settle();
+            pending.finish();
         }
         // A failure at the deadline is reported as the deadline.
         self.deadline.bound(std::future::ready(result)).await

@@ -203,7 +203,7 @@ impl Starting<'_> {
             // Time for which an earlier create of the same run may still appear in the history.
             let of_others =
                 core.memory.settle_time.saturating_sub(self.prepared.sent_before.0.lock().elapsed());
-            let unsettled = of_others.max(core.memory.doubt_left(inputs_key));
+            let undecided = of_others.max(core.memory.doubt_left(inputs_key));
             let found = self.search(MINUTE).await?;
             // The task of a create that waits for its response may be in the history already.
             if !core.memory.is_ambiguous(inputs_key, 0)
@@ -214,11 +214,11 @@ impl Starting<'_> {
             if !found.is_complete() {
                 return Err(unknown(found));
             }
-            if unsettled.is_zero() {
+            if undecided.is_zero() {
                 break;
             }
             let pause = self.create.pause(number).max(MIN_PAUSE.saturating_mul(number));
-            deadline.bound(sleep(unsettled.min(pause)).map(Ok)).await?;
+            deadline.bound(sleep(undecided.min(pause)).map(Ok)).await?;
         }
         // A clock of the service may have been wrong by more than a minute.
         let found = self.search(DAY).await?;

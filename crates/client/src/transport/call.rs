@@ -211,7 +211,7 @@ impl<'a> Call<'a> {
                 kind(Box::new(because(error.without_url())))
             }
             RawError::InvalidRequest(problem) | RawError::Custom(problem) => Error::InvalidArgument(problem),
-            // The document declares no typed failure, so the generator makes none of this kind.
+            // The document declares no typed failure, so the generator makes no such error.
             RawError::ErrorResponse(_) => Error::Api(Box::default()),
         }
     }

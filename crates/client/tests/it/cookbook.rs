@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use inferstore::types::TaskStatus;
-use inferstore::{Abandon, File, Inputs, Result, TaskDisposition};
+use inferstore::{Abandon, File, Inputs, Result, Retry, Settings, TaskDisposition};
 use inferstore_testing::ScriptedService;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -157,4 +157,22 @@ async fn runs_are_spawned_joined_selected_and_buffered() -> std::result::Result<
     let tasks = service.created().into_iter().map(|created| client.task(created.task).get());
     assert_eq!(futures_util::future::try_join_all(tasks).await?.len(), 7);
     Ok(())
+}
+
+#[test]
+fn the_page_of_the_http_client_states_the_defaults() {
+    let page = include_str!("../../src/cookbook/http_client.md");
+    let Settings { read_timeout, transfer_timeout, retry, .. } = Settings::default();
+    let Retry { max_attempts, initial_backoff, max_backoff, max_retry_after, .. } = retry;
+    for default in [
+        format!("| {read_timeout:?} without a byte;"),
+        format!("| {transfer_timeout:?} without progress |"),
+        format!("| {max_attempts}, with a backoff of {initial_backoff:?} up to {max_backoff:?},"),
+        format!("| {max_retry_after:?}; a longer one ends the retries |"),
+    ] {
+        assert!(
+            page.contains(&default.replace("ms", " ms").replace("0s", "0 s")),
+            "not on the page: {default}"
+        );
+    }
 }

@@ -131,7 +131,7 @@ async fn a_person_runs_a_model_by_dropping_a_picture() {
         assert!(calls.contains(part), "{part} is missing from {calls}");
     }
 
-    // Colors, text, and a file of another kind.
+    // Colors, text, and a file of another type.
     tab.open(&address(&site, "/models/color-extraction")).await;
     choose(&tab, &hazy()).await;
     tab.click("form.run button.primary").await;

@@ -1,4 +1,4 @@
-//! Realistic files: one row per kind of file with its expected result. `docs/models.md` has the table.
+//! Realistic files: one row per type of file with its expected result. `docs/models.md` has the table.
 
 use std::io::Cursor;
 

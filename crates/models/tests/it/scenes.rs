@@ -16,7 +16,7 @@ pub(crate) fn landscape(width: u32, height: u32) -> (RgbImage, Vec<f32>) {
     (picture, depths)
 }
 
-/// Returns color and distance at a place of the landscape; coordinates run from 0 to 1.
+/// Returns color and distance at a point of the landscape; coordinates run from 0 to 1.
 fn landscape_at(x: f32, y: f32) -> (Color, f32) {
     let fine = noise(x * 90.0, y * 90.0) - 0.5;
     let mut place = (mix([0.25, 0.5, 0.9], [0.7, 0.82, 0.95], y * 1.8), 1.0);

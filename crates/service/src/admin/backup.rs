@@ -120,7 +120,7 @@ mod tests {
         service.app.database.add_target(&target, 1).await?;
         let object = target.object("abcdefgh".to_owned(), String::new(), now);
         service.app.database.store_upload("target", "file", &object, Replaces::Any).await?;
-        // A folder in place of a blob can be neither linked nor copied.
+        // A folder instead of a blob can be neither linked nor copied.
         let blob = folder.path().join("objects/blobs/ab/abcdefgh");
         fs::create_dir_all(&blob)?;
         let copy = tempfile::tempdir()?;

@@ -32,7 +32,7 @@ impl Admin {
         }
         if state != AccountState::Active {
             // Uploads so far become files if the object store responds; the state changes either way.
-            if let Err(cause) = self.app.objects.settle(&self.app, TargetsOf::Owner(account.id)).await {
+            if let Err(cause) = self.app.objects.reconcile(&self.app, TargetsOf::Owner(account.id)).await {
                 tracing::warn!(%cause, "uploads of an account that is suspended could not be looked for");
             }
         }

@@ -104,7 +104,7 @@ impl Admin {
         let (organization, person) =
             (self.account(organization, doing).await?, self.account(person, doing).await?);
         // Uploads so far become files if the object store responds; the membership ends either way.
-        if let Err(cause) = self.app.objects.settle(&self.app, TargetsOf::Owner(organization.id)).await {
+        if let Err(cause) = self.app.objects.reconcile(&self.app, TargetsOf::Owner(organization.id)).await {
             tracing::warn!(%cause, "uploads of a member who leaves could not be looked for");
         }
         self.app.database.remove_member(organization.id, person.id, self.app.clock.now()).await

@@ -58,7 +58,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for ApiJson<T> {
         let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
             let place = error.path().to_string();
             let cause = error.into_inner();
-            // serde_json reports a number in place of a string enum as a syntax error.
+            // serde_json reports a number instead of a string enum as a syntax error.
             let is_json = || serde_json::from_str::<IgnoredAny>(&text).is_ok();
             if cause.classify() != Category::Data && !is_json() {
                 return not_json(&cause);

@@ -217,7 +217,7 @@ async fn list(
     if query.category.as_deref().is_some_and(|category| !CATEGORIES.contains(&category)) {
         return Err(Failure::unprocessable(format!("type must be one of {}", CATEGORIES.join(", "))));
     }
-    app.objects.settle(&app, TargetsOf::Folder(account.id, &folder)).await?;
+    app.objects.reconcile(&app, TargetsOf::Folder(account.id, &folder)).await?;
     let (files, total) =
         app.database.files(account.id, &folder, query.category.as_deref(), page, size).await?;
     let record = |file: StoredFile| FileRecord {
@@ -234,7 +234,7 @@ async fn list(
 }
 
 async fn statistics(Caller { app, account, .. }: Caller) -> Done<Usage> {
-    app.objects.settle(&app, TargetsOf::Owner(account.id)).await?;
+    app.objects.reconcile(&app, TargetsOf::Owner(account.id)).await?;
     Ok(Success::data(app.database.usage(account.id).await?))
 }
 

@@ -85,7 +85,7 @@ pub struct ModelSpec {
 pub struct Metadata {
     /// Name as people write it.
     pub pretty_name: String,
-    /// Kind of work, such as `image-to-image`.
+    /// Type of work, such as `image-to-image`.
     pub task: String,
     /// License of the model.
     pub license: String,

@@ -1,4 +1,4 @@
-//! Scripts: scripted results of a model's tasks in place of runs.
+//! Scripts: scripted results of a model's tasks instead of runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -153,7 +153,7 @@ pub(super) const CHANGE_MODEL: &str = "UPDATE models SET price = coalesce($1, pr
      is_playground = coalesce($4, is_playground), state = coalesce($5, state), updated_at = $6 WHERE id = $7";
 
 /// Selects a row if a version of the built-in model $1 of the operator $2 must be published. In a refresh ($3), a
-/// version that the operator published in place of the built-in one stays active, and a version that existed before
+/// version that the operator published instead of the built-in one stays active, and a version that existed before
 /// ($4) is not activated again.
 pub(super) const IS_VERSION_DUE: &str = "SELECT 1 FROM models WHERE id = $1 AND owner = $2 \
      AND NOT ($3 AND EXISTS (SELECT 1 FROM versions WHERE model = models.id \

@@ -1,5 +1,5 @@
 //! Tables in a form that every engine reads and writes: JSON lines, one for each row, in one order. It is what an export
-//! holds. A text has no NUL in it: SUBSTITUTE takes its place, as in PostgreSQL.
+//! holds. A text has no NUL in it: SUBSTITUTE replaces it, as in PostgreSQL.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -73,7 +73,7 @@ pub(crate) const OBJECTS: &str = "objects";
 /// The one column whose values are bytes; in JSON they are `\x` and hexadecimal digits, as PostgreSQL reads them.
 pub(super) const BYTES: &str = "hash";
 
-/// Settings that belong to the place of the files or of the database, without those of an export.
+/// Settings that belong to the location of the files or of the database, without those of an export.
 pub(super) const OF_A_PLACE: &str = "('import', 'objects', 'objects are in a bucket', 'folder of files', 'health check', 'totals', 'orphans')";
 
 impl Table {

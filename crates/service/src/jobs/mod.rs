@@ -13,7 +13,7 @@ use crate::ledger::StorageRate;
 use crate::lifecycle::app::App;
 use crate::lifecycle::policies::Policies;
 use crate::lifecycle::shared_clock;
-use crate::object_storage::LOOK_INTERVAL;
+use crate::object_storage::RECONCILE_INTERVAL;
 use crate::operations::totals;
 use crate::queue::Abandoned;
 
@@ -63,7 +63,7 @@ fn jobs(app: &App) -> [Job; 8] {
         at_start("sweeper", HOUR, |app| Box::pin(app.objects.run_sweeper(app))),
         at_start("totals", TOTALS_INTERVAL, |app| Box::pin(totals::add_up(app))),
         job("consolidation", CONSOLIDATION_INTERVAL, |app| Box::pin(app.database.consolidate())),
-        at_start("settling", LOOK_INTERVAL, |app| Box::pin(app.objects.settle_and_forget(app))),
+        at_start("reconciliation", RECONCILE_INTERVAL, |app| Box::pin(app.objects.reconcile_and_forget(app))),
     ]
 }
 

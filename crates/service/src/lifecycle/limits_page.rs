@@ -1,4 +1,4 @@
-//! Test that the documentation of limits and settings states the defaults of the code.
+//! Tests that the pages state the defaults of the code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -199,18 +199,26 @@ fn constants() -> Vec<(&'static str, String)> {
     ]
 }
 
+fn read(page: &str) -> Result<String> {
+    let path = format!("{}/../../{page}", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(path).map_err(|cause| Error::new("reading a page", cause))
+}
+
 #[tokio::test]
 async fn the_page_of_limits_says_what_the_program_does() -> Result<()> {
     let service = Service::start(Config::ephemeral()).await?;
     let policies = Policies::read(&*service.app.database).await?;
     service.shutdown().await;
+    let pictures = read("docs/pictures.md")?;
+    let price = format!("storage costs {} a GiB and day", policies.storage_price_per_gib_day);
+    let retention = format!("| an output | {},", time_or_ever(policies.output_retention));
+    assert!(pictures.contains(&price) && pictures.contains(&retention), "{price}; {retention}");
     let expected: BTreeMap<_, _> = limits(Config::ephemeral().limits)
         .into_iter()
         .chain(settings(Config::ephemeral(), policies))
         .chain(constants())
         .collect();
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/limits-and-settings.md");
-    let page = std::fs::read_to_string(page).map_err(|cause| Error::new("reading the page", cause))?;
+    let page = read("docs/limits-and-settings.md")?;
     let (mut found, mut wrong) = (BTreeSet::new(), Vec::new());
     for row in page.lines().filter(|line| line.starts_with("| ")) {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
@@ -235,5 +243,59 @@ async fn the_page_of_limits_says_what_the_program_does() -> Result<()> {
     }
     let missing: Vec<_> = expected.keys().filter(|name| !found.contains(**name)).collect();
     assert!(wrong.is_empty() && missing.is_empty(), "{wrong:#?}; the page leaves out {missing:?}");
+    Ok(())
+}
+
+/// Returns sentences of the other pages with the default of the code in each.
+fn quotes() -> Vec<(&'static str, String)> {
+    let Config { lease, lease_attempts, target_life, start_timeout, limits, .. } = Config::ephemeral();
+    let Limits { outputs, keep_alive, memory, account_unfinished, account_running, account_targets, .. } =
+        limits;
+    let [targets, unfinished, running] = [account_targets, account_unfinished, account_running].map(count);
+    let [file, form_file, output] = [MAX_FILE, MAX_FORM_FILE, limits.output_bytes].map(bytes);
+    let [hours, minutes] = [KEY_RETENTION.as_secs() / 3_600, target_life.as_secs() / 60];
+    let idle = keep_alive.as_secs();
+    let attempts = if lease_attempts == 5 { "five" } else { "other" };
+    vec![
+        ("CHANGELOG.md", format!("same `Idempotency-Key` within {hours} hours")),
+        ("docs/safe-creates.md", format!("For at least {hours} hours, the same account")),
+        ("docs/not-promised.md", format!("`Idempotency-Key`, for {hours} hours")),
+        ("docs/bucket.md", format!("at most {targets} unused targets, for {minutes} minutes each")),
+        ("docs/moving.md", format!("until they expire ({minutes} minutes)")),
+        ("docs/not-promised.md", format!("reuse of an upload target | {minutes} minutes.")),
+        (
+            "docs/not-promised.md",
+            format!("{unfinished} unfinished tasks, {running} running tasks, and {targets} unused"),
+        ),
+        ("docs/not-promised.md", format!("at most {outputs} files and {output} a run")),
+        ("docs/not-promised.md", format!("closed after {idle} s, announced by `Keep-Alive: timeout={idle}`")),
+        ("docs/not-promised.md", format!("{attempts} leases expired")),
+        ("docs/node-protocol.md", format!("at most {outputs} files of {output} together")),
+        ("docs/troubleshooting.md", format!("the account has {running} running tasks")),
+        ("docs/deployment.md", format!("the {idle} seconds after which the service closes")),
+        ("docs/deployment.md", format!("The largest file is {file};")),
+        ("docs/capacity.md", format!("{file} of disk for each upload in progress")),
+        ("docs/concepts.md", format!("Files up to {form_file} go there as a form")),
+        ("docs/models.md", format!("within the {} of a run", bytes(memory))),
+        ("docs/cluster.md", format!("`--start-timeout` ({})", time(start_timeout))),
+        ("docs/cluster.md", format!("a lease ({})", time(lease))),
+        #[cfg(feature = "postgres")]
+        ("docs/capacity.md", format!("keeps up to {} connections", crate::database::MAX_CONNECTIONS)),
+        #[cfg(feature = "postgres")]
+        ("docs/monitoring.md", format!("each process has {} connections", crate::database::MAX_CONNECTIONS)),
+    ]
+}
+
+#[test]
+fn every_page_that_quotes_a_default_quotes_that_of_the_program() -> Result<()> {
+    let mut missing = Vec::new();
+    for (page, quote) in quotes() {
+        let text = read(page)?;
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        if !text.contains(&quote) {
+            missing.push((page, quote));
+        }
+    }
+    assert!(missing.is_empty(), "the pages do not say: {missing:#?}");
     Ok(())
 }

@@ -5,7 +5,7 @@
 //! so that only the announced file can be stored.
 //!
 //! The bytes are in a folder, or in a bucket of a remote object store. Unless `direct=false` is set, the bucket
-//! receives uploads and serves downloads itself, and its listing reveals the uploads (`settling`).
+//! receives uploads and serves downloads itself, and its listing reveals the uploads (`reconcile`).
 
 mod blobs;
 #[cfg(feature = "fuzzed")]
@@ -13,12 +13,12 @@ pub(crate) mod fuzzed;
 mod location;
 mod objects;
 mod outputs;
+mod reconcile;
 #[cfg(test)]
 mod remote_tests;
 mod s3_api;
 mod s3_config;
-mod settling;
-mod shared_look;
+mod shared_listing;
 #[cfg(test)]
 pub(crate) mod slow_store_tests;
 mod sweeper;
@@ -37,9 +37,9 @@ pub(crate) use blobs::{
 };
 pub(crate) use location::{Locations, address};
 pub(crate) use objects::{Objects, outlast_outage};
+pub(crate) use reconcile::RECONCILE_INTERVAL;
 pub(crate) use s3_api::{Code, S3Error, router};
 pub use s3_config::S3Config;
-pub(crate) use settling::LOOK_INTERVAL;
 
 use crate::Result;
 use crate::accounts::AccountId;

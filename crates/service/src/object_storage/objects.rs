@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::blobs::{Blobs, Bucket, ByteStream, OpenBlob, OpenedBlobs, S3};
 use super::location::{self, Locations};
 use super::s3_api::{Presigned, Signer, Upload};
-use super::shared_look::SharedLook;
+use super::shared_listing::SharedListing;
 use super::unsigned_forms::UnsignedForms;
 use super::{Object, Target, TargetsOf};
 use crate::accounts::AccountId;
@@ -32,7 +32,7 @@ pub(crate) struct Objects {
     pub(super) unsigned_forms: UnsignedForms,
     /// Reference counter: each running backup holds a clone.
     deletions: Arc<()>,
-    pub(super) shared_look: SharedLook,
+    pub(super) shared_listing: SharedListing,
     clock: Clock,
 }
 
@@ -85,7 +85,7 @@ impl Objects {
             locations,
             blobs: blobs.0,
             database,
-            shared_look: SharedLook::default(),
+            shared_listing: SharedListing::default(),
             deletions: Arc::default(),
             clock: clock.clone(),
             unsigned_forms: UnsignedForms::new(max_unsigned_forms),
@@ -108,7 +108,7 @@ impl Objects {
 
     /// Returns an object, after reconciling pending uploads of its key; None if there is no such object.
     pub(super) async fn find(&self, app: &App, bucket: &str, key: &str) -> Result<Option<Object>> {
-        self.settle(app, TargetsOf::Object { bucket, key }).await?;
+        self.reconcile(app, TargetsOf::Object { bucket, key }).await?;
         self.database.object(bucket, key).await
     }
 
@@ -150,7 +150,7 @@ impl Objects {
     /// Deletes the file of a `download_url`, of this account or (None) of any; false if there is no such file.
     pub(crate) async fn delete_file(&self, app: &App, account: Option<AccountId>, url: &str) -> Result<bool> {
         let Some((bucket, key)) = self.locate(url).await? else { return Ok(false) };
-        self.settle(app, TargetsOf::Object { bucket: &bucket, key: &key }).await?;
+        self.reconcile(app, TargetsOf::Object { bucket: &bucket, key: &key }).await?;
         let blob = app.database.delete_file(account, &bucket, &key, app.clock.now()).await?;
         if let Some(blob) = &blob {
             self.delete_blob(blob).await;

@@ -63,15 +63,15 @@ async fn what_no_one_looks_at_is_a_file_and_so_is_what_ends_after_its_target_has
     let (service, owner) = start().await?;
     let app = &service.app;
     put(&target(app, "unseen").await?.1).await?;
-    app.objects.settle_and_forget(app).await?;
+    app.objects.reconcile_and_forget(app).await?;
     assert_eq!(files(app, owner).await?, 1);
     // The store checks signatures by its own clock, so it accepts this upload as one that began in time.
     let (late, endpoint) = target(app, "late").await?;
     app.clock.advance(Duration::from_mins(16));
-    app.objects.settle_and_forget(app).await?;
+    app.objects.reconcile_and_forget(app).await?;
     put(&endpoint).await?;
     app.clock.advance(Duration::from_mins(55));
-    app.objects.settle_and_forget(app).await?;
+    app.objects.reconcile_and_forget(app).await?;
     assert_eq!(files(app, owner).await?, 2);
     let stored = app.database.object(&late.bucket, &late.key).await?.ok_or("no file")?;
     assert!(!stored.etag.is_empty() && !stored.etag.contains('"'), "{stored:?}");
@@ -87,7 +87,7 @@ async fn an_upload_that_is_found_late_replaces_no_later_one() -> Outcome {
     let (earlier, earlier_at) = target(app, "same").await?;
     app.clock.advance(Duration::from_secs(14 * 60 + 50));
     let (later, later_at) = target(app, "same").await?;
-    app.objects.settle_and_forget(app).await?;
+    app.objects.reconcile_and_forget(app).await?;
     put(&earlier_at).await?;
     // Dates of the store may be in whole seconds.
     tokio::time::sleep(Duration::from_millis(1_100)).await;
@@ -95,12 +95,12 @@ async fn an_upload_that_is_found_late_replaces_no_later_one() -> Outcome {
     let stored = || app.database.object(&later.bucket, &later.key);
     for wait in [Duration::ZERO, Duration::from_mins(15)] {
         app.clock.advance(wait);
-        app.objects.settle_and_forget(app).await?;
+        app.objects.reconcile_and_forget(app).await?;
         assert_eq!(stored().await?.map(|object| object.blob), Some(later.id.clone()), "after {wait:?}");
     }
     assert!(app.database.target(&earlier.id).await?.is_some_and(|target| target.is_void));
     app.database.delete_file(Some(owner), &later.bucket, &later.key, app.clock.now()).await?;
-    app.objects.settle_and_forget(app).await?;
+    app.objects.reconcile_and_forget(app).await?;
     assert!(stored().await?.is_none(), "the earlier file does not come back");
     Ok(())
 }
@@ -112,7 +112,7 @@ async fn an_upload_is_a_file_though_no_job_ran_for_an_hour() -> Outcome {
     let app = &service.app;
     put(&target(app, "forgotten").await?.1).await?;
     app.clock.advance(Duration::from_mins(74));
-    app.objects.settle_and_forget(app).await?;
+    app.objects.reconcile_and_forget(app).await?;
     assert_eq!(files(app, owner).await?, 1);
     Ok(())
 }
@@ -176,7 +176,7 @@ async fn a_listing_begins_with_the_oldest_target_and_goes_on_page_by_page() -> O
     let all: Vec<_> = store.blobs().try_concat().await?;
     assert_eq!(all.len(), 1_007);
     put(&target(app, "among them").await?.1).await?;
-    app.objects.settle(app, TargetsOf::Folder(owner, "samples")).await?;
+    app.objects.reconcile(app, TargetsOf::Folder(owner, "samples")).await?;
     assert_eq!(files(app, owner).await?, 1);
     Ok(())
 }

@@ -277,11 +277,11 @@ async fn unused_targets_cost_the_store_nothing() -> Outcome {
         bench.store.upload(&targets[number]);
     }
     let owner = targets[0].owner;
-    app.objects.settle(app, TargetsOf::Folder(owner, "samples")).await?;
+    app.objects.reconcile(app, TargetsOf::Folder(owner, "samples")).await?;
     assert_eq!((bench.files().await?, bench.pages()), (2, 1));
-    app.objects.settle(app, TargetsOf::Folder(owner, "covers")).await?;
+    app.objects.reconcile(app, TargetsOf::Folder(owner, "covers")).await?;
     let stored = &targets[7];
-    app.objects.settle(app, TargetsOf::Object { bucket: &stored.bucket, key: &stored.key }).await?;
+    app.objects.reconcile(app, TargetsOf::Object { bucket: &stored.bucket, key: &stored.key }).await?;
     assert_eq!(bench.pages(), 1, "nothing is awaited there");
     Ok(())
 }
@@ -312,11 +312,11 @@ async fn forgets(targets: u32) -> Outcome {
     rusqlite::Connection::open(file)?.execute_batch(&fill)?;
     bench.store.is_away.store(true, Ordering::SeqCst);
     app.clock.advance(Duration::from_mins(14));
-    assert!(app.objects.settle_and_forget(app).await.is_err());
+    assert!(app.objects.reconcile_and_forget(app).await.is_err());
     assert!(app.database.awaits_upload(TargetsOf::Everyone).await?);
     app.clock.advance(Duration::from_mins(61) + Duration::from_secs(1));
     let before = resident_kib()?;
-    assert!(app.objects.settle_and_forget(app).await.is_err());
+    assert!(app.objects.reconcile_and_forget(app).await.is_err());
     let grown = resident_kib()?.saturating_sub(before);
     assert!(!app.database.awaits_upload(TargetsOf::Everyone).await?);
     assert!(grown < 64 << 10, "the job took {grown} KiB");
@@ -331,7 +331,7 @@ fn resident_kib() -> Outcome<u64> {
 }
 
 #[tokio::test]
-async fn thousands_of_uploads_are_settled_page_by_page_at_the_time_that_the_store_tells() -> Outcome {
+async fn thousands_of_uploads_are_reconciled_page_by_page_at_the_time_that_the_store_tells() -> Outcome {
     let bench = Bench::ready().await?;
     let app = &bench.service.app;
     let mut targets = Vec::new();
@@ -342,13 +342,13 @@ async fn thousands_of_uploads_are_settled_page_by_page_at_the_time_that_the_stor
     for target in &targets {
         bench.store.upload(target);
     }
-    app.objects.settle_and_forget(app).await?;
+    app.objects.reconcile_and_forget(app).await?;
     assert_eq!((bench.files().await?, bench.pages()), (2_100, 3));
     // The clock of the store may differ.
     let [early, late] = [target(app, "early").await?.0, target(app, "late").await?.0];
     bench.store.put(&early.id, SIZE, 3_600);
     bench.store.put(&late.id, SIZE, -3_600);
-    app.objects.settle_and_forget(app).await?;
+    app.objects.reconcile_and_forget(app).await?;
     let created = async |target: &Target| {
         Ok::<_, Error>(
             app.database.object(&target.bucket, &target.key).await?.map(|object| object.created_at),
@@ -368,7 +368,7 @@ async fn created_at_is_the_time_of_the_upload_though_it_is_found_later() -> Outc
     let (target, _) = target(app, "file").await?;
     app.clock.advance(Duration::from_mins(10));
     bench.store.put(&target.id, SIZE, 5 * 60);
-    app.objects.settle_and_forget(app).await?;
+    app.objects.reconcile_and_forget(app).await?;
     let object = app.database.object(&target.bucket, &target.key).await?.ok_or("no file")?;
     let five_minutes_ago = app.clock.now().before(Duration::from_mins(5));
     let Moment(apart) = Moment(five_minutes_ago.0 - object.created_at.0);
@@ -382,13 +382,13 @@ async fn what_a_target_receives_that_is_void_or_was_not_signed_is_removed_at_the
     let app = &bench.service.app;
     let (stored, _) = target(app, "stored").await?;
     bench.store.upload(&stored);
-    app.objects.settle_and_forget(app).await?;
+    app.objects.reconcile_and_forget(app).await?;
     app.database.delete_file(Some(stored.owner), &stored.bucket, &stored.key, app.clock.now()).await?;
     // The signature stays valid until the target's expiry.
     let (wrong, _) = target(app, "wrong").await?;
     bench.store.upload(&stored);
     bench.store.put(&wrong.id, 7, 0);
-    app.objects.settle_and_forget(app).await?;
+    app.objects.reconcile_and_forget(app).await?;
     let are_removed = async {
         while !bench.store.names("blobs/").is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -410,7 +410,7 @@ async fn of_two_uploads_of_a_name_the_later_one_stays_in_whatever_order_they_are
     let [first, second, third] = &targets[..] else { return Err("there are three".into()) };
     app.clock.advance(Duration::from_mins(1));
     let stored = async || {
-        app.objects.settle_and_forget(app).await?;
+        app.objects.reconcile_and_forget(app).await?;
         let object = app.database.object(&first.bucket, &first.key).await?;
         Ok::<_, Error>(object.map(|object| object.blob))
     };
@@ -433,8 +433,8 @@ async fn with_direct_false_no_request_asks_the_store() -> Outcome {
     let app = &bench.service.app;
     let (target, _) = target(app, "file").await?;
     assert_eq!(bench.client.get(bench.url_of(&target)).send().await?.status(), 404);
-    app.objects.settle(app, TargetsOf::Owner(target.owner)).await?;
-    app.objects.settle_and_forget(app).await?;
+    app.objects.reconcile(app, TargetsOf::Owner(target.owner)).await?;
+    app.objects.reconcile_and_forget(app).await?;
     assert_eq!((bench.pages(), bench.store.heads.load(Ordering::SeqCst)), (0, 0));
     // The sweeper finds an upload that reached the store before the change of settings.
     bench.store.upload(&target);
@@ -538,11 +538,11 @@ async fn an_upload_that_no_one_looks_at_is_a_file_also_after_the_clock_was_set_b
     let bench = Bench::ready().await?;
     let app = &bench.service.app;
     app.clock.advance(Duration::from_hours(24));
-    app.objects.settle_and_forget(app).await?;
+    app.objects.reconcile_and_forget(app).await?;
     app.clock.set_ahead(0);
     let (target, _) = target(app, "unseen").await?;
     bench.store.upload(&target);
-    app.objects.settle_and_forget(app).await?;
+    app.objects.reconcile_and_forget(app).await?;
     assert_eq!(bench.files().await?, 1);
     Ok(())
 }

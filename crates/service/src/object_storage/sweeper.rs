@@ -107,7 +107,7 @@ impl Objects {
     /// Reconciles pending uploads, and sets aside unreferenced blobs from before `then`. Returns their number.
     async fn sweep_blobs(&self, app: &App, page: Vec<Listed>, then: Timestamp) -> Result<u64> {
         if self.blobs.remote().is_some() {
-            self.settle_page(app, &page).await?;
+            self.reconcile_page(app, &page).await?;
         }
         let old = page.into_iter().filter(|blob| blob.modified < then);
         let mut unknown: Vec<String> = old.map(|blob| blob.name).collect();

@@ -417,7 +417,7 @@ async fn an_orphan_that_cannot_be_swept_keeps_nothing_else_from_being_deleted() 
     let failed = store(app, &lease, "x.txt", "x").await?;
     let ending = Ending::Error { message: "no".to_owned(), detail: "{}".to_owned() };
     app.database.finish("remote", &lease.task, lease.attempt, &ending, app.clock.now()).await?;
-    // A file in place of the orphans' folder makes the sweep fail.
+    // A file instead of the orphans' folder makes the sweep fail.
     let orphans = service.data_folder().join("objects/orphans");
     std::fs::create_dir_all(&orphans)?;
     std::fs::remove_dir(&orphans)?;

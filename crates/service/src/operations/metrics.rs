@@ -344,7 +344,7 @@ mod tests {
         });
     }
 
-    /// Returns the names of all series, and the rows of the table in the documentation: name, kind, labels, meaning.
+    /// Returns the names of all series, and the rows of the table in the documentation: name, type, labels, meaning.
     fn described(text: &str) -> (BTreeSet<String>, Vec<String>) {
         let mut help = "";
         let mut names = BTreeSet::new();

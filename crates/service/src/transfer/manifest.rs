@@ -32,7 +32,7 @@ pub(super) struct Manifest {
     pub(super) format: String,
     /// The version of the program.
     pub(super) program: String,
-    /// The identifier that paired the database with the place of its files.
+    /// The identifier that paired the database with the location of its files.
     pub(super) pairing: Option<String>,
     pub(super) tables: Vec<TableFile>,
     pub(super) files: TableFile,

@@ -1,5 +1,5 @@
 //! Export of everything that a stopped service keeps into a folder, and import of it into an empty database and an empty
-//! folder or bucket of any kind. Keys, balances, histories and download URLs stay valid.
+//! any folder or bucket. Keys, balances, histories and download URLs stay valid.
 //!
 //! An import copies the blobs first, and reads all rows in one transaction: one that was interrupted is run again, and
 //! goes on with the blobs that are missing.
@@ -29,7 +29,7 @@ use manifest::{FILES, Manifest, TABLES};
 /// The setting that identifies the import that a database comes from.
 const IMPORT: &str = "import";
 
-/// The place of the data of a stopped service: what `Config` names for one that runs.
+/// Location of the data of a stopped service: what `Config` names for one that runs.
 #[derive(Debug, Clone)]
 pub struct DataLocation {
     data_dir: PathBuf,

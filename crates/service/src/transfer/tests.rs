@@ -36,7 +36,7 @@ pub(crate) struct Caller {
     accounts: Vec<AccountOverview>,
 }
 
-/// Starts a service at this place.
+/// Starts a service with this data.
 pub(crate) async fn start(mut config: Config) -> Outcome<Service> {
     config.storage_url = Some(STORAGE_URL.to_owned());
     config.workers = 1;

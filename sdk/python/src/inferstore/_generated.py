@@ -205,7 +205,7 @@ class Descriptor(TypedDict):
     required: NotRequired[bool | None]
     """True for an input that must be given."""
     position: NotRequired[int | None]
-    """The place of the parameter in the order of all."""
+    """The position of the parameter in the order of all."""
     num_config: NotRequired[NumConfig | None]
     """The range of a numeric parameter."""
     samples: NotRequired[list[str] | None]

@@ -48,13 +48,13 @@ def create(
         now = monotonic()
         core.doubts = {other: since for other, since in core.doubts.items() if now - since < MIN_DOUBT}
         core.open_creates[identity] = core.open_creates.get(identity, 0) + 1
-    is_settled = False
+    is_decided = False
     try:
         created = yield from _create(core, identity, inputs, key, has_uploads, deadline)
-        is_settled = True
+        is_decided = True
         return created
     except CallError as error:
-        is_settled = not error.in_doubt
+        is_decided = not error.in_doubt
         raise
     finally:
         # A create of unknown outcome may still add its task to the history.
@@ -62,7 +62,7 @@ def create(
             left = core.open_creates.pop(identity) - 1
             if left:
                 core.open_creates[identity] = left
-            if not is_settled:
+            if not is_decided:
                 core.doubts[identity] = monotonic()
 
 

@@ -272,7 +272,7 @@ fn changed(original: &Value, pointer: &str, change: impl FnOnce(&mut Value)) -> 
     copy
 }
 
-/// Returns every place in a value, except the root and the inside of inputs and outputs.
+/// Returns every position in a value, except the root and the inside of inputs and outputs.
 fn pointers(value: &Value) -> Vec<String> {
     let children: Vec<(String, &Value)> = match value {
         Value::Object(members) => {

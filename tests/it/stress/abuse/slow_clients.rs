@@ -25,7 +25,7 @@ const IDLE: &str = "idle";
 /// Pause of a slow client before its next byte.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Returns every kind of slow client, for every listener.
+/// Returns every sort of slow client, for every listener.
 pub(super) async fn all(harness: &Harness) -> Vec<Slow> {
     let mut clients = Vec::new();
     let mut add = |who, host: &str, opening: String, drip: &'static [u8], reads| {

@@ -1,4 +1,4 @@
-//! Authorization: nothing of an account exists for anybody else, for every operation and every kind of
+//! Authorization: nothing of an account exists for anybody else, for every operation and every sort of
 //! stranger.
 
 mod doors;
@@ -41,7 +41,7 @@ impl Stranger {
     }
 }
 
-/// Returns callers without a valid key. `key` is a valid one that they put in the wrong place.
+/// Returns callers without a valid key. `key` is a valid one that they send in the wrong header.
 async fn anonymous(service: &Service, token: &str, caller: &Caller, key: &str) -> Vec<Stranger> {
     service.add_account("gone", Scope::Personal).await.expect("the name is free");
     let revoked = service.add_key("gone").await.expect("a key");
@@ -135,7 +135,7 @@ async fn what_belongs_to_one_account_does_not_exist_for_any_stranger_whatever_th
         owner_can(victim).await;
     }
     tell(&format!(
-        "{asked} requests of {} kinds of strangers, who saw and changed nothing",
+        "{asked} requests of {} sorts of strangers, who saw and changed nothing",
         strangers.len() + 1
     ));
 }

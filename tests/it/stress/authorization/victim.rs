@@ -1,4 +1,4 @@
-//! Account with one resource of each kind, and a view of all of them.
+//! Account with one resource of each type, and a view of all of them.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(super) struct Victim {
 }
 
 impl Victim {
-    /// Gives an account one resource of each kind. Scripts decide the ends of its tasks.
+    /// Gives an account one resource of each type. Scripts decide the ends of its tasks.
     pub(super) async fn endow(service: &Service, controls: &Controls, caller: &Caller, name: &str) -> Self {
         let model = format!("private-to-{name}");
         let format = |text: &str| json!({ text: { "type": "string", "required": true, "position": 0 } });

@@ -9,13 +9,13 @@ use super::upload::{Length, Target, Upload};
 /// Resources of an attacker: targets of others, and random numbers.
 pub(super) struct Attacker<'a> {
     pub(super) random: fastrand::Rng,
-    /// Targets of the same kind for another file, folder or account.
+    /// Targets of the same type for another file, folder or account.
     pub(super) others: &'a [Target],
 }
 
 type Attack = fn(&mut Attacker<'_>, &mut Upload);
 
-/// Attacks on both kinds of upload.
+/// Attacks on both types of upload.
 const ON_BOTH: [(&str, Attack); 15] = [
     ("a character of what is signed", change_a_character),
     ("something signed left out", drop_a_signed_part),

@@ -1,4 +1,4 @@
-//! A picture of more than 5 MiB, drawn here, because a repository is no place for one: hills under an
+//! A picture of more than 5 MiB, drawn instead of kept in the repository: hills under an
 //! evening sky, as an uncompressed bitmap.
 
 const WIDTH: usize = 1_600;
@@ -34,7 +34,7 @@ fn little_endian(number: usize) -> [u8; 4] {
     u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes()
 }
 
-/// The color at a place: x from the left, y from the top, both from 0 to 1.
+/// The color at a point: x from the left, y from the top, both from 0 to 1.
 fn color(x: f32, y: f32) -> [u8; 3] {
     let sun = ((x - 0.68) * 1.33).hypot(y - 0.40);
     let ridge = |height: f32, wave: f32, phase: f32| {

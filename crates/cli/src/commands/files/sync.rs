@@ -28,8 +28,8 @@ pub(crate) struct SyncArguments {
     source: String,
     /// Destination: a folder of the other side; ./samples is a folder of this machine, samples one of the storage
     #[arg(value_hint = ValueHint::DirPath)]
-    target: String,
-    /// Delete files of the target that the source does not have
+    destination: String,
+    /// Delete files of the destination that the source does not have
     #[arg(long)]
     delete: bool,
     /// Print what would be done, and do nothing
@@ -55,11 +55,11 @@ struct Actions {
 }
 
 pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: &Session) -> Result {
-    let SyncArguments { source, target, delete, dry_run, jobs } = arguments;
+    let SyncArguments { source, destination, delete, dry_run, jobs } = arguments;
     let folder_of = |word: &str| word.trim_end_matches('/').parse::<UploadFolder>().ok();
-    let (path, folder, is_upload) = match (folder_of(&source), folder_of(&target)) {
+    let (path, folder, is_upload) = match (folder_of(&source), folder_of(&destination)) {
         (None, Some(folder)) => (source, folder, true),
-        (Some(folder), None) => (target, folder, false),
+        (Some(folder), None) => (destination, folder, false),
         _ => {
             return Err(Failure::usage(
                 "one side is a folder of this machine, and the other one of the storage",

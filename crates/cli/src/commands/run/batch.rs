@@ -51,9 +51,9 @@ struct Batch {
     progress: SharedProgress,
     /// A failure that every further file would meet.
     stopped: AtomicBool,
-    /// The keys of items by those of the entries that take their place.
+    /// The keys of items by those of the entries that replace them.
     outdated: HashMap<String, Vec<String>>,
-    /// The files whose tasks may have been created, and which have not ended yet, by their place.
+    /// The files whose tasks may have been created, and which have not ended yet, by their index.
     waiting: Mutex<BTreeMap<usize, Waiting>>,
 }
 

@@ -1,5 +1,5 @@
 //! The profile `local`, which `serve` stores for the commands of other terminals. Further data folders get further
-//! profiles, `local-2` and so on: a key is shown once, and the profile may be the only place that has it.
+//! profiles, `local-2` and so on: a key is shown once, and the profile may be the only copy of it.
 
 use std::iter;
 

@@ -15,7 +15,7 @@ const REGISTRY: Check = Not("the crates are in no registry before the first rele
 const MACHINE: Check = Not("it changes users, units or programs of the machine");
 const INSTALLS: Check = Not("it installs the command, which the tests have built");
 
-/// A service, and the identifier of a key in place of the one on the page.
+/// A service, and the identifier of a key instead of the one on the page.
 const WITH_KEY: &str = r#"inferstore serve; placeholder isk_q3v9 "$(grep -o 'isk_[^_]*' service)""#;
 
 /// A profile of a service elsewhere.
@@ -66,7 +66,6 @@ pub(super) const BLOCKS: &[(&str, &str, Check)] = &[
     ("README.md", "use inferstore::", By("tests/it/readme.rs")),
     ("CONTRIBUTING.md", "cargo xtask scaffold operation", By("xtask/tests/it/scaffold.rs")),
     ("crates/api/README.md", "cargo add inferstore-api", REGISTRY),
-    ("crates/api/README.md", "cargo add inferstore-api --no-default-features", REGISTRY),
     ("crates/batch/README.md", "cargo add", REGISTRY),
     ("crates/client/README.md", "cargo add inferstore", REGISTRY),
     ("crates/client/README.md", "cargo add inferstore --no-default-features", REGISTRY),

@@ -68,7 +68,7 @@ impl CallContext {
         Self { operation, status, attempts: 1, ..Self::default() }
     }
 
-    /// Returns the kind of resource of the operation. `None` for a request that the document does not list.
+    /// Returns the type of resource of the operation. `None` for a request that the document does not list.
     pub fn resource(&self) -> Option<Resource> {
         const PATHS: [(&str, Resource); 4] = [
             ("/balance", Resource::Account),

@@ -23,7 +23,7 @@ fn later(seconds: u64) -> Moment {
 }
 
 impl<E: Engine> Fixture<E> {
-    /// Leaves a row in every table, and every kind of value in it.
+    /// Leaves a row in every table, and every type of value in it.
     async fn fill(&self) {
         let (database, customer) = (&self.database, self.customer);
         database.set_setting("a setting", "its value").await.unwrap();
@@ -160,7 +160,7 @@ pub(crate) async fn everything_moves_to_another_engine_and_back(engine: impl Eng
         assert!(database.key("gone").await.unwrap().is_none());
     }
 
-    // The new place goes on where the old one ended.
+    // The new service continues where the old one ended.
     let Fixture { random, operator, customer, version, .. } = fixture;
     let fixture = Fixture { engine: next, database: moved, random, operator, customer, version };
     let database = &fixture.database;

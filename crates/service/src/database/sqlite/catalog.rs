@@ -50,7 +50,7 @@ impl By {
 /// Trending score, computed for a few models.
 const TREND: &str = "coalesce((SELECT sum(tasks) FROM model_days WHERE model = models.id AND day > $4), 0)";
 
-/// Returns the query for the places of the models that meet a condition, up to the end of the page. Trending scores are
+/// Returns the query for the positions of the models that meet a condition, up to the end of the page. Trending scores are
 /// computed for used models; the others are in the order of their likes.
 fn places(place: Option<&str>, by: By, condition: &str) -> String {
     let models = by.models();

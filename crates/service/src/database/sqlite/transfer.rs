@@ -156,7 +156,7 @@ fn value(column: &str, value: &serde_json::Value) -> Result<Value> {
         other => match other.as_i64() {
             Some(number) => Value::Integer(number),
             None => {
-                return Err(Error::new("reading a table", format!("{column} has a value of another kind")));
+                return Err(Error::new("reading a table", format!("{column} has a value of another type")));
             }
         },
     })

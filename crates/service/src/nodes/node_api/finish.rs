@@ -18,11 +18,11 @@ use crate::lifecycle::app::App;
 use crate::nodes::{NodeKey, OUTPUTS};
 use crate::queue::{Ending, LeaseState};
 
-const MAX_MESSAGE: usize = 4_000;
+pub(super) const MAX_MESSAGE: usize = 4_000;
 /// Maximum nesting depth of a failure detail. JSON parsers limit the whole response: serde_json to 128.
-const MAX_DETAIL_DEPTH: usize = 64;
+pub(super) const MAX_DETAIL_DEPTH: usize = 64;
 /// Maximum size of a failure detail in bytes, because every read of the task returns the detail.
-const MAX_DETAIL: usize = 64 << 10;
+pub(super) const MAX_DETAIL: usize = 64 << 10;
 
 #[derive(Serialize)]
 pub(super) struct StoredFile {

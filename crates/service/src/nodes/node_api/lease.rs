@@ -17,9 +17,9 @@ use crate::nodes::{DispatchedTask, NodeKey};
 use crate::queue::{Lease, Slot};
 
 /// Maximum wait for a task in one request, because proxies close connections that are silent for much longer.
-const MAX_WAIT: Duration = Duration::from_secs(30);
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(30);
 /// Maximum timeout of a run that a node can state.
-const MAX_RUN: Duration = Duration::from_hours(24);
+pub(super) const MAX_RUN: Duration = Duration::from_hours(24);
 
 #[derive(Deserialize)]
 pub(super) struct LeaseRequest {

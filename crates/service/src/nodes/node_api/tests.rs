@@ -239,3 +239,19 @@ async fn a_result_with_an_output_that_is_given_twice_is_refused() -> Result<(), 
     bench.service.shutdown().await;
     Ok(())
 }
+
+#[test]
+fn the_page_of_the_protocol_states_its_limits() {
+    let page = include_str!("../../../../../docs/node-protocol.md");
+    for limit in [
+        format!("A name has at most {} bytes.", super::MAX_NAME),
+        format!("at most {},000 models", crate::nodes::registry::MAX_KEY_MODELS / 1_000),
+        format!("waits up to {} s for a task", super::lease::MAX_WAIT.as_secs()),
+        format!("at most {},400, and never less", super::lease::MAX_RUN.as_secs() / 1_000),
+        format!("of which {},000 characters are kept", super::finish::MAX_MESSAGE / 1_000),
+        format!("above {} KiB, or nested", super::finish::MAX_DETAIL >> 10),
+        format!("deeper than {} levels", super::finish::MAX_DETAIL_DEPTH),
+    ] {
+        assert!(page.contains(&limit), "the page does not say: {limit}");
+    }
+}

@@ -266,7 +266,7 @@ impl Folder {
         tempfile::tempfile_in(&self.incoming)?.metadata()?.modified()
     }
 
-    /// Returns the entries of this kind with matching names. Other entries belong to another program: they are ignored,
+    /// Returns the entries of this type with matching names. Other entries belong to another program: they are ignored,
     /// and the first is logged.
     fn entries(
         &self,

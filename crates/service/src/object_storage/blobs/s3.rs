@@ -1,5 +1,5 @@
 //! Blobs as objects of a bucket: `blobs/<name>`, and an empty marker `orphans/<name>.<day>` for a blob that no row
-//! referred to on that day. A marked blob stays in place until its deletion.
+//! referred to on that day. A marked blob keeps its key until its deletion.
 
 use std::collections::HashSet;
 use std::io::{self, ErrorKind, SeekFrom};

@@ -1,5 +1,5 @@
 //! Death of a node during a run: the task succeeds on another node, is billed once, and its status never goes back.
-//! Each seed chooses the place and time of the death.
+//! Each seed chooses the point and time of the death.
 
 use std::time::Duration;
 

@@ -130,7 +130,7 @@ fn name_in(reference: &'static str) -> Option<&'static str> {
     reference.rsplit('/').next()
 }
 
-/// Returns the object at a place such as `Model` or `Model.model_metadata`.
+/// Returns the object at a path such as `Model` or `Model.model_metadata`.
 fn object(place: &'static str) -> &'static Value {
     let mut names = place.split('.');
     let root = schema(names.next().unwrap_or_default());
@@ -142,7 +142,7 @@ fn strings(array: &'static Value) -> Vec<&'static str> {
     items(array).filter_map(Value::as_str).collect()
 }
 
-/// Returns all statements for people at and below a place, without following references: each table row and
+/// Returns all statements for people at and below a path, without following references: each table row and
 /// each paragraph is one statement. Marks and line breaks are removed.
 fn statements(value: &'static Value) -> Vec<String> {
     let mut found = Vec::new();

@@ -22,7 +22,7 @@ enum Place {
     Key,
 }
 
-/// Sentence of the service description, its place in the document, and patterns for [`says`] that one
+/// Sentence of the service description, its position in the document, and patterns for [`says`] that one
 /// paragraph or table row there must match.
 type Sentence = (&'static str, Place, &'static [&'static str]);
 

@@ -65,7 +65,7 @@ impl Series {
     }
 }
 
-fn row(what: &str, ours: &Series, against: &str, theirs: &Series, bar: f64) {
+fn row(what: &str, ours: &Series, against: &str, theirs: &Series, minimum: f64) {
     let row = Row {
         group: "cluster".to_owned(),
         what: what.to_owned(),
@@ -74,7 +74,7 @@ fn row(what: &str, ours: &Series, against: &str, theirs: &Series, bar: f64) {
         better: Better::Higher,
         ours: ours.rates(),
         theirs: theirs.rates(),
-        bar: Some(bar),
+        minimum: Some(minimum),
         note: Some(format!("ours: {}; theirs: {}", ours.costs(), theirs.costs())),
         command: "cargo xtask bench cluster".to_owned(),
     };

@@ -98,15 +98,15 @@ impl Processes {
         Self((0..count).map(|_| Process::start(url)).collect())
     }
 
-    /// Measures the kinds of work in turns, so that a busy moment affects all of them.
-    pub(super) fn rounds<const KINDS: usize>(&mut self, kinds: [(Work, By); KINDS]) -> [Series; KINDS] {
+    /// Measures the works in turns, so that a busy moment affects all of them.
+    pub(super) fn rounds<const WORKS: usize>(&mut self, works: [(Work, By); WORKS]) -> [Series; WORKS] {
         // The first measurement prepares the statements.
-        for (work, by) in kinds {
+        for (work, by) in works {
             self.measure(work, by);
         }
-        let mut series = kinds.map(|_| Series(Vec::new()));
+        let mut series = works.map(|_| Series(Vec::new()));
         for _ in 0..ROUNDS {
-            for (series, (work, by)) in series.iter_mut().zip(kinds) {
+            for (series, (work, by)) in series.iter_mut().zip(works) {
                 series.0.push(self.measure(work, by));
             }
         }

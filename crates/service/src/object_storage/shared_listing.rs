@@ -11,12 +11,12 @@ const MIN_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Start and result of the latest reconciliation. The lock is held during a reconciliation.
 #[derive(Default)]
-pub(super) struct SharedLook(tokio::sync::Mutex<Option<(Instant, Result<()>)>>);
+pub(super) struct SharedListing(tokio::sync::Mutex<Option<(Instant, Result<()>)>>);
 
-impl SharedLook {
+impl SharedListing {
     /// Waits for the current reconciliation, which may have missed an upload since its start, then runs the next one or
     /// shares the result of another request's.
-    pub(super) async fn share(&self, look: impl Future<Output = Result<()>>) -> Result<()> {
+    pub(super) async fn share(&self, listing: impl Future<Output = Result<()>>) -> Result<()> {
         let arrived = Instant::now();
         let mut latest = self.0.lock().await;
         if let Some((begun, ended)) = &*latest {
@@ -26,7 +26,7 @@ impl SharedLook {
             tokio::time::sleep_until(*begun + MIN_INTERVAL).await;
         }
         let begun = Instant::now();
-        let ended = look.await;
+        let ended = listing.await;
         *latest = Some((begun, ended.as_ref().copied().map_err(Error::again)));
         ended
     }
@@ -40,10 +40,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn requests_that_came_during_a_look_share_the_failure_of_the_next_one() {
-        let looks = SharedLook::default();
+        let listings = SharedListing::default();
         let begun = AtomicU32::new(0);
         let request = || {
-            looks.share(async {
+            listings.share(async {
                 begun.fetch_add(1, Ordering::Relaxed);
                 tokio::task::yield_now().await;
                 Err(Error::unavailable("looking for an object", "the store is away"))
@@ -58,16 +58,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn requests_of_one_second_cause_a_few_looks_however_many_they_are() {
-        let looks = SharedLook::default();
+        let listings = SharedListing::default();
         let begun = AtomicU32::new(0);
         let request = async |number: u32| {
             tokio::time::sleep(Duration::from_millis(number.into())).await;
             let arrived = Instant::now();
-            let look = async {
+            let listing = async {
                 begun.fetch_add(1, Ordering::Relaxed);
                 Ok(())
             };
-            looks.share(look).await.is_ok() && arrived.elapsed() <= MIN_INTERVAL
+            listings.share(listing).await.is_ok() && arrived.elapsed() <= MIN_INTERVAL
         };
         let ended = futures_util::future::join_all((0..1_000).map(request)).await;
         assert!(ended.iter().all(|in_time| *in_time));

@@ -17,7 +17,7 @@ use crate::lifecycle::app::App;
 use crate::random::Randomness;
 
 /// Interval of the job that reconciles pending uploads.
-pub(crate) const LOOK_INTERVAL: Duration = Duration::from_secs(15);
+pub(crate) const RECONCILE_INTERVAL: Duration = Duration::from_secs(15);
 /// Time after a target's expiry in which an upload may still end; afterwards the target is deleted.
 const LATE_UPLOADS: Duration = Duration::from_hours(1);
 /// Maximum clock skew between processes.
@@ -33,36 +33,36 @@ impl Objects {
     }
 
     /// Reconciles pending uploads, if any of these targets may have an upload.
-    pub(crate) async fn settle(&self, app: &App, of: TargetsOf<'_>) -> Result<()> {
+    pub(crate) async fn reconcile(&self, app: &App, of: TargetsOf<'_>) -> Result<()> {
         let Some(store) = self.blobs.remote().filter(|store| store.direct().is_some()) else { return Ok(()) };
         if !self.database.awaits_upload(of).await? {
             return Ok(());
         }
-        self.shared_look.share(self.look(app, store)).await
+        self.shared_listing.share(self.list_and_reconcile(app, store)).await
     }
 
     /// Reconciles all pending uploads; deletes targets that can receive no upload, even if the store is unreachable.
-    pub(crate) async fn settle_and_forget(&self, app: &App) -> Result<()> {
-        let settled = self.settle(app, TargetsOf::Everyone).await;
+    pub(crate) async fn reconcile_and_forget(&self, app: &App) -> Result<()> {
+        let reconciled = self.reconcile(app, TargetsOf::Everyone).await;
         let expired_before = app.clock.now().before(LATE_UPLOADS);
         while self.database.forget_targets(expired_before).await? > 0 {}
-        settled
+        reconciled
     }
 
     /// Lists the uploads to existing targets, and reconciles each page.
-    async fn look(&self, app: &App, store: &S3) -> Result<()> {
+    async fn list_and_reconcile(&self, app: &App, store: &S3) -> Result<()> {
         let now = app.clock.now();
         let since = now.before(app.config.target_life).before(LATE_UPLOADS);
         let mut pages = store.uploads(since, now.after(MAX_SKEW));
         while let Some(page) = pages.try_next().await? {
-            self.settle_page(app, &page).await?;
+            self.reconcile_page(app, &page).await?;
         }
         Ok(())
     }
 
     /// Makes files of the blobs that are uploads to unused targets, in the order of the uploads, and deletes the
     /// uploads to void targets. A failed upload does not stop the others.
-    pub(super) async fn settle_page(&self, app: &App, page: &[Listed]) -> Result<()> {
+    pub(super) async fn reconcile_page(&self, app: &App, page: &[Listed]) -> Result<()> {
         let ids: Vec<String> = page.iter().map(|blob| blob.name.clone()).collect();
         let targets = self.database.targets_without_file(&ids).await?;
         let mut targets: HashMap<String, Target> =
@@ -71,17 +71,17 @@ impl Objects {
             page.iter().filter_map(|blob| Some((targets.remove(&blob.name)?, blob))).collect();
         uploads.sort_by_key(|(target, blob)| (blob.modified, target.expires_at));
         for (target, blob) in uploads {
-            match self.settle_upload(app, &target, blob).await {
+            match self.reconcile_upload(app, &target, blob).await {
                 Err(cause) if !cause.is_unavailable() && !cause.is_in_doubt() => {
                     tracing::error!(%cause, target = target.id, "an upload could not be made a file");
                 }
-                settled => settled?,
+                reconciled => reconciled?,
             }
         }
         Ok(())
     }
 
-    async fn settle_upload(&self, app: &App, target: &Target, blob: &Listed) -> Result<()> {
+    async fn reconcile_upload(&self, app: &App, target: &Target, blob: &Listed) -> Result<()> {
         if blob.size != target.size {
             // Unexpected, because the signature covers the size.
             tracing::error!(
