@@ -319,10 +319,9 @@ pub(crate) fn masked(key: &str) -> String {
     id.map_or_else(|| "…".to_owned(), |id| format!("isk_{id}_…"))
 }
 
-/// A base URL without what may be a password.
-pub(crate) fn shown(base_url: &str) -> String {
-    match base_url.rsplit_once('@') {
-        Some((_, host)) => format!("…@{host}"),
-        None => base_url.to_owned(),
-    }
+/// A URL without what may be a password or a token.
+pub(crate) fn shown(url: &str) -> String {
+    // A password may contain `?` or `#`.
+    let (user, host) = url.rsplit_once('@').map_or(("", url), |(_, host)| ("…@", host));
+    format!("{user}{}", host.split(['?', '#']).next().unwrap_or_default())
 }

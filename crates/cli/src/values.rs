@@ -12,7 +12,9 @@ use jiff::SignedDuration;
 
 /// Returns true for the URL of a file or a page.
 pub(crate) fn is_url(text: &str) -> bool {
-    text.starts_with("http://") || text.starts_with("https://")
+    text.split_once("://").is_some_and(|(scheme, _)| {
+        scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
+    })
 }
 
 /// A length of time such as `500ms`, `90s`, `5m` or `1h30m`; a bare number is seconds.
@@ -133,6 +135,12 @@ mod tests {
             assert_eq!(poll_interval(text), Ok(PollInterval::every(Duration::from_secs(3))));
         }
         assert!(poll_interval("0").is_err() && poll_interval("slow").is_err());
+    }
+
+    #[test]
+    fn a_url_is_one_in_any_case() {
+        assert!(is_url("https://host/a.png") && is_url("HTTP://host/a.png"));
+        assert!(!is_url("a.png") && !is_url("ftp://host/a.png") && !is_url("https"));
     }
 
     #[test]

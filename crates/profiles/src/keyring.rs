@@ -61,9 +61,10 @@ impl Keyring {
         run_program(&store, &input, TIMEOUT)?;
         let (command, _) = self.call(entry, &Action::Read);
         // `security` exits with success even if its commands fail.
-        match printed_key(&command, TIMEOUT)? == key {
-            true => Ok(command),
-            false => Err("it has another key than was stored".to_owned()),
+        if printed_key(&command, TIMEOUT)? == key {
+            Ok(command)
+        } else {
+            Err("it has another key than was stored".to_owned())
         }
     }
 

@@ -77,7 +77,7 @@ fn collect(chunks: &Receiver<Vec<u8>>) -> String {
 
 /// Returns a text on one line, without control characters and bidirectional marks.
 fn printable(text: &str) -> String {
-    let is_mark = |c| ('\u{202a}'..='\u{202e}').contains(&c) || ('\u{2066}'..='\u{2069}').contains(&c);
+    let is_mark = |c| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let is_gap = |c: char| c.is_whitespace() || c.is_control() || is_mark(c);
     text.split(is_gap).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
@@ -104,7 +104,7 @@ mod tests {
         for (script, problem) in [
             ("exit 0", "sh printed no key"),
             ("printf 'it is \\033[31mlocked' >&2; exit 3", "(exit status: 3) it is [31mlocked"),
-            ("printf 'it \\342\\200\\256is' >&2; exit 3", "(exit status: 3) it is"),
+            ("printf 'it \\342\\200\\256\\342\\200\\217\\330\\234is' >&2; exit 3", "(exit status: 3) it is"),
             ("exec >&-; exec sleep 600", "sh has not ended"),
         ] {
             let result = printed(script);

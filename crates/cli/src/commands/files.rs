@@ -4,6 +4,7 @@ mod list;
 mod sync;
 mod upload;
 
+use std::future::Future;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueHint};
@@ -155,21 +156,29 @@ fn report_names(stored: &[Stored], session: &Session) -> Result {
     session.output.report(&Report::of_list(table, records.collect(), quiet))
 }
 
-/// Deletes files, several at the same time, and returns the URLs of those that are deleted.
-async fn delete_all(stored: Vec<Stored>, jobs: u16, client: &Client) -> (Vec<String>, Vec<Failure>) {
-    let deletes = stream::iter(stored).map(|file| async move {
-        let deleted = client.delete_file(file.url.as_str()).await;
-        deleted.map(|()| file.url.clone()).map_err(|error| Failure::from(error).about(file.name()))
-    });
-    let mut deletes = deletes.buffered(usize::from(jobs));
-    let (mut deleted, mut failures) = (Vec::new(), Vec::new());
-    while let Some(ended) = deletes.next().await {
+/// Returns what succeeds and what fails, in order. `jobs` run at the same time, and one that fails stops no other.
+async fn run_all<T>(
+    calls: impl Iterator<Item = impl Future<Output = Result<T>>>,
+    jobs: u16,
+) -> (Vec<T>, Vec<Failure>) {
+    let mut calls = stream::iter(calls).buffered(usize::from(jobs));
+    let (mut done, mut failures) = (Vec::new(), Vec::new());
+    while let Some(ended) = calls.next().await {
         match ended {
-            Ok(url) => deleted.push(url),
+            Ok(value) => done.push(value),
             Err(failure) => failures.push(failure),
         }
     }
-    (deleted, failures)
+    (done, failures)
+}
+
+/// Deletes files, several at the same time, and returns the URLs of those that are deleted.
+async fn delete_all(stored: Vec<Stored>, jobs: u16, client: &Client) -> (Vec<String>, Vec<Failure>) {
+    let deletes = stored.into_iter().map(|file| async move {
+        let deleted = client.delete_file(file.url.as_str()).await;
+        deleted.map(|()| file.url.clone()).map_err(|error| Failure::from(error).about(file.name()))
+    });
+    run_all(deletes, jobs).await
 }
 
 async fn stats(client: &Client, session: &Session) -> Result {
@@ -190,13 +199,13 @@ async fn download(arguments: DownloadArguments, client: &Client, session: &Sessi
         session.output.report_done(&report(&saved))?;
         return session.output.failures(failures);
     }
-    let stored = list::select(std::slice::from_ref(&file), false, client).await?;
-    let url = stored.into_iter().next().map_or(file, |file| file.url);
+    let stored = list::select(&[file], false, client).await?;
+    let Some(file) = stored.into_iter().next() else { return Ok(()) };
     if path.as_deref() == Some(Path::new("-")) {
-        let download = client.download(url.as_str());
+        let download = client.download(file.url.as_str());
         return to_stdout(download, session).await;
     }
-    let name = name_in(&url).unwrap_or_else(|| "download".to_owned());
+    let name = local_name(&file);
     let folder = &session.environment.folder;
     let path = match path {
         Some(path) if folder.join(&path).is_dir() || path.to_string_lossy().ends_with('/') => {
@@ -206,7 +215,7 @@ async fn download(arguments: DownloadArguments, client: &Client, session: &Sessi
         None => PathBuf::from(&name),
     };
     let progress = SharedProgress::new(&session.output);
-    let downloaded = download_one(&url, &path, overwrite, &progress, client, session).await?;
+    let downloaded = download_one(&file.url, &path, overwrite, &progress, client, session).await?;
     let [(shown, record)] = &saved_records(&[(path, downloaded.clone())])[..] else { return Ok(()) };
     let table = Table::of_fields([
         ("path", Some(shown.clone())),
@@ -251,20 +260,12 @@ async fn download_all(
 ) -> Result<(Vec<(PathBuf, DownloadedFile)>, Vec<Failure>)> {
     make_folder(&session.environment.folder.join(folder))?;
     let progress = &SharedProgress::new(&session.output);
-    let downloads = stream::iter(stored).map(|file| async move {
-        let path = folder.join(name_in(&file.url).unwrap_or_else(|| "download".to_owned()));
+    let downloads = stored.into_iter().map(|file| async move {
+        let path = folder.join(local_name(&file));
         let downloaded = download_one(&file.url, &path, overwrite, progress, client, session).await;
         downloaded.map(|downloaded| (path, downloaded)).map_err(|failure| failure.about(file.name()))
     });
-    let mut downloads = downloads.buffered(usize::from(jobs));
-    let (mut saved, mut failures) = (Vec::new(), Vec::new());
-    while let Some(ended) = downloads.next().await {
-        match ended {
-            Ok(file) => saved.push(file),
-            Err(failure) => failures.push(failure),
-        }
-    }
-    Ok((saved, failures))
+    Ok(run_all(downloads, jobs).await)
 }
 
 /// The path and the record of each file.
@@ -286,6 +287,16 @@ fn report(saved: &[(PathBuf, DownloadedFile)]) -> Report {
     Report::of_list(table, records, quiet)
 }
 
+/// The name of a copy: that of the stored file if it is fit to be one, or else that in the URL.
+fn local_name(file: &Stored) -> String {
+    let leads_elsewhere = |c: char| matches!(c, '/' | '\\') || c.is_control();
+    let name = file
+        .own_name()
+        .filter(|name| !name.is_empty() && !name.starts_with('.') && !name.contains(leads_elsewhere));
+    let name = name.map(str::to_owned).or_else(|| name_in(&file.url));
+    name.unwrap_or_else(|| "download".to_owned())
+}
+
 /// The last segment of the path of a URL, as far as it is fit to name a file.
 fn name_in(url: &str) -> Option<String> {
     let path = url.split(['?', '#']).next()?.split_once("://")?.1;
@@ -297,7 +308,21 @@ fn name_in(url: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::name_in;
+    use super::*;
+
+    #[test]
+    fn a_copy_has_the_name_of_its_key_unless_that_leads_elsewhere() {
+        let named = |key: &str| {
+            let url = "https://h/b/a%20b.png".to_owned();
+            local_name(&Stored { key: Some(key.to_owned()), url, size: None, created: None })
+        };
+        for name in ["a b.png", "a,b (1).png"] {
+            assert_eq!(named(&format!("samples/{name}")), name);
+        }
+        for name in ["", ".", "..", ".a", "../a", "a/b", "\\a", "a\nb"] {
+            assert_eq!(named(&format!("samples/{name}")), "a%20b.png", "{name:?}");
+        }
+    }
 
     #[test]
     fn a_download_is_named_by_its_url_and_never_leads_elsewhere() {

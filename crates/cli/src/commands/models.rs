@@ -222,6 +222,14 @@ async fn show(id: &str, client: &Client) -> Result<Report, Error> {
     Ok(Report::of_one(table, json, model.id.to_string()).of_type::<types::ModelDetail>())
 }
 
+/// Reads the inputs and outputs that a model declares.
+pub(crate) async fn versioning(id: &str, client: &Client) -> Result<types::ModelVersioning> {
+    match client.model(id).versioning().await {
+        Ok(version) => Ok(version),
+        Err(error) => Err(explained(error, id, client).await),
+    }
+}
+
 async fn declared(id: &str, client: &Client) -> Result<Report, Error> {
     let (version, json) = with_json(client.model(id).versioning()).await?;
     let report = Report {
@@ -253,10 +261,7 @@ async fn serving(id: &str, client: &Client) -> Result<Report, Error> {
 }
 
 async fn code(id: &str, client: &Client, session: &Session) -> Result {
-    let version = match client.model(id).versioning().await {
-        Ok(version) => version,
-        Err(error) => return Err(explained(error, id, client).await),
-    };
+    let version = versioning(id, client).await?;
     let code = crate::codegen::module(&version).map_err(|problem| {
         Failure::new(crate::exit::FAILED, format!("no types can be written for {id}: {problem}"))
             .with_hint("the model runs without types: `inferstore run`, or Inputs in the client")

@@ -5,14 +5,14 @@ use std::time::Duration;
 use clap::Args;
 use inferstore::types::{self, TaskStatus};
 use inferstore::{Client, Error, PollInterval};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::outputs::Saved;
 use crate::output::{Format, Report};
 use crate::recorded::with_json;
 use crate::settings::Session;
 use crate::table::Table;
-use crate::values::{self, stem_of};
+use crate::values::{self, is_url, stem_of};
 
 /// Options of a wait for a task.
 #[derive(Debug, Clone, Args)]
@@ -29,10 +29,10 @@ pub(crate) struct WaitOptions {
     pub(crate) poll: PollInterval,
 }
 
-/// The stem of a stored file, without the random prefix of the uploads of a run.
-pub(super) fn stem_of_stored(url: &str) -> Option<String> {
+/// The stem of the first stored file among inputs, without the random prefix of the uploads of a run.
+pub(super) fn stem_of_inputs<'a>(inputs: impl IntoIterator<Item = &'a Value>) -> Option<String> {
     const PREFIX: usize = 32;
-    let stem = stem_of(url)?;
+    let stem = stem_of(inputs.into_iter().filter_map(Value::as_str).find(|text| is_url(text))?)?;
     let own = stem.split_once('-').filter(|(prefix, own)| {
         prefix.len() == PREFIX && prefix.chars().all(|c| c.is_ascii_hexdigit()) && !own.is_empty()
     });

@@ -100,9 +100,7 @@ impl OutputArguments {
         let out = expanded(out, session);
         if out.contains('{') {
             check_template(&out)?;
-            let fixed = out.split('{').next().unwrap_or_default();
-            let folder = fixed.rsplit_once('/').map_or("", |(folder, _)| folder);
-            check_folder(&session.environment.folder.join(folder))?;
+            check_folder(&session.environment.folder.join(fixed_folder(&out)))?;
             return Ok(Destination::Template(out));
         }
         let path = session.environment.folder.join(&out);
@@ -159,6 +157,12 @@ fn check_template(template: &str) -> Result {
     Ok(())
 }
 
+/// The folder of a template that all its files are below.
+fn fixed_folder(template: &str) -> &str {
+    let fixed = template.split('{').next().unwrap_or_default();
+    fixed.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
 /// Makes the folder, and shows that a file can be written into it.
 pub(crate) fn make_folder(folder: &Path) -> Result {
     let folder = or_here(folder);
@@ -195,10 +199,7 @@ impl Delivery {
     pub(crate) fn folder(&self, session: &Session) -> Option<PathBuf> {
         let folder = match self.destination.as_ref()? {
             Destination::Folder(folder) => folder.as_str(),
-            Destination::Template(template) => {
-                let fixed = template.split('{').next().unwrap_or_default();
-                fixed.rsplit_once('/').map_or("", |(folder, _)| folder)
-            }
+            Destination::Template(template) => fixed_folder(template),
             Destination::Stdout | Destination::File(_) => return None,
         };
         Some(session.environment.folder.join(folder))

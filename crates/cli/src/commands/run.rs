@@ -15,14 +15,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
-use inferstore::types::{ModelVersioning, TaskDetail, TaskId, UploadFolder};
+use inferstore::types::{TaskDetail, TaskId, UploadFolder};
 use inferstore::{Abandon, Client, Decimal, Error, Inputs, Outcome, ViolationKind};
 use inferstore_batch::limit_pause;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep};
 
 use super::models;
-use super::outcome::{WaitOptions, ended_task, outcome_report, stem_of_stored, with_paths};
+use super::outcome::{WaitOptions, ended_task, outcome_report, stem_of_inputs, with_paths};
 use super::outputs::{Delivery, Names, OutputArguments, check_folder, make_folder};
 use crate::complete;
 use crate::exit;
@@ -195,8 +195,7 @@ pub(crate) async fn again(
     mut options: RunOptions,
     mut session: Session,
 ) -> Result {
-    let mut of_earlier = earlier.values().filter_map(Value::as_str).filter(|text| is_url(text));
-    let of_earlier = of_earlier.next().and_then(stem_of_stored);
+    let of_earlier = stem_of_inputs(earlier.values());
     let collected = collect(earlier, &options, &mut session)?;
     let client = session.client_with_settle(options.settle)?;
     options.delete_inputs |= !options.detach && session.deletes_inputs(client.base_url());
@@ -211,7 +210,7 @@ pub(crate) async fn again(
         || is_watching
         || collected.has_sweep()
         || options.outputs.out.is_some();
-    let version = if needs_version { Some(declared(&model, &client).await?) } else { None };
+    let version = if needs_version { Some(models::versioning(&model, &client).await?) } else { None };
     let sweeps = version.as_ref().map(|version| sweeps::sweeps(&collected.texts, version)).transpose()?;
     let sweeps = sweeps.unwrap_or_default();
     let is_batch = options.rows.is_some() || is_watching || collected.loose.len() > 1 || !sweeps.is_empty();
@@ -253,13 +252,6 @@ pub(crate) async fn again(
     }
     warn_if_offline(&run.model, &run.client, &run.options, &session).await;
     if run.options.detach { run.detached(&session).await } else { run.followed(&session).await }
-}
-
-async fn declared(model: &str, client: &Client) -> Result<ModelVersioning> {
-    match client.model(model).versioning().await {
-        Ok(version) => Ok(version),
-        Err(error) => Err(models::explained(error, model, client).await),
-    }
 }
 
 /// A run with these options.

@@ -456,7 +456,7 @@ fn time(text: &str, hours: u64) -> Result<Duration, String> {
     Ok(Duration::from_hours(u64::from(count) * hours))
 }
 
-/// Refuses settings that do nothing: whoever gave them relies on something else.
+/// Refuses settings that have no effect in this process.
 fn check_roles(arguments: &Arguments, database: Option<&DatabaseUrl>) -> Result {
     let Some(roles) = arguments.role else { return Ok(()) };
     if database.is_none() && roles != Roles::default() {

@@ -10,7 +10,7 @@ use inferstore::types::{self, TaskStatus};
 use inferstore::{Client, Decimal};
 
 use super::models;
-use super::outcome::{WaitOptions, ended_task, outcome_report, outputs, stem_of_stored, text, with_paths};
+use super::outcome::{WaitOptions, ended_task, outcome_report, outputs, stem_of_inputs, text, with_paths};
 use super::outputs::{Names, OutputArguments, make_folder};
 use super::run::{self, RunOptions};
 use super::signals::interruptible;
@@ -221,10 +221,9 @@ fn cost(cost: Option<&Decimal>, status: Option<&TaskStatus>) -> Option<String> {
 
 /// Returns the names of outputs: the first input that is a URL of a file, without its extension, and the model.
 async fn names_of(task: &types::TaskDetail, client: &Client) -> Result<Names> {
-    let inputs = task.input_data.iter().flatten();
-    let url = inputs.filter_map(|(_, value)| value.as_str()).find(|text| text.contains("://"));
+    let inputs = task.input_data.iter().flatten().map(|(_, value)| value);
     let model = identifier::model_of(task.task_id.as_str(), client).await?;
-    Ok(Names { input: url.and_then(stem_of_stored), model })
+    Ok(Names { input: stem_of_inputs(inputs), model })
 }
 
 async fn wait(arguments: WaitArguments, client: &Client, session: &Session) -> Result {

@@ -137,6 +137,25 @@ fn a_sync_sends_what_is_new_and_deletes_what_is_gone_in_both_directions() {
     }
 }
 
+#[test]
+fn a_copy_has_the_names_of_the_stored_files() {
+    let local = Local::start();
+    let cli = &local.cli;
+    std::fs::copy(cli.path("hazy.png"), cli.path("a b.png")).expect("it can be copied");
+    assert_eq!(cli.call_with(&["files", "upload", "samples", "a b.png"]).code, exit::DONE);
+    let saved = |words: &str| {
+        let ended = cli.call(words);
+        assert_eq!(ended.code, exit::DONE, "{ended}");
+        ended.stdout
+    };
+    assert_eq!(saved("files sync samples copy --delete -q"), "a b.png\n");
+    assert_eq!(saved("files sync samples copy --delete -q"), "", "nothing is new");
+    assert_eq!(saved("files download samples/a*.png out -q"), "out/a b.png\n");
+    let copied = cli.call_with(&["files", "download", "samples/a b.png", "-q"]);
+    assert!(copied.code == exit::INPUT && copied.stderr.contains("a b.png exists already"), "{copied}");
+    assert!(std::fs::read_dir(cli.path("copy")).is_ok_and(|files| files.count() == 1));
+}
+
 /// A service with 120 files, which returns at most 50 of them at once.
 fn capped_service() -> String {
     let origin = answering(|request| {

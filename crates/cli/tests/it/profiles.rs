@@ -88,6 +88,15 @@ fn the_key_of_a_profile_goes_to_no_other_service() {
 }
 
 #[test]
+fn a_base_url_is_shown_without_what_may_be_a_secret() {
+    for base_url in ["https://user:hidden@host.example/api", "https://host.example/api?token=hidden#hidden"] {
+        let ended = crate::support::Cli::new().call(&format!("balance --base-url {base_url}"));
+        assert!(ended.stderr.contains("host.example/api\n"), "{ended}");
+        assert!(!ended.stderr.contains("hidden"), "{ended}");
+    }
+}
+
+#[test]
 fn profiles_are_listed_and_chosen() {
     let _filters = filters();
     let (mut local, base_url) = logged_out();

@@ -9,8 +9,8 @@ use maud::PreEscaped;
 
 const DOCUMENT: &str = include_str!("../../../../openapi/inferstore.yaml");
 
-/// Reference, generated from the document by a test, which also checks that it is up to date: the command
-/// needs no parser of YAML and Markdown.
+/// Reference, which `cargo xtask generate` writes from the document: the command needs no parser of YAML and
+/// Markdown.
 const REFERENCE: &str = include_str!("../../assets/reference.html");
 
 /// Static file whose address changes with its content.

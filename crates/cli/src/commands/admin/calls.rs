@@ -415,7 +415,7 @@ fn show_once(session: &Session, owner: &'static str, kind: &str, data: &Value) -
 
 /// Reports the records of a list. The first column identifies them.
 fn list(session: &Session, data: &Value, field: &str, columns: Columns) -> Result {
-    // The first column identifies the record; the last ones are left out first.
+    // The last columns are left out first.
     let fit = |place| if place == 0 { Fit::Keep } else { Fit::Drop(u8::try_from(place).unwrap_or(u8::MAX)) };
     let headings: Vec<Column> =
         columns.iter().enumerate().map(|(place, (heading, _))| (*heading, fit(place))).collect();

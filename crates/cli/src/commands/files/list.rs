@@ -156,6 +156,11 @@ impl Stored {
     pub(crate) fn name(&self) -> &str {
         self.key.as_deref().unwrap_or(&self.url)
     }
+
+    /// The key without its folder.
+    pub(super) fn own_name(&self) -> Option<&str> {
+        self.key.as_deref()?.split_once('/').map(|(_, name)| name)
+    }
 }
 
 /// Returns true for a key that is a pattern.

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::list::{Stored, all};
 use super::upload::{Source, check_names, files, upload_all};
-use super::{delete_all, download_all};
+use super::{delete_all, download_all, local_name};
 use crate::failure::{Failure, Result};
 use crate::output::Report;
 use crate::settings::Session;
@@ -69,6 +69,10 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
     };
     let path = PathBuf::from(path);
     let local = local_files(&path, is_upload, session)?;
+    let named = |file: Stored| {
+        let name = if is_upload { file.own_name()?.to_owned() } else { local_name(&file) };
+        Some((name, file))
+    };
     let stored: BTreeMap<String, Stored> = all(folder, client).await?.into_iter().filter_map(named).collect();
     let actions = if is_upload {
         let is_same =
@@ -108,12 +112,6 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
         session.output.report_done(&report(&actions, is_upload))?;
     }
     session.output.failures(failures)
-}
-
-/// The name of a stored file, without its folder.
-fn named(file: Stored) -> Option<(String, Stored)> {
-    let name = file.key.as_deref()?.split_once('/')?.1.to_owned();
-    Some((name, file))
 }
 
 /// The files below a folder by the names that they are stored under: a/b.png is a-b.png.

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
-use futures_util::StreamExt;
-use futures_util::stream;
 use inferstore::types::UploadFolder;
 use inferstore::{Client, File, UploadedFile};
 use serde_json::json;
 
+use super::run_all;
 use crate::commands::api::read_stdin;
 use crate::exit;
 use crate::failure::{Failure, Result};
@@ -110,7 +109,7 @@ pub(super) async fn upload_all(
 ) -> (Vec<UploadedFile>, Vec<Failure>) {
     let folder = &client.folder(folder.as_str());
     let progress = &SharedProgress::new(&session.output);
-    let uploads = stream::iter(sources).map(|Source { label, file }| {
+    let uploads = sources.into_iter().map(|Source { label, file }| {
         let upload = folder.upload(file).org_username(org.clone()).events();
         async move {
             let uploaded = watch(upload, |event| progress.lock().upload(&label, event)).await;
@@ -118,15 +117,7 @@ pub(super) async fn upload_all(
             uploaded.map_err(|error| Failure::from(error).about(&label))
         }
     });
-    let mut uploads = uploads.buffered(usize::from(jobs));
-    let (mut uploaded, mut failures) = (Vec::new(), Vec::new());
-    while let Some(ended) = uploads.next().await {
-        match ended {
-            Ok(file) => uploaded.push(file),
-            Err(failure) => failures.push(failure),
-        }
-    }
-    (uploaded, failures)
+    run_all(uploads, jobs).await
 }
 
 fn report(uploaded: &[UploadedFile]) -> Report {

@@ -118,7 +118,7 @@ impl<'a> Server<'a> {
     async fn quote(&self, arguments: &Map<String, Value>) -> Result<Value> {
         let model = text(arguments, "model")?;
         if let Some(inputs) = arguments.get("inputs").and_then(Value::as_object) {
-            let version = self.version(model).await?;
+            let version = models::versioning(model, &self.client).await?;
             let entry = self.entry(inputs.clone(), None, &version)?;
             self.client.model(model).run(entry.inputs).check().await?;
         }
@@ -155,16 +155,9 @@ impl<'a> Server<'a> {
         Ok(result(&json!({"files": files, "total": stored.len()})))
     }
 
-    async fn version(&self, model: &str) -> Result<ModelVersioning> {
-        match self.client.model(model).versioning().await {
-            Ok(version) => Ok(version),
-            Err(error) => Err(models::explained(error, model, &self.client).await),
-        }
-    }
-
     /// Runs a model, or continues the same call.
     async fn run(&self, model: &str, inputs: Map<String, Value>, call_id: Option<&Value>) -> Result<Value> {
-        let version = self.version(model).await?;
+        let version = models::versioning(model, &self.client).await?;
         let entry = self.entry(inputs, call_id, &version)?;
         let options = RunOptions::into_folder(&self.folder);
         let plan = Plan {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use futures_util::StreamExt;
 use futures_util::stream;
 use inferstore::Client;
-use inferstore::types::{Descriptor, DescriptorType, ModelListRequest, ModelVersioning};
+use inferstore::types::{Descriptor, DescriptorType, ModelListRequest, ModelVersioning, UploadFolder};
 use serde_json::{Map, Value, json};
 
 use crate::failure::Result;
@@ -135,7 +135,7 @@ fn own() -> [Value; 4] {
             "Lists stored files, newest first, with their URLs, which models take as inputs.",
             object(
                 json!({
-                    "folder": {"type": "string", "enum": ["avatars", "thumbnails", "covers", "samples", "documents"]},
+                    "folder": {"type": "string", "enum": UploadFolder::ALL},
                     "search": {"type": "string", "description": "Only files with this text in their names"},
                     "limit": {"type": "integer", "minimum": 1, "maximum": 1000},
                 }),

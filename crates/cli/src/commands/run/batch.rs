@@ -143,11 +143,7 @@ impl Plan {
                 break;
             }
         }
-        let Some(last) = mistakes.pop() else { return Ok(()) };
-        for mistake in &mistakes {
-            session.output.failure(mistake);
-        }
-        Err(last)
+        session.output.failures(mistakes)
     }
 
     /// Reads the price, and what earlier starts have paid.
