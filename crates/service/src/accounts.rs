@@ -7,6 +7,7 @@ use subtle::ConstantTimeEq;
 
 use crate::clock::Moment;
 use crate::hex::hex;
+pub(crate) use crate::ids::AccountId;
 use crate::ledger::{Money, Purses};
 use crate::random::Randomness;
 use crate::words::words;
@@ -17,8 +18,24 @@ pub(crate) const OPERATOR: &str = "inferstore";
 
 pub(crate) const BUCKET_PREFIX: &str = "files-";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct AccountId(pub(crate) i64);
+const MAX_NAME: usize = 64;
+
+/// Validates a new name. Names are lower-case, so that no two differ in case alone.
+pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
+    let is_letter = |letter: char| letter.is_alphanumeric() && letter.to_lowercase().eq([letter]);
+    let is_inside = |letter: char| is_letter(letter) || matches!(letter, '.' | '_' | '-' | '@' | '+');
+    if name.is_empty() {
+        Err("it needs a name")
+    } else if name.chars().count() > MAX_NAME {
+        Err("a name has at most 64 characters")
+    } else if !name.starts_with(is_letter) || !name.chars().all(is_inside) {
+        Err(
+            "a name has lower-case letters, digits, `.`, `_`, `-`, `@` and `+`, and begins with a letter or a digit",
+        )
+    } else {
+        Ok(())
+    }
+}
 
 words! {
     /// Type of an account.

@@ -43,44 +43,59 @@
 mod accounts;
 mod admin;
 mod api;
+mod background;
 mod catalog;
 mod clock;
+mod config;
 #[cfg(feature = "controls")]
 mod controls;
 mod database;
 mod error;
+mod files;
+mod folder;
 #[cfg(feature = "fuzzed")]
 #[doc(hidden)]
 pub mod fuzzed;
 mod hex;
 mod http;
+mod ids;
 mod jobs;
 mod ledger;
 mod lifecycle;
+mod marker;
+mod metrics;
 mod models;
 mod nodes;
 mod object_storage;
 mod operations;
+mod operator;
+mod policies;
 mod queue;
 mod random;
+mod registry;
+mod shared_clock;
+mod shared_files;
+mod totals;
 mod transfer;
 mod words;
 
 pub use accounts::{AccountOverview, AccountState, Scope};
-pub use admin::{Admin, AdminClient, AdminError, Backup};
+pub use admin::{Admin, Backup};
 pub use catalog::{Metadata, ModelChange, ModelSpec, ModelState, Visibility};
 #[cfg(feature = "controls")]
-pub use controls::{
-    Amounts, Controls, ControlsConfig, Effect, Fault, JournalEntry, KeptFault, Operation, Script, Side, Then,
-};
+pub use config::ControlsConfig;
+pub use config::{Config, CorsOrigin, Data, DatabaseUrl, FirstAccount, Limits, NotASetting, Roles, S3Config};
+#[cfg(feature = "controls")]
+pub use controls::{Amounts, Controls, Effect, Fault, JournalEntry, KeptFault, Operation, Side};
+
 pub use error::Error;
 pub(crate) use error::Result;
 pub use inferstore_models as model;
 pub use ledger::{Audit, Credit, Money, NotMoney};
-pub use lifecycle::cluster::{DatabaseUrl, NotASetting, Roles};
-pub use lifecycle::config::{Config, CorsOrigin, Data, FirstAccount, Limits};
+pub use lifecycle::admin_client::{AdminClient, AdminError};
 pub use lifecycle::service::Service;
 pub use models::serve_models;
-pub use object_storage::S3Config;
+#[cfg(feature = "controls")]
+pub use nodes::{Script, Then};
 pub use queue::InsufficientBalance;
 pub use transfer::{DataLocation, Transferred};

@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::Admin;
 use super::http::{Done, PageQuery, found};
-use crate::api::{ApiJson, ApiPath, ApiQuery, Failure, Success};
+use crate::http::request::{ApiJson, ApiPath, ApiQuery};
+use crate::http::response::{Failure, Success};
 use crate::ledger::{Adjusted, Adjustment, Credit, Money, Purse};
 use crate::{Error, Result};
 
@@ -33,7 +34,7 @@ impl Admin {
 
     async fn adjust(&self, username: &str, adjustment: &Adjustment, doing: &str) -> Result<Adjusted> {
         let account = self.account(username, doing).await?;
-        self.app.database.adjust(account.id, adjustment, self.app.clock.now()).await
+        self.database.adjust(account.id, adjustment, self.clock.now()).await
     }
 }
 
@@ -111,6 +112,6 @@ pub(super) async fn movements(
 ) -> Done {
     let account = found(&admin, &username).await?;
     let (limit, offset) = page.bounds()?;
-    let movements = admin.app.database.movements(account.id, limit, offset).await?;
+    let movements = admin.database.movements(account.id, limit, offset).await?;
     Ok(Success::data(json!({ "movements": movements })))
 }

@@ -1,7 +1,5 @@
 //! Audit log: every request of an operator that changed or may have changed data.
 
-use std::sync::Arc;
-
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::Method;
@@ -10,17 +8,18 @@ use axum::response::Response;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
+use super::Admin;
 use super::http::{Done, PageQuery};
-use super::{Action, Admin};
 use crate::accounts::key_id;
-use crate::api::{ApiQuery, Failure, Success, read_body};
-use crate::lifecycle::app::App;
+use crate::http::request::{ApiQuery, read_body};
+use crate::http::response::{Failure, Success};
+use crate::operator::Action;
 
 const MAX_BODY: usize = 1_000;
 
 /// Logs a request that changes data, unless the service refuses the request.
 pub(super) async fn record(
-    State(app): State<Arc<App>>,
+    State(admin): State<Admin>,
     request: Request,
     next: Next,
 ) -> Result<Response, Failure> {
@@ -28,16 +27,16 @@ pub(super) async fn record(
         return Ok(next.run(request).await);
     }
     let (parts, body) = request.into_parts();
-    let body = read_body(Request::from_parts(parts.clone(), body), &app).await?;
+    let body = read_body(Request::from_parts(parts.clone(), body), admin.limits.into()).await?;
     let path = percent_decode_str(parts.uri.path()).decode_utf8_lossy();
     let request = format!("{} {path}", parts.method);
     let shown = shown(&body);
     let response = next.run(Request::from_parts(parts, Body::from(body))).await;
     let status = response.status();
     if !status.is_client_error() {
-        let at = app.clock.now();
+        let at = admin.clock.now();
         let action = Action { at, request, body: shown, status: status.as_u16().into() };
-        if let Err(cause) = app.database.record_action(&action).await {
+        if let Err(cause) = admin.database.record_action(&action).await {
             tracing::error!(%cause, request = action.request, "a request of an operator is not in the log");
         }
     }
@@ -64,7 +63,7 @@ fn is_identifier(text: &str) -> bool {
 
 pub(super) async fn actions(admin: Admin, ApiQuery(page): ApiQuery<PageQuery>) -> Done {
     let (limit, offset) = page.bounds()?;
-    let actions = admin.app.database.actions(limit, offset).await?;
+    let actions = admin.database.actions(limit, offset).await?;
     Ok(Success::data(json!({ "actions": actions })))
 }
 

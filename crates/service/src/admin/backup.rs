@@ -2,13 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::Admin;
-use crate::lifecycle::app::App;
-use crate::lifecycle::folder::{OBJECTS, create_private};
+use crate::folder::{OBJECTS, create_private};
 use crate::{Error, Result, database, object_storage};
 
 /// Result of a backup.
@@ -30,7 +28,7 @@ impl Admin {
     /// If the folder is not empty, is inside the data folder, or cannot be written.
     pub async fn backup(&self, folder: &Path) -> Result<Backup> {
         let doing = || format!("writing a backup to {}", folder.display());
-        let is_inside = is_inside(folder, self.app.folder.path());
+        let is_inside = is_inside(folder, self.background.folder.path());
         if is_inside.map_err(|cause| Error::new(doing(), cause))? {
             return Err(Error::new(
                 doing(),
@@ -41,22 +39,21 @@ impl Admin {
         if !prepared {
             return Err(Error::new(doing(), "the folder is not empty"));
         }
-        let app = Arc::clone(&self.app);
+        let admin = self.clone();
         let folder = folder.to_owned();
         // The backup completes even if the caller disconnects; the shutdown waits for it.
-        let requests = app.admin_requests.clone();
-        let written = requests.spawn(async move { write(&app, &folder).await }).await;
+        let written = self.requests.spawn(async move { write(&admin, &folder).await }).await;
         written.map_err(|cause| Error::new("writing a backup", cause))?
     }
 }
 
-async fn write(app: &App, folder: &Path) -> Result<Backup> {
+async fn write(admin: &Admin, folder: &Path) -> Result<Backup> {
     // Blobs of the copy are not deleted until they are copied, even if their rows are deleted meanwhile.
-    let _paused = app.objects.pause_deletions();
+    let _paused = admin.objects.pause_deletions();
     // The database gets its name last: without the name, a folder with missing blobs is no data folder.
     let copy = folder.join(format!("{}.partial", database::FILE));
-    let names = app.database.backup_to(&copy).await?;
-    let finished = finish(app, names, &copy, folder).await;
+    let names = admin.database.backup_to(&copy).await?;
+    let finished = finish(admin, names, &copy, folder).await;
     if finished.is_err() {
         // The folder was empty, and the next backup, perhaps a nightly one, needs an empty folder.
         let _ = fs::remove_file(&copy);
@@ -67,17 +64,17 @@ async fn write(app: &App, folder: &Path) -> Result<Backup> {
 }
 
 /// Adds the blobs to the copy of the database, and renames the copy.
-async fn finish(app: &App, names: Vec<String>, copy: &Path, folder: &Path) -> Result<Backup> {
+async fn finish(admin: &Admin, names: Vec<String>, copy: &Path, folder: &Path) -> Result<Backup> {
     let objects = names.len() as u64;
     // Buckets have their own backups; a stopped service does not even open its bucket.
-    let missing = match object_storage::are_in_bucket(&*app.database).await? {
+    let missing = match object_storage::are_in_bucket(&*admin.database).await? {
         true => 0,
         false => {
             let objects = folder.join(OBJECTS);
             // A blob may be a hard link to a file that others could read; the mode of the folder keeps them out.
             create_private(&objects)
                 .map_err(|cause| Error::keeping("creating the folder of blobs", cause))?;
-            app.objects.copy_blobs(names, &objects).await?
+            admin.objects.copy_blobs(names, &objects).await?
         }
     };
     let finished = fs::rename(copy, folder.join(database::FILE)).and_then(|()| sync(folder));
@@ -105,7 +102,7 @@ fn prepare(folder: &Path) -> std::io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object_storage::{Replaces, Target};
+    use crate::files::{Replaces, Target};
     use crate::{Config, Service};
 
     type Outcome = std::result::Result<(), Box<dyn std::error::Error>>;
@@ -115,11 +112,11 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let service = Service::start(Config::folder(folder.path())).await?;
         let owner = service.account("demo", "finding an account").await?;
-        let now = service.app.clock.now();
+        let now = service.clock.now();
         let target = Target::of_owner("target".to_owned(), (owner.id, &owner.bucket), "a", 1, now);
-        service.app.database.add_target(&target, 1).await?;
+        service.database.add_target(&target, 1).await?;
         let object = target.object("abcdefgh".to_owned(), String::new(), now);
-        service.app.database.store_upload("target", "file", &object, Replaces::Any).await?;
+        service.database.store_upload("target", "file", &object, Replaces::Any).await?;
         // A folder instead of a blob can be neither linked nor copied.
         let blob = folder.path().join("objects/blobs/ab/abcdefgh");
         fs::create_dir_all(&blob)?;

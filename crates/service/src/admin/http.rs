@@ -1,10 +1,11 @@
 //! Administration over HTTP, as JSON; `docs/admin-http.md` documents the requests.
 
+use crate::http::request::BodyLimits;
+use std::convert::Infallible;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, FromRequestParts, Request, State};
+use axum::extract::{DefaultBodyLimit, FromRef, FromRequestParts, Request, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::middleware::{Next, from_fn_with_state};
@@ -18,20 +19,18 @@ use super::adjust::{credit, debit, movements};
 use super::audit_log::{actions, record};
 use super::keys::add_key;
 use super::levers::{cancel_task, change_account, fail_task, requeue_task, take_down};
-use super::{Admin, Backup, TaskDetail, TaskFilter};
+use super::{Admin, Backup};
 use crate::Error;
 use crate::accounts::{Account, Scope};
-use crate::api::{
-    ApiJson, ApiPath, ApiQuery, DetailedFailure, Failure, Success, Whole, page_size, place, unknown_path,
-    whole, wrong_method,
-};
 use crate::catalog::{ModelChange, ModelSpec};
+use crate::http::request::{ApiJson, ApiPath, ApiQuery, Whole, page_size, place, whole};
+use crate::http::response::{DetailedFailure, Failure, Success, unknown_path, wrong_method};
 use crate::ledger::Audit;
-use crate::lifecycle::app::App;
+use crate::operator::{TaskDetail, TaskFilter};
 use crate::queue::Status;
 
 /// Builds the router of the administration. Access to the socket is the only authorization.
-pub(super) fn router(app: &Arc<App>) -> Router {
+pub(crate) fn router(admin: Admin) -> Router {
     Router::new()
         .route("/accounts", get(accounts).post(add_account))
         .route("/accounts/{account}", get(account).patch(change_account))
@@ -57,27 +56,33 @@ pub(super) fn router(app: &Arc<App>) -> Router {
         .route("/files", delete(take_down))
         .route("/audit", get(audit))
         .route("/log", get(actions))
-        .route_layer(from_fn_with_state(Arc::clone(app), record))
-        .route_layer(from_fn_with_state(Arc::clone(app), run_to_end))
+        .route_layer(from_fn_with_state(admin.clone(), record))
+        .route_layer(from_fn_with_state(admin.clone(), run_to_end))
         .route("/backups", post(backup))
         .method_not_allowed_fallback(wrong_method)
         .fallback(unknown_path("docs/admin-http.md lists the requests"))
-        .layer(DefaultBodyLimit::max(app.config.limits.body))
-        .with_state(Arc::clone(app))
+        .layer(DefaultBodyLimit::max(admin.limits.body))
+        .with_state(admin)
 }
 
 /// Runs a request to completion even if the operator disconnects, so that the steps after a write, such as the
 /// invalidation of a revoked key, always follow. The shutdown waits for the request.
-async fn run_to_end(State(app): State<Arc<App>>, request: Request, next: Next) -> Result<Response, Failure> {
+async fn run_to_end(State(admin): State<Admin>, request: Request, next: Next) -> Result<Response, Failure> {
     let panicked = |cause| Error::new("running an administration request", cause).into();
-    app.admin_requests.spawn(next.run(request)).await.map_err(panicked)
+    admin.requests.spawn(next.run(request)).await.map_err(panicked)
 }
 
-impl FromRequestParts<Arc<App>> for Admin {
-    type Rejection = Failure;
+impl FromRequestParts<Self> for Admin {
+    type Rejection = Infallible;
 
-    async fn from_request_parts(_: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
-        Ok(Self::new(app))
+    async fn from_request_parts(_: &mut Parts, admin: &Self) -> Result<Self, Infallible> {
+        Ok(admin.clone())
+    }
+}
+
+impl FromRef<Admin> for BodyLimits {
+    fn from_ref(admin: &Admin) -> Self {
+        admin.limits.into()
     }
 }
 
@@ -85,7 +90,7 @@ pub(super) fn not_found(message: impl Into<String>) -> DetailedFailure {
     Failure::new(StatusCode::NOT_FOUND, message).into()
 }
 
-pub(super) type Done<T = Value> = crate::api::Done<T, DetailedFailure>;
+pub(super) type Done<T = Value> = crate::http::response::Done<T, DetailedFailure>;
 
 async fn accounts(admin: Admin) -> Done {
     let accounts = admin.accounts().await?;
@@ -107,7 +112,7 @@ async fn add_account(admin: Admin, body: ApiJson<NewAccount>) -> Done {
 }
 
 async fn account(admin: Admin, ApiPath(username): ApiPath) -> Done {
-    let database = &admin.app.database;
+    let database = &admin.database;
     let account = found(&admin, &username).await?;
     let purses = database.purses(account.id).await?;
     let usage = database.usage(account.id).await?;
@@ -139,7 +144,7 @@ async fn account(admin: Admin, ApiPath(username): ApiPath) -> Done {
 }
 
 pub(super) async fn found(admin: &Admin, username: &str) -> Result<Account, DetailedFailure> {
-    let account = admin.app.database.account(username).await?;
+    let account = admin.database.account(username).await?;
     account.ok_or_else(|| not_found(format!("there is no account {username:?}")))
 }
 
@@ -149,14 +154,14 @@ async fn members(admin: Admin, ApiPath(username): ApiPath) -> Done {
         let message = format!("{username:?} is a person, and organizations have members");
         return Err(Failure::unprocessable(message).into());
     }
-    let members = admin.app.database.memberships(organization.id, Scope::Organization).await?;
+    let members = admin.database.memberships(organization.id, Scope::Organization).await?;
     let members: Vec<Value> = members.iter().map(|member| json!({ "member": member })).collect();
     Ok(Success::data(json!({ "members": members })))
 }
 
 async fn keys(admin: Admin, ApiPath(username): ApiPath) -> Done {
     let account = found(&admin, &username).await?;
-    let keys = admin.app.database.keys(account.id).await?;
+    let keys = admin.database.keys(account.id).await?;
     Ok(Success::data(json!({ "keys": keys })))
 }
 
@@ -208,7 +213,7 @@ impl PageQuery {
 
 async fn models(admin: Admin, ApiQuery(page): ApiQuery<PageQuery>) -> Done {
     let (limit, offset) = page.bounds()?;
-    let models = admin.app.database.all_models(limit, offset).await?;
+    let models = admin.database.all_models(limit, offset).await?;
     Ok(Success::data(json!({ "models": models })))
 }
 
@@ -230,7 +235,7 @@ async fn tasks(admin: Admin, ApiQuery(query): ApiQuery<TaskQuery>) -> Done {
     };
     let (limit, offset) = PageQuery { limit: query.limit, offset: query.offset }.bounds()?;
     let filter = TaskFilter { account, status: query.status, limit, offset };
-    let tasks = admin.app.database.all_tasks(filter).await?;
+    let tasks = admin.database.all_tasks(filter).await?;
     Ok(Success::data(json!({ "tasks": tasks })))
 }
 
@@ -239,7 +244,7 @@ pub(super) fn no_task(id: &str) -> DetailedFailure {
 }
 
 async fn task(admin: Admin, ApiPath(id): ApiPath) -> Done<TaskDetail> {
-    let task = admin.app.database.any_task(&id).await?;
+    let task = admin.database.any_task(&id).await?;
     task.map(Success::data).ok_or_else(|| no_task(&id))
 }
 
@@ -250,7 +255,7 @@ async fn refund(admin: Admin, ApiPath(id): ApiPath) -> Done {
 }
 
 async fn nodes(admin: Admin) -> Done {
-    let nodes = admin.app.database.nodes().await?;
+    let nodes = admin.database.nodes().await?;
     Ok(Success::data(json!({ "nodes": nodes })))
 }
 
@@ -342,7 +347,7 @@ mod tests {
     #[tokio::test]
     async fn a_key_is_revoked_at_once_even_if_the_operator_hangs_up() -> Result<(), Error> {
         let service = Service::start(Config::ephemeral()).await?;
-        let database = &service.app.database;
+        let database = &service.database;
         let owner = service.account("demo", "finding an account").await?.id;
         let key = service.add_key("demo").await?;
         let id = crate::accounts::key_id(&key);
@@ -351,7 +356,7 @@ mod tests {
         let body = Body::from(json!({ "key": key }).to_string());
         let request = Request::post("/keys/revoke").header("content-type", "application/json").body(body);
         let request = request.map_err(|cause| Error::new("building a request", cause))?;
-        let mut response = Box::pin(router(&service.app).oneshot(request));
+        let mut response = Box::pin(router(service.admin.clone()).oneshot(request));
         assert!(futures_util::poll!(&mut response).is_pending());
         drop(response);
         // The read puts the old key into the cache again.
@@ -386,7 +391,7 @@ mod tests {
         let request = Request::post("/accounts/demo/credits");
         let request = request.header("content-type", "application/json").body(body);
         let request = request.map_err(|cause| Error::new("building a request", cause))?;
-        let mut response = Box::pin(router(&service.app).oneshot(request));
+        let mut response = Box::pin(router(service.admin.clone()).oneshot(request));
         assert!(futures_util::poll!(&mut response).is_pending());
         drop(response);
         service.shutdown().await;

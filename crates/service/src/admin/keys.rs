@@ -11,8 +11,9 @@ use super::Admin;
 use super::adjust::check_line;
 use super::http::Done;
 use crate::accounts::KeyRules;
-use crate::api::{ApiJson, ApiPath, Failure, Success};
 use crate::clock::Moment;
+use crate::http::request::{ApiJson, ApiPath};
+use crate::http::response::{Failure, Success};
 use crate::ledger::Money;
 
 const MAX_NAME: usize = 100;
@@ -55,8 +56,8 @@ pub(super) async fn add_key(admin: Admin, ApiPath(account): ApiPath, request: Re
     let new: NewKey = if request.body().is_end_stream() {
         NewKey::default()
     } else {
-        ApiJson::from_request(request, &admin.app).await?.value
+        ApiJson::from_request(request, &admin).await?.value
     };
-    let key = admin.add_key_with(&account, new.rules(admin.app.clock.now())?).await?;
+    let key = admin.add_key_with(&account, new.rules(admin.clock.now())?).await?;
     Ok(Success::data(json!({ "account": account, "api_key": key })))
 }

@@ -4,12 +4,14 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::Admin;
 use super::adjust::{MAX_NOTE, check_line};
 use super::http::{Done, found, no_task, not_found};
-use super::{Admin, TaskChange, TaskFilter};
 use crate::accounts::{Account, AccountState, OPERATOR, Scope};
-use crate::api::{ApiJson, ApiPath, Failure, Success, present};
-use crate::object_storage::TargetsOf;
+use crate::files::TargetsOf;
+use crate::http::request::{ApiJson, ApiPath, present};
+use crate::http::response::{Failure, Success};
+use crate::operator::{TaskChange, TaskFilter};
 use crate::queue::{Cancel, Status};
 use crate::{Error, Result};
 
@@ -32,25 +34,25 @@ impl Admin {
         }
         if state != AccountState::Active {
             // Uploads so far become files if the object store responds; the state changes either way.
-            if let Err(cause) = self.app.objects.reconcile(&self.app, TargetsOf::Owner(account.id)).await {
+            if let Err(cause) = self.objects.reconcile(TargetsOf::Owner(account.id)).await {
                 tracing::warn!(%cause, "uploads of an account that is suspended could not be looked for");
             }
         }
-        let database = &self.app.database;
-        if !database.set_state(account.id, state, self.app.clock.now()).await? {
+        let database = &self.database;
+        if !database.set_state(account.id, state, self.clock.now()).await? {
             return Ok(None);
         }
         let canceled = match state {
             AccountState::Closed => self.end_account(&account).await?,
             AccountState::Active | AccountState::Suspended => 0,
         };
-        self.app.dispatcher.look_for_all();
+        self.dispatcher.look_for_all();
         Ok(Some(canceled))
     }
 
     /// Ends the memberships of a closed account, and cancels its queued tasks; returns their number.
     async fn end_account(&self, account: &Account) -> Result<usize> {
-        let database = &self.app.database;
+        let database = &self.database;
         for other in database.memberships(account.id, account.scope).await? {
             match account.scope {
                 Scope::Organization => self.remove_member(&account.username, &other).await?,
@@ -66,7 +68,7 @@ impl Admin {
                 return Ok(canceled);
             }
             for task in queued {
-                let outcome = database.cancel(account.id, &task.task, self.app.clock.now()).await?;
+                let outcome = database.cancel(account.id, &task.task, self.clock.now()).await?;
                 canceled += usize::from(outcome == Cancel::Canceled);
             }
         }
@@ -94,7 +96,7 @@ pub(super) async fn change_account(
         if quota.is_some_and(|quota| i64::try_from(quota).is_err()) {
             return Err(Failure::unprocessable("the quota is more than any account can store").into());
         }
-        admin.app.database.set_quota(account.id, quota).await?;
+        admin.database.set_quota(account.id, quota).await?;
         changed["quota"] = json!(quota);
     }
     if let Some(state) = state {
@@ -122,7 +124,7 @@ fn changed(task: &str, change: TaskChange, needed: Status) -> Done {
 }
 
 pub(super) async fn cancel_task(admin: Admin, ApiPath(task): ApiPath) -> Done {
-    changed(&task, admin.app.database.cancel_task(&task, admin.app.clock.now()).await?, Status::Queued)
+    changed(&task, admin.database.cancel_task(&task, admin.clock.now()).await?, Status::Queued)
 }
 
 #[derive(Deserialize)]
@@ -134,16 +136,12 @@ pub(super) struct Failing {
 pub(super) async fn fail_task(admin: Admin, ApiPath(task): ApiPath, body: ApiJson<Failing>) -> Done {
     let message = body.value.message;
     check_line("message", &message, MAX_NOTE)?;
-    changed(
-        &task,
-        admin.app.database.fail_task(&task, &message, admin.app.clock.now()).await?,
-        Status::Computing,
-    )
+    changed(&task, admin.database.fail_task(&task, &message, admin.clock.now()).await?, Status::Computing)
 }
 
 pub(super) async fn requeue_task(admin: Admin, ApiPath(task): ApiPath) -> Done {
-    let change = admin.app.database.requeue_task(&task, admin.app.clock.now()).await?;
-    admin.app.dispatcher.look_for_all();
+    let change = admin.database.requeue_task(&task, admin.clock.now()).await?;
+    admin.dispatcher.look_for_all();
     changed(&task, change, Status::Computing)
 }
 
@@ -155,7 +153,7 @@ pub(super) struct FileUrl {
 
 pub(super) async fn take_down(admin: Admin, body: ApiJson<FileUrl>) -> Done {
     let url = body.value.url;
-    match admin.app.objects.delete_file(&admin.app, None, &url).await? {
+    match admin.objects.delete_file(None, &url).await? {
         true => Ok(Success::data(json!({ "url": url }))),
         false => Err(not_found(format!("there is no file {url:?}"))),
     }

@@ -4,52 +4,50 @@
 mod adjust;
 mod audit_log;
 mod backup;
-mod client;
-mod http;
+pub(crate) mod http;
 mod keys;
 mod levers;
 pub(crate) mod publish;
-mod records;
 #[cfg(unix)]
 pub(crate) mod socket;
 
-use std::ops::Deref;
+use tokio_util::task::TaskTracker;
+
+use crate::Limits;
+use crate::accounts::check_name;
+use crate::background::BackgroundTasks;
+use crate::clock::Clock;
+use crate::database::Database;
+use crate::nodes::Dispatcher;
+use crate::object_storage::Objects;
+use crate::operator::Refund;
+use crate::random::Randomness;
 use std::sync::Arc;
 
 pub use backup::Backup;
-pub use client::{AdminClient, AdminError};
-pub(crate) use records::{
-    Action, AdminDatabase, KeyOverview, ModelOverview, MovementOverview, NodeOverview, Refund, TaskChange,
-    TaskDetail, TaskFilter, TaskOverview,
-};
 
+use crate::Error;
 use crate::accounts::{
     Account, AccountOverview, AccountState, KeyRules, NODE_PREFIX, NewAccount, NewKey, Scope, key_id,
 };
+use crate::files::TargetsOf;
 use crate::ledger::{Audit, Money, Purses};
-use crate::lifecycle::app::App;
-use crate::object_storage::TargetsOf;
-use crate::{Error, Service};
 
 /// Operator's methods of a service. A [`Service`] derefs to this type.
 #[derive(Clone)]
 pub struct Admin {
-    app: Arc<App>,
-}
-
-impl Deref for Service {
-    type Target = Admin;
-
-    fn deref(&self) -> &Admin {
-        &self.admin
-    }
+    pub(crate) database: Arc<dyn Database>,
+    pub(crate) clock: Clock,
+    pub(crate) random: Randomness,
+    pub(crate) objects: Arc<Objects>,
+    pub(crate) dispatcher: Arc<Dispatcher>,
+    pub(crate) background: BackgroundTasks,
+    /// Requests and backups in progress, for which a shutdown waits.
+    pub(crate) requests: TaskTracker,
+    pub(crate) limits: Limits,
 }
 
 impl Admin {
-    pub(crate) fn new(app: &Arc<App>) -> Self {
-        Self { app: Arc::clone(app) }
-    }
-
     /// Adds an account without money and keys.
     ///
     /// # Errors
@@ -58,16 +56,16 @@ impl Admin {
     pub async fn add_account(&self, username: &str, scope: Scope) -> Result<(), Error> {
         let doing = || format!("adding the account {username:?}");
         check_name(username).map_err(|why| Error::new(doing(), why))?;
-        let new = NewAccount::draw(username, scope, &self.app.random)?;
+        let new = NewAccount::draw(username, scope, &self.random)?;
         let bucket = new.bucket.clone();
-        let kept = self.app.database.add_account(&new, self.app.clock.now()).await?;
+        let kept = self.database.add_account(&new, self.clock.now()).await?;
         // An existing account has another bucket.
         if kept.bucket == bucket { Ok(()) } else { Err(Error::new(doing(), "the name is taken")) }
     }
 
     /// Returns all accounts with their money, oldest first. The first account is the operator's.
     pub async fn accounts(&self) -> Result<Vec<AccountOverview>, Error> {
-        let accounts = self.app.database.accounts().await?;
+        let accounts = self.database.accounts().await?;
         let overview = |(account, purses): (Account, Purses)| AccountOverview {
             username: account.username,
             scope: account.scope,
@@ -91,7 +89,7 @@ impl Admin {
         if (organization.scope, person.scope) != (Scope::Organization, Scope::Personal) {
             return Err(Error::new(doing, "persons are members of organizations"));
         }
-        self.app.database.add_member(organization.id, person.id).await
+        self.database.add_member(organization.id, person.id).await
     }
 
     /// Ends a membership; false if there was none. The member's uploads stay, and the organization pays for them. The
@@ -104,10 +102,10 @@ impl Admin {
         let (organization, person) =
             (self.account(organization, doing).await?, self.account(person, doing).await?);
         // Uploads so far become files if the object store responds; the membership ends either way.
-        if let Err(cause) = self.app.objects.reconcile(&self.app, TargetsOf::Owner(organization.id)).await {
+        if let Err(cause) = self.objects.reconcile(TargetsOf::Owner(organization.id)).await {
             tracing::warn!(%cause, "uploads of a member who leaves could not be looked for");
         }
-        self.app.database.remove_member(organization.id, person.id, self.app.clock.now()).await
+        self.database.remove_member(organization.id, person.id, self.clock.now()).await
     }
 
     /// Creates an API key for an account. The database stores only the hash, so the key is shown only now.
@@ -123,9 +121,9 @@ impl Admin {
         if account.state == AccountState::Closed {
             return Err(Error::new("adding a key", "the account is closed"));
         }
-        let mut key = NewKey::draw(&self.app.random)?;
+        let mut key = NewKey::draw(&self.random)?;
         key.kept.rules = rules;
-        self.app.database.add_key(account.id, &key.kept, self.app.clock.now()).await?;
+        self.database.add_key(account.id, &key.kept, self.clock.now()).await?;
         Ok(key.text)
     }
 
@@ -137,13 +135,13 @@ impl Admin {
     pub async fn revoke_key(&self, key: &str) -> Result<bool, Error> {
         let doing = "revoking a key";
         let id = key_id(key);
-        if let Some((kept, _)) = self.app.database.key(&id).await?
+        if let Some((kept, _)) = self.database.key(&id).await?
             && kept.is_of(key)
         {
-            return self.app.database.revoke_key(&id, self.app.clock.now()).await;
+            return self.database.revoke_key(&id, self.clock.now()).await;
         }
         let beginning = key.strip_prefix("isk_").unwrap_or(key);
-        let keys = self.app.database.keys_like(beginning).await?;
+        let keys = self.database.keys_like(beginning).await?;
         let id = match &keys[..] {
             [id, ..] if id == beginning => id,
             _ if beginning.len() < 4 => {
@@ -153,7 +151,7 @@ impl Admin {
             [id] => id,
             _ => return Err(Error::new(doing, "several keys begin like this; name more of the one")),
         };
-        self.app.database.revoke_key(id, self.app.clock.now()).await
+        self.database.revoke_key(id, self.clock.now()).await
     }
 
     /// Refunds the charge of a successful task from its publisher's earnings, once. Returns the refunded account and
@@ -163,7 +161,7 @@ impl Admin {
     /// If nothing was charged, the task was refunded before, or the publisher's earnings are too low.
     pub async fn refund_task(&self, task: &str) -> Result<Option<(String, Money)>, Error> {
         let no = |cause: String| Err(Error::new(format!("refunding the task {task:?}"), cause));
-        match self.app.database.refund(task, self.app.clock.now()).await? {
+        match self.database.refund(task, self.clock.now()).await? {
             Refund::Done { account, amount } => Ok(Some((account, amount))),
             Refund::NotCharged => no("it has cost nothing".to_owned()),
             Refund::Already => no("it was refunded before".to_owned()),
@@ -198,8 +196,8 @@ impl Admin {
     async fn draw_node_key(&self, name: &str, models: Option<&[String]>) -> Result<String, Error> {
         let doing = || format!("adding the node key {name:?}");
         check_name(name).map_err(|why| Error::new(doing(), why))?;
-        let key = NewKey::draw_with(NODE_PREFIX, &self.app.random)?;
-        match self.app.database.add_node_key(name, &key.kept, models, self.app.clock.now()).await? {
+        let key = NewKey::draw_with(NODE_PREFIX, &self.random)?;
+        match self.database.add_node_key(name, &key.kept, models, self.clock.now()).await? {
             true => Ok(key.text),
             false => Err(Error::new(doing(), "the name has a valid key; revoke it first")),
         }
@@ -207,38 +205,19 @@ impl Admin {
 
     /// Revokes the node key of this name, deletes its nodes and frees their tasks; false if there is no valid key.
     pub async fn revoke_node_key(&self, name: &str) -> Result<bool, Error> {
-        let revoked = self.app.database.revoke_node_key(name, self.app.clock.now()).await?;
-        self.app.dispatcher.look_for_all();
+        let revoked = self.database.revoke_node_key(name, self.clock.now()).await?;
+        self.dispatcher.look_for_all();
         Ok(revoked)
     }
 
     /// Recomputes every balance from the movements of money.
     pub async fn audit(&self) -> Result<Audit, Error> {
-        self.app.database.audit().await
+        self.database.audit().await
     }
 
     pub(crate) async fn account(&self, username: &str, doing: &str) -> Result<Account, Error> {
         let unknown = || Error::not_found(doing, format!("there is no account {username:?}"));
-        self.app.database.account(username).await?.ok_or_else(unknown)
-    }
-}
-
-const MAX_NAME: usize = 64;
-
-/// Validates a new name. Names are lower-case, so that no two differ in case alone.
-pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
-    let is_letter = |letter: char| letter.is_alphanumeric() && letter.to_lowercase().eq([letter]);
-    let is_inside = |letter: char| is_letter(letter) || matches!(letter, '.' | '_' | '-' | '@' | '+');
-    if name.is_empty() {
-        Err("it needs a name")
-    } else if name.chars().count() > MAX_NAME {
-        Err("a name has at most 64 characters")
-    } else if !name.starts_with(is_letter) || !name.chars().all(is_inside) {
-        Err(
-            "a name has lower-case letters, digits, `.`, `_`, `-`, `@` and `+`, and begins with a letter or a digit",
-        )
-    } else {
-        Ok(())
+        self.database.account(username).await?.ok_or_else(unknown)
     }
 }
 
@@ -250,7 +229,7 @@ mod tests {
     #[tokio::test]
     async fn a_beginning_that_several_keys_have_revokes_none_of_them() -> Result<(), Error> {
         let service = Service::start(Config::ephemeral()).await?;
-        let (database, now) = (&service.app.database, service.app.clock.now());
+        let (database, now) = (&service.database, service.clock.now());
         let owner = service.account("demo", "finding an account").await?.id;
         for key in ["isk_twins1_aaaaaaaa", "isk_twins2_bbbbbbbb"] {
             database.add_key(owner, &NewKey::chosen(key)?.kept, now).await?;
@@ -267,7 +246,7 @@ mod tests {
     async fn an_identifier_revokes_its_key_however_short_it_is_and_whatever_others_begin_with()
     -> Result<(), Error> {
         let service = Service::start(Config::ephemeral()).await?;
-        let (database, now) = (&service.app.database, service.app.clock.now());
+        let (database, now) = (&service.database, service.clock.now());
         let owner = service.account("demo", "finding an account").await?.id;
         for key in ["isk_me_aaaaaaaaaa", "isk_twins_aaaaaaaa", "isk_twins2_bbbbbbbb"] {
             database.add_key(owner, &NewKey::chosen(key)?.kept, now).await?;

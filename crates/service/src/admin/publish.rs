@@ -15,9 +15,9 @@ impl Admin {
     /// the database cannot be written.
     pub async fn publish_model(&self, username: &str, spec: ModelSpec) -> Result<String> {
         let owner = self.account(username, "publishing a model").await?;
-        let model = spec.to_model(&owner, self.app.clock.now())?;
+        let model = spec.to_model(&owner, self.clock.now())?;
         let commit_hash = model.version.commit_hash.clone();
-        match self.app.database.publish(&[model], Existing::Keep).await? {
+        match self.database.publish(&[model], Existing::Keep).await? {
             0 => {
                 let cause = "the identifier is taken; a version can be added to one's own model";
                 Err(Error::new(format!("publishing the model {:?}", spec.id), cause))
@@ -44,7 +44,7 @@ impl Admin {
         let (inputs, outputs) =
             checked_formats(input_format, output_format).map_err(|why| Error::new(doing(), why))?;
         let version = NewVersion::new(&inputs, &outputs)?;
-        match self.app.database.publish_version(owner.id, model, &version, self.app.clock.now()).await? {
+        match self.database.publish_version(owner.id, model, &version, self.clock.now()).await? {
             Some(_) => Ok(version.commit_hash),
             None => Err(Error::not_found(doing(), format!("{username:?} has no such model"))),
         }
@@ -60,24 +60,24 @@ impl Admin {
         if change.price.is_some_and(|price| price < Money::ZERO) {
             return Err(Error::new(doing(), "a price is not below zero"));
         }
-        if !self.app.database.change_model(model, change, self.app.clock.now()).await? {
+        if !self.database.change_model(model, change, self.clock.now()).await? {
             return Err(Error::not_found(doing(), "there is no such model"));
         }
         if change.state == Some(ModelState::Retired) {
             self.cancel_queued(model).await?;
         }
-        self.app.dispatcher.look_for_all();
+        self.dispatcher.look_for_all();
         Ok(())
     }
 
     async fn cancel_queued(&self, model: &str) -> Result<()> {
         loop {
-            let queued = self.app.database.queued_of_model(model).await?;
+            let queued = self.database.queued_of_model(model).await?;
             if queued.is_empty() {
                 return Ok(());
             }
             for (account, task) in queued {
-                self.app.database.cancel(account, &task, self.app.clock.now()).await?;
+                self.database.cancel(account, &task, self.clock.now()).await?;
             }
         }
     }

@@ -4,24 +4,23 @@ use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::UnixListener;
 
-use super::http;
-use crate::lifecycle::app::App;
-use crate::lifecycle::folder::if_present;
+use super::{Admin, http};
+use crate::folder::if_present;
 
 const NAME: &str = "admin.sock";
 
-pub(super) fn path(folder: &Path) -> PathBuf {
+pub(crate) fn path(folder: &Path) -> PathBuf {
     folder.join(NAME)
 }
 
 /// Serves the socket until shutdown. If the socket cannot be opened (a file system without sockets, a path that is too
 /// long), the service continues, and the operator can administer it only while it is stopped.
-pub(crate) fn serve(app: &Arc<App>) {
-    let path = path(app.folder.path());
+pub(crate) fn serve(admin: &Admin, shutdown_timeout: Duration) {
+    let path = path(admin.background.folder.path());
     let listener = match bind(&path) {
         Ok(listener) => listener,
         Err(cause) => {
@@ -29,15 +28,15 @@ pub(crate) fn serve(app: &Arc<App>) {
             return;
         }
     };
-    let router = http::router(app);
-    let shared = Arc::clone(app);
-    app.parts.spawn("admin socket", async move {
-        let stop = &shared.parts.stop;
+    let router = http::router(admin.clone());
+    let background = admin.background.clone();
+    admin.background.spawn("admin socket", async move {
+        let stop = &background.stop;
         let served = axum::serve(listener, router).with_graceful_shutdown(stop.clone().cancelled_owned());
         // Without this limit, an incomplete request would keep the process alive forever.
         let overdue = async {
             stop.cancelled().await;
-            tokio::time::sleep(shared.config.shutdown_timeout).await;
+            tokio::time::sleep(shutdown_timeout).await;
         };
         tokio::select! {
             served = served.into_future() => {
@@ -49,7 +48,7 @@ pub(crate) fn serve(app: &Arc<App>) {
         }
         let _ = fs::remove_file(path);
         // Until here, the lock of the folder keeps a second service from opening a socket of the same name.
-        drop(shared);
+        drop(background);
     });
 }
 

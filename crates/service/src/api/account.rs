@@ -6,11 +6,12 @@ use axum::Router;
 use axum::routing::get;
 use serde::Serialize;
 
-use super::{Caller, Done, Success};
+use super::Api;
+use super::Caller;
+use crate::http::response::{Done, Success};
 use crate::ledger::Money;
-use crate::lifecycle::app::App;
 
-pub(crate) fn routes() -> Router<Arc<App>> {
+pub(crate) fn routes() -> Router<Arc<Api>> {
     Router::new().route("/api-key/balance", get(balance))
 }
 
@@ -23,8 +24,8 @@ struct Balance {
     wallet_address: String,
 }
 
-async fn balance(Caller { app, account, .. }: Caller) -> Done<Balance> {
-    let purses = app.database.purses(account.id).await?;
+async fn balance(Caller { api, account, .. }: Caller) -> Done<Balance> {
+    let purses = api.database.purses(account.id).await?;
     Ok(Success::data(Balance {
         balance: purses.balance,
         free_balance: purses.free,

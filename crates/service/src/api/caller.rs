@@ -1,81 +1,66 @@
 //! Caller: the account behind the API key of a request, and its limits.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
+use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
 
-use super::Failure;
+use super::Api;
 use crate::accounts::{Account, AccountId, AccountState, KeptKey, key_id};
+use crate::http::observe::CallerSlot;
+use crate::http::request::sent_key;
+use crate::http::response::Failure;
 use crate::http::share_limit::Permit;
-use crate::lifecycle::app::App;
 
 /// Authenticated caller of a request, with the permit that limits the account's concurrent requests until the handler
 /// ends. Extraction fails with 401 without a valid key.
 pub(crate) struct Caller {
-    pub(crate) app: Arc<App>,
+    pub(crate) api: Arc<Api>,
     pub(crate) account: Account,
     pub(crate) key: KeptKey,
     _permit: Permit<AccountId>,
 }
 
-impl FromRequestParts<Arc<App>> for Caller {
+impl FromRequestParts<Arc<Api>> for Caller {
     type Rejection = Failure;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, api: &Arc<Api>) -> Result<Self, Failure> {
         // A missing, a malformed and a wrong key have the same message, so that the message reveals nothing.
         let refused = || {
             let message = "a valid API key is needed in the header x-api-key";
             Failure::new(StatusCode::UNAUTHORIZED, message)
         };
         let text = sent_key(&parts.headers, "x-api-key").ok_or_else(refused)?;
-        match app.database.key(&key_id(text)).await? {
+        match api.database.key(&key_id(text)).await? {
             Some((kept, account)) if kept.is_of(text) => {
                 if account.state != AccountState::Active {
                     let message = "this account is suspended; only the operator of the service can resume it";
                     return Err(Failure::new(StatusCode::FORBIDDEN, message));
                 }
-                if kept.rules.expires_at.is_some_and(|expires_at| expires_at <= app.clock.now()) {
+                if kept.rules.expires_at.is_some_and(|expires_at| expires_at <= api.clock.now()) {
                     return Err(Failure::new(StatusCode::UNAUTHORIZED, "this API key has expired"));
                 }
-                let permit = admit(parts, app, &account)?;
-                Ok(Self { app: Arc::clone(app), account, key: kept, _permit: permit })
+                let permit = admit(parts, api, &account)?;
+                Ok(Self { api: Arc::clone(api), account, key: kept, _permit: permit })
             }
             _ => Err(refused()),
         }
     }
 }
 
-/// Returns the key in this header; None unless the header occurs exactly once.
-pub(crate) fn sent_key<'a>(headers: &'a HeaderMap, header: &str) -> Option<&'a str> {
-    let mut sent = headers.get_all(header).iter();
-    let text = sent.next()?.to_str().ok()?;
-    sent.next().is_none().then_some(text)
-}
-
 /// Applies the rate limit and the concurrency limit of the account, and sets its name for the access log.
-fn admit(parts: &Parts, app: &App, account: &Account) -> Result<Permit<AccountId>, Failure> {
-    if let Some(limit) = &app.request_rate {
+fn admit(parts: &Parts, api: &Api, account: &Account) -> Result<Permit<AccountId>, Failure> {
+    if let Some(limit) = &api.request_rate {
         limit.check(account.id).map_err(|wait| {
             let message = "this account sends too many requests a second; try again later";
             Failure::too_many(message, wait.as_secs() + 1)
         })?;
     }
     let is_full = || Failure::too_many("too many requests of this account are in progress; try again", 1);
-    let permit = app.account_requests.try_acquire(account.id).ok_or_else(is_full)?;
+    let permit = api.account_requests.try_acquire(account.id).ok_or_else(is_full)?;
     if let Some(slot) = parts.extensions.get::<CallerSlot>() {
-        let _ = slot.0.set(account.username.clone());
+        slot.set(&account.username);
     }
     Ok(permit)
-}
-
-#[derive(Clone, Default)]
-pub(super) struct CallerSlot(Arc<OnceLock<String>>);
-
-impl CallerSlot {
-    /// Returns the username of the caller; empty for unauthenticated requests.
-    pub(super) fn username(&self) -> &str {
-        self.0.get().map_or("", String::as_str)
-    }
 }

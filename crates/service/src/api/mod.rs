@@ -1,43 +1,76 @@
-//! HTTP API: routes, callers, request parameters, responses.
+//! HTTP API: routes, callers, operations.
 
 mod account;
-mod body;
 mod caller;
 mod edge;
 mod models;
-mod response;
 mod storage;
 mod tasks;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
+use axum::extract::{DefaultBodyLimit, FromRef};
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::routing::get;
-use tower::util::option_layer;
-
-pub(crate) use body::{ApiJson, ApiPath, ApiQuery, Whole, page_size, place, present, read_body, whole};
-pub(crate) use caller::{Caller, sent_key};
-pub(crate) use edge::{RequestId, cors_of, observe, set_date};
-pub(crate) use response::{
-    DetailedFailure, Done, Failure, Page, Success, beginning, refuse_unrouted, unknown_path,
-    with_stored_json, wrong_method,
-};
-pub(crate) use storage::is_mime;
+use caller::Caller;
+pub(crate) use edge::RequestLimit;
 #[cfg(test)]
 pub(crate) use tasks::MAX_PAGE as MAX_HISTORY_PAGE;
-pub(crate) use tasks::with_current_urls;
+use tower::util::option_layer;
 
-use crate::lifecycle::app::App;
+use crate::accounts::AccountId;
+use crate::clock::Clock;
+use crate::config::{CorsOrigin, Limits};
+use crate::database::Database;
+use crate::http::observe::{self, Observer};
+use crate::http::request::BodyLimits;
+use crate::http::response::{unknown_path, wrong_method};
+use crate::http::share_limit::{RateLimit, ShareLimit};
+use crate::nodes::Dispatcher;
+use crate::object_storage::Objects;
+use crate::queue::InsufficientBalance;
+use crate::random::Randomness;
 
 pub(crate) const ROOT: &str = "/api/v1";
 
 const DOCUMENT: &str = include_str!("../../openapi.yaml");
 
+/// State of the operations.
+pub(crate) struct Api {
+    pub(crate) database: Arc<dyn Database>,
+    pub(crate) clock: Clock,
+    pub(crate) random: Randomness,
+    pub(crate) objects: Arc<Objects>,
+    pub(crate) dispatcher: Arc<Dispatcher>,
+    pub(crate) account_requests: ShareLimit<AccountId>,
+    /// Rate limit of one account, if configured.
+    pub(crate) request_rate: Option<RateLimit>,
+    pub(crate) insufficient_balance: InsufficientBalance,
+    /// Time without a heartbeat after which a node has lost its leases.
+    pub(crate) lease: Duration,
+    pub(crate) limits: Limits,
+}
+
+impl FromRef<Arc<Api>> for BodyLimits {
+    fn from_ref(api: &Arc<Api>) -> Self {
+        api.limits.into()
+    }
+}
+
+/// Middleware around the operations.
+pub(crate) struct Edge<'a> {
+    pub(crate) origins: &'a [CorsOrigin],
+    pub(crate) requests: RequestLimit,
+    pub(crate) observer: Observer,
+    /// Adds the middleware of the test controls, inside of the access log.
+    pub(crate) with_controls: &'a dyn Fn(Router) -> Router,
+}
+
 /// Builds the router: every operation, the API document, and an error in the same format for other paths.
-pub(crate) fn router(app: &Arc<App>) -> Router {
+pub(crate) fn router(api: Api, edge: Edge<'_>) -> Router {
     let operations = Router::new()
         .merge(account::routes())
         .merge(models::routes())
@@ -49,14 +82,12 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .nest(ROOT, operations)
         .route("/openapi.yaml", get(document).fallback(wrong_method))
         .fallback(unknown_path("paths of the API look like /api/v1/api-key/balance"))
-        .layer(DefaultBodyLimit::max(app.config.limits.body))
-        .layer(from_fn_with_state(Arc::clone(app), edge::limit_requests));
+        .layer(DefaultBodyLimit::max(api.limits.body))
+        .layer(from_fn_with_state(edge.requests, edge::limit_requests))
+        .with_state(Arc::new(api));
     // A request that a test control delays holds no permit meanwhile.
-    #[cfg(feature = "controls")]
-    let routes = crate::controls::around_the_api(routes, app);
-    routes
-        .layer(option_layer(edge::cors(&app.config.cors_origins)))
+    (edge.with_controls)(routes)
+        .layer(option_layer(edge::cors(edge.origins)))
         .layer(map_response(edge::announce_keys))
-        .layer(from_fn_with_state(Arc::clone(app), edge::observe))
-        .with_state(Arc::clone(app))
+        .layer(from_fn_with_state(edge.observer, observe::observe))
 }

@@ -7,19 +7,18 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    ApiJson, ApiPath, Caller, Done, Failure, Page, Success, Whole, page_size, place, present,
-    with_stored_json,
-};
+use super::Api;
+use super::Caller;
 use crate::accounts::Account;
 use crate::catalog::{
     Filter, Model, ModelState, ModelSummary, Published, Search, Sort, Version, Visibility, with_sample_urls,
 };
+use crate::http::request::{ApiJson, ApiPath, Whole, page_size, place, present};
+use crate::http::response::{Done, Failure, Page, Success, with_stored_json};
 use crate::ledger::{Money, as_number};
-use crate::lifecycle::app::App;
 use crate::queue::Serving;
 
-pub(crate) fn routes() -> Router<Arc<App>> {
+pub(crate) fn routes() -> Router<Arc<Api>> {
     Router::new()
         .route("/api-key/model/list", post(list))
         .route("/api-key/model/{id}", get(read))
@@ -44,10 +43,10 @@ struct ListRequest {
 }
 
 async fn list(
-    Caller { app, account, .. }: Caller,
+    Caller { api, account, .. }: Caller,
     ApiJson { value: body, .. }: ApiJson<ListRequest>,
 ) -> Done<Page<ModelSummary>> {
-    let limit = page_size("limit", body.limit, 10, app.config.limits.models_page)?;
+    let limit = page_size("limit", body.limit, 10, api.limits.models_page)?;
     let search = Search {
         caller: account.id,
         text: body.search,
@@ -55,26 +54,26 @@ async fn list(
         filter: body.filter_by,
         limit,
         offset: place("offset", body.offset, 0)?,
-        now: app.clock.now(),
+        now: api.clock.now(),
     };
-    let (models, total) = app.database.models(&search).await?;
+    let (models, total) = api.database.models(&search).await?;
     Ok(Success::data(Page::new(models, total)))
 }
 
 /// Returns the model if the caller may see it: public, owned by the caller, or by an organization of the caller.
 /// Otherwise, the response is the same as for a model that does not exist.
-pub(super) async fn find_model(app: &App, caller: &Account, id: &str) -> Result<Arc<Published>, Failure> {
+pub(super) async fn find_model(api: &Api, caller: &Account, id: &str) -> Result<Arc<Published>, Failure> {
     let unknown = || Failure::not_found("model", id);
-    let found = app.database.published(id).await?.ok_or_else(unknown)?;
+    let found = api.database.published(id).await?.ok_or_else(unknown)?;
     let owner = found.model.owner;
     let may_see = found.model.summary.visibility == Visibility::Public
         || owner == caller.id
-        || app.database.is_member(owner, caller.id).await?;
+        || api.database.is_member(owner, caller.id).await?;
     if may_see { Ok(found) } else { Err(unknown()) }
 }
 
-async fn read(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Done<Model> {
-    Ok(Success::data(find_model(&app, &account, &id).await?.model.clone()))
+async fn read(Caller { api, account, .. }: Caller, ApiPath(id): ApiPath) -> Done<Model> {
+    Ok(Success::data(find_model(&api, &account, &id).await?.model.clone()))
 }
 
 #[derive(Serialize)]
@@ -85,16 +84,16 @@ struct TaskCost {
     unit: &'static str,
 }
 
-async fn cost(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Done<TaskCost> {
-    let found = find_model(&app, &account, &id).await?;
+async fn cost(Caller { api, account, .. }: Caller, ApiPath(id): ApiPath) -> Done<TaskCost> {
+    let found = find_model(&api, &account, &id).await?;
     Ok(Success::data(TaskCost { cost: found.model.summary.price, symbol: "$", unit: "USD" }))
 }
 
-async fn serving(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Done<Serving> {
-    let found = find_model(&app, &account, &id).await?;
+async fn serving(Caller { api, account, .. }: Caller, ApiPath(id): ApiPath) -> Done<Serving> {
+    let found = find_model(&api, &account, &id).await?;
     // A node that was silent for the length of a lease has lost its leases, and does not count as serving.
-    let since = app.clock.now().before(app.config.lease);
-    let Serving { serving, consumers } = app.database.serving(&id, since).await?;
+    let since = api.clock.now().before(api.lease);
+    let Serving { serving, consumers } = api.database.serving(&id, since).await?;
     let serving = serving && found.state == ModelState::Active;
     Ok(Success::data(Serving { serving, consumers }))
 }
@@ -106,10 +105,10 @@ struct Versioning {
     is_active: bool,
 }
 
-async fn versioning(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Result<Response, Failure> {
-    let found = find_model(&app, &account, &id).await?;
+async fn versioning(Caller { api, account, .. }: Caller, ApiPath(id): ApiPath) -> Result<Response, Failure> {
+    let found = find_model(&api, &account, &id).await?;
     let Version { commit_hash, input_format, output_format, .. } = &found.version;
-    let address = app.objects.locations.address();
+    let address = api.objects.locations.address();
     let formats = [input_format, output_format].map(|format| with_sample_urls(format.get(), address));
     let stored = [("input_format", &*formats[0]), ("output_format", &*formats[1])];
     let version = Versioning { model_id: id, commit_hash: commit_hash.clone(), is_active: true };

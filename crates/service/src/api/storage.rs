@@ -3,6 +3,7 @@
 //! A key sees the storage of its own account. With `org_username`, a member uploads into an organization's storage.
 //! Only the organization's key lists and counts these files; its key and the member's key can delete them.
 
+use crate::http::mime::is_mime;
 use std::sync::Arc;
 
 use axum::Router;
@@ -10,18 +11,17 @@ use axum::http::StatusCode;
 use axum::routing::{delete, get, post};
 use serde::{Deserialize, Serialize};
 
-use super::{
-    ApiJson, ApiPath, ApiQuery, Caller, Done, Failure, Success, Whole, beginning, page_size, place, present,
-    whole,
-};
+use super::Api;
+use super::Caller;
 use crate::accounts::{Account, AccountState, Scope};
-use crate::lifecycle::app::App;
-use crate::object_storage::{FOLDERS, MAX_FILE, MAX_KEY, StoredFile, Target, TargetsOf, Usage};
+use crate::files::{FOLDERS, MAX_FILE, MAX_KEY, StoredFile, Target, TargetsOf, Usage};
+use crate::http::request::{ApiJson, ApiPath, ApiQuery, Whole, page_size, place, present, whole};
+use crate::http::response::{Done, Failure, Success, beginning};
 
 /// `Retry-After` in seconds for a caller with too many unused upload targets.
 const UNUSED_RETRY: u64 = 60;
 
-pub(crate) fn routes() -> Router<Arc<App>> {
+pub(crate) fn routes() -> Router<Arc<Api>> {
     Router::new()
         .route("/api-key/storage/upload/create-presigned-url", post(presign))
         .route("/api-key/storage/upload/statistics", get(statistics))
@@ -46,7 +46,7 @@ struct PresignedUpload {
     fields: String,
 }
 
-async fn presign(Caller { app, account, .. }: Caller, body: ApiJson<PresignBody>) -> Done<PresignedUpload> {
+async fn presign(Caller { api, account, .. }: Caller, body: ApiJson<PresignBody>) -> Done<PresignedUpload> {
     let PresignBody { folder, mime, name, size, org_username } = body.value;
     if !FOLDERS.contains(&folder.as_str()) {
         return Err(Failure::unprocessable(format!("folder must be one of {}", FOLDERS.join(", "))));
@@ -60,15 +60,15 @@ async fn presign(Caller { app, account, .. }: Caller, body: ApiJson<PresignBody>
     }
     let key = format!("{folder}/{name}");
     check_name(&name, &key)?;
-    let (payer, owner) = (account.id, owner(&app, account, org_username).await?);
-    let spendable = app.database.purses(payer).await?.spendable();
+    let (payer, owner) = (account.id, owner(&api, account, org_username).await?);
+    let spendable = api.database.purses(payer).await?.spendable();
     if !spendable.is_positive() {
         let message = format!("insufficient balance: {spendable} can be spent, and storing files needs more");
         return Err(Failure::insufficient_balance(message));
     }
-    let now = app.clock.now();
+    let now = api.clock.now();
     let target = Target {
-        id: app.objects.target_id(&app.random, now)?,
+        id: api.objects.target_id(now)?,
         owner: owner.id,
         payer,
         bucket: owner.bucket,
@@ -76,18 +76,18 @@ async fn presign(Caller { app, account, .. }: Caller, body: ApiJson<PresignBody>
         key,
         mime,
         size,
-        expires_at: now.after(app.config.target_life),
+        expires_at: now.after(api.objects.target_life),
         is_void: false,
     };
-    if target.is_of_member() && app.database.is_of_another_payer(&target.bucket, &target.key, payer).await? {
+    if target.is_of_member() && api.database.is_of_another_payer(&target.bucket, &target.key, payer).await? {
         let message =
             "the organization has a file of this name that another account has uploaded; choose another name";
         return Err(Failure::new(StatusCode::CONFLICT, message));
     }
-    let presigned = app.objects.presign(&target, app.config.target_life)?;
-    let max_unused = app.config.limits.account_targets;
-    if !app.database.add_target(&target, max_unused).await? {
-        if let Some(message) = app.database.storage_use(payer).await?.refusal(size) {
+    let presigned = api.objects.presign(&target)?;
+    let max_unused = api.limits.account_targets;
+    if !api.database.add_target(&target, max_unused).await? {
+        if let Some(message) = api.database.storage_use(payer).await?.refusal(size) {
             return Err(Failure::new(StatusCode::FORBIDDEN, message));
         }
         let message = format!(
@@ -98,22 +98,22 @@ async fn presign(Caller { app, account, .. }: Caller, body: ApiJson<PresignBody>
     }
     Ok(Success::data(PresignedUpload {
         endpoint: presigned.endpoint,
-        download_url: app.objects.locations.url(&target.bucket, &target.key),
+        download_url: api.objects.locations.url(&target.bucket, &target.key),
         fields: presigned.fields,
     }))
 }
 
 /// Returns the account that will own the file: the caller, or an organization whose member the caller is.
-async fn owner(app: &App, account: Account, org_username: Option<String>) -> Result<Account, Failure> {
+async fn owner(api: &Api, account: Account, org_username: Option<String>) -> Result<Account, Failure> {
     let (Scope::Personal, Some(name)) = (account.scope, org_username) else { return Ok(account) };
     // The same message whether the organization does not exist or the caller is no member.
     let refused = || {
         let message = format!("you are not a member of an organization {:?}", beginning(&name));
         Failure::new(StatusCode::FORBIDDEN, message)
     };
-    let organization = app.database.account(&name).await?.ok_or_else(refused)?;
+    let organization = api.database.account(&name).await?.ok_or_else(refused)?;
     let is_member = organization.scope == Scope::Organization
-        && app.database.is_member(organization.id, account.id).await?;
+        && api.database.is_member(organization.id, account.id).await?;
     if !is_member {
         return Err(refused());
     }
@@ -136,45 +136,6 @@ fn check_name(name: &str, key: &str) -> Result<(), Failure> {
         return Ok(());
     };
     Err(Failure::unprocessable(fault))
-}
-
-/// Returns true for a MIME type, with or without parameters, that headers and forms transmit unchanged. A comma is
-/// allowed in quotes only: browsers split the value at commas and take the last type.
-pub(crate) fn is_mime(text: &str) -> bool {
-    let token = |text: &str| {
-        let special = |byte: u8| b"!#$%&'*+-.^_`|~".contains(&byte);
-        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || special(byte))
-    };
-    let (essence, mut parameters) = text.split_at(text.find(';').unwrap_or(text.len()));
-    let is_type = essence.split_once('/').is_some_and(|(kind, subtype)| token(kind) && token(subtype));
-    while let Some(parameter) = parameters.strip_prefix(';') {
-        let parameter = parameter.strip_prefix(' ').unwrap_or(parameter);
-        let Some((name, value)) = parameter.split_once('=') else { return false };
-        let (is_value, rest) = match quoted_length(value) {
-            Some(length) => (true, &value[length..]),
-            None => {
-                let (value, rest) = value.split_at(value.find(';').unwrap_or(value.len()));
-                (token(value), rest)
-            }
-        };
-        if !token(name) || !is_value {
-            return false;
-        }
-        parameters = rest;
-    }
-    // Signing a header folds white space, so only single spaces are allowed.
-    text.len() <= 255 && is_type && parameters.is_empty() && !text.contains("  ")
-}
-
-/// Returns the length of the quoted string of printable ASCII at the start of a text; None if there is none.
-fn quoted_length(text: &str) -> Option<usize> {
-    let mut is_escaped = false;
-    let end = text.strip_prefix('"')?.find(|letter: char| {
-        let is_end = !is_escaped && letter == '"' || !(' '..='~').contains(&letter);
-        is_escaped = !is_escaped && letter == '\\';
-        is_end
-    })?;
-    text[1 + end..].starts_with('"').then_some(end + 2)
 }
 
 const CATEGORIES: [&str; 5] = ["image", "audio", "video", "application", "text"];
@@ -208,20 +169,20 @@ struct FilePage {
 }
 
 async fn list(
-    Caller { app, account, .. }: Caller,
+    Caller { api, account, .. }: Caller,
     ApiPath(folder): ApiPath,
     ApiQuery(query): ApiQuery<ListQuery>,
 ) -> Done<FilePage> {
     let page = place("page", query.page, 1)?;
-    let size = page_size("pageSize", query.page_size, 10, app.config.limits.files_page)?;
+    let size = page_size("pageSize", query.page_size, 10, api.limits.files_page)?;
     if query.category.as_deref().is_some_and(|category| !CATEGORIES.contains(&category)) {
         return Err(Failure::unprocessable(format!("type must be one of {}", CATEGORIES.join(", "))));
     }
-    app.objects.reconcile(&app, TargetsOf::Folder(account.id, &folder)).await?;
+    api.objects.reconcile(TargetsOf::Folder(account.id, &folder)).await?;
     let (files, total) =
-        app.database.files(account.id, &folder, query.category.as_deref(), page, size).await?;
+        api.database.files(account.id, &folder, query.category.as_deref(), page, size).await?;
     let record = |file: StoredFile| FileRecord {
-        download_url: app.objects.locations.url(&file.bucket, &file.key),
+        download_url: api.objects.locations.url(&file.bucket, &file.key),
         file,
         status: true,
         is_expired: false,
@@ -233,9 +194,9 @@ async fn list(
     }))
 }
 
-async fn statistics(Caller { app, account, .. }: Caller) -> Done<Usage> {
-    app.objects.reconcile(&app, TargetsOf::Owner(account.id)).await?;
-    Ok(Success::data(app.database.usage(account.id).await?))
+async fn statistics(Caller { api, account, .. }: Caller) -> Done<Usage> {
+    api.objects.reconcile(TargetsOf::Owner(account.id)).await?;
+    Ok(Success::data(api.database.usage(account.id).await?))
 }
 
 #[derive(Deserialize)]
@@ -243,56 +204,10 @@ struct DeleteBody {
     url: String,
 }
 
-async fn remove(Caller { app, account, .. }: Caller, body: ApiJson<DeleteBody>) -> Done {
+async fn remove(Caller { api, account, .. }: Caller, body: ApiJson<DeleteBody>) -> Done {
     let url = body.value.url;
-    match app.objects.delete_file(&app, Some(account.id), &url).await? {
+    match api.objects.delete_file(Some(account.id), &url).await? {
         true => Ok(Success::done("deleted")),
         false => Err(Failure::not_found("file", &url)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_that_are_no_mime_type_are_refused() {
-        for mime in [
-            "image/png",
-            "text/plain; charset=utf-8",
-            "text/plain;charset=utf-8",
-            "a/b;c=\"d e\"",
-            "video/mp4; codecs=\"avc1.42E01E, mp4a.40.2\"; x=y",
-            "a/b;c=\"d;e\"",
-            "image/png; a=\"b\\\"c\"",
-        ] {
-            assert!(is_mime(mime), "{mime}");
-        }
-        for text in [
-            "",
-            "image",
-            "image/",
-            "/png",
-            "image/*/x",
-            "a b/c",
-            "a/b;",
-            "a/b;c",
-            "a/b;c=",
-            "a/b;  c=d",
-            "a/b\n",
-            "a/ü",
-            "a/b;c=\"ü\"",
-            "a/b;c=\"d",
-            "a/b;c=\"d\"e",
-            // Browsers take the last type of a list.
-            "image/png, text/html",
-            "image/png;a=b, text/html",
-            "image/png;a=b,text/html",
-            "image/png;a=\"b\", text/html",
-            "image/png;a=\"b\\\", text/html",
-            "image/png;a=\"b\\\\\", text/html",
-        ] {
-            assert!(!is_mime(text), "{text}");
-        }
     }
 }

@@ -1,7 +1,6 @@
 //! Tasks: create, read, list, cancel.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Router;
@@ -11,25 +10,23 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use axum::routing::{delete, get, post};
 use serde::{Deserialize, Serialize};
-use serde_json::value::{RawValue, to_raw_value};
 
-use super::edge::{IDEMPOTENCY_KEY, TraceParent};
+use super::Api;
+use super::Caller;
+use super::edge::IDEMPOTENCY_KEY;
 use super::models::find_model;
-use super::{
-    ApiJson, ApiPath, ApiQuery, Caller, Done, Failure, Page, Success, Whole, page_size, place, whole,
-    with_stored_json,
-};
-use crate::Error;
 use crate::accounts::KeptKey;
-use crate::catalog::{Format, Inputs, Kind, ModelState, check_inputs, with_sample_urls};
-use crate::lifecycle::app::App;
+use crate::catalog::{Inputs, ModelState, check_inputs, with_sample_urls};
+use crate::http::observe::TraceParent;
+use crate::http::request::{ApiJson, ApiPath, ApiQuery, Whole, page_size, place, whole};
+use crate::http::response::{Done, Failure, Page, Success, with_stored_json};
 use crate::nodes::log::{self, TaskLog};
-use crate::object_storage::Locations;
+use crate::object_storage::with_current_urls;
 use crate::queue::{
     Cancel, CreateKey, Created, KeyedCreate, MAX_KEY, NewTask, Spending, Status, Task, TaskSummary,
 };
 
-pub(crate) fn routes() -> Router<Arc<App>> {
+pub(crate) fn routes() -> Router<Arc<Api>> {
     Router::new()
         .route("/api-key/model/{id}/task", post(create))
         // Alias of the same operation.
@@ -49,7 +46,7 @@ struct CreatedTask {
 }
 
 async fn create(
-    Caller { app, account, key: KeptKey { id: api_key, rules, .. }, .. }: Caller,
+    Caller { api, account, key: KeptKey { id: api_key, rules, .. }, .. }: Caller,
     ApiPath(model): ApiPath,
     IdempotencyKey(key): IdempotencyKey,
     TraceParent(traceparent): TraceParent,
@@ -62,25 +59,25 @@ async fn create(
     let key = key.map(|key| CreateKey::new(key, &model, &input.value.canonical()));
     // The idempotency key is checked first, before any state that may have changed since the first create.
     if let Some(sent) = &key
-        && let Some(used) = app.database.keyed_create(account.id, &sent.key, app.clock.now()).await?
+        && let Some(used) = api.database.keyed_create(account.id, &sent.key, api.clock.now()).await?
     {
         return created_before(used, key.as_ref());
     }
-    let found = find_model(&app, &account, &model).await?;
+    let found = find_model(&api, &account, &model).await?;
     if found.state == ModelState::Retired {
         let message = "the model is retired, and runs no tasks any more; nothing was created";
         return Err(Failure::new(StatusCode::CONFLICT, message));
     }
-    let limits = &app.config.limits;
+    let limits = &api.limits;
     if input.text.len() > limits.input {
         let message = format!("the inputs of a task have at most {} bytes; send files by URL", limits.input);
         return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, message));
     }
     check_inputs(&found.inputs, &input.value)
         .map_err(|violations| Failure::unprocessable(violations.join("; ")))?;
-    let now = app.clock.now();
+    let now = api.clock.now();
     let task = NewTask {
-        id: app.random.uuid_by_time(now)?,
+        id: api.random.uuid_by_time(now)?,
         account: account.id,
         model,
         version: found.version.id,
@@ -91,10 +88,13 @@ async fn create(
         traceparent,
         spending: rules.daily_limit.map(|daily_limit| Spending { key: api_key, daily_limit }),
     };
-    let (otherwise, max) = (app.config.insufficient_balance, limits.account_unfinished);
+    let (otherwise, max) = (api.insufficient_balance, limits.account_unfinished);
     let (id, price) = (task.id.clone(), task.price);
-    match app.database.create_task(&task, otherwise, max, now).await? {
-        Created::Queued => app.task_queued(&task.model),
+    match api.database.create_task(&task, otherwise, max, now).await? {
+        Created::Queued => {
+            api.dispatcher.task_queued(&task.model);
+            api.database.announce_queued(&task.model);
+        }
         Created::Failed => {}
         Created::KeyUsed(used) => return created_before(used, task.key.as_ref()),
         Created::TooManyUnfinished => {
@@ -132,10 +132,10 @@ fn created_before(used: KeyedCreate, key: Option<&CreateKey>) -> Done<CreatedTas
 /// Idempotency key of a create, from the header `Idempotency-Key`.
 struct IdempotencyKey(Option<String>);
 
-impl FromRequestParts<Arc<App>> for IdempotencyKey {
+impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
     type Rejection = Failure;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
         let mut sent = parts.headers.get_all(IDEMPOTENCY_KEY).iter();
         let Some(key) = sent.next() else { return Ok(Self(None)) };
         let is_good = (1..=MAX_KEY).contains(&key.len()) && key.as_bytes().iter().all(u8::is_ascii_graphic);
@@ -162,12 +162,12 @@ struct HistoryQuery {
 }
 
 async fn history(
-    Caller { app, account, .. }: Caller,
+    Caller { api, account, .. }: Caller,
     ApiQuery(query): ApiQuery<HistoryQuery>,
 ) -> Done<Page<TaskSummary>> {
     let limit = page_size("limit", query.limit, 10, MAX_PAGE)?;
     let offset = place("offset", query.offset, 0)?;
-    let (tasks, total) = app.database.history(account.id, limit, offset).await?;
+    let (tasks, total) = api.database.history(account.id, limit, offset).await?;
     Ok(Success::data(Page::new(tasks, total)))
 }
 
@@ -178,10 +178,10 @@ struct TaskRecord<'a> {
     task: &'a Task,
 }
 
-async fn read(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Result<Response, Failure> {
-    let task = app.database.task(account.id, &id).await?.ok_or_else(|| Failure::not_found("task", &id))?;
+async fn read(Caller { api, account, .. }: Caller, ApiPath(id): ApiPath) -> Result<Response, Failure> {
+    let task = api.database.task(account.id, &id).await?.ok_or_else(|| Failure::not_found("task", &id))?;
     let output = task.output.as_deref();
-    let output = output.map(|output| with_current_urls(&app.objects.locations, &task.output_format, output));
+    let output = output.map(|output| with_current_urls(&api.objects.locations, &task.output_format, output));
     let output = output.transpose()?.unwrap_or(Cow::Borrowed("null"));
     let result = match task.status {
         Status::Success | Status::Failed => {
@@ -190,7 +190,7 @@ async fn read(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Resu
         }
         _ => "null".to_owned(),
     };
-    let address = app.objects.locations.address();
+    let address = api.objects.locations.address();
     let [inputs, outputs] =
         [&task.input_format, &task.output_format].map(|format| with_sample_urls(format, address));
     let stored = [
@@ -202,34 +202,8 @@ async fn read(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Resu
     with_stored_json(&TaskRecord { id: &task.id, task: &task }, &stored)
 }
 
-/// Rewrites URLs of this service's files to its current address, because a former address is not served.
-pub(crate) fn with_current_urls<'a>(
-    locations: &Locations,
-    format: &str,
-    parameters: &'a str,
-) -> Result<Cow<'a, str>, Error> {
-    let mut current = Cow::Borrowed(parameters);
-    if !locations.have_moved() {
-        return Ok(current);
-    }
-    let unreadable = |cause| Error::new("reading the parameters of a task", cause);
-    let format = Format::kept(format)?;
-    // Raw values, so that no number loses a digit.
-    let values: BTreeMap<String, &RawValue> = serde_json::from_str(parameters).map_err(unreadable)?;
-    for (name, value) in values {
-        if format.get(&name).is_some_and(|descriptor| descriptor.kind == Kind::File)
-            && let Ok(url) = serde_json::from_str::<String>(value.get())
-            && let Some(url) = locations.current_url(&url)
-        {
-            let url = to_raw_value(&url).map_err(unreadable)?;
-            current = Cow::Owned(current.replace(value.get(), url.get()));
-        }
-    }
-    Ok(current)
-}
-
-async fn cancel(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Done {
-    match app.database.cancel(account.id, &id, app.clock.now()).await? {
+async fn cancel(Caller { api, account, .. }: Caller, ApiPath(id): ApiPath) -> Done {
+    match api.database.cancel(account.id, &id, api.clock.now()).await? {
         Cancel::Canceled => Ok(Success::done("canceled")),
         Cancel::Unknown => Err(Failure::not_found("task", &id)),
         Cancel::Refused(status) => {
@@ -240,7 +214,7 @@ async fn cancel(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Do
     }
 }
 
-async fn logs(Caller { app, account, .. }: Caller, ApiPath(id): ApiPath) -> Done<TaskLog> {
-    let task = app.database.task(account.id, &id).await?.ok_or_else(|| Failure::not_found("task", &id))?;
-    Ok(Success::data(log::read(&app, &task.id, task.attempt).await?))
+async fn logs(Caller { api, account, .. }: Caller, ApiPath(id): ApiPath) -> Done<TaskLog> {
+    let task = api.database.task(account.id, &id).await?.ok_or_else(|| Failure::not_found("task", &id))?;
+    Ok(Success::data(log::read(&api.objects, &task.id, task.attempt).await?))
 }

@@ -1,13 +1,13 @@
 //! Built-in models of a fresh service, one for each kind in the API document. Each has a file under `models/`, in the
 //! same format as any published model.
 
+use std::collections::BTreeSet;
+
 use inferstore_models::{Limits, built_in, largest_picture};
 
-use super::{Existing, ModelSpec, NewModel};
+use super::{ModelSpec, NewModel};
 use crate::accounts::Account;
 use crate::clock::Moment;
-use crate::database::Database;
-use crate::lifecycle::config::Config;
 use crate::{Error, Result};
 
 macro_rules! files {
@@ -32,28 +32,21 @@ const FILES: &[&str] = files! {
     "color-extraction"
 };
 
-pub(crate) async fn publish_built_in(
-    database: &dyn Database,
-    operator: &Account,
-    config: &Config,
-    now: Moment,
-) -> Result<()> {
-    let models = built_in_models(operator, config, now)?;
-    database.publish(&models, Existing::Refresh).await?;
-    Ok(())
-}
-
 /// Returns the built-in models, with the largest picture that a run accepts. A model that external nodes run declares
 /// no such limit, because only the nodes know their own.
-fn built_in_models(operator: &Account, config: &Config, now: Moment) -> Result<Vec<NewModel>> {
+pub(crate) fn built_in_models(
+    operator: &Account,
+    limits: &Limits,
+    excluded: &BTreeSet<String>,
+    now: Moment,
+) -> Result<Vec<NewModel>> {
     let runners = built_in();
-    let limits = Limits { pixels: config.limits.pixels, memory: config.limits.memory, deadline: None };
     let model = |text: &&str| {
         let spec = ModelSpec::from_json(text)?;
         let (mut inputs, outputs) = spec.checked().map_err(|why| Error::new(spec.publishing(), why))?;
         let runner = runners.iter().find(|runner| runner.kind() == spec.id);
-        let is_run = !config.excluded_models.contains(&spec.id);
-        let largest = runner.filter(|_| is_run).and_then(|runner| largest_picture(&**runner, &limits));
+        let is_run = !excluded.contains(&spec.id);
+        let largest = runner.filter(|_| is_run).and_then(|runner| largest_picture(&**runner, limits));
         inputs.limit_pictures(largest);
         let mut model = spec.with_formats((inputs, outputs), operator, now)?;
         model.is_verified = runner.is_some();
@@ -93,7 +86,7 @@ mod tests {
 
     #[test]
     fn every_built_in_model_can_be_published_and_says_what_it_takes() -> Result<()> {
-        let models = built_in_models(&operator(), &Config::ephemeral(), Moment(0))?;
+        let models = built_in_models(&operator(), &Limits::default(), &BTreeSet::new(), Moment(0))?;
         assert_eq!(models.len(), 15);
         assert!(models.iter().all(|model| model.is_official && model.is_public));
         for (spec, inputs, outputs) in specs()? {
@@ -141,9 +134,8 @@ mod tests {
 
     #[test]
     fn a_kind_that_is_left_to_nodes_declares_no_largest_picture() -> Result<()> {
-        let mut config = Config::ephemeral();
-        config.excluded_models.insert("haze-removal".to_owned());
-        for model in built_in_models(&operator(), &config, Moment(0))? {
+        let excluded = BTreeSet::from(["haze-removal".to_owned()]);
+        for model in built_in_models(&operator(), &Limits::default(), &excluded, Moment(0))? {
             let inputs = Format::kept(&model.version.input_format)?;
             let limits: Vec<_> = inputs
                 .parameters()

@@ -11,7 +11,7 @@ mod spec;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-pub(crate) use built_in::publish_built_in;
+pub(crate) use built_in::built_in_models;
 pub(crate) use check::{Inputs, check_inputs, check_output};
 pub(crate) use entries::Entries;
 pub(crate) use format::{Format, Kind};

@@ -118,11 +118,11 @@ impl ModelSpec {
         self.with_formats(formats, owner, now)
     }
 
-    pub(super) fn publishing(&self) -> String {
+    pub(crate) fn publishing(&self) -> String {
         format!("publishing the model {:?}", self.id)
     }
 
-    pub(super) fn with_formats(
+    pub(crate) fn with_formats(
         &self,
         (inputs, outputs): (Format, Format),
         owner: &Account,

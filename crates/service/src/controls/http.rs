@@ -1,10 +1,12 @@
 //! HTTP interface of the test controls.
 
+use crate::http::request::BodyLimits;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{FromRef, FromRequestParts, Request, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::middleware::{Next, from_fn_with_state};
@@ -13,15 +15,13 @@ use axum::routing::{delete, get, post, put};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Amounts, Controls, Fault, JournalEntry, KeptFault, Operation, Script};
-use crate::api::{
-    ApiJson, ApiPath, ApiQuery, DetailedFailure, Failure, Success, Whole, place, sent_key, unknown_path,
-    whole, wrong_method,
-};
+use super::{Amounts, Controls, Fault, JournalEntry, KeptFault, Operation, Tester};
+use crate::http::request::{ApiJson, ApiPath, ApiQuery, Whole, place, sent_key, whole};
+use crate::http::response::{DetailedFailure, Failure, Success, unknown_path, wrong_method};
 use crate::ledger::Credit;
-use crate::lifecycle::app::App;
+use crate::nodes::Script;
 
-pub(crate) fn router(app: &Arc<App>) -> Router {
+pub(crate) fn router(controls: Controls) -> Router {
     Router::new()
         .route("/", get(overview))
         .route("/reset", post(reset))
@@ -37,15 +37,15 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .route("/journal", get(journal).delete(clear_journal))
         .method_not_allowed_fallback(wrong_method)
         .fallback(unknown_path("docs/controls.md lists the controls"))
-        .layer(from_fn_with_state(Arc::clone(app), only_with_the_token))
-        .with_state(Arc::clone(app))
+        .layer(from_fn_with_state(Arc::clone(&controls.tester), only_with_the_token))
+        .with_state(controls)
 }
 
 /// Checks the token before everything else, so that all responses without the token are equal.
-async fn only_with_the_token(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+async fn only_with_the_token(State(tester): State<Arc<Tester>>, request: Request, next: Next) -> Response {
     let token = sent_key(request.headers(), "authorization").and_then(|text| text.strip_prefix("Bearer "));
-    match (token, &app.tester) {
-        (Some(token), Some(tester)) if tester.admits(token) => next.run(request).await,
+    match token {
+        Some(token) if tester.admits(token) => next.run(request).await,
         _ => {
             let message = "the token of the controls is needed in the header authorization, after Bearer";
             Failure::new(StatusCode::UNAUTHORIZED, message).into_response()
@@ -53,15 +53,21 @@ async fn only_with_the_token(State(app): State<Arc<App>>, request: Request, next
     }
 }
 
-impl FromRequestParts<Arc<App>> for Controls {
-    type Rejection = Failure;
+impl FromRequestParts<Self> for Controls {
+    type Rejection = Infallible;
 
-    async fn from_request_parts(_: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
-        Self::of(app).ok_or_else(|| Failure::new(StatusCode::NOT_FOUND, "the controls are off"))
+    async fn from_request_parts(_: &mut Parts, controls: &Self) -> Result<Self, Infallible> {
+        Ok(controls.clone())
     }
 }
 
-type Done<T = ()> = crate::api::Done<T, DetailedFailure>;
+impl FromRef<Controls> for BodyLimits {
+    fn from_ref(controls: &Controls) -> Self {
+        controls.admin.limits.into()
+    }
+}
+
+type Done<T = ()> = crate::http::response::Done<T, DetailedFailure>;
 
 fn not_found(message: String) -> DetailedFailure {
     Failure::new(StatusCode::NOT_FOUND, message).into()

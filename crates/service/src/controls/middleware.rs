@@ -13,9 +13,10 @@ use axum::response::IntoResponse;
 use inferstore_server::HangUp;
 
 use super::{Effect, Fault, Operation, Side, Tester};
-use crate::api::{Failure, ROOT, RequestId};
+use crate::api::ROOT;
 use crate::clock::Clock;
-use crate::lifecycle::app::App;
+use crate::http::observe::RequestId;
+use crate::http::response::Failure;
 use crate::object_storage::{Code, S3Error};
 
 pub(super) struct RequestInfo {
@@ -29,29 +30,26 @@ pub(super) struct RequestInfo {
 }
 
 impl RequestInfo {
-    fn at_the_api(request: &Request) -> Self {
+    fn of(side: Side, request: &Request) -> Self {
         let short = |path: &str| path.strip_prefix(ROOT).unwrap_or(path).to_owned();
-        let pattern = request.extensions().get::<MatchedPath>();
-        let pattern = pattern.map_or_else(String::new, |pattern| short(pattern.as_str()));
+        let (method, path) = (request.method().as_str(), request.uri().path());
         let id = request.extensions().get::<RequestId>();
+        let (path, pattern, operation) = match side {
+            Side::Api => {
+                let pattern = request.extensions().get::<MatchedPath>();
+                let pattern = pattern.map_or_else(String::new, |pattern| short(pattern.as_str()));
+                let operation = Operation::of_api(method, &pattern);
+                (short(path), pattern, operation)
+            }
+            Side::Objects => (path.to_owned(), String::new(), Operation::of_objects(method)),
+        };
         Self {
-            side: Side::Api,
-            method: request.method().to_string(),
-            path: short(request.uri().path()),
-            operation: Operation::of_api(request.method().as_str(), &pattern),
+            side,
+            method: method.to_owned(),
+            path,
             pattern,
+            operation,
             request_id: id.map(|id| id.0.clone()).unwrap_or_default(),
-        }
-    }
-
-    fn at_the_objects(id: &str, request: &Request) -> Self {
-        Self {
-            side: Side::Objects,
-            method: request.method().to_string(),
-            path: request.uri().path().to_owned(),
-            pattern: String::new(),
-            operation: Operation::of_objects(request.method().as_str()),
-            request_id: id.to_owned(),
         }
     }
 
@@ -63,32 +61,19 @@ impl RequestInfo {
     }
 }
 
-/// Adds the middleware of faults and journal to the API, if the controls are on.
-pub(crate) fn around_the_api(routes: Router<Arc<App>>, app: &Arc<App>) -> Router<Arc<App>> {
-    let Some(tester) = app.tester.clone() else { return routes };
-    let clock = app.clock.clone();
-    routes.layer(from_fn(move |request: Request, next: Next| {
-        let (tester, clock) = (Arc::clone(&tester), clock.clone());
-        async move {
-            let seen = RequestInfo::at_the_api(&request);
-            tester.around(&clock, &seen, request, |request| next.run(request)).await
-        }
-    }))
-}
-
-/// Applies faults and journal to a request to the object store, if the controls are on.
-pub(crate) async fn around_objects<F: Future<Output = Response<Body>> + Send>(
-    app: &App,
-    id: &str,
-    request: Request,
-    respond: impl FnOnce(Request) -> F + Send,
-) -> Response<Body> {
-    let Some(tester) = &app.tester else { return respond(request).await };
-    let seen = RequestInfo::at_the_objects(id, &request);
-    tester.around(&app.clock, &seen, request, respond).await
-}
-
 impl Tester {
+    /// Adds the middleware of faults and journal to the routes of this side.
+    pub(crate) fn around_routes(self: &Arc<Self>, side: Side, clock: &Clock, routes: Router) -> Router {
+        let (tester, clock) = (Arc::clone(self), clock.clone());
+        routes.layer(from_fn(move |request: Request, next: Next| {
+            let (tester, clock) = (Arc::clone(&tester), clock.clone());
+            async move {
+                let seen = RequestInfo::of(side, &request);
+                tester.around(&clock, &seen, request, |request| next.run(request)).await
+            }
+        }))
+    }
+
     async fn around<F: Future<Output = Response<Body>> + Send>(
         &self,
         clock: &Clock,

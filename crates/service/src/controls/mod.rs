@@ -30,9 +30,7 @@ mod operation;
 mod reset;
 mod running;
 mod scripts;
-mod switch;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use inferstore_server::Listener;
@@ -42,46 +40,19 @@ pub use fault::{Effect, Fault, Side};
 pub use faults::KeptFault;
 pub(crate) use http::router;
 pub use journal::JournalEntry;
-pub(crate) use middleware::{around_objects, around_the_api};
 pub use operation::Operation;
 pub use running::Amounts;
-pub use scripts::{Script, Then};
 
-use crate::lifecycle::app::App;
-use crate::lifecycle::config::{Config, FREE_PORT};
-use crate::lifecycle::listeners;
+use crate::admin::Admin;
+use crate::config::Config;
+use crate::http::listeners;
+use crate::jobs::Jobs;
+use crate::nodes::{Nodes, Switch};
 use crate::random::Randomness;
 use crate::{Error, Result};
 use faults::Faults;
 use journal::Journal;
 use reset::Baseline;
-pub(crate) use scripts::Replacement;
-pub(crate) use switch::{Held, Switch};
-
-/// Settings of the test controls. A client with the token can change and break everything in the service.
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct ControlsConfig {
-    /// Address of the controls' listener. Port 0 takes a free port.
-    pub address: SocketAddr,
-    /// Token in the header `authorization`, after `Bearer`; None generates a token.
-    pub token: Option<String>,
-}
-
-impl Default for ControlsConfig {
-    fn default() -> Self {
-        Self { address: FREE_PORT, token: None }
-    }
-}
-
-impl std::fmt::Debug for ControlsConfig {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ControlsConfig")
-            .field("address", &self.address)
-            .field("token", &self.token.as_ref().map(|_| "…"))
-            .finish()
-    }
-}
 
 pub(crate) struct Tester {
     faults: Faults,
@@ -140,15 +111,13 @@ impl Tester {
 /// ```
 #[derive(Clone)]
 pub struct Controls {
-    app: Arc<App>,
-    tester: Arc<Tester>,
+    pub(crate) tester: Arc<Tester>,
+    pub(crate) admin: Admin,
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) jobs: Arc<Jobs>,
 }
 
 impl Controls {
-    pub(crate) fn of(app: &Arc<App>) -> Option<Self> {
-        Some(Self { app: Arc::clone(app), tester: Arc::clone(app.tester.as_ref()?) })
-    }
-
     /// Returns the base URL of the controls.
     pub fn url(&self) -> &str {
         &self.tester.url

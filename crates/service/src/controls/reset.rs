@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::Controls;
-use crate::lifecycle::folder::if_present;
+use crate::folder::if_present;
 use crate::{Error, Result};
 
 /// State that a reset restores, beside a copy of the database.
@@ -19,23 +19,23 @@ impl Controls {
     /// Deletes files, clears faults, scripts and the journal, brings the node up and restores the clock. Requests
     /// continue meanwhile.
     pub async fn reset(&self) -> Result<()> {
-        let (tester, app) = (&self.tester, &self.app);
+        let (tester, admin) = (&self.tester, &self.admin);
         let baseline = tester.baseline.lock().await;
         tester.faults.reset();
         tester.switch.scripts().clear();
         let mut node = tester.switch.pause().await;
         node.is_up = true;
         tester.switch.interrupt(&mut node);
-        let unneeded = app.database.replace_from(&self.baseline_copy()).await?;
-        app.clock.set_ahead(baseline.clock_ahead);
+        let unneeded = admin.database.replace_from(&self.baseline_copy()).await?;
+        admin.clock.set_ahead(baseline.clock_ahead);
         if let Some(position) = baseline.random_position {
-            app.random.go_on_from(position);
+            admin.random.go_on_from(position);
         }
         drop(node);
-        app.node.heartbeat(app).await?;
-        app.dispatcher.look_for_all();
+        self.nodes.heartbeat().await?;
+        admin.dispatcher.look_for_all();
         // No row refers to these blobs, so the reset does not wait for their deletion.
-        let objects = Arc::clone(&app.objects);
+        let objects = Arc::clone(&admin.objects);
         tokio::spawn(async move {
             for blob in unneeded {
                 objects.delete_blob(&blob).await;
@@ -52,15 +52,15 @@ impl Controls {
         let copy = self.baseline_copy();
         let partial = copy.with_extension("partial");
         if_present(std::fs::remove_file(&partial)).map_err(failed)?;
-        self.app.database.backup_to(&partial).await?;
+        self.admin.database.backup_to(&partial).await?;
         std::fs::rename(&partial, &copy).map_err(failed)?;
-        baseline.clock_ahead = self.app.clock.ahead();
-        baseline.random_position = self.app.random.position();
+        baseline.clock_ahead = self.admin.clock.ahead();
+        baseline.random_position = self.admin.random.position();
         Ok(())
     }
 
     fn baseline_copy(&self) -> PathBuf {
-        self.app.folder.path().join("baseline.db")
+        self.admin.background.folder.path().join("baseline.db")
     }
 }
 

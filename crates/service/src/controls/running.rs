@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::Controls;
-use crate::admin::Admin;
 use crate::clock::Moment;
 use crate::jobs;
 use crate::ledger::{Credit, Money, Purse};
@@ -27,12 +26,12 @@ pub struct Amounts {
 impl Controls {
     /// Returns the time of the service: ISO 8601 in UTC.
     pub fn time(&self) -> String {
-        self.app.clock.now().to_string()
+        self.admin.clock.now().to_string()
     }
 
     /// Returns the number of tasks of each status, over all accounts.
     pub async fn tasks(&self) -> Result<BTreeMap<String, u64>> {
-        let depths = self.app.database.depths().await?;
+        let depths = self.admin.database.depths().await?;
         Ok(depths.into_iter().map(|(status, tasks)| (status.word().to_owned(), tasks)).collect())
     }
 
@@ -41,17 +40,17 @@ impl Controls {
     /// # Errors
     /// If the clock cannot represent the new time, or the database cannot be written.
     pub async fn advance_clock(&self, by: Duration) -> Result<()> {
-        let (now, last) = (self.app.clock.now(), Moment::last());
+        let (now, last) = (self.admin.clock.now(), Moment::last());
         if now.after(by) > last {
             let left = (last.0 - now.0) / 1000;
             let cause = format!("it shows no time after {last}; seconds must be at most {left}");
             return Err(Error::new("setting the clock ahead", cause));
         }
-        self.app.clock.advance(by);
+        self.admin.clock.advance(by);
         // The local node was alive throughout; without a heartbeat it would count as silent.
-        self.app.node.heartbeat(&self.app).await?;
-        jobs::run_all(&self.app).await?;
-        self.app.dispatcher.look_for_all();
+        self.nodes.heartbeat().await?;
+        jobs::run_all(&self.jobs).await?;
+        self.admin.dispatcher.look_for_all();
         Ok(())
     }
 
@@ -61,20 +60,20 @@ impl Controls {
         let mut node = self.tester.switch.pause().await;
         node.is_up = false;
         self.tester.switch.interrupt(&mut node);
-        self.app.node.deregister(&self.app).await
+        self.nodes.deregister().await
     }
 
     /// Brings the local node up again.
     pub async fn bring_node_up(&self) -> Result<()> {
         self.tester.switch.pause().await.is_up = true;
-        self.app.node.heartbeat(&self.app).await?;
-        self.app.dispatcher.look_for_all();
+        self.nodes.heartbeat().await?;
+        self.admin.dispatcher.look_for_all();
         Ok(())
     }
 
     /// Returns true if the local node claims tasks.
     pub async fn is_node_up(&self) -> bool {
-        self.app.config.workers > 0 && self.tester.switch.hold().await.is_up()
+        self.nodes.workers > 0 && self.tester.switch.hold().await.is_up()
     }
 
     /// Credits an account with money or free credits.
@@ -83,7 +82,7 @@ impl Controls {
     /// If there is no such account, the amount is not positive, the account would exceed the largest amount, or the
     /// database cannot be written.
     pub async fn credit(&self, username: &str, credit: Credit) -> Result<()> {
-        Admin::new(&self.app).credit(username, credit).await
+        self.admin.credit(username, credit).await
     }
 
     /// Sets the amounts of an account, by movements that keep the ledger consistent.
@@ -93,7 +92,7 @@ impl Controls {
     /// cannot be written.
     pub async fn set_balance(&self, username: &str, amounts: Amounts) -> Result<()> {
         let doing = "setting a balance";
-        let account = Admin::new(&self.app).account(username, doing).await?;
+        let account = self.admin.account(username, doing).await?;
         let Amounts { balance, free_balance, debt } = amounts;
         if [balance, free_balance, debt].into_iter().flatten().any(|amount| amount < Money::ZERO) {
             return Err(Error::new(doing, "amounts are not below zero"));
@@ -103,6 +102,6 @@ impl Controls {
         let wanted = [(Purse::Balance, balance), (Purse::Free, free_balance), (Purse::Debt, debt)];
         let wanted: Vec<_> =
             wanted.into_iter().filter_map(|(purse, amount)| Some((purse, amount?))).collect();
-        self.app.database.set_purses(account.id, &wanted, self.app.clock.now()).await
+        self.admin.database.set_purses(account.id, &wanted, self.admin.clock.now()).await
     }
 }

@@ -1,7 +1,7 @@
 //! Lists in engine-independent SQL: the parts and orders of model lists, and the operator's task lists.
 
-use crate::admin::TaskFilter;
 use crate::catalog::{Filter, Sort};
+use crate::operator::TaskFilter;
 
 /// Parts of the models that the account $1 may see. Each part has an index, so that a list merges sorted parts.
 pub(super) const PUBLIC: &str = "is_public = true";

@@ -22,15 +22,15 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 
 use crate::accounts::{Account, Accounts, KeptKey, NewAccount};
-use crate::admin::AdminDatabase;
 use crate::catalog::Catalog;
 use crate::clock::Moment;
+use crate::files::Files;
 use crate::ledger::{Ledger, Money};
-use crate::nodes::Registry;
-use crate::object_storage::Files;
-use crate::operations::metrics::DatabaseMetrics;
-use crate::operations::totals::Totals;
+use crate::metrics::DatabaseMetrics;
+use crate::metrics::Totals;
+use crate::operator::AdminDatabase;
 use crate::queue::Queue;
+use crate::registry::Registry;
 use crate::{Error, Result};
 use tables::TableFile;
 

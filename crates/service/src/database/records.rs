@@ -7,16 +7,16 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use super::refund::Charged;
 use super::values::Json;
 use crate::accounts::{Account, KeptKey, KeyRules, Scope};
-use crate::admin::{
-    Action, KeyOverview, ModelOverview, MovementOverview, NodeOverview, TaskDetail, TaskOverview,
-};
 use crate::catalog::{Format, Model, ModelSummary, Published, Version};
 use crate::clock::Moment;
+use crate::files::{Object, StorageUse, StoredFile, Target, Usage};
 use crate::ledger::{Meter, Split};
-use crate::nodes::{KnownNode, NodeKey, SeenSlot};
-use crate::object_storage::{Object, StorageUse, StoredFile, Target, Usage};
-use crate::operations::totals::Totals;
+use crate::metrics::Totals;
+use crate::operator::{
+    Action, KeyOverview, ModelOverview, MovementOverview, NodeOverview, TaskDetail, TaskOverview,
+};
 use crate::queue::{KeyedCreate, Lease, LeaseState, ModelLoad, Serving, Status, Task, TaskSummary};
+use crate::registry::{KnownNode, NodeKey, SeenSlot};
 
 pub(super) trait Row {
     fn value(&self, index: usize) -> FromSqlResult<ValueRef<'_>>;

@@ -2,8 +2,8 @@
 
 use crate::Result;
 use crate::accounts::AccountId;
-use crate::admin::Refund;
 use crate::ledger::{Movement, Purse, Purses, Reason, Split};
+use crate::operator::Refund;
 use crate::queue::Status;
 
 pub(super) struct Charged {

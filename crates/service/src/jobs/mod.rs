@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 
-use crate::Result;
-use crate::clock::Moment;
-use crate::database::JOB_LEASE;
+use crate::background::BackgroundTasks;
+use crate::clock::{Clock, Moment};
+use crate::database::{Database, JOB_LEASE};
 use crate::ledger::StorageRate;
-use crate::lifecycle::app::App;
-use crate::lifecycle::policies::Policies;
-use crate::lifecycle::shared_clock;
-use crate::object_storage::RECONCILE_INTERVAL;
-use crate::operations::totals;
+use crate::metrics::Metrics;
+use crate::object_storage::{Objects, RECONCILE_INTERVAL};
+use crate::policies::Policies;
+use crate::{Result, shared_clock, totals};
+
 use crate::queue::Abandoned;
 
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
@@ -38,6 +38,18 @@ const QUEUE_TIMEOUT: &str = "queue timeout";
 /// Interval at which pending deltas are folded into totals.
 const CONSOLIDATION_INTERVAL: Duration = Duration::from_secs(5);
 
+/// State of the jobs.
+pub(crate) struct Jobs {
+    pub(crate) database: Arc<dyn Database>,
+    pub(crate) clock: Clock,
+    pub(crate) objects: Arc<Objects>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) background: BackgroundTasks,
+    pub(crate) storage_billing_interval: Duration,
+    pub(crate) lease: Duration,
+    pub(crate) lease_grace: Duration,
+}
+
 /// A job. Each run is independent, so that any process can do the next one.
 struct Job {
     name: &'static str,
@@ -46,56 +58,56 @@ struct Job {
     /// True if the job fails tasks of silent nodes, which need time to reconnect after an outage.
     needs_heartbeats: bool,
     interval: Duration,
-    run: for<'a> fn(&'a App) -> BoxFuture<'a, Result<()>>,
+    run: for<'a> fn(&'a Jobs) -> BoxFuture<'a, Result<()>>,
 }
 
-fn jobs(app: &App) -> [Job; 8] {
+fn all(jobs: &Jobs) -> [Job; 8] {
     let job =
         |name, interval, run| Job { name, is_due_at_start: false, needs_heartbeats: false, interval, run };
     let at_start = |name, interval, run| Job { is_due_at_start: true, ..job(name, interval, run) };
-    let billing = app.config.storage_billing_interval.max(MIN_INTERVAL);
-    let leases = app.config.lease_grace.clamp(MIN_INTERVAL, MAX_LEASE_INTERVAL);
+    let billing = jobs.storage_billing_interval.max(MIN_INTERVAL);
+    let leases = jobs.lease_grace.clamp(MIN_INTERVAL, MAX_LEASE_INTERVAL);
     [
-        at_start("storage billing", billing, |app| Box::pin(bill_storage(app))),
-        Job { needs_heartbeats: true, ..job(EXPIRED_LEASES, leases, |app| Box::pin(fail_abandoned(app))) },
-        job(QUEUE_TIMEOUT, QUEUE_TIMEOUT_INTERVAL, |app| Box::pin(fail_queued(app))),
-        at_start("retention", HOUR, |app| Box::pin(delete_old(app))),
-        at_start("sweeper", HOUR, |app| Box::pin(app.objects.run_sweeper(app))),
-        at_start("totals", TOTALS_INTERVAL, |app| Box::pin(totals::add_up(app))),
-        job("consolidation", CONSOLIDATION_INTERVAL, |app| Box::pin(app.database.consolidate())),
-        at_start("reconciliation", RECONCILE_INTERVAL, |app| Box::pin(app.objects.reconcile_and_forget(app))),
+        at_start("storage billing", billing, |jobs| Box::pin(bill_storage(jobs))),
+        Job { needs_heartbeats: true, ..job(EXPIRED_LEASES, leases, |jobs| Box::pin(fail_abandoned(jobs))) },
+        job(QUEUE_TIMEOUT, QUEUE_TIMEOUT_INTERVAL, |jobs| Box::pin(fail_queued(jobs))),
+        at_start("retention", HOUR, |jobs| Box::pin(delete_old(jobs))),
+        at_start("sweeper", HOUR, |jobs| Box::pin(jobs.objects.run_sweeper())),
+        at_start("totals", TOTALS_INTERVAL, |jobs| Box::pin(totals::add_up(&*jobs.database))),
+        job("consolidation", CONSOLIDATION_INTERVAL, |jobs| Box::pin(jobs.database.consolidate())),
+        at_start("reconciliation", RECONCILE_INTERVAL, |jobs| Box::pin(jobs.objects.reconcile_and_forget())),
     ]
 }
 
-async fn bill_storage(app: &App) -> Result<()> {
-    let rate = StorageRate { per_gib_day: Policies::read(&*app.database).await?.storage_price_per_gib_day };
-    let charged = app.database.charge_storage(rate, app.clock.now()).await?;
+async fn bill_storage(jobs: &Jobs) -> Result<()> {
+    let rate = StorageRate { per_gib_day: Policies::read(&*jobs.database).await?.storage_price_per_gib_day };
+    let charged = jobs.database.charge_storage(rate, jobs.clock.now()).await?;
     tracing::debug!(charged, "storage is billed");
     Ok(())
 }
 
 /// Fails tasks whose node stopped responding and that no live node claims, so that their price does not stay reserved.
-async fn fail_abandoned(app: &App) -> Result<()> {
-    let now = app.clock.now();
-    let expired_before = now.before(app.config.lease_grace);
-    let live_since = now.before(app.config.lease);
+async fn fail_abandoned(jobs: &Jobs) -> Result<()> {
+    let now = jobs.clock.now();
+    let expired_before = now.before(jobs.lease_grace);
+    let live_since = now.before(jobs.lease);
     let unclaimed_before = expired_before.before(MAX_UNCLAIMED);
     // Other processes may have a longer lease configured, but not longer by an hour.
-    let latest = now.after(app.config.lease).after(HOUR);
+    let latest = now.after(jobs.lease).after(HOUR);
     let which = Abandoned { expired_before, live_since, unclaimed_before, latest };
-    let failed = app.database.fail_abandoned(which, now).await?;
-    app.metrics.failed_by_job(EXPIRED_LEASES, failed);
+    let failed = jobs.database.fail_abandoned(which, now).await?;
+    jobs.metrics.failed_by_job(EXPIRED_LEASES, failed);
     if failed > 0 {
         tracing::warn!(failed, "tasks fail because no node took them over");
     }
     Ok(())
 }
 
-async fn fail_queued(app: &App) -> Result<()> {
-    let now = app.clock.now();
-    if let Some(age) = Policies::read(&*app.database).await?.queue_timeout {
-        let failed = app.database.fail_queued(now.before(age), now).await?;
-        app.metrics.failed_by_job(QUEUE_TIMEOUT, failed);
+async fn fail_queued(jobs: &Jobs) -> Result<()> {
+    let now = jobs.clock.now();
+    if let Some(age) = Policies::read(&*jobs.database).await?.queue_timeout {
+        let failed = jobs.database.fail_queued(now.before(age), now).await?;
+        jobs.metrics.failed_by_job(QUEUE_TIMEOUT, failed);
         if failed > 0 {
             tracing::warn!(failed, "tasks fail because no node started them in time");
         }
@@ -105,38 +117,38 @@ async fn fail_queued(app: &App) -> Result<()> {
 
 /// Retention: deletes tasks that ended long ago and folds old movements of money, if the policies have a retention, and
 /// deletes expired idempotency keys.
-async fn delete_old(app: &App) -> Result<()> {
-    let now = app.clock.now();
-    let policies = Policies::read(&*app.database).await?;
+async fn delete_old(jobs: &Jobs) -> Result<()> {
+    let now = jobs.clock.now();
+    let policies = Policies::read(&*jobs.database).await?;
     if let Some(age) = policies.task_retention {
-        let deleted = app.database.delete_ended_tasks(now.before(age), now).await?;
+        let deleted = jobs.database.delete_ended_tasks(now.before(age), now).await?;
         tracing::debug!(deleted, "old tasks are deleted");
     }
     if let Some(age) = policies.movement_retention {
-        let carried = app.database.carry_movements(now.before(age), now).await?;
+        let carried = jobs.database.carry_movements(now.before(age), now).await?;
         tracing::debug!(carried, "old movements of money are added up");
     }
-    while app.database.forget_keys(now).await? > 0 {}
-    app.database.forget_uses(now).await
+    while jobs.database.forget_keys(now).await? > 0 {}
+    jobs.database.forget_uses(now).await
 }
 
-pub(crate) fn start(app: &Arc<App>) {
+pub(crate) fn start(jobs: &Arc<Jobs>) {
     // Prometheus computes no increase for a counter that starts with its first event, so the counters start at zero.
     for job in [EXPIRED_LEASES, QUEUE_TIMEOUT] {
-        app.metrics.failed_by_job(job, 0);
+        jobs.metrics.failed_by_job(job, 0);
     }
-    for job in jobs(app) {
-        app.parts.spawn_until_stop(job.name, repeat(Arc::clone(app), job));
+    for job in all(jobs) {
+        jobs.background.spawn_until_stop(job.name, repeat(Arc::clone(jobs), job));
     }
 }
 
-async fn repeat(app: Arc<App>, job: Job) {
-    let mut last_success = app.clock.now();
+async fn repeat(jobs: Arc<Jobs>, job: Job) {
+    let mut last_success = jobs.clock.now();
     if !job.is_due_at_start {
         tokio::time::sleep(job.interval).await;
     }
     loop {
-        if let Err(cause) = run_if_due(&app, &job, &mut last_success).await {
+        if let Err(cause) = run_if_due(&jobs, &job, &mut last_success).await {
             tracing::error!(%cause, job = job.name, "a job failed; it runs again later");
         }
         tokio::time::sleep(job.interval).await;
@@ -146,40 +158,40 @@ async fn repeat(app: Arc<App>, job: Job) {
 /// Runs the job, unless another process with the same database did so within the interval. `last_success` is the time
 /// of this process's last successful write: after an outage or a suspension, the job waits one interval, so that nodes
 /// can send heartbeats before their tasks fail.
-async fn run_if_due(app: &App, job: &Job, last_success: &mut Moment) -> Result<()> {
+async fn run_if_due(jobs: &Jobs, job: &Job, last_success: &mut Moment) -> Result<()> {
     // The clock of a suspended machine stands still. Jobs that trust a late clock would damage data.
-    shared_clock::correct(app).await?;
-    let now = app.clock.now();
+    shared_clock::correct(&*jobs.database, &jobs.clock).await?;
+    let now = jobs.clock.now();
     let was_away = *last_success < now.before(job.interval.saturating_mul(2));
     if job.needs_heartbeats && was_away {
-        app.database.check_writer().await?;
-    } else if app.database.begin_job(job.name, job.interval, now).await? {
+        jobs.database.check_writer().await?;
+    } else if jobs.database.begin_job(job.name, job.interval, now).await? {
         let begun = Instant::now();
         let ended = tokio::select! {
-            ended = (job.run)(app) => ended,
-            never = hold(app, job.name) => match never {},
+            ended = (job.run)(jobs) => ended,
+            never = hold(jobs, job.name) => match never {},
         };
-        app.metrics.job_ended(job.name, ended.is_ok(), begun.elapsed(), now);
-        ended.and(app.database.end_job(job.name).await)?;
+        jobs.metrics.job_ended(job.name, ended.is_ok(), begun.elapsed(), now);
+        ended.and(jobs.database.end_job(job.name).await)?;
     }
     *last_success = now;
     Ok(())
 }
 
 /// Extends the lease of a running job, so that no other process starts the job.
-async fn hold(app: &App, job: &str) -> Infallible {
+async fn hold(jobs: &Jobs, job: &str) -> Infallible {
     loop {
         tokio::time::sleep(JOB_LEASE / 3).await;
-        if let Err(cause) = app.database.hold_job(job, app.clock.now()).await {
+        if let Err(cause) = jobs.database.hold_job(job, jobs.clock.now()).await {
             tracing::warn!(%cause, job, "another process may begin the same job");
         }
     }
 }
 
 /// Runs every job now, after a test has advanced the clock.
-pub(crate) async fn run_all(app: &App) -> Result<()> {
-    for job in jobs(app) {
-        (job.run)(app).await?;
+pub(crate) async fn run_all(jobs: &Jobs) -> Result<()> {
+    for job in all(jobs) {
+        (job.run)(jobs).await?;
     }
     Ok(())
 }
@@ -190,8 +202,8 @@ mod tests {
 
     use super::*;
     use crate::accounts::{AccountId, NewAccount, Scope};
+    use crate::files::{Replaces, Target};
     use crate::ledger::{Money, Purses};
-    use crate::object_storage::{Replaces, Target};
     use crate::queue::{InsufficientBalance, LeaseRules, NewTask, Slot};
     use crate::{Config, Error, Service};
 
@@ -199,8 +211,7 @@ mod tests {
     async fn nodes_are_judged_after_an_outage_only_when_they_had_time_to_come_back() -> Result<()> {
         static RUNS: AtomicU32 = AtomicU32::new(0);
         let service = Service::start(Config::ephemeral()).await?;
-        let app = &service.app;
-        let leases = jobs(app).into_iter().find(|job| job.name == "expired leases");
+        let leases = all(&service.jobs).into_iter().find(|job| job.name == "expired leases");
         let leases = leases.ok_or_else(|| Error::new("trying", "there is no such job"))?;
         let job = Job {
             name: "test",
@@ -211,10 +222,10 @@ mod tests {
             },
             ..leases
         };
-        let mut last_success = app.clock.now();
+        let mut last_success = service.clock.now();
         for (minutes, runs) in [(1, 1), (10, 1), (1, 2)] {
-            app.clock.advance(Duration::from_mins(minutes));
-            run_if_due(app, &job, &mut last_success).await?;
+            service.clock.advance(Duration::from_mins(minutes));
+            run_if_due(&service.jobs, &job, &mut last_success).await?;
             assert_eq!(RUNS.load(Ordering::SeqCst), runs);
         }
         Ok(())
@@ -222,7 +233,7 @@ mod tests {
 
     /// Creates a task that a node claims and abandons. Returns the account, its earlier purses, and the model.
     async fn abandon_task(service: &Service, began: Moment) -> Result<(AccountId, Purses, String)> {
-        let database = &service.app.database;
+        let database = &service.database;
         let customer = service.admin.account("demo", "trying").await?.id;
         let before = database.purses(customer).await?;
         let models = database.all_models(1, 0).await?;
@@ -250,7 +261,7 @@ mod tests {
             passed_over: Vec::new(),
         };
         let rules = LeaseRules {
-            length: service.app.config.lease,
+            length: service.nodes.lease,
             attempts: 5,
             max_running: 1,
             expired_before: Moment(i64::MAX),
@@ -264,14 +275,16 @@ mod tests {
         let mut config = Config::ephemeral();
         config.workers = 0;
         let service = Service::start(config).await?;
-        let app = &service.app;
-        let (customer, before, model) = abandon_task(&service, app.clock.now()).await?;
+        let (customer, before, model) = abandon_task(&service, service.clock.now()).await?;
         for (hours, fails) in [(24, false), (1, true)] {
-            app.clock.advance(HOUR * hours);
+            service.clock.advance(HOUR * hours);
             // The node is live, but claims nothing.
-            app.database.register("broken", None, std::slice::from_ref(&model), app.clock.now()).await?;
-            fail_abandoned(app).await?;
-            assert_eq!(app.database.purses(customer).await? == before, fails, "{hours} hours later");
+            service
+                .database
+                .register("broken", None, std::slice::from_ref(&model), service.clock.now())
+                .await?;
+            fail_abandoned(&service.jobs).await?;
+            assert_eq!(service.database.purses(customer).await? == before, fails, "{hours} hours later");
         }
         service.shutdown().await;
         Ok(())
@@ -285,11 +298,11 @@ mod tests {
         config.lease_grace = Duration::ZERO;
         config.storage_billing_interval = Duration::ZERO;
         let service = Service::start(config).await?;
-        assert!(jobs(&service.app).iter().all(|job| job.interval >= MIN_INTERVAL));
-        let began = service.app.clock.now().before(HOUR);
+        assert!(all(&service.jobs).iter().all(|job| job.interval >= MIN_INTERVAL));
+        let began = service.clock.now().before(HOUR);
         let (customer, before, _) = abandon_task(&service, began).await?;
         let is_failed = async {
-            while service.app.database.purses(customer).await? != before {
+            while service.database.purses(customer).await? != before {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
             Ok::<_, Error>(())
@@ -304,19 +317,23 @@ mod tests {
     async fn a_service_that_is_restarted_often_bills_storage_all_the_same() -> Result<()> {
         let folder = tempfile::tempdir().map_err(|cause| Error::new("creating a folder", cause))?;
         let service = Service::start(Config::folder(folder.path())).await?;
-        let app = &service.app;
-        let yesterday = app.clock.now().before(Duration::from_hours(24));
-        let owner = NewAccount::draw("owner", Scope::Personal, &app.random)?;
-        let owner = app.database.add_account(&owner, yesterday).await?;
-        let target =
-            Target::of_owner(app.random.uuid()?, (owner.id, &owner.bucket), "a", 1 << 30, app.clock.now());
-        app.database.add_target(&target, 1).await?;
+        let yesterday = service.clock.now().before(Duration::from_hours(24));
+        let owner = NewAccount::draw("owner", Scope::Personal, &service.random)?;
+        let owner = service.database.add_account(&owner, yesterday).await?;
+        let target = Target::of_owner(
+            service.random.uuid()?,
+            (owner.id, &owner.bucket),
+            "a",
+            1 << 30,
+            service.clock.now(),
+        );
+        service.database.add_target(&target, 1).await?;
         let object = target.object(target.id.clone(), String::new(), yesterday);
-        app.database.store_upload(&target.id, &target.id, &object, Replaces::Any).await?;
+        service.database.store_upload(&target.id, &target.id, &object, Replaces::Any).await?;
         service.shutdown().await;
 
         let service = Service::start(Config::folder(folder.path())).await?;
-        let owed = async || Ok::<Money, Error>(service.app.database.purses(owner.id).await?.owed());
+        let owed = async || Ok::<Money, Error>(service.database.purses(owner.id).await?.owed());
         let is_billed = async {
             while owed().await? == Money::ZERO {
                 tokio::time::sleep(Duration::from_millis(5)).await;

@@ -13,8 +13,8 @@ pub(crate) use money::as_number;
 pub use money::{Money, NotMoney};
 pub(crate) use movement::{Movement, Origin, Side};
 
-use crate::accounts::AccountId;
 use crate::clock::Moment;
+use crate::ids::AccountId;
 use crate::words::words;
 use crate::{Error, Result};
 

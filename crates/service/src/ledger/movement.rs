@@ -1,7 +1,7 @@
 //! Movements of money: the entries that a credit, a bill or a refund makes.
 
 use super::{Adjustment, Money, Purse, Purses, Reason, Split};
-use crate::accounts::AccountId;
+use crate::ids::AccountId;
 use crate::{Error, Result};
 
 /// Purse on one side of a movement; None for money that enters or leaves the ledger.

@@ -2,10 +2,10 @@
 
 use crate::Result;
 use crate::accounts::{NewAccount, NewKey, OPERATOR, Scope};
-use crate::catalog::publish_built_in;
+use crate::catalog::{Existing, built_in_models};
 use crate::clock::Moment;
+use crate::config::Config;
 use crate::database::{Bootstrap, Database, FIRST_ACCOUNT};
-use crate::lifecycle::config::Config;
 use crate::random::Randomness;
 
 /// Returns true if an earlier start completed the bootstrap.
@@ -34,7 +34,13 @@ pub(crate) async fn bootstrap(
         key: key.kept.clone(),
     };
     let begun = database.bootstrap(&begin, now).await?;
-    publish_built_in(database, &begun.operator, config, now).await?;
+    let limits = inferstore_models::Limits {
+        pixels: config.limits.pixels,
+        memory: config.limits.memory,
+        deadline: None,
+    };
+    let models = built_in_models(&begun.operator, &limits, &config.excluded_models, now)?;
+    database.publish(&models, Existing::Refresh).await?;
     if first.api_key.is_some() && !begun.is_key_new {
         let valid = database.key(&key.kept.id).await?;
         if !valid.is_some_and(|(valid, _)| valid.is_of(&key.text)) {
@@ -46,8 +52,8 @@ pub(crate) async fn bootstrap(
 
 #[cfg(test)]
 mod tests {
+    use crate::config::Config;
     use crate::ledger::Money;
-    use crate::lifecycle::config::Config;
     use crate::{Error, Service};
 
     #[tokio::test]

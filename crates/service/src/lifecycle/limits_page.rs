@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::time::Duration;
 
-use super::config::{Config, FirstAccount, Limits};
-use super::policies::Policies;
 use super::service::LEASE_FILES;
 use crate::api::MAX_HISTORY_PAGE;
-use crate::object_storage::{MAX_FILE, MAX_FORM_FILE, MAX_KEY as MAX_OBJECT_KEY};
+use crate::config::{Config, FirstAccount, Limits};
+use crate::files::{MAX_FILE, MAX_FORM_FILE, MAX_KEY as MAX_OBJECT_KEY};
+use crate::policies::Policies;
 use crate::queue::{InsufficientBalance, KEY_RETENTION, MAX_KEY};
 use crate::{Error, Result, Service};
 
@@ -207,7 +207,7 @@ fn read(page: &str) -> Result<String> {
 #[tokio::test]
 async fn the_page_of_limits_says_what_the_program_does() -> Result<()> {
     let service = Service::start(Config::ephemeral()).await?;
-    let policies = Policies::read(&*service.app.database).await?;
+    let policies = Policies::read(&*service.database).await?;
     service.shutdown().await;
     let pictures = read("docs/pictures.md")?;
     let price = format!("storage costs {} a GiB and day", policies.storage_price_per_gib_day);

@@ -1,20 +1,28 @@
 //! Listeners of a process: bound before any part runs, served once all parts run.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use axum::Router;
 use inferstore_server::Listener;
 
-use crate::lifecycle::app::App;
-use crate::lifecycle::config::Config;
-use crate::{Error, Result, api, nodes, object_storage, operations};
+use crate::config::Config;
+use crate::http::listeners::{bind, url};
+use crate::{Result, api};
 
 pub(super) struct Listeners {
     api: Option<Listener>,
     storage: Option<Listener>,
     operations: Option<Listener>,
     nodes: Option<Listener>,
+}
+
+/// Routers of the listeners.
+#[cfg_attr(test, derive(Clone))]
+pub(crate) struct Routers {
+    pub(crate) api: Router,
+    pub(crate) storage: Router,
+    pub(super) operations: Router,
+    pub(super) nodes: Router,
 }
 
 impl Listeners {
@@ -46,27 +54,10 @@ impl Listeners {
         self.nodes.as_ref().map(url)
     }
 
-    pub(super) fn serve(self, app: &Arc<App>) {
-        serve(app, self.api, api::router(app));
-        serve(app, self.storage, object_storage::router(app));
-        serve(app, self.operations, operations::router(app));
-        serve(app, self.nodes, nodes::router(app));
-    }
-}
-
-pub(crate) fn bind(address: SocketAddr) -> Result<Listener> {
-    Listener::bind(address).map_err(|cause| {
-        Error::new(format!("listening on {address}"), cause)
-            .with_hint("choose another port for this listener, or an address of this machine")
-    })
-}
-
-pub(crate) fn url(listener: &Listener) -> String {
-    format!("http://{}", listener.address())
-}
-
-pub(super) fn serve(app: &Arc<App>, listener: Option<Listener>, router: Router) {
-    if let Some(listener) = listener {
-        app.parts.spawn("listener", listener.serve(router, app.server.clone()));
+    pub(super) fn serve(self, serve: impl Fn(Option<Listener>, Router), routers: Routers) {
+        serve(self.api, routers.api);
+        serve(self.storage, routers.storage);
+        serve(self.operations, routers.operations);
+        serve(self.nodes, routers.nodes);
     }
 }

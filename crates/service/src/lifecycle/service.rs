@@ -1,5 +1,6 @@
 //! Start and shutdown of a service: its data folder, its database, its listeners and its background tasks.
 
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,29 +9,34 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use inferstore_fetch::Fetcher;
 use inferstore_models::Model;
-use inferstore_server::{Connections, Server, Timeouts};
+use inferstore_server::{Connections, Listener, Server, Timeouts};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
+use super::bootstrap;
+use super::listeners::{Listeners, Routers};
+use super::start_timeout::StartTimeout;
 use crate::accounts::NewKey;
 use crate::admin::Admin;
+use crate::api::{Api, Edge, RequestLimit};
+use crate::background::BackgroundTasks;
+use crate::config::{Config, Data};
 #[cfg(feature = "controls")]
-use crate::controls::{self, Controls, Tester};
+use crate::controls::{self, Controls, Side, Tester};
 use crate::database::Durability;
+use crate::folder::{Folder, OBJECTS};
+use crate::http::observe::Observer;
+use crate::http::response::refuse_unrouted;
 use crate::http::share_limit::{RateLimit, ShareLimit};
-use crate::lifecycle::app::App;
-use crate::lifecycle::bootstrap;
-use crate::lifecycle::config::{Config, Data};
-use crate::lifecycle::folder::{Folder, OBJECTS};
-use crate::lifecycle::listeners::{self, Listeners};
-use crate::lifecycle::parts::Parts;
-use crate::lifecycle::policies::Policies;
-use crate::lifecycle::start_timeout::StartTimeout;
-use crate::lifecycle::{shared_clock, shared_files};
-use crate::object_storage::Objects;
-use crate::operations::metrics::Metrics;
+use crate::jobs::Jobs;
+use crate::metrics::Metrics;
+use crate::nodes::{Dispatcher, LocalNode, Nodes};
+use crate::object_storage::{ObjectApi, Objects};
+use crate::operations::Operations;
+use crate::policies::Policies;
 use crate::random::Randomness;
-use crate::{Error, admin, api, database, jobs, models, nodes, object_storage};
+use crate::shared_files;
+use crate::{Error, admin, api, database, jobs, models, nodes, object_storage, operations, shared_clock};
 
 /// Downloads use at most 1/N of the connections.
 const DOWNLOADS_SHARE: usize = 4;
@@ -45,13 +51,21 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// A running service. Dropping it stops the service; `shutdown` is a graceful shutdown.
 #[must_use = "a service ends when it is dropped"]
 pub struct Service {
-    pub(crate) app: Arc<App>,
     pub(crate) admin: Admin,
+    pub(crate) nodes: Arc<Nodes>,
+    pub(crate) jobs: Arc<Jobs>,
+    server: Server,
+    shutdown_timeout: Duration,
+    #[cfg(feature = "controls")]
+    tester: Option<Arc<Tester>>,
     api_url: String,
     operations_url: Option<String>,
     nodes_url: Option<String>,
     api_key: Option<NewKey>,
     is_key_read: AtomicBool,
+    /// Routers of the listeners, for requests with the host of a public address.
+    #[cfg(test)]
+    pub(crate) routers: Routers,
 }
 
 impl Service {
@@ -149,8 +163,7 @@ impl Service {
         if serves {
             Policies::set(&config, &*database).await?;
         }
-        let max_forms = config.limits.unsigned_forms;
-        let objects = Objects::open(blobs, Arc::clone(&database), storage_url, max_forms, &random, &clock);
+        let objects = Objects::open(blobs, Arc::clone(&database), storage_url, &config, &random, &clock);
         let objects = Arc::new(objects.await?);
         if serves && roles.nodes && objects.locations.address().is_empty() {
             let cause = "no process with the role api has had a storage URL, which is part of the URL of every output";
@@ -162,83 +175,169 @@ impl Service {
         let (operations_url, nodes_url) = (listeners.operations_url(), listeners.nodes_url());
         let api_url = listeners.api_url().unwrap_or_default();
         let limits = config.limits;
-        let parts = Parts::default();
+        let background = BackgroundTasks::new(folder);
         // The guard stops the spawned tasks if the start fails from here on.
-        let stop_on_failure = parts.stop.clone().drop_guard();
+        let stop_on_failure = background.stop.clone().drop_guard();
         let runs_models = roles.nodes && config.workers > 0;
-        let node = nodes::LocalNode::new(
+        let local = LocalNode::new(
             &config,
             nodes::local_name(&*database, &random)?,
             runs_models.then(|| models::table(&config.excluded_models, models)),
             #[cfg(unix)]
-            folder.path(),
+            background.folder.path(),
             #[cfg(feature = "controls")]
             tester.as_ref().map(|tester| Arc::clone(&tester.switch)),
         )?;
-        let app = Arc::new(App {
-            folder,
-            server: Server {
-                timeouts: Timeouts {
-                    head: limits.head_timeout,
-                    keep_alive: limits.keep_alive,
-                    response: limits.response_timeout,
-                    shutdown: config.shutdown_timeout,
-                },
-                connections: Connections::new(max_connections),
-                stop: parts.stop.clone(),
-                refusal: api::refuse_unrouted,
+        let server = Server {
+            timeouts: Timeouts {
+                head: limits.head_timeout,
+                keep_alive: limits.keep_alive,
+                response: limits.response_timeout,
+                shutdown: config.shutdown_timeout,
             },
-            requests: Arc::new(Semaphore::new(limits.max_requests)),
+            connections: Connections::new(max_connections),
+            stop: background.stop.clone(),
+            refusal: refuse_unrouted,
+        };
+        let metrics = Arc::new(Metrics::new(database.metrics()));
+        let dispatcher = Arc::new(Dispatcher::default());
+        let requests = Arc::new(Semaphore::new(limits.max_requests));
+        let observer =
+            Observer { random: random.clone(), metrics: Arc::clone(&metrics), clock: clock.clone() };
+        let nodes = Arc::new(Nodes {
+            database: Arc::clone(&database),
+            clock: clock.clone(),
+            random: random.clone(),
+            objects: Arc::clone(&objects),
+            background: background.clone(),
+            metrics: Arc::clone(&metrics),
+            fetcher: Fetcher::default(),
+            local,
+            dispatcher: Arc::clone(&dispatcher),
+            files: ShareLimit::new(limits.max_requests, LEASE_FILES),
+            lease: config.lease,
+            lease_attempts: config.lease_attempts,
+            workers: config.workers,
+            shutdown_timeout: config.shutdown_timeout,
+            limits,
+        });
+        let jobs = Arc::new(Jobs {
+            database: Arc::clone(&database),
+            clock: clock.clone(),
+            objects: Arc::clone(&objects),
+            metrics: Arc::clone(&metrics),
+            background: background.clone(),
+            storage_billing_interval: config.storage_billing_interval,
+            lease: config.lease,
+            lease_grace: config.lease_grace,
+        });
+        let admin = Admin {
+            database: Arc::clone(&database),
+            clock: clock.clone(),
+            random: random.clone(),
+            objects: Arc::clone(&objects),
+            dispatcher: Arc::clone(&dispatcher),
+            background: background.clone(),
+            requests: TaskTracker::new(),
+            limits,
+        };
+        let api = Api {
+            database: Arc::clone(&database),
+            clock: clock.clone(),
+            random,
+            objects: Arc::clone(&objects),
+            dispatcher,
             account_requests: ShareLimit::quarter(limits.max_requests),
+            request_rate: config.request_rate.map(RateLimit::new),
+            insufficient_balance: config.insufficient_balance,
+            lease: config.lease,
+            limits,
+        };
+        #[cfg(feature = "controls")]
+        let around = |side, routes| match &tester {
+            Some(tester) => tester.around_routes(side, &clock, routes),
+            None => routes,
+        };
+        #[cfg(feature = "controls")]
+        let (around_api, around_objects) =
+            (|routes| around(Side::Api, routes), |routes| around(Side::Objects, routes));
+        #[cfg(not(feature = "controls"))]
+        let (around_api, around_objects) = (|routes| routes, |routes| routes);
+        let edge = Edge {
+            origins: &config.cors_origins,
+            requests: RequestLimit { requests: Arc::clone(&requests), background: background.clone() },
+            observer: observer.clone(),
+            with_controls: &around_api,
+        };
+        let object_api = ObjectApi {
+            objects,
+            background: background.clone(),
+            metrics: Arc::clone(&metrics),
             downloads: ShareLimit::quarter(max_connections.div_ceil(DOWNLOADS_SHARE)),
             uploads: ShareLimit::quarter(limits.max_requests),
-            node_files: ShareLimit::new(limits.max_requests, LEASE_FILES),
-            admin_requests: TaskTracker::new(),
-            request_rate: config.request_rate.map(RateLimit::new),
-            config,
-            parts,
-            clock,
-            random,
-            metrics: Metrics::new(database.metrics()),
-            database,
-            objects,
-            fetcher: Fetcher::default(),
-            node,
-            dispatcher: nodes::Dispatcher::default(),
+        };
+        let operations = Operations {
+            database: Arc::clone(&database),
+            clock: clock.clone(),
+            metrics,
+            background: background.clone(),
+            connections: Arc::clone(&server.connections),
+            requests,
+            lease: config.lease,
+            limits,
+        };
+        let routers = Routers {
+            api: api::router(api, edge),
+            storage: object_storage::router(object_api, &config.storage_origins, &around_objects),
+            operations: operations::router(operations),
+            nodes: nodes::router(&nodes, observer),
+        };
+        let service = Self {
+            admin,
+            nodes,
+            jobs,
+            server,
+            shutdown_timeout: config.shutdown_timeout,
             #[cfg(feature = "controls")]
             tester,
-        });
-
-        #[cfg(feature = "controls")]
-        if let Some(controls) = Controls::of(&app) {
-            controls.set_baseline().await?;
-        }
-        if roles.nodes {
-            nodes::start(&app).await?;
-        }
-        app.parts.spawn_until_stop("shared clock", shared_clock::follow(Arc::clone(&app)));
-        listeners.serve(&app);
-        #[cfg(feature = "controls")]
-        listeners::serve(&app, controls_listener, controls::router(&app));
-        if serves && roles.jobs {
-            jobs::start(&app);
-        }
-        if serves {
-            #[cfg(unix)]
-            admin::socket::serve(&app);
-        }
-        app.parts.running.close();
-        stop_on_failure.disarm();
-        let admin = Admin::new(&app);
-        Ok(Self {
-            app,
-            admin,
             api_url,
             operations_url,
             nodes_url,
             api_key,
             is_key_read: AtomicBool::new(false),
-        })
+            #[cfg(test)]
+            routers: routers.clone(),
+        };
+        #[cfg(feature = "controls")]
+        let controls = service.controls().ok();
+        #[cfg(feature = "controls")]
+        if let Some(controls) = &controls {
+            controls.set_baseline().await?;
+        }
+        if roles.nodes {
+            nodes::start(&service.nodes).await?;
+        }
+        background.spawn_until_stop("shared clock", shared_clock::follow(database, clock));
+        let serve = |listener: Option<Listener>, router| {
+            if let Some(listener) = listener {
+                background.spawn("listener", listener.serve(router, service.server.clone()));
+            }
+        };
+        listeners.serve(serve, routers);
+        #[cfg(feature = "controls")]
+        if let Some(controls) = controls {
+            serve(controls_listener, controls::router(controls));
+        }
+        if serves && roles.jobs {
+            jobs::start(&service.jobs);
+        }
+        if serves {
+            #[cfg(unix)]
+            admin::socket::serve(&service.admin, service.shutdown_timeout);
+        }
+        background.running.close();
+        stop_on_failure.disarm();
+        Ok(service)
     }
 
     /// Returns the base URL of the API, which ends in `/api/v1`.
@@ -248,7 +347,7 @@ impl Service {
 
     /// Returns the public base URL of object storage.
     pub fn storage_url(&self) -> &str {
-        self.app.objects.locations.address()
+        self.admin.objects.locations.address()
     }
 
     /// Returns the base URL of `/health` and `/metrics`, if served.
@@ -263,7 +362,7 @@ impl Service {
 
     /// Returns the connection limits of the listeners, for a further server whose connections count with the service's.
     pub fn server(&self) -> Server {
-        self.app.server.clone()
+        self.server.clone()
     }
 
     /// Returns the API key of the first account if this start created the key, of which the database stores only the
@@ -277,12 +376,12 @@ impl Service {
     /// Records that a person or program has the API key of the first account, so that no start creates another.
     pub async fn api_key_shown(&self) -> Result<(), Error> {
         let Some(key) = &self.api_key else { return Ok(()) };
-        self.app.database.first_key_shown(&key.kept.id).await
+        self.admin.database.first_key_shown(&key.kept.id).await
     }
 
     /// Returns the path of the data folder.
     pub fn data_folder(&self) -> &Path {
-        self.app.folder.path()
+        self.admin.background.folder.path()
     }
 
     /// Returns the test controls.
@@ -292,18 +391,20 @@ impl Service {
     #[cfg(feature = "controls")]
     pub fn controls(&self) -> Result<Controls, Error> {
         let off = "they are off; set Config::controls to turn them on";
-        Controls::of(&self.app).ok_or_else(|| Error::new("getting at the controls", off))
+        let tester = self.tester.clone().ok_or_else(|| Error::new("getting at the controls", off))?;
+        let (nodes, jobs) = (Arc::clone(&self.nodes), Arc::clone(&self.jobs));
+        Ok(Controls { tester, admin: self.admin.clone(), nodes, jobs })
     }
 
     /// Graceful shutdown: accepts no new connections, waits for requests in progress, and flushes all data to disk.
     pub async fn shutdown(self) {
-        let Parts { stop, running, .. } = &self.app.parts;
+        let BackgroundTasks { stop, running, folder, .. } = &self.admin.background;
         stop.cancel();
-        let deadline = Instant::now() + self.app.config.shutdown_timeout;
+        let deadline = Instant::now() + self.shutdown_timeout;
         // A slot can be dropped with a claimed lease until the last task has ended.
         let ended = async {
             running.wait().await;
-            if let Err(cause) = nodes::release_unwanted(&self.app).await {
+            if let Err(cause) = nodes::release_unwanted(&self.nodes).await {
                 tracing::warn!(%cause, "leases that no slot took cannot be released; they expire");
             }
         };
@@ -313,8 +414,8 @@ impl Service {
                 "these have not ended within the shutdown timeout, and are left"
             );
         }
-        self.app.admin_requests.close();
-        if tokio::time::timeout_at(deadline.into(), self.app.admin_requests.wait()).await.is_err() {
+        self.admin.requests.close();
+        if tokio::time::timeout_at(deadline.into(), self.admin.requests.wait()).await.is_err() {
             tracing::warn!("requests of the operator are ended: the shutdown timeout is over");
         }
         if self.is_key_read.load(Ordering::Relaxed)
@@ -322,14 +423,22 @@ impl Service {
         {
             tracing::warn!(%cause, "the next start creates another API key for the first account");
         }
-        self.app.database.close(deadline).await;
-        self.app.folder.close();
+        self.admin.database.close(deadline).await;
+        folder.close();
+    }
+}
+
+impl Deref for Service {
+    type Target = Admin;
+
+    fn deref(&self) -> &Admin {
+        &self.admin
     }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
-        self.app.parts.stop.cancel();
+        self.admin.background.stop.cancel();
     }
 }
 
@@ -343,7 +452,7 @@ mod tests {
     async fn the_folder_of_a_dropped_service_is_free_when_its_last_task_has_ended() -> Outcome {
         let folder = tempfile::tempdir()?;
         let service = Service::start(Config::folder(folder.path())).await?;
-        let still_writes = Arc::clone(&service.app);
+        let still_writes = service.background.clone();
         drop(service);
         let refused = Service::start(Config::folder(folder.path())).await;
         assert!(refused.is_err_and(|error| error.is_folder_taken()));
@@ -371,7 +480,7 @@ mod tests {
         config.shutdown_timeout = Duration::ZERO;
         let service = Service::start(config).await?;
         // Simulates a database statement that hangs.
-        service.app.parts.spawn("test", std::future::pending::<()>());
+        service.background.spawn("test", std::future::pending::<()>());
         tokio::time::timeout(Duration::from_secs(60), service.shutdown()).await?;
         Ok(())
     }

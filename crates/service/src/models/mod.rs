@@ -1,5 +1,6 @@
 //! Models that this process can run, by their identifier in the catalog, and the worker process of the built-in models.
 
+mod failed;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use inferstore_models::{Input, Limits, Model, built_in, largest_picture};
 use serde_json::Value;
 
+pub(crate) use failed::{Failed, NODE};
 #[cfg(unix)]
 pub(crate) use worker::Request;
 pub use worker::serve_models;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{run_limits, without_file};
-use crate::nodes::Failed;
+use crate::models::Failed;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Request {
@@ -178,7 +178,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::lifecycle::config::Config;
+    use crate::config::Config;
 
     /// Returns the header of a BMP of this size, without pixels.
     fn header(width: u32, height: u32) -> Vec<u8> {

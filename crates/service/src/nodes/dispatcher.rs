@@ -9,12 +9,13 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::MissedTickBehavior;
 
+use super::Nodes;
+use super::RETRY_INTERVAL;
 use super::local_node::{ClaimedTask, Claiming};
-use super::{RETRY_INTERVAL, SeenSlot};
 use crate::Result;
 use crate::clock::{Moment, elapsed};
-use crate::lifecycle::app::App;
 use crate::queue::{Claim, End, Lease, LeaseRules, Slot};
+use crate::registry::SeenSlot;
 
 const MAX_BATCH: usize = 64;
 /// Maximum interval between two claims while slots wait.
@@ -225,52 +226,53 @@ impl Dispatcher {
     }
 }
 
-pub(super) async fn run(app: Arc<App>) {
-    let stop = &app.parts.stop;
-    let mut backstop = tokio::time::interval((app.config.lease / 3).min(MAX_BACKSTOP));
+pub(super) async fn run(nodes: Arc<Nodes>) {
+    let stop = &nodes.background.stop;
+    let mut backstop = tokio::time::interval((nodes.lease / 3).min(MAX_BACKSTOP));
     backstop.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut touched = app.clock.now();
-    let mut expired = ExpiredLeases::new(app.clock.real_time());
+    let mut touched = nodes.clock.now();
+    let mut expired = ExpiredLeases::new(nodes.clock.real_time());
     while !stop.is_cancelled() {
-        let now = app.clock.now();
+        let now = nodes.clock.now();
         // `touched` lies in the future if the clock was set back.
-        if touched <= now.before(app.config.lease / 3) || touched > now {
+        if touched <= now.before(nodes.lease / 3) || touched > now {
             touched = now;
-            touch_waiting_slots(&app).await;
+            touch_waiting_slots(&nodes).await;
         }
-        match dispatch(&app, &mut expired).await {
+        match dispatch(&nodes, &mut expired).await {
             Ok(true) => continue,
             Ok(false) => {}
             Err(cause) => {
                 tracing::error!(%cause, "tasks cannot be claimed");
-                app.dispatcher.look_for_all();
+                nodes.dispatcher.look_for_all();
                 tokio::time::sleep(RETRY_INTERVAL).await;
             }
         }
         tokio::select! {
             () = stop.cancelled() => {}
-            () = app.dispatcher.wakeup.notified() => {}
-            _ = backstop.tick() => app.dispatcher.waiting().look_for_all = true,
+            () = nodes.dispatcher.wakeup.notified() => {}
+            _ = backstop.tick() => nodes.dispatcher.waiting().look_for_all = true,
         }
     }
 }
 
 /// Records the waiting slots of external nodes as alive.
-async fn touch_waiting_slots(app: &App) {
-    let slots = app.dispatcher.remote_slots();
+async fn touch_waiting_slots(nodes: &Nodes) {
+    let slots = nodes.dispatcher.remote_slots();
     if !slots.is_empty()
-        && let Err(cause) = app.database.touch_slots(&slots, app.clock.now()).await
+        && let Err(cause) = nodes.database.touch_slots(&slots, nodes.clock.now()).await
     {
         tracing::warn!(%cause, "waiting nodes cannot be recorded as alive");
     }
 }
 
 /// Releases the leases of tasks whose slots stopped waiting.
-pub(crate) async fn release_unwanted(app: &App) -> Result<()> {
-    let dispatcher = &app.dispatcher;
+pub(crate) async fn release_unwanted(nodes: &Nodes) -> Result<()> {
+    let dispatcher = &nodes.dispatcher;
     let mut unwanted = std::mem::take(&mut dispatcher.waiting().unwanted);
     while let Some((node, lease)) = unwanted.pop() {
-        if let Err(cause) = app.database.release(&node, &lease.task, lease.attempt, app.clock.now()).await {
+        if let Err(cause) = nodes.database.release(&node, &lease.task, lease.attempt, nodes.clock.now()).await
+        {
             unwanted.push((node, lease));
             dispatcher.waiting().unwanted.append(&mut unwanted);
             return Err(cause);
@@ -316,38 +318,38 @@ impl ExpiredLeases {
 }
 
 /// Claims tasks for the slots that may find one; returns true if there may be more tasks.
-async fn dispatch(app: &App, expired: &mut ExpiredLeases) -> Result<bool> {
-    let dispatcher = &app.dispatcher;
-    release_unwanted(app).await?;
-    let claiming = app.node.claiming().await;
+async fn dispatch(nodes: &Nodes, expired: &mut ExpiredLeases) -> Result<bool> {
+    let dispatcher = &nodes.dispatcher;
+    release_unwanted(nodes).await?;
+    let claiming = nodes.local.claiming().await;
     let max = MAX_BATCH;
     #[cfg(feature = "controls")]
-    let max = if app.node.is_scripted() { 1 } else { max };
-    let max_local = app.node.shares.max_batch();
+    let max = if nodes.local.is_scripted() { 1 } else { max };
+    let max_local = nodes.local.shares.max_batch();
     let (selected, ended) = dispatcher.select(claiming.slot.as_ref(), max_local, max);
-    let real_time = app.clock.real_time();
-    let expired_before = expired.before(real_time, app.config.lease);
+    let real_time = nodes.clock.real_time();
+    let expired_before = expired.before(real_time, nodes.lease);
     if selected.is_empty() && ended.is_empty() {
-        if expired.is_quiet(real_time, app.config.lease) {
+        if expired.is_quiet(real_time, nodes.lease) {
             // The writer check distinguishes an idle service from an outage of the database.
-            app.database.check_writer().await?;
+            nodes.database.check_writer().await?;
             expired.claimed(real_time);
         }
         return Ok(false);
     }
     let slots: Vec<Slot> = selected.iter().map(|candidate| candidate.slot.clone()).collect();
     let rules = LeaseRules {
-        length: app.config.lease,
-        attempts: app.config.lease_attempts,
-        max_running: app.config.limits.account_running,
+        length: nodes.lease,
+        attempts: nodes.lease_attempts,
+        max_running: nodes.limits.account_running,
         // Leases have times of the test clock, so the offset is added.
-        expired_before: Moment(expired_before.0.saturating_add(app.clock.ahead())),
+        expired_before: Moment(expired_before.0.saturating_add(nodes.clock.ahead())),
     };
     #[cfg(test)]
     dispatcher.claims.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let (ends, replies): (Vec<_>, Vec<_>) = ended.into_iter().map(|ended| (ended.end, ended.reply)).unzip();
-    let now = app.clock.now();
-    let claims = match app.database.finish_and_claim(&ends, &slots, rules, now).await {
+    let now = nodes.clock.now();
+    let claims = match nodes.database.finish_and_claim(&ends, &slots, rules, now).await {
         Ok((counts, claims)) => {
             expired.claimed(real_time);
             for (reply, counts) in replies.into_iter().zip(counts) {
@@ -364,13 +366,13 @@ async fn dispatch(app: &App, expired: &mut ExpiredLeases) -> Result<bool> {
     let mut is_registered = true;
     for (candidate, claim) in selected.into_iter().zip(claims) {
         if let Claim::Leased(lease) = &claim {
-            app.metrics.leased(lease, elapsed(lease.created_at, now));
+            nodes.metrics.leased(lease, elapsed(lease.created_at, now));
         }
         is_registered &= dispatcher.deliver(&claiming, candidate, claim);
     }
     drop(claiming);
     if !is_registered {
-        app.node.heartbeat(app).await?;
+        nodes.heartbeat().await?;
     }
     Ok(true)
 }

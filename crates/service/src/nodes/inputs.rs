@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 
-use super::run::Failed;
+use super::Nodes;
 use crate::catalog::{Format, Kind, sample_at};
-use crate::lifecycle::app::App;
+use crate::models::Failed;
 use crate::models::without_file;
 use crate::object_storage::outlast_outage;
 use crate::queue::Lease;
@@ -45,7 +45,7 @@ pub(super) enum Source {
 }
 
 impl TaskInputs {
-    pub(super) async fn read(app: &App, lease: &Lease) -> Result<Self, Failed> {
+    pub(super) async fn read(nodes: &Nodes, lease: &Lease) -> Result<Self, Failed> {
         let submitted: Map<String, Value> = serde_json::from_str(&lease.input)
             .map_err(|cause| Error::new("reading the inputs of a task", cause))?;
         let declared = Format::kept(&lease.input_format)?;
@@ -54,10 +54,10 @@ impl TaskInputs {
         for (name, value) in submitted.into_iter().filter(|(_, value)| !value.is_null()) {
             let source = match (declared.get(&name).map(|descriptor| descriptor.kind), value) {
                 (Some(Kind::File), Value::String(url)) => {
-                    let sample = app.objects.locations.paths(&url).find_map(sample_at);
+                    let sample = nodes.objects.locations.paths(&url).find_map(sample_at);
                     match sample {
                         Some(sample) => Source::Sample(sample.bytes),
-                        None => match outlast_outage(|| app.objects.locate(&url)).await? {
+                        None => match outlast_outage(|| nodes.objects.locate(&url)).await? {
                             Some((bucket, key)) => Source::Stored { bucket, key },
                             None => Source::Remote(url),
                         },
@@ -74,12 +74,12 @@ impl TaskInputs {
         self.0.iter().any(|(_, source)| matches!(source, Source::Remote(_)))
     }
 
-    pub(super) async fn fetch(&mut self, app: &App) -> Result<(), Failed> {
+    pub(super) async fn fetch(&mut self, nodes: &Nodes) -> Result<(), Failed> {
         for (name, source) in &mut self.0 {
             if let Source::Remote(url) = source {
                 let mut attempts = Attempts::default();
                 let fetched = loop {
-                    match outlast_outage(|| fetch(app, url)).await? {
+                    match outlast_outage(|| fetch(nodes, url)).await? {
                         Ok(file) => break file,
                         Err(why) if attempts.may_go_on(&why).await => {}
                         Err(why) => return Err(Failed::input(format!("{name}: {why}"))),
@@ -91,12 +91,12 @@ impl TaskInputs {
         Ok(())
     }
 
-    pub(super) async fn load(self, app: &App) -> Result<Inputs, Failed> {
+    pub(super) async fn load(self, nodes: &Nodes) -> Result<Inputs, Failed> {
         let mut inputs = Vec::new();
         for (name, source) in self.0 {
             let input = match source {
                 Source::Value(value) => without_file(&value),
-                Source::Stored { bucket, key } => Input::File(stored(app, &name, &bucket, &key).await?),
+                Source::Stored { bucket, key } => Input::File(stored(nodes, &name, &bucket, &key).await?),
                 Source::Sample(bytes) => Input::File(bytes.to_vec()),
                 Source::Fetched(file) => Input::File(fetched(file).await?),
                 Source::Remote(_) => return Err(not_fetched()),
@@ -116,20 +116,20 @@ pub(super) fn no_file(name: &str) -> Failed {
 }
 
 /// Creates an unnamed file in the data folder, because `/tmp` may be in memory.
-fn temporary_file(app: &App) -> Result<File> {
-    let file = tempfile::tempfile_in(app.folder.path());
+fn temporary_file(nodes: &Nodes) -> Result<File> {
+    let file = tempfile::tempfile_in(nodes.background.folder.path());
     file.map(File::from_std).map_err(|cause| Error::keeping("creating a file for an input", cause))
 }
 
 /// Fetches a file from the internet; the fetcher refuses internal addresses (SSRF protection). The inner error is the
 /// reason why the file cannot be fetched; a failure to store the file is a failure of the service.
-async fn fetch(app: &App, url: &str) -> Result<Result<File, FetchError>> {
-    let mut file = temporary_file(app)?;
+async fn fetch(nodes: &Nodes, url: &str) -> Result<Result<File, FetchError>> {
+    let mut file = temporary_file(nodes)?;
     #[cfg(test)]
     if url == FAILS_ONCE {
         static FETCHES: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         return Ok(match FETCHES.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
-            0 => app.fetcher.fetch_to("http://localhost:1/", &mut file).await.map(|()| file),
+            0 => nodes.fetcher.fetch_to("http://localhost:1/", &mut file).await.map(|()| file),
             _ => Ok(file),
         });
     }
@@ -140,7 +140,7 @@ async fn fetch(app: &App, url: &str) -> Result<Result<File, FetchError>> {
         tokio::time::sleep(std::time::Duration::from_secs(1)).await;
         return Ok(Ok(file));
     }
-    let fetched = app.fetcher.fetch_to(url, &mut file).await;
+    let fetched = nodes.fetcher.fetch_to(url, &mut file).await;
     match fetched.as_ref().err().and_then(FetchError::sink_failure) {
         Some(kind) => Err(Error::keeping("storing an input", io::Error::from(kind))),
         None => Ok(fetched.map(|()| file)),
@@ -156,9 +156,9 @@ async fn fetched(file: File) -> Result<Vec<u8>> {
     Ok(content)
 }
 
-async fn stored(app: &App, name: &str, bucket: &str, key: &str) -> Result<Vec<u8>, Failed> {
+async fn stored(nodes: &Nodes, name: &str, bucket: &str, key: &str) -> Result<Vec<u8>, Failed> {
     let read = || async {
-        match app.objects.read(app, bucket, key).await? {
+        match nodes.objects.read(bucket, key).await? {
             Some(opened) => opened.bytes().await.map(Some),
             None => Ok(None),
         }

@@ -12,13 +12,16 @@ use super::DispatchedTask;
 #[cfg(unix)]
 use super::model_processes::ModelProcesses;
 use super::outside::OutsideModels;
-use super::run::Failed;
+#[cfg(feature = "controls")]
+use super::scripts::Replacement;
+#[cfg(feature = "controls")]
+use super::switch::{Held, Switch};
 use super::worker_shares::{HeldWorker, WorkerShares};
 use crate::Result;
-#[cfg(feature = "controls")]
-use crate::controls::{Held, Replacement, Switch};
-use crate::lifecycle::app::App;
-use crate::lifecycle::config::Config;
+use crate::clock::Moment;
+use crate::config::Config;
+use crate::database::Database;
+use crate::models::Failed;
 use crate::models::Models;
 use crate::queue::{Lease, NodeEnd, Slot};
 
@@ -239,7 +242,7 @@ impl LocalNode {
     }
 
     /// Records that the node is alive, with the models that it serves; does nothing if the node is down.
-    pub(crate) async fn heartbeat(&self, app: &App) -> Result<()> {
+    pub(crate) async fn heartbeat(&self, database: &dyn Database, now: Moment) -> Result<()> {
         let models = self.names();
         #[cfg(feature = "controls")]
         let held = self.held().await;
@@ -249,10 +252,10 @@ impl LocalNode {
             None => models,
         };
         let Some(models) = models else { return Ok(()) };
-        app.database.register(&self.name, None, &models, app.clock.now()).await.map(drop)
+        database.register(&self.name, None, &models, now).await.map(drop)
     }
 
-    pub(crate) async fn deregister(&self, app: &App) -> Result<()> {
-        app.database.node_ended(&self.name, NodeEnd::Left, app.clock.now()).await
+    pub(crate) async fn deregister(&self, database: &dyn Database, now: Moment) -> Result<()> {
+        database.node_ended(&self.name, NodeEnd::Left, now).await
     }
 }

@@ -7,8 +7,8 @@ use axum::body::Bytes;
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
 
-use crate::api::Failure;
-use crate::lifecycle::app::App;
+use crate::http::response::Failure;
+use crate::object_storage::Objects;
 use crate::{Error, Result};
 
 pub(super) const MAX_TEXT: usize = 64 << 10;
@@ -32,17 +32,17 @@ fn key_of(task: &str, attempt: i64) -> String {
 }
 
 /// Replaces the log of a lease, which must be running.
-pub(super) async fn store(app: &App, task: &str, attempt: i64, log: &TaskLog) -> Result<(), Failure> {
+pub(super) async fn store(objects: &Objects, task: &str, attempt: i64, log: &TaskLog) -> Result<(), Failure> {
     let bytes = serde_json::to_vec(log).map_err(|cause| Error::new("writing the log of a task", cause))?;
     let key = key_of(task, attempt);
     let body = stream::iter([Ok::<_, Infallible>(Bytes::from(bytes))]);
-    app.objects.receive_output(app, (BUCKET, &key, "application/json"), body).await?;
+    objects.receive_output((BUCKET, &key, "application/json"), body).await?;
     Ok(())
 }
 
 /// Returns the log of the last lease of a task; an empty one if its node has sent none.
-pub(crate) async fn read(app: &App, task: &str, attempt: i64) -> Result<TaskLog> {
-    let Some(object) = app.objects.read(app, BUCKET, &key_of(task, attempt)).await? else {
+pub(crate) async fn read(objects: &Objects, task: &str, attempt: i64) -> Result<TaskLog> {
+    let Some(object) = objects.read(BUCKET, &key_of(task, attempt)).await? else {
         return Ok(TaskLog { attempt, ..TaskLog::default() });
     };
     let log: TaskLog = serde_json::from_slice(&object.bytes().await?)

@@ -10,13 +10,13 @@ use inferstore_node::{RunError, WorkerCommand, WorkerError, WorkerProcess, Worke
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::Nodes;
 use super::inputs::TaskInputs;
 use super::local_node::run_timeout;
-use super::run::Failed;
 use super::run_folder::{LaidOut, Outputs, collect, lay_out};
-use crate::lifecycle::app::App;
-use crate::lifecycle::config::Config;
-use crate::lifecycle::folder::RUNS;
+use crate::config::Config;
+use crate::folder::RUNS;
+use crate::models::Failed;
 use crate::models::Request;
 use crate::object_storage::outlast_outage;
 use crate::queue::Lease;
@@ -54,14 +54,19 @@ impl ModelProcesses {
     }
 
     /// Runs a task within the memory left for all runs. Dropping the future kills the process of the run.
-    pub(super) async fn run(&self, app: &App, lease: &Lease, inputs: TaskInputs) -> Result<Outputs, Failed> {
+    pub(super) async fn run(
+        &self,
+        nodes: &Nodes,
+        lease: &Lease,
+        inputs: TaskInputs,
+    ) -> Result<Outputs, Failed> {
         let folder = outlast_outage(async || {
             TempDir::with_prefix_in("run-", &self.folder)
                 .map_err(|cause| Error::keeping("creating the folder of a run", cause))
         })
         .await?;
-        let limit = app.config.limits.run;
-        let LaidOut { values, files, bytes } = lay_out(app, inputs, folder.path()).await?;
+        let limit = nodes.limits.run;
+        let LaidOut { values, files, bytes } = lay_out(nodes, inputs, folder.path()).await?;
         let mut request = Request {
             model: lease.model.clone(),
             folder: folder.path().to_owned(),
@@ -72,11 +77,11 @@ impl ModelProcesses {
         };
         let measured = {
             // The process reads the files to measure them.
-            let _memory = app.node.reserve_memory(bytes).await?;
+            let _memory = nodes.local.reserve_memory(bytes).await?;
             self.exchange(&request, limit).await?
         };
         let _memory = match measured.get("memory").and_then(Value::as_u64) {
-            Some(memory) => app.node.reserve_memory(memory).await?,
+            Some(memory) => nodes.local.reserve_memory(memory).await?,
             None => return Err(Failed::model("the model reported no memory size")),
         };
         request.measure = false;

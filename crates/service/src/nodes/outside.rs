@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::{PoisonError, RwLock};
 
 use crate::Result;
-use crate::lifecycle::app::App;
+use crate::clock::Moment;
+use crate::database::Database;
 
 /// Models that live external nodes serve, as of the last refresh.
 #[derive(Debug, Default)]
@@ -16,21 +17,13 @@ impl OutsideModels {
         self.0.read().unwrap_or_else(PoisonError::into_inner).contains(model)
     }
 
-    /// Reads the models of live nodes, which have a heartbeat within a lease duration.
-    pub(super) async fn refresh(&self, app: &App) -> Result<()> {
-        let since = app.clock.now().before(app.config.lease);
-        let models: BTreeSet<String> =
-            app.database.models_of_outside_nodes(since).await?.into_iter().collect();
-        let lost_some = {
-            let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-            let lost_some = known.iter().any(|model| !models.contains(model));
-            *known = models;
-            lost_some
-        };
-        if lost_some {
-            // Built-in methods now run the tasks that waited for the lost node.
-            app.dispatcher.look_for_all();
-        }
-        Ok(())
+    /// Reads the models of nodes with a heartbeat since this moment. Returns true if some models have no such node any
+    /// more.
+    pub(super) async fn refresh(&self, database: &dyn Database, since: Moment) -> Result<bool> {
+        let models: BTreeSet<String> = database.models_of_outside_nodes(since).await?.into_iter().collect();
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let lost_some = known.iter().any(|model| !models.contains(model));
+        *known = models;
+        Ok(lost_some)
     }
 }

@@ -9,19 +9,19 @@ use serde_json::{Map, Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument as _;
 
+use super::Nodes;
 use super::inputs::TaskInputs;
 use super::local_node::{ClaimedTask, LocalNode, run_timeout};
 use super::node_api::check_file;
+#[cfg(feature = "controls")]
+use super::scripts::Replacement;
 use super::worker_shares::HeldWorker;
 use super::{OUTPUTS, RETRY_INTERVAL};
+use crate::Result;
 use crate::catalog::{Format, Kind, check_output};
-#[cfg(feature = "controls")]
-use crate::controls::Replacement;
-use crate::lifecycle::app::App;
-use crate::models::{Runner, run_limits};
+use crate::models::{Failed, NODE, Runner, run_limits};
 use crate::object_storage::outlast_outage;
 use crate::queue::{End, Ending, Lease};
-use crate::{Error, Result};
 
 /// Permits of a task, taken before the service knows whether inputs must be fetched.
 pub(super) struct Slots {
@@ -48,38 +48,38 @@ impl Slots {
 }
 
 /// Runs a leased task to its end, and then the tasks that were claimed together with its result.
-pub(super) async fn run(app: Arc<App>, task: ClaimedTask, mut slots: Slots) {
+pub(super) async fn run(nodes: Arc<Nodes>, task: ClaimedTask, mut slots: Slots) {
     let mut next = Some(task);
     while let Some(mut task) = next {
         slots.share = task.share.take();
         let Lease { task: id, traceparent, .. } = &task.lease;
         let span = tracing::info_span!("task", id, traceparent);
-        next = run_one(&app, &task, &mut slots).instrument(span).await;
+        next = run_one(&nodes, &task, &mut slots).instrument(span).await;
     }
 }
 
 /// Runs a leased task to its end, and extends its lease meanwhile. Returns the next task, if it was claimed together
 /// with the result. An interrupted run has no result: its lease is released by the interruption. A run that cannot
 /// begin has no result either: its lease expires, which counts as an attempt.
-async fn run_one(app: &App, task: &ClaimedTask, slots: &mut Slots) -> Option<ClaimedTask> {
+async fn run_one(nodes: &Nodes, task: &ClaimedTask, slots: &mut Slots) -> Option<ClaimedTask> {
     let ClaimedTask { lease, interrupted, .. } = task;
     let begun = Instant::now();
     let ending = tokio::select! {
-        ending = ending(app, task, slots) => ending?,
-        () = keep_alive(app, lease) => {
+        ending = ending(nodes, task, slots) => ending?,
+        () = keep_alive(nodes, lease) => {
             tracing::warn!(task = lease.task, "the lease is lost; the result is discarded");
             return None;
         }
         () = interrupted.cancelled() => return None,
     };
     let (finished, next) = tokio::select! {
-        finished = finish(app, lease, &ending, slots) => finished,
+        finished = finish(nodes, lease, &ending, slots) => finished,
         () = interrupted.cancelled() => return None,
     };
     match finished {
         Ok(true) => {
             let succeeded = matches!(ending, Ending::Output(_));
-            app.metrics.run_ended(&lease.model, succeeded, begun.elapsed());
+            nodes.metrics.run_ended(&lease.model, succeeded, begun.elapsed());
             tracing::info!(task = lease.task, model = lease.model, succeeded, "a task has ended");
         }
         Ok(false) => tracing::warn!(task = lease.task, "the result is late and is discarded"),
@@ -92,34 +92,38 @@ async fn run_one(app: &App, task: &ClaimedTask, slots: &mut Slots) -> Option<Cla
 /// Writes the result, together with the claim of the next task if possible (group commit). Retries while the disk is
 /// full until the lease duration has passed, so that the task does not have to run again.
 async fn finish(
-    app: &App,
+    nodes: &Nodes,
     lease: &Lease,
     ending: &Ending,
     slots: &mut Slots,
 ) -> (Result<bool>, Option<ClaimedTask>) {
     slots.share = None;
     // With a shared database each statement commits on its own, so nothing would be saved.
-    if !app.database.is_shared() && slots.are_enough(&app.node) {
-        let (node, task) = (app.node.name().to_owned(), lease.task.clone());
+    if !nodes.database.is_shared() && slots.are_enough(&nodes.local) {
+        let (node, task) = (nodes.local.name().to_owned(), lease.task.clone());
         let end = End { node, task, attempt: lease.attempt, ending: ending.clone() };
         if let Some(Some((counts, next))) =
-            app.parts.stop.run_until_cancelled(app.dispatcher.finish(end)).await
+            nodes.background.stop.run_until_cancelled(nodes.dispatcher.finish(end)).await
         {
             return (Ok(counts), next);
         }
     }
     slots.worker = None;
-    (finish_alone(app, lease, ending).await, None)
+    (finish_alone(nodes, lease, ending).await, None)
 }
 
-async fn finish_alone(app: &App, lease: &Lease, ending: &Ending) -> Result<bool> {
-    let until = Instant::now() + app.config.lease;
+async fn finish_alone(nodes: &Nodes, lease: &Lease, ending: &Ending) -> Result<bool> {
+    let until = Instant::now() + nodes.lease;
     loop {
-        let finished =
-            app.database.finish(app.node.name(), &lease.task, lease.attempt, ending, app.clock.now()).await;
+        let finished = nodes
+            .database
+            .finish(nodes.local.name(), &lease.task, lease.attempt, ending, nodes.clock.now())
+            .await;
         match finished {
             // The write is idempotent. An external database may recover soon.
-            Err(cause) if (cause.is_of_the_disk() || app.database.is_shared()) && Instant::now() < until => {
+            Err(cause)
+                if (cause.is_of_the_disk() || nodes.database.is_shared()) && Instant::now() < until =>
+            {
                 tracing::warn!(%cause, task = lease.task, "the result cannot be written yet");
                 tokio::time::sleep(RETRY_INTERVAL).await;
             }
@@ -128,21 +132,21 @@ async fn finish_alone(app: &App, lease: &Lease, ending: &Ending) -> Result<bool>
     }
 }
 
-async fn keep_alive(app: &App, lease: &Lease) {
+async fn keep_alive(nodes: &Nodes, lease: &Lease) {
     loop {
-        tokio::time::sleep(app.config.lease / 3).await;
-        let until = app.clock.now().after(app.config.lease);
+        tokio::time::sleep(nodes.lease / 3).await;
+        let until = nodes.clock.now().after(nodes.lease);
         // No limit on the lease's age: the timeout of the run itself ends runs in this process.
-        let node = app.node.name();
-        if let Ok(false) = app.database.heartbeat(node, &lease.task, lease.attempt, until, None).await {
+        let node = nodes.local.name();
+        if let Ok(false) = nodes.database.heartbeat(node, &lease.task, lease.attempt, until, None).await {
             return;
         }
     }
 }
 
 /// Returns the end of the task, which may be a failure; None if the node cannot begin the run.
-async fn ending(app: &App, task: &ClaimedTask, slots: &mut Slots) -> Option<Ending> {
-    match outcome(app, task, slots).await {
+async fn ending(nodes: &Nodes, task: &ClaimedTask, slots: &mut Slots) -> Option<Ending> {
+    match outcome(nodes, task, slots).await {
         Ok(output) => Some(Ending::Output(Value::Object(output).to_string())),
         Err(failure) if failure.kind == NODE => {
             let Lease { task, model, .. } = &task.lease;
@@ -156,50 +160,7 @@ async fn ending(app: &App, task: &ClaimedTask, slots: &mut Slots) -> Option<Endi
     }
 }
 
-/// Kind of a failure that does not end the task, because another attempt may succeed.
-const NODE: &str = "node";
-
-#[derive(Clone)]
-pub(crate) struct Failed {
-    /// Kind for programs: `input`, `model`, `limit`, `service` or `NODE`.
-    pub(crate) kind: &'static str,
-    pub(crate) message: String,
-}
-
-impl Failed {
-    pub(crate) fn input(message: impl Into<String>) -> Self {
-        Self { kind: "input", message: message.into() }
-    }
-
-    pub(crate) fn model(message: impl Into<String>) -> Self {
-        Self { kind: "model", message: message.into() }
-    }
-
-    pub(super) fn node(message: impl Into<String>) -> Self {
-        Self { kind: NODE, message: message.into() }
-    }
-}
-
-impl From<Error> for Failed {
-    fn from(cause: Error) -> Self {
-        tracing::error!(%cause, "a task failed inside the service");
-        Self { kind: "service", message: "the service failed while it ran this task".to_owned() }
-    }
-}
-
-impl From<inferstore_models::Error> for Failed {
-    fn from(cause: inferstore_models::Error) -> Self {
-        use inferstore_models::Error as Cause;
-        let kind = match cause {
-            Cause::TimedOut | Cause::TooLarge { .. } => "limit",
-            Cause::Failed { .. } => "model",
-            _ => "input",
-        };
-        Self { kind, message: cause.to_string() }
-    }
-}
-
-async fn outcome(app: &App, task: &ClaimedTask, slots: &mut Slots) -> Result<Map<String, Value>, Failed> {
+async fn outcome(nodes: &Nodes, task: &ClaimedTask, slots: &mut Slots) -> Result<Map<String, Value>, Failed> {
     #[cfg(feature = "controls")]
     if let Some(Replacement { delay, outcome }) = task.replacement.clone() {
         tokio::time::sleep(delay).await;
@@ -207,24 +168,24 @@ async fn outcome(app: &App, task: &ClaimedTask, slots: &mut Slots) -> Result<Map
             return outcome;
         }
     }
-    output(app, &task.lease, slots).await
+    output(nodes, &task.lease, slots).await
 }
 
-async fn output(app: &App, lease: &Lease, slots: &mut Slots) -> Result<Map<String, Value>, Failed> {
+async fn output(nodes: &Nodes, lease: &Lease, slots: &mut Slots) -> Result<Map<String, Value>, Failed> {
     let not_served = || Failed::model(format!("this node does not run {}", lease.model));
     let runner =
-        app.node.models.as_ref().and_then(|models| models.get(&lease.model)).ok_or_else(not_served)?;
-    let mut inputs = TaskInputs::read(app, lease).await?;
+        nodes.local.models.as_ref().and_then(|models| models.get(&lease.model)).ok_or_else(not_served)?;
+    let mut inputs = TaskInputs::read(nodes, lease).await?;
     if inputs.are_remote() {
         // The slot's worker is free for other tasks while inputs are fetched.
         slots.worker = None;
         slots.share = None;
-        inputs.fetch(app).await?;
-        slots.share = Some(app.node.shares.acquire(lease.account).await);
-        slots.worker = app.node.workers.acquire().await;
+        inputs.fetch(nodes).await?;
+        slots.share = Some(nodes.local.shares.acquire(lease.account).await);
+        slots.worker = nodes.local.workers.acquire().await;
     }
     slots.fetch = None;
-    let outputs = produce(app, lease, runner, inputs).await?;
+    let outputs = produce(nodes, lease, runner, inputs).await?;
     check(lease, &outputs)?;
     let mut by_name = Map::new();
     for (name, output) in outputs {
@@ -233,7 +194,7 @@ async fn output(app: &App, lease: &Lease, slots: &mut Slots) -> Result<Map<Strin
             Output::File { bytes, mime, extension } => {
                 let key = format!("{}/{}/{name}.{extension}", lease.task, lease.attempt);
                 let bytes = Bytes::from(bytes);
-                outlast_outage(|| app.objects.store_output(app, OUTPUTS, &key, mime, bytes.clone())).await?
+                outlast_outage(|| nodes.objects.store_output(OUTPUTS, &key, mime, bytes.clone())).await?
             }
         };
         by_name.insert(name, Value::String(value));
@@ -243,20 +204,20 @@ async fn output(app: &App, lease: &Lease, slots: &mut Slots) -> Result<Map<Strin
 
 /// Runs the model: a built-in model in a worker process, if configured, and any other model in this process.
 async fn produce(
-    app: &App,
+    nodes: &Nodes,
     lease: &Lease,
     runner: &Runner,
     inputs: TaskInputs,
 ) -> Result<Vec<(String, Output)>, Failed> {
     #[cfg(unix)]
     if runner.is_built_in
-        && let Some(processes) = &app.node.processes
+        && let Some(processes) = &nodes.local.processes
     {
-        return processes.run(app, lease, inputs).await;
+        return processes.run(nodes, lease, inputs).await;
     }
     #[cfg(not(unix))]
     let _ = lease;
-    compute(app, Arc::clone(&runner.model), inputs.load(app).await?).await
+    compute(nodes, Arc::clone(&runner.model), inputs.load(nodes).await?).await
 }
 
 /// Checks that the outputs are exactly those that the model version declares, as for external nodes.
@@ -287,10 +248,14 @@ fn check(lease: &Lease, outputs: &[(String, Output)]) -> Result<(), Failed> {
 
 /// Runs the model on its own thread, within the memory left for all runs. The model checks its deadline; the node
 /// abandons a model that does not, shortly after the deadline.
-async fn compute(app: &App, model: Arc<dyn Model>, inputs: Inputs) -> Result<Vec<(String, Output)>, Failed> {
-    let limits = app.config.limits;
+async fn compute(
+    nodes: &Nodes,
+    model: Arc<dyn Model>,
+    inputs: Inputs,
+) -> Result<Vec<(String, Output)>, Failed> {
+    let limits = nodes.limits;
     let mut taken = run_limits(&*model, limits.pixels, limits.memory);
-    let memory = app.node.reserve_memory(memory_of(&*model, &inputs, &taken)).await?;
+    let memory = nodes.local.reserve_memory(memory_of(&*model, &inputs, &taken)).await?;
     taken.deadline = Some(Instant::now() + limits.run);
     let running = tokio::task::spawn_blocking(move || {
         let result = model.run(&inputs, &taken);

@@ -11,10 +11,10 @@ use tokio::fs::File;
 use tokio::io::{AsyncBufRead, AsyncSeekExt, AsyncWriteExt, BufReader};
 use tokio_util::io::StreamReader;
 
+use super::Nodes;
 use super::inputs::{Source, TaskInputs, no_file, not_fetched};
-use super::run::Failed;
 use crate::catalog::{Format, Kind};
-use crate::lifecycle::app::App;
+use crate::models::Failed;
 use crate::object_storage::outlast_outage;
 use crate::queue::Lease;
 use crate::{Error, Result};
@@ -36,14 +36,14 @@ pub(super) struct LaidOut {
     pub(super) bytes: u64,
 }
 
-pub(super) async fn lay_out(app: &App, inputs: TaskInputs, folder: &Path) -> Result<LaidOut, Failed> {
+pub(super) async fn lay_out(nodes: &Nodes, inputs: TaskInputs, folder: &Path) -> Result<LaidOut, Failed> {
     let mut laid_out = LaidOut::default();
     for (number, (name, source)) in inputs.0.into_iter().enumerate() {
         let path = folder.join(format!("input-{number}"));
         let (value, size) = match source {
             Source::Value(value) => (value, None),
             Source::Stored { bucket, key } => {
-                let copied = outlast_outage(|| stored(app, &bucket, &key, &path)).await?;
+                let copied = outlast_outage(|| stored(nodes, &bucket, &key, &path)).await?;
                 (json!(path), Some(copied.ok_or_else(|| no_file(&name))?))
             }
             Source::Sample(bytes) => (json!(path), Some(copy(&path, bytes).await?)),
@@ -60,8 +60,8 @@ pub(super) async fn lay_out(app: &App, inputs: TaskInputs, folder: &Path) -> Res
 }
 
 /// Copies a file from object storage; None if there is no such file.
-async fn stored(app: &App, bucket: &str, key: &str, path: &Path) -> Result<Option<u64>> {
-    let Some(opened) = app.objects.read(app, bucket, key).await? else { return Ok(None) };
+async fn stored(nodes: &Nodes, bucket: &str, key: &str, path: &Path) -> Result<Option<u64>> {
+    let Some(opened) = nodes.objects.read(bucket, key).await? else { return Ok(None) };
     let size = opened.object.size;
     copy(path, StreamReader::new(opened.read(0..size))).await.map(Some)
 }

@@ -15,7 +15,7 @@ const MODEL: &str = "color-extraction";
 
 async fn create(service: &Service, account: AccountId, url: &str) -> Result<String, Error> {
     let task = queue(service, account, json!({ "input": url })).await?;
-    service.app.dispatcher.task_queued(MODEL);
+    service.dispatcher.task_queued(MODEL);
     Ok(task)
 }
 
@@ -31,12 +31,11 @@ pub(super) async fn queue_for(
     account: AccountId,
     input: Value,
 ) -> Result<String, Error> {
-    let app = &service.app;
     let unknown = || Error::new("creating a task", "there is no such model");
-    let published = app.database.published(model).await?.ok_or_else(unknown)?;
+    let published = service.database.published(model).await?.ok_or_else(unknown)?;
     let (model, version) = (&published.model, &published.version);
     let task = NewTask {
-        id: app.random.uuid()?,
+        id: service.random.uuid()?,
         account,
         model: model.summary.id.clone(),
         version: version.id,
@@ -47,7 +46,7 @@ pub(super) async fn queue_for(
         traceparent: None,
         spending: None,
     };
-    app.database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, app.clock.now()).await?;
+    service.database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, service.clock.now()).await?;
     Ok(task.id)
 }
 
@@ -61,7 +60,7 @@ fn slot(node: &str) -> Slot {
 }
 
 async fn until_failed(service: &Service, account: AccountId, task: &str) -> Result<(), Error> {
-    let database = &service.app.database;
+    let database = &service.database;
     while database.task(account, task).await?.is_none_or(|task| task.status != Status::Failed) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -74,19 +73,18 @@ async fn the_end_of_a_task_and_the_claim_of_the_next_one_share_a_commit() -> Res
     let mut config = Config::ephemeral();
     config.workers = 1;
     let service = Service::start(config).await?;
-    let app = &service.app;
     let customer = account(&service, "customer").await?;
-    let before = app.database.commits();
+    let before = service.database.commits();
     let mut tasks = Vec::new();
     for _ in 0..TASKS {
         // A number is no picture: the task fails at once, without a file to fetch.
         tasks.push(queue(&service, customer, json!({ "input": 1 })).await?);
     }
-    app.dispatcher.look_for_all();
+    service.dispatcher.look_for_all();
     for task in &tasks {
         until_failed(&service, customer, task).await?;
     }
-    let commits = app.database.commits() - before;
+    let commits = service.database.commits() - before;
     // One commit for each create and one for each result, plus writes of jobs at the start. Without group commit there
     // would be nearly three for each task.
     assert!(commits < TASKS * 9 / 4, "{commits} commits for {TASKS} tasks");
@@ -107,13 +105,13 @@ async fn a_task_that_is_claimed_while_the_service_shuts_down_does_not_outlive_it
         config.workers = 1;
         config.shutdown_timeout = Duration::ZERO;
         let service = Service::start(config).await?;
-        let app = std::sync::Arc::clone(&service.app);
+        let nodes = std::sync::Arc::clone(&service.nodes);
         let customer = account(&service, "customer").await?;
         let first = create(&service, customer, "ftp://example.com/is-refused-at-once").await?;
         until_failed(&service, customer, &first).await?;
-        let before = app.dispatcher.claims();
+        let before = service.dispatcher.claims();
         create(&service, customer, NEVER_RESPONDS).await?;
-        while app.dispatcher.claims() == before {
+        while service.dispatcher.claims() == before {
             tokio::task::yield_now().await;
         }
         // The claim is committed, and delivered after the shutdown has begun.
@@ -122,7 +120,7 @@ async fn a_task_that_is_claimed_while_the_service_shuts_down_does_not_outlive_it
         let ended = tokio::task::spawn_blocking(move || runtime.block_on(service.shutdown()));
         pause();
         ended.await.map_err(|cause| Error::new("shutting down", cause))?;
-        assert_eq!(std::sync::Arc::strong_count(&app), 1, "a run goes on");
+        assert_eq!(std::sync::Arc::strong_count(&nodes), 1, "a run goes on");
     }
     Ok(())
 }
@@ -140,13 +138,13 @@ async fn the_folder_of_a_run_lies_in_the_data_folder_also_in_a_temporary_one() -
     let service = Service::start(config).await?;
     let customer = account(&service, "customer").await?;
     let task = queue(&service, customer, json!({ "input": 1 })).await?;
-    service.app.dispatcher.task_queued(MODEL);
+    service.dispatcher.task_queued(MODEL);
     until_failed(&service, customer, &task).await?;
     let request = std::fs::read_to_string(&note).map_err(keeping)?;
     let request: Value = serde_json::from_str(&request).unwrap_or_default();
     let folder = std::path::Path::new(request["folder"].as_str().unwrap_or_default());
     // The data folder contains the run folder, so the next start deletes files of a killed service.
-    assert!(folder.starts_with(service.app.folder.path()), "{request}");
+    assert!(folder.starts_with(service.data_folder()), "{request}");
     assert!(!folder.exists(), "its run is over");
     service.shutdown().await;
     Ok(())
@@ -165,7 +163,7 @@ async fn long_tasks_of_one_account_leave_a_worker_to_another_that_was_active_lat
     let (anna, bob) = (account(&service, "anna").await?, account(&service, "bob").await?);
     let run = async |account, input: u32| {
         let task = queue(&service, account, json!({ "input": input })).await?;
-        service.app.dispatcher.task_queued(MODEL);
+        service.dispatcher.task_queued(MODEL);
         Ok::<_, Error>(task)
     };
     for _ in 0..3 {
@@ -176,7 +174,7 @@ async fn long_tasks_of_one_account_leave_a_worker_to_another_that_was_active_lat
             run(anna, 2).await?;
         }
         let computing = async || {
-            let depths = service.app.database.depths().await?;
+            let depths = service.database.depths().await?;
             let computing = depths.into_iter().find(|(status, _)| *status == Status::Computing);
             Ok::<_, Error>(computing.map_or(0, |(_, tasks)| tasks))
         };
@@ -191,7 +189,7 @@ async fn long_tasks_of_one_account_leave_a_worker_to_another_that_was_active_lat
 pub(super) async fn account(service: &Service, name: &str) -> Result<AccountId, Error> {
     service.add_account(name, Scope::Personal).await?;
     service.credit(name, Credit::Paid("1000".parse().unwrap_or_default())).await?;
-    let account = service.app.database.account(name).await?;
+    let account = service.database.account(name).await?;
     Ok(account.ok_or_else(|| Error::new("adding an account", "it is not there"))?.id)
 }
 
@@ -200,26 +198,25 @@ async fn waiting_nodes_cause_no_queries_and_a_task_causes_one_claim() -> Result<
     let mut config = Config::ephemeral();
     config.workers = 0;
     let service = Service::start(config).await?;
-    let app = &service.app;
     service.add_node_key("lab").await?;
     let models = [MODEL.to_owned()];
     let mut waiting = tokio::task::JoinSet::new();
     for index in 0..100 {
         let node = format!("node-{index}");
-        app.database.register(&node, Some("lab"), &models, app.clock.now()).await?;
+        service.database.register(&node, Some("lab"), &models, service.clock.now()).await?;
         for _ in 0..4 {
-            let (app, node, models) = (std::sync::Arc::clone(app), node.clone(), models.clone());
+            let (nodes, node, models) = (std::sync::Arc::clone(&service.nodes), node.clone(), models.clone());
             waiting.spawn(async move {
                 let slot =
                     Slot { node, models: models.into(), max_running: u32::MAX, passed_over: Vec::new() };
-                app.dispatcher.remote_task(slot, true).await
+                nodes.dispatcher.remote_task(slot, true).await
             });
         }
     }
-    while app.dispatcher.idle_slots() < 400 {
+    while service.dispatcher.idle_slots() < 400 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let before = app.dispatcher.claims();
+    let before = service.dispatcher.claims();
     tokio::time::sleep(Duration::from_millis(300)).await;
     let customer = account(&service, "customer").await?;
     let task = create(&service, customer, "https://example.com/a.png").await?;
@@ -229,7 +226,7 @@ async fn waiting_nodes_cause_no_queries_and_a_task_causes_one_claim() -> Result<
     };
     assert_eq!(lease.task, task);
     // The backstop may cause one of the claims.
-    let claims = app.dispatcher.claims() - before;
+    let claims = service.dispatcher.claims() - before;
     assert!((1..=2).contains(&claims), "{claims} claims");
     waiting.shutdown().await;
     service.shutdown().await;
@@ -242,23 +239,22 @@ async fn a_node_that_waits_is_alive_also_after_the_clock_was_set_back() -> Resul
     config.workers = 0;
     config.lease = Duration::from_millis(300);
     let service = Service::start(config).await?;
-    let app = &service.app;
     service.add_node_key("lab").await?;
-    app.database.register("node", Some("lab"), &[MODEL.to_owned()], app.clock.now()).await?;
+    service.database.register("node", Some("lab"), &[MODEL.to_owned()], service.clock.now()).await?;
     let slot = slot("node");
-    let waiting = app.dispatcher.remote_task(slot, true);
+    let waiting = service.dispatcher.remote_task(slot, true);
     let seen_at = async || {
-        let known = app.database.known_node("node", "lab").await?;
+        let known = service.database.known_node("node", "lab").await?;
         Ok::<_, Error>(known.ok_or_else(|| Error::new("reading a node", "it is not there"))?.seen_at)
     };
     let is_seen = async {
-        app.clock.advance(Duration::from_hours(1));
-        while seen_at().await? < app.clock.now().before(app.config.lease) {
+        service.clock.advance(Duration::from_hours(1));
+        while seen_at().await? < service.clock.now().before(service.nodes.lease) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        app.clock.set_ahead(0);
-        let back = app.clock.now().after(app.config.lease);
-        while app.clock.now() < back || seen_at().await? > app.clock.now() {
+        service.clock.set_ahead(0);
+        let back = service.clock.now().after(service.nodes.lease);
+        while service.clock.now() < back || seen_at().await? > service.clock.now() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         Ok::<_, Error>(())
@@ -278,18 +274,18 @@ async fn a_slot_that_stops_waiting_gives_its_task_back() -> Result<(), Error> {
     let mut config = Config::ephemeral();
     config.workers = 0;
     let service = Service::start(config).await?;
-    let app = &service.app;
     service.add_node_key("lab").await?;
-    app.database.register("node", Some("lab"), &[MODEL.to_owned()], app.clock.now()).await?;
+    service.database.register("node", Some("lab"), &[MODEL.to_owned()], service.clock.now()).await?;
     let customer = account(&service, "customer").await?;
     let slot = slot("node");
     for round in 0..20 {
         let task = create(&service, customer, "https://example.com/a.png").await?;
         // The timeout ends between the claim and its delivery.
         let short = Duration::from_micros(100 * round);
-        let mut got = tokio::time::timeout(short, app.dispatcher.remote_task(slot.clone(), true)).await.ok();
+        let mut got =
+            tokio::time::timeout(short, service.dispatcher.remote_task(slot.clone(), true)).await.ok();
         if got.is_none() {
-            let again = app.dispatcher.remote_task(slot.clone(), true);
+            let again = service.dispatcher.remote_task(slot.clone(), true);
             got = tokio::time::timeout(Duration::from_secs(10), again).await.ok();
         }
         let Some(Some(DispatchedTask::Remote(lease))) = got else {
@@ -297,7 +293,7 @@ async fn a_slot_that_stops_waiting_gives_its_task_back() -> Result<(), Error> {
         };
         assert_eq!(lease.task, task, "round {round}");
         let ending = Ending::Output("{}".to_owned());
-        app.database.finish("node", &lease.task, lease.attempt, &ending, app.clock.now()).await?;
+        service.database.finish("node", &lease.task, lease.attempt, &ending, service.clock.now()).await?;
     }
     service.shutdown().await;
     Ok(())
@@ -309,11 +305,13 @@ async fn the_local_node_registers_again_when_the_database_does_not_know_it() -> 
     config.workers = 1;
     config.lease = Duration::from_mins(10);
     let service = Service::start(config).await?;
-    let app = &service.app;
     let customer = account(&service, "customer").await?;
     let tasks = async {
         for _ in 0..8 {
-            app.database.node_ended(app.node.name(), NodeEnd::Died, app.clock.now()).await?;
+            service
+                .database
+                .node_ended(service.nodes.local.name(), NodeEnd::Died, service.clock.now())
+                .await?;
             let task = create(&service, customer, "ftp://example.com/is-refused-at-once").await?;
             until_failed(&service, customer, &task).await?;
         }
@@ -331,10 +329,9 @@ async fn the_local_node_is_alive_also_while_there_is_no_task() -> Result<(), Err
     let mut config = Config::ephemeral();
     config.lease = Duration::from_millis(300);
     let service = Service::start(config).await?;
-    let app = &service.app;
-    let later = app.clock.now().after(Duration::from_millis(1));
+    let later = service.clock.now().after(Duration::from_millis(1));
     let is_seen = async {
-        while !app.database.serving(MODEL, later).await?.serving {
+        while !service.database.serving(MODEL, later).await?.serving {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         Ok::<_, Error>(())
@@ -366,32 +363,30 @@ async fn a_node_outside_the_process_keeps_its_task_although_its_lease_expired_wh
     let mut config = Config::folder(folder.path());
     config.workers = 1;
     let service = Service::start(config.clone()).await?;
-    let app = &service.app;
     service.add_node_key("lab").await?;
     let models = [MODEL.to_owned()];
-    let before = app.clock.now().before(Duration::from_hours(1));
-    app.database.register("node", Some("lab"), &models, before).await?;
-    app.node.outside.refresh(app).await?;
+    let before = service.clock.now().before(Duration::from_hours(1));
+    service.database.register("node", Some("lab"), &models, before).await?;
+    service.nodes.refresh_outside().await?;
     let customer = account(&service, "customer").await?;
     let slot = slot("node");
     let rules = LeaseRules { length: Duration::from_secs(1), attempts: 5, ..RULES };
     // The local node is not notified of this task.
     let task = queue(&service, customer, json!({ "input": 1 })).await?;
-    let claims = app.database.claim(&[slot], rules, before).await?;
+    let claims = service.database.claim(&[slot], rules, before).await?;
     assert!(matches!(&claims[..], [Claim::Leased(lease)] if lease.task == task), "{claims:?}");
     service.shutdown().await;
 
     let service = Service::start(config).await?;
-    let app = &service.app;
     let later = queue(&service, customer, json!({ "input": 1 })).await?;
-    app.dispatcher.look_for_all();
-    while app.dispatcher.idle_slots() == 0 {
+    service.dispatcher.look_for_all();
+    while service.dispatcher.idle_slots() == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let ending = Ending::Output("{}".to_owned());
-    let counts = app.database.finish("node", &task, 1, &ending, app.clock.now()).await?;
+    let counts = service.database.finish("node", &task, 1, &ending, service.clock.now()).await?;
     assert!(counts, "the local node has taken the task over");
-    let later = app.database.any_task(&later).await?.map(|task| task.overview.status);
+    let later = service.database.any_task(&later).await?.map(|task| task.overview.status);
     assert_eq!(later, Some(Status::Queued), "the model is the node's");
     service.shutdown().await;
     Ok(())
@@ -403,28 +398,29 @@ async fn a_task_that_a_waiting_node_gets_while_the_service_stops_is_released() -
     let mut config = Config::folder(folder.path());
     config.workers = 0;
     let service = Service::start(config).await?;
-    let app = std::sync::Arc::clone(&service.app);
+    let nodes = std::sync::Arc::clone(&service.nodes);
     let customer = account(&service, "customer").await?;
-    app.database.register("node", None, &[MODEL.to_owned()], app.clock.now()).await?;
+    service.database.register("node", None, &[MODEL.to_owned()], service.clock.now()).await?;
     let task = create(&service, customer, NEVER_RESPONDS).await?;
-    let waiting = app.clone();
+    let waiting = std::sync::Arc::clone(&nodes);
     let waits = async move {
         let mut leased = Box::pin(waiting.dispatcher.remote_task(slot("node"), true));
         assert!(futures_util::poll!(&mut leased).is_pending());
-        waiting.parts.stop.cancelled().await;
+        waiting.background.stop.cancelled().await;
         // The dispatcher stops before the local node is deregistered.
         tokio::time::sleep(Duration::from_millis(200)).await;
     };
-    service.app.parts.spawn("test", waits);
-    let status = async || app.database.any_task(&task).await.map(|task| task.map(|it| it.overview.status));
+    service.background.spawn("test", waits);
+    let status =
+        async || service.database.any_task(&task).await.map(|task| task.map(|it| it.overview.status));
     while status().await? != Some(Status::Computing) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    drop(app);
+    drop(nodes);
     service.shutdown().await;
 
     let service = Service::open_stopped(folder.path()).await?;
-    let (database, now) = (&service.app.database, service.app.clock.now());
+    let (database, now) = (&service.database, service.clock.now());
     database.register("other", None, &[MODEL.to_owned()], now).await?;
     let rules = LeaseRules { attempts: 1, ..RULES };
     let claims = database.claim(&[slot("other")], rules, now).await?;
@@ -483,7 +479,7 @@ async fn an_input_whose_host_fails_for_a_moment_is_fetched_again() -> Result<(),
     let customer = account(&service, "customer").await?;
     let task = create(&service, customer, FAILS_ONCE).await?;
     until_failed(&service, customer, &task).await?;
-    let ended = service.app.database.any_task(&task).await?;
+    let ended = service.database.any_task(&task).await?;
     let message = ended.and_then(|task| task.overview.message).unwrap_or_default();
     assert!(!message.is_empty() && !message.contains("reached"), "the file is no picture: {message}");
     service.shutdown().await;

@@ -15,11 +15,11 @@ use super::location::{self, Locations};
 use super::s3_api::{Presigned, Signer, Upload};
 use super::shared_listing::SharedListing;
 use super::unsigned_forms::UnsignedForms;
-use super::{Object, Target, TargetsOf};
 use crate::accounts::AccountId;
 use crate::clock::Clock;
+use crate::config::Config;
 use crate::database::Database;
-use crate::lifecycle::app::App;
+use crate::files::{Object, OutputLimits, Target, TargetsOf};
 use crate::random::Randomness;
 use crate::{Error, Result};
 
@@ -33,7 +33,14 @@ pub(crate) struct Objects {
     /// Reference counter: each running backup holds a clone.
     deletions: Arc<()>,
     pub(super) shared_listing: SharedListing,
-    clock: Clock,
+    pub(super) clock: Clock,
+    pub(super) random: Randomness,
+    /// Time for which an upload target is valid.
+    pub(crate) target_life: Duration,
+    pub(super) orphan_retention: Duration,
+    pub(super) output_limits: OutputLimits,
+    /// Time in which a sender must send at least 64 KiB of a file.
+    pub(super) upload_idle: Duration,
 }
 
 /// An open object, which stays readable to its end even if deleted meanwhile.
@@ -73,7 +80,7 @@ impl Objects {
         blobs: OpenedBlobs,
         database: Arc<dyn Database>,
         address: Option<String>,
-        max_unsigned_forms: usize,
+        config: &Config,
         random: &Randomness,
         clock: &Clock,
     ) -> Result<Self> {
@@ -88,11 +95,17 @@ impl Objects {
             shared_listing: SharedListing::default(),
             deletions: Arc::default(),
             clock: clock.clone(),
-            unsigned_forms: UnsignedForms::new(max_unsigned_forms),
+            random: random.clone(),
+            unsigned_forms: UnsignedForms::new(config.limits.unsigned_forms),
+            target_life: config.target_life,
+            orphan_retention: config.orphan_retention,
+            output_limits: OutputLimits { count: config.limits.outputs, bytes: config.limits.output_bytes },
+            upload_idle: config.limits.upload_idle,
         })
     }
 
-    pub(crate) fn presign(&self, target: &Target, life: Duration) -> Result<Presigned> {
+    pub(crate) fn presign(&self, target: &Target) -> Result<Presigned> {
+        let life = self.target_life;
         if let Some(bucket) = self.direct() {
             return bucket.presign(target, life);
         }
@@ -107,8 +120,8 @@ impl Objects {
     }
 
     /// Returns an object, after reconciling pending uploads of its key; None if there is no such object.
-    pub(super) async fn find(&self, app: &App, bucket: &str, key: &str) -> Result<Option<Object>> {
-        self.reconcile(app, TargetsOf::Object { bucket, key }).await?;
+    pub(super) async fn find(&self, bucket: &str, key: &str) -> Result<Option<Object>> {
+        self.reconcile(TargetsOf::Object { bucket, key }).await?;
         self.database.object(bucket, key).await
     }
 
@@ -136,10 +149,10 @@ impl Objects {
     }
 
     /// Opens an object; None if there is no such object.
-    pub(crate) async fn read(&self, app: &App, bucket: &str, key: &str) -> Result<Option<OpenObject>> {
+    pub(crate) async fn read(&self, bucket: &str, key: &str) -> Result<Option<OpenObject>> {
         // A blob can be deleted between the two reads, if its object is replaced. The retry reads the new row.
         for _ in 0..3 {
-            let Some(object) = self.find(app, bucket, key).await? else { return Ok(None) };
+            let Some(object) = self.find(bucket, key).await? else { return Ok(None) };
             if let Some(blob) = self.blobs.open(&object.blob).await? {
                 return Ok(Some(OpenObject { object, blob }));
             }
@@ -148,10 +161,10 @@ impl Objects {
     }
 
     /// Deletes the file of a `download_url`, of this account or (None) of any; false if there is no such file.
-    pub(crate) async fn delete_file(&self, app: &App, account: Option<AccountId>, url: &str) -> Result<bool> {
+    pub(crate) async fn delete_file(&self, account: Option<AccountId>, url: &str) -> Result<bool> {
         let Some((bucket, key)) = self.locate(url).await? else { return Ok(false) };
-        self.reconcile(app, TargetsOf::Object { bucket: &bucket, key: &key }).await?;
-        let blob = app.database.delete_file(account, &bucket, &key, app.clock.now()).await?;
+        self.reconcile(TargetsOf::Object { bucket: &bucket, key: &key }).await?;
+        let blob = self.database.delete_file(account, &bucket, &key, self.clock.now()).await?;
         if let Some(blob) = &blob {
             self.delete_blob(blob).await;
         }

@@ -5,11 +5,11 @@ use axum::body::Bytes;
 use axum::http::StatusCode;
 use futures_util::Stream;
 
+use super::Objects;
 use super::blobs::BlobWriter;
-use super::{MAX_FILE, Object, Objects, OutputLimits, OutputStored};
-use crate::api::Failure;
+use crate::files::{MAX_FILE, Object, OutputStored};
+use crate::http::response::Failure;
 use crate::http::slow_clients::MinThroughput;
-use crate::lifecycle::app::App;
 use crate::{Error, Result};
 
 /// Refusal of an output by fault of the node: status and message of the response.
@@ -18,7 +18,6 @@ type Refusal = (StatusCode, &'static str);
 impl Objects {
     pub(crate) async fn store_output(
         &self,
-        app: &App,
         bucket: &str,
         key: &str,
         mime: &str,
@@ -26,21 +25,20 @@ impl Objects {
     ) -> Result<String> {
         let mut incoming = self.blobs.begin()?;
         incoming.write(bytes.into()).await?;
-        let stored = self.commit_output(app, (bucket, key, mime), incoming).await?;
+        let stored = self.commit_output((bucket, key, mime), incoming).await?;
         stored.map_err(|(_, message)| Error::new("storing an output", message))
     }
 
     /// Stores an output from a stream; returns its permanent URL.
     pub(crate) async fn receive_output<E>(
         &self,
-        app: &App,
         output: (&str, &str, &str),
         mut body: impl Stream<Item = Result<Bytes, E>> + Send + Unpin,
     ) -> Result<String, Failure> {
         let too_slow = |_| Failure::new(StatusCode::REQUEST_TIMEOUT, "the file took too long to arrive");
         let cut_off = |_| Failure::new(StatusCode::BAD_REQUEST, "the file was cut off");
         let mut incoming = self.blobs.begin()?;
-        let mut throughput = MinThroughput::new(app.config.limits.upload_idle);
+        let mut throughput = MinThroughput::new(self.upload_idle);
         while let Some(chunk) = throughput.next(&mut body).await.map_err(too_slow)? {
             incoming.write(chunk.map_err(cut_off)?).await?;
             if incoming.size() > MAX_FILE {
@@ -48,14 +46,13 @@ impl Objects {
                 return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, message));
             }
         }
-        let stored = self.commit_output(app, output, incoming).await?;
+        let stored = self.commit_output(output, incoming).await?;
         stored.map_err(|(status, message)| Failure::new(status, message))
     }
 
     /// Commits the bytes and the row of an output, which replaces an earlier output with the same key.
     async fn commit_output(
         &self,
-        app: &App,
         (bucket, key, mime): (&str, &str, &str),
         incoming: Box<dyn BlobWriter>,
     ) -> Result<Result<String, Refusal>> {
@@ -67,11 +64,9 @@ impl Objects {
             mime: mime.to_owned(),
             size: blob.size,
             etag: blob.etag,
-            created_at: app.clock.now(),
+            created_at: self.clock.now(),
         };
-        let limits = app.config.limits;
-        let limits = OutputLimits { count: limits.outputs, bytes: limits.output_bytes };
-        match self.database.store_output(&app.random.uuid()?, &object, limits).await? {
+        match self.database.store_output(&self.random.uuid()?, &object, self.output_limits).await? {
             OutputStored::Kept { replaced } => {
                 if let Some(replaced) = replaced {
                     self.delete_blob(&replaced).await;

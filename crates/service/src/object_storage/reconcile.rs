@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt;
 
+use super::Objects;
 use super::blobs::{Listed, S3};
-use super::{Objects, Replaces, Stored, Target, TargetsOf};
 use crate::Result;
 use crate::clock::Moment;
-use crate::lifecycle::app::App;
+use crate::files::{Replaces, Stored, Target, TargetsOf};
 use crate::random::Randomness;
 
 /// Interval of the job that reconciles pending uploads.
@@ -25,44 +25,44 @@ const MAX_SKEW: Duration = Duration::from_mins(5);
 
 impl Objects {
     /// Generates the identifier of a target: a name for its blob, ordered by time, and unique even with a seed.
-    pub(crate) fn target_id(&self, random: &Randomness, now: Moment) -> Result<String> {
+    pub(crate) fn target_id(&self, now: Moment) -> Result<String> {
         match self.blobs.remote() {
             Some(_) => Randomness::new(None).uuid_by_time(now),
-            None => random.uuid_by_time(now),
+            None => self.random.uuid_by_time(now),
         }
     }
 
     /// Reconciles pending uploads, if any of these targets may have an upload.
-    pub(crate) async fn reconcile(&self, app: &App, of: TargetsOf<'_>) -> Result<()> {
+    pub(crate) async fn reconcile(&self, of: TargetsOf<'_>) -> Result<()> {
         let Some(store) = self.blobs.remote().filter(|store| store.direct().is_some()) else { return Ok(()) };
         if !self.database.awaits_upload(of).await? {
             return Ok(());
         }
-        self.shared_listing.share(self.list_and_reconcile(app, store)).await
+        self.shared_listing.share(self.list_and_reconcile(store)).await
     }
 
     /// Reconciles all pending uploads; deletes targets that can receive no upload, even if the store is unreachable.
-    pub(crate) async fn reconcile_and_forget(&self, app: &App) -> Result<()> {
-        let reconciled = self.reconcile(app, TargetsOf::Everyone).await;
-        let expired_before = app.clock.now().before(LATE_UPLOADS);
+    pub(crate) async fn reconcile_and_forget(&self) -> Result<()> {
+        let reconciled = self.reconcile(TargetsOf::Everyone).await;
+        let expired_before = self.clock.now().before(LATE_UPLOADS);
         while self.database.forget_targets(expired_before).await? > 0 {}
         reconciled
     }
 
     /// Lists the uploads to existing targets, and reconciles each page.
-    async fn list_and_reconcile(&self, app: &App, store: &S3) -> Result<()> {
-        let now = app.clock.now();
-        let since = now.before(app.config.target_life).before(LATE_UPLOADS);
+    async fn list_and_reconcile(&self, store: &S3) -> Result<()> {
+        let now = self.clock.now();
+        let since = now.before(self.target_life).before(LATE_UPLOADS);
         let mut pages = store.uploads(since, now.after(MAX_SKEW));
         while let Some(page) = pages.try_next().await? {
-            self.reconcile_page(app, &page).await?;
+            self.reconcile_page(&page).await?;
         }
         Ok(())
     }
 
     /// Makes files of the blobs that are uploads to unused targets, in the order of the uploads, and deletes the
     /// uploads to void targets. A failed upload does not stop the others.
-    pub(super) async fn reconcile_page(&self, app: &App, page: &[Listed]) -> Result<()> {
+    pub(super) async fn reconcile_page(&self, page: &[Listed]) -> Result<()> {
         let ids: Vec<String> = page.iter().map(|blob| blob.name.clone()).collect();
         let targets = self.database.targets_without_file(&ids).await?;
         let mut targets: HashMap<String, Target> =
@@ -71,7 +71,7 @@ impl Objects {
             page.iter().filter_map(|blob| Some((targets.remove(&blob.name)?, blob))).collect();
         uploads.sort_by_key(|(target, blob)| (blob.modified, target.expires_at));
         for (target, blob) in uploads {
-            match self.reconcile_upload(app, &target, blob).await {
+            match self.reconcile_upload(&target, blob).await {
                 Err(cause) if !cause.is_unavailable() && !cause.is_in_doubt() => {
                     tracing::error!(%cause, target = target.id, "an upload could not be made a file");
                 }
@@ -81,7 +81,7 @@ impl Objects {
         Ok(())
     }
 
-    async fn reconcile_upload(&self, app: &App, target: &Target, blob: &Listed) -> Result<()> {
+    async fn reconcile_upload(&self, target: &Target, blob: &Listed) -> Result<()> {
         if blob.size != target.size {
             // Unexpected, because the signature covers the size.
             tracing::error!(
@@ -97,9 +97,9 @@ impl Objects {
             self.delete_blob(&target.id).await;
             return Ok(());
         }
-        let object = target.object(target.id.clone(), blob.etag.clone(), uploaded_at(app, target, blob));
+        let object = target.object(target.id.clone(), blob.etag.clone(), self.uploaded_at(target, blob));
         // Another process may have reconciled the upload already; that is fine.
-        let id = app.random.uuid()?;
+        let id = self.random.uuid()?;
         let store = || self.database.store_upload(&target.id, &id, &object, Replaces::Earlier);
         let stored = match store().await {
             // The retry is idempotent, so that a commit in doubt does not fail the read that reconciles.
@@ -113,10 +113,10 @@ impl Objects {
         }
         Ok(())
     }
-}
 
-/// Returns the time of an upload by the clock of the store, clamped between the presign and now.
-fn uploaded_at(app: &App, target: &Target, blob: &Listed) -> Moment {
-    let shown = Moment(blob.modified.as_millisecond().saturating_add(app.clock.ahead()));
-    shown.max(target.expires_at.before(app.config.target_life)).min(app.clock.now())
+    /// Returns the time of an upload by the clock of the store, clamped between the presign and now.
+    fn uploaded_at(&self, target: &Target, blob: &Listed) -> Moment {
+        let shown = Moment(blob.modified.as_millisecond().saturating_add(self.clock.ahead()));
+        shown.max(target.expires_at.before(self.target_life)).min(self.clock.now())
+    }
 }

@@ -17,8 +17,8 @@ use tokio::task::JoinSet;
 use url::form_urlencoded;
 
 use super::remote_tests::{Outcome, SIZE, target};
-use super::{Target, TargetsOf};
 use crate::clock::Moment;
+use crate::files::{Target, TargetsOf};
 use crate::{Config, Error, S3Config, Service};
 
 /// Number of names in a page of a listing, as in S3.
@@ -194,12 +194,12 @@ impl Bench {
 
     /// Returns the URL of a file with an unused target.
     async fn url(&self, name: &str) -> Outcome<String> {
-        let (target, _) = target(&self.service.app, name).await?;
+        let (target, _) = target(&self.service, name).await?;
         Ok(self.url_of(&target))
     }
 
     fn url_of(&self, target: &Target) -> String {
-        self.service.app.objects.locations.url(&target.bucket, &target.key)
+        self.service.objects.locations.url(&target.bucket, &target.key)
     }
 
     fn pages(&self) -> usize {
@@ -217,14 +217,14 @@ impl Bench {
     }
 
     async fn files(&self) -> Outcome<u64> {
-        let app = &self.service.app;
-        let owner = app.database.account("demo").await?.ok_or("no account")?;
-        Ok(app.database.usage(owner.id).await?.files)
+        let service = &self.service;
+        let owner = service.database.account("demo").await?.ok_or("no account")?;
+        Ok(service.database.usage(owner.id).await?.files)
     }
 
     async fn sweep(&self) -> Outcome {
-        let app = &self.service.app;
-        Ok(app.objects.sweep(app, SystemTime::now() + Duration::from_hours(1)).await?)
+        let service = &self.service;
+        Ok(service.objects.sweep(SystemTime::now() + Duration::from_hours(1)).await?)
     }
 }
 
@@ -239,8 +239,7 @@ fn open(bench: &Bench, urls: impl IntoIterator<Item = String>) -> JoinSet<reqwes
 #[tokio::test]
 async fn all_requests_share_a_listing_that_began_after_they_came() -> Outcome {
     let bench = Bench::start(1_000).await?;
-    let (first, second) =
-        (target(&bench.service.app, "first").await?.0, target(&bench.service.app, "2").await?.0);
+    let (first, second) = (target(&bench.service, "first").await?.0, target(&bench.service, "2").await?.0);
     let early = open(&bench, [bench.url_of(&first)]);
     bench.until_pages(1).await?;
     // The listing in progress misses these uploads.
@@ -263,10 +262,10 @@ async fn all_requests_share_a_listing_that_began_after_they_came() -> Outcome {
 #[tokio::test]
 async fn unused_targets_cost_the_store_nothing() -> Outcome {
     let bench = Bench::ready().await?;
-    let app = &bench.service.app;
+    let service = &bench.service;
     let mut targets = Vec::new();
     for number in 0..1_200 {
-        targets.push(target(app, &number.to_string()).await?.0);
+        targets.push(target(service, &number.to_string()).await?.0);
     }
     // The listing skips blobs older than the targets, and blobs of an earlier version and of the service itself.
     for number in 0..2_000 {
@@ -277,11 +276,11 @@ async fn unused_targets_cost_the_store_nothing() -> Outcome {
         bench.store.upload(&targets[number]);
     }
     let owner = targets[0].owner;
-    app.objects.reconcile(app, TargetsOf::Folder(owner, "samples")).await?;
+    service.objects.reconcile(TargetsOf::Folder(owner, "samples")).await?;
     assert_eq!((bench.files().await?, bench.pages()), (2, 1));
-    app.objects.reconcile(app, TargetsOf::Folder(owner, "covers")).await?;
+    service.objects.reconcile(TargetsOf::Folder(owner, "covers")).await?;
     let stored = &targets[7];
-    app.objects.reconcile(app, TargetsOf::Object { bucket: &stored.bucket, key: &stored.key }).await?;
+    service.objects.reconcile(TargetsOf::Object { bucket: &stored.bucket, key: &stored.key }).await?;
     assert_eq!(bench.pages(), 1, "nothing is awaited there");
     Ok(())
 }
@@ -299,8 +298,8 @@ async fn a_million_unused_targets_are_forgotten_in_little_memory() -> Outcome {
 
 async fn forgets(targets: u32) -> Outcome {
     let bench = Bench::ready().await?;
-    let app = &bench.service.app;
-    let (last, _) = target(app, "last").await?;
+    let service = &bench.service;
+    let (last, _) = target(service, "last").await?;
     let fill = format!(
         "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {targets}) \
          INSERT INTO upload_targets (id, owner, payer, bucket, folder, key, mime, size, expires_at) \
@@ -311,14 +310,14 @@ async fn forgets(targets: u32) -> Outcome {
     let file = bench.service.data_folder().join("inferstore.db");
     rusqlite::Connection::open(file)?.execute_batch(&fill)?;
     bench.store.is_away.store(true, Ordering::SeqCst);
-    app.clock.advance(Duration::from_mins(14));
-    assert!(app.objects.reconcile_and_forget(app).await.is_err());
-    assert!(app.database.awaits_upload(TargetsOf::Everyone).await?);
-    app.clock.advance(Duration::from_mins(61) + Duration::from_secs(1));
+    service.clock.advance(Duration::from_mins(14));
+    assert!(service.objects.reconcile_and_forget().await.is_err());
+    assert!(service.database.awaits_upload(TargetsOf::Everyone).await?);
+    service.clock.advance(Duration::from_mins(61) + Duration::from_secs(1));
     let before = resident_kib()?;
-    assert!(app.objects.reconcile_and_forget(app).await.is_err());
+    assert!(service.objects.reconcile_and_forget().await.is_err());
     let grown = resident_kib()?.saturating_sub(before);
-    assert!(!app.database.awaits_upload(TargetsOf::Everyone).await?);
+    assert!(!service.database.awaits_upload(TargetsOf::Everyone).await?);
     assert!(grown < 64 << 10, "the job took {grown} KiB");
     assert_eq!(bench.pages(), 2);
     Ok(())
@@ -333,30 +332,30 @@ fn resident_kib() -> Outcome<u64> {
 #[tokio::test]
 async fn thousands_of_uploads_are_reconciled_page_by_page_at_the_time_that_the_store_tells() -> Outcome {
     let bench = Bench::ready().await?;
-    let app = &bench.service.app;
+    let service = &bench.service;
     let mut targets = Vec::new();
     for number in 0..2_100 {
-        targets.push(target(app, &number.to_string()).await?.0);
+        targets.push(target(service, &number.to_string()).await?.0);
     }
-    app.clock.advance(Duration::from_mins(10));
+    service.clock.advance(Duration::from_mins(10));
     for target in &targets {
         bench.store.upload(target);
     }
-    app.objects.reconcile_and_forget(app).await?;
+    service.objects.reconcile_and_forget().await?;
     assert_eq!((bench.files().await?, bench.pages()), (2_100, 3));
     // The clock of the store may differ.
-    let [early, late] = [target(app, "early").await?.0, target(app, "late").await?.0];
+    let [early, late] = [target(service, "early").await?.0, target(service, "late").await?.0];
     bench.store.put(&early.id, SIZE, 3_600);
     bench.store.put(&late.id, SIZE, -3_600);
-    app.objects.reconcile_and_forget(app).await?;
+    service.objects.reconcile_and_forget().await?;
     let created = async |target: &Target| {
         Ok::<_, Error>(
-            app.database.object(&target.bucket, &target.key).await?.map(|object| object.created_at),
+            service.database.object(&target.bucket, &target.key).await?.map(|object| object.created_at),
         )
     };
-    let issued = early.expires_at.before(app.config.target_life);
+    let issued = early.expires_at.before(service.objects.target_life);
     assert_eq!(created(&early).await?, Some(issued));
-    let now = app.clock.now();
+    let now = service.clock.now();
     assert!(created(&late).await?.is_some_and(|at| at > issued && at <= now));
     Ok(())
 }
@@ -364,13 +363,13 @@ async fn thousands_of_uploads_are_reconciled_page_by_page_at_the_time_that_the_s
 #[tokio::test]
 async fn created_at_is_the_time_of_the_upload_though_it_is_found_later() -> Outcome {
     let bench = Bench::ready().await?;
-    let app = &bench.service.app;
-    let (target, _) = target(app, "file").await?;
-    app.clock.advance(Duration::from_mins(10));
+    let service = &bench.service;
+    let (target, _) = target(service, "file").await?;
+    service.clock.advance(Duration::from_mins(10));
     bench.store.put(&target.id, SIZE, 5 * 60);
-    app.objects.reconcile_and_forget(app).await?;
-    let object = app.database.object(&target.bucket, &target.key).await?.ok_or("no file")?;
-    let five_minutes_ago = app.clock.now().before(Duration::from_mins(5));
+    service.objects.reconcile_and_forget().await?;
+    let object = service.database.object(&target.bucket, &target.key).await?.ok_or("no file")?;
+    let five_minutes_ago = service.clock.now().before(Duration::from_mins(5));
     let Moment(apart) = Moment(five_minutes_ago.0 - object.created_at.0);
     assert!((0..10_000).contains(&apart), "{apart} ms");
     Ok(())
@@ -379,16 +378,19 @@ async fn created_at_is_the_time_of_the_upload_though_it_is_found_later() -> Outc
 #[tokio::test]
 async fn what_a_target_receives_that_is_void_or_was_not_signed_is_removed_at_the_next_look() -> Outcome {
     let bench = Bench::ready().await?;
-    let app = &bench.service.app;
-    let (stored, _) = target(app, "stored").await?;
+    let service = &bench.service;
+    let (stored, _) = target(service, "stored").await?;
     bench.store.upload(&stored);
-    app.objects.reconcile_and_forget(app).await?;
-    app.database.delete_file(Some(stored.owner), &stored.bucket, &stored.key, app.clock.now()).await?;
+    service.objects.reconcile_and_forget().await?;
+    service
+        .database
+        .delete_file(Some(stored.owner), &stored.bucket, &stored.key, service.clock.now())
+        .await?;
     // The signature stays valid until the target's expiry.
-    let (wrong, _) = target(app, "wrong").await?;
+    let (wrong, _) = target(service, "wrong").await?;
     bench.store.upload(&stored);
     bench.store.put(&wrong.id, 7, 0);
-    app.objects.reconcile_and_forget(app).await?;
+    service.objects.reconcile_and_forget().await?;
     let are_removed = async {
         while !bench.store.names("blobs/").is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -402,16 +404,16 @@ async fn what_a_target_receives_that_is_void_or_was_not_signed_is_removed_at_the
 #[tokio::test]
 async fn of_two_uploads_of_a_name_the_later_one_stays_in_whatever_order_they_are_found() -> Outcome {
     let bench = Bench::ready().await?;
-    let app = &bench.service.app;
+    let service = &bench.service;
     let mut targets = Vec::new();
     for _ in 0..3 {
-        targets.push(target(app, "same").await?.0);
+        targets.push(target(service, "same").await?.0);
     }
     let [first, second, third] = &targets[..] else { return Err("there are three".into()) };
-    app.clock.advance(Duration::from_mins(1));
+    service.clock.advance(Duration::from_mins(1));
     let stored = async || {
-        app.objects.reconcile_and_forget(app).await?;
-        let object = app.database.object(&first.bucket, &first.key).await?;
+        service.objects.reconcile_and_forget().await?;
+        let object = service.database.object(&first.bucket, &first.key).await?;
         Ok::<_, Error>(object.map(|object| object.blob))
     };
     bench.store.put(&first.id, SIZE, 20);
@@ -419,8 +421,8 @@ async fn of_two_uploads_of_a_name_the_later_one_stays_in_whatever_order_they_are
     assert_eq!(stored().await?.as_ref(), Some(&first.id));
     bench.store.put(&third.id, SIZE, 25);
     assert_eq!(stored().await?.as_ref(), Some(&first.id), "it is found later and came before");
-    assert!(app.database.target(&third.id).await?.is_some_and(|target| target.is_void));
-    let (late, _) = target(app, "same").await?;
+    assert!(service.database.target(&third.id).await?.is_some_and(|target| target.is_void));
+    let (late, _) = target(service, "same").await?;
     bench.store.put(&late.id, SIZE, 60);
     assert_eq!(stored().await?, Some(late.id), "no upload is older than its target");
     Ok(())
@@ -430,11 +432,11 @@ async fn of_two_uploads_of_a_name_the_later_one_stays_in_whatever_order_they_are
 async fn with_direct_false_no_request_asks_the_store() -> Outcome {
     let bench = Bench::with(1_000, false).await?;
     bench.store.responds.send_replace(true);
-    let app = &bench.service.app;
-    let (target, _) = target(app, "file").await?;
+    let service = &bench.service;
+    let (target, _) = target(service, "file").await?;
     assert_eq!(bench.client.get(bench.url_of(&target)).send().await?.status(), 404);
-    app.objects.reconcile(app, TargetsOf::Owner(target.owner)).await?;
-    app.objects.reconcile_and_forget(app).await?;
+    service.objects.reconcile(TargetsOf::Owner(target.owner)).await?;
+    service.objects.reconcile_and_forget().await?;
     assert_eq!((bench.pages(), bench.store.heads.load(Ordering::SeqCst)), (0, 0));
     // The sweeper finds an upload that reached the store before the change of settings.
     bench.store.upload(&target);
@@ -477,8 +479,8 @@ async fn a_bucket_of_any_size_is_swept_page_by_page() -> Outcome {
         (24..=35).contains(&pages),
         "2 of orphans, 11 of blobs, and one or two of marks for each: {pages}"
     );
-    let app = &bench.service.app;
-    app.clock.advance(app.config.orphan_retention + Duration::from_hours(2 * 24));
+    let service = &bench.service;
+    service.clock.advance(service.objects.orphan_retention + Duration::from_hours(2 * 24));
     bench.sweep().await?;
     assert_eq!((orphans(), bench.store.names("blobs/").len()), (0, BLOBS - OLD));
     Ok(())
@@ -501,12 +503,12 @@ async fn ten_million_blobs_are_swept_in_the_memory_of_a_page() -> Outcome {
 async fn a_mark_that_an_earlier_version_wrote_is_removed_with_its_blob_or_when_a_row_names_it_again()
 -> Outcome {
     let bench = Bench::ready().await?;
-    let app = &bench.service.app;
+    let service = &bench.service;
     let mark = |name: &str| {
         let stored = Stored { size: 0, modified: Timestamp::now(), text: String::new() };
         bench.store.objects().insert(format!("orphans/2020-01-01/{name}"), stored);
     };
-    let (unknown, known) = ("a".repeat(26), target(app, "known").await?.0);
+    let (unknown, known) = ("a".repeat(26), target(service, "known").await?.0);
     bench.store.put(&unknown, 1, 9_000);
     bench.store.upload(&known);
     mark(&unknown);
@@ -536,13 +538,13 @@ async fn requests_that_wait_for_the_store_leave_most_connections_to_others() -> 
 #[tokio::test]
 async fn an_upload_that_no_one_looks_at_is_a_file_also_after_the_clock_was_set_back() -> Outcome {
     let bench = Bench::ready().await?;
-    let app = &bench.service.app;
-    app.clock.advance(Duration::from_hours(24));
-    app.objects.reconcile_and_forget(app).await?;
-    app.clock.set_ahead(0);
-    let (target, _) = target(app, "unseen").await?;
+    let service = &bench.service;
+    service.clock.advance(Duration::from_hours(24));
+    service.objects.reconcile_and_forget().await?;
+    service.clock.set_ahead(0);
+    let (target, _) = target(service, "unseen").await?;
     bench.store.upload(&target);
-    app.objects.reconcile_and_forget(app).await?;
+    service.objects.reconcile_and_forget().await?;
     assert_eq!(bench.files().await?, 1);
     Ok(())
 }
@@ -550,11 +552,10 @@ async fn an_upload_that_no_one_looks_at_is_a_file_also_after_the_clock_was_set_b
 #[tokio::test]
 async fn an_object_that_is_gone_before_its_bytes_are_read_is_read_again() -> Outcome {
     let bench = Bench::ready().await?;
-    let app = &bench.service.app;
-    let (target, _) = target(app, "file").await?;
+    let service = &bench.service;
+    let (target, _) = target(service, "file").await?;
     bench.store.upload(&target);
-    let opened =
-        app.objects.read(app, &target.bucket, &target.key).await?.ok_or("the upload is not found")?;
+    let opened = service.objects.read(&target.bucket, &target.key).await?.ok_or("the upload is not found")?;
     // The store has the object at the HEAD request, and no longer at the read.
     bench.store.objects().clear();
     let read = opened.bytes().await;
@@ -565,7 +566,7 @@ async fn an_object_that_is_gone_before_its_bytes_are_read_is_read_again() -> Out
 #[tokio::test]
 async fn a_service_with_direct_uploads_takes_no_bytes_and_redirects_downloads() -> Outcome {
     let bench = Bench::ready().await?;
-    let (target, _) = target(&bench.service.app, "file").await?;
+    let (target, _) = target(&bench.service, "file").await?;
     bench.store.upload(&target);
     let url = bench.url_of(&target);
     for method in [Method::PUT, Method::POST, Method::PATCH] {

@@ -14,9 +14,8 @@ use super::Objects;
 use super::blobs::{Listed, Orphan, check_bucket};
 use crate::Result;
 use crate::clock::Moment;
-use crate::lifecycle::app::App;
-use crate::lifecycle::policies::Policies;
-use crate::operations::totals;
+use crate::policies::Policies;
+use crate::totals;
 
 const MAX_BATCH: usize = 1_000;
 /// Minimum age of an orphan: an upload has its row moments after its last byte.
@@ -24,18 +23,18 @@ const MIN_BLOB_AGE: Duration = Duration::from_hours(1);
 
 impl Objects {
     /// Job of every process: sweeps orphans and old outputs.
-    pub(crate) async fn run_sweeper(&self, app: &App) -> Result<()> {
+    pub(crate) async fn run_sweeper(&self) -> Result<()> {
         // No upload in progress is older than this process, so every older blob has its row or will never have one.
         let then = SystemTime::now().checked_sub(MIN_BLOB_AGE).unwrap_or(SystemTime::UNIX_EPOCH);
-        self.sweep(app, then.max(self.blobs.opened_at())).await
+        self.sweep(then.max(self.blobs.opened_at())).await
     }
 
-    pub(super) async fn sweep(&self, app: &App, then: SystemTime) -> Result<()> {
+    pub(super) async fn sweep(&self, then: SystemTime) -> Result<()> {
         if let Some(store) = self.blobs.remote() {
             check_bucket(store, &*self.database).await?;
         }
-        let now = app.clock.now();
-        let retention = Policies::read(&*app.database).await?.output_retention;
+        let now = self.clock.now();
+        let retention = Policies::read(&*self.database).await?.output_retention;
         let expired = now.before(retention.unwrap_or(Duration::MAX));
         loop {
             let outputs = self.database.remove_outputs(expired).await?;
@@ -49,18 +48,18 @@ impl Objects {
         let mut orphans = self.blobs.orphans();
         let mut kept = 0;
         while let Some(page) = orphans.try_next().await? {
-            kept += self.sweep_orphans(app, page).await?;
+            kept += self.sweep_orphans(page).await?;
         }
         let then = Timestamp::try_from(then).unwrap_or(Timestamp::MIN);
         let mut blobs = self.blobs.blobs();
         let mut set_aside = 0;
         while let Some(page) = blobs.try_next().await? {
-            set_aside += self.sweep_blobs(app, page, then).await?;
+            set_aside += self.sweep_blobs(page, then).await?;
         }
         if set_aside > 0 {
             let message = "blobs that the database does not know are orphans now; \
                            they are deleted when the retention is over";
-            tracing::warn!(orphans = set_aside, retention = ?app.config.orphan_retention, "{message}");
+            tracing::warn!(orphans = set_aside, retention = ?self.orphan_retention, "{message}");
         }
         totals::keep_orphans(&*self.database, kept + set_aside).await
     }
@@ -75,8 +74,8 @@ impl Objects {
     }
 
     /// Restores orphans with a row again, and deletes those past their retention. Returns the number of the others.
-    async fn sweep_orphans(&self, app: &App, page: Vec<Orphan>) -> Result<u64> {
-        let oldest = date(app.clock.now().before(app.config.orphan_retention));
+    async fn sweep_orphans(&self, page: Vec<Orphan>) -> Result<u64> {
+        let oldest = date(self.clock.now().before(self.orphan_retention));
         let names: Vec<String> = page.iter().map(|orphan| orphan.name.clone()).collect();
         let known = self.known(&names).await?;
         let mut kept = 0;
@@ -105,16 +104,16 @@ impl Objects {
     }
 
     /// Reconciles pending uploads, and sets aside unreferenced blobs from before `then`. Returns their number.
-    async fn sweep_blobs(&self, app: &App, page: Vec<Listed>, then: Timestamp) -> Result<u64> {
+    async fn sweep_blobs(&self, page: Vec<Listed>, then: Timestamp) -> Result<u64> {
         if self.blobs.remote().is_some() {
-            self.reconcile_page(app, &page).await?;
+            self.reconcile_page(&page).await?;
         }
         let old = page.into_iter().filter(|blob| blob.modified < then);
         let mut unknown: Vec<String> = old.map(|blob| blob.name).collect();
         let known = self.known(&unknown).await?;
         unknown.retain(|name| !known.contains(name));
         let marked = self.blobs.marked(&unknown).await?;
-        let today = date(app.clock.now());
+        let today = date(self.clock.now());
         let mut set_aside = 0;
         for name in unknown.iter().filter(|name| !marked.contains(*name)) {
             // A backup may need a blob whose row was deleted after the start of the backup.

@@ -8,13 +8,11 @@ use std::time::Duration;
 use futures_util::TryStreamExt as _;
 use inferstore_models::Output;
 use serde_json::{Value, json};
-use tower::ServiceExt as _;
 
-use super::{MAX_FORM_FILE, Replaces, Target};
 use crate::accounts::{Account, NewAccount, NewKey, Scope};
 use crate::database::conformance::RULES;
+use crate::files::{MAX_FORM_FILE, Replaces, Target};
 use crate::ledger::{Credit, Money};
-use crate::lifecycle::app::App;
 use crate::queue::{Claim, Ending, InsufficientBalance, Lease, LeaseRules, NewTask, Slot};
 use crate::random::Randomness;
 use crate::{Config, Service};
@@ -24,12 +22,12 @@ type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 const LARGE: u64 = MAX_FORM_FILE + 1;
 
 /// Adds an account with money; returns the account and an API key.
-async fn account(app: &App, name: &str, scope: Scope) -> Outcome<(Account, String)> {
-    let (random, now) = (Randomness::new(None), app.clock.now());
-    let account = app.database.add_account(&NewAccount::draw(name, scope, &random)?, now).await?;
-    app.database.credit(account.id, Credit::Paid(Money::from_smallest(1_000)), now).await?;
+async fn account(service: &Service, name: &str, scope: Scope) -> Outcome<(Account, String)> {
+    let (random, now) = (Randomness::new(None), service.clock.now());
+    let account = service.database.add_account(&NewAccount::draw(name, scope, &random)?, now).await?;
+    service.database.credit(account.id, Credit::Paid(Money::from_smallest(1_000)), now).await?;
     let key = NewKey::draw(&random)?;
-    app.database.add_key(account.id, &key.kept, now).await?;
+    service.database.add_key(account.id, &key.kept, now).await?;
     Ok((account, key.text))
 }
 
@@ -70,14 +68,14 @@ async fn put_for_text(target: &Value) -> Outcome<(u16, String)> {
 }
 
 /// Issues a changed copy of a target.
-async fn changed(app: &App, target: &Value, change: impl FnOnce(&mut Target)) -> Outcome<Value> {
+async fn changed(service: &Service, target: &Value, change: impl FnOnce(&mut Target)) -> Outcome<Value> {
     let id = target["endpoint"].as_str().and_then(|url| url.split("x-target=").nth(1));
     let id = id.and_then(|rest| rest.split('&').next()).unwrap_or_default();
-    let mut other = app.database.target(id).await?.ok_or("the target is not stored")?;
+    let mut other = service.database.target(id).await?.ok_or("the target is not stored")?;
     other.id = Randomness::new(None).uuid()?;
     change(&mut other);
-    app.database.add_target(&other, 9).await?;
-    Ok(json!({"endpoint": app.objects.presign(&other, Duration::from_mins(1))?.endpoint}))
+    service.database.add_target(&other, 9).await?;
+    Ok(json!({"endpoint": service.objects.presign(&other)?.endpoint}))
 }
 
 async fn total(service: &Service, key: &str) -> Outcome<u64> {
@@ -88,11 +86,10 @@ async fn total(service: &Service, key: &str) -> Outcome<u64> {
 #[tokio::test]
 async fn members_alone_upload_into_the_storage_of_their_organization() -> Outcome {
     let service = Service::start(Config::ephemeral()).await?;
-    let app = &service.app;
-    let (_, stranger) = account(app, "stranger", Scope::Personal).await?;
-    let (member, member_key) = account(app, "member", Scope::Personal).await?;
-    let (organization, organization_key) = account(app, "studio", Scope::Organization).await?;
-    app.database.add_member(organization.id, member.id).await?;
+    let (_, stranger) = account(&service, "stranger", Scope::Personal).await?;
+    let (member, member_key) = account(&service, "member", Scope::Personal).await?;
+    let (organization, organization_key) = account(&service, "studio", Scope::Organization).await?;
+    service.database.add_member(organization.id, member.id).await?;
 
     assert_eq!(presign(&service, &stranger, Some("studio")).await?.0, 403);
     assert_eq!(presign(&service, &member_key, Some("unknown")).await?.0, 403);
@@ -102,7 +99,7 @@ async fn members_alone_upload_into_the_storage_of_their_organization() -> Outcom
     assert_eq!(total(&service, &organization_key).await?, 1);
     assert_eq!(total(&service, &member_key).await?, 0);
     // The organization is metered for files in its storage.
-    assert_eq!(app.database.usage(organization.id).await?.bytes, LARGE);
+    assert_eq!(service.database.usage(organization.id).await?.bytes, LARGE);
 
     // The payer of a file may delete it, and so may the organization.
     let url = json!({"url": target["download_url"]});
@@ -121,7 +118,7 @@ async fn members_alone_upload_into_the_storage_of_their_organization() -> Outcom
     assert_eq!(put(&target).await?, (403, "AccessDenied".to_owned()));
     assert_eq!(presign(&service, &member_key, Some("studio")).await?.0, 403);
     // A target issued concurrently with the end of the membership is unusable too.
-    let late = changed(app, &target, |target| target.is_void = false).await?;
+    let late = changed(&service, &target, |target| target.is_void = false).await?;
     assert_eq!(put(&late).await?, (403, "AccessDenied".to_owned()));
     assert_eq!(total(&service, &organization_key).await?, 0);
 
@@ -135,17 +132,16 @@ async fn members_alone_upload_into_the_storage_of_their_organization() -> Outcom
 #[tokio::test]
 async fn an_unused_target_of_a_membership_that_ended_is_refused_for_that_reason() -> Outcome {
     let service = Service::start(Config::ephemeral()).await?;
-    let app = &service.app;
-    let (member, key) = account(app, "lena", Scope::Personal).await?;
-    let (organization, _) = account(app, "studio", Scope::Organization).await?;
-    app.database.add_member(organization.id, member.id).await?;
+    let (member, key) = account(&service, "lena", Scope::Personal).await?;
+    let (organization, _) = account(&service, "studio", Scope::Organization).await?;
+    service.database.add_member(organization.id, member.id).await?;
     let (_, target) = presign(&service, &key, Some("studio")).await?;
     assert!(service.remove_member("studio", "lena").await?);
     let (status, refusal) = put_for_text(&target).await?;
     assert!(status == 403 && refusal.contains("is not a member of the organization"), "{refusal}");
 
     // A new membership does not restore the target.
-    app.database.add_member(organization.id, member.id).await?;
+    service.database.add_member(organization.id, member.id).await?;
     let (status, refusal) = put_for_text(&target).await?;
     assert!(status == 403 && refusal.contains("or the membership has ended since"), "{refusal}");
     Ok(())
@@ -154,17 +150,18 @@ async fn an_unused_target_of_a_membership_that_ended_is_refused_for_that_reason(
 #[tokio::test]
 async fn a_member_neither_replaces_nor_finds_what_others_uploaded_for_the_organization() -> Outcome {
     let service = Service::start(Config::ephemeral()).await?;
-    let app = &service.app;
-    let (member, member_key) = account(app, "member", Scope::Personal).await?;
-    let (organization, organization_key) = account(app, "studio", Scope::Organization).await?;
-    app.database.add_member(organization.id, member.id).await?;
+    let (member, member_key) = account(&service, "member", Scope::Personal).await?;
+    let (organization, organization_key) = account(&service, "studio", Scope::Organization).await?;
+    service.database.add_member(organization.id, member.id).await?;
 
     let (_, early) = presign(&service, &member_key, Some("studio")).await?;
     let (_, target) = presign(&service, &organization_key, None).await?;
     assert_eq!(put(&target).await?.0, 200);
     assert_eq!(put(&early).await?, (403, "AccessDenied".to_owned()));
-    let stored = app.database.object(&organization.bucket, "samples/shared.bin").await?;
-    assert!(app.database.is_of_another_payer(&organization.bucket, "samples/shared.bin", member.id).await?);
+    let stored = service.database.object(&organization.bucket, "samples/shared.bin").await?;
+    assert!(
+        service.database.is_of_another_payer(&organization.bucket, "samples/shared.bin", member.id).await?
+    );
     assert!(stored.is_some_and(|object| object.size == LARGE));
     let (status, refused) = presign(&service, &member_key, Some("studio")).await?;
     assert_eq!((status, refused), (409, Value::Null), "the URL of the file is not revealed");
@@ -185,17 +182,17 @@ async fn a_member_neither_replaces_nor_finds_what_others_uploaded_for_the_organi
 #[tokio::test]
 async fn an_upload_needs_a_positive_balance_too() -> Outcome {
     let service = Service::start(Config::ephemeral()).await?;
-    let app = &service.app;
     let key = service.api_key().unwrap_or_default();
     let (_, target) = presign(&service, key, None).await?;
     // The same target, after its payer has spent everything.
     let poor = NewAccount::draw("poor", Scope::Personal, &Randomness::new(None))?;
-    let poor = app.database.add_account(&poor, app.clock.now()).await?;
-    let unpaid = changed(app, &target, |target| (target.owner, target.payer) = (poor.id, poor.id)).await?;
+    let poor = service.database.add_account(&poor, service.clock.now()).await?;
+    let unpaid =
+        changed(&service, &target, |target| (target.owner, target.payer) = (poor.id, poor.id)).await?;
 
     assert_eq!(put(&unpaid).await?, (403, "AccessDenied".to_owned()));
     assert_eq!(total(&service, key).await?, 0);
-    app.database.credit(poor.id, Credit::Free(Money::from_smallest(1)), app.clock.now()).await?;
+    service.database.credit(poor.id, Credit::Free(Money::from_smallest(1)), service.clock.now()).await?;
     assert_eq!(put(&unpaid).await?.0, 200);
     Ok(())
 }
@@ -204,16 +201,16 @@ async fn an_upload_needs_a_positive_balance_too() -> Outcome {
 async fn a_file_is_deleted_with_its_bytes_also_when_its_owner_hangs_up_meanwhile() -> Outcome {
     let folder = tempfile::tempdir()?;
     let service = Service::start(Config::folder(folder.path())).await?;
-    let app = &service.app;
-    let (owner, key) = account(app, "owner", Scope::Personal).await?;
+    let (owner, key) = account(&service, "owner", Scope::Personal).await?;
     // Number of polls before the connection is closed. With too few, nothing is deleted.
     for waits in 1..10 {
         let (_, target) = presign(&service, &key, None).await?;
         assert_eq!(put(&target).await?.0, 200);
-        let request = axum::http::Request::delete("/api/v1/api-key/storage/store/url");
-        let request = request.header("x-api-key", &key).header("content-type", "application/json");
+        let url = format!("{}/api-key/storage/store/url", service.base_url());
+        let request = client()?.delete(url).header("x-api-key", &key);
+        let request = request.header("content-type", "application/json");
         let body = json!({ "url": target["download_url"] }).to_string();
-        let mut response = Box::pin(crate::api::router(app).oneshot(request.body(body)?));
+        let mut response = Box::pin(request.body(body).send());
         for _ in 0..waits {
             tokio::time::sleep(Duration::from_millis(5)).await;
             if futures_util::poll!(&mut response).is_ready() {
@@ -222,10 +219,10 @@ async fn a_file_is_deleted_with_its_bytes_also_when_its_owner_hangs_up_meanwhile
         }
         drop(response);
         tokio::time::sleep(Duration::from_millis(100)).await;
-        let blobs: Vec<_> = app.objects.blobs.blobs().try_concat().await?;
-        assert_eq!(blobs.len() as u64, app.database.usage(owner.id).await?.files, "after {waits} waits");
+        let blobs: Vec<_> = service.objects.blobs.blobs().try_concat().await?;
+        assert_eq!(blobs.len() as u64, service.database.usage(owner.id).await?.files, "after {waits} waits");
     }
-    assert_eq!(app.database.usage(owner.id).await?.files, 0);
+    assert_eq!(service.database.usage(owner.id).await?.files, 0);
     Ok(())
 }
 
@@ -234,40 +231,38 @@ async fn targets_expire_by_the_clock_of_the_service_and_are_forgotten() -> Outco
     let service = Service::start(Config::ephemeral()).await?;
     let key = service.api_key().unwrap_or_default();
     let (_, target) = presign(&service, key, None).await?;
-    service.app.clock.advance(Duration::from_secs(15 * 60 + 1));
+    service.clock.advance(Duration::from_secs(15 * 60 + 1));
     assert_eq!(put(&target).await?, (403, "AccessDenied".to_owned()));
     let (_, target) = presign(&service, key, None).await?;
     assert_eq!(put(&target).await?.0, 200);
-    let app = &service.app;
-    assert_eq!(app.database.forget_targets(app.clock.now()).await?, 1);
+    assert_eq!(service.database.forget_targets(service.clock.now()).await?, 1);
     Ok(())
 }
 
 #[tokio::test]
 async fn what_is_stored_is_billed_for_as_long_as_it_is_stored() -> Outcome {
     let service = Service::start(Config::ephemeral()).await?;
-    let app = &service.app;
     let key = service.api_key().unwrap_or_default();
-    let owner = app.database.account("demo").await?.ok_or("no account")?.id;
+    let owner = service.database.account("demo").await?.ok_or("no account")?.id;
     let (_, target) = presign(&service, key, None).await?;
     put(&target).await?;
     // A retry of the same upload stores nothing new.
     put(&target).await?;
     let rate = crate::ledger::StorageRate { per_gib_day: Money::from_smallest(1 << 30) };
-    let before = app.database.purses(owner).await?.spendable();
-    app.clock.advance(Duration::from_secs(86_400));
-    app.database.charge_storage(rate, app.clock.now()).await?;
-    let after = app.database.purses(owner).await?.spendable();
+    let before = service.database.purses(owner).await?.spendable();
+    service.clock.advance(Duration::from_secs(86_400));
+    service.database.charge_storage(rate, service.clock.now()).await?;
+    let after = service.database.purses(owner).await?.spendable();
     let charged = before.checked_sub(after).map(Money::smallest).unwrap_or_default();
     // One smallest unit for each byte and day, with a tolerance for the seconds of the test.
     assert!((LARGE as i64..LARGE as i64 + 10_000).contains(&charged), "{charged}");
 
     call(&service, key, "DELETE", "/store/url", json!({"url": target["download_url"]})).await?;
-    app.database.charge_storage(rate, app.clock.now()).await?;
-    let deleted = app.database.purses(owner).await?.spendable();
-    app.clock.advance(Duration::from_secs(86_400));
-    app.database.charge_storage(rate, app.clock.now()).await?;
-    assert_eq!(app.database.purses(owner).await?.spendable(), deleted);
+    service.database.charge_storage(rate, service.clock.now()).await?;
+    let deleted = service.database.purses(owner).await?.spendable();
+    service.clock.advance(Duration::from_secs(86_400));
+    service.database.charge_storage(rate, service.clock.now()).await?;
+    assert_eq!(service.database.purses(owner).await?.spendable(), deleted);
     assert_eq!(service.audit().await?.faults, [""; 0]);
     Ok(())
 }
@@ -326,12 +321,12 @@ fn without_remote() -> Config {
 }
 
 /// Creates and leases a task as an external node.
-async fn leased(app: &App) -> Outcome<Lease> {
-    let now = app.clock.now();
-    let published = app.database.published(REMOTE).await?.ok_or("no such model")?;
-    let customer = app.database.account("demo").await?.ok_or("no account")?;
+async fn leased(service: &Service) -> Outcome<Lease> {
+    let now = service.clock.now();
+    let published = service.database.published(REMOTE).await?.ok_or("no such model")?;
+    let customer = service.database.account("demo").await?.ok_or("no account")?;
     let task = NewTask {
-        id: app.random.uuid()?,
+        id: service.random.uuid()?,
         account: customer.id,
         model: REMOTE.to_owned(),
         version: published.version.id,
@@ -342,9 +337,9 @@ async fn leased(app: &App) -> Outcome<Lease> {
         traceparent: None,
         spending: None,
     };
-    app.database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, now).await?;
+    service.database.create_task(&task, InsufficientBalance::Refuse, u32::MAX, now).await?;
     let models = [REMOTE.to_owned()];
-    app.database.register("remote", None, &models, now).await?;
+    service.database.register("remote", None, &models, now).await?;
     let slot = Slot {
         node: "remote".to_owned(),
         models: models.into(),
@@ -352,29 +347,28 @@ async fn leased(app: &App) -> Outcome<Lease> {
         passed_over: Vec::new(),
     };
     let rules = LeaseRules { length: Duration::from_hours(1), attempts: 3, ..RULES };
-    match app.database.claim(&[slot], rules, now).await?.pop() {
+    match service.database.claim(&[slot], rules, now).await?.pop() {
         Some(Claim::Leased(lease)) => Ok(lease),
         _ => Err("there is no task".into()),
     }
 }
 
-async fn store(app: &App, lease: &Lease, file: &str, text: &'static str) -> crate::Result<String> {
+async fn store(service: &Service, lease: &Lease, file: &str, text: &'static str) -> crate::Result<String> {
     let key = format!("{}/{}/{file}", lease.task, lease.attempt);
-    app.objects.store_output(app, "outputs", &key, "text/plain", text).await
+    service.objects.store_output("outputs", &key, "text/plain", text).await
 }
 
-async fn sweep(app: &App) -> Outcome {
-    Ok(app.objects.sweep(app, std::time::SystemTime::UNIX_EPOCH).await?)
+async fn sweep(service: &Service) -> Outcome {
+    Ok(service.objects.sweep(std::time::SystemTime::UNIX_EPOCH).await?)
 }
 
 #[tokio::test]
 async fn an_output_is_deleted_by_the_account_of_its_task_and_is_no_file_of_its_storage() -> Outcome {
     let (service, _, url) = painted(Config::ephemeral()).await?;
-    let app = &service.app;
-    let owner = app.database.account("demo").await?.ok_or("no account")?;
-    let usage = app.database.usage(owner.id).await?;
+    let owner = service.database.account("demo").await?.ok_or("no account")?;
+    let usage = service.database.usage(owner.id).await?;
     assert_eq!((usage.files, usage.bytes), (1, LARGE), "the output is counted");
-    let (_, stranger) = account(app, "stranger", Scope::Personal).await?;
+    let (_, stranger) = account(&service, "stranger", Scope::Personal).await?;
     assert_eq!(client()?.get(&url).send().await?.text().await?, "picture");
     let body = json!({ "url": url });
     assert_eq!(call(&service, &stranger, "DELETE", "/store/url", body.clone()).await?.0, 404);
@@ -388,21 +382,20 @@ async fn an_output_is_deleted_by_the_account_of_its_task_and_is_no_file_of_its_s
 #[tokio::test]
 async fn outputs_expire_and_those_of_failed_attempts_go_at_once() -> Outcome {
     let (service, _, url) = painted(without_remote()).await?;
-    let app = &service.app;
-    let lease = leased(app).await?;
-    let failed = store(app, &lease, "x.txt", "x").await?;
+    let lease = leased(&service).await?;
+    let failed = store(&service, &lease, "x.txt", "x").await?;
     let ending = Ending::Error { message: "no".to_owned(), detail: "{}".to_owned() };
-    app.database.finish("remote", &lease.task, lease.attempt, &ending, app.clock.now()).await?;
+    service.database.finish("remote", &lease.task, lease.attempt, &ending, service.clock.now()).await?;
     let status =
         async |url: &str| Ok::<_, Box<dyn Error + Send + Sync>>(client()?.get(url).send().await?.status());
     assert_eq!(status(&failed).await?, 200);
-    sweep(app).await?;
+    sweep(&service).await?;
     assert_eq!((status(&failed).await?.as_u16(), status(&url).await?.as_u16()), (404, 200));
-    app.clock.advance(Duration::from_hours(30 * 24) - Duration::from_mins(1));
-    sweep(app).await?;
+    service.clock.advance(Duration::from_hours(30 * 24) - Duration::from_mins(1));
+    sweep(&service).await?;
     assert_eq!(status(&url).await?, 200);
-    app.clock.advance(Duration::from_mins(2));
-    sweep(app).await?;
+    service.clock.advance(Duration::from_mins(2));
+    sweep(&service).await?;
     assert_eq!(status(&url).await?, 404);
     // Uploaded files do not expire.
     assert_eq!(total(&service, service.api_key().unwrap_or_default()).await?, 1);
@@ -412,17 +405,16 @@ async fn outputs_expire_and_those_of_failed_attempts_go_at_once() -> Outcome {
 #[tokio::test]
 async fn an_orphan_that_cannot_be_swept_keeps_nothing_else_from_being_deleted() -> Outcome {
     let service = Service::start(without_remote()).await?;
-    let app = &service.app;
-    let lease = leased(app).await?;
-    let failed = store(app, &lease, "x.txt", "x").await?;
+    let lease = leased(&service).await?;
+    let failed = store(&service, &lease, "x.txt", "x").await?;
     let ending = Ending::Error { message: "no".to_owned(), detail: "{}".to_owned() };
-    app.database.finish("remote", &lease.task, lease.attempt, &ending, app.clock.now()).await?;
+    service.database.finish("remote", &lease.task, lease.attempt, &ending, service.clock.now()).await?;
     // A file instead of the orphans' folder makes the sweep fail.
     let orphans = service.data_folder().join("objects/orphans");
     std::fs::create_dir_all(&orphans)?;
     std::fs::remove_dir(&orphans)?;
     std::fs::write(&orphans, "")?;
-    assert!(sweep(app).await.is_err());
+    assert!(sweep(&service).await.is_err());
     assert_eq!(client()?.get(&failed).send().await?.status(), 404);
     Ok(())
 }
@@ -430,17 +422,16 @@ async fn an_orphan_that_cannot_be_swept_keeps_nothing_else_from_being_deleted() 
 #[tokio::test]
 async fn a_blob_that_cannot_be_set_aside_stays_alone() -> Outcome {
     let service = Service::start(Config::ephemeral()).await?;
-    let app = &service.app;
     let mut names = Vec::new();
     for _ in 0..3 {
-        names.push(app.objects.blobs.begin()?.commit().await?.name);
+        names.push(service.objects.blobs.begin()?.commit().await?.name);
     }
     let in_the_way = names.pop().unwrap_or_default();
-    let today = app.clock.now().timestamp().to_zoned_datetime(jiff::tz::TimeZone::UTC).date();
+    let today = service.clock.now().timestamp().to_zoned_datetime(jiff::tz::TimeZone::UTC).date();
     let orphans = service.data_folder().join(format!("objects/orphans/{today}"));
     std::fs::create_dir_all(orphans.join(in_the_way).join("folder"))?;
-    app.objects.sweep(app, std::time::SystemTime::now() + Duration::from_hours(1)).await?;
-    let set_aside: Vec<_> = app.objects.blobs.orphans().try_concat().await?;
+    service.objects.sweep(std::time::SystemTime::now() + Duration::from_hours(1)).await?;
+    let set_aside: Vec<_> = service.objects.blobs.orphans().try_concat().await?;
     let mut set_aside: Vec<_> = set_aside.into_iter().map(|it| it.name).collect();
     names.sort();
     set_aside.sort();
@@ -453,18 +444,17 @@ async fn one_lease_stores_only_so_many_outputs_and_bytes() -> Outcome {
     let mut config = without_remote();
     (config.limits.outputs, config.limits.output_bytes) = (3, 17);
     let service = Service::start(config).await?;
-    let app = &service.app;
-    let lease = leased(app).await?;
-    let stores = async |file: &str, text: &'static str| store(app, &lease, file, text).await.is_ok();
+    let lease = leased(&service).await?;
+    let stores = async |file: &str, text: &'static str| store(&service, &lease, file, text).await.is_ok();
     assert!(
         stores("p.txt", "picture").await && stores("a.txt", "four").await && stores("b.txt", "four").await
     );
     assert!(!stores("c.txt", "c").await, "a fourth output");
     assert!(stores("b.txt", "sixsix").await, "another one in the place of the third");
     assert!(!stores("b.txt", "sevenxx").await, "more than 17 bytes");
-    store(app, &leased(app).await?, "a.txt", "four").await?;
+    store(&service, &leased(&service).await?, "a.txt", "four").await?;
     let key = format!("{}/{}/b.txt", lease.task, lease.attempt);
-    let kept = app.objects.read(app, "outputs", &key).await?.ok_or("it is gone")?;
+    let kept = service.objects.read("outputs", &key).await?.ok_or("it is gone")?;
     assert_eq!(kept.bytes().await?, b"sixsix");
     Ok(())
 }
@@ -472,12 +462,13 @@ async fn one_lease_stores_only_so_many_outputs_and_bytes() -> Outcome {
 #[tokio::test]
 async fn an_output_that_arrives_after_the_end_of_its_task_replaces_nothing() -> Outcome {
     let service = Service::start(without_remote()).await?;
-    let app = &service.app;
-    let lease = leased(app).await?;
-    let url = store(app, &lease, "a.txt", "the first").await?;
+    let lease = leased(&service).await?;
+    let url = store(&service, &lease, "a.txt", "the first").await?;
     let ending = Ending::Output(json!({ "output": url }).to_string());
-    assert!(app.database.finish("remote", &lease.task, lease.attempt, &ending, app.clock.now()).await?);
-    let late = store(app, &lease, "a.txt", "a late one").await;
+    assert!(
+        service.database.finish("remote", &lease.task, lease.attempt, &ending, service.clock.now()).await?
+    );
+    let late = store(&service, &lease, "a.txt", "a late one").await;
     assert!(late.is_err_and(|error| error.to_string().contains("lease is lost")));
     assert_eq!(client()?.get(&url).send().await?.text().await?, "the first");
     Ok(())
@@ -528,7 +519,6 @@ async fn downloads_that_are_not_read_leave_most_connections_to_others() -> Outco
     let mut config = Config::ephemeral();
     config.limits.max_connections = 8;
     let service = Service::start(config).await?;
-    let app = &service.app;
     let owner = service.account("demo", "finding an account").await?;
     // More than the socket buffers of both sides hold.
     let size = 64 << 20;
@@ -537,12 +527,12 @@ async fn downloads_that_are_not_read_leave_most_connections_to_others() -> Outco
     let mut urls = Vec::new();
     for name in ["one", "another", "third"] {
         let of = (owner.id, &*owner.bucket);
-        let target = Target::of_owner(name.to_owned(), of, name, size, app.clock.now());
-        app.database.add_target(&target, 3).await?;
-        let object = target.object(format!("ab{name}"), String::new(), app.clock.now());
-        app.database.store_upload(name, name, &object, Replaces::Any).await?;
+        let target = Target::of_owner(name.to_owned(), of, name, size, service.clock.now());
+        service.database.add_target(&target, 3).await?;
+        let object = target.object(format!("ab{name}"), String::new(), service.clock.now());
+        service.database.store_upload(name, name, &object, Replaces::Any).await?;
         std::fs::File::create(blobs.join(format!("ab{name}")))?.set_len(size)?;
-        urls.push(app.objects.locations.url(&owner.bucket, &target.key));
+        urls.push(service.objects.locations.url(&owner.bucket, &target.key));
     }
     let [url, another, third] = &urls[..] else { return Err("three files".into()) };
 

@@ -9,29 +9,28 @@ use base64::engine::general_purpose::STANDARD;
 use futures_util::Stream;
 
 use super::blobs::{Blob, BlobWriter};
-use super::s3_api::{Code, S3Error};
-use super::{Replaces, Stored, Target};
+use super::s3_api::{Code, ObjectApi, S3Error};
+use crate::files::{Replaces, Stored, Target};
 use crate::hex::hex;
 use crate::http::slow_clients::MinThroughput;
-use crate::lifecycle::app::App;
 
 /// Decides whether an upload to a bucket may begin. The signature proves that the service issued the target; this
 /// function checks that the target is still valid.
-pub(super) async fn admit(app: &App, target: &str, bucket: &str) -> Result<Target, S3Error> {
+pub(super) async fn admit(api: &ObjectApi, target: &str, bucket: &str) -> Result<Target, S3Error> {
     let no_target = || S3Error::denied("this upload has no target that still stands.");
-    let target = app.database.target(target).await?.filter(|target| target.bucket == bucket);
+    let target = api.objects.database.target(target).await?.filter(|target| target.bucket == bucket);
     let target = target.ok_or_else(no_target)?;
     // Checked before `is_void`, for a specific message: the end of a membership voids its targets.
-    if target.is_of_member() && !app.database.is_member(target.owner, target.payer).await? {
+    if target.is_of_member() && !api.objects.database.is_member(target.owner, target.payer).await? {
         return Err(S3Error::denied("the account is not a member of the organization."));
     }
     if target.is_void {
         return Err(void(&target));
     }
-    if target.expires_at <= app.clock.now() {
+    if target.expires_at <= api.objects.clock.now() {
         return Err(S3Error::new(Code::AccessDenied, "Request has expired"));
     }
-    if !app.database.purses(target.payer).await?.spendable().is_positive() {
+    if !api.objects.database.purses(target.payer).await?.spendable().is_positive() {
         return Err(S3Error::denied("the balance of the account is not positive."));
     }
     Ok(target)
@@ -51,14 +50,14 @@ const TAKEN: &str = "the organization has a file of this name that another accou
 
 /// Receives the bytes of an upload, whose number must match the target, and makes them a file. Returns the ETag.
 pub(super) async fn receive(
-    app: &Arc<App>,
+    api: &Arc<ObjectApi>,
     target: Target,
     content_md5: Option<&str>,
     mut body: impl Stream<Item = Result<Bytes, S3Error>> + Unpin,
 ) -> Result<String, S3Error> {
-    let _permit = app.uploads.try_acquire(target.payer).ok_or_else(S3Error::slow_down)?;
-    let mut incoming = app.objects.blobs.begin()?;
-    let mut throughput = MinThroughput::new(app.config.limits.upload_idle);
+    let _permit = api.uploads.try_acquire(target.payer).ok_or_else(S3Error::slow_down)?;
+    let mut incoming = api.objects.blobs.begin()?;
+    let mut throughput = MinThroughput::new(api.objects.upload_idle);
     while let Some(chunk) = throughput.next(&mut body).await? {
         incoming.write(chunk?).await?;
         if incoming.size() > target.size {
@@ -70,27 +69,31 @@ pub(super) async fn receive(
         let message = "Your proposed upload is smaller than the minimum allowed size";
         return Err(S3Error::new(Code::EntityTooSmall, format!("{message}: {} bytes.", target.size)));
     }
-    let (shared, md5) = (Arc::clone(app), content_md5.map(str::to_owned));
+    let (shared, md5) = (Arc::clone(api), content_md5.map(str::to_owned));
     // The storing completes even if the client disconnects now.
     let store = async move { store(&shared, &target, md5.as_deref(), incoming).await };
-    app.parts.run_to_end("storing an upload", store).await?
+    api.background.run_to_end("storing an upload", store).await?
 }
 
 async fn store(
-    app: &App,
+    api: &ObjectApi,
     target: &Target,
     content_md5: Option<&str>,
     incoming: Box<dyn BlobWriter>,
 ) -> Result<String, S3Error> {
     let blob = incoming.commit().await?;
     if content_md5.is_some_and(|md5| !is_md5_of(md5, &blob)) {
-        app.objects.delete_blob(&blob.name).await;
+        api.objects.delete_blob(&blob.name).await;
         let message = "The Content-MD5 you specified did not match what we received.";
         return Err(S3Error::new(Code::BadDigest, message));
     }
-    let object = target.object(blob.name.clone(), blob.etag.clone(), app.clock.now());
+    let object = target.object(blob.name.clone(), blob.etag.clone(), api.objects.clock.now());
     // If this fails, the row may have been committed: the blob stays for the sweeper.
-    let stored = app.database.store_upload(&target.id, &app.random.uuid()?, &object, Replaces::Any).await?;
+    let stored = api
+        .objects
+        .database
+        .store_upload(&target.id, &api.objects.random.uuid()?, &object, Replaces::Any)
+        .await?;
     let (unneeded, response) = match stored {
         Stored::Kept { replaced } => (replaced, Ok(blob.etag)),
         Stored::Again => (Some(blob.name), Ok(blob.etag)),
@@ -102,7 +105,7 @@ async fn store(
         Stored::Taken => (Some(blob.name), Err(S3Error::denied(TAKEN))),
     };
     if let Some(unneeded) = unneeded {
-        app.objects.delete_blob(&unneeded).await;
+        api.objects.delete_blob(&unneeded).await;
     }
     response
 }

@@ -1,9 +1,7 @@
 //! Operations: `/health` and `/metrics`, on a listener of their own.
 
-pub(crate) mod metrics;
-pub(crate) mod totals;
-
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -11,31 +9,53 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use inferstore_server::Connections;
+use tokio::sync::Semaphore;
 
-use self::metrics::number;
-use crate::Error;
+use crate::background::BackgroundTasks;
+use crate::clock::Clock;
 use crate::clock::elapsed;
+use crate::config::Limits;
+use crate::database::Database;
 use crate::database::FIRST_ACCOUNT;
-use crate::lifecycle::app::App;
+use crate::metrics::{Metrics, number};
+use crate::{Error, totals};
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-pub(crate) fn router(app: &Arc<App>) -> Router {
-    Router::new().route("/health", get(health)).route("/metrics", get(metrics)).with_state(Arc::clone(app))
+/// State of the operations listener.
+pub(crate) struct Operations {
+    pub(crate) database: Arc<dyn Database>,
+    pub(crate) clock: Clock,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) background: BackgroundTasks,
+    pub(crate) connections: Arc<Connections>,
+    /// Permits for concurrent API requests.
+    pub(crate) requests: Arc<Semaphore>,
+    /// Time without a heartbeat after which a node has lost its leases.
+    pub(crate) lease: Duration,
+    pub(crate) limits: Limits,
+}
+
+pub(crate) fn router(operations: Operations) -> Router {
+    Router::new()
+        .route("/health", get(health))
+        .route("/metrics", get(metrics))
+        .with_state(Arc::new(operations))
 }
 
 /// Responds with 200 if every part runs and the database reads and commits in time, else with 503 and the reason.
-async fn health(State(app): State<Arc<App>>) -> (StatusCode, &'static str) {
+async fn health(State(operations): State<Arc<Operations>>) -> (StatusCode, &'static str) {
     let unavailable = |reason| (StatusCode::SERVICE_UNAVAILABLE, reason);
-    if let Some(part) = app.parts.panicked() {
+    if let Some(part) = operations.background.panicked() {
         tracing::error!(part, "the health check failed: a part of the service has panicked");
         return unavailable("a part of the service has panicked; restart it\n");
     }
     let check = async {
-        app.database.setting(FIRST_ACCOUNT).await?;
-        app.database.check_writer().await
+        operations.database.setting(FIRST_ACCOUNT).await?;
+        operations.database.check_writer().await
     };
-    match tokio::time::timeout(app.config.limits.health_timeout, check).await {
+    match tokio::time::timeout(operations.limits.health_timeout, check).await {
         Ok(Ok(())) => (StatusCode::OK, "ok\n"),
         Ok(Err(cause)) => {
             tracing::error!(%cause, "the health check failed");
@@ -51,27 +71,27 @@ async fn health(State(app): State<Arc<App>>) -> (StatusCode, &'static str) {
     }
 }
 
-async fn metrics(State(app): State<Arc<App>>) -> Result<Response, StatusCode> {
+async fn metrics(State(operations): State<Arc<Operations>>) -> Result<Response, StatusCode> {
     let failed = |cause: Error| {
         tracing::error!(%cause, "the metrics cannot be read");
         StatusCode::INTERNAL_SERVER_ERROR
     };
-    let depths = app.database.depths().await.map_err(failed)?;
-    let oldest = app.database.oldest_queued().await.map_err(failed)?;
-    let now = app.clock.now();
-    let loads = app.database.model_loads(now.before(app.config.lease)).await.map_err(failed)?;
-    app.database.measure().await.map_err(failed)?;
-    let totals = totals::read(&*app.database).await.map_err(failed)?;
-    let orphans = totals::read_orphans(&*app.database).await.map_err(failed)?;
-    app.metrics.set_totals(&totals, orphans);
+    let depths = operations.database.depths().await.map_err(failed)?;
+    let oldest = operations.database.oldest_queued().await.map_err(failed)?;
+    let now = operations.clock.now();
+    let loads = operations.database.model_loads(now.before(operations.lease)).await.map_err(failed)?;
+    operations.database.measure().await.map_err(failed)?;
+    let totals = totals::read(&*operations.database).await.map_err(failed)?;
+    let orphans = totals::read_orphans(&*operations.database).await.map_err(failed)?;
+    operations.metrics.set_totals(&totals, orphans);
     for (status, tasks) in depths {
-        app.metrics.set_tasks(status.word(), tasks);
+        operations.metrics.set_tasks(status.word(), tasks);
     }
-    app.metrics.queue_age.set(number(elapsed(oldest.unwrap_or(now), now).as_secs()));
-    let in_progress = app.config.limits.max_requests.saturating_sub(app.requests.available_permits());
-    app.metrics.requests_in_progress.set(number(in_progress));
-    app.metrics.open_connections.set(number(app.server.connections.count()));
-    let text = app.metrics.encode(&loads, now).map_err(failed)?;
+    operations.metrics.queue_age.set(number(elapsed(oldest.unwrap_or(now), now).as_secs()));
+    let in_progress = operations.limits.max_requests.saturating_sub(operations.requests.available_permits());
+    operations.metrics.requests_in_progress.set(number(in_progress));
+    operations.metrics.open_connections.set(number(operations.connections.count()));
+    let text = operations.metrics.encode(&loads, now).map_err(failed)?;
     Ok(([(CONTENT_TYPE, OPENMETRICS)], text).into_response())
 }
 
@@ -79,17 +99,21 @@ async fn metrics(State(app): State<Arc<App>>) -> Result<Response, StatusCode> {
 mod tests {
     use std::error::Error;
 
-    use super::*;
+    use crate::config::FREE_PORT;
     use crate::{Config, Service};
 
     #[tokio::test]
     #[expect(clippy::panic, reason = "it is what a defect does")]
     async fn a_service_is_not_healthy_when_one_of_its_parts_has_panicked() -> Result<(), Box<dyn Error>> {
-        let service = Service::start(Config::ephemeral()).await?;
-        let health = || health(State(Arc::clone(&service.app)));
-        assert_eq!(health().await, (StatusCode::OK, "ok\n"));
-        service.app.parts.spawn("test", async { panic!() }).await?;
-        assert_eq!(health().await.0, StatusCode::SERVICE_UNAVAILABLE);
+        let mut config = Config::ephemeral();
+        config.operations = Some(FREE_PORT);
+        let service = Service::start(config).await?;
+        let url = format!("{}/health", service.operations_url().unwrap_or_default());
+        let client = inferstore_fetch::over_ring(reqwest::Client::builder()).no_proxy().build()?;
+        let health = async || client.get(&url).send().await.map(|response| response.status().as_u16());
+        assert_eq!(health().await?, 200);
+        service.background.spawn("test", async { panic!() }).await?;
+        assert_eq!(health().await?, 503);
         service.shutdown().await;
         Ok(())
     }

@@ -10,9 +10,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::Transferred;
 use crate::database::tables::{TableFile, format};
+use crate::folder::{create_private, if_present};
 use crate::hex::hex;
 use crate::ledger::Audit;
-use crate::lifecycle::folder::{create_private, if_present};
 use crate::object_storage::{BlobCopy, Checksums};
 use crate::{Error, Result};
 

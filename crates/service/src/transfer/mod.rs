@@ -15,14 +15,14 @@ use std::time::Instant;
 use serde::Serialize;
 
 use crate::clock::Clock;
+use crate::config::DatabaseUrl;
+use crate::config::{Config, Data};
 use crate::database::tables::{OBJECTS as OBJECTS_TABLE, TableFile, format};
 use crate::database::{Database, Durability, not_empty};
+use crate::folder::{Folder, OBJECTS};
 use crate::ledger::Audit;
-use crate::lifecycle::cluster::DatabaseUrl;
-use crate::lifecycle::config::{Config, Data};
-use crate::lifecycle::folder::{Folder, OBJECTS};
-use crate::lifecycle::shared_files;
 use crate::object_storage::{IN_BUCKET, PAIRING, claim, open_blobs};
+use crate::shared_files;
 use crate::{Error, Result, S3Config, database};
 use manifest::{FILES, Manifest, TABLES};
 

@@ -14,7 +14,7 @@ use tower::ServiceExt as _;
 
 use super::DataLocation;
 use super::manifest::MANIFEST;
-use crate::object_storage::MAX_FORM_FILE;
+use crate::files::MAX_FORM_FILE;
 use crate::object_storage::slow_store_tests::start_store;
 use crate::object_storage::tests::Painter;
 use crate::{AccountOverview, Config, Service};
@@ -54,7 +54,7 @@ async fn storage(service: &Service, method: &str, url: &str, body: Vec<u8>) -> O
     let path = url.strip_prefix(STORAGE_URL).ok_or("not a URL of object storage")?;
     let request = Request::builder().method(method).uri(path).header("content-type", "text/plain");
     let request = request.header("content-length", body.len()).body(Body::from(body))?;
-    send(crate::object_storage::router(&service.app), request).await
+    send(service.routers.storage.clone(), request).await
 }
 
 impl Caller {
@@ -62,7 +62,7 @@ impl Caller {
         let request = Request::builder().method(method).uri(format!("/api/v1/api-key{path}"));
         let request = request.header("x-api-key", &self.key).header("content-type", "application/json");
         let request = request.body(Body::from(body.to_string()))?;
-        let (status, text) = send(crate::api::router(&service.app), request).await?;
+        let (status, text) = send(service.routers.api.clone(), request).await?;
         Ok((status, serde_json::from_slice(&text)?))
     }
 
@@ -93,7 +93,7 @@ impl Caller {
     }
 
     async fn history(&self, service: &Service) -> Outcome<Value> {
-        Ok(self.call(service, "GET", "/task/history?limit=10", Value::Null).await?.1)
+        Ok(self.call(service, "GET", "/task/histories?limit=10", Value::Null).await?.1)
     }
 
     /// Calls a service that is still empty in every way.

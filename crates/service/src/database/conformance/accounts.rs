@@ -8,8 +8,8 @@ use super::{Engine, File, Fixture};
 use crate::accounts::{AccountState, NewAccount, NewKey, OPERATOR, Scope};
 use crate::clock::Moment;
 use crate::database::{Bootstrap, Database};
+use crate::files::Stored;
 use crate::ledger::Money;
-use crate::object_storage::Stored;
 use crate::queue::Ending;
 use crate::random::Randomness;
 

@@ -82,7 +82,7 @@ pub(crate) async fn movements_without_a_task_are_listed_newest_first(engine: imp
     let fixture = Fixture::new(engine).await;
     let list = async |limit, offset| {
         let movements = fixture.database.movements(fixture.customer, limit, offset).await.unwrap();
-        let row = |movement: crate::admin::MovementOverview| {
+        let row = |movement: crate::operator::MovementOverview| {
             let amount = movement.amount.smallest();
             (movement.at.0, movement.reason, amount, movement.from, movement.to, movement.reference)
         };

@@ -2,10 +2,10 @@
 
 use super::{Engine, Fixture, MODEL, model};
 use crate::accounts::{AccountId, NewAccount, NewKey, Scope};
-use crate::admin::{Refund, TaskFilter};
 use crate::catalog::{Existing, ModelChange, Visibility};
 use crate::clock::Moment;
 use crate::ledger::{Credit, Money, Purse, Purses};
+use crate::operator::{Refund, TaskFilter};
 use crate::queue::{Ending, InsufficientBalance, Status};
 
 const NODE: &str = "local";

@@ -2,10 +2,10 @@
 
 use super::queue::slot;
 use super::{Engine, Fixture, MODEL, RULES, model};
-use crate::admin::{Action, TaskChange};
 use crate::catalog::{Existing, ModelChange, ModelState};
 use crate::clock::Moment;
 use crate::ledger::{Credit, Money};
+use crate::operator::{Action, TaskChange};
 use crate::queue::{Ending, NewTask, Slot, Status};
 
 const NOW: Moment = Moment(1_000);

@@ -28,8 +28,8 @@ use crate::accounts::{Account, AccountId, NewAccount, OPERATOR, Scope};
 use crate::catalog::{Existing, NewModel, NewVersion};
 use crate::clock::Moment;
 use crate::database::Database;
+use crate::files::{Replaces, Stored, Target, category};
 use crate::ledger::Money;
-use crate::object_storage::{Replaces, Stored, Target, category};
 use crate::queue::{LeaseRules, NewTask};
 use crate::random::Randomness;
 

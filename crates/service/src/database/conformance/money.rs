@@ -2,10 +2,10 @@
 
 use super::{Engine, File, Fixture};
 use crate::accounts::AccountId;
-use crate::admin::Refund;
 use crate::clock::Moment;
+use crate::files::Stored;
 use crate::ledger::{Credit, Money, Purse, StorageRate};
-use crate::object_storage::Stored;
+use crate::operator::Refund;
 use crate::queue::Cancel;
 
 const DAY: i64 = 86_400_000;

@@ -10,8 +10,8 @@ use super::{Engine, Fixture, MODEL, RULES, model};
 use crate::accounts::{AccountId, NewKey};
 use crate::catalog::Existing;
 use crate::clock::Moment;
+use crate::files::{Object, OutputLimits, OutputStored};
 use crate::ledger::{Credit, Money};
-use crate::object_storage::{Object, OutputLimits, OutputStored};
 use crate::queue::{
     Abandoned, Cancel, Claim, Created, Ending, InsufficientBalance, Lease, LeaseRules, LeaseState, ModelLoad,
     NewTask, NodeEnd, Slot, Status,

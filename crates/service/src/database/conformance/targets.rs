@@ -3,9 +3,9 @@
 use super::{Engine, File, Fixture};
 use crate::accounts::AccountId;
 use crate::clock::Moment;
+use crate::files::{Replaces, StorageUse, Stored, Target, TargetsOf};
 use crate::ledger::{Credit, Money};
-use crate::object_storage::{Replaces, StorageUse, Stored, Target, TargetsOf};
-use crate::operations::totals::Totals;
+use crate::metrics::Totals;
 use crate::queue::{Created, InsufficientBalance};
 
 /// Returns true if any of the targets has a pending upload.

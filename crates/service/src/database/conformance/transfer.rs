@@ -8,12 +8,12 @@ use super::create_keys::keyed;
 use super::queue::slot;
 use super::{Engine, File, Fixture, MODEL, RULES, model};
 use crate::accounts::{AccountState, KeyRules, NewAccount, NewKey, Scope};
-use crate::admin::Action;
 use crate::catalog::{Existing, ModelChange, ModelState};
 use crate::clock::Moment;
 use crate::database::tables::TableFile;
 use crate::database::{self, Database, Durability};
 use crate::ledger::{Adjusted, Adjustment, Credit, Money, Purse, StorageRate};
+use crate::operator::Action;
 use crate::queue::{Created, Ending, InsufficientBalance, NewTask, Spending};
 
 const NOW: Moment = Moment(1_000_000);

@@ -11,10 +11,6 @@ use super::statements::{Params, all, first, is_there, run};
 use super::values::signed;
 use crate::Result;
 use crate::accounts::{AccountId, Scope};
-use crate::admin::{
-    Action, AdminDatabase, KeyOverview, ModelOverview, MovementOverview, NodeOverview, Refund, TaskChange,
-    TaskDetail, TaskFilter, TaskOverview,
-};
 use crate::clock::Moment;
 use crate::database::lists::{one_task, page_of_tasks};
 use crate::database::records::{
@@ -25,6 +21,10 @@ use crate::database::shared_sql::{
     ACCOUNT_OF_TASK, ACTIONS, ADD_ACTION, ALL_MODELS, KEYS, MOVEMENTS, QUEUED_OF_MODEL, REQUEUE,
 };
 use crate::ledger::Origin;
+use crate::operator::{
+    Action, AdminDatabase, KeyOverview, ModelOverview, MovementOverview, NodeOverview, Refund, TaskChange,
+    TaskDetail, TaskFilter, TaskOverview,
+};
 use crate::queue::{Queue as _, Status, detail_of};
 
 #[async_trait]

@@ -36,7 +36,7 @@ use tokio_util::sync::DropGuard;
 
 use super::cache::Caches;
 use crate::database::Database;
-use crate::operations::metrics::DatabaseMetrics;
+use crate::metrics::DatabaseMetrics;
 use crate::{Error, Result};
 use changes::Changes;
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::database::shared_sql::{
     ADD_NODE_KEY, FORGET_SILENT, KEY_MODELS, KNOWN_NODE, NODE_KEY, NODE_SEEN, OUTSIDE_MODELS, TOUCH_RUNNING,
 };
 use crate::database::values::json;
-use crate::nodes::{KnownNode, MAX_KEY_MODELS, NODE_RETENTION, NODE_SILENCE, NodeKey, Registry, SeenSlot};
+use crate::registry::{KnownNode, MAX_KEY_MODELS, NODE_RETENTION, NODE_SILENCE, NodeKey, Registry, SeenSlot};
 
 #[async_trait]
 impl Registry for PostgresDatabase {

@@ -12,7 +12,7 @@ use crate::Result;
 use crate::clock::Moment;
 use crate::database::records::{column, pair};
 use crate::database::{JOB_LEASE, QueueChange, Sharing};
-use crate::operations::metrics::{DatabaseLoad, DatabaseMetrics};
+use crate::metrics::{DatabaseLoad, DatabaseMetrics};
 
 #[async_trait]
 impl Sharing for PostgresDatabase {

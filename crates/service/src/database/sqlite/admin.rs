@@ -9,10 +9,6 @@ use super::queue::{cancel, lease};
 use super::statements::Statements as _;
 use crate::Result;
 use crate::accounts::{AccountId, Scope};
-use crate::admin::{
-    Action, AdminDatabase, KeyOverview, ModelOverview, MovementOverview, NodeOverview, Refund, TaskChange,
-    TaskDetail, TaskFilter, TaskOverview,
-};
 use crate::clock::Moment;
 use crate::database::lists;
 use crate::database::records::{
@@ -23,6 +19,10 @@ use crate::database::shared_sql::{
     ACCOUNT_OF_TASK, ACTIONS, ADD_ACTION, ALL_MODELS, KEYS, MOVEMENTS, QUEUED_OF_MODEL, REQUEUE,
 };
 use crate::ledger::Origin;
+use crate::operator::{
+    Action, AdminDatabase, KeyOverview, ModelOverview, MovementOverview, NodeOverview, Refund, TaskChange,
+    TaskDetail, TaskFilter, TaskOverview,
+};
 use crate::queue::Status;
 
 /// Returns the query for a page of tasks. In SQLite, $1 is a name, and ?1 a parameter number.

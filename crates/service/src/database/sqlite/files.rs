@@ -15,7 +15,7 @@ use crate::clock::Moment;
 use crate::database::records::{column, object, pair, storage_use, stored_file, target, triple, usage};
 use crate::database::shared_sql::{FORGET_TARGETS, HAS_FORMER_URL, OBJECT, SET_QUOTA};
 use crate::database::values::json;
-use crate::object_storage::{
+use crate::files::{
     Files, Object, OutputLimits, OutputStored, Replaces, StorageUse, Stored, StoredFile, Target, TargetsOf,
     Usage, category, lease_of,
 };

@@ -17,7 +17,7 @@ use crate::database::records::{self, column};
 use crate::database::shared_sql::{MAY_ADD_KEY, SET_SETTING};
 use crate::database::{Bootstrap, Bootstrapped, FIRST_ACCOUNT, Maintenance, Settings, Sharing, UNSHOWN_KEY};
 use crate::ledger::Credit;
-use crate::operations::totals::Totals;
+use crate::metrics::Totals;
 use crate::{Error, Result};
 
 #[async_trait]

@@ -11,12 +11,15 @@ use serde_json::{Value, json};
 
 use super::output::{self, Outputs};
 use super::{known, lost};
-use crate::api::{ApiJson, ApiPath, Done, Failure, Success, is_mime};
 use crate::catalog::Format;
 use crate::clock::elapsed;
-use crate::lifecycle::app::App;
-use crate::nodes::{NodeKey, OUTPUTS};
+use crate::http::mime::is_mime;
+use crate::http::request::{ApiJson, ApiPath};
+use crate::http::response::{Done, Failure, Success};
+use crate::nodes::Nodes;
+use crate::nodes::OUTPUTS;
 use crate::queue::{Ending, LeaseState};
+use crate::registry::NodeKey;
 
 pub(super) const MAX_MESSAGE: usize = 4_000;
 /// Maximum nesting depth of a failure detail. JSON parsers limit the whole response: serde_json to 128.
@@ -31,13 +34,13 @@ pub(super) struct StoredFile {
 
 /// Stores an output file of the task. The file's name is the name of its output with an extension: `output.png`.
 pub(super) async fn put_file(
-    State(app): State<Arc<App>>,
+    State(nodes): State<Arc<Nodes>>,
     key: NodeKey,
     ApiPath((node, task, attempt, file)): ApiPath<(String, String, i64, String)>,
     request: Request,
 ) -> Done<StoredFile> {
-    known(&app, &key, &node).await?;
-    let LeaseState::Running { output_format, .. } = app.database.lease_state(&node, &task, attempt).await?
+    known(&nodes, &key, &node).await?;
+    let LeaseState::Running { output_format, .. } = nodes.database.lease_state(&node, &task, attempt).await?
     else {
         return Err(lost());
     };
@@ -49,10 +52,10 @@ pub(super) async fn put_file(
     output::check_file(&Format::kept(&output_format)?, &file, &mime).map_err(Failure::unprocessable)?;
     let is_full =
         || Failure::too_many("too many files of this lease are arriving; send them one after another", 1);
-    let _permit = app.node_files.try_acquire((task.clone(), attempt)).ok_or_else(is_full)?;
+    let _permit = nodes.files.try_acquire((task.clone(), attempt)).ok_or_else(is_full)?;
     let stored = (OUTPUTS, &*format!("{task}/{attempt}/{file}"), &*mime);
     let body = request.into_body().into_data_stream();
-    let url = app.objects.receive_output(&app, stored, body).await?;
+    let url = nodes.objects.receive_output(stored, body).await?;
     Ok(Success::data(StoredFile { url }))
 }
 
@@ -84,14 +87,14 @@ enum Kind {
 
 /// Ends a task. Idempotent: a retry by the same node after a lost response gets the same response.
 pub(super) async fn finish(
-    State(app): State<Arc<App>>,
+    State(nodes): State<Arc<Nodes>>,
     key: NodeKey,
     ApiPath((node, task, attempt)): ApiPath<(String, String, i64)>,
     body: ApiJson<Finish>,
 ) -> Done {
-    known(&app, &key, &node).await?;
+    known(&nodes, &key, &node).await?;
     let (output_format, model, leased_at, traceparent) =
-        match app.database.lease_state(&node, &task, attempt).await? {
+        match nodes.database.lease_state(&node, &task, attempt).await? {
             LeaseState::Running { output_format, model, leased_at, traceparent } => {
                 (output_format, model, leased_at, traceparent)
             }
@@ -103,7 +106,7 @@ pub(super) async fn finish(
     let ending = match (body.value.output, body.value.error) {
         (Some(outputs), None) => {
             let declared = Format::kept(&output_format)?;
-            let (output, named) = output::check(&app, &declared, &lease, &outputs).await?;
+            let (output, named) = output::check(&nodes, &declared, &lease, &outputs).await?;
             files = named;
             Ending::Output(output)
         }
@@ -118,20 +121,20 @@ pub(super) async fn finish(
         _ => return Err(Failure::unprocessable("a run ends with an output or with an error")),
     };
     let succeeded = matches!(ending, Ending::Output(_));
-    let now = app.clock.now();
-    if app.database.finish(&node, &task, attempt, &ending, now).await? {
-        app.metrics.run_ended(&model, succeeded, elapsed(leased_at.unwrap_or(now), now));
+    let now = nodes.clock.now();
+    if nodes.database.finish(&node, &task, attempt, &ending, now).await? {
+        nodes.metrics.run_ended(&model, succeeded, elapsed(leased_at.unwrap_or(now), now));
         tracing::info!(task, node, succeeded, traceparent, "a task has ended");
         // The task has ended, even if this deletion fails. Without a file output, the node has stored no files.
         if !files.is_empty()
-            && let Err(cause) = remove_unnamed(&app, &lease, &files).await
+            && let Err(cause) = remove_unnamed(&nodes, &lease, &files).await
         {
             tracing::warn!(%cause, task, "outputs that the result does not name stay until they are old");
         }
         return Ok(Success::done("finished"));
     }
     // Another request has ended the task since the read, perhaps a retry of the same node.
-    match app.database.lease_state(&node, &task, attempt).await? {
+    match nodes.database.lease_state(&node, &task, attempt).await? {
         LeaseState::Ended => Ok(Success::done("finished already")),
         _ => Err(lost()),
     }
@@ -158,9 +161,9 @@ fn depth(value: &Value) -> usize {
 }
 
 /// Deletes the files of a lease that are not part of its result.
-async fn remove_unnamed(app: &App, lease: &str, named: &[String]) -> crate::Result<()> {
-    for blob in app.database.remove_unnamed_outputs(OUTPUTS, lease, named).await? {
-        app.objects.delete_blob(&blob).await;
+async fn remove_unnamed(nodes: &Nodes, lease: &str, named: &[String]) -> crate::Result<()> {
+    for blob in nodes.database.remove_unnamed_outputs(OUTPUTS, lease, named).await? {
+        nodes.objects.delete_blob(&blob).await;
     }
     Ok(())
 }

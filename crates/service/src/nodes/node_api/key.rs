@@ -7,21 +7,22 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 
 use crate::accounts::key_id;
-use crate::api::{Failure, sent_key};
-use crate::lifecycle::app::App;
-use crate::nodes::NodeKey;
+use crate::http::request::sent_key;
+use crate::http::response::Failure;
+use crate::nodes::Nodes;
+use crate::registry::NodeKey;
 
 /// Extraction fails with 401 without a valid node key.
-impl FromRequestParts<Arc<App>> for NodeKey {
+impl FromRequestParts<Arc<Nodes>> for NodeKey {
     type Rejection = Failure;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
+    async fn from_request_parts(parts: &mut Parts, nodes: &Arc<Nodes>) -> Result<Self, Failure> {
         let refused = || {
             let message = "a valid node key is needed in the header x-node-key";
             Failure::new(StatusCode::UNAUTHORIZED, message)
         };
         let text = sent_key(&parts.headers, "x-node-key").ok_or_else(refused)?;
-        match app.database.node_key(&key_id(text)).await? {
+        match nodes.database.node_key(&key_id(text)).await? {
             Some(key) if key.kept.is_of(text) => Ok(key),
             _ => Err(refused()),
         }

@@ -10,11 +10,14 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 
 use super::{known, lost, slot_models, unknown};
-use crate::api::{ApiJson, ApiPath, ApiQuery, Done, Failure, Success, with_current_urls, with_stored_json};
 use crate::catalog::with_sample_urls;
-use crate::lifecycle::app::App;
-use crate::nodes::{DispatchedTask, NodeKey};
+use crate::http::request::{ApiJson, ApiPath, ApiQuery};
+use crate::http::response::{Done, Failure, Success, with_stored_json};
+use crate::nodes::DispatchedTask;
+use crate::nodes::Nodes;
+use crate::object_storage::with_current_urls;
 use crate::queue::{Lease, Slot};
+use crate::registry::NodeKey;
 
 /// Maximum wait for a task in one request, because proxies close connections that are silent for much longer.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(30);
@@ -40,7 +43,7 @@ struct Leased<'a> {
 
 /// Waits for a task and leases it; responds without a task after the wait.
 pub(super) async fn lease(
-    State(app): State<Arc<App>>,
+    State(nodes): State<Arc<Nodes>>,
     key: NodeKey,
     ApiPath(node): ApiPath<String>,
     body: ApiJson<LeaseRequest>,
@@ -49,17 +52,17 @@ pub(super) async fn lease(
     let wait = asked
         .map_err(|_| Failure::unprocessable("wait_seconds must be a number of seconds, at most 30"))?
         .min(MAX_WAIT);
-    let known = known(&app, &key, &node).await?;
-    let models = slot_models(&app, known, &node, body.value.models.as_ref()).await?;
+    let known = known(&nodes, &key, &node).await?;
+    let models = slot_models(&nodes, known, &node, body.value.models.as_ref()).await?;
     let slot = Slot { node: node.clone(), models, max_running: u32::MAX, passed_over: Vec::new() };
-    let task = app.dispatcher.remote_task(slot, !wait.is_zero());
+    let task = nodes.dispatcher.remote_task(slot, !wait.is_zero());
     // A node that does not wait gets the result of one claim, for which the maximum wait is only a timeout.
     let limit = if wait.is_zero() { MAX_WAIT } else { wait };
-    match app.parts.stop.run_until_cancelled(tokio::time::timeout(limit, task)).await {
+    match nodes.background.stop.run_until_cancelled(tokio::time::timeout(limit, task)).await {
         Some(Ok(Some(DispatchedTask::Remote(lease)))) => {
             let Lease { task, attempt, traceparent, .. } = &lease;
             tracing::info!(node, task, attempt, traceparent, "a node has leased a task");
-            let locations = &app.objects.locations;
+            let locations = &nodes.objects.locations;
             let input =
                 with_current_urls(locations, &lease.input_format, &lease.input).unwrap_or_else(|cause| {
                     tracing::warn!(%cause, task = lease.task, "URLs of a former address cannot be replaced");
@@ -69,7 +72,7 @@ pub(super) async fn lease(
             let [inputs, outputs] = [&lease.input_format, &lease.output_format]
                 .map(|format| with_sample_urls(format, storage_url));
             let stored = [("input", &*input), ("input_format", &*inputs), ("output_format", &*outputs)];
-            let lease_seconds = app.config.lease.as_secs_f64();
+            let lease_seconds = nodes.lease.as_secs_f64();
             let leased = Leased { lease: &lease, lease_seconds, storage_url };
             with_stored_json(&leased, &stored)
         }
@@ -90,7 +93,7 @@ fn seconds(text: &str) -> Option<Duration> {
 
 /// Extends a lease, up to twice the timeout of the run.
 pub(super) async fn heartbeat(
-    State(app): State<Arc<App>>,
+    State(nodes): State<Arc<Nodes>>,
     key: NodeKey,
     ApiPath((node, task, attempt)): ApiPath<(String, String, i64)>,
     ApiQuery(query): ApiQuery<HeartbeatQuery>,
@@ -98,15 +101,15 @@ pub(super) async fn heartbeat(
     let stated = query.run_seconds.as_deref().map_or(Some(Duration::ZERO), seconds);
     let stated = stated
         .ok_or_else(|| Failure::unprocessable("run_seconds must be a number of seconds, at most 86400"))?;
-    known(&app, &key, &node).await?;
-    let now = app.clock.now();
-    let until = now.after(app.config.lease);
+    known(&nodes, &key, &node).await?;
+    let now = nodes.clock.now();
+    let until = now.after(nodes.lease);
     // Fetching inputs and storing outputs take time too. A node that needs twice the timeout is stuck.
-    let run = stated.min(MAX_RUN).max(app.config.limits.run);
+    let run = stated.min(MAX_RUN).max(nodes.limits.run);
     let oldest = now.before(run * 2);
-    match app.database.heartbeat(&node, &task, attempt, until, Some(oldest)).await? {
+    match nodes.database.heartbeat(&node, &task, attempt, until, Some(oldest)).await? {
         true => {
-            app.database.touch_running(&node, &task, now).await?;
+            nodes.database.touch_running(&node, &task, now).await?;
             Ok(Success::done("prolonged"))
         }
         false => Err(lost()),

@@ -8,30 +8,40 @@ mod output;
 #[cfg(test)]
 mod tests;
 
+use crate::http::observe::Observer;
+use crate::http::request::BodyLimits;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 pub(super) use output::check_file;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, FromRef, State};
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{post, put};
 use serde::{Deserialize, Serialize};
 
-use super::{KnownNode, MAX_KEY_MODELS, NODE_SILENCE, NodeKey};
-use crate::api::{ApiJson, ApiPath, Done, Failure, Success, observe, unknown_path, wrong_method};
-use crate::lifecycle::app::App;
+use super::Nodes;
+use crate::http::observe::observe;
+use crate::http::request::{ApiJson, ApiPath};
+use crate::http::response::{Done, Failure, Success, unknown_path, wrong_method};
 use crate::nodes::log::{self, TaskLog};
 use crate::queue::{LeaseState, NodeEnd};
+use crate::registry::{KnownNode, MAX_KEY_MODELS, NODE_SILENCE, NodeKey};
 
 const MAX_MODELS: usize = 1_000;
 
 const MAX_NAME: usize = 128;
 
+impl FromRef<Arc<Nodes>> for BodyLimits {
+    fn from_ref(nodes: &Arc<Nodes>) -> Self {
+        nodes.limits.into()
+    }
+}
+
 /// Builds the router of the node API, with errors in the format of the API. At shutdown, waiting nodes get a response.
-pub(crate) fn router(app: &Arc<App>) -> Router {
+pub(crate) fn router(nodes: &Arc<Nodes>, observer: Observer) -> Router {
     let of_lease = Router::new()
         .route("/heartbeat", post(lease::heartbeat))
         .route("/files/{file}", put(finish::put_file))
@@ -46,26 +56,26 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
     Router::new()
         .nest("/nodes/v1", paths)
         .fallback(unknown_path("the protocol of nodes begins at /nodes/v1"))
-        .layer(DefaultBodyLimit::max(app.config.limits.body))
-        .layer(from_fn_with_state(Arc::clone(app), observe))
-        .with_state(Arc::clone(app))
+        .layer(DefaultBodyLimit::max(nodes.limits.body))
+        .layer(from_fn_with_state(observer, observe))
+        .with_state(Arc::clone(nodes))
 }
 
 /// Replaces the log of a running task.
 async fn put_log(
-    State(app): State<Arc<App>>,
+    State(nodes): State<Arc<Nodes>>,
     key: NodeKey,
     ApiPath((node, task, attempt)): ApiPath<(String, String, i64)>,
     body: ApiJson<TaskLog>,
 ) -> Done {
-    known(&app, &key, &node).await?;
+    known(&nodes, &key, &node).await?;
     if body.value.text.len() > log::MAX_TEXT {
         return Err(Failure::unprocessable(format!("the text of a log has at most {} bytes", log::MAX_TEXT)));
     }
-    let LeaseState::Running { .. } = app.database.lease_state(&node, &task, attempt).await? else {
+    let LeaseState::Running { .. } = nodes.database.lease_state(&node, &task, attempt).await? else {
         return Err(lost());
     };
-    log::store(&app, &task, attempt, &body.value).await?;
+    log::store(&nodes.objects, &task, attempt, &body.value).await?;
     Ok(Success::done("stored"))
 }
 
@@ -85,7 +95,7 @@ struct Registered {
 
 /// Registers a node with its models. A restarted node gets a new name, and no longer holds its former leases.
 async fn register(
-    State(app): State<Arc<App>>,
+    State(nodes): State<Arc<Nodes>>,
     key: NodeKey,
     body: ApiJson<Registration>,
 ) -> Done<Registered> {
@@ -104,46 +114,46 @@ async fn register(
         let message = format!("this key may not serve {other:?}, only {}", allowed.join(", "));
         return Err(Failure::unprocessable(message));
     }
-    let node = format!("node-{}", app.random.word(16)?);
-    if !app.database.register(&node, Some(&key.name), &models, app.clock.now()).await? {
+    let node = format!("node-{}", nodes.random.word(16)?);
+    if !nodes.database.register(&node, Some(&key.name), &models, nodes.clock.now()).await? {
         let message = format!("the nodes of a key have at most {MAX_KEY_MODELS} models together");
         return Err(Failure::too_many(message, NODE_SILENCE.as_secs()));
     }
-    app.node.outside.refresh(&app).await?;
+    nodes.refresh_outside().await?;
     tracing::info!(node, key = key.name, models = models.len(), "a node has registered");
     Ok(Success::data(Registered {
         node,
-        lease_seconds: app.config.lease.as_secs_f64(),
-        run_seconds: app.config.limits.run.as_secs_f64(),
-        storage_url: app.objects.locations.address().to_owned(),
+        lease_seconds: nodes.lease.as_secs_f64(),
+        run_seconds: nodes.limits.run.as_secs_f64(),
+        storage_url: nodes.objects.locations.address().to_owned(),
     }))
 }
 
 /// Deregisters a node at its graceful shutdown: its leases are released and do not count as attempts.
-async fn goodbye(State(app): State<Arc<App>>, key: NodeKey, ApiPath(node): ApiPath<String>) -> Done {
-    known(&app, &key, &node).await?;
-    app.database.node_ended(&node, NodeEnd::Left, app.clock.now()).await?;
-    app.node.outside.refresh(&app).await?;
-    app.dispatcher.look_for_all();
+async fn goodbye(State(nodes): State<Arc<Nodes>>, key: NodeKey, ApiPath(node): ApiPath<String>) -> Done {
+    known(&nodes, &key, &node).await?;
+    nodes.database.node_ended(&node, NodeEnd::Left, nodes.clock.now()).await?;
+    nodes.refresh_outside().await?;
+    nodes.dispatcher.look_for_all();
     tracing::info!(node, key = key.name, "a node has left");
     Ok(Success::done("goodbye"))
 }
 
 /// Returns the node if it registered with this key, and records it as alive.
-async fn known(app: &App, key: &NodeKey, node: &str) -> Result<KnownNode, Failure> {
-    let known = app.database.known_node(node, &key.name).await?;
+async fn known(nodes: &Nodes, key: &NodeKey, node: &str) -> Result<KnownNode, Failure> {
+    let known = nodes.database.known_node(node, &key.name).await?;
     let known = known.ok_or_else(|| unknown(node))?;
     // The database is written at most three times per lease duration, to save disk writes.
-    let now = app.clock.now();
-    if known.seen_at <= now.before(app.config.lease / 3) {
-        app.database.touch_slots(&[(node.to_owned(), Arc::default())], now).await?;
+    let now = nodes.clock.now();
+    if known.seen_at <= now.before(nodes.lease / 3) {
+        nodes.database.touch_slots(&[(node.to_owned(), Arc::default())], now).await?;
     }
     Ok(known)
 }
 
 /// Returns the models that the slot of the node asks for, and records that the slot serves them.
 async fn slot_models(
-    app: &App,
+    nodes: &Nodes,
     known: KnownNode,
     node: &str,
     wanted: Option<&BTreeSet<String>>,
@@ -151,14 +161,14 @@ async fn slot_models(
     let asked = known.models.into_iter().filter(|(model, _)| wanted.is_none_or(|all| all.contains(model)));
     let (models, seen_at): (Vec<_>, Vec<_>) = asked.unzip();
     let models: Arc<[String]> = models.into();
-    let now = app.clock.now();
-    let lease = app.config.lease;
+    let now = nodes.clock.now();
+    let lease = nodes.lease;
     let was_seen_since = |moment| seen_at.iter().all(|seen_at| *seen_at > moment);
     if !was_seen_since(now.before(lease / 3)) {
-        app.database.touch_slots(&[(node.to_owned(), Arc::clone(&models))], now).await?;
+        nodes.database.touch_slots(&[(node.to_owned(), Arc::clone(&models))], now).await?;
     }
     if !was_seen_since(now.before(lease)) {
-        app.node.outside.refresh(app).await?;
+        nodes.refresh_outside().await?;
     }
     Ok(models)
 }

@@ -3,9 +3,9 @@
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::api::Failure;
 use crate::catalog::{Entries, Format, Kind, check_output};
-use crate::lifecycle::app::App;
+use crate::http::response::Failure;
+use crate::nodes::Nodes;
 use crate::nodes::OUTPUTS;
 
 pub(super) type Outputs = Entries<Box<RawValue>>;
@@ -45,7 +45,7 @@ fn fits(pattern: &str, mime: &str) -> bool {
 /// Checks that exactly the declared outputs are present, and that each file was stored under this lease,
 /// `<task>/<attempt>`. Returns the outputs as JSON in the order of their declaration, and the keys of the files.
 pub(super) async fn check(
-    app: &App,
+    nodes: &Nodes,
     declared: &Format,
     lease: &str,
     outputs: &Outputs,
@@ -63,7 +63,7 @@ pub(super) async fn check(
         check_output(descriptor, value.get())
             .map_err(|complaint| Failure::unprocessable(format!("the output {name} {complaint}")))?;
         if descriptor.kind == Kind::File {
-            files.push(check_url(app, name, value.get(), lease).await?);
+            files.push(check_url(nodes, name, value.get(), lease).await?);
         }
         written.push(format!("{}:{value}", Value::from(name)));
     }
@@ -71,17 +71,17 @@ pub(super) async fn check(
 }
 
 /// Checks that the file was stored under the lease; returns its key.
-async fn check_url(app: &App, name: &str, value: &str, lease: &str) -> Result<String, Failure> {
+async fn check_url(nodes: &Nodes, name: &str, value: &str, lease: &str) -> Result<String, Failure> {
     let refused = || {
         Failure::unprocessable(format!(
             "the output {name} must be the URL of a file that was put for this lease"
         ))
     };
     let url: String = serde_json::from_str(value).map_err(|_| refused())?;
-    let (bucket, key) = app.objects.locate(&url).await?.ok_or_else(refused)?;
+    let (bucket, key) = nodes.objects.locate(&url).await?.ok_or_else(refused)?;
     let file = key.strip_prefix(lease).and_then(|file| file.strip_prefix('/')).ok_or_else(refused)?;
     let is_own = bucket == OUTPUTS && file.split('.').next() == Some(name);
-    if is_own && app.database.object(&bucket, &key).await?.is_some() { Ok(key) } else { Err(refused()) }
+    if is_own && nodes.database.object(&bucket, &key).await?.is_some() { Ok(key) } else { Err(refused()) }
 }
 
 fn missing(name: &str) -> Failure {

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::nodes::OUTPUTS;
 use crate::nodes::tests::{account, queue_for};
-use crate::nodes::{NODE_SILENCE, OUTPUTS};
 use crate::queue::Status;
+use crate::registry::NODE_SILENCE;
 use crate::{Config, Error, Service};
 
 const MODEL: &str = "background-removal";
@@ -78,11 +79,11 @@ async fn a_result_names_files_that_were_put_for_its_own_lease() -> Result<(), Er
     for _ in 0..2 {
         queue_for(&bench.service, MODEL, customer, json!({})).await?;
     }
-    bench.service.app.dispatcher.look_for_all();
+    bench.service.dispatcher.look_for_all();
     let (finish, own) = bench.lease_and_put().await?;
     let (_, of_another) = bench.lease_and_put().await?;
     let lease = finish.split('/').skip(2).take(2).collect::<Vec<_>>().join("/");
-    let made_up = |file| json!(bench.service.app.objects.locations.url(OUTPUTS, &format!("{lease}/{file}")));
+    let made_up = |file| json!(bench.service.objects.locations.url(OUTPUTS, &format!("{lease}/{file}")));
     assert_eq!(made_up("output.png"), own);
     for url in
         [of_another, made_up("output.webp"), made_up("other.png"), json!("https://example.com/output.png")]
@@ -103,7 +104,7 @@ async fn a_node_that_leaves_while_it_waits_for_a_task_is_told_to_register_again(
     let bench = Bench::start().await?;
     let (lease, goodbye) = (format!("{}/lease", bench.node), format!("{}/goodbye", bench.node));
     let leave = async {
-        while bench.service.app.dispatcher.idle_slots() == 0 {
+        while bench.service.dispatcher.idle_slots() == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         bench.post(&goodbye, json!({})).await
@@ -137,9 +138,10 @@ async fn a_node_shows_its_whole_key_and_names_as_many_models_as_it_may() -> Resu
 #[tokio::test]
 async fn a_request_of_a_node_is_noted_at_most_three_times_within_a_lease() -> Result<(), Error> {
     let bench = Bench::start().await?;
-    let app = &bench.service.app;
-    let seen_at =
-        async || Ok::<_, Error>(app.database.known_node(&bench.node, "lab").await?.map(|node| node.seen_at));
+    let service = &bench.service;
+    let seen_at = async || {
+        Ok::<_, Error>(service.database.known_node(&bench.node, "lab").await?.map(|node| node.seen_at))
+    };
     let lease = async || bench.post(&format!("{}/lease", bench.node), json!({ "wait_seconds": 0 })).await;
     lease().await?;
     let begin = seen_at().await?;
@@ -148,7 +150,7 @@ async fn a_request_of_a_node_is_noted_at_most_three_times_within_a_lease() -> Re
         let (status, _) = lease().await?;
         assert_eq!(status, 200);
         assert_eq!(seen_at().await? > begin, is_noted);
-        app.clock.advance(app.config.lease / 2);
+        service.clock.advance(service.nodes.lease / 2);
     }
     bench.service.shutdown().await;
     Ok(())
@@ -159,7 +161,7 @@ async fn a_node_serves_the_models_that_its_slots_ask_for_and_the_built_in_method
 -> Result<(), Error> {
     const NOT_READY: &str = "color-extraction";
     let bench = Bench::start_with(1).await?;
-    let app = &bench.service.app;
+    let service = &bench.service;
     let (_, registered) = bench.post("register", json!({ "models": [MODEL, NOT_READY, "waits"] })).await?;
     let node = registered["node"].as_str().unwrap_or_default();
     let lease = async || {
@@ -167,18 +169,19 @@ async fn a_node_serves_the_models_that_its_slots_ask_for_and_the_built_in_method
         let body = json!({ "wait_seconds": 0, "models": [MODEL, "waits"] });
         bench.post(&format!("{node}/lease"), body).await
     };
-    app.clock.advance(app.config.lease * 2);
+    service.clock.advance(service.nodes.lease * 2);
     lease().await?;
-    let outside =
-        async || app.database.models_of_outside_nodes(app.clock.now().before(app.config.lease)).await;
+    let outside = async || {
+        service.database.models_of_outside_nodes(service.clock.now().before(service.nodes.lease)).await
+    };
     assert_eq!(outside().await?, [MODEL, "waits"]);
 
     let customer = account(&bench.service, "customer").await?;
     let served = queue_for(&bench.service, MODEL, customer, json!({ "input": 1 })).await?;
     let other = queue_for(&bench.service, NOT_READY, customer, json!({ "input": 1 })).await?;
-    app.dispatcher.look_for_all();
+    service.dispatcher.look_for_all();
     let is_run = async |task: &str| {
-        let task = app.database.task(customer, task).await?;
+        let task = service.database.task(customer, task).await?;
         Ok::<_, Error>(task.is_some_and(|task| task.status == Status::Failed))
     };
     let built_in_runs_it = async {
@@ -194,13 +197,13 @@ async fn a_node_serves_the_models_that_its_slots_ask_for_and_the_built_in_method
     assert_eq!(leased["task"], served.as_str());
 
     // A slot that runs a task sends no lease requests, but still serves both of its models.
-    app.clock.advance(app.config.lease * 2);
+    service.clock.advance(service.nodes.lease * 2);
     assert_eq!(outside().await?, [""; 0]);
     let heartbeat = format!("{node}/tasks/{served}/1/heartbeat");
     assert_eq!(bench.post(&heartbeat, json!({})).await?.0, 200);
     assert_eq!(outside().await?, [MODEL, "waits"]);
-    let now = app.clock.now().before(app.config.lease);
-    assert!(app.database.serving("waits", now).await?.serving);
+    let now = service.clock.now().before(service.nodes.lease);
+    assert!(service.database.serving("waits", now).await?.serving);
     bench.service.shutdown().await;
     Ok(())
 }
@@ -217,7 +220,7 @@ async fn the_nodes_of_a_key_have_so_many_models_and_silent_ones_make_room() -> R
         assert_eq!(register().await?, 200);
     }
     assert_eq!(register().await?, 429);
-    bench.service.app.clock.advance(NODE_SILENCE * 2);
+    bench.service.clock.advance(NODE_SILENCE * 2);
     assert_eq!(register().await?, 200);
     let long = json!({ "models": ["x".repeat(129)] });
     assert_eq!(bench.post("register", long).await?.0, 422);
@@ -230,7 +233,7 @@ async fn a_result_with_an_output_that_is_given_twice_is_refused() -> Result<(), 
     let bench = Bench::start().await?;
     let customer = account(&bench.service, "customer").await?;
     queue_for(&bench.service, MODEL, customer, json!({})).await?;
-    bench.service.app.dispatcher.look_for_all();
+    bench.service.dispatcher.look_for_all();
     let (finish, url) = bench.lease_and_put().await?;
     let nodes = bench.service.nodes_url().unwrap_or_default();
     let request = bench.client.post(format!("{nodes}/nodes/v1/{finish}"));
@@ -245,7 +248,7 @@ fn the_page_of_the_protocol_states_its_limits() {
     let page = include_str!("../../../../../docs/node-protocol.md");
     for limit in [
         format!("A name has at most {} bytes.", super::MAX_NAME),
-        format!("at most {},000 models", crate::nodes::registry::MAX_KEY_MODELS / 1_000),
+        format!("at most {},000 models", crate::registry::MAX_KEY_MODELS / 1_000),
         format!("waits up to {} s for a task", super::lease::MAX_WAIT.as_secs()),
         format!("at most {},400, and never less", super::lease::MAX_RUN.as_secs() / 1_000),
         format!("of which {},000 characters are kept", super::finish::MAX_MESSAGE / 1_000),

@@ -1,5 +1,6 @@
 //! Bucket of a remote object store: presigns and sends requests; retries while the store is busy or unreachable.
 
+use crate::object_storage::s3_api::Signer;
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
@@ -15,7 +16,7 @@ use url::Url;
 
 use super::{Listed, Pages};
 use crate::clock::Clock;
-use crate::object_storage::S3Config;
+use crate::config::S3Config;
 use crate::{Error, Result};
 
 /// The namespace of the elements of S3.
@@ -62,6 +63,7 @@ struct ListedObject {
 /// A bucket, and a client of it.
 pub(in crate::object_storage) struct Bucket {
     pub(super) config: S3Config,
+    pub(super) signer: Signer,
     pub(super) clock: Clock,
     http: Client,
     /// Client for uploads. The timeout of `http` includes the time for sending the body.
@@ -104,12 +106,13 @@ impl Bucket {
         #[cfg(target_os = "linux")]
         let uploads = uploads.tcp_user_timeout(READ_TIMEOUT);
         let uploads = uploads.build().map_err(failed)?;
-        Ok(Self { config, clock, http, uploads })
+        let signer = Signer::new(&config.access_key, &config.secret_key, &config.region);
+        Ok(Self { config, signer, clock, http, uploads })
     }
 
     /// Creates the bucket unless it exists. Returns true if this call created the bucket.
     pub(super) async fn create(&self) -> Result<bool> {
-        let region = self.config.signer.region();
+        let region = &*self.config.region;
         let body = match region {
             "us-east-1" => String::new(),
             _ => format!(
@@ -269,7 +272,7 @@ impl Bucket {
         life: Duration,
         query: &[(&str, &str)],
     ) -> Result<Url> {
-        self.config.signer.url(method, url, life, query, &[], self.clock.signing_time())
+        self.signer.url(method, url, life, query, &[], self.clock.signing_time())
     }
 
     /// Sends a request, with retries while the store is busy or unreachable.

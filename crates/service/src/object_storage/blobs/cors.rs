@@ -1,6 +1,6 @@
 //! CORS of a bucket: pages of the allowed origins may upload to the bucket and read from it.
 
-use crate::lifecycle::config::CorsOrigin;
+use crate::config::CorsOrigin;
 
 use super::bucket::{Bucket, S3_NAMESPACE};
 

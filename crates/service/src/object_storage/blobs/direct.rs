@@ -8,8 +8,8 @@ use reqwest::Method;
 use super::bucket::Bucket;
 use super::s3::blob_key;
 use crate::Result;
+use crate::files::{Object, Target};
 use crate::object_storage::s3_api::{Presigned, Upload};
-use crate::object_storage::{Object, Target};
 
 /// Lifetime of a presigned download URL. A download in progress may continue beyond.
 const DOWNLOAD_LIFE: Duration = Duration::from_mins(5);
@@ -23,7 +23,7 @@ impl Bucket {
         let upload = Upload { bucket: &self.config.bucket, key: &key, mime, size: *size, target: None };
         let address = &self.config.public_address;
         let forms = self.url(address, "").into();
-        self.config.signer.presign(&upload, forms, self.url(address, &blob), life, self.clock.signing_time())
+        self.signer.presign(&upload, forms, self.url(address, &blob), life, self.clock.signing_time())
     }
 
     /// Presigns the URL of a download, or of its HEAD request, with the MIME type of the row.

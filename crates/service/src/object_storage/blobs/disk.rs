@@ -23,8 +23,8 @@ use super::{
     Blob, BlobWriter, Blobs, ByteStream, Listed, NAME_LENGTH, OpenBlob, Orphan, Pages, is_blob, is_of_blobs,
 };
 use crate::database::Durability;
+use crate::folder::if_present;
 use crate::hex::hex;
-use crate::lifecycle::folder::if_present;
 use crate::random::Randomness;
 use crate::{Error, Result};
 

@@ -12,11 +12,11 @@ use super::disk::Disk;
 use super::s3::S3;
 use super::{Blobs, cors};
 use crate::clock::Clock;
+use crate::config::Config;
+use crate::config::S3Config;
 use crate::database::{Database, Durability};
-use crate::lifecycle::config::Config;
-use crate::lifecycle::folder::if_present;
-use crate::lifecycle::marker;
-use crate::object_storage::S3Config;
+use crate::folder::if_present;
+use crate::marker;
 use crate::random::Randomness;
 use crate::{Error, Result};
 
@@ -230,7 +230,7 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let (data, backup) = (folder.path().join("data"), folder.path().join("backup"));
         let service = Service::start(Config::folder(&data)).await?;
-        service.app.database.setting_or(IN_BUCKET, "").await?;
+        service.database.setting_or(IN_BUCKET, "").await?;
         service.shutdown().await;
         let refused = Service::start(Config::folder(&data)).await.err();
         assert!(refused.is_some_and(|error| error.hint().is_some_and(|hint| hint.contains("--objects"))));
@@ -251,10 +251,9 @@ mod tests {
         let remote = bucket()?;
         let store = S3::new(remote.clone(), folder.path(), Clock::default())?;
         let service = Service::start(Config { objects: Some(remote), ..Config::ephemeral() }).await?;
-        let app = &service.app;
-        let stray = app.objects.blobs.begin()?.commit().await?.name;
+        let stray = service.objects.blobs.begin()?.commit().await?.name;
         let soon = SystemTime::now() + Duration::from_hours(1);
-        let sweep = || app.objects.sweep(app, soon);
+        let sweep = || service.objects.sweep(soon);
 
         let id = store.marker().await?.ok_or("the bucket has no identifier")?;
         store.set_marker("another").await?;

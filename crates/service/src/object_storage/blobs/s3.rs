@@ -23,8 +23,8 @@ use tokio_util::io::ReaderStream;
 use super::bucket::Bucket;
 use super::{Blob, BlobWriter, Blobs, ByteStream, Listed, NAME_LENGTH, OpenBlob, Orphan, Pages, is_blob};
 use crate::clock::{Clock, Moment};
+use crate::config::S3Config;
 use crate::hex::hex;
-use crate::object_storage::S3Config;
 use crate::random::{Randomness, uuid_beginning};
 use crate::{Error, Result};
 

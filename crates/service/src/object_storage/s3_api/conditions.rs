@@ -9,7 +9,7 @@ use axum::http::header::{
 };
 
 use super::{Code, S3Error};
-use crate::object_storage::Object;
+use crate::files::Object;
 
 /// Evaluates the conditions of a request, in the order of RFC 9110, 13.2.2.
 pub(super) fn check(headers: &HeaderMap, object: &Object) -> Result<(), S3Error> {

@@ -1,5 +1,6 @@
 //! Form uploads: `POST multipart/form-data` to the bucket, with a signed policy and the file as the last field.
 
+use crate::object_storage::ObjectApi;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,6 @@ use super::sign::{ACCESS_KEY, ALGORITHM, TARGET_FIELD, Upload, mismatch, signing
 use super::{Code, S3Error, not_allowed, policy};
 use crate::Error;
 use crate::http::slow_clients::{BodyError, BoundedBody};
-use crate::lifecycle::app::App;
 use crate::object_storage::uploads::{admit, receive};
 
 const MAX_FIELDS: u64 = 64 * 1024;
@@ -36,7 +36,11 @@ fn content_type(headers: &HeaderMap) -> &str {
 }
 
 /// Stores the file of a form in the bucket of the path.
-pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<Response<Body>, S3Error> {
+pub(super) async fn upload(
+    api: &Arc<ObjectApi>,
+    head: &Parts,
+    body: Body,
+) -> Result<Response<Body>, S3Error> {
     let bucket = head.uri.path().trim_matches('/');
     if bucket.contains('/') {
         return Err(not_allowed("GET, HEAD, PUT"));
@@ -44,19 +48,19 @@ pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<R
     let body = BoundedBody::new(body, MAX_UNSIGNED);
     let mut parts = multipart(content_type(&head.headers), body.clone())?;
     // Forms with an unverified signature use memory, so their number is limited.
-    let form = app.objects.unsigned_forms.admit().await.ok_or_else(S3Error::slow_down)?;
+    let form = api.objects.unsigned_forms.admit().await.ok_or_else(S3Error::slow_down)?;
     let read = form.evicted.run_until_cancelled(timeout(FIELDS_TIMEOUT, read_fields(&mut parts))).await;
     let (fields, file) = read.ok_or_else(S3Error::slow_down)?.map_err(|_| BodyError::TooSlow)??;
-    let (expiration, signed_at) = verify(app, &fields)?;
+    let (expiration, signed_at) = verify(api, &fields)?;
     drop(form);
 
     // The identifier is not verified yet, and PostgreSQL refuses a NUL.
     let id = field(&fields, TARGET_FIELD).filter(|id| !id.contains('\0')).unwrap_or_default();
-    let target = admit(app, id, bucket).await?;
-    check(&app.objects.signer.form(&Upload::of(&target), expiration, signed_at)?, bucket, &fields)?;
+    let target = admit(api, id, bucket).await?;
+    check(&api.objects.signer.form(&Upload::of(&target), expiration, signed_at)?, bucket, &fields)?;
     body.raise_limit(target.size);
-    let location = app.objects.locations.url(&target.bucket, &target.key);
-    let etag = receive(app, target, None, to_the_end(file, parts, body)).await?;
+    let location = api.objects.locations.url(&target.bucket, &target.key);
+    let etag = receive(api, target, None, to_the_end(file, parts, body)).await?;
     let response = Response::builder()
         .status(StatusCode::NO_CONTENT)
         .header(ETAG, format!("\"{etag}\""))
@@ -126,7 +130,7 @@ fn field<'a>(fields: &'a [(String, String)], name: &str) -> Option<&'a str> {
 }
 
 /// Verifies the signature of a policy; returns the policy's expiration and the time of the signature.
-fn verify(app: &App, fields: &[(String, String)]) -> Result<(Timestamp, Timestamp), S3Error> {
+fn verify(api: &ObjectApi, fields: &[(String, String)]) -> Result<(Timestamp, Timestamp), S3Error> {
     let missing = |name: &str| S3Error::denied(&format!("the form has no field {name:?}."));
     let get = |name: &'static str| field(fields, name).ok_or_else(|| missing(name));
     let policy = get("policy")?;
@@ -140,14 +144,14 @@ fn verify(app: &App, fields: &[(String, String)]) -> Result<(Timestamp, Timestam
     if access_key != ACCESS_KEY {
         return Err(unknown_access_key());
     }
-    let signer = &app.objects.signer;
+    let signer = &api.objects.signer;
     let day = date.get(..8).filter(|day| signed_scope == signer.scope(day)).ok_or_else(mismatch)?;
     let right = signer.signature(day, policy)?;
     if !bool::from(right.as_bytes().ct_eq(signature.as_bytes())) {
         return Err(mismatch());
     }
     let expiration = policy::expiration(policy).ok_or_else(mismatch)?;
-    if expiration <= app.clock.signing_time() {
+    if expiration <= api.objects.clock.signing_time() {
         return Err(invalid("Policy expired."));
     }
     Ok((expiration, signing_date(date)?))

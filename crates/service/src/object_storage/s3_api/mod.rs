@@ -14,51 +14,72 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{Extension, Request, State};
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, Response};
+use axum::middleware::{Next, from_fn_with_state};
 use tower::util::option_layer;
 use tower_http::cors::AllowHeaders;
 
 pub(crate) use error::{Code, S3Error};
 pub(crate) use sign::{Presigned, Signer, Upload};
 
-use crate::api::{cors_of, set_date};
-use crate::lifecycle::app::App;
-use crate::operations::metrics::label;
+use super::Objects;
+use crate::accounts::AccountId;
+use crate::background::BackgroundTasks;
+use crate::config::CorsOrigin;
+use crate::http::observe::{RequestId, cors_of, set_date};
+use crate::http::share_limit::ShareLimit;
+use crate::metrics::{Metrics, label};
 
 /// Label of all requests in the metrics, because there are as many paths as files.
 const ROUTE: &str = "/{bucket}/{key}";
 
-pub(crate) fn router(app: &Arc<App>) -> Router {
+/// The object store as clients see it: the stored objects, and limits of concurrent requests.
+pub(crate) struct ObjectApi {
+    pub(crate) objects: Arc<Objects>,
+    pub(crate) background: BackgroundTasks,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Permits for concurrent downloads by bucket and key, because a client needs only a URL to start them.
+    pub(crate) downloads: ShareLimit<(String, String)>,
+    pub(crate) uploads: ShareLimit<AccountId>,
+}
+
+/// Builds the router. `with_controls` adds the middleware of the test controls, inside of the access log.
+pub(crate) fn router(
+    api: ObjectApi,
+    origins: &[CorsOrigin],
+    with_controls: &dyn Fn(Router) -> Router,
+) -> Router {
     let exposed = ["etag", "location", "content-range", "accept-ranges", "x-amz-request-id"];
-    let cors = cors_of(&app.config.storage_origins).map(|cors| {
+    let cors = cors_of(origins).map(|cors| {
         cors.allow_methods([Method::GET, Method::HEAD, Method::POST, Method::PUT])
             .allow_headers(AllowHeaders::mirror_request())
             .expose_headers(exposed.map(HeaderName::from_static))
     });
-    Router::new().fallback(serve).layer(option_layer(cors)).with_state(Arc::clone(app))
+    let api = Arc::new(api);
+    with_controls(Router::new().fallback(serve).with_state(Arc::clone(&api)))
+        .layer(from_fn_with_state(api, observe))
+        .layer(option_layer(cors))
 }
 
-async fn serve(State(app): State<Arc<App>>, request: Request) -> Response<Body> {
-    let id = app.random.uuid().unwrap_or_default();
+/// Assigns a request identifier, writes the access log, and adds headers for browsers.
+async fn observe(State(api): State<Arc<ObjectApi>>, mut request: Request, next: Next) -> Response<Body> {
+    let id = api.objects.random.uuid().unwrap_or_default();
     let method = request.method().clone();
     let begun = Instant::now();
-    let respond = |request| async { respond(&app, request).await.unwrap_or_else(|error| error.respond(&id)) };
-    #[cfg(feature = "controls")]
-    let mut response = crate::controls::around_objects(&app, &id, request, respond).await;
-    #[cfg(not(feature = "controls"))]
-    let mut response = respond(request).await;
+    request.extensions_mut().insert(RequestId(id.clone()));
+    let mut response = next.run(request).await;
     let (status, elapsed) = (response.status(), begun.elapsed());
     // The log contains neither path nor query, because a presigned URL is a credential (redaction).
     let ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
     tracing::info!(id, method = label(&method), route = ROUTE, status = status.as_u16(), ms, "request");
-    app.metrics.observe(&method, ROUTE, status, elapsed);
+    api.metrics.observe(&method, ROUTE, status, elapsed);
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::from_str(&id) {
         headers.insert(HeaderName::from_static("x-amz-request-id"), id);
     }
-    set_date(&app, headers);
+    set_date(&api.objects.clock, headers);
     // A replaced object has the same URL as before.
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
     // Objects are arbitrary: a browser must not sniff types, and HTML must have no origin and run no script.
@@ -67,17 +88,25 @@ async fn serve(State(app): State<Arc<App>>, request: Request) -> Response<Body> 
     response
 }
 
-async fn respond(app: &Arc<App>, request: Request) -> Result<Response<Body>, S3Error> {
+async fn serve(
+    State(api): State<Arc<ObjectApi>>,
+    Extension(RequestId(id)): Extension<RequestId>,
+    request: Request,
+) -> Response<Body> {
+    respond(&api, request).await.unwrap_or_else(|error| error.respond(&id))
+}
+
+async fn respond(api: &Arc<ObjectApi>, request: Request) -> Result<Response<Body>, S3Error> {
     refuse_extras(request.method(), request.headers(), request.uri().query().unwrap_or_default())?;
     let (head, body) = request.into_parts();
     match head.method {
-        Method::GET | Method::HEAD => read::read(app, &head).await,
-        Method::PUT | Method::POST if app.objects.direct().is_some() => Err(not_allowed("GET, HEAD")),
-        Method::PUT => put::upload(app, &head, body).await,
-        Method::POST if form::is_form(&head.headers) => form::upload(app, &head, body).await,
+        Method::GET | Method::HEAD => read::read(api, &head).await,
+        Method::PUT | Method::POST if api.objects.direct().is_some() => Err(not_allowed("GET, HEAD")),
+        Method::PUT => put::upload(api, &head, body).await,
+        Method::POST if form::is_form(&head.headers) => form::upload(api, &head, body).await,
         Method::POST => Err(S3Error::denied("a POST is a form, whose content-type is multipart/form-data.")),
         Method::DELETE => Err(S3Error::new(Code::AccessDenied, "Access Denied")),
-        _ if app.objects.direct().is_some() => Err(not_allowed("GET, HEAD")),
+        _ if api.objects.direct().is_some() => Err(not_allowed("GET, HEAD")),
         _ => Err(not_allowed("GET, HEAD, POST, PUT")),
     }
 }

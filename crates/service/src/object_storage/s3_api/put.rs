@@ -12,15 +12,18 @@ use subtle::ConstantTimeEq;
 use url::form_urlencoded;
 
 use super::sign::{ACCESS_KEY, SignedPut, TARGET_PARAMETER, mismatch, signing_date, unknown_access_key};
-use super::{Code, S3Error};
+use super::{Code, ObjectApi, S3Error};
 use crate::Error;
 use crate::http::slow_clients::BodyError;
-use crate::lifecycle::app::App;
 use crate::object_storage::location;
 use crate::object_storage::uploads::{admit, receive};
 
 /// Stores the body as the object of the URL.
-pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<Response<Body>, S3Error> {
+pub(super) async fn upload(
+    api: &Arc<ObjectApi>,
+    head: &Parts,
+    body: Body,
+) -> Result<Response<Body>, S3Error> {
     let denied = || S3Error::new(Code::AccessDenied, "Access Denied");
     let location = location::read(head.uri.path()).ok_or_else(denied)?;
     let query = head.uri.query().unwrap_or_default();
@@ -28,21 +31,21 @@ pub(super) async fn upload(app: &Arc<App>, head: &Parts, body: Body) -> Result<R
     let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let target_id = parameter(&query, TARGET_PARAMETER).unwrap_or_default();
     let sent = SignedPut {
-        url: app.objects.locations.parsed_url(&location.path())?,
+        url: api.objects.locations.parsed_url(&location.path())?,
         target: Some(target_id),
         mime: text(CONTENT_TYPE.as_str()),
         size: text(CONTENT_LENGTH.as_str()),
     };
-    verify(app, &query, sent)?;
+    verify(api, &query, sent)?;
     only_signed_headers(&head.headers)?;
-    let target = admit(app, target_id, &location.bucket).await?;
+    let target = admit(api, target_id, &location.bucket).await?;
     // Signing parses the URL, which resolves `./`, so another spelling of the path has the same signature.
     if location.key != target.key {
         return Err(mismatch());
     }
     let content_md5 = head.headers.contains_key("content-md5").then(|| text("content-md5"));
     let chunks = body.into_data_stream().map_err(|_| S3Error::from(BodyError::CutOff));
-    let etag = receive(app, target, content_md5, chunks).await?;
+    let etag = receive(api, target, content_md5, chunks).await?;
     let response = Response::builder().header(ETAG, format!("\"{etag}\"")).body(Body::empty());
     Ok(response.map_err(|cause| Error::new("responding to an upload", cause))?)
 }
@@ -55,7 +58,7 @@ fn parameter<'a>(query: &'a [(String, String)], name: &str) -> Option<&'a str> {
 }
 
 /// Verifies the signature in a query: signs the request again, and compares.
-fn verify(app: &App, query: &[(String, String)], sent: SignedPut<'_>) -> Result<(), S3Error> {
+fn verify(api: &ObjectApi, query: &[(String, String)], sent: SignedPut<'_>) -> Result<(), S3Error> {
     let missing = |name: &str| S3Error::denied(&format!("the URL has no {name}."));
     let get = |name| parameter(query, name).ok_or_else(|| missing(name));
     let signature = get("X-Amz-Signature")?;
@@ -64,10 +67,10 @@ fn verify(app: &App, query: &[(String, String)], sent: SignedPut<'_>) -> Result<
     }
     let date = signing_date(get("X-Amz-Date")?)?;
     let life = Duration::from_secs(get("X-Amz-Expires")?.parse().map_err(|_| mismatch())?);
-    if date.saturating_add(life).map_err(|_| mismatch())? <= app.clock.signing_time() {
+    if date.saturating_add(life).map_err(|_| mismatch())? <= api.objects.clock.signing_time() {
         return Err(S3Error::new(Code::AccessDenied, "Request has expired"));
     }
-    let right = app.objects.signer.put(sent, life, date)?;
+    let right = api.objects.signer.put(sent, life, date)?;
     let right: Vec<_> = right.query_pairs().into_owned().collect();
     let is_same = |(name, value): &(String, String)| match name.as_str() {
         "X-Amz-Signature" => bool::from(value.as_bytes().ct_eq(signature.as_bytes())),

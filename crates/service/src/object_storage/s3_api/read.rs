@@ -1,5 +1,6 @@
 //! Downloads: GET and HEAD of an object by its URL, without a signature.
 
+use crate::object_storage::ObjectApi;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -15,9 +16,8 @@ use url::form_urlencoded;
 
 use super::{Code, S3Error, conditions};
 use crate::Error;
-use crate::api::is_mime;
 use crate::catalog::sample_at;
-use crate::lifecycle::app::App;
+use crate::http::mime::is_mime;
 use crate::object_storage::location;
 
 /// Query parameters that select another S3 resource than the object.
@@ -33,7 +33,7 @@ const OTHER_RESOURCES: [&str; 9] = [
     "uploads",
 ];
 
-pub(super) async fn read(app: &Arc<App>, head: &Parts) -> Result<Response<Body>, S3Error> {
+pub(super) async fn read(api: &Arc<ObjectApi>, head: &Parts) -> Result<Response<Body>, S3Error> {
     check_query(head.uri.query().unwrap_or_default())?;
     if let Some(sample) = sample_at(head.uri.path()) {
         return send_sample(sample, &head.method);
@@ -41,13 +41,13 @@ pub(super) async fn read(app: &Arc<App>, head: &Parts) -> Result<Response<Body>,
     // A path without a key would be a listing.
     location::read(head.uri.path()).ok_or_else(|| S3Error::new(Code::AccessDenied, "Access Denied"))?;
     let no_key = || S3Error::new(Code::NoSuchKey, "The specified key does not exist.");
-    let (bucket, key) = app.objects.object_at(head.uri.path()).await?.ok_or_else(no_key)?;
-    let permit = app.downloads.try_acquire((bucket.clone(), key.clone())).ok_or_else(S3Error::slow_down)?;
-    if let Some(store) = app.objects.direct() {
-        let object = app.objects.find(app, &bucket, &key).await?.ok_or_else(no_key)?;
+    let (bucket, key) = api.objects.object_at(head.uri.path()).await?.ok_or_else(no_key)?;
+    let permit = api.downloads.try_acquire((bucket.clone(), key.clone())).ok_or_else(S3Error::slow_down)?;
+    if let Some(store) = api.objects.direct() {
+        let object = api.objects.find(&bucket, &key).await?.ok_or_else(no_key)?;
         return redirect(&store.download_url(&object, &head.method, !is_inert(&object.mime))?);
     }
-    let opened = app.objects.read(app, &bucket, &key).await?.ok_or_else(no_key)?;
+    let opened = api.objects.read(&bucket, &key).await?.ok_or_else(no_key)?;
     let object = opened.object.clone();
     conditions::check(&head.headers, &object)?;
     let part = conditions::range(&head.headers, &object)?;

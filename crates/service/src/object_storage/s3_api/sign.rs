@@ -14,8 +14,8 @@ use sha2::{Digest, Sha256};
 use url::Url;
 
 use super::{Code, S3Error, policy};
+use crate::files::{MAX_FORM_FILE, Target};
 use crate::hex::hex;
-use crate::object_storage::{MAX_FORM_FILE, Target};
 use crate::{Error, Result};
 
 /// Only access key of the object store. The service's database has its secret.
@@ -89,10 +89,6 @@ impl Signer {
     /// Returns the signer of the embedded object store.
     pub(crate) fn embedded(secret: &str) -> Self {
         Self::new(ACCESS_KEY, secret, "us-east-1")
-    }
-
-    pub(crate) fn region(&self) -> &str {
-        &self.region
     }
 
     /// Presigns an upload for this lifetime: by form to the bucket's URL, or by PUT to the object's. `now` is the time

@@ -15,11 +15,11 @@ use crate::clock::Moment;
 use crate::database::conformance::queue::slot;
 use crate::database::conformance::{File, Fixture, MODEL, RULES, model};
 use crate::database::{JOB_LEASE, Maintenance as _, QueueChange, Sharing as _};
+use crate::files::{Files as _, Object, Replaces, Stored, Target};
 use crate::ledger::{Credit, Ledger as _, Money};
-use crate::nodes::Registry as _;
-use crate::object_storage::{Files as _, Object, Replaces, Stored, Target};
 use crate::queue::{Cancel, Claim, Created, Ending, InsufficientBalance, NewTask, Queue as _, Slot, Status};
 use crate::random::Randomness;
+use crate::registry::Registry as _;
 
 const NOW: Moment = Moment(1_000_000);
 const PRICE: i64 = 3;

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::server::{Empty, server};
-use crate::admin::Refund;
 use crate::clock::Moment;
+use crate::config::Roles;
 use crate::database::conformance::Fixture;
 use crate::ledger::{Credit, Money, Purse};
-use crate::lifecycle::cluster::Roles;
+use crate::operator::Refund;
 use crate::{Config, ModelSpec, Service};
 
 async fn config(empty: &Empty, folder: &std::path::Path) -> Config {
@@ -74,7 +74,7 @@ async fn forward(from: u16, to: u16) {
 async fn a_health_check_reads_no_tasks() {
     let (empty, folder) = (Empty::new(), tempfile::tempdir().unwrap());
     let mut config = config(&empty, folder.path()).await;
-    config.operations = Some(crate::lifecycle::config::FREE_PORT);
+    config.operations = Some(crate::config::FREE_PORT);
     config.workers = 0;
     config.limits.health_timeout = Duration::from_secs(1);
     let service = Service::start(config).await.unwrap();
@@ -189,7 +189,7 @@ async fn inputs_with_a_nul_are_read_as_they_were_sent() {
     let created: serde_json::Value = serde_json::from_str(&created).unwrap();
     let owner = service.account("demo", "finding an account").await.unwrap().id;
     let id = created["data"]["data"].as_str().unwrap();
-    let task = service.app.database.task(owner, id).await.unwrap().unwrap();
+    let task = service.database.task(owner, id).await.unwrap().unwrap();
     assert_eq!(task.input, input);
     assert_eq!(create("{\"text\": \"a\0b\"}").await.0, 400, "JSON has no such text");
     service.shutdown().await;

@@ -11,14 +11,14 @@ use super::super::ledger::NAMES;
 use super::super::queue::lease::{EXPIRED, FIRST_OF_ACCOUNT, NEXT_TURN};
 use super::Folder;
 use super::group_commit::occupy;
-use crate::admin::TaskFilter;
 use crate::catalog::{Existing, Filter, Sort};
 use crate::clock::Moment;
 use crate::database::audits::audits;
 use crate::database::conformance::{Fixture, MODEL, RULES, model};
-use crate::nodes::Registry as _;
-use crate::object_storage::Files as _;
+use crate::files::Files as _;
+use crate::operator::TaskFilter;
 use crate::queue::{Claim, Queue as _, Slot, Status};
+use crate::registry::Registry as _;
 
 #[tokio::test]
 async fn a_page_of_a_list_costs_the_same_however_many_models_there_are() {

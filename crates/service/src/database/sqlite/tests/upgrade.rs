@@ -12,8 +12,8 @@ use tower::ServiceExt as _;
 use super::super::{SCHEMA, SqliteDatabase};
 use super::{Durability, Folder};
 use crate::accounts::{AccountId, Accounts as _};
+use crate::files::{Files as _, Replaces, Target};
 use crate::ledger::Ledger as _;
-use crate::object_storage::{Files as _, Replaces, Target, router};
 use crate::queue::Queue as _;
 use crate::{Config, DataLocation, Service};
 
@@ -97,7 +97,7 @@ async fn call(service: &Service, key: &str, method: Method, path: &str, body: Va
         Request::builder().method(method).uri(format!("/api/v1/api-key{path}")).header("x-api-key", key);
     let request =
         request.header("content-type", "application/json").body(Body::from(body.to_string())).unwrap();
-    let response = crate::api::router(&service.app).oneshot(request).await.unwrap();
+    let response = service.routers.api.clone().oneshot(request).await.unwrap();
     let status = response.status().as_u16();
     let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
     (status, serde_json::from_slice(&body).unwrap_or_default())
@@ -105,7 +105,7 @@ async fn call(service: &Service, key: &str, method: Method, path: &str, body: Va
 
 async fn open(service: &Service, path: &str) -> (u16, Vec<u8>) {
     let request = Request::builder().uri(path).body(Body::empty()).unwrap();
-    let response = router(&service.app).oneshot(request).await.unwrap();
+    let response = service.routers.storage.clone().oneshot(request).await.unwrap();
     let status = response.status().as_u16();
     (status, to_bytes(response.into_body(), usize::MAX).await.unwrap().to_vec())
 }
@@ -155,11 +155,11 @@ async fn urls_that_an_older_version_handed_out_are_opened_read_by_tasks_and_dele
         }
 
         // URLs of new files are unguessable.
-        let database = &service.app.database;
+        let database = &service.database;
         let owner = (AccountId(2), "files-demo");
-        let target = Target::of_owner("new".to_owned(), owner, "b.png", 1, service.app.clock.now());
+        let target = Target::of_owner("new".to_owned(), owner, "b.png", 1, service.clock.now());
         assert!(database.add_target(&target, 1).await.unwrap());
-        let object = target.object("b".repeat(26), String::new(), service.app.clock.now());
+        let object = target.object("b".repeat(26), String::new(), service.clock.now());
         database.store_upload("new", "new", &object, Replaces::Any).await.unwrap();
         assert_eq!(open(&service, "/files-demo/samples/b.png").await.0, 404, "version {version}");
 

@@ -2,28 +2,40 @@
 
 use std::fmt;
 use std::num::IntErrorKind;
-use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::path::ErrorKind;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
-use axum::http::StatusCode;
+use axum::extract::{FromRef, FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
 use serde::de::{self, DeserializeOwned, Error as _, IgnoredAny, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 
-use super::Failure;
-use crate::lifecycle::app::App;
+use super::response::Failure;
+use crate::config::Limits;
 
-pub(crate) async fn read_body(request: Request, app: &Arc<App>) -> Result<Bytes, Failure> {
-    let limits = app.config.limits;
-    match tokio::time::timeout(limits.body_time, Bytes::from_request(request, app)).await {
+/// Limits of a JSON body. The layer `DefaultBodyLimit` of the router enforces the size.
+#[derive(Clone, Copy)]
+pub(crate) struct BodyLimits {
+    bytes: usize,
+    time: Duration,
+}
+
+impl From<Limits> for BodyLimits {
+    fn from(limits: Limits) -> Self {
+        Self { bytes: limits.body, time: limits.body_time }
+    }
+}
+
+pub(crate) async fn read_body(request: Request, limits: BodyLimits) -> Result<Bytes, Failure> {
+    match tokio::time::timeout(limits.time, Bytes::from_request(request, &())).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(rejection)) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-            let message = format!("the body is larger than {} bytes", limits.body);
+            let message = format!("the body is larger than {} bytes", limits.bytes);
             Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, message))
         }
         Ok(Err(_)) => Err(Failure::new(StatusCode::BAD_REQUEST, "the body was cut off")),
@@ -36,10 +48,13 @@ pub(crate) struct ApiJson<T> {
     pub(crate) text: String,
 }
 
-impl<T: DeserializeOwned> FromRequest<Arc<App>> for ApiJson<T> {
+impl<T: DeserializeOwned, S: Sync> FromRequest<S> for ApiJson<T>
+where
+    BodyLimits: FromRef<S>,
+{
     type Rejection = Failure;
 
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Failure> {
+    async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
         if !is_json(&request) {
             let message = "the body must be JSON, and the header content-type must say application/json";
             return Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
@@ -48,7 +63,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for ApiJson<T> {
             let message = "the body must be sent without a content-encoding";
             return Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
         }
-        let bytes = read_body(request, app).await?;
+        let bytes = read_body(request, BodyLimits::from_ref(state)).await?;
         let text = String::from_utf8(bytes.into())
             .map_err(|_| Failure::new(StatusCode::BAD_REQUEST, "the body is not UTF-8"))?;
         // serde would also deserialize a struct from an array.
@@ -119,11 +134,11 @@ fn is_json(request: &Request) -> bool {
 
 pub(crate) struct ApiQuery<T>(pub(crate) T);
 
-impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for ApiQuery<T> {
+impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for ApiQuery<T> {
     type Rejection = Failure;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
-        match Query::from_request_parts(parts, app).await {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        match Query::from_request_parts(parts, &()).await {
             Ok(Query(value)) => Ok(Self(value)),
             Err(rejection) => {
                 let message = rejection.body_text();
@@ -206,11 +221,11 @@ pub(crate) fn place(name: &str, sent: Option<Whole>, first: u64) -> Result<u64, 
 /// Path parameters: one, or a tuple.
 pub(crate) struct ApiPath<T = String>(pub(crate) T);
 
-impl<T: DeserializeOwned + Send> FromRequestParts<Arc<App>> for ApiPath<T> {
+impl<T: DeserializeOwned + Send, S: Sync> FromRequestParts<S> for ApiPath<T> {
     type Rejection = Failure;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failure> {
-        match Path::from_request_parts(parts, app).await {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Failure> {
+        match Path::from_request_parts(parts, &()).await {
             Ok(Path(value)) => Ok(Self(value)),
             Err(PathRejection::FailedToDeserializePathParams(cause))
                 if !matches!(cause.kind(), ErrorKind::InvalidUtf8InPathParam { .. }) =>
@@ -220,4 +235,11 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Arc<App>> for ApiPath<T> {
             Err(_) => Err(Failure::new(StatusCode::BAD_REQUEST, "the path is not UTF-8")),
         }
     }
+}
+
+/// Returns the key in this header; None unless the header occurs exactly once.
+pub(crate) fn sent_key<'a>(headers: &'a HeaderMap, header: &str) -> Option<&'a str> {
+    let mut sent = headers.get_all(header).iter();
+    let text = sent.next()?.to_str().ok()?;
+    sent.next().is_none().then_some(text)
 }

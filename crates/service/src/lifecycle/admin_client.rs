@@ -11,8 +11,11 @@ use percent_encoding::{NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde_json::Value;
 use tower::ServiceExt;
 
-use super::http;
-use crate::{Error, Service, database};
+use super::service::Service;
+use crate::admin::http;
+#[cfg(unix)]
+use crate::admin::socket;
+use crate::{Error, database};
 
 /// Calls the administration of a service over HTTP: of a running service, or of a stopped service within this process.
 /// `docs/admin-http.md` documents the requests.
@@ -106,7 +109,7 @@ impl AdminClient {
             _ => Ok(()),
         };
         #[cfg(unix)]
-        match tokio::net::UnixStream::connect(super::socket::path(folder)).await {
+        match tokio::net::UnixStream::connect(socket::path(folder)).await {
             Ok(stream) => {
                 let stream = hyper_util::rt::TokioIo::new(stream);
                 let (sender, connection) = hyper::client::conn::http1::handshake(stream)
@@ -126,7 +129,7 @@ impl AdminClient {
                 .with_hint("name its folder with --data-dir; a service over PostgreSQL has to run"));
         }
         let service = Service::open_stopped(folder).await?;
-        let router = http::router(&service.app);
+        let router = http::router(service.admin.clone());
         Ok(Self { transport: Transport::Stopped { router, service: Box::new(service) } })
     }
 

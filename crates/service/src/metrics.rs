@@ -11,8 +11,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use serde::{Deserialize, Serialize};
 
-use super::totals::Totals;
 use crate::clock::{Moment, elapsed};
 use crate::queue::{Lease, ModelLoad, Status};
 use crate::{Error, Result};
@@ -44,15 +44,24 @@ pub(crate) struct Metrics {
     jobs: Family<Labels<2>, Counter>,
     job_durations: Family<Labels<1>, Gauge<f64, AtomicU64>>,
     job_successes: Family<Labels<1>, Gauge>,
-    pub(super) queue_age: Gauge,
-    pub(super) requests_in_progress: Gauge,
-    pub(super) open_connections: Gauge,
+    pub(crate) queue_age: Gauge,
+    pub(crate) requests_in_progress: Gauge,
+    pub(crate) open_connections: Gauge,
     stored_bytes: Gauge,
     held_money: Gauge<f64, AtomicU64>,
     unused_targets: Gauge,
     orphans: Gauge,
     /// Held while a scrape sets the rows of the models and encodes them.
     scraping: Mutex<()>,
+}
+
+/// Totals over all accounts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Totals {
+    pub(crate) stored_bytes: i64,
+    /// Reserved money of unfinished tasks, in billionths.
+    pub(crate) held: i64,
+    pub(crate) unused_targets: i64,
 }
 
 #[derive(Clone)]
@@ -244,7 +253,7 @@ impl Metrics {
         }
     }
 
-    pub(super) fn set_totals(&self, totals: &Totals, orphans: u64) {
+    pub(crate) fn set_totals(&self, totals: &Totals, orphans: u64) {
         self.stored_bytes.set(totals.stored_bytes);
         // A double is exact to a billionth below nine million.
         self.held_money.set(totals.held as f64 / 1e9);
@@ -252,12 +261,12 @@ impl Metrics {
         self.orphans.set(number(orphans));
     }
 
-    pub(super) fn set_tasks(&self, status: &str, tasks: u64) {
+    pub(crate) fn set_tasks(&self, status: &str, tasks: u64) {
         self.tasks.get_or_create(&[("status", status.to_owned())]).set(number(tasks));
     }
 
     /// Encodes all series, with those of these models alone.
-    pub(super) fn encode(&self, loads: &[ModelLoad], now: Moment) -> Result<String> {
+    pub(crate) fn encode(&self, loads: &[ModelLoad], now: Moment) -> Result<String> {
         let _scraping = self.scraping.lock().unwrap_or_else(PoisonError::into_inner);
         self.set_models(loads, now);
         let mut text = String::new();
@@ -271,7 +280,7 @@ fn outcome(succeeded: bool) -> (&'static str, String) {
 }
 
 /// Converts a count to the type of a gauge, saturating.
-pub(super) fn number(count: impl TryInto<i64>) -> i64 {
+pub(crate) fn number(count: impl TryInto<i64>) -> i64 {
     count.try_into().unwrap_or(i64::MAX)
 }
 

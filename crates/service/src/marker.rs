@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tempfile::NamedTempFile;
 
-use super::folder::if_present;
+use crate::folder::if_present;
 
 pub(crate) fn read(path: &Path) -> io::Result<Option<String>> {
     let text = if_present(fs::read_to_string(path))?;

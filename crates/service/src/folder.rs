@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use inferstore_server::temporary::{self, LOCK};
 
-use crate::lifecycle::config::Data;
+use crate::config::Data;
 use crate::{Error, Result, database};
 
 /// Prefix of the names of temporary data folders.

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use crate::Result;
 use crate::clock::{Clock, Moment};
 use crate::database::Database;
-use crate::lifecycle::app::App;
 
 /// Interval of clock corrections, and the longest time for which a process shows a wrong time after a suspension.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -16,14 +15,14 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const MAX_ROUND_TRIP: Duration = Duration::from_millis(200);
 
 /// Returns a clock that follows the database's clock, if the engine has one, or the system's.
-pub(super) async fn start(database: &dyn Database) -> Result<Clock> {
+pub(crate) async fn start(database: &dyn Database) -> Result<Clock> {
     Ok(database.time().await?.map(Clock::following).unwrap_or_default())
 }
 
-pub(super) async fn follow(app: Arc<App>) {
-    while app.database.is_shared() {
-        match look(&*app.database).await {
-            Ok(Some((shown, at))) => app.clock.correct(shown, at),
+pub(crate) async fn follow(database: Arc<dyn Database>, clock: Clock) {
+    while database.is_shared() {
+        match look(&*database).await {
+            Ok(Some((shown, at))) => clock.correct(shown, at),
             Ok(None) => {}
             Err(cause) => tracing::debug!(%cause, "the clock of the database cannot be read"),
         }
@@ -32,9 +31,9 @@ pub(super) async fn follow(app: Arc<App>) {
 }
 
 /// Corrects the clock of a shared database now, late by the latency of the response until the next correction.
-pub(crate) async fn correct(app: &App) -> Result<()> {
-    if let Some(shown) = app.database.time().await? {
-        app.clock.correct(shown, Instant::now());
+pub(crate) async fn correct(database: &dyn Database, clock: &Clock) -> Result<()> {
+    if let Some(shown) = database.time().await? {
+        clock.correct(shown, Instant::now());
     }
     Ok(())
 }

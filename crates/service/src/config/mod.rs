@@ -1,5 +1,10 @@
 //! Settings of a service. The defaults suit a laptop.
 
+mod bucket;
+mod cluster;
+#[cfg(feature = "controls")]
+mod controls;
+
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -11,13 +16,13 @@ use std::time::Duration;
 use axum::http::HeaderValue;
 use url::Url;
 
-use crate::accounts::OPERATOR;
-use crate::admin::check_name;
+pub use bucket::S3Config;
+pub use cluster::{DatabaseUrl, NotASetting, Roles};
 #[cfg(feature = "controls")]
-use crate::controls::ControlsConfig;
+pub use controls::ControlsConfig;
+
+use crate::accounts::{OPERATOR, check_name};
 use crate::ledger::{Money, Purses};
-use crate::lifecycle::cluster::{DatabaseUrl, NotASetting, Roles};
-use crate::object_storage::S3Config;
 use crate::queue::InsufficientBalance;
 use crate::{Error, Result};
 

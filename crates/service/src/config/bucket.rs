@@ -1,10 +1,10 @@
 //! Settings of a remote object store: a bucket of Amazon S3 or of a compatible store.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use url::Url;
 
-use super::s3_api::Signer;
 use crate::{Error, Result};
 
 /// Default region of signatures. Most stores but Amazon's accept any.
@@ -24,18 +24,27 @@ const NONCURRENT_DAYS: u32 = 7;
 /// assert!(S3Config::new("s3://files", "", "").is_err());
 /// # Ok::<(), inferstore_service::Error>(())
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct S3Config {
-    pub(super) bucket: String,
+    pub(crate) bucket: String,
     /// Prefix of every key: empty, or ending in `/`.
-    pub(super) prefix: String,
+    pub(crate) prefix: String,
     /// URL of the bucket for this process, without a trailing slash.
-    pub(super) address: Url,
+    pub(crate) address: Url,
     /// URL of the bucket for callers.
-    pub(super) public_address: Url,
+    pub(crate) public_address: Url,
     /// True if callers upload to the bucket and read from it. Otherwise all bytes pass through the service.
-    pub(super) is_direct: bool,
-    pub(super) signer: Signer,
+    pub(crate) is_direct: bool,
+    pub(crate) region: String,
+    pub(crate) access_key: String,
+    pub(crate) secret_key: String,
+}
+
+impl fmt::Debug for S3Config {
+    /// Redaction: omits the keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("S3Config").field(&self.shown()).finish_non_exhaustive()
+    }
 }
 
 impl S3Config {
@@ -103,7 +112,9 @@ impl S3Config {
             bucket,
             prefix,
             is_direct,
-            signer: Signer::new(access_key, secret_key, &region),
+            region,
+            access_key: access_key.to_owned(),
+            secret_key: secret_key.to_owned(),
         })
     }
 
@@ -120,7 +131,7 @@ impl S3Config {
         format!("{:#}", serde_json::json!({ "Rules": [rule] }))
     }
 
-    pub(super) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         format!("the bucket {} at {}", self.bucket, self.address.origin().ascii_serialization())
     }
 }
@@ -177,7 +188,7 @@ mod tests {
         assert_eq!(plain.address.as_str(), "http://127.0.0.1:9000/files");
         assert_eq!(plain.shown(), "the bucket files at http://127.0.0.1:9000");
         assert_eq!(plain.public_address, plain.address);
-        assert_eq!((plain.signer.region(), plain.prefix.as_str()), ("us-east-1", ""));
+        assert_eq!((plain.region.as_str(), plain.prefix.as_str()), ("us-east-1", ""));
 
         let split = read("s3://files/a/b/?endpoint=http://inside:1&public_endpoint=https://outside").unwrap();
         assert_eq!(split.address.as_str(), "http://inside:1/files");

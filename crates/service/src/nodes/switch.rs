@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio_util::sync::CancellationToken;
 
-use super::Script;
+use super::scripts::Script;
 
 pub(crate) struct Switch {
     /// Claims hold the read lock; controls take the write lock to pause claims.
@@ -17,8 +17,8 @@ pub(crate) struct Switch {
 }
 
 /// State of the switch. While it is locked for writing, the local node claims nothing.
-pub(super) struct State {
-    pub(super) is_up: bool,
+pub(crate) struct State {
+    pub(crate) is_up: bool,
     /// Cancels the current runs.
     running: CancellationToken,
 }
@@ -26,17 +26,17 @@ pub(super) struct State {
 /// Read lock of the switch, which delays a pause until the claim has ended.
 pub(crate) struct Held<'a> {
     state: RwLockReadGuard<'a, State>,
-    pub(super) switch: &'a Switch,
+    pub(crate) switch: &'a Switch,
 }
 
 impl Switch {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let interrupted = CancellationToken::new();
         let state = State { is_up: true, running: interrupted.child_token() };
         Self { state: RwLock::new(state), scripts: Mutex::default(), interrupted }
     }
 
-    pub(super) fn scripts(&self) -> MutexGuard<'_, BTreeMap<String, Script>> {
+    pub(crate) fn scripts(&self) -> MutexGuard<'_, BTreeMap<String, Script>> {
         self.scripts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -45,12 +45,12 @@ impl Switch {
     }
 
     /// Pauses claims until the guard is dropped.
-    pub(super) async fn pause(&self) -> RwLockWriteGuard<'_, State> {
+    pub(crate) async fn pause(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write().await
     }
 
     /// Interrupts the current runs; their results are discarded.
-    pub(super) fn interrupt(&self, state: &mut State) {
+    pub(crate) fn interrupt(&self, state: &mut State) {
         state.running.cancel();
         state.running = self.interrupted.child_token();
     }

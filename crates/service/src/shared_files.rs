@@ -3,10 +3,9 @@
 
 use std::path::Path;
 
-use super::marker;
 use crate::database::Database;
 use crate::random::Randomness;
-use crate::{Error, Result};
+use crate::{Error, Result, marker};
 
 /// Database setting, and marker file in the data folder, with the identifier of the one folder of files.
 const SETTING: &str = "folder of files";

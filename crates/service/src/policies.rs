@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::config::Config;
+use crate::config::Config;
 use crate::database::Database;
 use crate::ledger::Money;
 use crate::{Error, Result};
@@ -97,7 +97,7 @@ mod tests {
         config.workers = 0;
         let policies = async |config: &Config| {
             let service = Service::start(config.clone()).await?;
-            let policies = Policies::read(&*service.app.database).await;
+            let policies = Policies::read(&*service.database).await;
             service.shutdown().await;
             policies
         };

@@ -9,16 +9,29 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
+use crate::folder::Folder;
 use crate::{Error, Result};
 
-#[derive(Default)]
-pub(crate) struct Parts {
+/// Handle of the background tasks. Each handle holds the lock of the data folder, because its owner may write there;
+/// the lock is released at the last of them, or when a graceful shutdown completes.
+#[derive(Clone)]
+pub(crate) struct BackgroundTasks {
     pub(crate) stop: CancellationToken,
-    pub(super) running: TaskTracker,
+    pub(crate) running: TaskTracker,
     panicked: Arc<OnceLock<&'static str>>,
+    pub(crate) folder: Arc<Folder>,
 }
 
-impl Parts {
+impl BackgroundTasks {
+    pub(crate) fn new(folder: Folder) -> Self {
+        Self {
+            stop: CancellationToken::new(),
+            running: TaskTracker::new(),
+            panicked: Arc::default(),
+            folder: Arc::new(folder),
+        }
+    }
+
     /// Spawns a task that ends by itself after the stop.
     pub(crate) fn spawn<F>(&self, name: &'static str, work: F) -> JoinHandle<()>
     where

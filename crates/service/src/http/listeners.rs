@@ -1,0 +1,18 @@
+//! Addresses of listeners.
+
+use std::net::SocketAddr;
+
+use inferstore_server::Listener;
+
+use crate::{Error, Result};
+
+pub(crate) fn bind(address: SocketAddr) -> Result<Listener> {
+    Listener::bind(address).map_err(|cause| {
+        Error::new(format!("listening on {address}"), cause)
+            .with_hint("choose another port for this listener, or an address of this machine")
+    })
+}
+
+pub(crate) fn url(listener: &Listener) -> String {
+    format!("http://{}", listener.address())
+}

@@ -1,0 +1,143 @@
+//! Middleware of every request: request identifier, access log, metrics, `Date`, CORS.
+
+use std::convert::Infallible;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime};
+
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
+use axum::http::header::{CACHE_CONTROL, DATE};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::middleware::Next;
+use axum::response::Response;
+use tower_http::cors::{AllowOrigin, CorsLayer};
+use tracing::Instrument;
+
+use crate::clock::Clock;
+use crate::config::CorsOrigin;
+use crate::metrics::{Metrics, label};
+use crate::random::Randomness;
+
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Time for which a browser may cache a preflight response.
+const PREFLIGHT_MAX_AGE: Duration = Duration::from_hours(1);
+
+pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// Trace context of a request (W3C Trace Context); None without a valid `traceparent` header.
+pub(crate) struct TraceParent(pub(crate) Option<String>);
+
+impl TraceParent {
+    fn of(headers: &HeaderMap) -> Self {
+        let mut sent = headers.get_all(TRACEPARENT).iter();
+        let only = sent.next().filter(|_| sent.next().is_none()).and_then(|value| value.to_str().ok());
+        Self(only.filter(|value| is_traceparent(value)).map(str::to_owned))
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for TraceParent {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self::of(&parts.headers))
+    }
+}
+
+/// Returns true for `version-trace-parent-flags` in lower-case hexadecimal digits, trace and parent not zero.
+fn is_traceparent(value: &str) -> bool {
+    let parts: Vec<&str> = value.split('-').collect();
+    let [version, trace, parent, flags] = parts[..] else { return false };
+    let is_hex = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+    let is_zero = |part: &str| part.bytes().all(|byte| byte == b'0');
+    [version, trace, parent, flags].map(str::len) == [2, 32, 16, 2]
+        && parts.iter().all(|part| is_hex(part))
+        && version != "ff"
+        && !is_zero(trace)
+        && !is_zero(parent)
+}
+
+#[derive(Clone)]
+pub(crate) struct RequestId(pub(crate) String);
+
+/// Access log, metrics and identifiers of the requests to one listener.
+#[derive(Clone)]
+pub(crate) struct Observer {
+    pub(crate) random: Randomness,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) clock: Clock,
+}
+
+/// Username of the caller for the access log, set by the check of the API key.
+#[derive(Clone, Default)]
+pub(crate) struct CallerSlot(Arc<OnceLock<String>>);
+
+impl CallerSlot {
+    pub(crate) fn set(&self, username: &str) {
+        let _ = self.0.set(username.to_owned());
+    }
+
+    /// Returns the username of the caller; empty for unauthenticated requests.
+    fn username(&self) -> &str {
+        self.0.get().map_or("", String::as_str)
+    }
+}
+
+/// Assigns a request identifier, writes the access log and updates the metrics. The log has no headers, bodies, path
+/// parameters or queries (redaction).
+pub(crate) async fn observe(State(observer): State<Observer>, mut request: Request, next: Next) -> Response {
+    let id = observer.random.uuid().unwrap_or_default();
+    let caller = CallerSlot::default();
+    request.extensions_mut().insert(RequestId(id.clone()));
+    request.extensions_mut().insert(caller.clone());
+    let route = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map_or_else(|| "unknown".to_owned(), |path| path.as_str().to_owned());
+    let method = request.method().clone();
+    let TraceParent(traceparent) = TraceParent::of(request.headers());
+    let span = tracing::info_span!("request", id, traceparent);
+    let begun = Instant::now();
+    let mut response = next.run(request).instrument(span).await;
+    let status = response.status();
+    let elapsed = begun.elapsed();
+    tracing::info!(
+        id,
+        method = label(&method),
+        route,
+        status = status.as_u16(),
+        ms = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+        account = caller.username(),
+        traceparent,
+        "request"
+    );
+    observer.metrics.observe(&method, &route, status, elapsed);
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    // Responses contain private data: balances, and URLs of files.
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    set_date(&observer.clock, response.headers_mut());
+    response
+}
+
+/// Sets `Date` by the clock of tasks and files, with which clients compare it. The machine's may be wrong.
+pub(crate) fn set_date(clock: &Clock, headers: &mut HeaderMap) {
+    let Ok(now) = SystemTime::try_from(clock.now().timestamp()) else { return };
+    if let Ok(value) = HeaderValue::from_str(&httpdate::fmt_http_date(now)) {
+        headers.insert(DATE, value);
+    }
+}
+
+/// Returns a CORS layer without methods and headers for these origins; None without origins.
+pub(crate) fn cors_of(origins: &[CorsOrigin]) -> Option<CorsLayer> {
+    if origins.is_empty() {
+        return None;
+    }
+    let allowed = if origins.contains(&CorsOrigin::any()) {
+        AllowOrigin::any()
+    } else {
+        AllowOrigin::list(origins.iter().map(|origin| origin.0.clone()))
+    };
+    Some(CorsLayer::new().allow_origin(allowed).max_age(PREFLIGHT_MAX_AGE))
+}
