@@ -20,20 +20,29 @@ pub struct Example {
     pub file: &'static str,
     /// Language.
     pub language: &'static str,
-    /// Program that runs the file.
+    /// Compiler of the file, with its last options. Empty for a language that runs source files.
+    compiler: &'static [&'static str],
+    /// Program that runs the file, or the compiled file.
     program: &'static [&'static str],
 }
 
 /// All examples.
-pub const EXAMPLES: [Example; 4] = [
-    Example { file: "run.sh", language: "curl", program: &["sh"] },
-    Example { file: "run.go", language: "Go", program: &["go", "run"] },
-    Example { file: "run.php", language: "PHP", program: &["php"] },
-    Example { file: "run.rb", language: "Ruby", program: &["ruby"] },
+pub const EXAMPLES: [Example; 7] = [
+    Example { file: "run.sh", language: "curl", compiler: &[], program: &["sh"] },
+    Example { file: "run.cs", language: "C#", compiler: &MCS, program: &["mono", "run.exe"] },
+    Example { file: "run.go", language: "Go", compiler: &[], program: &["go", "run"] },
+    Example { file: "run.java", language: "Java", compiler: &[], program: &["java"] },
+    Example { file: "run.kt", language: "Kotlin", compiler: &KOTLINC, program: &["java", "-jar", "run.jar"] },
+    Example { file: "run.php", language: "PHP", compiler: &[], program: &["php"] },
+    Example { file: "run.rb", language: "Ruby", compiler: &[], program: &["ruby"] },
 ];
 
+const MCS: [&str; 3] =
+    ["mcs", "-r:System.Net.Http,System.Runtime.Serialization,System.Xml,System.Xml.Linq", "-out:run.exe"];
+const KOTLINC: [&str; 4] = ["kotlinc", "-include-runtime", "-d", "run.jar"];
+
 const WORK: &str = "target/examples";
-const PHOTO: &str = "crates/cli/demo/hazy.png";
+pub(crate) const PHOTO: &str = "crates/cli/demo/hazy.png";
 const PNG: &[u8] = b"\x89PNG";
 
 pub(crate) fn run(root: &Path) -> Result<String> {
@@ -48,15 +57,21 @@ pub(crate) fn run(root: &Path) -> Result<String> {
     fs::write(&large, content).context("cannot write the large picture")?;
     let service = Service::start(&["--balance", "1000", "--controls-port", "0"])?;
     for example in &EXAMPLES {
+        let file = absolute(&root.join(FOLDER).join(example.file))?;
+        if let Some((compiler, options)) = example.compiler.split_first() {
+            must(compiler, Command::new(compiler).args(options).arg(&file).current_dir(&folder))
+                .with_context(|| format!("{} does not compile", example.file))?;
+        }
         for input in [&photo, &large] {
-            example.run(root, &service, input, &folder.join("result.png"))?;
+            example.run(&file, &service, input, &folder.join("result.png"))?;
         }
     }
     Ok(format!("{} examples create one task through a lost response\n", EXAMPLES.len()))
 }
 
 impl Example {
-    fn run(&self, root: &Path, service: &Service, photo: &Path, result: &Path) -> Result<()> {
+    /// Runs the example in the folder of its result.
+    fn run(&self, file: &Path, service: &Service, photo: &Path, result: &Path) -> Result<()> {
         let html = json!({"content-type": "text/html"});
         let page = json!({
             "operation": "getTask", "effect": "status", "status": 502, "headers": html, "body": "<h1>502</h1>", "times": 1,
@@ -68,7 +83,11 @@ impl Example {
         let _ = fs::remove_file(result);
         let (program, options) = self.program.split_first().context("an example has a program")?;
         let mut command = Command::new(program);
-        command.args(options).arg(absolute(&root.join(FOLDER).join(self.file))?).arg(photo).arg(result);
+        command.args(options).current_dir(result.parent().context("a result is in a folder")?);
+        if self.compiler.is_empty() {
+            command.arg(file);
+        }
+        command.arg(photo).arg(result);
         must(program, service.connect(&mut command)).with_context(|| format!("{} fails", self.file))?;
         let picture = fs::read(result).with_context(|| format!("{} writes no picture", self.file))?;
         ensure!(picture.starts_with(PNG), "{} writes something else than a picture", self.file);

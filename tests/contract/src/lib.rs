@@ -1,8 +1,9 @@
 //! `cargo xtask contract`: tests published artifacts from the outside. Generated clients of other languages
 //! drive a running service, directly and through a proxy that injects every response that the document
-//! allows. Schemathesis searches for undocumented responses. The published flows and curl recipes run as
-//! printed. The packages of `sdk` pass their tests.
+//! allows. Schemathesis searches for undocumented responses. The published flows, curl recipes, examples and
+//! collections run as printed. The packages of `sdk` pass their tests.
 
+mod collections;
 pub mod consumers;
 pub mod examples;
 mod expectations;
@@ -53,13 +54,14 @@ const BUILD_TIMEOUT: Duration = Duration::from_secs(1800);
 const SHOWN_LINES: usize = 25;
 
 /// Drive the service with clients generated from what is published: those of CI, with the published flows,
-/// the curl recipes, Schemathesis and the tests of the packages in sdk.
+/// the curl recipes, the examples, the collections, Schemathesis and the tests of the packages in sdk.
 #[derive(clap::Args)]
 pub struct Job {
     /// Every client instead.
     #[arg(long, conflicts_with = "only")]
     all: bool,
-    /// One client instead: a folder of tests/contract, openapi/examples, sdk/python or sdk/typescript.
+    /// One client instead: a folder of tests/contract, openapi/examples, collections, sdk/python or
+    /// sdk/typescript.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
     /// Only generate the clients and compile them.
@@ -84,6 +86,9 @@ impl Job {
         }
         if only == Some(examples::FOLDER) {
             return examples::run(root);
+        }
+        if only == Some(collections::NAME) {
+            return collections::run(root);
         }
         let document = absolute(&root.join("target/publish/inferstore.yaml"))?;
         ensure!(document.is_file(), "{} is not there; run `cargo xtask publish` first", document.display());
@@ -111,6 +116,7 @@ impl Job {
             report.push_str(&schemathesis(root, &document, &service)?);
             report.push_str(&flows::run(root, &service)?);
             report.push_str(&examples::run(root)?);
+            report.push_str(&collections::run(root)?);
             for package in &PACKAGES {
                 report.push_str(&package.test(root)?);
             }

@@ -2,6 +2,7 @@
 //! It depends on the repository alone: the same document makes the same bytes.
 
 mod changelog;
+mod collections;
 mod examples;
 mod index;
 mod json_schemas;
@@ -101,6 +102,7 @@ impl Job {
             let text = read(&format!("{EXAMPLES_FOLDER}/{}", example.file))?;
             files.insert(format!("examples/{}", example.file), text);
         }
+        files.extend(collections::files(&ordered, &version)?);
         for name in FLOWS {
             files.insert(name.to_owned(), flows(root, name, &version)?);
         }

@@ -96,6 +96,7 @@ pub(super) fn llms(document: &Tree, version: &str) -> String {
          - [Reference](reference.md): every operation, in Markdown\n\
          - [README](README.md): first steps, and what counts as breaking\n\
          - [Changelog](changelog.md): what changed, and whom it breaks\n\
+         - [Requests for Postman](postman_collection.json), and for Bruno in the folder `bruno`\n\
          - [Model kinds](kinds.json): the JSON Schemas of the inputs and outputs\n\
          - [A lost response](safe-creates.md): what sending again does\n\
          - [Controls](controls.md): a service for tests that fails on purpose\n\n\

@@ -11,11 +11,14 @@ use serde_json::{Value, json};
 use crate::support::{Folder, Said, real_document, real_version, replaced, repository_file};
 
 /// Files from which a publication is made, beside the document; one consumer stands for all.
-const SOURCES: [&str; 14] = [
+const SOURCES: [&str; 17] = [
     "docs/controls.md",
     "docs/safe-creates.md",
     "openapi/README.md",
+    "openapi/examples/run.cs",
     "openapi/examples/run.go",
+    "openapi/examples/run.java",
+    "openapi/examples/run.kt",
     "openapi/examples/run.php",
     "openapi/examples/run.rb",
     "openapi/examples/run.sh",
