@@ -75,6 +75,7 @@ mod random;
 mod registry;
 mod shared_clock;
 mod shared_files;
+mod telemetry;
 mod totals;
 mod transfer;
 mod words;

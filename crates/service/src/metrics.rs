@@ -44,6 +44,7 @@ pub(crate) struct Metrics {
     jobs: Family<Labels<2>, Counter>,
     job_durations: Family<Labels<1>, Gauge<f64, AtomicU64>>,
     job_successes: Family<Labels<1>, Gauge>,
+    pub(crate) dropped_spans: Counter,
     pub(crate) queue_age: Gauge,
     pub(crate) requests_in_progress: Gauge,
     pub(crate) open_connections: Gauge,
@@ -145,6 +146,7 @@ impl Metrics {
             jobs: Family::default(),
             job_durations: Family::default(),
             job_successes: Family::default(),
+            dropped_spans: Counter::default(),
             queue_age: Gauge::default(),
             requests_in_progress: Gauge::default(),
             open_connections: Gauge::default(),
@@ -180,6 +182,8 @@ impl Metrics {
         registry.register("job_duration_seconds", help, metrics.job_durations.clone());
         let help = "When a job last succeeded in this process, in seconds since 1970";
         registry.register("job_last_success_timestamp_seconds", help, metrics.job_successes.clone());
+        let help = "Spans that were not exported: too many waited, or the collector failed";
+        registry.register("dropped_spans", help, metrics.dropped_spans.clone());
         let help = "How long the oldest queued task has waited";
         registry.register("queue_age_seconds", help, metrics.queue_age.clone());
         let help = "Requests of the API that are worked on";

@@ -29,6 +29,9 @@ const FIRST_KEY_VARIABLE: &str = "INFERSTORE_FIRST_KEY";
 /// The variable that holds the URL of the database, which other users could read in the list of processes.
 const DATABASE_VARIABLE: &str = "INFERSTORE_DATABASE";
 
+/// The standard variable of OpenTelemetry for the base URL of a collector.
+const OTLP_ENDPOINT_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+
 /// The two responses that the API describes for a task that the balance does not cover.
 const REFUSE: &str = "refuse";
 const FAIL_TASK: &str = "fail-task";
@@ -57,6 +60,11 @@ pub(crate) struct Arguments {
     /// The address of the port for operations
     #[arg(long, value_name = "ADDRESS", default_value_t = LOOPBACK)]
     operations_host: IpAddr,
+    /// Export a span of each API request and each attempt of a task to this OpenTelemetry collector, such as
+    /// http://127.0.0.1:4318, by OTLP over HTTP; needs a build with the feature otel [env: OTEL_EXPORTER_OTLP_ENDPOINT]
+    /// [default: none]
+    #[arg(long, value_name = "URL")]
+    otlp_endpoint: Option<String>,
     /// Let nodes outside this process fetch tasks from this port [default: not served]
     #[arg(long, value_name = "N")]
     nodes_port: Option<u16>,
@@ -376,6 +384,17 @@ pub(super) fn database_or_variable(
     url.map_err(|error| Failure::usage(format!("{DATABASE_VARIABLE}: {error}")))
 }
 
+/// The collector of an argument, or the one that the environment names for every program. A build that cannot export
+/// ignores the latter.
+fn otlp_endpoint(argument: Option<String>, session: &Session) -> Option<String> {
+    let variable = || session.environment.variable(OTLP_ENDPOINT_VARIABLE).map(str::to_owned);
+    let endpoint = argument.or_else(|| variable().filter(|_| cfg!(feature = "otel")));
+    if endpoint.is_none() && variable().is_some() {
+        tracing::warn!("{OTLP_ENDPOINT_VARIABLE} is ignored: this build has no OpenTelemetry export");
+    }
+    endpoint
+}
+
 /// The remote object store, with its keys from the environment.
 pub(super) fn objects(url: Option<&str>, session: &Session) -> Result<Option<S3Config>> {
     let Some(url) = url else { return Ok(None) };
@@ -402,6 +421,7 @@ fn config(arguments: Arguments, first_key: Option<String>, session: &Session) ->
     config.storage = SocketAddr::new(arguments.host, arguments.storage_port);
     config.operations =
         arguments.operations_port.map(|port| SocketAddr::new(arguments.operations_host, port));
+    config.otlp_endpoint = otlp_endpoint(arguments.otlp_endpoint, session);
     config.nodes = arguments.nodes_port.map(|port| SocketAddr::new(arguments.nodes_host, port));
     #[cfg(feature = "controls")]
     {

@@ -214,6 +214,21 @@ fn the_first_key_is_never_the_key_of_the_client_and_a_key_that_does_not_work_is_
 }
 
 #[test]
+fn a_build_without_the_export_of_spans_refuses_its_flag_and_ignores_its_variable() {
+    if cfg!(feature = "otel") {
+        return;
+    }
+    let arguments = ["serve", "--ephemeral", "--port", "0", "--storage-port", "0", "--no-console"];
+    let refused = inferstore().args(arguments).args(["--otlp-endpoint", "http://127.0.0.1:1"]).output();
+    let refused = refused.expect("it starts");
+    assert_eq!(refused.status.code(), Some(exit::USAGE.into()), "{refused:?}");
+    assert!(text(&refused.stderr).contains("build with --features otel"), "{refused:?}");
+    let variable = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1");
+    let ended = Served::with(&["--ephemeral", "--no-console"], &[variable]).end("INT");
+    assert!(ended.status.success() && text(&ended.stderr).contains("is ignored"), "{ended:?}");
+}
+
+#[test]
 fn the_lifecycle_rule_of_a_bucket_is_printed_and_nothing_is_started() {
     let mut serve = inferstore();
     serve.args(["serve", "--objects", "s3://files/a?endpoint=http://store.example", "--print-lifecycle"]);

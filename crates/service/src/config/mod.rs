@@ -24,6 +24,7 @@ pub use controls::ControlsConfig;
 use crate::accounts::{OPERATOR, check_name};
 use crate::ledger::{Money, Purses};
 use crate::queue::InsufficientBalance;
+use crate::telemetry::check_endpoint;
 use crate::{Error, Result};
 
 /// Location of a service's data.
@@ -61,6 +62,9 @@ pub struct Config {
     pub storage: SocketAddr,
     /// Address of the listener for health and metrics; None for no listener.
     pub operations: Option<SocketAddr>,
+    /// Base URL of an OpenTelemetry collector, such as `http://127.0.0.1:4318`, to which the service exports spans by
+    /// OTLP over HTTP. None (default): no export. Needs the feature `otel`.
+    pub otlp_endpoint: Option<String>,
     /// Address of the node API's listener, where external nodes claim tasks; None for no listener.
     pub nodes: Option<SocketAddr>,
     /// Test controls. None (default): no controls.
@@ -284,6 +288,7 @@ impl Config {
             api: FREE_PORT,
             storage: FREE_PORT,
             operations: None,
+            otlp_endpoint: None,
             nodes: None,
             #[cfg(feature = "controls")]
             controls: None,
@@ -363,6 +368,7 @@ impl Config {
             let cause = "a process without the role `nodes` has no port for nodes and excludes no models";
             return Err(Error::setting("reading the settings", cause));
         }
+        check_endpoint(self.otlp_endpoint.as_deref())?;
         self.first_account.check()?;
         let limits = &mut self.limits;
         for timeout in [

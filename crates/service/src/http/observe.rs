@@ -17,6 +17,7 @@ use crate::clock::Clock;
 use crate::config::CorsOrigin;
 use crate::metrics::{Metrics, label};
 use crate::random::Randomness;
+use crate::telemetry::Spans;
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -25,10 +26,16 @@ const PREFLIGHT_MAX_AGE: Duration = Duration::from_hours(1);
 
 pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// Trace context of a request (W3C Trace Context); None without a valid `traceparent` header.
+/// Routes of nodes, which poll: their requests get no span.
+const NODE_ROUTES: &str = "/nodes/";
+
+/// Trace context of a request (W3C Trace Context): of its span, if the service exports spans, otherwise of the caller;
+/// None without both.
+#[derive(Clone)]
 pub(crate) struct TraceParent(pub(crate) Option<String>);
 
 impl TraceParent {
+    /// Returns the context of the caller; None without a valid `traceparent` header.
     fn of(headers: &HeaderMap) -> Self {
         let mut sent = headers.get_all(TRACEPARENT).iter();
         let only = sent.next().filter(|_| sent.next().is_none()).and_then(|value| value.to_str().ok());
@@ -40,7 +47,7 @@ impl<S: Sync> FromRequestParts<S> for TraceParent {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(Self::of(&parts.headers))
+        Ok(parts.extensions.get().cloned().unwrap_or(Self(None)))
     }
 }
 
@@ -60,12 +67,13 @@ fn is_traceparent(value: &str) -> bool {
 #[derive(Clone)]
 pub(crate) struct RequestId(pub(crate) String);
 
-/// Access log, metrics and identifiers of the requests to one listener.
+/// Access log, metrics, spans and identifiers of the requests to one listener.
 #[derive(Clone)]
 pub(crate) struct Observer {
     pub(crate) random: Randomness,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) clock: Clock,
+    pub(crate) spans: Arc<Spans>,
 }
 
 /// Username of the caller for the access log, set by the check of the API key.
@@ -90,12 +98,15 @@ pub(crate) async fn observe(State(observer): State<Observer>, mut request: Reque
     let caller = CallerSlot::default();
     request.extensions_mut().insert(RequestId(id.clone()));
     request.extensions_mut().insert(caller.clone());
-    let route = request
-        .extensions()
-        .get::<MatchedPath>()
-        .map_or_else(|| "unknown".to_owned(), |path| path.as_str().to_owned());
+    let matched = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let route = matched.as_deref().unwrap_or("unknown");
     let method = request.method().clone();
-    let TraceParent(traceparent) = TraceParent::of(request.headers());
+    let TraceParent(sent) = TraceParent::of(request.headers());
+    let traceparent = match route.starts_with(NODE_ROUTES) {
+        true => sent.clone(),
+        false => observer.spans.request_context(sent.as_deref()),
+    };
+    request.extensions_mut().insert(TraceParent(traceparent.clone()));
     let span = tracing::info_span!("request", id, traceparent);
     let begun = Instant::now();
     let mut response = next.run(request).instrument(span).await;
@@ -111,7 +122,9 @@ pub(crate) async fn observe(State(observer): State<Observer>, mut request: Reque
         traceparent,
         "request"
     );
-    observer.metrics.observe(&method, &route, status, elapsed);
+    observer.metrics.observe(&method, route, status, elapsed);
+    let contexts = (sent.as_deref(), traceparent.as_deref());
+    observer.spans.request_ended(contexts, &method, matched.as_deref(), status, elapsed);
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }

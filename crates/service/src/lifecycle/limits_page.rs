@@ -106,6 +106,7 @@ fn settings(config: Config, policies: Policies) -> Vec<(&'static str, String)> {
         api: _,
         storage: _,
         operations,
+        otlp_endpoint,
         nodes,
         #[cfg(feature = "controls")]
         controls,
@@ -150,6 +151,7 @@ fn settings(config: Config, policies: Policies) -> Vec<(&'static str, String)> {
         ("Config::database", unset(database.as_ref(), "none")),
         ("Config::objects", unset(objects.as_ref(), "none")),
         ("Config::operations", unset(operations.as_ref(), "none")),
+        ("Config::otlp_endpoint", unset(otlp_endpoint.as_ref(), "none")),
         ("Config::nodes", unset(nodes.as_ref(), "none")),
         #[cfg(feature = "controls")]
         ("Config::controls", unset(controls.as_ref(), "none")),

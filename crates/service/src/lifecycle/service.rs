@@ -36,6 +36,7 @@ use crate::operations::Operations;
 use crate::policies::Policies;
 use crate::random::Randomness;
 use crate::shared_files;
+use crate::telemetry::Spans;
 use crate::{Error, admin, api, database, jobs, models, nodes, object_storage, operations, shared_clock};
 
 /// Downloads use at most 1/N of the connections.
@@ -200,10 +201,15 @@ impl Service {
             refusal: refuse_unrouted,
         };
         let metrics = Arc::new(Metrics::new(database.metrics()));
+        let spans = Arc::new(Spans::start(config.otlp_endpoint.as_deref(), &metrics.dropped_spans)?);
         let dispatcher = Arc::new(Dispatcher::default());
         let requests = Arc::new(Semaphore::new(limits.max_requests));
-        let observer =
-            Observer { random: random.clone(), metrics: Arc::clone(&metrics), clock: clock.clone() };
+        let observer = Observer {
+            random: random.clone(),
+            metrics: Arc::clone(&metrics),
+            clock: clock.clone(),
+            spans: Arc::clone(&spans),
+        };
         let nodes = Arc::new(Nodes {
             database: Arc::clone(&database),
             clock: clock.clone(),
@@ -211,6 +217,7 @@ impl Service {
             objects: Arc::clone(&objects),
             background: background.clone(),
             metrics: Arc::clone(&metrics),
+            spans,
             fetcher: Fetcher::default(),
             local,
             dispatcher: Arc::clone(&dispatcher),
@@ -425,6 +432,7 @@ impl Service {
         }
         self.admin.database.close(deadline).await;
         folder.close();
+        self.nodes.spans.flush().await;
     }
 }
 

@@ -43,6 +43,7 @@ use crate::http::share_limit::ShareLimit;
 use crate::metrics::Metrics;
 use crate::object_storage::Objects;
 use crate::random::Randomness;
+use crate::telemetry::Spans;
 use dispatcher::DispatchedTask;
 
 /// Name of the local node of a process with its own database. The lock of the data folder excludes a second such node.
@@ -70,6 +71,7 @@ pub(crate) struct Nodes {
     pub(crate) objects: Arc<Objects>,
     pub(crate) background: BackgroundTasks,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) spans: Arc<Spans>,
     pub(crate) fetcher: Fetcher,
     pub(crate) local: LocalNode,
     /// Slots of all nodes that wait for a task.

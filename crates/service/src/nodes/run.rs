@@ -22,6 +22,7 @@ use crate::catalog::{Format, Kind, check_output};
 use crate::models::{Failed, NODE, Runner, run_limits};
 use crate::object_storage::outlast_outage;
 use crate::queue::{End, Ending, Lease};
+use crate::telemetry::outcome;
 
 /// Permits of a task, taken before the service knows whether inputs must be fetched.
 pub(super) struct Slots {
@@ -64,29 +65,48 @@ pub(super) async fn run(nodes: Arc<Nodes>, task: ClaimedTask, mut slots: Slots) 
 async fn run_one(nodes: &Nodes, task: &ClaimedTask, slots: &mut Slots) -> Option<ClaimedTask> {
     let ClaimedTask { lease, interrupted, .. } = task;
     let begun = Instant::now();
+    let mut next = None;
+    let outcome = tokio::select! {
+        outcome = run_to_outcome(nodes, task, slots, begun, &mut next) => outcome,
+        () = interrupted.cancelled() => outcome::RELEASED,
+    };
+    let Lease { task: id, attempt, model, traceparent, .. } = lease;
+    nodes.spans.attempt_ended(traceparent.as_deref(), (id, *attempt), model, outcome, begun.elapsed());
+    next
+}
+
+/// Runs a leased task to its end, and writes its result. Returns the outcome of the attempt, and sets the next task, if
+/// it was claimed together with the result.
+async fn run_to_outcome(
+    nodes: &Nodes,
+    task: &ClaimedTask,
+    slots: &mut Slots,
+    begun: Instant,
+    next: &mut Option<ClaimedTask>,
+) -> &'static str {
+    let lease = &task.lease;
     let ending = tokio::select! {
-        ending = ending(nodes, task, slots) => ending?,
+        ending = ending(nodes, task, slots) => ending,
         () = keep_alive(nodes, lease) => {
             tracing::warn!(task = lease.task, "the lease is lost; the result is discarded");
-            return None;
+            None
         }
-        () = interrupted.cancelled() => return None,
     };
-    let (finished, next) = tokio::select! {
-        finished = finish(nodes, lease, &ending, slots) => finished,
-        () = interrupted.cancelled() => return None,
-    };
+    let Some(ending) = ending else { return outcome::LOST };
+    let (finished, claimed) = finish(nodes, lease, &ending, slots).await;
+    *next = claimed;
     match finished {
         Ok(true) => {
             let succeeded = matches!(ending, Ending::Output(_));
             nodes.metrics.run_ended(&lease.model, succeeded, begun.elapsed());
             tracing::info!(task = lease.task, model = lease.model, succeeded, "a task has ended");
+            return if succeeded { outcome::SUCCESS } else { outcome::FAILURE };
         }
         Ok(false) => tracing::warn!(task = lease.task, "the result is late and is discarded"),
         // After the lease expiry the task runs again: nothing is lost or billed twice.
         Err(cause) => tracing::error!(%cause, task = lease.task, "the result cannot be written"),
     }
-    next
+    outcome::LOST
 }
 
 /// Writes the result, together with the claim of the next task if possible (group commit). Retries while the disk is

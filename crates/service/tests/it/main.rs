@@ -6,4 +6,6 @@ mod controls;
 mod direct;
 mod http;
 mod nodes;
+#[cfg(feature = "test-otel")]
+mod spans;
 mod storage;

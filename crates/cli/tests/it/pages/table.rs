@@ -122,6 +122,7 @@ pub(super) const BLOCKS: &[(&str, &str, Check)] = &[
     ("docs/monitoring.md", "curl --fail", Run("inferstore serve")),
     ("docs/monitoring.md", "# prometheus.yml", By(".ci/monitoring")),
     ("docs/monitoring.md", "journalctl", MACHINE),
+    ("docs/monitoring.md", "inferstore serve --otlp-endpoint", Not("it needs a build with the feature otel")),
     ("docs/moving.md", "# 1. Stop the service", MACHINE),
     ("docs/moving.md", "inferstore admin backup", MACHINE),
     ("docs/node-protocol.md", "NODES=", Run(EDGE_MAP)),

@@ -20,6 +20,7 @@ use crate::nodes::Nodes;
 use crate::nodes::OUTPUTS;
 use crate::queue::{Ending, LeaseState};
 use crate::registry::NodeKey;
+use crate::telemetry::outcome;
 
 pub(super) const MAX_MESSAGE: usize = 4_000;
 /// Maximum nesting depth of a failure detail. JSON parsers limit the whole response: serde_json to 128.
@@ -123,7 +124,10 @@ pub(super) async fn finish(
     let succeeded = matches!(ending, Ending::Output(_));
     let now = nodes.clock.now();
     if nodes.database.finish(&node, &task, attempt, &ending, now).await? {
-        nodes.metrics.run_ended(&model, succeeded, elapsed(leased_at.unwrap_or(now), now));
+        let elapsed = elapsed(leased_at.unwrap_or(now), now);
+        let outcome = if succeeded { outcome::SUCCESS } else { outcome::FAILURE };
+        nodes.metrics.run_ended(&model, succeeded, elapsed);
+        nodes.spans.attempt_ended(traceparent.as_deref(), (&task, attempt), &model, outcome, elapsed);
         tracing::info!(task, node, succeeded, traceparent, "a task has ended");
         // The task has ended, even if this deletion fails. Without a file output, the node has stored no files.
         if !files.is_empty()

@@ -6,5 +6,5 @@ mod limits;
 mod protocol;
 mod publishing;
 mod shutdown;
-mod support;
+pub(crate) mod support;
 mod traces;
