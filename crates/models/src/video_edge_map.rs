@@ -2,12 +2,12 @@
 //! animated GIF. A still picture is a video of one frame; other formats are rejected.
 
 use std::io::Cursor;
+use std::time::Duration;
 
-use image::codecs::gif::{GifDecoder, GifEncoder, Repeat};
+use gif::{Encoder, Repeat};
+use image::codecs::gif::GifDecoder;
 use image::codecs::webp::WebPDecoder;
-use image::{
-    AnimationDecoder, Delay, DynamicImage, Frame, Frames, ImageDecoder, ImageFormat, ImageResult, RgbaImage,
-};
+use image::{AnimationDecoder, Delay, DynamicImage, Frames, ImageDecoder, ImageFormat, ImageResult};
 
 use crate::decode;
 use crate::memory::{Need, held};
@@ -20,6 +20,10 @@ const INPUT: &str = "input";
 const NEED: Need = Need { pixel: 24, reduced_pixel: 2, least: 0 };
 /// Limit of GIF on a side, in pixels.
 const MAX_SIDE: u32 = 65_535;
+/// Milliseconds for which a still picture is shown.
+const STILL_MS: u32 = 100;
+/// Black, and white for edges.
+const PALETTE: [u8; 6] = [0, 0, 0, 255, 255, 255];
 /// Hysteresis thresholds: an edge exceeds the first somewhere and the second everywhere.
 const CERTAIN: f32 = 0.32;
 const POSSIBLE: f32 = 0.14;
@@ -45,13 +49,22 @@ impl Model for VideoEdgeMap {
         decode::check_sides(inputs, INPUT, MAX_SIDE, limits)?;
         // Check the first frame like any picture before reading an animation.
         let (first, _) = decode::decode(inputs, INPUT, NEED, limits)?;
+        let size = [first.width(), first.height()];
         let mut bytes_out = Vec::new();
         match frames(inputs, bytes) {
             Some(frames) => {
                 drop(first);
-                encode(frames.map_err(unreadable)?, &mut bytes_out, limits)?;
+                let frames = frames.map_err(unreadable)?;
+                let frames =
+                    frames.map(|frame| frame.map(|frame| (frame.delay(), frame.into_buffer().into())));
+                encode(frames, size, &mut bytes_out, limits)?;
             }
-            None => encode([Ok(still_frame(first))], &mut bytes_out, limits)?,
+            None => encode(
+                std::iter::once(Ok((Delay::from_numer_denom_ms(STILL_MS, 1), first))),
+                size,
+                &mut bytes_out,
+                limits,
+            )?,
         }
         Ok(vec![("output", Output::File { bytes: bytes_out, mime: "image/gif", extension: "gif" })])
     }
@@ -73,27 +86,24 @@ fn frames<'a>(inputs: &Inputs, bytes: &'a [u8]) -> Option<ImageResult<Frames<'a>
     }
 }
 
-fn still_frame(image: DynamicImage) -> Frame {
-    Frame::from_parts(image.into_rgba8(), 0, 0, Delay::from_numer_denom_ms(100, 1))
-}
-
 fn unreadable(error: image::ImageError) -> Error {
     decode::unreadable(INPUT, error)
 }
 
 fn encode(
-    frames: impl IntoIterator<Item = ImageResult<Frame>>,
+    frames: impl Iterator<Item = ImageResult<(Delay, DynamicImage)>>,
+    size: [u32; 2],
     bytes: &mut Vec<u8>,
     limits: &Limits,
 ) -> Result<(), Error> {
-    let failed = |error: image::ImageError| Error::Failed { reason: format!("writing the GIF: {error}") };
-    let mut encoder = GifEncoder::new(bytes);
+    let failed = |error: gif::EncodingError| Error::Failed { reason: format!("writing the GIF: {error}") };
+    // `check_sides` has rejected larger ones.
+    let [width, height] = size.map(|side| side as u16);
+    let mut encoder = Encoder::new(bytes, width, height, &PALETTE).map_err(failed)?;
     encoder.set_repeat(Repeat::Infinite).map_err(failed)?;
     let mut pixels = 0;
     for frame in frames {
-        let frame = frame.map_err(unreadable)?;
-        let delay = frame.delay();
-        let image = frame.into_buffer();
+        let (delay, image) = frame.map_err(unreadable)?;
         pixels += u64::from(image.width()) * u64::from(image.height());
         if pixels > limits.pixels {
             let most = limits.pixels as f64 / 1e6;
@@ -102,14 +112,20 @@ fn encode(
             );
             return Err(Error::TooLarge { input: INPUT.to_owned(), reason });
         }
-        let (width, height) = image.dimensions();
-        let picture = Picture::from_image(image.into());
+        let [width, height] = [image.width(), image.height()];
+        let picture = Picture::from_image(image);
         let luma = picture.luma((picture.width, picture.height), limits)?;
         drop(picture);
         let edges = edges(luma, limits)?;
-        let gray = edges.into_iter().flat_map(|is_edge| if is_edge { [255; 4] } else { [0, 0, 0, 255] });
-        let Some(drawn) = RgbaImage::from_raw(width, height, gray.collect()) else { continue };
-        encoder.encode_frame(Frame::from_parts(drawn, 0, 0, delay)).map_err(failed)?;
+        let drawn = gif::Frame {
+            width: width as u16,
+            height: height as u16,
+            // In hundredths of a second.
+            delay: (Duration::from(delay).as_millis() / 10).try_into().unwrap_or(u16::MAX),
+            buffer: edges.into_iter().map(u8::from).collect(),
+            ..gif::Frame::default()
+        };
+        encoder.write_frame(&drawn).map_err(failed)?;
     }
     if pixels == 0 {
         return Err(Error::NotAPicture { input: INPUT.to_owned(), reason: "it has no pictures".to_owned() });
@@ -135,7 +151,7 @@ fn edges(luma: Plane, limits: &Limits) -> Result<Vec<bool>, Error> {
             let across =
                 upper[right] - upper[left] + 2.0 * (row[right] - row[left]) + lower[right] - lower[left];
             let down = lower[left] - upper[left] + 2.0 * (lower[x] - upper[x]) + lower[right] - upper[right];
-            *strength = across.hypot(down);
+            *strength = (across * across + down * down).sqrt();
             let part = |part: f32| if (part / *strength).abs() > 0.38 { part.signum() as i8 } else { 0 };
             *step = (part(across), part(down));
         }

@@ -22,13 +22,14 @@ pub(crate) struct OutputFile {
 }
 
 impl OutputFile {
-    /// Makes a file whose producer gave no type. The type comes from the declaration if that is one type,
-    /// else from the file name, else from the content.
+    /// Makes a file whose producer gave no type. The type comes from the file name if the declaration has it, itself
+    /// or by a pattern such as `video/*`; else from the declaration if that has a plain type, else from the file name,
+    /// else from the content.
     pub(crate) fn guessed(bytes: Vec<u8>, name: Option<&str>, declared: &Descriptor) -> Self {
         let by_name = name.and_then(|name| mime_guess::from_path(name).first_raw());
         let plain = declared.mime_type.iter().find(|pattern| !pattern.contains('*'));
         let mime = match (by_name, plain) {
-            (Some(mime), _) if declared.mime_type.iter().any(|pattern| pattern == mime) => mime.to_owned(),
+            (Some(mime), _) if declared.mime_type.iter().any(|pattern| has(pattern, mime)) => mime.to_owned(),
             (_, Some(mime)) => mime.clone(),
             (Some(mime), None) => mime.to_owned(),
             (None, None) => {
@@ -55,6 +56,11 @@ impl OutputFile {
         };
         Self { bytes: bytes.into(), mime: essence.clone(), extension: extension.to_owned() }
     }
+}
+
+/// Returns true if a declared type is the given one, or a pattern that includes it.
+fn has(pattern: &str, mime: &str) -> bool {
+    pattern == mime || pattern.strip_suffix("/*").is_some_and(|family| mime.split('/').next() == Some(family))
 }
 
 /// Cause of a failure.
@@ -120,6 +126,9 @@ mod tests {
         for (name, mimes, mime, extension) in [
             (Some("a.jpg"), &["image/*"][..], "image/jpeg", "jpg"),
             (Some("a.png"), &["image/jpeg", "image/png"], "image/png", "png"),
+            (Some("a.mp4"), &["video/*", "image/gif"], "video/mp4", "mp4"),
+            (Some("a.gif"), &["video/*", "image/gif"], "image/gif", "gif"),
+            (Some("a.txt"), &["video/*", "image/gif"], "image/gif", "gif"),
             (Some("a"), &["video/mp4"], "video/mp4", "mp4"),
             (None, &["video/mp4"], "video/mp4", "mp4"),
             (None, &["image/*"], "application/octet-stream", "bin"),

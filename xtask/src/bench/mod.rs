@@ -47,7 +47,7 @@ const PARTS: [Part; 7] = [
         needs: &["openssl"],
         programs: &["measure::creates_per_second", "measure::growth_to_a_million_tasks"],
     },
-    Part { name: "models", needs: &[], programs: &["speed"] },
+    Part { name: "models", needs: &["python3"], programs: &["speed"] },
     Part { name: "command", needs: &["curl"], programs: &["command"] },
     Part { name: "build", needs: &["python3"], programs: &["tests/peers/builds.py"] },
     Part { name: "peers", needs: &["node", "python3"], programs: &["tests/peers/peers.py"] },
@@ -67,6 +67,10 @@ const TESTS_THAT_MEASURE: [&str; 7] = [
 
 /// A mock server for documents. The benchmark looks for it under this name.
 const PRISM: Set<'static> = Set { name: "prism", npm: &["@stoplight/prism-cli@5.14.2"], pypi: &[] };
+
+/// Methods for pictures, and what their program needs. The benchmark looks for them under this name.
+const PICTURES: Set<'static> =
+    Set { name: "pictures", npm: &[], pypi: &["opencv-python-headless==4.12.0.88", "numpy==2.2.6"] };
 
 /// The object store that comes with s3s. Newer ones need a newer compiler.
 const S3S_FS: &str = "0.14.1";
@@ -116,8 +120,10 @@ impl Part {
         let missing: Vec<&str> =
             self.needs.iter().copied().filter(|program| !is_installed(program)).collect();
         ensure!(missing.is_empty(), "this needs {}; install it and try again", missing.join(" and "));
-        if self.name == "service" {
-            install_peers_of_the_service(root)?;
+        match self.name {
+            "service" => install_peers_of_the_service(root)?,
+            "models" => drop(Tools::install(root, &PICTURES)?),
+            _ => {}
         }
         self.rows(|program| run(root, program))
     }
