@@ -36,7 +36,7 @@ Examples:
   inferstore serve                                  run the service here
   inferstore login                                  store the address of another one
   inferstore models list --search enhancement
-  inferstore run haze-removal street.jpg -o clear.png
+  inferstore run haze-removal street.jpg -o clear.jpg
 
 Data go to standard output, everything else to standard error. `inferstore help exit-codes`, `help environment`,
 `help formats` and `help outputs` say more.";

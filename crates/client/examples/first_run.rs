@@ -15,7 +15,7 @@ async fn main() -> Result<(), inferstore::Error> {
     let outcome = client.model("color-harmonization").run(inputs).await?;
     println!("it cost {}", outcome.cost.clone().unwrap_or_default()); // an exact decimal, never a float
     for path in outcome.save_all("outputs").await? {
-        println!("{}", path.display()); // outputs/output_image.png, then outputs/output_hue.png
+        println!("{}", path.display()); // outputs/output_hue.png, then outputs/output_image.jpg
     }
     Ok(())
 }

@@ -31,7 +31,7 @@ pub(crate) fn same_call(model: &str, inputs: &Map<String, Value>, files: &Files)
                     }
                 }
             }
-            p.muted { "The address and the API key come from " code { "INFERSTORE_BASE_URL" } " and " code { "INFERSTORE_API_KEY" } ". " a href="/docs" { "Reference" } }
+            p.muted { "The address and the API key come from " code { "INFERSTORE_BASE_URL" } " and " code { "INFERSTORE_API_KEY" } ". The curl call creates the task; " code { "openapi/examples/run.sh" } " of the repository also waits for it. " a href="/docs" { "Reference" } }
         }
     }
 }
@@ -143,7 +143,8 @@ fn curl(model: &str, inputs: &Map<String, Value>, files: &Files) -> String {
     let given: Map<_, _> = inputs.clone().into_iter().filter(|(name, _)| !files.contains_key(name)).collect();
     let body = quoted(&serde_json::to_string_pretty(&given).unwrap_or_default());
     let task = format!(
-        "curl -sS --fail-with-body \"$INFERSTORE_BASE_URL/api-key/model/{}/task\" \\\n  \
+        "curl -sS --fail-with-body --retry 5 \"$INFERSTORE_BASE_URL/api-key/model/{}/task\" \\\n  \
+         -H \"idempotency-key: $(od -An -tx1 -N16 /dev/urandom | tr -d ' \\n')\" \\\n  \
          -H \"x-api-key: $INFERSTORE_API_KEY\" -H 'content-type: application/json' -d ",
         segment(model)
     );
@@ -157,8 +158,7 @@ fn curl(model: &str, inputs: &Map<String, Value>, files: &Files) -> String {
     let names =
         files.keys().enumerate().map(|(index, name)| format!("{}: $file{index}", Value::from(name.as_str())));
     let added = quoted(&format!(". + {{{}}}", names.collect::<Vec<_>>().join(", ")));
-    let arguments: String = arguments.collect();
-    format!("{UPLOAD}printf %s {body} | jq{arguments} {added} |\n  {task}@-")
+    format!("{UPLOAD}printf %s {body} | jq{} {added} |\n  {task}@-", arguments.collect::<String>())
 }
 
 /// Quotes a word for a shell.
@@ -208,5 +208,6 @@ mod tests {
         let curl = curl("a", &inputs, &files);
         assert!(curl.contains("upload 'my cat.png' image/png") && !curl.contains("FILE_URL"), "{curl}");
         assert!(curl.contains(r"it'\''s"), "{curl}");
+        assert_eq!(curl.matches("idempotency-key: $(").count(), 1, "{curl}");
     }
 }

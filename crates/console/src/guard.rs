@@ -98,7 +98,7 @@ impl Guard {
         let mode = one(HeaderName::from_static("sec-fetch-mode")).unwrap_or_default();
         let is_own_site = matches!(site, "same-origin" | "none") || (is_read && mode == "navigate");
         if !is_own_host || !is_own_origin || !is_own_site {
-            let text = "Another site sent this request, or sent it to another name than this console's.";
+            let text = "Another site sent this request, or sent it to another name than this console's, or the request lacks its Origin.";
             let refused = Failure::new(StatusCode::FORBIDDEN, "The request is refused", text);
             return Some(refused.into_response());
         }

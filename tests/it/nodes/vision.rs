@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use inferstore::Inputs;
@@ -194,14 +194,11 @@ print(count, *(int(video.get(of)) for of in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_P
 async fn ten_seconds_of_video_become_ten_seconds_of_edges(bench: &Bench, folder: &Path) {
     let [video, edges] = ["ten-seconds.mp4", "ten-seconds-of-edges.mp4"].map(|name| folder.join(name));
     python(MAKE_VIDEO, &[&video]);
-    let begun = Instant::now();
     let result = bench.run("video-edge-map", Inputs::new().file("input", &video)).await;
     let result = result.unwrap_or_else(|failure| panic!("video-edge-map: {failure}"));
     let url = result["output"].as_str().unwrap_or_default();
     assert!(url.ends_with(".mp4"), "{url}");
     let bytes = bench.download(&result["output"]).await;
-    // The figure of docs/models.md.
-    println!("ten seconds of 1280 x 720 took {:.1} s", begun.elapsed().as_secs_f64());
     std::fs::write(&edges, bytes).expect("the folder is ours");
     assert_eq!(python(PLAY_VIDEO, &[&edges]), "300 1280 720 30.0 300");
 }

@@ -42,8 +42,8 @@ pub(crate) async fn execute(arguments: OpenArguments, session: Session) -> Resul
     let mut signals = Signals::new()?;
     session.output.data(&url)?;
     let page = page(&url).map_err(|error| Failure::local_failure("no page can be written", error))?;
-    if let Err(error) = open::that_detached(page.path()) {
-        session.output.note(format!("no browser opens ({error}); open the address above in one"));
+    if open::that_detached(page.path()).is_err() {
+        session.output.note(format!("no browser found; open this address: {url}"));
     }
     session.output.note("Ctrl-C ends the console");
     signals.next().await;

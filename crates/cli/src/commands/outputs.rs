@@ -285,7 +285,15 @@ impl Delivery {
                             Failure::local_failure(format!("{} cannot be made", folder.display()), error)
                         })?;
                     }
-                    save_to(download, &path, |event| progress.download(name, event)).await?;
+                    let file = save_to(download, &path, |event| progress.download(name, event)).await?;
+                    if let Some(mime) = file.mime.filter(|mime| is_misnamed(&path, mime)) {
+                        let path = shown(&path, session);
+                        progress.note(&format!(
+                            "warning: {} is of the type {mime}, unlike its extension; -o with a folder, or \
+                             with a name that ends with .{{ext}}, chooses the extension",
+                            path.display()
+                        ));
+                    }
                     path
                 }
                 Some(stem) => {
@@ -301,6 +309,13 @@ impl Delivery {
         }
         Ok(())
     }
+}
+
+/// Returns true when files of the type have extensions, and the path has another one.
+fn is_misnamed(path: &Path, mime: &str) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+    let usual = mime_guess::get_mime_extensions_str(mime).filter(|_| mime != "application/octet-stream");
+    usual.is_some_and(|usual| !usual.iter().any(|usual| usual.eq_ignore_ascii_case(extension)))
 }
 
 /// Writes a file, and replaces one only if that is permitted.

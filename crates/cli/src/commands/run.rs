@@ -133,7 +133,7 @@ impl RunOptions {
 
 const EXAMPLES: &str = "\
 Examples:
-  inferstore run haze-removal street.jpg -o clear.png
+  inferstore run haze-removal street.jpg -o clear.jpg
   inferstore run color-harmonization a.png template=v_shape angle=30 --dry-run
   inferstore run haze-removal *.jpg -o outputs/ -j 8
   inferstore run haze-removal --watch incoming/ -o outputs/

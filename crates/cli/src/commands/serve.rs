@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::Args;
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE};
+use inferstore_console::call::quoted;
 use inferstore_service::{
     Config, CorsOrigin, DatabaseUrl, InsufficientBalance, Money, Roles, S3Config, Service,
 };
@@ -212,9 +213,14 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     let database = database(&arguments, session)?;
     check_roles(&arguments, database.as_ref())?;
     // The key of an ephemeral service is worth nothing when it ends.
+    let has_database = database.is_some();
+    let admin_option = match arguments.data_dir.to_str() {
+        Some("inferstore-data") | None => String::new(),
+        Some(_) if has_database => String::new(),
+        Some(folder) => format!(" --data-dir {}", quoted(folder)),
+    };
     let stores_profile = !(is_ready_json || arguments.no_profile || arguments.ephemeral);
     let given_key = first_key.clone();
-    let has_database = database.is_some();
     let start = {
         let mut config = config(arguments, first_key, session);
         config.database = database;
@@ -237,10 +243,16 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
         }
         return Err(failure);
     }
+    let key = service.api_key().map(str::to_owned).or(given_key);
+    if key.is_none() && !is_ready_json && !service.base_url().is_empty() {
+        session.output.note(format!(
+            "the key was shown at the first start; a new one: `inferstore admin key add demo{admin_option} -q`"
+        ));
+    }
     if stores_profile && !service.base_url().is_empty() {
         let local = LocalService {
             base_url: &local_url(&service),
-            key: service.api_key().map(str::to_owned).or(given_key),
+            key,
             data_dir: (!has_database).then(|| absolute(service.data_folder()).display().to_string()),
         };
         session.output.note(local_profile::store(local, session).await);

@@ -246,11 +246,15 @@ fn a_port_that_is_taken_is_named_with_a_hint() {
         served.ready["base_url"].as_str().and_then(|url| url.split([':', '/']).nth(4)).expect("a port");
     let cli = Cli::new();
     let folder = cli.path("data");
-    let arguments = ["serve", "--data-dir", &folder, "--storage-port", "0", "--port", port];
-    let second = inferstore().args(arguments).output().expect("it starts");
-    assert_eq!(second.status.code(), Some(exit::FAILED.into()));
-    let printed = text(&second.stderr);
-    assert!(printed.contains(port) && printed.contains("hint: choose another port"), "{printed}");
+    for (taken, free) in [("--port", "--storage-port"), ("--storage-port", "--port")] {
+        let arguments = ["serve", "--data-dir", &folder, free, "0", taken, port];
+        let second = inferstore().args(arguments).output().expect("it starts");
+        assert_eq!(second.status.code(), Some(exit::FAILED.into()));
+        let printed = text(&second.stderr);
+        let listener = format!("listening on 127.0.0.1:{port} ({taken}) failed: ");
+        let hint = "hint: choose another port with that option, such as 0";
+        assert!(printed.contains(&listener) && printed.contains(hint), "{printed}");
+    }
     let everywhere = inferstore()
         .args(["serve", "--ephemeral", "--host", "0.0.0.0", "--port", "0", "--storage-port", "0"])
         .output();

@@ -220,6 +220,19 @@ fn the_browser_opens_at_the_catalog_a_model_or_a_task() {
         assert!(file.expect("a browser was opened").contains(&open.line), "{}", open.line);
         open.end();
     }
+    std::fs::remove_file(browser).expect("it is ours");
+    let without = Command::new(env!("CARGO_BIN_EXE_inferstore"))
+        .arg("open")
+        .envs([variables[0], variables[1], ("PATH", cli.folder.path().to_str().expect("text"))])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut without = without.expect("the command starts");
+    let mut message = String::new();
+    BufReader::new(without.stderr.as_mut().expect("piped")).read_line(&mut message).expect("a line");
+    without.kill().expect("it runs");
+    without.wait().expect("it ends");
+    assert!(message.starts_with("no browser found; open this address: http://127.0.0.1:"), "{message}");
     let unknown = cli.call("open haze-remval");
     assert!(unknown.stderr.contains("neither a model nor a task"), "{}", unknown.stderr);
 }

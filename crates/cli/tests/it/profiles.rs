@@ -120,7 +120,7 @@ fn profiles_are_listed_and_chosen() {
     );
 }
 
-/// Serves a data folder until its profile is stored, and returns what it says of it.
+/// Serves a data folder until its profile is stored, and returns its messages until then.
 #[cfg(unix)]
 fn serve_once(cli: &Cli, folder: &str) -> String {
     let mut process = Command::new(env!("CARGO_BIN_EXE_inferstore"))
@@ -133,14 +133,15 @@ fn serve_once(cli: &Cli, folder: &str) -> String {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the command starts");
-    let lines = BufReader::new(process.stderr.take().expect("it is piped")).lines().map_while(Result::ok);
-    let is_of_profile =
-        |line: &String| line.contains("inferstore models list") || line.contains("first start");
-    let line = lines.into_iter().find(is_of_profile).expect("a line about the profile");
+    let mut messages = String::new();
+    let mut stderr = BufReader::new(process.stderr.take().expect("it is piped"));
+    while !messages.contains("leads here") {
+        assert_ne!(stderr.read_line(&mut messages).expect("text"), 0, "a line about the profile: {messages}");
+    }
     let killed = Command::new("kill").args(["-s", "TERM", &process.id().to_string()]).status();
     assert!(killed.expect("it starts").success());
     process.wait().expect("it ends");
-    line
+    messages
 }
 
 #[cfg(unix)]
@@ -151,7 +152,10 @@ fn each_data_folder_keeps_the_key_that_was_shown_once() {
     let second = serve_once(&cli, "second");
     assert!(second.contains("the profile local-2 leads here (local is of another service)"), "{second}");
     assert!(second.contains("--profile local-2"), "{second}");
-    assert!(serve_once(&cli, "first").contains("the profile local leads here;"));
+    let of_key = "a new one: `inferstore admin key add demo --data-dir first -q`";
+    assert!(!second.contains("a new one"), "{second}");
+    let first = serve_once(&cli, "first");
+    assert!(first.contains("the profile local leads here;") && first.contains(of_key), "{first}");
     assert!(serve_once(&cli, "second").contains("the profile local-2 leads here"));
     assert_eq!(cli.call("profile list -q").stdout, "local\nlocal-2\n");
 

@@ -92,7 +92,7 @@ pub struct UploadedFile {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UploadEvent {
-    /// The file was read once, and the upload starts.
+    /// The file has a target, and the upload starts. A file that is stored already has no such event.
     Started {
         /// Size in bytes.
         size: u64,
@@ -183,12 +183,12 @@ struct Transfer<'a> {
 impl Transfer<'_> {
     async fn run(mut self) -> Result<UploadedFile> {
         let size = self.file.size;
-        (self.events)(UploadEvent::Started { size });
         let mut target = self.presign().await?;
         if self.file.is_named_by_content() && self.is_stored(&target).await {
             self.progress(size);
             return Ok(self.uploaded(target));
         }
+        (self.events)(UploadEvent::Started { size });
         let mut attempts = self.core.retries.start("upload", self.deadline);
         let mut fresh_targets = 0;
         while let Err(error) = self.send(&target, attempts.count).await {

@@ -75,7 +75,7 @@ impl Tester {
             // The token is never seeded, so that a guessed seed does not reveal the token.
             None => Randomness::new(None).word(32)?,
         };
-        let listener = listeners::bind(settings.address)?;
+        let listener = listeners::bind(settings.address, "--controls-port")?;
         let tester = Self {
             faults: Faults::new(config.seed),
             switch: Arc::new(Switch::new()),

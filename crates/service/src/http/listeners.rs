@@ -6,10 +6,11 @@ use inferstore_server::Listener;
 
 use crate::{Error, Result};
 
-pub(crate) fn bind(address: SocketAddr) -> Result<Listener> {
+/// Binds a listener, whose port the option sets.
+pub(crate) fn bind(address: SocketAddr, option: &str) -> Result<Listener> {
     Listener::bind(address).map_err(|cause| {
-        Error::new(format!("listening on {address}"), cause)
-            .with_hint("choose another port for this listener, or an address of this machine")
+        Error::new(format!("listening on {address} ({option})"), cause)
+            .with_hint("choose another port with that option, such as 0 for one that is free, or an address of this machine")
     })
 }
 

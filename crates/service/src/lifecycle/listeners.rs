@@ -28,13 +28,14 @@ pub(crate) struct Routers {
 impl Listeners {
     /// Binds the configured listeners; the API and object storage only if the process serves clients.
     pub(super) fn bind(config: &Config, serves: bool) -> Result<Self> {
-        let bind = |address: Option<SocketAddr>| address.map(bind).transpose();
+        let bind =
+            |address: Option<SocketAddr>, option| address.map(|address| bind(address, option)).transpose();
         let serves_clients = serves && config.roles.api;
         Ok(Self {
-            api: bind(serves_clients.then_some(config.api))?,
-            storage: bind(serves_clients.then_some(config.storage))?,
-            operations: bind(config.operations)?,
-            nodes: bind(config.nodes.filter(|_| config.roles.nodes))?,
+            api: bind(serves_clients.then_some(config.api), "--port")?,
+            storage: bind(serves_clients.then_some(config.storage), "--storage-port")?,
+            operations: bind(config.operations, "--operations-port")?,
+            nodes: bind(config.nodes.filter(|_| config.roles.nodes), "--nodes-port")?,
         })
     }
 

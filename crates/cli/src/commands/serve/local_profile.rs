@@ -40,11 +40,7 @@ pub(super) async fn store(service: LocalService<'_>, session: &Session) -> Strin
                 "the profile {name} leads here{other}; in another terminal: inferstore models list{option}"
             )
         }
-        Ok(None) => {
-            "only the first start shows the key; `inferstore admin key add demo` creates another, and \
-             `inferstore login` stores it"
-                .to_owned()
-        }
+        Ok(None) => "no profile leads here; `inferstore login` stores one with a key".to_owned(),
         Err(failure) => format!("warning: the profile local is not stored: {}", failure.headline),
     }
 }
