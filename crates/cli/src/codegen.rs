@@ -8,7 +8,8 @@ use schemars::schema::{
 use syn::visit_mut::VisitMut;
 use typify::{TypeSpace, TypeSpaceSettings};
 
-use crate::schema::ordered;
+use crate::schema::{explanation, ordered};
+use crate::table::printable;
 
 /// A module that runs the model with types of its own.
 pub(crate) fn module(version: &ModelVersioning) -> Result<String, String> {
@@ -52,13 +53,24 @@ pub(crate) fn module(version: &ModelVersioning) -> Result<String, String> {
     SpacedDocs.visit_file_mut(&mut file);
     let version = version.commit_hash.as_deref().unwrap_or("of unknown version");
     // A line of text that others wrote must stay one.
-    let version = crate::table::printable(version);
-    let head = format!(
-        "//! The model {}, version {version}, in types. Written by `inferstore models code`.\n\n",
-        crate::table::printable(&id)
+    let version = printable(version);
+    let mut head = format!(
+        "//! The model {}, version {version}, in types. Written by `inferstore models code`.\n//!\n{NEEDS_SERDE}",
+        printable(&id)
     );
-    Ok(head + &prettyplease::unparse(&file))
+    if inputs.iter().any(|(_, descriptor)| descriptor.type_ == Some(DescriptorType::File)) {
+        head += NEEDS_UPLOAD;
+    }
+    Ok(format!("{head}\n{}", prettyplease::unparse(&file)))
 }
+
+const NEEDS_SERDE: &str = "//! The types need serde: `cargo add serde --features derive`.\n";
+
+/// Comment on inputs that are files: this module has no catalog that knows which texts are URLs of files.
+const NEEDS_UPLOAD: &str = "\
+//! An input that is a file is a URL, such as that of an upload:
+//! `client.folder(\"samples\").upload(inferstore::File::path(\"photo.jpg\")).await?.download_url`.
+";
 
 /// typify writes `///Text`, people write `/// Text`.
 struct SpacedDocs;
@@ -137,6 +149,10 @@ fn schema(descriptor: &Descriptor) -> SchemaObject {
 
 fn description(descriptor: &Descriptor, samples: &[&str]) -> String {
     let mut sentences = Vec::new();
+    let explanation = printable(&explanation(descriptor));
+    if !explanation.is_empty() {
+        sentences.push(explanation);
+    }
     match (&descriptor.type_, &descriptor.mime_type) {
         (Some(DescriptorType::File), Some(patterns)) => {
             sentences.push(format!("The URL of a file of type {}.", patterns.join(" or ")));

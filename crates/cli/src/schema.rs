@@ -54,11 +54,20 @@ fn words(name: &str, descriptor: &Descriptor) -> String {
         limits = format!("one of: {}", choices.collect::<Vec<_>>().join("; "));
     }
     if let Some(default) = &descriptor.default {
-        limits.push_str(&format!("; usually {default}"));
+        limits.push_str(&format!("; the form begins with {default}"));
     }
-    let said = [&descriptor.title, &descriptor.description].into_iter().flatten();
-    let said: String = said.map(|text| format!(" {}.", text.trim_end_matches('.'))).collect();
-    if said.is_empty() { format!("{name} ({limits})") } else { format!("{name} ({limits}):{said}") }
+    let explanation = explanation(descriptor);
+    if explanation.is_empty() {
+        format!("{name} ({limits})")
+    } else {
+        format!("{name} ({limits}): {explanation}")
+    }
+}
+
+/// Returns the title and the description of a parameter as sentences, in the words of the model.
+pub(crate) fn explanation(descriptor: &Descriptor) -> String {
+    let texts = [&descriptor.title, &descriptor.description].into_iter().flatten();
+    texts.map(|text| format!("{}.", text.trim_end_matches('.'))).collect::<Vec<_>>().join(" ")
 }
 
 /// A command that runs the model, with a sample for every required input.

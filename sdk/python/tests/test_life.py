@@ -127,6 +127,7 @@ def test_a_failed_task_carries_its_message(client: Client, service: Service) -> 
     with pytest.raises(inferstore.TaskFailed, match="out of memory") as failed:
         client.run(ModelId(MODEL), INPUTS)
     assert failed.value.task and "not billed" in failed.value.hint
+    assert "its program failed" in failed.value.hint
     service.model(then="stay_queued")
     task = client.create_once(ModelId(MODEL), INPUTS)
     client.cancel(task)

@@ -19,7 +19,15 @@ from inferstore import testing
 ROOT = Path(__file__).parent.parent
 # The page is beside a copy of this package too.
 PAGE = next(path for path in (ROOT / "docs/testing.md", ROOT.parent.parent / "docs/testing.md") if path.exists())
-[DOCUMENTED] = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+DOCUMENTED = "\n\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S))
+PROGRAM = """
+import sys
+from pathlib import Path
+import inferstore
+
+with inferstore.Client() as client:
+    client.run("haze-removal", {"input_image": Path(sys.argv[1])})
+"""
 NEXT_TEST = """
 import os, subprocess, sys
 
@@ -34,12 +42,13 @@ def test_begins_afresh(inferstore_service):
 
 def test_a_test_needs_no_more_than_the_name_of_the_fixture(tmp_path: Path) -> None:
     (tmp_path / "photo.png").write_bytes(PIXEL)
+    (tmp_path / "enhance.py").write_text(PROGRAM)
     (tmp_path / "test_user.py").write_text(DOCUMENTED + NEXT_TEST)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_user.py"]
     # A setting of the person who runs the tests.
     environment = {**os.environ, "INFERSTORE_FIRST_KEY": "a key of somebody else", "INFERSTORE_LOG": "trace"}
     ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert ran.returncode == 0 and "2 passed" in ran.stdout, ran.stdout + ran.stderr
+    assert ran.returncode == 0 and "3 passed" in ran.stdout, ran.stdout + ran.stderr
 
 
 def test_a_program_is_tested_at_a_later_time_and_with_a_model_that_fails(service: Service) -> None:
@@ -72,7 +81,9 @@ def test_a_service_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pyt
         testing.Service.start("--no-such-option")
     monkeypatch.delenv("INFERSTORE_COMMAND")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(FileNotFoundError, match="pip install inferstore-bin"):
+    with pytest.raises(
+        FileNotFoundError, match="inferstore-bin does, or set INFERSTORE_COMMAND to the path of a built one"
+    ):
         testing.Service.start()
     program = tmp_path / "inferstore"
     program.write_text("#!/bin/sh\necho it is the one of PATH >&2\nexit 7\n")

@@ -156,13 +156,20 @@ export class ModelOffline extends InferstoreError {
   }
 }
 
+const FAILURE_HINTS = new Map<unknown, string>([
+  ["input", "fix the input that the message names"],
+  ["limit", "send less, or ask the operator of the model for a higher limit"],
+  ["model", "report the message to the operator of the model: its program failed"],
+  ["service", "run it again later, or report it to the operator of the service"],
+]);
+
 /** The task ended in `failed`. It is not billed. */
 export class TaskFailed extends InferstoreError {
   override name = "TaskFailed";
 
-  constructor(task: string, readonly reason: string) {
-    const hint = "fix the inputs or the balance if the message names them, otherwise run it again; the task is not billed";
-    super(`the task ${shown(task)} failed${reason && `: ${reason}`}`, hint, task);
+  constructor(task: string, readonly reason: string, kind?: unknown) {
+    const hint = FAILURE_HINTS.get(kind) ?? "fix the inputs or the balance if the message names them, otherwise run it again";
+    super(`the task ${shown(task)} failed${reason && `: ${reason}`}`, `${hint}; the task is not billed`, task);
   }
 }
 

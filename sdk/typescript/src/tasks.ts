@@ -264,7 +264,10 @@ export async function wait(core: Core, task: string, deadline: Deadline, { model
 }
 
 function ended(core: Core, task: string, detail: TaskDetail, model: string | undefined): Outcome {
-  if (detail.status === "failed") throw new TaskFailed(task, core.redactor.foreign(detail.message ?? ""));
+  if (detail.status === "failed") {
+    const { kind } = asObject(asObject(detail.result)["error"]);
+    throw new TaskFailed(task, core.redactor.foreign(detail.message ?? ""), kind);
+  }
   if (detail.status === "canceled") throw new TaskCanceled(task);
   const duration = Date.parse(detail.updated_at ?? "") - Date.parse(detail.created_at ?? "");
   if (model !== undefined && !Number.isNaN(duration)) {

@@ -1,6 +1,6 @@
 /**
  * An ephemeral service for tests of other programs, with controls that make it fail. It is the command `inferstore`, which
- * `npm install --save-dev @inferstore/bin` installs; `INFERSTORE_COMMAND` names another one. For Node.js.
+ * the package `@inferstore/bin` installs; `INFERSTORE_COMMAND` names another one. For Node.js.
  */
 
 import { type ChildProcess, spawn } from "node:child_process";
@@ -89,8 +89,8 @@ export class Service {
       return new Service(child, JSON.parse(line[0] as string) as Ready);
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-      const hint = `\`npm install --save-dev @inferstore/bin\`, or set ${COMMAND_VARIABLE} to its path`;
-      throw new Error(`there is no command ${program}; ${hint}`, { cause: error });
+      const hint = `put it in PATH, as the package @inferstore/bin does, or set ${COMMAND_VARIABLE} to the path of a built one, such as target/debug/inferstore`;
+      throw new Error(`there is no command ${program}: ${hint}`, { cause: error });
     } finally {
       clearTimeout(timeout);
     }

@@ -67,7 +67,7 @@ async fn a_command_that_fails_says_why_and_costs_nothing() {
         ("nonsense", shell("echo nonsense"), "JSON object of outputs"),
         ("outside", shell(outside), "does not lie in the folder of the run"),
         ("linked", shell(linked), "does not lie in the folder of the run"),
-        ("nothing", shell(r#"echo '{"output": "x.txt"}'"#), "nothing at this path"),
+        ("nothing", shell(r#"echo '{"output": "x.txt"}'"#), "nothing at this path, /"),
         ("folder", shell(r#"echo '{"output": "."}'"#), "something else"),
         ("surplus", shell(surplus), "\"more\" is no output"),
         ("missing", shell("echo '{}'"), "output is missing"),

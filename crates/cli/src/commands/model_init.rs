@@ -60,8 +60,10 @@ pub(crate) fn execute(arguments: Arguments, session: &Session) -> Result {
         }
         _ => failed(error),
     })?;
+    let title = titled(&model);
     for (name, text) in FILES {
-        fs::write(place.join(name), text.replace("MODEL", &model)).map_err(failed)?;
+        let text = text.replace("MODEL", &model).replace("TITLE", &title);
+        fs::write(place.join(name), text).map_err(failed)?;
     }
     session
         .output
@@ -70,4 +72,11 @@ pub(crate) fn execute(arguments: Arguments, session: &Session) -> Result {
     let quiet = folder.display().to_string();
     let json = serde_json::json!({ "model": model, "folder": quiet });
     session.output.report(&Report::of_one(Table::default(), json, quiet))
+}
+
+/// Returns the identifier as a title for people: `Soft focus` of `soft-focus`.
+fn titled(model: &str) -> String {
+    let words = model.replace('-', " ");
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

@@ -26,11 +26,11 @@ fn the_module_beside_this_one_is_what_the_command_writes() {
 #[test]
 fn the_module_runs_the_model() {
     let local = Local::start();
-    let url = local.cli.call("files upload samples hazy.png --format quiet").stdout;
+    let photo = inferstore::File::path(local.cli.path("hazy.png"));
     let outcome = local.block_on(async {
         let client = Client::new(local.service().base_url(), "the-key-of-the-tests")?;
         let input = color_harmonization::Input {
-            input_image: url.trim().to_owned(),
+            input_image: client.folder("samples").upload(photo).await?.download_url,
             template: color_harmonization::InputTemplate::VShape,
             angle: 30,
         };

@@ -467,9 +467,18 @@ fn a_picture_with_too_many_pixels_is_refused_before_it_is_uploaded() {
 }
 
 #[test]
+fn a_default_is_said_to_fill_the_form_alone() {
+    let local = Local::start();
+    let ended = local.cli.call("models show color-harmonization");
+    assert!(ended.stdout.contains("angle (int from 1 to 90; the form begins with 1): Angle."), "{ended}");
+}
+
+#[test]
 fn the_folder_of_a_new_model_is_named_where_it_is_taken_or_missing() {
     let cli = Cli::new();
     assert_eq!(cli.call("model init soft-focus").code, exit::DONE);
+    let model = std::fs::read_to_string(cli.path("soft-focus/model.json")).expect("it is written");
+    assert!(model.contains(r#""pretty_name": "Soft focus""#), "{model}");
     let again = cli.call("model init soft-focus");
     assert!(again.code == exit::INPUT && again.stderr.contains("soft-focus is there already"), "{again}");
     let missing = cli.call("node run nothing");

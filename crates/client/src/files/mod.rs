@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::transport::call::read_error_body;
 use crate::transport::deadline::Deadline;
 use crate::transport::error::{FileError, FileErrorKind};
-use crate::transport::redact::Redactor;
+use crate::transport::redact::{Redactor, without_markup};
 use crate::transport::retry;
 
 /// Longest message and code of an object store in an error, in characters.
@@ -94,10 +94,10 @@ fn kind(status: StatusCode, code: &str) -> FileErrorKind {
     }
 }
 
-/// Returns code and message of an XML error; any other body is the message.
+/// Returns code and message of an XML error; any other body is the message, an HTML page by its title.
 fn parse(body: &str) -> (String, String) {
     match (element(body, "Code"), element(body, "Message")) {
-        (None, None) => (String::new(), body.to_owned()),
+        (None, None) => (String::new(), without_markup(body).into_owned()),
         (code, message) => (code.unwrap_or_default(), message.unwrap_or_default()),
     }
 }
@@ -123,7 +123,8 @@ mod tests {
             to Policy: &quot;Policy expired&quot; &amp;lt;</Message><RequestId>1</RequestId></Error>";
         let message = "Invalid according to Policy: \"Policy expired\" &lt;";
         assert_eq!(parse(body), ("AccessDenied".to_owned(), message.to_owned()));
-        assert_eq!(parse("<html>502</html>"), (String::new(), "<html>502</html>".to_owned()));
+        assert_eq!(parse("<html>502</html>"), (String::new(), "an HTML page".to_owned()));
+        assert_eq!(parse("busy"), (String::new(), "busy".to_owned()));
     }
 
     #[test]

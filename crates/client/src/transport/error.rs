@@ -230,6 +230,26 @@ impl TaskFailure {
         Self { task: task.into(), message: Some(message.into()), detail: None }
     }
 
+    /// Returns the hint for the kind of failure in the detail, if the service states one.
+    fn hint(&self) -> &'static str {
+        let kind = self.detail.as_ref().and_then(|detail| detail["kind"].as_str());
+        match kind {
+            Some("input") => "fix the input that the message names; the task is not billed",
+            Some("limit") => {
+                "send less, or ask the operator of the model for a higher limit; the task is not billed"
+            }
+            Some("model") => {
+                "report the message to the operator of the model: its program failed; the task is not billed"
+            }
+            Some("service") => {
+                "run it again later, or report it to the operator of the service; the task is not billed"
+            }
+            _ => {
+                "fix the inputs or the balance if the message names them, otherwise run it again; the task is not billed"
+            }
+        }
+    }
+
     /// Returns the message, and the detail unless it only repeats the message.
     fn reason(&self) -> String {
         let message = self.message.as_deref().unwrap_or_default();
@@ -318,9 +338,7 @@ impl Error {
             Self::OutcomeUnknown(unknown) => unknown.hint(),
             Self::CostLimitExceeded(_) => "change max_cost, or choose another model; no task was created",
             Self::ModelOffline(_) => "try again later, or run without require_serving; no task was created",
-            Self::TaskFailed(_) => {
-                "fix the inputs or the balance if the message names them, otherwise run it again; the task is not billed"
-            }
+            Self::TaskFailed(failure) => failure.hint(),
             Self::TaskCanceled(_) => "run it again if the cancel was not intended; the task is not billed",
             Self::DeadlineReached(reached) => reached.disposition.hint(),
             Self::OutputType(_) => "read the output as JSON; the task succeeded and was billed",

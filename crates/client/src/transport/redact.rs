@@ -1,6 +1,8 @@
 //! Redaction of foreign text: text of a service, a store, a model or a parser passes [`Redactor::foreign`]
 //! before it reaches an error, an event or a log.
 
+use std::borrow::Cow;
+
 use reqwest::Url;
 use zeroize::Zeroizing;
 
@@ -143,6 +145,24 @@ pub(crate) fn cut(text: &str, limit: usize) -> String {
     match text.char_indices().nth(limit) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
+    }
+}
+
+/// Returns `an HTML page` with its title in place of an HTML page, as proxies send; any other text unchanged.
+pub(crate) fn without_markup(text: &str) -> Cow<'_, str> {
+    // Indices in the lower-case copy are valid in the text: only ASCII letters change.
+    let lower = text.to_ascii_lowercase();
+    let is_page = ["<!doctype html", "<html"].iter().any(|start| lower.trim_start().starts_with(start));
+    if !is_page {
+        return Cow::Borrowed(text);
+    }
+    let title = lower.find("<title>").map(|start| start + "<title>".len()).and_then(|start| {
+        let length = lower[start..].find("</title>")?;
+        Some(text[start..start + length].trim())
+    });
+    match title.filter(|title| !title.is_empty()) {
+        Some(title) => Cow::Owned(format!("an HTML page, \"{title}\"")),
+        None => Cow::Borrowed("an HTML page"),
     }
 }
 

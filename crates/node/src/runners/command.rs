@@ -205,8 +205,10 @@ pub(super) async fn collect(
         let no_file =
             |why: &str| Failed::model(format!("the output {name} is not a file of this run: {why}"));
         let path = value.as_str().ok_or_else(|| no_file("the command has to give its path"))?;
-        let found = tokio::fs::canonicalize(folder.join(path)).await;
-        let found = found.map_err(|_| no_file("there is nothing at this path"))?;
+        let place = folder.join(path);
+        let found = tokio::fs::canonicalize(&place).await;
+        let found =
+            found.map_err(|_| no_file(&format!("there is nothing at this path, {}", place.display())))?;
         if !found.starts_with(folder) {
             return Err(no_file("it does not lie in the folder of the run"));
         }
@@ -260,6 +262,41 @@ mod tests {
             let Some(Output::Value(seen)) = outputs.get("seen") else { return Err("no output".into()) };
             assert_eq!(seen, trace.unwrap_or_default());
         }
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn the_command_of_the_page_copies_a_file() -> Result<(), Box<dyn std::error::Error>> {
+        let page = include_str!("../../../../docs/nodes.md");
+        let (_, block) = page.split_once("```python\n").ok_or("the page has no Python")?;
+        let (program, _) = block.split_once("```").ok_or("the block does not end")?;
+        let command = Command::new(&["python3", "-c", program].map(str::to_owned), None, None)?;
+        let lease: Lease = serde_json::from_value(json!({
+            "task": "t", "attempt": 1, "model": "m", "input": {}, "input_format": {},
+            "output_format": { "output": { "type": "file" } }, "lease_seconds": 30.0
+        }))?;
+        let picture = Input::File { bytes: b"a picture".to_vec(), extension: "png".to_owned() };
+        let inputs = Inputs::from([("input".to_owned(), picture)]);
+        let outputs =
+            command.run(&lease, inputs, &RunLog::default()).await.map_err(|failed| failed.message)?;
+        let Some(Output::File(copy)) = outputs.get("output") else { return Err("no output".into()) };
+        assert_eq!(&copy.bytes[..], b"a picture");
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_missing_output_is_named_with_the_folder_of_its_run() -> Result<(), Box<dyn std::error::Error>>
+    {
+        let lease: Lease = serde_json::from_value(json!({
+            "task": "t", "attempt": 1, "model": "m", "input": {}, "input_format": {},
+            "output_format": { "picture": { "type": "file" } }, "lease_seconds": 30.0
+        }))?;
+        let folder = TempDir::new()?;
+        let written = BTreeMap::from([("picture".to_owned(), json!("edges.png"))]);
+        let failed = collect(folder.path(), &lease, written).await.err().ok_or("it is collected")?;
+        let place = folder.path().join("edges.png");
+        let expected = format!("there is nothing at this path, {}", place.display());
+        assert!(failed.message.ends_with(&expected), "{}", failed.message);
         Ok(())
     }
 }

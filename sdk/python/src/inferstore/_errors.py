@@ -183,11 +183,19 @@ class ModelOffline(InferstoreError):
 class TaskFailed(InferstoreError):
     """The task ended in `failed`. It is not billed."""
 
-    def __init__(self, task: str, message: str, detail: Any) -> None:
+    HINTS = {
+        "input": "fix the input that the message names",
+        "limit": "send less, or ask the operator of the model for a higher limit",
+        "model": "report the message to the operator of the model: its program failed",
+        "service": "run it again later, or report it to the operator of the service",
+    }
+
+    def __init__(self, task: str, message: str, detail: Any, kind: object = None) -> None:
         self.message, self.detail = message, detail
+        otherwise = "fix the inputs or the balance if the message names them, otherwise run it again"
         super().__init__(
             f"the task {shown(task)} failed" + (f": {message}" if message else ""),
-            "fix the inputs or the balance if the message names them, otherwise run it again; the task is not billed",
+            f"{self.HINTS.get(str(kind), otherwise)}; the task is not billed",
             task=task,
         )
 

@@ -298,7 +298,8 @@ def ended(core: Core, task: str, status: str, detail: dict[str, Any], model: str
         message = detail.get("message")
         message = core.redactor.foreign(message) if isinstance(message, str) else ""
         error = result.get("error")
-        raise TaskFailed(task, message, core.redactor.foreign(json.dumps(plain(error))) if error is not None else None)
+        detail_text = core.redactor.foreign(json.dumps(plain(error))) if error is not None else None
+        raise TaskFailed(task, message, detail_text, as_object(error).get("kind"))
     if status == "canceled":
         raise TaskCanceled(task)
     created, updated = timestamp(detail, "created_at"), timestamp(detail, "updated_at")

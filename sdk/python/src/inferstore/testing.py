@@ -1,7 +1,7 @@
 """An ephemeral service for tests of other programs, with controls that make it fail.
 
 In pytest, the fixture `inferstore_service` is a `Service`. Elsewhere, `Service.start()` starts one. It is the command
-`inferstore`, which `pip install inferstore-bin` puts beside Python; `INFERSTORE_COMMAND` names another one.
+`inferstore`, which the package inferstore-bin puts beside Python; `INFERSTORE_COMMAND` names another one.
 """
 
 from __future__ import annotations
@@ -155,6 +155,7 @@ def _command() -> str:
     found = named or shutil.which("inferstore", path=sysconfig.get_path("scripts")) or shutil.which("inferstore")
     if not found:
         raise FileNotFoundError(
-            f"there is no command inferstore; `pip install inferstore-bin`, or set {_COMMAND_VARIABLE} to its path"
+            f"there is no command inferstore: put it in PATH, as the package inferstore-bin does, or set {_COMMAND_VARIABLE} "
+            "to the path of a built one, such as target/debug/inferstore"
         )
     return found

@@ -1,18 +1,22 @@
 //! The model color-harmonization, version 94fe5c61bf826cce, in types. Written by `inferstore models code`.
+//!
+//! The types need serde: `cargo add serde --features derive`.
+//! An input that is a file is a URL, such as that of an upload:
+//! `client.folder("samples").upload(inferstore::File::path("photo.jpg")).await?.download_url`.
 
 /// The identifier of the model.
 pub const MODEL: &str = "color-harmonization";
 /// Inputs of the model color-harmonization.
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
 pub struct Input {
-    /// A whole number. It goes from 1 to 90. It is sent as a text. Such as 1, 30.
+    /// Angle. By how many degrees the template is turned from where it fits the image best; 1 changes the colors least. A whole number. It goes from 1 to 90. It is sent as a text. Such as 1, 30.
     pub angle: i64,
-    /// The URL of a file of type image/*.
+    /// Image. The image whose colors are shifted. The URL of a file of type image/*.
     pub input_image: ::std::string::String,
-    /// One word of a list.
+    /// Template. The hues that belong together. One word of a list.
     pub template: InputTemplate,
 }
-/// One word of a list.
+/// Template. The hues that belong together. One word of a list.
 #[derive(
     ::serde::Deserialize,
     ::serde::Serialize,
@@ -94,9 +98,9 @@ impl ::std::convert::TryFrom<::std::string::String> for InputTemplate {
 /// Outputs of the model color-harmonization.
 #[derive(::serde::Deserialize, ::serde::Serialize, Clone, Debug, PartialEq)]
 pub struct Output {
-    /// The URL of a file of type image/png.
+    /// Hues. A picture of the hues before and after. The URL of a file of type image/png.
     pub output_hue: ::std::string::String,
-    /// The URL of a file of type image/png or image/jpeg or image/webp.
+    /// Harmonized image. The URL of a file of type image/png or image/jpeg or image/webp.
     pub output_image: ::std::string::String,
 }
 /// Error types.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use inferstore_api::types::TaskId;
 use inferstore_api::{BodyTooLarge, Operation, Safety, operations};
 
-use crate::transport::redact::{cut, shown};
+use crate::transport::redact::{cut, shown, without_markup};
 
 /// Operation of [`Client::request`](crate::Client::request), which the document does not list.
 pub(crate) const OTHER_REQUEST: &str = "the request";
@@ -125,7 +125,7 @@ impl CallContext {
         let status = status.map(|status| format!(" with {status}")).unwrap_or_default();
         let reason = match (&self.message, &self.excerpt) {
             (Some(message), _) => format!(": {message}"),
-            (None, Some(excerpt)) => format!(": {}", cut(excerpt, 200)),
+            (None, Some(excerpt)) => format!(": {}", cut(&without_markup(excerpt), 200)),
             (None, None) if self.status == Some(401) => ": the API key is missing or wrong".to_owned(),
             (None, None) => String::new(),
         };

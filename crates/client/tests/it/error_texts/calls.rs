@@ -90,6 +90,11 @@ async fn bodies() {
     let mut report = Report::default();
     for (title, status, body) in [
         ("a page in place of a failure", 502, "<html>\n<h1>Bad Gateway</h1></html>"),
+        (
+            "the page of a proxy",
+            502,
+            "<!DOCTYPE html>\r\n<head><TITLE>502 Bad Gateway</TITLE></head>\r\n<center>nginx</center>",
+        ),
         ("XML in place of a failure", 404, "<?xml version=\"1.0\"?><Error/>"),
         ("a failure without a body", 400, ""),
         ("no key, without a body", 401, ""),

@@ -40,6 +40,10 @@ async fn tasks() {
     report.add("with the same detail", &failure("out of memory", json!({"message": "out of memory"})));
     report.add("with a text", &failure("out of memory", json!("12 GiB were needed")));
     report.add("with a detail", &failure("out of memory", json!({"code": 7, "needed": "12 GiB"})));
+    for kind in ["input", "limit", "model", "service", "new"] {
+        let detail = json!({"kind": kind, "message": "the reason"});
+        report.add(format!("of the kind {kind}"), &failure("the reason", detail));
+    }
     report.add("canceled", &Error::TaskCanceled("task-1".into()));
     let outcome =
         || Outcome::new("task-1", json!({"picture": "https://host.example/a.png", "score": "high"}));

@@ -78,7 +78,7 @@ async fn a_refusal_of_the_file_is_not_repeated() -> TestResult {
         ),
         (
             Reaction::Answer(404, Vec::new(), b"<html>\nno</html>".to_vec()),
-            "responded with 404: <html> no</html>",
+            "responded with 404: an HTML page",
         ),
         (moved(), "responded with 307, and this redirect is not followed"),
     ] {
