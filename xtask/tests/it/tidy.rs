@@ -27,6 +27,9 @@ fn clean_tree(name: &str) -> Folder {
     folder.write("crates/api/src/lib.rs", &format!("//! The raw client.\n{}", "mod a {}\n".repeat(399)));
     folder.write("crates/client/Cargo.toml", &manifest("inferstore", "inferstore-api.workspace = true\n"));
     folder.write("crates/client/src/lib.rs", "//! The client.\nmod files;\n");
+    folder.write("crates/service/Cargo.toml", &manifest("inferstore-service", ""));
+    folder.write("crates/service/src/lib.rs", "//! The service.\nmod database;\n");
+    folder.write("crates/service/src/jobs.rs", "//! Jobs.\nuse crate::{Error, database};\n");
     folder.write("crates/client/src/files/upload.rs", "//! Uploads.\nuse crate::transport::Error;\n");
     folder.write("tests/it/main.rs", "//! Tests.\nmod wire;\n");
     folder.write(
