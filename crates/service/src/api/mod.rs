@@ -64,7 +64,7 @@ impl FromRef<Arc<Api>> for BodyLimits {
 pub(crate) struct Edge<'a> {
     pub(crate) origins: &'a [CorsOrigin],
     pub(crate) requests: RequestLimit,
-    pub(crate) observer: Observer,
+    pub(crate) observer: Arc<Observer>,
     /// Adds the middleware of the test controls, inside of the access log.
     pub(crate) with_controls: &'a dyn Fn(Router) -> Router,
 }

@@ -68,7 +68,6 @@ fn is_traceparent(value: &str) -> bool {
 pub(crate) struct RequestId(pub(crate) String);
 
 /// Access log, metrics, spans and identifiers of the requests to one listener.
-#[derive(Clone)]
 pub(crate) struct Observer {
     pub(crate) random: Randomness,
     pub(crate) metrics: Arc<Metrics>,
@@ -93,7 +92,11 @@ impl CallerSlot {
 
 /// Assigns a request identifier, writes the access log and updates the metrics. The log has no headers, bodies, path
 /// parameters or queries (redaction).
-pub(crate) async fn observe(State(observer): State<Observer>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn observe(
+    State(observer): State<Arc<Observer>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let id = observer.random.uuid().unwrap_or_default();
     let caller = CallerSlot::default();
     request.extensions_mut().insert(RequestId(id.clone()));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::time::Duration;
 
-use super::service::LEASE_FILES;
+use super::wiring::LEASE_FILES;
 use crate::api::MAX_HISTORY_PAGE;
 use crate::config::{Config, FirstAccount, Limits};
 use crate::files::{MAX_FILE, MAX_FORM_FILE, MAX_KEY as MAX_OBJECT_KEY};

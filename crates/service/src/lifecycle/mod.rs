@@ -7,3 +7,4 @@ mod limits_page;
 mod listeners;
 pub(crate) mod service;
 mod start_timeout;
+mod wiring;

@@ -7,43 +7,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
-use inferstore_fetch::Fetcher;
 use inferstore_models::Model;
 use inferstore_server::{Connections, Listener, Server, Timeouts};
-use tokio::sync::Semaphore;
-use tokio_util::task::TaskTracker;
 
 use super::bootstrap;
-use super::listeners::{Listeners, Routers};
+use super::listeners::Listeners;
+#[cfg(test)]
+use super::listeners::Routers;
 use super::start_timeout::StartTimeout;
+use super::wiring::Wiring;
 use crate::accounts::NewKey;
 use crate::admin::Admin;
-use crate::api::{Api, Edge, RequestLimit};
 use crate::background::BackgroundTasks;
 use crate::config::{Config, Data};
 #[cfg(feature = "controls")]
 use crate::controls::{self, Controls, Side, Tester};
 use crate::database::Durability;
 use crate::folder::{Folder, OBJECTS};
-use crate::http::observe::Observer;
 use crate::http::response::refuse_unrouted;
-use crate::http::share_limit::{RateLimit, ShareLimit};
 use crate::jobs::Jobs;
 use crate::metrics::Metrics;
-use crate::nodes::{Dispatcher, LocalNode, Nodes};
-use crate::object_storage::{ObjectApi, Objects};
-use crate::operations::Operations;
+use crate::nodes::{LocalNode, Nodes};
+use crate::object_storage::Objects;
 use crate::policies::Policies;
 use crate::random::Randomness;
 use crate::shared_files;
 use crate::telemetry::Spans;
-use crate::{Error, admin, api, database, jobs, models, nodes, object_storage, operations, shared_clock};
-
-/// Downloads use at most 1/N of the connections.
-const DOWNLOADS_SHARE: usize = 4;
-
-/// Output files that a node may send at once for one lease.
-pub(super) const LEASE_FILES: usize = 8;
+use crate::{Error, admin, database, jobs, models, nodes, object_storage, shared_clock};
 
 /// Time after the shutdown timeout for interrupted runs and last statements to end. Without this limit, a hanging
 /// database statement would keep the process alive forever.
@@ -202,67 +192,15 @@ impl Service {
         };
         let metrics = Arc::new(Metrics::new(database.metrics()));
         let spans = Arc::new(Spans::start(config.otlp_endpoint.as_deref(), &metrics.dropped_spans)?);
-        let dispatcher = Arc::new(Dispatcher::default());
-        let requests = Arc::new(Semaphore::new(limits.max_requests));
-        let observer = Observer {
-            random: random.clone(),
-            metrics: Arc::clone(&metrics),
-            clock: clock.clone(),
-            spans: Arc::clone(&spans),
-        };
-        let nodes = Arc::new(Nodes {
-            database: Arc::clone(&database),
-            clock: clock.clone(),
-            random: random.clone(),
-            objects: Arc::clone(&objects),
-            background: background.clone(),
-            metrics: Arc::clone(&metrics),
-            spans,
-            fetcher: Fetcher::default(),
-            local,
-            dispatcher: Arc::clone(&dispatcher),
-            files: ShareLimit::new(limits.max_requests, LEASE_FILES),
-            lease: config.lease,
-            lease_attempts: config.lease_attempts,
-            workers: config.workers,
-            shutdown_timeout: config.shutdown_timeout,
-            limits,
-        });
-        let jobs = Arc::new(Jobs {
-            database: Arc::clone(&database),
-            clock: clock.clone(),
-            objects: Arc::clone(&objects),
-            metrics: Arc::clone(&metrics),
-            background: background.clone(),
-            storage_billing_interval: config.storage_billing_interval,
-            lease: config.lease,
-            lease_grace: config.lease_grace,
-        });
-        let admin = Admin {
-            database: Arc::clone(&database),
-            clock: clock.clone(),
-            random: random.clone(),
-            objects: Arc::clone(&objects),
-            dispatcher: Arc::clone(&dispatcher),
-            background: background.clone(),
-            requests: TaskTracker::new(),
-            limits,
-        };
-        let api = Api {
-            database: Arc::clone(&database),
-            clock: clock.clone(),
-            random,
-            objects: Arc::clone(&objects),
-            dispatcher,
-            account_requests: ShareLimit::quarter(limits.max_requests),
-            request_rate: config.request_rate.map(RateLimit::new),
-            insufficient_balance: config.insufficient_balance,
-            lease: config.lease,
-            limits,
-        };
+        let dispatcher = Arc::default();
+        let wiring =
+            Wiring { config, database, clock, random, objects, background, metrics, spans, dispatcher };
+        let nodes = Arc::new(wiring.nodes(local));
+        let jobs = Arc::new(wiring.jobs());
+        let admin = wiring.admin();
         #[cfg(feature = "controls")]
         let around = |side, routes| match &tester {
-            Some(tester) => tester.around_routes(side, &clock, routes),
+            Some(tester) => tester.around_routes(side, &wiring.clock, routes),
             None => routes,
         };
         #[cfg(feature = "controls")]
@@ -270,35 +208,9 @@ impl Service {
             (|routes| around(Side::Api, routes), |routes| around(Side::Objects, routes));
         #[cfg(not(feature = "controls"))]
         let (around_api, around_objects) = (|routes| routes, |routes| routes);
-        let edge = Edge {
-            origins: &config.cors_origins,
-            requests: RequestLimit { requests: Arc::clone(&requests), background: background.clone() },
-            observer: observer.clone(),
-            with_controls: &around_api,
-        };
-        let object_api = ObjectApi {
-            objects,
-            background: background.clone(),
-            metrics: Arc::clone(&metrics),
-            downloads: ShareLimit::quarter(max_connections.div_ceil(DOWNLOADS_SHARE)),
-            uploads: ShareLimit::quarter(limits.max_requests),
-        };
-        let operations = Operations {
-            database: Arc::clone(&database),
-            clock: clock.clone(),
-            metrics,
-            background: background.clone(),
-            connections: Arc::clone(&server.connections),
-            requests,
-            lease: config.lease,
-            limits,
-        };
-        let routers = Routers {
-            api: api::router(api, edge),
-            storage: object_storage::router(object_api, &config.storage_origins, &around_objects),
-            operations: operations::router(operations),
-            nodes: nodes::router(&nodes, observer),
-        };
+        let routers =
+            wiring.routers(&nodes, &server.connections, max_connections, &around_api, &around_objects);
+        let Wiring { config, database, clock, background, .. } = wiring;
         let service = Self {
             admin,
             nodes,

@@ -41,7 +41,7 @@ impl FromRef<Arc<Nodes>> for BodyLimits {
 }
 
 /// Builds the router of the node API, with errors in the format of the API. At shutdown, waiting nodes get a response.
-pub(crate) fn router(nodes: &Arc<Nodes>, observer: Observer) -> Router {
+pub(crate) fn router(nodes: &Arc<Nodes>, observer: Arc<Observer>) -> Router {
     let of_lease = Router::new()
         .route("/heartbeat", post(lease::heartbeat))
         .route("/files/{file}", put(finish::put_file))
