@@ -157,7 +157,7 @@ async fn a_key_read_from_a_file_with_a_line_break_is_sent_without_it() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_another_origin_is_not_followed_because_the_key_would_go_along() {
+async fn a_redirect_to_another_origin_is_refused_because_of_the_key() {
     let other = Recorder::answering_json(success_example("getBalance")).await;
     let redirect = format!(
         "HTTP/1.1 307 Temporary Redirect\r\nlocation: {}/api/v1/api-key/balance\r\ncontent-length: 0\r\n\r\n",

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_breaks_where_users_implement_construct_or_match_all_of_it() {
+    fn an_addition_breaks_where_users_implement_construct_or_match() {
         const OLD: &str = "\
             pub struct a::Open\npub fn a::Open::f(&self)\n\
             pub struct a::Plain<T>\npub a::Plain::x: T\n\

@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
-    fn a_dependency_of_a_dependency_may_not_need_a_newer_rust_but_one_of_tests_may() {
+    fn only_tests_may_need_a_newer_rust_through_a_dependency() {
         let package = |name: &str, rust: &str| json!({ "id": name, "name": name, "version": "1.0.0", "rust_version": rust });
         let uses = |name: &str, kind: Option<&str>| json!({ "pkg": name, "dep_kinds": [{ "kind": kind }] });
         let mut metadata = json!({

@@ -169,7 +169,7 @@ mod tests {
     use super::reference;
 
     #[test]
-    fn the_page_has_an_anchor_for_each_operation_and_nothing_that_its_policy_forbids() {
+    fn the_page_has_an_anchor_per_operation_and_obeys_its_policy() {
         let document = json!({
             "info": {"title": "A <script>", "version": "1.0.0", "description": "One.\n\n## Our decision\n\nThe sign †."},
             "tags": [{"name": "Tasks", "description": "Two. † Ours."}],

@@ -134,6 +134,9 @@ const LAYERS: [(&str, &[&str]); 2] = [
     ),
 ];
 
+/// Maximum length of the name of a function, most of all of a test.
+const MAX_NAME: usize = 70;
+
 /// Marks of the machine that something was written on.
 const MACHINE_PATHS: [&str; 3] = ["/home/", "/root/", "/Users/"];
 
@@ -146,8 +149,9 @@ type Rule = (&'static str, fn(&Files) -> Vec<String>);
 
 pub(crate) fn tidy(root: &Path) -> Result<String> {
     let files = Files::read(root)?;
-    let rules: [Rule; 10] = [
+    let rules: [Rule; 11] = [
         ("a hand-written Rust file has at most 600 lines", files_are_short),
+        ("the name of a function has at most 70 characters", names_are_short),
         ("a Rust file begins with a line that says what it is for", files_say_what_they_are_for),
         ("a doc comment begins with a verb or a noun", doc_comments_are_plain),
         ("crates use each other only in the agreed directions", crates_keep_their_directions),
@@ -271,6 +275,21 @@ fn crates_keep_their_directions(files: &Files) -> Vec<String> {
         is_service && !name.starts_with("crates/service/src/controls/") && text.contains("inferstore_api")
     };
     broken.extend(files.rust().filter(shares).map(|(name, _)| format!("{name} uses inferstore-api")));
+    broken
+}
+
+fn names_are_short(files: &Files) -> Vec<String> {
+    let mut broken = Vec::new();
+    for (path, text) in files.rust() {
+        for (number, line) in text.lines().enumerate() {
+            let code = line.trim_start();
+            let function = code.strip_prefix("async fn ").or_else(|| code.strip_prefix("fn "));
+            let name = function.and_then(|rest| rest.split('(').next()).unwrap_or_default();
+            if name.len() > MAX_NAME {
+                broken.push(format!("{path}:{} {name}", number + 1));
+            }
+        }
+    }
     broken
 }
 

@@ -231,7 +231,7 @@ impl Transport for Made {
 }
 
 #[tokio::test]
-async fn a_redirect_of_a_response_that_a_transport_has_made_leads_to_the_same_origin() {
+async fn a_redirect_made_by_a_transport_stays_in_the_origin() {
     let transport = Arc::new(Made(Mutex::default()));
     let client = Client::new("http://127.0.0.1:9/api/v1", ApiKey::new("key")).unwrap();
     client.with_transport(Arc::clone(&transport) as Arc<dyn Transport>).get_balance().await.unwrap();

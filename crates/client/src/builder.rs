@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_with_which_no_request_could_succeed_are_refused_when_the_client_is_built() {
+    fn settings_without_any_possible_success_are_refused_at_the_build() {
         for (change, reason) in [
             ((|settings| settings.base_url = " ".to_owned()) as fn(&mut Settings), "no base URL is set"),
             (|settings| settings.read_timeout = Duration::ZERO, "read_timeout"),

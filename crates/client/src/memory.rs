@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_create_that_starts_after_one_of_unknown_outcome_is_ambiguous_for_a_while() {
+    async fn a_create_right_after_one_in_doubt_is_ambiguous_for_a_while() {
         let own = memory();
         let key = key("m", 1);
         drop(own.start_create(&key));
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_create_of_unknown_outcome_may_appear_in_the_history_for_the_settle_time() {
+    async fn a_create_in_doubt_may_appear_in_the_history_for_the_settle_time() {
         let own = memory();
         let key = [key("m", 1), key("m", 2)];
         let open = own.start_create(&key[0]);

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_message_says_neither_which_names_exist_inside_nor_which_ports_are_closed() -> Outcome {
+    async fn a_refused_fetch_reveals_neither_internal_names_nor_closed_ports() -> Outcome {
         let (listener, closed) = listener().await?;
         drop(listener);
         let closed = read(&client(|_| None).build()?, closed, 10).await;

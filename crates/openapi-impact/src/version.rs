@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_breaking_change_needs_a_new_major_an_addition_a_minor_and_words_a_patch() {
+    fn the_version_step_follows_the_kind_of_change() {
         assert!(is_enough("1.4.2", "1.4.2", None));
         assert!(!is_enough("1.4.2", "1.4.1", None));
         assert!(is_enough("1.4.2", "1.4.3", Some(Severity::Docs)));

@@ -90,7 +90,7 @@ fn a_page_has_the_changes_and_no_markup_of_the_documents() {
 
 #[cfg(unix)]
 #[test]
-fn the_action_reports_what_breaks_since_the_base_and_fails_when_it_is_told_to() {
+fn the_action_reports_breaking_changes_and_fails_if_told_to() {
     let folder = folder("action");
     let git = |arguments: &[&str]| {
         let mut command = Command::new("git");

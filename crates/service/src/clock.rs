@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_follows_another_shows_its_time_and_goes_on_between_two_looks() {
+    fn a_following_clock_shows_the_other_time_and_runs_between_readings() {
         let clock = Clock::following(Moment(5_000));
         let shown = clock.now().0;
         assert!((5_000..6_000).contains(&shown), "{shown}");

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_has_the_variables_that_are_set_and_not_those_that_are_removed() -> Result<()> {
+    fn a_program_has_set_variables_and_not_removed_ones() -> Result<()> {
         let mut program = Command::new("sh");
         program.args(["-c", r#"test "$GIVEN" = 1 && test -z "${CARGO_MANIFEST_DIR-}""#]);
         program.env("GIVEN", "1").env_remove("CARGO_MANIFEST_DIR");

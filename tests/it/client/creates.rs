@@ -47,7 +47,7 @@ async fn until_created(scripted: &Scripted, tasks: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_create_that_lands_after_the_last_search_is_reported_and_not_sent_again() {
+async fn a_create_that_lands_after_the_last_search_is_reported_not_resent() {
     let scripted = Scripted::new();
     let client = client(&scripted);
     lose_next_create(&scripted, Duration::from_millis(400));
@@ -58,7 +58,7 @@ async fn a_create_that_lands_after_the_last_search_is_reported_and_not_sent_agai
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_task_of_a_create_of_unknown_outcome_is_not_adopted_by_a_later_create() {
+async fn the_task_of_a_create_in_doubt_is_not_adopted_by_a_later_create() {
     let scripted = Scripted::new();
     let client = client(&scripted);
     // The first create is performed after its client has given up.
@@ -128,7 +128,7 @@ async fn a_task_of_this_client_is_not_taken_for_the_lost_one() {
 }
 
 #[tokio::test]
-async fn the_task_of_a_create_that_is_still_waiting_for_its_response_is_not_taken_for_a_lost_one() {
+async fn the_task_of_a_create_in_progress_is_not_taken_for_a_lost_one() {
     let (service, controls, _) = on_the_service::start().await;
     let client = on_the_service::without_keys(&service);
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");

@@ -17,7 +17,7 @@ const BODIES: [(&str, &str, &str); 6] = [
 ];
 
 #[tokio::test]
-async fn twelve_statuses_with_six_kinds_of_body_keep_status_operation_and_excerpt() {
+async fn twelve_statuses_with_six_bodies_keep_status_and_excerpt() {
     for status in STATUSES {
         for (content_type, body, part) in BODIES {
             let server = Recorder::answering(response(&format!("{status} Reason"), content_type, body)).await;
@@ -67,7 +67,7 @@ async fn a_request_id_of_the_service_or_of_a_proxy_is_kept() {
 }
 
 #[tokio::test]
-async fn a_large_body_is_kept_up_to_2000_characters_and_its_message_is_still_found() {
+async fn a_large_error_body_is_cut_at_2000_characters_and_its_message_found() {
     let body = format!(r#"{{"status":"fail","padding":"{}é","message":"the reason"}}"#, "x".repeat(10_000));
     let server = Recorder::answering(response("400 Bad Request", "application/json", &body)).await;
     let error = impatient(&server.base_url()).balance().await.expect_err("it is a failure");
@@ -78,7 +78,7 @@ async fn a_large_body_is_kept_up_to_2000_characters_and_its_message_is_still_fou
 }
 
 #[tokio::test]
-async fn an_identifier_that_would_lead_to_another_path_is_refused_before_sending() {
+async fn an_identifier_that_leads_to_another_path_is_refused_before_sending() {
     let server = Recorder::answering(response("200 OK", "application/json", "{}")).await;
     let client = impatient(&server.base_url());
     for id in ["", " ", ".", ".."] {

@@ -56,7 +56,7 @@ async fn inputs_that_do_not_fit_are_reported_all_at_once_and_nothing_is_sent() {
 }
 
 #[tokio::test]
-async fn what_a_model_declares_is_read_once_and_again_after_a_create_was_refused() {
+async fn a_declaration_is_read_once_and_again_after_a_refused_create() {
     let (service, controls, client) = start().await;
     let file = json!({ "type": "file", "required": true, "mime_type": ["image/*"], "position": 0 });
     let outputs = json!({ "output": file }).to_string();

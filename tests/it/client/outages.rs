@@ -49,7 +49,7 @@ async fn a_wait_without_a_deadline_survives_two_minutes_of_failures() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_without_a_deadline_survives_two_minutes_of_failures_while_it_waits() {
+async fn a_run_without_a_deadline_survives_two_minutes_of_failed_reads() {
     let scripted = Scripted::new();
     scripted.reply_to("getTask", Reply::failure(503, "maintenance"));
     let run = scripted.client().model(MODEL).run(inputs());
@@ -110,7 +110,7 @@ async fn a_wait_for_a_task_that_the_service_refuses_to_show_ends_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_many_tasks_one_that_the_service_refuses_to_show_ends_at_once_and_the_others_do_not() {
+async fn a_task_that_may_not_be_read_ends_its_wait_and_no_other() {
     let scripted = Scripted::new();
     let ids = scripted.create(1).await;
     let started = Instant::now();
@@ -125,7 +125,7 @@ async fn of_many_tasks_one_that_the_service_refuses_to_show_ends_at_once_and_the
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_a_deadline_without_any_read_the_state_is_unknown_and_the_last_failure_is_the_source() {
+async fn a_deadline_without_a_read_reports_an_unknown_state_and_its_cause() {
     let scripted = Scripted::new();
     let ids = scripted.create(1).await;
     scripted.reply(|_, _| Some(Reply::failure(503, "maintenance")));
@@ -146,7 +146,7 @@ async fn at_a_deadline_without_any_read_the_state_is_unknown_and_the_last_failur
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_after_that_is_longer_than_allowed_ends_a_call_at_once_and_is_in_the_error() {
+async fn a_retry_after_above_the_limit_ends_a_call_and_is_in_the_error() {
     let scripted = Scripted::new();
     let client = scripted.client();
     let requested = Duration::from_mins(2);
@@ -199,7 +199,7 @@ async fn retry_after_is_honoured_between_the_reads_of_a_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_retry_after_of_any_length_delays_the_reads_of_a_wait_by_ten_minutes_until_its_deadline() {
+async fn a_retry_after_delays_the_reads_of_a_wait_by_at_most_ten_minutes() {
     let scripted = Scripted::new();
     let ids = scripted.create(1).await;
     scripted.reply(|_, _| Some(Reply::too_many_requests(u64::MAX)));

@@ -77,7 +77,7 @@ async fn a_run_that_is_looked_for_does_not_adopt_the_task_of_a_create_under_way(
 }
 
 #[tokio::test]
-async fn many_prepared_runs_with_the_same_inputs_become_one_task_each_at_the_same_time() {
+async fn many_prepared_runs_with_equal_inputs_become_one_task_each() {
     let (service, controls, before) = start().await;
     let mut runs = Vec::new();
     for _ in 0..12 {

@@ -132,7 +132,7 @@ fn assert_error_is_harmless(place: &str, error: &Error) {
 }
 
 #[tokio::test]
-async fn no_response_of_any_operation_gets_a_secret_or_a_control_character_into_an_error() {
+async fn no_response_puts_a_secret_or_a_control_character_into_an_error() {
     let mut seen = 0;
     for status in ["200 OK", "400 Bad Request", "401 Unauthorized", "404 Not Found", "429 Later", "503 Later"]
     {
@@ -258,7 +258,7 @@ async fn identifiers_of_the_service_cannot_steer_a_terminal() {
 }
 
 #[tokio::test]
-async fn a_create_that_failed_on_the_way_names_the_failure_and_says_each_thing_once() {
+async fn the_error_of_a_create_that_failed_on_the_way_says_each_thing_once() {
     let (service, controls, _) = start().await;
     let client = without_keys(&service);
     for status in [500, 502, 503, 504] {

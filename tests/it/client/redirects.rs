@@ -7,7 +7,7 @@ use super::{built, inputs, quick};
 use crate::support::recorder::Recorder;
 
 #[tokio::test]
-async fn a_redirect_is_an_error_of_every_write_and_leads_no_read_to_another_origin() {
+async fn a_redirect_is_an_error_of_a_write_and_stays_in_the_origin_of_a_read() {
     let destination = Recorder::answering_json(&serde_json::json!({"status": "success", "data": {}})).await;
     for status in [301, 302, 303, 307, 308] {
         for location in ["/api/v1/elsewhere".to_owned(), destination.base_url()] {

@@ -81,7 +81,7 @@ async fn files_are_uploaded_each_content_once_and_replaced_by_their_urls() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_missing_or_does_not_fit_is_named_with_its_field_before_anything_is_sent() {
+async fn a_missing_or_unfit_file_is_named_by_field_before_anything_is_sent() {
     let (_service, controls, client) = start().await;
     let missing =
         client.model(MODEL).run(inputs().file("input_image", File::path("no/such/photo.jpg"))).quickly();

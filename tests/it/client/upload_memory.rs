@@ -16,7 +16,7 @@ const MUCH: u64 = 8 * 1024;
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_large_file_passes_through_little_memory_with_a_length_and_exact_progress() {
+fn a_large_upload_needs_little_memory_and_reports_exact_progress() {
     for tier in [Tier::Form, Tier::Put] {
         let measured = measure(tier, SIZE, |base_url, path| {
             let mut child = Command::new(env::current_exe().expect("this program has a path"));

@@ -44,7 +44,7 @@ async fn an_organization_gets_the_file_that_a_member_uploads_for_it() {
 }
 
 #[tokio::test]
-async fn what_a_member_uploaded_for_an_organization_is_deleted_by_the_member_who_pays() {
+async fn an_upload_for_an_organization_is_deleted_by_its_paying_member() {
     let (service, controls, client) = start().await;
     service.add_account("a-team", Scope::Organization).await.expect("the account is new");
     service.add_member("a-team", "demo").await.expect("it becomes a member");
@@ -102,7 +102,7 @@ async fn a_folder_that_takes_no_uploads_is_refused_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn one_setting_of_the_http_client_applies_to_the_api_and_to_object_storage() {
+async fn one_setting_of_the_http_client_applies_to_api_and_object_storage() {
     let storage = Recorder::answering(response("204 No Content", "text/plain", "")).await;
     let target = json!({
         "endpoint": storage.origin(), "fields": "{}", "download_url": "https://files.example/a.txt",

@@ -49,7 +49,7 @@ async fn a_run_reports_every_status_in_order_also_one_that_it_does_not_know() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_failed_has_its_message_and_detail_and_one_that_was_canceled_is_reported_as_that() {
+async fn failed_tasks_have_message_and_detail_and_canceled_ones_are_named() {
     let scripted = Scripted::new();
     let model = scripted.client().model(MODEL);
     let detail = json!({"detail": "unknown image format"});
@@ -87,7 +87,7 @@ async fn dropping_a_wait_leaves_the_task_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn three_hundred_tasks_are_waited_for_with_few_requests_and_each_comes_once() {
+async fn three_hundred_tasks_need_few_requests_and_each_comes_once() {
     const TASKS: usize = 300;
     let scripted = Scripted::new();
     let mut ids = Vec::new();
@@ -175,7 +175,7 @@ async fn the_outcome_of_the_cancel_is_reported_at_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_many_tasks_one_that_cannot_be_and_one_that_stays_are_reported_and_nothing_is_canceled() {
+async fn of_many_tasks_failures_are_reported_and_nothing_is_canceled() {
     let scripted = Scripted::new();
     scripted.service.model(MODEL).takes(Duration::from_hours(1));
     let ids = scripted.create(1).await;
@@ -190,7 +190,7 @@ async fn of_many_tasks_one_that_cannot_be_and_one_that_stays_are_reported_and_no
 }
 
 #[tokio::test(start_paused = true)]
-async fn tasks_far_apart_are_read_by_themselves_and_reads_that_fail_are_repeated() {
+async fn distant_tasks_are_read_alone_and_failed_reads_are_repeated() {
     let scripted = Scripted::new();
     let ids = scripted.create(152).await;
     scripted.reply(|operation, number| {

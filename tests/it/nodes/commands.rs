@@ -94,7 +94,7 @@ async fn a_command_that_fails_says_why_and_costs_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_may_take_as_long_as_its_node_says_though_the_service_allows_less_by_default() {
+async fn a_run_may_take_the_time_that_its_node_states() {
     let bench = Bench::start_with(|config| config.limits.run = LEASE / 9).await;
     bench.publish("thorough", json!({}), json!({ "output": { "type": "string", "position": 0 } })).await;
     let notes = tempfile::tempdir().expect("a temporary folder");

@@ -28,7 +28,7 @@ done
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_runs_one_task_after_the_other_and_is_started_again_after_it_has_ended() {
+async fn a_worker_runs_tasks_in_turn_and_is_started_again_after_its_end() {
     let bench = Bench::start().await;
     let input = json!({ "say": { "type": "string", "required": true, "position": 0 } });
     let output =

@@ -41,7 +41,7 @@ async fn total(caller: &Caller) -> Value {
 }
 
 #[tokio::test]
-async fn a_create_that_is_sent_again_gets_its_task_by_either_path_and_is_reserved_once() {
+async fn a_resent_create_finds_its_task_by_either_path_and_is_reserved_once() {
     let (service, caller) = start().await;
     let first = create(&caller, KEY, &an_input()).await;
     let balance = caller.get("/api-key/balance").await.data().clone();
@@ -62,7 +62,7 @@ async fn a_create_that_is_sent_again_gets_its_task_by_either_path_and_is_reserve
 }
 
 #[tokio::test]
-async fn a_key_with_another_model_or_other_inputs_is_refused_and_creates_nothing() {
+async fn a_key_with_another_model_or_other_inputs_is_refused() {
     let (service, caller) = start().await;
     let task = created(&caller, KEY, &an_input()).await;
     let other = json!({ "input": "https://files.example/other.png" });
@@ -171,7 +171,7 @@ async fn the_key_of_another_account_is_another_key() {
 }
 
 #[tokio::test]
-async fn a_create_is_sent_again_when_limits_prices_and_the_balance_would_refuse_it() {
+async fn a_resent_create_ignores_changed_limits_prices_and_balance() {
     let mut config = Config::ephemeral().with_controls();
     config.workers = 0;
     config.limits.account_unfinished = 1;
@@ -206,7 +206,7 @@ async fn a_create_is_sent_again_when_the_inputs_of_the_model_have_changed() {
 }
 
 #[tokio::test]
-async fn a_create_that_was_refused_leaves_its_key_and_a_task_that_failed_at_once_keeps_it() {
+async fn a_refused_create_leaves_its_key_and_a_failed_task_keeps_it() {
     let mut config = Config::ephemeral();
     for otherwise in [InsufficientBalance::Refuse, InsufficientBalance::FailTask] {
         config.insufficient_balance = otherwise;

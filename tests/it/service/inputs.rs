@@ -84,7 +84,7 @@ async fn an_input_that_is_given_twice_is_refused() {
 }
 
 #[tokio::test]
-async fn a_picture_inside_the_inputs_is_refused_with_the_hint_to_send_files_by_url() {
+async fn a_picture_inside_the_inputs_is_refused_with_a_hint_to_upload_it() {
     let (_service, caller) = start().await;
     let picture = format!("data:image/png;base64,{}", "A".repeat(256 << 10));
     let answer = caller.post("/api-key/model/color-extraction/task", &json!({ "input": picture })).await;

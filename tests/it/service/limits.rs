@@ -48,7 +48,7 @@ async fn success(caller: &Caller) {
 }
 
 #[tokio::test]
-async fn more_requests_at_once_than_the_limit_are_refused_with_503_until_one_ends() {
+async fn requests_above_the_limit_are_refused_with_503_until_one_ends() {
     let mut config = Config::ephemeral();
     config.limits.max_requests = 1;
     let service = Service::start(config).await.expect("the service starts");
@@ -75,7 +75,7 @@ async fn an_account_has_a_quarter_of_the_requests_and_leaves_the_others_theirs()
 }
 
 #[tokio::test]
-async fn old_tasks_and_movements_go_when_the_settings_say_so_and_every_balance_stays() {
+async fn retention_deletes_old_tasks_and_movements_and_keeps_balances() {
     let mut config = Config::ephemeral().with_controls();
     config.task_retention = Some(Duration::from_hours(24));
     config.movement_retention = Some(Duration::from_hours(24));

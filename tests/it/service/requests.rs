@@ -189,7 +189,7 @@ async fn a_history_is_refused_for_a_query_that_makes_no_sense() {
 }
 
 #[tokio::test]
-async fn the_size_of_a_page_of_files_has_the_second_name_that_the_description_mentions() {
+async fn the_page_size_of_files_has_the_second_name_of_the_description() {
     let (_service, caller) = start().await;
     for name in ["pageSize", "page_size"] {
         let page = |size: u32| format!("/api-key/storage/upload/samples?{name}={size}");

@@ -60,7 +60,7 @@ async fn prices_are_exact_and_a_restart_keeps_what_the_operator_changed() {
 }
 
 #[tokio::test]
-async fn a_version_that_the_operator_published_for_a_built_in_model_survives_a_restart() {
+async fn a_published_version_of_a_built_in_model_survives_a_restart() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (service, caller) = start(config(&folder)).await;
     let path = "/api-key/model/video-edge-map/versioning";
@@ -90,7 +90,7 @@ async fn a_create_that_is_sent_again_after_a_restart_gets_its_task() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_picture_that_was_made_before_the_service_moved_is_reachable_at_its_url() {
+async fn a_picture_from_before_a_move_is_reachable_at_its_url() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut config = config(&folder);
     config.workers = 1;

@@ -142,7 +142,7 @@ async fn the_client_goes_from_a_file_to_an_output_in_one_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_video_that_cannot_be_decoded_is_sent_and_fails_the_task_with_a_reason() {
+async fn an_undecodable_video_is_sent_and_fails_its_task_with_a_reason() {
     let (service, _caller, client) = running().await;
     let movie = File::bytes("square.mp4", b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom".to_vec());
     let failed = client.model("video-edge-map").run(Inputs::new().file("input", movie)).quickly().await;

@@ -75,7 +75,7 @@ fn limit(service: Pid, bytes: Option<u64>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_is_reported_and_nothing_is_half_done_and_everything_goes_on_when_there_is_room() {
+async fn a_full_disk_is_reported_and_the_service_recovers_with_free_space() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let start = Start { by: LIMITED, ..Start::plain(folder.path(), free_ports()) };
     let process = start.ready();
@@ -260,7 +260,7 @@ fn reported(answer: Option<(StatusCode, Value)>) -> Option<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_folder_that_may_not_be_written_to_is_named_and_is_as_it_was_afterwards() {
+async fn a_folder_without_write_permission_is_named_and_left_unchanged() {
     let outer = tempfile::tempdir().expect("a temporary folder");
     let folder = outer.path().join("data");
     let start = Start { by: bound_by_permissions(), ..Start::plain(&folder, free_ports()) };

@@ -20,7 +20,7 @@ const PRICE: i64 = 50_000_000;
 const CROWD: usize = 64;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crowd_with_two_keys_spends_exactly_what_there_is_and_gets_it_back_once() {
+async fn concurrent_creates_of_two_keys_spend_the_balance_exactly() {
     let intensity = Intensity::of_this_run();
     let (rounds, mut random) = (intensity.times(2, 50), intensity.random());
     let mut covered = 0;
@@ -118,7 +118,7 @@ impl Account {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_cancel_and_a_start_exactly_one_wins_and_the_caller_is_reported_which() {
+async fn of_a_cancel_and_a_start_exactly_one_wins_and_is_reported() {
     let rounds = Intensity::of_this_run().times(150, 5_000);
     let (service, controls, client) = start().await;
     controls.let_model(MODEL, success()).await.expect("it succeeds");

@@ -80,7 +80,7 @@ fn share_of_faults(controls: &Controls) -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn runs_under_twenty_percent_faults_end_with_the_right_result_and_are_billed_once() {
+async fn runs_under_twenty_percent_faults_end_right_and_are_billed_once() {
     let runs = Intensity::of_this_run().times(60, 1_000);
     let (service, controls, auditor) = start().await;
     controls.let_model(MODEL, success()).await.expect("it succeeds");
@@ -134,7 +134,7 @@ enum Reported {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn deadlines_hold_under_the_same_faults_and_what_is_reported_of_each_task_is_true() {
+async fn deadlines_hold_under_faults_and_reports_of_tasks_are_true() {
     let runs = Intensity::of_this_run().times(30, 600);
     let (service, controls, auditor) = start().await;
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");

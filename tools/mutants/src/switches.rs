@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_body_and_operators_that_start_at_the_same_place_are_branches_in_one_another() {
+    fn replaced_bodies_and_operators_at_one_position_are_nested_branches() {
         let mutants = [
             mutant(Genre::FnValue, 1, 27, "0"),
             mutant(Genre::BinaryOperator, 1, 29, "-"),
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_field_has_the_value_of_the_base_and_a_deleted_operator_leaves_its_operand() {
+    fn deleting_fields_and_operators_leaves_the_base_and_the_operand() {
         let mutants = [mutant(Genre::StructField, 1, 21, ""), mutant(Genre::UnaryOperator, 1, 24, "")];
         assert_eq!(
             switched("fn f() { let b = A {a: !c, ..d}; let e = A {a, ..F::new()}; }", &mutants).source,
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_about_the_branch_whose_text_is_there_or_else_about_the_smallest_around_it() {
+    fn an_error_names_the_branch_of_its_text_or_the_smallest_around_it() {
         let mutants = [mutant(Genre::FnValue, 1, 9, "x"), mutant(Genre::BinaryOperator, 1, 11, "-")];
         let switched = switched("fn f() {a + b; c}", &mutants);
         let at = |text| switched.source.find(text).map_or(0..0, |start| start..start + 1);

@@ -45,7 +45,7 @@ const DEBT: &str = "        debt:
 ";
 
 #[test]
-fn people_read_what_changed_by_operation_and_who_breaks_and_what_it_means_for_the_version() {
+fn a_report_for_people_lists_changes_their_victims_and_the_version() {
     let replacements = [
         (DEBT, ""),
         ("likes, downloads, trending]", "likes, downloads, trending, name]"),
@@ -64,7 +64,7 @@ fn people_read_what_changed_by_operation_and_who_breaks_and_what_it_means_for_th
 }
 
 #[test]
-fn programs_read_the_same_as_json_with_the_clients_where_it_depends_on_them() {
+fn programs_read_the_report_as_json_with_the_affected_clients() {
     let minimum = ("            minimum: 0\n            default: 0", "            default: 0");
     let folder = old_and_new("diff_json", &[(DEBT, ""), minimum]);
     let said = diff(&folder, &["old.yaml", "new.yaml", "--format", "json"]);
@@ -155,7 +155,7 @@ fn edit(folder: &Folder, old: &str, new: &str) {
 }
 
 #[test]
-fn one_edit_is_compared_with_the_commit_before_it_while_a_major_is_unpublished() {
+fn an_edit_is_compared_with_its_parent_while_a_major_is_unpublished() {
     let folder = unpublished_major("diff_edit");
     edit(&folder, "description: Free credits.", "description: Unpaid credits.");
     let expected = "docs only\n0 breaking, 0 compatible, 1 docs only\n";
@@ -173,7 +173,7 @@ fn one_edit_is_compared_with_the_commit_before_it_while_a_major_is_unpublished()
 }
 
 #[test]
-fn an_edit_that_breaks_needs_a_line_in_the_changelog_while_a_major_is_unpublished() {
+fn a_breaking_edit_needs_a_changelog_line_while_a_major_is_unpublished() {
     let renamed = ("        debt:\n", "        debts:\n");
     let removed = ("operationId: getBalance", "operationId: readBalance");
     for (name, (old, new)) in [("diff_renamed", renamed), ("diff_removed", removed)] {

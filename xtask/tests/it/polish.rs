@@ -29,7 +29,7 @@ fn above<'a>(code: &'a str, item: &str, field: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn a_field_that_may_be_null_and_must_be_there_has_one_reader_and_no_default() {
+fn a_required_nullable_field_has_one_reader_and_no_default() {
     let code = generated_after("required_nullable", "required: [task_id]", "required: [task_id, message]");
     assert_eq!(
         above(&code, "TaskDetail", "message")[1..],

@@ -80,7 +80,7 @@ fn schema(folder: &Folder, name: &str) -> jsonschema::Validator {
 }
 
 #[test]
-fn a_publication_is_the_same_byte_for_byte_wherever_and_whenever_it_is_made() {
+fn a_publication_is_reproducible_byte_for_byte() {
     let one = repository("publish_one", &real_document());
     publish(&one, &[]).succeeded();
     let first = files(&one.path("target/publish"));
@@ -132,7 +132,7 @@ fn the_view_in_3_1_has_nothing_of_3_0(folder: &Folder) {
 }
 
 #[test]
-fn nothing_is_published_when_a_linter_an_example_or_the_version_stands_against_it() {
+fn a_linter_an_example_or_the_version_can_stop_a_publication() {
     let real = real_document();
     let breaking = replaced(&real, "operationId: getBalance", "operationId: readBalance");
     for (document, reason) in [

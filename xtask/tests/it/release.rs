@@ -88,7 +88,7 @@ fn a_release_without_the_url_of_its_repository_is_refused() {
 }
 
 #[test]
-fn a_step_that_fails_takes_back_what_the_recipe_wrote_and_no_edit_that_was_made_meanwhile() {
+fn a_failed_recipe_step_reverts_its_own_writes_and_no_other_edit() {
     let folder = repository("release_fails", "package");
     let said = release(&folder, "0.2.0");
     assert_eq!(said.code, Some(1), "{said:?}");
@@ -125,7 +125,7 @@ fn a_release_is_a_commit_with_a_tag() {
 }
 
 #[test]
-fn a_dry_run_makes_and_tries_the_programs_of_the_current_version_and_changes_nothing() {
+fn a_dry_run_of_a_release_makes_the_programs_and_changes_nothing() {
     let folder = repository("release_dry", "nothing");
     let mut recipe = Command::new(folder.path(".ci/release"));
     let path = env::var("PATH").expect("there is a path");

@@ -66,7 +66,7 @@ fn assert_broken(folder: &Folder, place: &str, rule: &str) {
 #[test]
 fn a_tree_that_keeps_the_rules_passes() {
     let report = tidy(&clean_tree("tidy_clean")).succeeded();
-    assert_eq!(report, "19 files keep 10 rules\n");
+    assert_eq!(report, "19 files keep 11 rules\n");
 }
 
 #[test]
@@ -154,6 +154,18 @@ fn a_crate_that_is_not_listed_may_use_none() {
     folder.write("crates/newcomer/src/lib.rs", "//! New.\n");
     let rule = "crates use each other only in the agreed directions";
     assert_broken(&folder, "crates/newcomer/Cargo.toml uses inferstore-api", rule);
+}
+
+#[test]
+fn a_long_name_of_a_function_is_reported() {
+    let folder = clean_tree("tidy_long_name");
+    let name = "a".repeat(71);
+    folder.write(
+        "tests/it/long.rs",
+        &format!("//! Tests.\nfn {}() {{}}\n    async fn {name}() {{}}\n", &name[1..]),
+    );
+    let rule = "the name of a function has at most 70 characters";
+    assert_broken(&folder, &format!("tests/it/long.rs:3 {name}"), rule);
 }
 
 #[test]

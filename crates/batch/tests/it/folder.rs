@@ -60,7 +60,7 @@ async fn a_folder_whose_run_is_killed_at_any_moment_is_paid_once() -> Result {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_hundred_pictures_whose_run_is_killed_three_times_are_two_hundred_tasks() -> Result {
+async fn two_hundred_pictures_killed_three_times_are_two_hundred_tasks() -> Result {
     let (_folder, pictures, outputs) = folders(200)?;
     let service = service()?;
     let _ = service.model("haze-removal").takes(Duration::from_millis(50));
@@ -76,7 +76,7 @@ async fn two_hundred_pictures_whose_run_is_killed_three_times_are_two_hundred_ta
 }
 
 #[tokio::test(start_paused = true)]
-async fn tasks_are_created_during_uploads_and_those_that_could_not_be_read_are_waited_for_again() -> Result {
+async fn tasks_are_created_during_uploads_and_unreadable_ones_read_again() -> Result {
     let (_folder, pictures, outputs) = folders(20)?;
     let service = service()?;
     service.responds("getTask", 401, "the key has expired").responds("getTask", 401, "the key has expired");

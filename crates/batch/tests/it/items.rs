@@ -66,7 +66,7 @@ async fn an_item_goes_on_at_the_next_start_and_one_process_has_the_journal() -> 
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_item_that_failed_or_was_refused_is_run_again_and_its_inputs_are_deleted() -> Result {
+async fn a_failed_item_is_run_again_and_its_inputs_are_deleted() -> Result {
     let fixture = Fixture::new()?;
     let _ = fixture.service.model("m").fails("out of memory").succeeds(json!("done"));
     let item = fixture.batch()?.delete_inputs(true).item("a");
@@ -96,7 +96,7 @@ async fn an_item_that_failed_or_was_refused_is_run_again_and_its_inputs_are_dele
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_seems_to_be_gone_is_read_once_more_before_the_item_is_run_again() -> Result {
+async fn a_task_that_seems_gone_is_read_once_more_before_it_is_run_again() -> Result {
     let fixture = Fixture::new()?;
     let _ = fixture.service.model("m").stays_queued();
     let item = fixture.batch()?.item("a");
@@ -118,7 +118,7 @@ async fn a_task_that_seems_to_be_gone_is_read_once_more_before_the_item_is_run_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_a_deadline_leaves_is_waited_for_again_and_a_canceled_one_is_not() -> Result {
+async fn a_task_left_at_a_deadline_is_waited_for_again_a_canceled_one_is_not() -> Result {
     let fixture = Fixture::new()?;
     let _ = fixture.service.model("m").stays_queued();
     let item = fixture.batch()?.item("a");

@@ -54,7 +54,7 @@ async fn tasks_that_one_page_of_the_history_shows_take_one_page_a_round() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tasks_in_a_long_history_are_looked_for_on_no_more_pages_than_there_are_tasks() {
+async fn tasks_in_a_long_history_are_found_on_few_pages() {
     let service = ScriptedService::new();
     let mut model = service.model("m").takes(60 * SECOND);
     for number in 0..450 {
@@ -119,7 +119,7 @@ async fn tasks_are_read_once_more_just_before_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_read_is_the_cause_of_a_deadline_only_until_the_next_one_succeeds() {
+async fn a_failed_read_is_the_cause_of_a_deadline_until_a_read_succeeds() {
     let service = ScriptedService::new();
     let _ = service.model("m").stays_queued();
     let client = service.client().unwrap();
@@ -155,7 +155,7 @@ async fn the_ends_of_quick_tasks_are_seen_at_once_and_with_few_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tasks_end_each_for_itself_and_the_reads_begin_again_with_tasks_that_are_added_later() {
+async fn tasks_end_one_by_one_and_added_tasks_restart_the_reads() {
     let service = ScriptedService::new();
     let _ = service.model("m").succeeds(json!(1)).fails("no").succeeds(json!(3));
     let client = service.client().unwrap();

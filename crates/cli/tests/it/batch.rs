@@ -126,7 +126,7 @@ fn inputs_that_a_batch_could_not_delete_are_deleted_by_its_next_start() {
 
 #[cfg(feature = "controls")]
 #[test]
-fn an_input_of_an_organization_is_named_as_stored_and_deleted_no_second_time() {
+fn an_input_of_an_organization_is_shown_as_stored_and_deleted_once() {
     let local = Local::with_controls();
     pictures(local.cli.folder.path(), 2);
     local.block_on(async {
@@ -184,7 +184,7 @@ fn a_dry_run_counts_what_is_still_to_be_paid_and_makes_no_price_up() {
 }
 
 #[test]
-fn an_output_without_files_is_in_the_table_the_record_and_on_standard_output() {
+fn an_output_without_files_is_in_table_record_and_standard_output() {
     let local = Local::start();
     pictures(local.cli.folder.path(), 2);
     let one = local.cli.call("run color-extraction p000.png -o -");

@@ -26,7 +26,7 @@ fn forget_done(local: &Local) {
 }
 
 #[test]
-fn a_batch_whose_creates_were_refused_asks_again_within_the_limits_of_the_next_start() {
+fn a_batch_with_refused_creates_obeys_the_limits_of_its_next_start() {
     let local = Local::with_controls();
     pictures(local.cli.folder.path(), 2);
     local.fault(json!({"effect": "status", "status": 402, "operation": "createTask", "times": 1}));
@@ -43,7 +43,7 @@ fn a_batch_whose_creates_were_refused_asks_again_within_the_limits_of_the_next_s
 }
 
 #[test]
-fn a_create_that_may_have_been_sent_is_sent_again_within_the_limits_of_the_next_start() {
+fn a_create_in_doubt_is_resent_within_the_limits_of_the_next_start() {
     let local = Local::with_controls();
     pictures(local.cli.folder.path(), 2);
     // Each create is sent five times.
@@ -99,7 +99,7 @@ fn an_output_that_was_saved_just_before_a_kill_is_not_saved_twice() {
 }
 
 #[test]
-fn a_dry_run_of_an_interrupted_batch_counts_what_is_paid_and_names_what_was_begun() {
+fn a_dry_run_of_an_interrupted_batch_counts_paid_and_begun_items() {
     let local = Local::start();
     pictures(local.cli.folder.path(), 2);
     let run = "run haze-removal p000.png p001.png -o out";
@@ -123,7 +123,7 @@ fn a_dry_run_of_an_interrupted_batch_counts_what_is_paid_and_names_what_was_begu
 }
 
 #[test]
-fn an_output_that_a_kill_left_unsaved_replaces_no_file_that_has_come_to_its_place() {
+fn an_output_left_unsaved_by_a_kill_replaces_no_newer_file() {
     let local = Local::start();
     let folder = local.cli.folder.path();
     for name in ["x", "y"] {
@@ -152,7 +152,7 @@ fn an_output_that_a_kill_left_unsaved_replaces_no_file_that_has_come_to_its_plac
 }
 
 #[test]
-fn one_of_several_outputs_that_was_removed_is_saved_again_beside_the_others() {
+fn a_removed_output_of_several_is_saved_again_beside_the_others() {
     let local = Local::start();
     pictures(local.cli.folder.path(), 2);
     let run = "run color-harmonization p000.png p001.png template=v_shape angle=30 -o out";

@@ -135,7 +135,7 @@ fn a_service_says_one_line_and_keeps_what_it_was_told() {
 }
 
 #[test]
-fn a_task_that_the_balance_does_not_cover_is_refused_or_fails_as_the_service_was_started() {
+fn an_unaffordable_task_is_refused_or_fails_by_the_setting() {
     let cli = Cli::new();
     let folder = cli.path("data");
     let first = Served::start(&["--data-dir", &folder]);
@@ -162,7 +162,7 @@ fn not_printed(served: Served, key: &str) {
 }
 
 #[test]
-fn the_first_key_is_never_the_key_of_the_client_and_a_key_that_does_not_work_is_never_printed() {
+fn the_first_key_is_never_the_clients_and_an_invalid_key_is_not_printed() {
     let cli = Cli::new();
     let folder = cli.path("data");
     let first = "a-first-key-of-ours";
@@ -214,7 +214,7 @@ fn the_first_key_is_never_the_key_of_the_client_and_a_key_that_does_not_work_is_
 }
 
 #[test]
-fn a_build_without_the_export_of_spans_refuses_its_flag_and_ignores_its_variable() {
+fn a_build_without_otel_refuses_the_flag_and_ignores_the_variable() {
     if cfg!(feature = "otel") {
         return;
     }
@@ -489,7 +489,7 @@ fn a_service_stores_a_profile_that_works_after_a_restart_too() {
 }
 
 #[test]
-fn a_service_that_listens_everywhere_prints_and_stores_an_address_that_commands_accept() {
+fn a_service_on_all_addresses_prints_one_that_commands_accept() {
     let cli = Cli::new();
     let config = cli.path("profiles.json");
     let everywhere = ["--host", "0.0.0.0", "--storage-url", "http://127.0.0.1:9"];
@@ -505,7 +505,7 @@ fn a_service_that_listens_everywhere_prints_and_stores_an_address_that_commands_
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_service_whose_key_is_in_the_keyring_leaves_it_there_when_its_address_changes() {
+fn a_key_in_the_keyring_stays_there_when_the_address_changes() {
     let cli = Cli::new();
     let (home, bin) = (cli.path("home"), crate::support::secret_tool(&cli));
     let path = format!("{bin}:{}", std::env::var("PATH").expect("it is set"));

@@ -314,7 +314,7 @@ fn a_run_that_deletes_its_inputs_prints_its_task() {
 }
 
 #[test]
-fn a_task_that_cannot_be_read_after_its_create_is_named_with_the_command_that_waits_for_it() {
+fn an_unreadable_created_task_is_named_with_the_command_to_wait() {
     let local = Local::with_controls();
     for (status, code) in [(404, exit::REFUSED), (401, exit::KEY)] {
         local.fault(

@@ -173,7 +173,7 @@ fn files_outside_of_the_folder_are_not_read() {
 }
 
 #[test]
-fn a_call_that_is_repeated_is_one_task_and_another_identifier_makes_another() {
+fn a_repeated_tool_call_is_one_task_and_another_identifier_another_task() {
     let local = local();
     let arguments = json!({"input_image": "hazy.png"});
     let mut agent = Agent::start(&local, "");
@@ -286,7 +286,7 @@ fn the_budget_is_never_passed_and_holds_across_servers() {
 }
 
 #[test]
-fn one_server_has_a_folder_and_calls_are_answered_after_the_end_of_the_input() {
+fn one_server_has_a_folder_and_finishes_calls_after_the_end_of_input() {
     let local = local();
     let mut agent = Agent::start(&local, "");
     let mut second = local.command("mcp --folder work").stdin(Stdio::piped()).spawn().expect("it starts");

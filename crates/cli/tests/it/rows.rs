@@ -18,7 +18,7 @@ fn records(stdout: &str) -> Vec<Value> {
 }
 
 #[test]
-fn each_row_is_a_run_with_its_own_inputs_and_continues_after_an_interruption() {
+fn each_row_is_a_run_and_continues_after_an_interruption() {
     let local = Local::start();
     pictures(local.cli.folder.path(), 2);
     let url = local.cli.call("files upload samples hazy.png -q").stdout.trim().to_owned();

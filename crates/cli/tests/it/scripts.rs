@@ -85,7 +85,7 @@ fn quiet_and_no_progress_write_errors_alone_to_standard_error() {
 }
 
 #[test]
-fn a_file_with_an_odd_name_runs_and_a_name_that_is_too_long_is_known_before() {
+fn odd_file_names_run_and_too_long_ones_are_refused_before_the_upload() {
     let local = Local::start();
     let cli = &local.cli;
     let long = format!("{}.png", "n".repeat(250));

@@ -71,7 +71,7 @@ fn shown_of_task(local: &Local, columns: usize, id: &str) -> String {
 }
 
 #[test]
-fn nothing_that_a_publisher_writes_reaches_the_terminal_as_control_characters() {
+fn control_characters_of_publishers_do_not_reach_the_terminal() {
     let mut local = Local::start();
     let text =
         |samples: &[&str]| json!({"type": "string", "required": true, "position": 0, "samples": samples});

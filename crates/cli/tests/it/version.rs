@@ -13,7 +13,7 @@ fn list_of(status: &'static str, text: &str) -> String {
 }
 
 #[test]
-fn newer_releases_are_listed_newest_first_and_nothing_but_the_list_is_requested() {
+fn newer_releases_are_listed_newest_first_from_the_list_alone() {
     let list = json!({"releases": [
         {"version": "99.9.0", "date": "2030-01-02"},
         {"version": "99.10.0", "url": "https://host.example/99.10.0", "new": [1]},

@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_from_before_the_create_is_not_the_one_that_it_became_and_one_without_a_time_may_be() {
+    fn a_task_from_before_the_create_is_not_adopted() {
         let record = |created_at: Value| -> TaskRecord {
             serde_json::from_value(json!({"task_id": "task-1", "created_at": created_at})).unwrap()
         };

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn learned_polling_takes_fewer_reads_than_every_two_seconds_and_is_no_later() {
+    fn learned_polling_takes_fewer_reads_than_fixed_polling_and_is_no_later() {
         for seconds in [0.3, 5.0, 60.0] {
             let (ours, theirs) = averages(Duration::from_secs_f64(seconds));
             assert!(ours.0 < theirs.0, "{seconds} s: {} reads instead of {}", ours.0, theirs.0);
@@ -227,21 +227,21 @@ mod tests {
     }
 
     #[test]
-    fn learned_polling_of_ten_minutes_takes_an_eighth_of_the_reads_and_is_at_most_two_percent_late() {
+    fn learned_polling_of_ten_minutes_takes_an_eighth_of_the_reads() {
         let (ours, theirs) = averages(Duration::from_secs(600));
         assert!(ours.0 <= theirs.0 / 8.0, "{} reads instead of {}", ours.0, theirs.0);
         assert!(ours.1 <= 600.0 * 0.02, "{} s late", ours.1);
     }
 
     #[test]
-    fn a_minute_of_an_unknown_model_takes_at_most_18_reads_and_is_seen_at_most_5_seconds_late() {
+    fn a_minute_of_an_unknown_model_takes_18_reads_and_5_seconds_lateness() {
         let schedule = Schedule::new(PollInterval::Adaptive, &[]);
         let (reads, lateness) = reads_and_lateness(&schedule, Duration::from_secs(60));
         assert!(reads <= 18 && lateness <= Duration::from_secs(5), "{reads} reads, {lateness:?}");
     }
 
     #[test]
-    fn the_end_of_a_task_within_a_second_is_seen_at_once_whether_the_model_is_known_or_not() {
+    fn the_end_of_a_task_within_a_second_is_seen_at_once() {
         for milliseconds in (10..=790).step_by(10) {
             let duration = Duration::from_millis(milliseconds);
             for known in [vec![], vec![Duration::from_millis(30); 20], vec![duration; 20]] {
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_short_task_of_an_unknown_model_is_seen_at_most_two_and_a_half_seconds_late() {
+    fn the_end_of_a_short_unknown_task_is_seen_within_2_5_seconds() {
         let schedule = Schedule::new(PollInterval::Adaptive, &[]);
         for tenths in 0..=60 {
             let duration = Duration::from_millis(tenths * 100);
@@ -274,14 +274,14 @@ mod tests {
     }
 
     #[test]
-    fn ten_minutes_of_an_unknown_model_take_at_most_48_reads_and_are_seen_at_most_8_percent_late() {
+    fn ten_minutes_of_an_unknown_model_take_at_most_48_reads() {
         let schedule = Schedule::new(PollInterval::Adaptive, &[]);
         let (reads, lateness) = reads_and_lateness(&schedule, Duration::from_secs(600));
         assert!(reads <= 48 && lateness <= Duration::from_secs(48), "{reads} reads, {lateness:?}");
     }
 
     #[test]
-    fn every_delay_after_the_early_reads_and_the_first_of_a_known_model_is_within_the_suggested_intervals() {
+    fn delays_after_the_early_reads_lie_within_the_suggested_intervals() {
         let is_suggested =
             |delay: Duration| (FAST.0..=FAST.1).contains(&delay) || (LONG.0..=LONG.1).contains(&delay);
         for seconds in [0.3, 5.0, 60.0, 250.0, 600.0, 7_200.0] {
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_read_of_a_known_model_comes_after_thirty_seconds_at_the_latest() {
+    fn the_first_read_of_a_known_model_comes_within_thirty_seconds() {
         let day = vec![Duration::from_secs(24 * 3600); 5];
         let schedule = Schedule::new(PollInterval::Adaptive, &day);
         let mut waited = Duration::ZERO;
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_takes_much_longer_than_the_earlier_ones_is_read_less_and_less_often() {
+    fn an_unusually_long_task_is_read_less_and_less_often() {
         let schedule = Schedule::new(PollInterval::Adaptive, &known_durations());
         assert_eq!(schedule.delay(300, Duration::from_secs(600)), Duration::from_secs(30));
     }
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_duration_decides_whether_a_job_is_long_and_equal_ones_are_read_at_their_end() {
+    fn the_median_duration_decides_whether_a_job_is_long() {
         let seconds = |durations: [u64; 5]| durations.map(Duration::from_secs);
         let long = Schedule::new(PollInterval::Adaptive, &seconds([1, 1, 400, 400, 400]));
         assert!(long.delay(1, Duration::from_secs(2)) >= LONG.0);

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_text_without_end_only_the_beginning_is_read_and_no_half_secret_is_shown() {
+    fn an_endless_text_is_cut_and_shows_no_half_secret() {
         let redactor = Redactor::new("SECRET");
         // The query becomes one character, which moves the following text within the limit.
         let query = "x".repeat(MAX_INPUT - "https://a.example/? SEC".len());

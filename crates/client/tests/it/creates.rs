@@ -91,7 +91,7 @@ async fn a_lost_task_that_two_pages_of_the_history_show_is_one_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_task_is_found_in_a_history_that_shows_no_total_and_only_after_a_while() {
+async fn a_lost_task_is_found_in_a_history_without_total_after_a_while() {
     let service = ScriptedService::new().without_idempotency_keys();
     let _ = service.model("m").stays_queued();
     let client = service.client().unwrap();
@@ -128,7 +128,7 @@ impl Middleware for SlowFirst {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_task_is_found_once_the_other_create_of_the_same_inputs_has_its_own() {
+async fn a_lost_task_is_found_once_the_other_create_has_its_own_task() {
     let service = ScriptedService::new().without_idempotency_keys();
     let _ = service.model("m").stays_queued();
     let slow = SlowFirst { delay: Duration::from_millis(300), has_created: false.into() };
@@ -141,7 +141,7 @@ async fn a_lost_task_is_found_once_the_other_create_of_the_same_inputs_has_its_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prepared_run_whose_create_was_lost_is_created_again_only_after_the_settle_time() {
+async fn a_prepared_run_with_a_lost_create_waits_for_the_settle_time() {
     let service = ScriptedService::new().without_idempotency_keys();
     let _ = service.model("m").succeeds(json!("done"));
     let client = service
@@ -239,7 +239,7 @@ impl Middleware for Ahead {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prepared_run_is_found_although_the_clock_of_this_machine_was_set_back_since() {
+async fn a_prepared_run_is_found_although_the_local_clock_was_set_back() {
     let service = ScriptedService::new().without_idempotency_keys();
     let _ = service.model("m").succeeds(json!("done"));
     let client = |by| {
@@ -302,7 +302,7 @@ async fn a_prepared_run_keeps_its_limits_until_its_create() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prepared_run_whose_create_was_rejected_is_created_at_once_when_it_is_tried_again() {
+async fn a_prepared_run_with_a_rejected_create_is_created_at_once() {
     let service = ScriptedService::new().without_idempotency_keys();
     let _ = service.model("m").succeeds(json!("done"));
     let client = service.client().unwrap();
@@ -379,7 +379,7 @@ async fn a_create_that_was_sent_before_a_crash_is_waited_for_and_not_sent_again(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prepared_run_without_a_trace_is_created_when_no_earlier_create_can_appear() {
+async fn a_prepared_run_without_trace_is_created_once_none_can_appear() {
     let service = ScriptedService::new().without_idempotency_keys();
     let _ = service.model("m").succeeds(json!({}));
     let before = service.client().unwrap();

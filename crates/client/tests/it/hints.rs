@@ -27,7 +27,7 @@ fn a_create_is_refused_for_good_by_a_4xx_that_no_retry_changes() {
 }
 
 #[test]
-fn a_task_is_gone_when_the_service_says_so_and_not_when_a_gateway_knows_no_path() {
+fn a_task_is_gone_by_the_word_of_the_service_not_of_a_gateway() {
     assert!(refused("getTask", 404, Some("no such task")).is_gone());
     assert!(!refused("getTask", 404, None).is_gone());
     assert!(!refused("getModel", 404, Some("no such model")).is_gone());

@@ -85,7 +85,7 @@ async fn a_lost_create_is_sent_again_with_its_key_and_the_history_is_not_read() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_service_that_announces_its_keys_only_after_the_create_was_lost_is_sent_the_create_again() {
+async fn support_of_keys_announced_after_a_lost_create_makes_it_be_resent() {
     let [service, _] = both();
     // The first request of the client is the create.
     service.loses_response("createTask");
@@ -103,7 +103,7 @@ async fn a_refusal_after_a_lost_create_does_not_claim_that_there_is_no_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_create_with_a_key_is_sent_as_often_as_the_policy_says_and_not_after_the_deadline() {
+async fn a_create_with_a_key_obeys_the_retry_policy_and_the_deadline() {
     let [service, _] = both();
     let mut retry = Retry::default();
     retry.max_attempts = 3;
@@ -119,7 +119,7 @@ async fn a_create_with_a_key_is_sent_as_often_as_the_policy_says_and_not_after_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prepared_run_is_one_task_however_far_two_clocks_of_the_service_differ() {
+async fn a_prepared_run_is_one_task_for_any_difference_of_clocks() {
     for ahead in [0, 50, 90, 300, 3_000] {
         for service in both() {
             for has_file in [true, false] {
@@ -164,7 +164,7 @@ async fn two_processes_with_one_journal_make_one_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prepared_run_that_became_a_task_is_found_although_its_limits_forbid_a_new_one() {
+async fn a_prepared_run_with_a_task_is_found_despite_its_new_limits() {
     let [service, _] = both();
     let model = service.model("m").costs("0.01".parse().unwrap());
     let client = service.client().unwrap();
@@ -181,7 +181,7 @@ async fn a_prepared_run_that_became_a_task_is_found_although_its_limits_forbid_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_prepared_run_that_is_older_than_the_memory_of_keys_is_looked_for_in_the_history() {
+async fn a_prepared_run_older_than_its_key_is_looked_for_in_the_history() {
     let [service, _] = both();
     let client = service.client().unwrap();
     let prepared = client.model("m").prepare(Inputs::new()).await.unwrap();
@@ -219,7 +219,7 @@ fn run_is_keyed(service: &ScriptedService) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_was_adopted_says_so_and_one_with_an_upload_of_the_run_is_canceled() {
+async fn an_adopted_task_says_so_and_one_with_an_own_upload_is_canceled() {
     let [_, service] = both();
     service.loses_response("createTask");
     let adopted = run(&service.client().unwrap()).await.unwrap();

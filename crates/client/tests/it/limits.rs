@@ -21,7 +21,7 @@ fn file_inputs() -> Inputs {
 }
 
 #[tokio::test]
-async fn a_file_that_is_not_there_can_be_distinguished_from_one_that_cannot_be_read() {
+async fn a_missing_file_is_distinguished_from_an_unreadable_one() {
     let service = ScriptedService::new();
     let _ = service.model("m").succeeds(json!("done"));
     let folder = tempfile::tempdir().unwrap();
@@ -99,7 +99,7 @@ async fn a_computing_task_is_waited_for_until_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_read_is_the_cause_of_a_deadline_only_until_the_next_one_succeeds() {
+async fn a_failed_read_is_the_cause_of_a_deadline_until_a_read_succeeds() {
     let service = ScriptedService::new();
     let _ = service.model("m").stays_queued();
     let client = service.client().unwrap();
@@ -191,7 +191,7 @@ impl Middleware for OneUpload {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_inputs_of_a_run_that_fails_while_it_uploads_are_deleted_when_asked_for() {
+async fn inputs_of_a_run_that_fails_during_uploads_are_deleted_if_asked() {
     let service = ScriptedService::new();
     let _ = service.model("m").succeeds(json!({}));
     let builder = service
@@ -370,7 +370,7 @@ async fn a_create_that_is_to_be_retried_is_not_sent_when_its_run_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_create_in_doubt_is_sent_again_with_its_key_and_its_task_canceled_when_its_run_is_dropped() {
+async fn a_dropped_run_resends_its_create_in_doubt_and_cancels_the_task() {
     let service = ScriptedService::new();
     let _ = service.model("m").stays_queued();
     let client = service.client().unwrap();
@@ -452,7 +452,7 @@ async fn a_wait_during_an_outage_leaves_the_retries_of_other_calls() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_events_of_a_run_come_when_they_happen_whatever_becomes_of_it_when_it_is_abandoned() {
+async fn events_of_a_run_come_when_they_happen_also_after_an_abandon() {
     let service = ScriptedService::new();
     let _ = service.model("m").succeeds(json!("done")).takes(60 * SECOND);
     let client = service.client().unwrap();
@@ -494,7 +494,7 @@ async fn uploads_of_a_run_that_is_dropped_or_refused_are_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_was_started_and_is_waited_for_is_read_when_its_model_is_known_to_end() {
+async fn a_started_task_is_read_when_its_model_is_known_to_end() {
     let service = ScriptedService::new();
     let _ = service.model("m").succeeds(json!("done")).takes(20 * SECOND);
     let client = service.client().unwrap();

@@ -64,7 +64,7 @@ async fn a_create_that_nothing_listens_to_is_a_failure_of_the_network() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_create_is_not_sent_again_when_the_history_may_be_longer_than_what_it_shows() {
+async fn a_lost_create_is_not_resent_with_an_incomplete_history() {
     let service = ScriptedService::new().without_idempotency_keys();
     let _ = service.model("m").succeeds(json!("done"));
     let of_others = |number| json!({ "task_id": format!("task-of-others-{number}"), "model_id": "other" });
@@ -106,7 +106,7 @@ async fn a_run_may_cost_as_much_as_its_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_uploaded_input_that_is_gone_is_not_reported_as_stored_but_one_of_an_organization_may_be_there() {
+async fn a_deleted_input_is_not_reported_as_stored() {
     let service = ScriptedService::new().without_idempotency_keys();
     let _ = service.model("m").succeeds(json!("done"));
     let client = service.client().unwrap();

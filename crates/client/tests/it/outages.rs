@@ -113,7 +113,7 @@ async fn a_lost_create_is_not_taken_for_a_task_that_had_ended_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_create_is_not_sent_again_while_a_task_that_may_be_it_cannot_be_read() {
+async fn a_lost_create_is_not_resent_while_a_candidate_cannot_be_read() {
     let service = ScriptedService::new().without_idempotency_keys();
     let _ = service.model("m").stays_queued();
     let client = service.client_builder().middleware(To("/detail", Effect::Refuses)).build().unwrap();
@@ -196,7 +196,7 @@ async fn a_cancel_at_the_deadline_is_sent_again_after_a_limit_of_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_a_node_took_just_before_its_cancel_is_waited_for_until_the_deadline() {
+async fn a_task_leased_before_its_cancel_is_waited_for_until_the_deadline() {
     let service = ScriptedService::new().without_idempotency_keys();
     let _ = service.model("m").succeeds(json!("done")).takes(9 * SECOND);
     let task = run(&service.client().unwrap()).start().await.unwrap();
@@ -223,7 +223,7 @@ async fn a_model_without_a_name_is_refused_before_anything_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_create_under_way_in_one_client_is_waited_for_by_another_one_of_the_process() {
+async fn a_create_under_way_in_one_client_is_waited_for_by_another() {
     let service = ScriptedService::new().without_idempotency_keys();
     let _ = service.model("m").succeeds(json!("done"));
     let first = service.client_builder().middleware(To("/model/m/task", Effect::Hangs)).build().unwrap();

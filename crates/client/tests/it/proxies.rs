@@ -20,7 +20,7 @@ async fn serve(text: &'static str) -> String {
 }
 
 #[tokio::test]
-async fn object_storage_elsewhere_is_behind_the_proxy_also_when_the_service_is_on_this_machine() {
+async fn remote_object_storage_is_reached_by_the_proxy_of_a_local_service() {
     if let Ok(url) = std::env::var(CHILD_URL) {
         let client = Client::new("http://127.0.0.1:9/api/v1", "key").unwrap();
         let content = client.download(url).bytes().await.unwrap();

@@ -76,7 +76,7 @@ async fn a_page_of_a_gateway_is_quoted() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_failure_in_a_success_is_a_refusal_and_anything_else_is_no_response_of_the_service() -> Result<()> {
+async fn a_failure_in_a_success_is_a_refusal_and_other_bodies_are_foreign() -> Result<()> {
     for body in [
         r#"{"status": "fail", "message": "closed"}"#,
         r#"{"status": "fail", "message": "closed", "data": {}}"#,
@@ -103,8 +103,7 @@ async fn a_failure_in_a_success_is_found_whatever_else_the_body_holds() -> Resul
 }
 
 #[tokio::test]
-async fn the_message_of_a_refusal_is_found_in_a_body_of_some_length_and_not_in_an_endless_one() -> Result<()>
-{
+async fn the_message_of_a_refusal_is_found_in_a_bounded_body() -> Result<()> {
     for (length, message) in [(60_000, Some("no")), (100_000, None)] {
         let padding = "x".repeat(length);
         let body = format!(r#"{{"status": "fail", "padding": "{padding}", "message": "no"}}"#);
@@ -197,7 +196,7 @@ async fn a_request_that_middleware_cannot_build_is_no_failure_of_the_network() -
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_request_is_retried_and_so_is_a_page_in_place_of_a_response_of_an_operation() -> Result<()> {
+async fn a_proxy_page_is_retried_and_any_request_counts() -> Result<()> {
     let service = ScriptedService::new();
     let client = service.client()?;
     service.responds("getBalance", 503, "");

@@ -103,13 +103,13 @@ fn a_failure_shows_its_detail_unless_that_repeats_the_message() {
 }
 
 #[test]
-fn a_model_that_was_offline_before_a_task_was_created_is_worth_another_try() {
+fn a_model_offline_before_the_create_is_worth_another_try() {
     let error = Error::ModelOffline("m".into());
     assert!(error.is_retryable() && error.hint().contains("no task was created"), "{}", error.hint());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_was_started_is_not_abandoned_and_one_at_the_deadline_of_its_run_is() {
+async fn a_started_task_is_kept_and_one_at_its_deadline_is_abandoned() {
     let service = ScriptedService::new();
     let _ = service.model("m").stays_queued();
     let client = service.client().unwrap();

@@ -44,7 +44,7 @@ fn watched(base_url: &str) -> (Client, Arc<Mutex<Vec<String>>>) {
 }
 
 #[tokio::test]
-async fn new_fields_and_words_are_reported_by_operation_and_pointer_without_values() {
+async fn new_fields_and_words_are_reported_by_pointer_without_values() {
     let base_url = service(|path| match path {
         "/api-key/task/t-1/detail" => envelope(json!({
             "task_id": "t-1", "model_id": "m-1", "status": "paused", "hue": "private", "cost": "1",
@@ -76,7 +76,7 @@ async fn new_fields_and_words_are_reported_by_operation_and_pointer_without_valu
 }
 
 #[tokio::test]
-async fn a_response_that_cannot_be_decoded_is_reported_too_and_so_is_one_of_a_request() {
+async fn undecodable_responses_and_unknown_request_fields_are_reported() {
     let base_url = service(|_| envelope(json!({ "balance": {"total": "1"} })));
     let (client, reports) = watched(&base_url);
     assert!(matches!(client.balance().await, Err(Error::Decode(_))));

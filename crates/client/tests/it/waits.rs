@@ -44,7 +44,7 @@ impl Middleware for Shows {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_hangs_is_the_cause_of_a_deadline_unless_it_began_just_before() {
+async fn a_hanging_read_is_the_cause_of_a_deadline_unless_it_just_began() {
     for (shown, disposition) in [(0, TaskDisposition::Unknown), (1, TaskDisposition::StillRunning)] {
         let service = ScriptedService::new();
         let _ = service.model("m").stays_queued();

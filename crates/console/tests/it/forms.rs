@@ -306,7 +306,7 @@ async fn a_task_is_run_again_with_its_inputs() {
 }
 
 #[tokio::test]
-async fn a_lost_create_is_sent_again_and_one_that_stays_unconfirmed_says_what_to_try() {
+async fn a_lost_create_is_resent_and_an_unconfirmed_one_says_what_to_try() {
     let site = Site::start().await;
     let controls = site.service.controls().expect("controls");
     let visitor = site.open().await;

@@ -247,7 +247,7 @@ fn super_resolution_comes_nearer_to_the_large_scene_than_plain_scaling() {
 }
 
 #[test]
-fn the_other_super_resolution_keeps_every_given_pixel_and_its_edges_smooth() {
+fn super_resolution_alt_keeps_given_pixels_and_smooth_edges() {
     let large = DynamicImage::from(scenes::people(320, 240));
     let small = large.resize_exact(160, 120, FilterType::Triangle).into_rgb8();
     let outputs = run("super-resolution-alt", [("input_image", file(&small))]);

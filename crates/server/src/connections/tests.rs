@@ -36,7 +36,7 @@ async fn the_connection_that_was_idle_longest_makes_room_and_a_busy_one_never() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_was_not_read_yet_is_not_idle_however_long_ago_it_came() {
+async fn a_connection_that_was_not_read_yet_is_not_idle() {
     let connections = Connections::new(1);
     let newcomer = admit(&connections).await;
     tokio::time::advance(Duration::from_secs(1)).await;
@@ -63,7 +63,7 @@ async fn a_connection_without_bytes_is_closed_only_after_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_is_open_while_its_request_is_worked_on_and_for_a_while_for_the_rest_of_its_body() {
+async fn a_connection_stays_open_for_its_request_and_the_rest_of_its_body() {
     let connections = Connections::new(1);
     let open = admit(&connections).await;
     let request = open.connection.begin_request();

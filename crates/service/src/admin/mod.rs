@@ -243,8 +243,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_identifier_revokes_its_key_however_short_it_is_and_whatever_others_begin_with()
-    -> Result<(), Error> {
+    async fn an_identifier_revokes_its_key_whatever_others_begin_with() -> Result<(), Error> {
         let service = Service::start(Config::ephemeral()).await?;
         let (database, now) = (&service.database, service.clock.now());
         let owner = service.account("demo", "finding an account").await?.id;

@@ -72,8 +72,7 @@ mod tests {
     use crate::{Config, Error, Service};
 
     #[tokio::test]
-    async fn a_request_whose_client_hangs_up_is_in_progress_until_what_it_began_has_ended()
-    -> Result<(), Error> {
+    async fn a_request_keeps_its_permit_after_a_disconnect_until_its_work_ends() -> Result<(), Error> {
         let service = Service::start(Config::ephemeral()).await?;
         let requests = Arc::new(Semaphore::new(8));
         let limit = RequestLimit { requests: Arc::clone(&requests), background: service.background.clone() };

@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_operator_reads_from_the_status_whether_anything_may_have_been_changed() {
+    fn the_status_tells_an_operator_whether_anything_may_have_changed() {
         let status = |cause: Error| DetailedFailure::from(cause).into_response().status().as_u16();
         assert_eq!(status(Error::in_doubt("crediting an account", "the connection was closed")), 500);
         assert_eq!(status(Error::unavailable("crediting an account", "there is no connection")), 503);

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn settings_of_zero_make_no_job_run_all_the_time_and_keep_none_from_running() -> Result<()> {
+    async fn intervals_of_zero_neither_spin_nor_stop_a_job() -> Result<()> {
         let folder = tempfile::tempdir().map_err(|cause| Error::new("creating a folder", cause))?;
         let mut config = Config::folder(folder.path());
         config.workers = 0;

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_takes_the_pictures_that_the_catalog_declares_and_no_larger_ones() -> io::Result<()> {
+    fn a_worker_takes_pictures_up_to_the_declared_size_and_no_larger() -> io::Result<()> {
         let limits = Config::ephemeral().limits;
         let folder = TempDir::new()?;
         for model in built_in() {

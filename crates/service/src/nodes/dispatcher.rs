@@ -413,7 +413,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leases_that_expired_while_nothing_could_be_claimed_are_left_to_their_nodes_for_a_while() {
+    fn leases_that_expired_during_an_outage_are_left_to_their_nodes() {
         let second = Duration::from_secs(1);
         let lease = second * 30;
         let begin = Moment(1_000_000);

@@ -98,7 +98,7 @@ fn pause() {
 }
 
 #[tokio::test]
-async fn a_task_that_is_claimed_while_the_service_shuts_down_does_not_outlive_it() -> Result<(), Error> {
+async fn a_task_claimed_during_the_shutdown_does_not_outlive_the_service() -> Result<(), Error> {
     // The order of task and shutdown at a worker is random.
     for _ in 0..12 {
         let mut config = Config::ephemeral();
@@ -152,7 +152,7 @@ async fn the_folder_of_a_run_lies_in_the_data_folder_also_in_a_temporary_one() -
 
 #[cfg(unix)]
 #[tokio::test]
-async fn long_tasks_of_one_account_leave_a_worker_to_another_that_was_active_lately() -> Result<(), Error> {
+async fn long_tasks_of_one_account_leave_a_worker_to_active_accounts() -> Result<(), Error> {
     const LONG: &str = r#"echo '{"ready": true}'; while read -r line; do
         case "$line" in *'"input":2'*) sleep 600;; esac; echo '{"output": {}}'; done"#;
     let mut config = Config::ephemeral();
@@ -357,8 +357,7 @@ async fn tasks_run_also_with_a_lease_of_no_time() -> Result<(), Error> {
 }
 
 #[tokio::test]
-async fn a_node_outside_the_process_keeps_its_task_although_its_lease_expired_while_the_service_was_down()
--> Result<(), Error> {
+async fn a_restart_keeps_the_expired_lease_of_an_external_node() -> Result<(), Error> {
     let folder = tempfile::tempdir().map_err(|cause| Error::keeping("making a folder", cause))?;
     let mut config = Config::folder(folder.path());
     config.workers = 1;

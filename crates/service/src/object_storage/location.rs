@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_address_is_that_of_the_setting_or_of_the_listener_and_one_that_no_client_can_reach_is_refused() {
+    fn the_address_comes_from_setting_or_listener_and_must_be_reachable() {
         let listener = |text: &str| Some(text.parse().expect("an address"));
         let of = |set, at| address(set, at).ok().flatten();
         assert_eq!(of(None, listener("127.0.0.1:80")).as_deref(), Some("http://127.0.0.1:80"));

@@ -58,7 +58,7 @@ async fn files(service: &Service, owner: AccountId) -> Outcome<u64> {
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn what_no_one_looks_at_is_a_file_and_so_is_what_ends_after_its_target_has_expired() -> Outcome {
+async fn unobserved_and_late_uploads_become_files() -> Outcome {
     let (service, owner) = start().await?;
     put(&target(&service, "unseen").await?.1).await?;
     service.objects.reconcile_and_forget().await?;
@@ -115,7 +115,7 @@ async fn an_upload_is_a_file_though_no_job_ran_for_an_hour() -> Outcome {
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn an_object_without_a_row_is_marked_and_removed_when_the_retention_is_over() -> Outcome {
+async fn an_object_without_a_row_is_marked_and_removed_after_the_retention() -> Outcome {
     let (service, owner) = start().await?;
     let store = service.objects.blobs.remote().ok_or("there is no bucket")?;
     let stray = store.begin()?.commit().await?.name;
@@ -177,7 +177,7 @@ async fn a_listing_begins_with_the_oldest_target_and_goes_on_page_by_page() -> O
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn an_upload_straight_to_the_store_is_swept_up_though_callers_use_the_service_from_now_on() -> Outcome {
+async fn a_direct_upload_is_swept_after_a_change_to_indirect_uploads() -> Outcome {
     let folder = tempfile::tempdir()?;
     let mut config = Config { objects: Some(bucket()?), ..Config::folder(folder.path()) };
     let service = Service::start(config.clone()).await?;

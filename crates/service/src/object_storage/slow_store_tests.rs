@@ -286,7 +286,7 @@ async fn unused_targets_cost_the_store_nothing() -> Outcome {
 }
 
 #[tokio::test]
-async fn unused_targets_are_forgotten_an_hour_after_they_expire_though_the_store_is_away() -> Outcome {
+async fn unused_targets_are_forgotten_although_the_store_is_away() -> Outcome {
     forgets(20_000).await
 }
 
@@ -330,7 +330,7 @@ fn resident_kib() -> Outcome<u64> {
 }
 
 #[tokio::test]
-async fn thousands_of_uploads_are_reconciled_page_by_page_at_the_time_that_the_store_tells() -> Outcome {
+async fn thousands_of_uploads_are_reconciled_by_page_at_the_stores_time() -> Outcome {
     let bench = Bench::ready().await?;
     let service = &bench.service;
     let mut targets = Vec::new();
@@ -376,7 +376,7 @@ async fn created_at_is_the_time_of_the_upload_though_it_is_found_later() -> Outc
 }
 
 #[tokio::test]
-async fn what_a_target_receives_that_is_void_or_was_not_signed_is_removed_at_the_next_look() -> Outcome {
+async fn uploads_to_void_or_unsigned_targets_are_removed_at_the_next_look() -> Outcome {
     let bench = Bench::ready().await?;
     let service = &bench.service;
     let (stored, _) = target(service, "stored").await?;
@@ -402,7 +402,7 @@ async fn what_a_target_receives_that_is_void_or_was_not_signed_is_removed_at_the
 }
 
 #[tokio::test]
-async fn of_two_uploads_of_a_name_the_later_one_stays_in_whatever_order_they_are_found() -> Outcome {
+async fn of_two_uploads_of_a_name_the_later_one_stays_in_any_order() -> Outcome {
     let bench = Bench::ready().await?;
     let service = &bench.service;
     let mut targets = Vec::new();
@@ -500,8 +500,7 @@ async fn ten_million_blobs_are_swept_in_the_memory_of_a_page() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_mark_that_an_earlier_version_wrote_is_removed_with_its_blob_or_when_a_row_names_it_again()
--> Outcome {
+async fn an_orphan_mark_of_an_earlier_version_goes_with_its_blob_or_row() -> Outcome {
     let bench = Bench::ready().await?;
     let service = &bench.service;
     let mark = |name: &str| {
@@ -536,7 +535,7 @@ async fn requests_that_wait_for_the_store_leave_most_connections_to_others() -> 
 }
 
 #[tokio::test]
-async fn an_upload_that_no_one_looks_at_is_a_file_also_after_the_clock_was_set_back() -> Outcome {
+async fn an_upload_is_found_although_the_clock_was_set_back() -> Outcome {
     let bench = Bench::ready().await?;
     let service = &bench.service;
     service.clock.advance(Duration::from_hours(24));

@@ -148,7 +148,7 @@ async fn an_unused_target_of_a_membership_that_ended_is_refused_for_that_reason(
 }
 
 #[tokio::test]
-async fn a_member_neither_replaces_nor_finds_what_others_uploaded_for_the_organization() -> Outcome {
+async fn a_member_neither_replaces_nor_finds_files_of_other_members() -> Outcome {
     let service = Service::start(Config::ephemeral()).await?;
     let (member, member_key) = account(&service, "member", Scope::Personal).await?;
     let (organization, organization_key) = account(&service, "studio", Scope::Organization).await?;
@@ -198,7 +198,7 @@ async fn an_upload_needs_a_positive_balance_too() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_file_is_deleted_with_its_bytes_also_when_its_owner_hangs_up_meanwhile() -> Outcome {
+async fn a_deleted_file_loses_its_bytes_although_its_owner_disconnects() -> Outcome {
     let folder = tempfile::tempdir()?;
     let service = Service::start(Config::folder(folder.path())).await?;
     let (owner, key) = account(&service, "owner", Scope::Personal).await?;
@@ -363,7 +363,7 @@ async fn sweep(service: &Service) -> Outcome {
 }
 
 #[tokio::test]
-async fn an_output_is_deleted_by_the_account_of_its_task_and_is_no_file_of_its_storage() -> Outcome {
+async fn an_output_is_deleted_by_its_account_and_is_no_file_of_its_storage() -> Outcome {
     let (service, _, url) = painted(Config::ephemeral()).await?;
     let owner = service.database.account("demo").await?.ok_or("no account")?;
     let usage = service.database.usage(owner.id).await?;

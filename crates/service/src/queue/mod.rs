@@ -432,7 +432,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_retention_leaves_takes_the_last_places_of_what_it_deletes_in_its_order() {
+    fn rows_that_retention_keeps_hold_their_places_in_its_order() {
         let task = |(place, is_old): (i64, bool)| match is_old {
             true => (place, Status::Success, Moment(1)),
             false => (place, Status::Queued, Moment(0)),

@@ -8,7 +8,7 @@ use inferstore_document::members;
 use inferstore_document::schema::mistakes;
 
 #[test]
-fn every_kind_has_a_type_that_writes_its_inputs_as_the_document_spells_them() {
+fn every_kind_has_an_input_type_that_writes_as_the_document_spells() {
     let types = inferstore_document::types::kinds();
     let mut seen = 0;
     for kind in kinds::kinds() {

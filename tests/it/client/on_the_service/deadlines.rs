@@ -37,7 +37,7 @@ async fn repeats_do_not_multiply_a_deadline() {
 }
 
 #[tokio::test]
-async fn a_queued_task_is_canceled_at_the_deadline_when_the_caller_wants_that_and_costs_nothing() {
+async fn a_queued_task_is_canceled_at_the_deadline_if_asked_and_costs_nothing() {
     let (service, controls, client) = start().await;
     let before = client.balance().await.expect("it is reported");
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
@@ -51,7 +51,7 @@ async fn a_queued_task_is_canceled_at_the_deadline_when_the_caller_wants_that_an
 }
 
 #[tokio::test]
-async fn a_cancel_whose_answer_a_gateway_lost_is_not_reported_as_a_task_that_goes_on() {
+async fn a_cancel_with_a_lost_response_is_not_reported_as_a_running_task() {
     let (_service, controls, client) = start().await;
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
     let lost = Fault::status(504).after_commit().on(operations::CANCEL_TASK);
@@ -63,7 +63,7 @@ async fn a_cancel_whose_answer_a_gateway_lost_is_not_reported_as_a_task_that_goe
 }
 
 #[tokio::test]
-async fn a_queued_task_waits_on_at_the_deadline_when_the_caller_wants_nothing_else() {
+async fn a_queued_task_stays_queued_at_the_deadline_by_default() {
     let (_service, controls, client) = start().await;
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
     let error = hurried(&client).await.expect_err("time is up");

@@ -52,7 +52,7 @@ async fn the_identifier_of_a_refused_request_is_the_one_that_the_service_saw() {
 }
 
 #[tokio::test]
-async fn cancel_and_delete_are_sent_once_and_took_effect_although_the_answer_was_lost() {
+async fn cancel_and_delete_are_sent_once_and_lost_responses_count() {
     let (_service, controls, client) = start().await;
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
     let task = client.model(MODEL).run(inputs()).quickly().start().await.expect("it is created");

@@ -156,7 +156,7 @@ async fn bodies_without_end_are_refused_and_never_held() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn json_that_is_deep_or_long_or_of_many_parts_is_refused_by_the_api_and_by_the_protocol_of_nodes() {
+async fn deep_long_or_many_part_json_is_refused_by_both_protocols() {
     let harness = Harness::open(&[("client_timeout", 10_000)]).await;
     let key = format!("x-api-key: {}\r\ncontent-type: application/json\r\n", harness.second_key);
     let node_key = format!("x-node-key: {}\r\ncontent-type: application/json\r\n", harness.node_key);

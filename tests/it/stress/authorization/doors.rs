@@ -133,7 +133,7 @@ async fn a_node_reaches_only_what_it_has_leased_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_controls_open_to_their_token_alone_and_reveal_nothing_to_other_callers() {
+async fn the_controls_open_to_their_token_alone_and_reveal_nothing() {
     let (service, controls, [victim, _]) = start().await;
     let before = victim.view().await;
     let token = controls.token();

@@ -106,7 +106,7 @@ fn nameless(answer: &Answer, owns: &Belongings) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_belongs_to_one_account_does_not_exist_for_any_stranger_whatever_they_ask() {
+async fn data_of_one_account_do_not_exist_for_strangers() {
     let (service, controls, victims) = start().await;
     let key = service.api_key().expect("the service is fresh").to_owned();
     let before = [victims[0].view().await, victims[1].view().await];
@@ -216,7 +216,7 @@ async fn run_on(caller: &Caller, url: &str) -> (String, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_reads_a_file_of_another_only_by_its_url_and_only_as_long_as_it_exists() {
+async fn a_model_reads_a_file_of_another_account_by_url_until_its_deletion() {
     let (service, _, [victim, _]) = start().await;
     service.add_account("reader", Scope::Personal).await.expect("the name is free");
     let reader = key_of(&service, &victim.caller, "reader").await;

@@ -38,7 +38,7 @@ async fn create(api: &Client, number: usize, by_alias: bool) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn duplicates_of_many_creates_at_once_make_one_task_for_each_key_that_the_balance_covers() {
+async fn concurrent_duplicates_make_one_task_for_each_affordable_key() {
     let intensity = Intensity::of_this_run();
     let (rounds, mut random) = (intensity.times(2, 50), intensity.random());
     let mut config = Config::ephemeral();

@@ -135,7 +135,7 @@ fn batches() -> (u32, u32) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_keys_no_fault_creates_a_task_twice_and_what_was_created_is_adopted_or_reported() {
+async fn without_keys_no_fault_creates_a_second_task() {
     let ((batches, creates), mut random) = (batches(), Intensity::of_this_run().random());
     let bench = Bench::start().await;
     let (points, mut open, mut done) = (points(), 0, 0);

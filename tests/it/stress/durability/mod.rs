@@ -15,7 +15,7 @@ use super::process::{Start, free_ports};
 use super::{Intensity, tell};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_acknowledged_survives_being_killed_and_nothing_is_billed_twice() {
+async fn acknowledged_writes_survive_a_kill_and_are_billed_once() {
     let intensity = Intensity::of_this_run();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let start = Start::plain(folder.path(), free_ports());

@@ -84,13 +84,13 @@ async fn attack(sizes: impl Fn(&mut fastrand::Rng) -> u64, rounds: usize, attack
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_form_that_was_tampered_with_stores_nothing_and_the_same_form_untouched_is_stored() {
+async fn a_tampered_form_stores_nothing_and_the_original_form_is_stored() {
     let intensity = Intensity::of_this_run();
     attack(|random| random.u64(1..200_000), intensity.times(3, 100), intensity.times(10, 50)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_put_that_was_tampered_with_stores_nothing_and_the_same_put_untouched_is_stored() {
+async fn a_tampered_put_stores_nothing_and_the_original_put_is_stored() {
     let intensity = Intensity::of_this_run();
     let sizes = |random: &mut fastrand::Rng| MAX_FORM_FILE + random.u64(1..100_000);
     attack(sizes, intensity.times(1, 20), intensity.times(8, 50)).await;

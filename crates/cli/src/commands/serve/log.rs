@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_is_not_read_drops_lines_and_blocks_neither_writers_nor_the_end() {
+    fn an_unread_log_drops_lines_and_blocks_neither_writers_nor_the_end() {
         let (release, blocked) = channel();
         let mut log = Log::to(Blocked(blocked));
         for _ in 0..2 * MAX_PENDING_LINES {

@@ -194,8 +194,7 @@ async fn a_stream_that_is_cut_ends_with_an_error() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_failure_before_the_content_is_retried_and_a_lost_connection_within_it_leaves_no_file() -> TestResult
-{
+async fn a_download_retries_before_its_content_and_leaves_no_partial_file() -> TestResult {
     let scratch = Scratch::new()?;
     let mut failures = [Reaction::DropAfter(0), Reaction::status(503)].into_iter();
     let server = Server::start(move |_| failures.next().unwrap_or_else(|| content(&[], b"content"))).await?;

@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_read_as_it_was_written_and_a_word_of_a_newer_version_is_none() {
+    fn a_queue_change_round_trips_and_an_unknown_word_is_none() {
         for change in [Change::Queued("a model".to_owned()), Change::Keys, Change::Models] {
             assert_eq!(Change::from_word(&change.word()), Some(change));
         }

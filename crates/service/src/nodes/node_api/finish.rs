@@ -177,8 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_detail_that_everyone_can_read_stays_and_one_that_is_nested_too_deeply_is_left_out()
-    -> Result<(), serde_json::Error> {
+    fn a_failure_detail_is_kept_unless_it_is_nested_too_deeply() -> Result<(), serde_json::Error> {
         let nested = |begin: &str, end: &str, depth| begin.repeat(depth) + "1" + &end.repeat(depth);
         for (begin, end) in [("[", "]"), ("{\"a\":", "}")] {
             let deepest = nested(begin, end, MAX_DETAIL_DEPTH);

@@ -157,8 +157,7 @@ async fn a_request_of_a_node_is_noted_at_most_three_times_within_a_lease() -> Re
 }
 
 #[tokio::test]
-async fn a_node_serves_the_models_that_its_slots_ask_for_and_the_built_in_methods_run_the_others()
--> Result<(), Error> {
+async fn a_node_serves_the_models_of_its_slots_and_built_ins_run_the_others() -> Result<(), Error> {
     const NOT_READY: &str = "color-extraction";
     let bench = Bench::start_with(1).await?;
     let service = &bench.service;

@@ -226,7 +226,7 @@ mod tests {
     use crate::{AdminClient, Service};
 
     #[tokio::test]
-    async fn a_database_whose_files_are_in_a_bucket_starts_with_that_alone_and_is_administered() -> Outcome {
+    async fn a_service_with_files_in_a_bucket_starts_and_is_administered() -> Outcome {
         let folder = tempfile::tempdir()?;
         let (data, backup) = (folder.path().join("data"), folder.path().join("backup"));
         let service = Service::start(Config::folder(&data)).await?;

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_learns_whether_the_disk_is_full_or_files_are_short_for_a_moment() {
+    fn a_client_learns_of_a_full_disk_and_of_a_lack_of_open_files() {
         let status = |cause: io::Error| S3Error::from(Error::keeping("storing", cause)).respond("").status();
         assert_eq!(status(io::ErrorKind::StorageFull.into()), 507);
         assert_eq!(status(io::ErrorKind::InvalidData.into()), 500);

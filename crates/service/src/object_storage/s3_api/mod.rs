@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_request_carries_a_key_or_a_signature_of_another_kind_and_an_upload_says_its_size() {
+    fn foreign_credentials_are_refused_and_an_upload_states_its_size() {
         let refused = |method: Method, header: Option<HeaderName>, query: &str| {
             let headers = header.into_iter().map(|name| (name, HeaderValue::from_static("1"))).collect();
             refuse_extras(&method, &headers, query).is_err()

@@ -56,7 +56,7 @@ async fn the_socket_is_for_the_user_of_the_service_alone_and_ends_with_it() -> O
 }
 
 #[tokio::test]
-async fn a_socket_that_a_killed_service_left_stops_neither_the_operator_nor_the_next_start() -> Outcome {
+async fn a_socket_left_by_a_killed_service_stops_nobody() -> Outcome {
     let folder = tempfile::tempdir()?;
     start(folder.path()).await?.shutdown().await;
     drop(std::os::unix::net::UnixListener::bind(folder.path().join("admin.sock"))?);

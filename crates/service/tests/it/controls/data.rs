@@ -11,7 +11,7 @@ fn price(amount: &str) -> Outcome<ModelChange> {
 }
 
 #[tokio::test]
-async fn after_a_reset_everything_is_as_it_was_at_the_start_and_the_key_is_still_valid() -> Outcome {
+async fn a_reset_restores_the_start_and_keeps_the_key_valid() -> Outcome {
     let bench = Bench::start().await?;
     let before = bench.balance().await?;
     bench.controls.let_model(MODEL, Script::succeed(serde_json::json!({"output": "#000000"}))).await?;
@@ -39,7 +39,7 @@ async fn after_a_reset_everything_is_as_it_was_at_the_start_and_the_key_is_still
 }
 
 #[tokio::test]
-async fn keys_and_models_that_were_in_use_are_as_at_the_start_at_once_after_a_reset() -> Outcome {
+async fn a_reset_restores_keys_and_models_in_use_at_once() -> Outcome {
     let mut bench = Bench::start().await?;
     bench.service.add_account("somebody", Scope::Personal).await?;
     bench.service.change_model(MODEL, price("7")?).await?;

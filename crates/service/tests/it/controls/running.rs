@@ -72,7 +72,7 @@ async fn a_script_that_contradicts_itself_is_refused() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_node_that_is_down_serves_nothing_and_its_task_begins_anew_when_it_is_up() -> Outcome {
+async fn a_node_that_is_down_serves_nothing_and_its_task_begins_anew() -> Outcome {
     let bench = Bench::start().await?;
     let serving = format!("/api-key/model/{MODEL}/serving");
     bench.controls.let_model(MODEL, Script::run().after(Duration::from_mins(1))).await?;
@@ -132,7 +132,7 @@ async fn the_header_date_and_the_times_of_tasks_are_by_one_clock() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_lease_that_runs_out_gives_the_task_to_another_worker_and_it_is_billed_once() -> Outcome {
+async fn an_expired_lease_moves_the_task_to_another_worker_and_bills_once() -> Outcome {
     let bench = Bench::start().await?;
     let before = bench.balance().await?;
     bench.controls.let_model(MODEL, Script::run().after(Duration::from_mins(1)).once()).await?;

@@ -92,7 +92,7 @@ async fn start() -> Outcome<(Bench, Cable)> {
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn uploads_are_found_when_the_store_is_back_and_the_rest_goes_on_meanwhile() -> Outcome {
+async fn uploads_are_found_when_the_store_returns_and_the_rest_goes_on() -> Outcome {
     let (bench, cable) = start().await?;
     let known = bench.store("known.txt", "text/plain", b"known").await?;
     assert_eq!(bench.count().await?, 1);

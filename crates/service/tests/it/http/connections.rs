@@ -26,7 +26,7 @@ async fn an_idle_connection_outlives_the_advised_polling_interval_as_announced()
 }
 
 #[tokio::test]
-async fn a_connection_whose_request_was_refused_before_its_body_came_stays_open_as_announced() -> Outcome {
+async fn a_connection_refused_before_its_body_stays_open_as_announced() -> Outcome {
     let mut config = config();
     config.limits.head_timeout = Duration::from_secs(1);
     let service = Service::start(config).await?;
@@ -87,7 +87,7 @@ async fn a_head_that_never_ends_does_not_hold_a_connection() -> Outcome {
 }
 
 #[tokio::test]
-async fn when_there_are_too_many_connections_the_one_that_was_idle_longest_is_closed() -> Outcome {
+async fn too_many_connections_close_the_one_that_was_idle_longest() -> Outcome {
     let mut config = config();
     config.limits.max_connections = 8;
     config.limits.head_timeout = Duration::from_mins(1);

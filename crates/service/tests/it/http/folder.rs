@@ -66,7 +66,7 @@ async fn a_folder_with_files_of_others_is_refused_and_stays_as_it_is() -> Outcom
 }
 
 #[tokio::test]
-async fn a_folder_for_data_may_be_empty_a_volume_or_a_start_that_was_interrupted() -> Outcome {
+async fn a_data_folder_may_be_empty_a_volume_or_an_interrupted_start() -> Outcome {
     for names in [&[][..], &["lost+found", ".snapshot"], &["lock"], &["lock", "notes.txt"]] {
         let folder = tempfile::tempdir()?;
         for name in names {

@@ -59,7 +59,7 @@ async fn a_large_body_that_is_refused_does_not_cost_the_client_the_response() ->
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_large_to_be_drained_closes_the_connection_as_announced() -> Outcome {
+async fn a_refused_body_too_large_to_drain_closes_the_connection() -> Outcome {
     let mut config = config();
     config.limits.head_timeout = Duration::from_millis(300);
     let service = Service::start(config).await?;

@@ -119,7 +119,7 @@ async fn a_node_that_only_says_that_it_is_alive_does_not_keep_its_task() -> Outc
 }
 
 #[tokio::test]
-async fn a_node_keeps_its_task_for_as_long_as_it_says_that_a_run_takes_and_not_for_ever() -> Outcome {
+async fn a_node_keeps_its_task_for_its_stated_run_time_and_no_longer() -> Outcome {
     const HOUR: f64 = 3_600.0;
     let mut config = Config::ephemeral().with_controls();
     config.nodes = Some(([127, 0, 0, 1], 0).into());
@@ -157,7 +157,7 @@ async fn a_node_keeps_its_task_for_as_long_as_it_says_that_a_run_takes_and_not_f
 }
 
 #[tokio::test]
-async fn a_node_gets_the_files_of_a_service_that_has_moved_under_its_new_address() -> Outcome {
+async fn a_node_gets_files_of_a_moved_service_under_the_new_address() -> Outcome {
     let folder = tempfile::tempdir()?;
     let start = |storage_url: &str| {
         let mut config = Config::folder(folder.path());

@@ -46,7 +46,7 @@ async fn until_it_runs(bench: &Bench, task: &str) -> Outcome {
 }
 
 #[tokio::test]
-async fn a_task_that_more_restarts_interrupt_than_it_has_attempts_still_succeeds() -> Outcome {
+async fn a_task_survives_more_restarts_than_it_has_attempts() -> Outcome {
     let folder = tempfile::tempdir()?;
     let model = Arc::new(Slow::default());
     let mut bench = Bench::around(start(folder.path(), Duration::ZERO, &model).await?).await?;

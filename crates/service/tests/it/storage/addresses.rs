@@ -151,7 +151,7 @@ async fn status(form: &mut TcpStream) -> Outcome<String> {
 }
 
 #[tokio::test]
-async fn a_form_without_a_signature_makes_way_for_a_new_one_when_there_are_too_many() -> Outcome {
+async fn a_form_without_a_verified_signature_makes_way_when_there_are_many() -> Outcome {
     let mut config = Config::ephemeral();
     config.limits.unsigned_forms = 2;
     let bench = Bench::with(config).await?;

@@ -45,7 +45,7 @@ fn remove_database(folder: &Path) -> Outcome {
 }
 
 #[tokio::test]
-async fn a_service_does_not_start_with_a_new_database_beside_the_files_of_another() -> Outcome {
+async fn a_new_database_is_refused_beside_the_files_of_another() -> Outcome {
     let folder = tempfile::tempdir()?;
     let config = settings(folder.path())?;
     let bench = Bench::with(config.clone()).await?;
@@ -77,8 +77,7 @@ async fn a_service_does_not_start_with_a_new_database_beside_the_files_of_anothe
 }
 
 #[tokio::test]
-async fn a_service_does_not_start_without_the_files_of_its_database_unless_their_folder_is_empty() -> Outcome
-{
+async fn a_database_is_refused_without_its_files_unless_the_folder_is_empty() -> Outcome {
     let folder = tempfile::tempdir()?;
     let config = settings(folder.path())?;
     let bench = Bench::with(config.clone()).await?;
@@ -112,7 +111,7 @@ async fn a_backup_without_files_is_a_data_folder() -> Outcome {
 }
 
 #[tokio::test]
-async fn what_an_older_database_does_not_know_is_set_aside_and_comes_back_with_the_newer_one() -> Outcome {
+async fn settings_unknown_to_an_older_database_are_set_aside_and_restored() -> Outcome {
     let folder = tempfile::tempdir()?;
     let config = settings(folder.path())?;
     let database = folder.path().join("inferstore.db");
@@ -159,7 +158,7 @@ async fn what_was_set_aside_is_deleted_after_some_days() -> Outcome {
 }
 
 #[tokio::test]
-async fn files_of_others_in_the_folder_are_left_alone_and_stop_neither_the_start_nor_the_sweep() -> Outcome {
+async fn foreign_files_in_the_folder_stop_neither_start_nor_sweep() -> Outcome {
     let folder = tempfile::tempdir()?;
     let config = settings(folder.path())?;
     let bench = Bench::with(config.clone()).await?;

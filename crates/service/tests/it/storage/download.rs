@@ -103,7 +103,7 @@ async fn a_file_is_never_a_page_of_the_address_that_serves_it() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_file_whose_bytes_are_lost_is_an_error_of_the_service_for_get_and_head() -> Outcome {
+async fn a_file_with_lost_bytes_is_a_service_error_for_get_and_head() -> Outcome {
     let bench = Bench::start().await?;
     let url = bench.store("lost.txt", "text/plain", b"lost").await?;
     std::fs::remove_dir_all(bench.service.data_folder().join("objects/blobs"))?;
@@ -208,7 +208,7 @@ async fn reading_needs_a_url_that_is_known_and_gives_no_more_than_the_file() -> 
 }
 
 #[tokio::test]
-async fn a_browser_asks_whether_a_file_is_still_the_same_before_it_shows_it_again() -> Outcome {
+async fn a_browser_revalidates_a_cached_file() -> Outcome {
     let bench = Bench::start().await?;
     let url = bench.store("avatar.png", "image/png", b"old").await?;
     let first = bench.http.get(&url).send().await?;

@@ -108,7 +108,7 @@ async fn the_last_whole_upload_of_a_name_wins_under_the_same_url() -> Outcome {
 }
 
 #[tokio::test]
-async fn an_upload_whose_response_was_lost_can_be_retried_as_long_as_its_file_exists() -> Outcome {
+async fn an_upload_with_a_lost_response_can_be_retried_while_its_file_exists() -> Outcome {
     let bench = Bench::start().await?;
     for size in [9, 5_242_881] {
         let target = bench.presign("again.bin", "application/x-again", size).await?;

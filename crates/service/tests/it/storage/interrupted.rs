@@ -56,7 +56,7 @@ async fn nothing_is_left_however_early_a_connection_breaks() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_repeat_that_is_under_way_when_its_file_is_deleted_does_not_bring_it_back() -> Outcome {
+async fn a_repeated_upload_does_not_bring_a_deleted_file_back() -> Outcome {
     let bench = Bench::start().await?;
     let target = bench.presign("deleted.bin", "x/y", 10_000_000).await?;
     assert!(bench.put(&target, vec![7; 10_000_000]).await?.is_success());

@@ -25,7 +25,7 @@ fn retries(events: &[UploadEvent]) -> usize {
 }
 
 #[tokio::test]
-async fn a_failure_that_passes_is_answered_with_the_same_bytes_to_the_same_target() -> TestResult {
+async fn a_retried_upload_sends_the_same_bytes_to_the_same_target() -> TestResult {
     let scratch = Scratch::new()?;
     for size in [1000, 3 * FORM_CEILING] {
         let failures =
@@ -92,7 +92,7 @@ async fn a_refusal_of_the_file_is_not_repeated() -> TestResult {
 }
 
 #[tokio::test]
-async fn an_answer_that_comes_before_the_end_of_the_file_counts_if_it_is_a_refusal() -> TestResult {
+async fn a_response_before_the_end_of_the_file_counts_if_it_is_a_refusal() -> TestResult {
     let scratch = Scratch::new()?;
     let path = scratch.sparse("a.bin", 24 * 1024 * 1024)?;
     let server = Server::start(at_first([Reaction::Early(403), Reaction::Early(200)])).await?;

@@ -101,7 +101,7 @@ async fn nobody_waits_for_a_purse_that_somebody_else_holds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_expired_task_whose_purse_somebody_holds_keeps_no_other_task_from_being_claimed() {
+async fn an_expired_task_with_a_locked_purse_blocks_no_other_claim() {
     let fixture = Fixture::new(Empty::new()).await;
     let database = &fixture.database;
     let held = account(&fixture, "held", 0, 100).await;

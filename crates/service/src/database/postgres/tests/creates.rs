@@ -28,7 +28,7 @@ pub(super) fn task(fixture: &Fixture<Empty>, account: AccountId, price: i64) -> 
 }
 
 #[tokio::test]
-async fn each_of_the_creates_that_share_a_statement_is_decided_as_if_it_came_alone() {
+async fn creates_that_share_a_statement_are_decided_one_by_one() {
     let fixture = Fixture::new(Empty::new()).await;
     // Enough for ten tasks, the third of which is paid from both purses.
     let poor = account(&fixture, "poor", 2 * PRICE + 1, 8 * PRICE - 1).await;

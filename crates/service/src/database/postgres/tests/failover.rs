@@ -190,13 +190,13 @@ async fn nothing_acknowledged_is_lost_with_a_primary_whose_standby_is_promoted()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_primary_that_hangs_and_comes_back_after_the_promotion_is_not_used_any_more() {
+async fn a_former_primary_that_hung_during_the_promotion_is_not_used() {
     fail_over("STOP", Some("CONT")).await;
 }
 
 /// Each process probes the servers at its own times, so the processes notice a promotion one after the other.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_process_has_written_to_the_new_primary_is_missed_by_no_other_one() {
+async fn a_write_to_the_new_primary_is_missed_by_no_process() {
     let fixture = Fixture::new(Pair::start()).await;
     let (writer, account) = (&fixture.database, fixture.customer);
     let funds = Credit::Paid(Money::from_smallest(1 << 40));

@@ -67,7 +67,7 @@ async fn creates_go_on_while_a_migration_waits_for_a_reader() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_index_whose_build_was_interrupted_is_built_again_by_one_of_all_processes() {
+async fn an_interrupted_index_build_is_repeated_by_one_process() {
     let fixture = Fixture::new(Empty::new()).await;
     for _ in 0..2 {
         fixture.create_task(fixture.customer, 0, Moment(0)).await;

@@ -85,7 +85,7 @@ async fn work(process: PostgresDatabase, node: String) -> Vec<(String, bool)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn processes_that_create_claim_cancel_and_end_at_once_lose_nothing_and_bill_once() {
+async fn processes_that_create_claim_and_cancel_at_once_bill_once() {
     let fixture = Fixture::new(Empty::new()).await;
     let other = crate::accounts::NewAccount::draw("other", crate::accounts::Scope::Personal, &fixture.random);
     let other = fixture.database.add_account(&other.unwrap(), NOW).await.unwrap().id;
@@ -172,7 +172,7 @@ async fn a_turn_is_never_lost_between_a_create_and_the_deletion_of_idle_turns() 
 }
 
 #[tokio::test]
-async fn a_slot_gets_the_task_of_the_next_account_while_another_process_takes_that_of_the_first() {
+async fn a_slot_claims_for_the_next_account_beside_a_concurrent_claim() {
     let fixture = Fixture::new(Empty::new()).await;
     fixture.database.register("node", None, &[MODEL.to_owned()], NOW).await.unwrap();
     let taken = fixture.create_task(fixture.customer, 0, NOW).await;
@@ -186,7 +186,7 @@ async fn a_slot_gets_the_task_of_the_next_account_while_another_process_takes_th
 }
 
 #[tokio::test]
-async fn what_is_leased_reaches_its_slot_although_the_claim_for_another_slot_fails() {
+async fn a_lease_reaches_its_slot_although_the_claim_of_another_slot_fails() {
     let fixture = Fixture::new(Empty::new()).await;
     fixture.database.publish(&[model("other", fixture.operator)], Existing::Keep).await.unwrap();
     let broken = Slot { models: ["other".to_owned()].into(), ..slot("broken") };
@@ -313,7 +313,7 @@ async fn a_queued_task_and_a_revoked_key_are_known_to_other_processes_at_once() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revoked_key_is_known_to_all_processes_although_who_revoked_it_did_not_wait() {
+async fn a_revoked_key_is_invalid_in_all_processes_without_a_wait() {
     let fixture = Fixture::new(Empty::new()).await;
     let (one, other) = (fixture.engine.process().await, fixture.engine.process().await);
     assert_eq!(other.queue_changed().await, QueueChange::Any);
@@ -342,7 +342,7 @@ async fn a_revoked_key_is_known_to_all_processes_although_who_revoked_it_did_not
 
 /// Earnings stay constant while another transaction has locked their purses.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_added_up_while_its_purses_are_locked_is_neither_lost_nor_counted_twice() {
+async fn deltas_folded_under_locked_purses_are_counted_exactly_once() {
     let fixture = Fixture::new(Empty::new()).await;
     let process = fixture.engine.process().await;
     for second in 0..2 {
@@ -372,7 +372,7 @@ async fn what_is_added_up_while_its_purses_are_locked_is_neither_lost_nor_counte
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_changed_while_no_connection_listened_is_known_when_one_listens_again() {
+async fn changes_missed_without_a_connection_are_known_afterwards() {
     let fixture = Fixture::new(Empty::new()).await;
     let process = fixture.engine.process().await;
     assert_eq!(process.queue_changed().await, QueueChange::Any);
@@ -436,7 +436,7 @@ async fn uploads_of_one_key_at_once_leave_one_file_and_every_byte_is_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_goes_away_fails_requests_and_is_used_again_when_it_is_back() {
+async fn requests_fail_while_the_database_is_away_and_recover_afterwards() {
     let fixture = Fixture::new(Empty::new()).await;
     let process = fixture.engine.process().await;
     process.check_writer().await.unwrap();

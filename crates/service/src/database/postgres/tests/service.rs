@@ -40,7 +40,7 @@ async fn a_service_over_postgresql_starts_again_and_keeps_its_books() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_waits_for_a_database_that_is_just_coming_back_and_not_for_a_wrong_one() {
+async fn a_start_waits_for_a_returning_database_and_refuses_a_wrong_one() {
     let (empty, folder) = (Empty::new(), tempfile::tempdir().unwrap());
     let mut config = config(&empty, folder.path()).await;
     config.workers = 0;
@@ -118,7 +118,7 @@ async fn a_process_serves_what_its_roles_are() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_that_retention_deletes_during_its_second_refund_is_not_refunded_again() {
+async fn a_task_deleted_during_its_second_refund_is_not_refunded_again() {
     let fixture = Fixture::new(Empty::new()).await;
     let database = &fixture.database;
     let paid = Credit::Paid("10".parse().unwrap());
@@ -143,7 +143,7 @@ async fn a_task_that_retention_deletes_during_its_second_refund_is_not_refunded_
 }
 
 #[tokio::test]
-async fn what_a_publisher_earns_during_a_refund_is_not_taken_before_it_is_in_its_purse() {
+async fn earnings_of_a_publisher_during_a_refund_are_not_taken_early() {
     let fixture = Fixture::new(Empty::new()).await;
     let database = &fixture.database;
     database.credit(fixture.customer, Credit::Paid(Money::from_smallest(8)), Moment(0)).await.unwrap();

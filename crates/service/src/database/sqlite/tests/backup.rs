@@ -13,7 +13,7 @@ use crate::database::conformance::{Engine as _, File, Fixture, MODEL, model};
 use crate::ledger::{Credit, Ledger as _, Money};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn backups_that_are_written_while_money_moves_are_whole_and_no_write_fails() {
+async fn backups_during_payments_are_whole_and_no_write_fails() {
     let fixture = Arc::new(Fixture::new(Folder::new()).await);
     let is_over = Arc::new(AtomicBool::new(false));
     let writes = tokio::spawn({
@@ -49,7 +49,7 @@ async fn backups_that_are_written_while_money_moves_are_whole_and_no_write_fails
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_backup_can_be_read_by_its_owner_alone_and_leaves_nothing_when_it_fails() {
+async fn a_backup_is_private_and_a_failed_one_leaves_nothing() {
     use std::os::unix::fs::PermissionsExt as _;
     let (folder, fixture) = (tempfile::tempdir().unwrap(), Fixture::new(Folder::new()).await);
     let file = folder.path().join("backup.db");

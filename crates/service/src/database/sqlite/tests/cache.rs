@@ -50,7 +50,7 @@ async fn a_revoked_key_ends_at_once_although_who_revoked_it_did_not_wait() {
 }
 
 #[tokio::test]
-async fn searches_and_audits_and_backups_leave_half_of_the_connections_to_other_reads() {
+async fn long_reads_leave_half_of_the_connections_to_other_reads() {
     let fixture = Fixture::new(Folder::new()).await;
     let database = fixture.engine.sqlite().await;
     let scans = &database.readers.scans;

@@ -72,7 +72,7 @@ async fn a_write_that_fails_or_panics_is_undone_alone() {
 }
 
 #[tokio::test]
-async fn every_write_of_a_transaction_that_was_lost_fails_and_the_next_one_succeeds() {
+async fn every_write_of_a_lost_transaction_fails_and_the_next_one_succeeds() {
     let folder = Folder::new();
     let database = folder.sqlite().await;
     let busy = occupy(&database).await;

@@ -40,7 +40,7 @@ async fn a_commit_reaches_the_disk_also_where_a_sync_alone_ends_in_its_cache() {
 }
 
 #[tokio::test]
-async fn an_audit_finds_usage_that_is_not_that_of_the_files_and_queued_tasks_without_a_turn() {
+async fn an_audit_finds_wrong_usage_and_queued_tasks_without_a_turn() {
     let fixture = Fixture::new(Folder::new()).await;
     fixture.upload(fixture.customer, fixture.customer, &File::of_size(3), Moment(0)).await;
     fixture.create(fixture.customer, u32::MAX).await;

@@ -56,7 +56,7 @@ async fn a_page_of_a_list_costs_the_same_however_many_models_there_are() {
 }
 
 #[tokio::test]
-async fn a_search_looks_a_text_up_unless_too_many_models_have_it_or_it_is_too_short() {
+async fn a_search_uses_an_index_unless_the_text_is_short_or_common() {
     const MODELS: u32 = 2_000;
     let fixture = Fixture::new(Folder::new()).await;
     let models: Vec<_> =
@@ -75,7 +75,7 @@ async fn a_search_looks_a_text_up_unless_too_many_models_have_it_or_it_is_too_sh
 }
 
 #[tokio::test]
-async fn a_claim_and_a_page_of_an_account_cost_the_same_however_many_tasks_there_are() {
+async fn claims_and_pages_of_an_account_cost_the_same_for_any_queue_length() {
     const TASKS: u32 = 20_000;
     let fixture = Fixture::new(Folder::new()).await;
     fixture.create(fixture.customer, u32::MAX).await;

@@ -137,7 +137,7 @@ async fn moved(folder: &Path, data: PathBuf) -> PathBuf {
 }
 
 #[tokio::test]
-async fn urls_that_an_older_version_handed_out_are_opened_read_by_tasks_and_deleted() {
+async fn urls_of_an_older_version_are_opened_read_by_tasks_and_deleted() {
     for version in 1..OLD_URLS_LISTED {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
