@@ -98,7 +98,7 @@ const LAYERS: [(&str, &[&str]); 2] = [
             "error",
             "hex",
             "ids",
-            "words",
+            "string_enum",
             "clock",
             "random",
             "ledger",

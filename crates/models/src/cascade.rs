@@ -21,7 +21,7 @@ struct Part {
 struct Stump {
     threshold: f32,
     below: f32,
-    otherwise: f32,
+    above: f32,
     parts: Vec<Part>,
 }
 
@@ -90,7 +90,7 @@ impl Cascade {
                     .iter()
                     .map(|part| f64::from(part.weight) * Sums::sum(&sums.values, sums.width, left, top, part))
                     .sum();
-                if value / contrast < f64::from(stump.threshold) { stump.below } else { stump.otherwise }
+                if value / contrast < f64::from(stump.threshold) { stump.below } else { stump.above }
             };
             stage.stumps.iter().map(vote).sum::<f32>() >= stage.threshold - 1e-5
         })
@@ -99,7 +99,7 @@ impl Cascade {
 
 fn parse_stump(line: &str) -> Option<Stump> {
     let numbers: Vec<f32> = line.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
-    let (&[threshold, below, otherwise], rectangles) = numbers.split_first_chunk()?;
+    let (&[threshold, below, above], rectangles) = numbers.split_first_chunk()?;
     let part = |numbers: &[f32]| {
         let &[left, top, width, height, weight] = numbers.first_chunk()?;
         let [left, top, width, height] = [left, top, width, height].map(|number| number as usize);
@@ -107,7 +107,7 @@ fn parse_stump(line: &str) -> Option<Stump> {
         fits.then_some(Part { left, top, width, height, weight })
     };
     let parts = rectangles.chunks(5).map(part).collect::<Option<_>>()?;
-    Some(Stump { threshold, below, otherwise, parts })
+    Some(Stump { threshold, below, above, parts })
 }
 
 /// Integral image: the sum of any rectangle takes four reads. Values are steps of 255, as in the training.

@@ -10,7 +10,7 @@ use crate::hex::hex;
 pub(crate) use crate::ids::AccountId;
 use crate::ledger::{Money, Purses};
 use crate::random::Randomness;
-use crate::words::words;
+use crate::string_enum::string_enum;
 use crate::{Error, Result};
 
 /// Username of the operator's account, which publishes the official models and receives the storage charges.
@@ -37,7 +37,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
     }
 }
 
-words! {
+string_enum! {
     /// Type of an account.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
@@ -50,7 +50,7 @@ words! {
     }
 }
 
-words! {
+string_enum! {
     /// State of an account.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
@@ -100,12 +100,12 @@ pub struct AccountOverview {
 /// A new API key. The text is shown once; the database stores the hash.
 pub(crate) struct NewKey {
     pub(crate) text: String,
-    pub(crate) kept: KeptKey,
+    pub(crate) kept: StoredKey,
 }
 
 /// Stored record of an API key.
 #[derive(Clone)]
-pub(crate) struct KeptKey {
+pub(crate) struct StoredKey {
     /// Public part of the key, by which the database finds its record.
     pub(crate) id: String,
     pub(crate) hash: [u8; 32],
@@ -137,7 +137,7 @@ impl NewKey {
         let id = random.word(12)?;
         let text = format!("{prefix}_{id}_{}", random.word(26)?);
         let hash = hash(&text);
-        Ok(Self { text, kept: KeptKey { id, hash, rules: KeyRules::default() } })
+        Ok(Self { text, kept: StoredKey { id, hash, rules: KeyRules::default() } })
     }
 
     /// Creates a key from a chosen text, for a service whose key must be known in advance. If the text does not have
@@ -148,12 +148,12 @@ impl NewKey {
             let cause = format!("a key has at least {MIN_CHOSEN_KEY} visible ASCII characters and no spaces");
             return Err(Error::setting("taking a chosen API key", cause));
         }
-        let kept = KeptKey { id: key_id(text), hash: hash(text), rules: KeyRules::default() };
+        let kept = StoredKey { id: key_id(text), hash: hash(text), rules: KeyRules::default() };
         Ok(Self { kept, text: text.to_owned() })
     }
 }
 
-impl KeptKey {
+impl StoredKey {
     /// Returns true if this is the record of the key `text`; compares the hashes in constant time.
     pub(crate) fn is_of(&self, text: &str) -> bool {
         self.hash.ct_eq(&hash(text)).into()
@@ -192,12 +192,12 @@ pub(crate) trait Accounts: Send + Sync {
     async fn remove_member(&self, organization: AccountId, person: AccountId, now: Moment) -> Result<bool>;
     async fn is_member(&self, organization: AccountId, person: AccountId) -> Result<bool>;
     /// Inserts a key, or un-revokes it; fails if another key has the same identifier.
-    async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<()>;
+    async fn add_key(&self, owner: AccountId, key: &StoredKey, now: Moment) -> Result<()>;
     /// Revokes a key by its identifier; false if there is no such valid key.
     async fn revoke_key(&self, id: &str, now: Moment) -> Result<bool>;
     /// Returns the valid key with this identifier, and its account. The key cache can return a key for up to ten
     /// seconds after another process has revoked it.
-    async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>>;
+    async fn key(&self, id: &str) -> Result<Option<(StoredKey, Account)>>;
 }
 
 #[derive(Clone)]

@@ -236,7 +236,7 @@ pub(crate) enum Replaces {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stored {
     /// The file exists. `replaced` is the blob of the replaced file, to be deleted.
-    Kept { replaced: Option<String> },
+    Done { replaced: Option<String> },
     /// The target has stored the same bytes before, and the file has not changed since.
     Again,
     /// The target has stored other bytes before.
@@ -256,7 +256,7 @@ pub(crate) struct OutputLimits {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OutputStored {
     /// The output is stored. `replaced` is the blob of the replaced output, to be deleted.
-    Kept { replaced: Option<String> },
+    Done { replaced: Option<String> },
     /// The lease has reached its limits; nothing was stored.
     TooMany,
     /// The lease has been lost; nothing was stored.

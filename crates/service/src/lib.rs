@@ -75,10 +75,10 @@ mod random;
 mod registry;
 mod shared_clock;
 mod shared_files;
+mod string_enum;
 mod telemetry;
 mod totals;
 mod transfer;
-mod words;
 
 pub use accounts::{AccountOverview, AccountState, Scope};
 pub use admin::{Admin, Backup};

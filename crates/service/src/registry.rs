@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::Result;
-use crate::accounts::KeptKey;
+use crate::accounts::StoredKey;
 use crate::clock::Moment;
 
 pub(crate) const NODE_RETENTION: Duration = Duration::from_hours(24);
@@ -19,7 +19,7 @@ pub(crate) const NODE_SILENCE: Duration = Duration::from_mins(10);
 
 pub(crate) struct NodeKey {
     pub(crate) name: String,
-    pub(crate) kept: KeptKey,
+    pub(crate) kept: StoredKey,
     /// Models that nodes of this key may serve; None for all.
     pub(crate) models: Option<Vec<String>>,
 }
@@ -41,7 +41,7 @@ pub(crate) trait Registry: Send + Sync {
     async fn add_node_key(
         &self,
         name: &str,
-        key: &KeptKey,
+        key: &StoredKey,
         models: Option<&[String]>,
         now: Moment,
     ) -> Result<bool>;

@@ -40,7 +40,7 @@ pub(super) use entries::{Entry, entry as entry_of};
 use inputs::{Collected, attach, collect};
 use interrupt::Interrupts;
 pub(super) use journal::NAME as JOURNAL;
-pub(super) use summary::{Ended, Status};
+pub(super) use summary::{FileOutcome, Status};
 
 /// Arguments of `run`; `Command::Run` describes it.
 #[derive(Debug, Args)]

@@ -23,7 +23,7 @@ use super::{Admin, Backup};
 use crate::Error;
 use crate::accounts::{Account, Scope};
 use crate::catalog::{ModelChange, ModelSpec};
-use crate::http::request::{ApiJson, ApiPath, ApiQuery, Whole, page_size, place, whole};
+use crate::http::request::{ApiJson, ApiPath, ApiQuery, Whole, page_size, position, whole};
 use crate::http::response::{DetailedFailure, Failure, Success, unknown_path, wrong_method};
 use crate::ledger::Audit;
 use crate::operator::{TaskDetail, TaskFilter};
@@ -207,7 +207,7 @@ pub(super) struct PageQuery {
 impl PageQuery {
     pub(super) fn bounds(self) -> Result<(u32, u64), Failure> {
         let limit = page_size("limit", self.limit, DEFAULT_PAGE, MAX_PAGE)?;
-        Ok((limit, place("offset", self.offset, 0)?))
+        Ok((limit, position("offset", self.offset, 0)?))
     }
 }
 

@@ -33,7 +33,7 @@ use crate::accounts::{
 use crate::files::TargetsOf;
 use crate::ledger::{Audit, Money, Purses};
 
-/// Operator's methods of a service. A [`Service`] derefs to this type.
+/// Operator's methods of a service. A [`Service`](crate::Service) derefs to this type.
 #[derive(Clone)]
 pub struct Admin {
     pub(crate) database: Arc<dyn Database>,

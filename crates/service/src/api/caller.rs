@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 
 use super::Api;
-use crate::accounts::{Account, AccountId, AccountState, KeptKey, key_id};
+use crate::accounts::{Account, AccountId, AccountState, StoredKey, key_id};
 use crate::http::observe::CallerSlot;
 use crate::http::request::sent_key;
 use crate::http::response::Failure;
@@ -18,7 +18,7 @@ use crate::http::share_limit::Permit;
 pub(crate) struct Caller {
     pub(crate) api: Arc<Api>,
     pub(crate) account: Account,
-    pub(crate) key: KeptKey,
+    pub(crate) key: StoredKey,
     _permit: Permit<AccountId>,
 }
 

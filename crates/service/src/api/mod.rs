@@ -2,7 +2,7 @@
 
 mod account;
 mod caller;
-mod edge;
+mod middleware;
 mod models;
 mod storage;
 mod tasks;
@@ -16,7 +16,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::routing::get;
 use caller::Caller;
-pub(crate) use edge::RequestLimit;
+pub(crate) use middleware::RequestLimit;
 #[cfg(test)]
 pub(crate) use tasks::MAX_PAGE as MAX_HISTORY_PAGE;
 use tower::util::option_layer;
@@ -61,7 +61,7 @@ impl FromRef<Arc<Api>> for BodyLimits {
 }
 
 /// Middleware around the operations.
-pub(crate) struct Edge<'a> {
+pub(crate) struct Middleware<'a> {
     pub(crate) origins: &'a [CorsOrigin],
     pub(crate) requests: RequestLimit,
     pub(crate) observer: Arc<Observer>,
@@ -70,7 +70,7 @@ pub(crate) struct Edge<'a> {
 }
 
 /// Builds the router: every operation, the API document, and an error in the same format for other paths.
-pub(crate) fn router(api: Api, edge: Edge<'_>) -> Router {
+pub(crate) fn router(api: Api, middleware: Middleware<'_>) -> Router {
     let operations = Router::new()
         .merge(account::routes())
         .merge(models::routes())
@@ -83,11 +83,11 @@ pub(crate) fn router(api: Api, edge: Edge<'_>) -> Router {
         .route("/openapi.yaml", get(document).fallback(wrong_method))
         .fallback(unknown_path("paths of the API look like /api/v1/api-key/balance"))
         .layer(DefaultBodyLimit::max(api.limits.body))
-        .layer(from_fn_with_state(edge.requests, edge::limit_requests))
+        .layer(from_fn_with_state(middleware.requests, middleware::limit_requests))
         .with_state(Arc::new(api));
     // A request that a test control delays holds no permit meanwhile.
-    (edge.with_controls)(routes)
-        .layer(option_layer(edge::cors(edge.origins)))
-        .layer(map_response(edge::announce_keys))
-        .layer(from_fn_with_state(edge.observer, observe::observe))
+    (middleware.with_controls)(routes)
+        .layer(option_layer(middleware::cors(middleware.origins)))
+        .layer(map_response(middleware::announce_keys))
+        .layer(from_fn_with_state(middleware.observer, observe::observe))
 }

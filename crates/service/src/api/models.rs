@@ -13,7 +13,7 @@ use crate::accounts::Account;
 use crate::catalog::{
     Filter, Model, ModelState, ModelSummary, Published, Search, Sort, Version, Visibility, with_sample_urls,
 };
-use crate::http::request::{ApiJson, ApiPath, Whole, page_size, place, present};
+use crate::http::request::{ApiJson, ApiPath, Whole, page_size, position, present};
 use crate::http::response::{Done, Failure, Page, Success, with_stored_json};
 use crate::ledger::{Money, as_number};
 use crate::queue::Serving;
@@ -53,7 +53,7 @@ async fn list(
         sort: body.sort.unwrap_or(Sort::CreatedOldest),
         filter: body.filter_by,
         limit,
-        offset: place("offset", body.offset, 0)?,
+        offset: position("offset", body.offset, 0)?,
         now: api.clock.now(),
     };
     let (models, total) = api.database.models(&search).await?;

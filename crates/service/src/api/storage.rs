@@ -15,7 +15,7 @@ use super::Api;
 use super::Caller;
 use crate::accounts::{Account, AccountState, Scope};
 use crate::files::{FOLDERS, MAX_FILE, MAX_KEY, StoredFile, Target, TargetsOf, Usage};
-use crate::http::request::{ApiJson, ApiPath, ApiQuery, Whole, page_size, place, present, whole};
+use crate::http::request::{ApiJson, ApiPath, ApiQuery, Whole, page_size, position, present, whole};
 use crate::http::response::{Done, Failure, Success, beginning};
 
 /// `Retry-After` in seconds for a caller with too many unused upload targets.
@@ -173,7 +173,7 @@ async fn list(
     ApiPath(folder): ApiPath,
     ApiQuery(query): ApiQuery<ListQuery>,
 ) -> Done<FilePage> {
-    let page = place("page", query.page, 1)?;
+    let page = position("page", query.page, 1)?;
     let size = page_size("pageSize", query.page_size, 10, api.limits.files_page)?;
     if query.category.as_deref().is_some_and(|category| !CATEGORIES.contains(&category)) {
         return Err(Failure::unprocessable(format!("type must be one of {}", CATEGORIES.join(", "))));

@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 
 use super::Api;
 use super::Caller;
-use super::edge::IDEMPOTENCY_KEY;
+use super::middleware::IDEMPOTENCY_KEY;
 use super::models::find_model;
-use crate::accounts::KeptKey;
+use crate::accounts::StoredKey;
 use crate::catalog::{Inputs, ModelState, check_inputs, with_sample_urls};
 use crate::http::observe::TraceParent;
-use crate::http::request::{ApiJson, ApiPath, ApiQuery, Whole, page_size, place, whole};
+use crate::http::request::{ApiJson, ApiPath, ApiQuery, Whole, page_size, position, whole};
 use crate::http::response::{Done, Failure, Page, Success, with_stored_json};
 use crate::nodes::log::{self, TaskLog};
 use crate::object_storage::with_current_urls;
@@ -46,7 +46,7 @@ struct CreatedTask {
 }
 
 async fn create(
-    Caller { api, account, key: KeptKey { id: api_key, rules, .. }, .. }: Caller,
+    Caller { api, account, key: StoredKey { id: api_key, rules, .. }, .. }: Caller,
     ApiPath(model): ApiPath,
     IdempotencyKey(key): IdempotencyKey,
     TraceParent(traceparent): TraceParent,
@@ -88,9 +88,9 @@ async fn create(
         traceparent,
         spending: rules.daily_limit.map(|daily_limit| Spending { key: api_key, daily_limit }),
     };
-    let (otherwise, max) = (api.insufficient_balance, limits.account_unfinished);
+    let (insufficient_balance, max) = (api.insufficient_balance, limits.account_unfinished);
     let (id, price) = (task.id.clone(), task.price);
-    match api.database.create_task(&task, otherwise, max, now).await? {
+    match api.database.create_task(&task, insufficient_balance, max, now).await? {
         Created::Queued => {
             api.dispatcher.task_queued(&task.model);
             api.database.announce_queued(&task.model);
@@ -166,7 +166,7 @@ async fn history(
     ApiQuery(query): ApiQuery<HistoryQuery>,
 ) -> Done<Page<TaskSummary>> {
     let limit = page_size("limit", query.limit, 10, MAX_PAGE)?;
-    let offset = place("offset", query.offset, 0)?;
+    let offset = position("offset", query.offset, 0)?;
     let (tasks, total) = api.database.history(account.id, limit, offset).await?;
     Ok(Success::data(Page::new(tasks, total)))
 }

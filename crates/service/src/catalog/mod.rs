@@ -27,7 +27,7 @@ use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::hex::hex;
 use crate::ledger::{Money, as_number};
-use crate::words::words;
+use crate::string_enum::string_enum;
 use crate::{Error, Result};
 
 #[derive(Debug, Clone, Serialize)]
@@ -43,7 +43,7 @@ pub(crate) struct ModelSummary {
     pub(crate) price: Money,
 }
 
-words! {
+string_enum! {
     /// State of a model.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]

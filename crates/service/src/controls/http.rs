@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Amounts, Controls, Fault, JournalEntry, KeptFault, Operation, Tester};
-use crate::http::request::{ApiJson, ApiPath, ApiQuery, Whole, place, sent_key, whole};
+use crate::http::request::{ApiJson, ApiPath, ApiQuery, Whole, position, sent_key, whole};
 use crate::http::response::{DetailedFailure, Failure, Success, unknown_path, wrong_method};
 use crate::ledger::Credit;
 use crate::nodes::Script;
@@ -182,7 +182,7 @@ struct JournalQuery {
 }
 
 async fn journal(controls: Controls, ApiQuery(query): ApiQuery<JournalQuery>) -> Done<Vec<JournalEntry>> {
-    let after = place("after", query.after, 0)?;
+    let after = position("after", query.after, 0)?;
     let mut entries = controls.journal();
     entries.retain(|entry| {
         entry.number > after && query.operation.is_none_or(|wanted| entry.operation == Some(wanted))

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::Result;
-use crate::accounts::{Account, KeptKey};
+use crate::accounts::{Account, StoredKey};
 use crate::catalog::{ModelPage, Published, Search};
 
 /// Lifetime of an entry without a read of the database.
@@ -18,7 +18,7 @@ const MAX_ENTRIES: usize = 10_000;
 const MAX_PAGES: usize = 500;
 
 pub(super) struct Caches {
-    pub(super) keys: Arc<Cache<(KeptKey, Account)>>,
+    pub(super) keys: Arc<Cache<(StoredKey, Account)>>,
     pub(super) models: Arc<Cache<Arc<Published>>>,
     pages: Arc<Cache<Arc<ModelPage>>>,
 }

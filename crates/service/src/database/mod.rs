@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 
-use crate::accounts::{Account, Accounts, KeptKey, NewAccount};
+use crate::accounts::{Account, Accounts, NewAccount, StoredKey};
 use crate::catalog::Catalog;
 use crate::clock::Moment;
 use crate::files::Files;
@@ -210,7 +210,7 @@ pub(crate) struct Bootstrap {
     pub(crate) first: NewAccount,
     pub(crate) balance: Money,
     pub(crate) free_balance: Money,
-    pub(crate) key: KeptKey,
+    pub(crate) key: StoredKey,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 
 use super::refund::Charged;
 use super::values::Json;
-use crate::accounts::{Account, KeptKey, KeyRules, Scope};
+use crate::accounts::{Account, KeyRules, Scope, StoredKey};
 use crate::catalog::{Format, Model, ModelSummary, Published, Version};
 use crate::clock::Moment;
 use crate::files::{Object, StorageUse, StoredFile, Target, Usage};
@@ -92,8 +92,8 @@ records! {
 }
 
 /// Reads a key without its rules.
-pub(super) fn kept_key(row: &dyn Row) -> FromSqlResult<KeptKey> {
-    Ok(KeptKey { id: row.get(0)?, hash: row.get(1)?, rules: KeyRules::default() })
+pub(super) fn kept_key(row: &dyn Row) -> FromSqlResult<StoredKey> {
+    Ok(StoredKey { id: row.get(0)?, hash: row.get(1)?, rules: KeyRules::default() })
 }
 
 fn key_rules(row: &dyn Row) -> FromSqlResult<KeyRules> {
@@ -116,9 +116,9 @@ pub(super) fn key_overview(row: &dyn Row) -> FromSqlResult<KeyOverview> {
     })
 }
 
-pub(super) fn key_of_account(row: &dyn Row) -> FromSqlResult<(KeptKey, Account)> {
+pub(super) fn key_of_account(row: &dyn Row) -> FromSqlResult<(StoredKey, Account)> {
     let rules = key_rules(&RowFrom { first: 8, row })?;
-    Ok((KeptKey { rules, ..kept_key(row)? }, account(&RowFrom { first: 2, row })?))
+    Ok((StoredKey { rules, ..kept_key(row)? }, account(&RowFrom { first: 2, row })?))
 }
 
 /// Returns the column of `members` with the other accounts, and the column with an account of this scope.

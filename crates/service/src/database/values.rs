@@ -33,7 +33,7 @@ integers! {
     Money: Money::from_smallest, Money::smallest;
 }
 
-macro_rules! words {
+macro_rules! string_columns {
     ($($type:ty: $what:literal;)*) => { $(
         impl ToSql for $type {
             fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
@@ -51,7 +51,7 @@ macro_rules! words {
     )* };
 }
 
-words! {
+string_columns! {
     ModelState: "state of a model";
     AccountState: "state of an account";
     Purse: "purse";

@@ -211,10 +211,10 @@ pub(crate) fn page_size(name: &str, sent: Option<Whole>, default: u32, max: u32)
 }
 
 /// Returns a position in a list: from `first`, the default, to 2^63 - 1, as the API document declares.
-pub(crate) fn place(name: &str, sent: Option<Whole>, first: u64) -> Result<u64, Failure> {
-    let place = sent.map_or(Some(first), |Whole(sent)| u64::try_from(sent).ok());
-    place
-        .filter(|place| (first..=i64::MAX.unsigned_abs()).contains(place))
+pub(crate) fn position(name: &str, sent: Option<Whole>, first: u64) -> Result<u64, Failure> {
+    let position = sent.map_or(Some(first), |Whole(sent)| u64::try_from(sent).ok());
+    position
+        .filter(|position| (first..=i64::MAX.unsigned_abs()).contains(position))
         .ok_or_else(|| Failure::unprocessable(format!("{name} must lie between {first} and {}", i64::MAX)))
 }
 

@@ -15,10 +15,10 @@ pub(crate) use movement::{Movement, Origin, Side};
 
 use crate::clock::Moment;
 use crate::ids::AccountId;
-use crate::words::words;
+use crate::string_enum::string_enum;
 use crate::{Error, Result};
 
-words! {
+string_enum! {
     /// Part of an account's money.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
     #[serde(rename_all = "snake_case")]
@@ -98,7 +98,7 @@ impl Split {
     }
 }
 
-words! {
+string_enum! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub(crate) enum Reason {

@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::listeners::Routers;
 use crate::admin::Admin;
-use crate::api::{self, Api, Edge, RequestLimit};
+use crate::api::{self, Api, Middleware, RequestLimit};
 use crate::background::BackgroundTasks;
 use crate::clock::Clock;
 use crate::config::Config;
@@ -123,7 +123,7 @@ impl Wiring {
             lease: self.config.lease,
             limits,
         };
-        let edge = Edge {
+        let middleware = Middleware {
             origins: &self.config.cors_origins,
             requests: RequestLimit { requests: Arc::clone(&requests), background: self.background.clone() },
             observer: Arc::clone(&observer),
@@ -147,7 +147,7 @@ impl Wiring {
             limits,
         };
         Routers {
-            api: api::router(api, edge),
+            api: api::router(api, middleware),
             storage: object_storage::router(object_api, &self.config.storage_origins, around_objects),
             operations: operations::router(operations),
             nodes: nodes::router(nodes, observer),

@@ -23,14 +23,14 @@ const MAX_BACKSTOP: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
 pub(crate) struct Dispatcher {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingSlots>,
     wakeup: Notify,
     #[cfg(test)]
     claims: std::sync::atomic::AtomicUsize,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingSlots {
     slots: VecDeque<Waiter>,
     /// Number of newly queued tasks of each model since the last selection.
     queued: BTreeMap<String, usize>,
@@ -39,11 +39,11 @@ struct Waiting {
     /// Leases whose slot stopped waiting before the delivery.
     unwanted: Vec<(String, Lease)>,
     /// Ended tasks of the local node. Their results share a commit with the next claims (group commit).
-    ended: Vec<Ended>,
+    ended: Vec<EndedTask>,
 }
 
 /// An ended task. The reply is true if the result counts; a dropped reply means that nothing was written.
-struct Ended {
+struct EndedTask {
     end: End,
     reply: oneshot::Sender<bool>,
 }
@@ -104,7 +104,7 @@ impl Drop for Ticket<'_> {
 }
 
 impl Dispatcher {
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, WaitingSlots> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -128,7 +128,7 @@ impl Dispatcher {
     pub(super) async fn finish(&self, end: End) -> Option<(bool, Option<ClaimedTask>)> {
         let (reply, counts) = oneshot::channel();
         let node = end.node.clone();
-        let mut ticket = self.enqueue(None, &node, false, Some(Ended { end, reply }));
+        let mut ticket = self.enqueue(None, &node, false, Some(EndedTask { end, reply }));
         let counts = counts.await.ok()?;
         Some((counts, ticket.local_task().await))
     }
@@ -139,7 +139,7 @@ impl Dispatcher {
         self.enqueue(Some(slot), &node, waits, None).task().await
     }
 
-    fn enqueue(&self, slot: Option<Slot>, node: &str, waits: bool, ended: Option<Ended>) -> Ticket<'_> {
+    fn enqueue(&self, slot: Option<Slot>, node: &str, waits: bool, ended: Option<EndedTask>) -> Ticket<'_> {
         let (sender, receiver) = oneshot::channel();
         let mut waiting = self.waiting();
         waiting.ended.extend(ended);
@@ -161,9 +161,9 @@ impl Dispatcher {
     }
 
     /// Takes out the slots that are worth a claim now (due, or one for each newly queued task) and the ended tasks.
-    fn select(&self, local: Option<&Slot>, max_local: usize, max: usize) -> (Vec<Candidate>, Vec<Ended>) {
+    fn select(&self, local: Option<&Slot>, max_local: usize, max: usize) -> (Vec<Candidate>, Vec<EndedTask>) {
         let mut waiting = self.waiting();
-        let Waiting { slots, queued, look_for_all, ended, .. } = &mut *waiting;
+        let WaitingSlots { slots, queued, look_for_all, ended, .. } = &mut *waiting;
         slots.retain(|waiter| !waiter.reply.is_closed());
         if std::mem::take(look_for_all) {
             let mut sampled: BTreeSet<&[String]> = BTreeSet::new();

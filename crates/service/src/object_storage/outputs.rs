@@ -67,7 +67,7 @@ impl Objects {
             created_at: self.clock.now(),
         };
         match self.database.store_output(&self.random.uuid()?, &object, self.output_limits).await? {
-            OutputStored::Kept { replaced } => {
+            OutputStored::Done { replaced } => {
                 if let Some(replaced) = replaced {
                     self.delete_blob(&replaced).await;
                 }

@@ -107,7 +107,7 @@ impl Objects {
             stored => stored?,
         };
         match stored {
-            Stored::Kept { replaced: Some(replaced) } => self.delete_blob(&replaced).await,
+            Stored::Done { replaced: Some(replaced) } => self.delete_blob(&replaced).await,
             Stored::Taken => self.delete_blob(&target.id).await,
             _ => {}
         }

@@ -95,7 +95,7 @@ async fn store(
         .store_upload(&target.id, &api.objects.random.uuid()?, &object, Replaces::Any)
         .await?;
     let (unneeded, response) = match stored {
-        Stored::Kept { replaced } => (replaced, Ok(blob.etag)),
+        Stored::Done { replaced } => (replaced, Ok(blob.etag)),
         Stored::Again => (Some(blob.name), Ok(blob.etag)),
         Stored::Different => {
             let refusal = S3Error::denied("this target has stored other bytes already; ask for a new one.");

@@ -12,11 +12,11 @@ use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::ledger::{Money, as_number};
-use crate::words::words;
+use crate::string_enum::string_enum;
 
 pub(crate) use create_key::{CreateKey, KEY_RETENTION, KeyedCreate, MAX_KEY};
 
-words! {
+string_enum! {
     /// Status of a task. A task goes from `Queued` to `Computing` to one of the three final statuses.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
@@ -343,7 +343,7 @@ pub(crate) trait Queue: Send + Sync {
     async fn create_task(
         &self,
         task: &NewTask,
-        otherwise: InsufficientBalance,
+        insufficient_balance: InsufficientBalance,
         max_unfinished: u32,
         now: Moment,
     ) -> Result<Created>;

@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 use super::tools::{self, CALL_ID, ModelTool};
 use super::{INTERNAL_ERROR, INVALID_PARAMS};
 use crate::commands::outputs::{Delivery, OutputArguments, absolute, make_folder};
-use crate::commands::run::{Ended, Entry, JOURNAL, Plan, RunOptions, Status, entry_of, run_one};
+use crate::commands::run::{Entry, FileOutcome, JOURNAL, Plan, RunOptions, Status, entry_of, run_one};
 use crate::commands::task::identifier::identified;
 use crate::commands::{files, models};
 use crate::exit;
@@ -250,7 +250,7 @@ impl<'a> Server<'a> {
     }
 
     /// The result of a run.
-    fn ended(&self, ended: Ended, is_repeated: bool) -> Result<Value> {
+    fn ended(&self, ended: FileOutcome, is_repeated: bool) -> Result<Value> {
         if let Some(failure) = ended.failure {
             let task = ended.task.map(|task| format!(" (task {task})")).unwrap_or_default();
             return Err(Failure { headline: format!("{}{task}", failure.headline), ..failure });

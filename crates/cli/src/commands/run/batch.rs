@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::entries::Entry;
 use super::journal::{Earlier, NAME, key, outdated_by};
-use super::summary::{self, Ended, Status};
+use super::summary::{self, FileOutcome, Status};
 use super::{RunOptions, configured, warn_if_offline};
 use crate::commands::outputs::{Delivery, Names, shown};
 use crate::commands::signals::Signals;
@@ -54,13 +54,13 @@ struct Batch {
     /// The keys of items by those of the entries that replace them.
     outdated: HashMap<String, Vec<String>>,
     /// The files whose tasks may have been created, and which have not ended yet, by their index.
-    waiting: Mutex<BTreeMap<usize, Waiting>>,
+    waiting: Mutex<BTreeMap<usize, WaitingItem>>,
 }
 
 /// A file that has not ended yet.
-struct Waiting {
+struct WaitingItem {
     /// The report of the file after an interrupt.
-    so_far: Ended,
+    so_far: FileOutcome,
     item: Item,
 }
 
@@ -69,7 +69,7 @@ pub(in crate::commands) async fn run_one(
     plan: Plan,
     items: inferstore_batch::Batch,
     session: &Session,
-) -> Ended {
+) -> FileOutcome {
     let batch = Batch {
         plan,
         items,
@@ -78,7 +78,7 @@ pub(in crate::commands) async fn run_one(
         outdated: HashMap::new(),
         waiting: Mutex::default(),
     };
-    let mut ended = Ended::default();
+    let mut ended = FileOutcome::default();
     for entry in &batch.plan.entries {
         ended.file.clone_from(&entry.label);
         ended.failure = batch.one(&mut ended, entry, session).await.err();
@@ -301,11 +301,11 @@ impl Batch {
     }
 
     /// Runs all files, until they have ended or a signal comes.
-    async fn run_all(&self, signals: &mut Signals, session: &Session) -> (Vec<Ended>, bool) {
+    async fn run_all(&self, signals: &mut Signals, session: &Session) -> (Vec<FileOutcome>, bool) {
         let jobs = usize::from(self.plan.options.jobs);
         let entries = self.plan.entries.iter().enumerate();
         let runs = stream::iter(entries).map(|(place, entry)| async move {
-            let mut ended = Ended { place, file: entry.label.clone(), ..Ended::default() };
+            let mut ended = FileOutcome { place, file: entry.label.clone(), ..FileOutcome::default() };
             ended.failure = self.one(&mut ended, entry, session).await.err();
             self.waiting().remove(&place);
             self.progress().counted(&ended.file);
@@ -326,8 +326,8 @@ impl Batch {
     }
 
     /// Leaves the tasks that were waited for alone, or cancels those that are still queued. Another signal ends that.
-    async fn leave(&self, waiting: BTreeMap<usize, Waiting>, signals: &mut Signals) -> Vec<Ended> {
-        let mut left: Vec<Waiting> = waiting.into_values().collect();
+    async fn leave(&self, waiting: BTreeMap<usize, WaitingItem>, signals: &mut Signals) -> Vec<FileOutcome> {
+        let mut left: Vec<WaitingItem> = waiting.into_values().collect();
         if self.plan.options.cancel_on_interrupt {
             let cancels = stream::iter(&mut left)
                 .for_each_concurrent(usize::from(self.plan.options.jobs), |waiting| self.cancel(waiting));
@@ -341,7 +341,7 @@ impl Batch {
     }
 
     /// Cancels the task of a file if it is still queued. One that runs goes on.
-    async fn cancel(&self, Waiting { so_far, item }: &mut Waiting) {
+    async fn cancel(&self, WaitingItem { so_far, item }: &mut WaitingItem) {
         // A task whose create was interrupted is not known.
         let Some(task) = so_far.task.clone().filter(|_| so_far.status == Status::Unfinished) else { return };
         if self.plan.client.task(task).cancel().await.is_ok() {
@@ -353,12 +353,12 @@ impl Batch {
     }
 
     /// Notes what an interrupt reports of a file from now on.
-    fn note(&self, item: &Item, ended: &Ended) {
-        let waiting = Waiting { so_far: ended.clone(), item: item.clone() };
+    fn note(&self, item: &Item, ended: &FileOutcome) {
+        let waiting = WaitingItem { so_far: ended.clone(), item: item.clone() };
         self.waiting().insert(ended.place, waiting);
     }
 
-    fn waiting(&self) -> MutexGuard<'_, BTreeMap<usize, Waiting>> {
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<usize, WaitingItem>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -367,7 +367,7 @@ impl Batch {
     }
 
     /// Runs one file to its outputs, from the step that the journal has.
-    async fn one(&self, ended: &mut Ended, entry: &Entry, session: &Session) -> Result {
+    async fn one(&self, ended: &mut FileOutcome, entry: &Entry, session: &Session) -> Result {
         let file = ended.file.clone();
         let key = self.plan.key(entry);
         let item = self.items.item(key.clone());
@@ -437,7 +437,7 @@ impl Batch {
     }
 
     /// Creates the task, or finds the one that an interrupted start created.
-    async fn start(&self, ended: &mut Ended, item: &Item, mut prepared: PreparedRun) -> Result<TaskId> {
+    async fn start(&self, ended: &mut FileOutcome, item: &Item, mut prepared: PreparedRun) -> Result<TaskId> {
         // An earlier start may have had others. Within a budget, the journal reserves what that one allowed.
         let reserved = prepared.max_cost.take().filter(|_| self.plan.price.is_some());
         prepared.max_cost = self.plan.max_cost().into_iter().chain(reserved).min();
@@ -470,7 +470,7 @@ impl Batch {
     }
 
     /// Waits for the task of a file.
-    async fn wait(&self, ended: &mut Ended, item: &Item, task: TaskId) -> Result<Outcome> {
+    async fn wait(&self, ended: &mut FileOutcome, item: &Item, task: TaskId) -> Result<Outcome> {
         self.note(item, ended);
         let options = self.plan.options.wait.clone();
         let wait = self.plan.client.task(&task).of_model(&*self.plan.model).wait().deadline(options.deadline);

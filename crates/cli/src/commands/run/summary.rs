@@ -51,7 +51,7 @@ impl Status {
 
 /// A file of a batch, as far as it came.
 #[derive(Debug, Clone, Default)]
-pub(in crate::commands) struct Ended {
+pub(in crate::commands) struct FileOutcome {
     pub(in crate::commands) place: usize,
     pub(in crate::commands) file: String,
     pub(in crate::commands) status: Status,
@@ -65,7 +65,7 @@ pub(in crate::commands) struct Ended {
     pub(in crate::commands) failure: Option<Failure>,
 }
 
-impl Ended {
+impl FileOutcome {
     /// Returns the paths of the outputs or, of a task that succeeded without files, the values of its outputs.
     fn shown(&self) -> Vec<String> {
         if !self.outputs.is_empty() {
@@ -111,7 +111,7 @@ impl Ended {
 }
 
 /// Reports what became of each file, and the sum.
-pub(super) fn report(ended: &[Ended], total: usize, session: &Session) -> Result {
+pub(super) fn report(ended: &[FileOutcome], total: usize, session: &Session) -> Result {
     let mut table = match ended {
         [] => Table::default(),
         _ => Table::new([
@@ -134,7 +134,7 @@ pub(super) fn report(ended: &[Ended], total: usize, session: &Session) -> Result
     }
     let cost: Decimal =
         ended.iter().filter(|ended| !ended.was_done).filter_map(|ended| ended.cost.as_ref()).sum();
-    let count = |is_counted: fn(&Ended) -> bool| ended.iter().filter(|ended| is_counted(ended)).count();
+    let count = |is_counted: fn(&FileOutcome) -> bool| ended.iter().filter(|ended| is_counted(ended)).count();
     let succeeded = count(|ended| ended.status == Status::Success);
     let others = [
         (count(|ended| ended.status == Status::Success && ended.was_done), "of them earlier"),
@@ -145,18 +145,18 @@ pub(super) fn report(ended: &[Ended], total: usize, session: &Session) -> Result
     let others: String = others.map(|(count, what)| format!(", {count} {what}")).collect();
     let below = vec![format!("{succeeded} of {total} succeeded{others}; cost {cost}")];
     let records: Vec<String> = ended.iter().map(|ended| ended.record().to_string()).collect();
-    let quiet = ended.iter().flat_map(Ended::shown).collect();
+    let quiet = ended.iter().flat_map(FileOutcome::shown).collect();
     session.output.report_done(&Report { below, fields: &FIELDS, ..Report::of_list(table, records, quiet) })
 }
 
 /// The failure of the batch, with the tasks that may go on: JSON has them in its records.
-pub(super) fn failure_of(ended: &[Ended], code: u8, headline: String, hint: String) -> Failure {
-    let data = ended.iter().flat_map(Ended::tasks).collect();
+pub(super) fn failure_of(ended: &[FileOutcome], code: u8, headline: String, hint: String) -> Failure {
+    let data = ended.iter().flat_map(FileOutcome::tasks).collect();
     Failure { data, ..Failure::new(code, headline).with_hint(hint) }
 }
 
 /// The result of a batch that was not interrupted: with the exit code of its files if they have the same.
-pub(super) fn result(ended: &[Ended]) -> Result {
+pub(super) fn result(ended: &[FileOutcome]) -> Result {
     let failures: Vec<(&Failure, Status)> =
         ended.iter().filter_map(|ended| Some((ended.failure.as_ref()?, ended.status))).collect();
     // Those that were not started have no cause of their own.

@@ -177,6 +177,6 @@ pub(crate) async fn unused_targets_of_a_suspended_account_are_void_for_good(engi
     for target in [own, paid] {
         assert_eq!(fixture.store(&target, &target.id, Moment(2)).await, Stored::Void);
     }
-    assert!(matches!(fixture.store(&others, &others.id, Moment(2)).await, Stored::Kept { .. }));
+    assert!(matches!(fixture.store(&others, &others.id, Moment(2)).await, Stored::Done { .. }));
     assert_eq!(fixture.database.usage(fixture.customer).await.unwrap().files, 1, "its files stay");
 }

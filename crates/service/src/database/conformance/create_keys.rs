@@ -41,10 +41,10 @@ impl<E: Engine> Fixture<E> {
     async fn assert_is_remembered(&self, first: &NewTask, key: &str) {
         let purses = self.database.purses(self.customer).await.unwrap();
         let (_, total) = self.database.history(self.customer, 1, 0).await.unwrap();
-        for otherwise in [InsufficientBalance::Refuse, InsufficientBalance::FailTask] {
+        for policy in [InsufficientBalance::Refuse, InsufficientBalance::FailTask] {
             for max_unfinished in [0, 10] {
                 let again = keyed(self, key);
-                let created = self.database.create_task(&again, otherwise, max_unfinished, NOW).await;
+                let created = self.database.create_task(&again, policy, max_unfinished, NOW).await;
                 assert_eq!(created.unwrap(), used_by(first));
             }
         }

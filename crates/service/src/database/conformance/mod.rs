@@ -215,7 +215,7 @@ impl<E: Engine> Fixture<E> {
     pub(crate) async fn upload(&self, owner: AccountId, payer: AccountId, file: &File, now: Moment) {
         let target = self.add_target(owner, payer, file, now).await;
         let stored = self.store(&target, &self.random.uuid().unwrap(), now).await;
-        assert!(matches!(stored, Stored::Kept { .. }));
+        assert!(matches!(stored, Stored::Done { .. }));
     }
 
     /// Adds a target for a file.

@@ -497,7 +497,7 @@ async fn store_output<E: Engine>(fixture: &Fixture<E>, lease: &Lease, name: &str
     let object = output(lease, name);
     let limits = OutputLimits { count: 9, bytes: 9 };
     let stored = fixture.database.store_output(name, &object, limits).await.unwrap();
-    assert_eq!(stored, OutputStored::Kept { replaced: None });
+    assert_eq!(stored, OutputStored::Done { replaced: None });
     object.key
 }
 
@@ -523,7 +523,7 @@ pub(crate) async fn a_lease_has_no_more_outputs_than_its_limit_though_they_come_
         fixture.database.store_output(&name, &output(&lease, &name), limits).await.unwrap()
     };
     let stored = join_all((0..8).map(store)).await;
-    let kept = stored.iter().filter(|stored| matches!(stored, OutputStored::Kept { .. })).count();
+    let kept = stored.iter().filter(|stored| matches!(stored, OutputStored::Done { .. })).count();
     assert_eq!(kept, 2, "{stored:?}");
 }
 

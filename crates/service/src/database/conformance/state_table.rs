@@ -170,8 +170,8 @@ async fn take<E: Engine>(fixture: &mut Fixture<E>, expected: &mut Expected, step
         Step::Create { price, fail } => {
             let key = Some(key(expected.tasks.len()));
             let task = NewTask { key, ..fixture.task(Money::from_smallest(price.into())) };
-            let otherwise = if fail { InsufficientBalance::FailTask } else { InsufficientBalance::Refuse };
-            let created = fixture.database.create_task(&task, otherwise, u32::MAX, now).await.unwrap();
+            let policy = if fail { InsufficientBalance::FailTask } else { InsufficientBalance::Refuse };
+            let created = fixture.database.create_task(&task, policy, u32::MAX, now).await.unwrap();
             let price = i64::from(price);
             let covered = price <= expected.free + expected.balance;
             let status = match created {
@@ -204,8 +204,8 @@ async fn take<E: Engine>(fixture: &mut Fixture<E>, expected: &mut Expected, step
         Step::CreateAgain { ref task } if !expected.tasks.is_empty() => {
             let index = task.index(expected.tasks.len());
             let task = NewTask { key: Some(key(index)), ..fixture.task(Money::from_smallest(1)) };
-            let otherwise = InsufficientBalance::FailTask;
-            let created = fixture.database.create_task(&task, otherwise, 0, now).await.unwrap();
+            let policy = InsufficientBalance::FailTask;
+            let created = fixture.database.create_task(&task, policy, 0, now).await.unwrap();
             let used = matches!(&created, Created::KeyUsed(used) if used.task == expected.tasks[index].id);
             assert!(used, "{created:?}");
         }

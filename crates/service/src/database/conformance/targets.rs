@@ -38,13 +38,13 @@ pub(crate) async fn a_target_awaits_an_upload_until_it_has_stored_its_file_or_is
     // The bytes may already be in a remote object store, as a blob with the identifier of the target.
     assert!(is_known(&fixture, &first.id).await);
 
-    assert_eq!(fixture.store(&first, &first.id, now).await, Stored::Kept { replaced: None });
+    assert_eq!(fixture.store(&first, &first.id, now).await, Stored::Done { replaced: None });
     assert_eq!(fixture.store(&first, &first.id, now).await, Stored::Again);
     assert_eq!(without_file(&fixture, &both).await, [None, Some(false)]);
     assert!(is_known(&fixture, &first.id).await && awaits(&fixture, all).await);
 
     let replaced = Some(first.id.clone());
-    assert_eq!(fixture.store(&second, &second.id, now).await, Stored::Kept { replaced });
+    assert_eq!(fixture.store(&second, &second.id, now).await, Stored::Done { replaced });
     assert_eq!(fixture.store(&first, &first.id, now).await, Stored::Void);
     assert!(!is_known(&fixture, &first.id).await, "it was replaced");
     assert_eq!(without_file(&fixture, &both).await, [Some(true), None]);
@@ -97,7 +97,7 @@ pub(crate) async fn totals_are_those_of_all_accounts(engine: impl Engine) {
         let file = File::of_size(size);
         let target = fixture.add_target(owner, owner, &file, Moment(10)).await;
         fixture.add_target(owner, owner, &file, Moment(10)).await;
-        assert_eq!(fixture.store(&target, &target.id, Moment(0)).await, Stored::Kept { replaced: None });
+        assert_eq!(fixture.store(&target, &target.id, Moment(0)).await, Stored::Done { replaced: None });
     }
     let price = Money::from_smallest(5);
     fixture.database.credit(fixture.customer, Credit::Paid(price), Moment(0)).await.unwrap();
@@ -138,13 +138,13 @@ pub(crate) async fn an_upload_that_is_found_late_replaces_no_later_one(engine: i
         let object = target.object(target.id.clone(), String::new(), Moment(at));
         fixture.database.store_upload(&target.id, &target.id, &object, Replaces::Earlier).await.unwrap()
     };
-    assert_eq!(find(0, 5_900).await, Stored::Kept { replaced: None });
+    assert_eq!(find(0, 5_900).await, Stored::Done { replaced: None });
     assert_eq!(find(1, 4_999).await, Stored::Taken);
     assert!(fixture.database.target(&targets[1].id).await.unwrap().unwrap().is_void);
     assert_eq!(find(1, 9_000).await, Stored::Void);
     // Some stores have times in whole seconds.
-    assert_eq!(find(2, 5_000).await, Stored::Kept { replaced: Some(targets[0].id.clone()) });
-    assert_eq!(find(3, 6_000).await, Stored::Kept { replaced: Some(targets[2].id.clone()) });
+    assert_eq!(find(2, 5_000).await, Stored::Done { replaced: Some(targets[0].id.clone()) });
+    assert_eq!(find(3, 6_000).await, Stored::Done { replaced: Some(targets[2].id.clone()) });
     let (files, _) = fixture.database.files(owner, "samples", None, 1, 10).await.unwrap();
     assert_eq!(files.iter().map(|file| file.created_at).collect::<Vec<_>>(), [Moment(6_000)]);
     fixture.assert_books_are_right().await;
@@ -163,7 +163,7 @@ pub(crate) async fn an_account_has_so_many_unused_targets(engine: impl Engine) {
     assert!(add(payer, payer).await.is_none() && add(other, payer).await.is_none());
     assert!(add(payer, other).await.is_some(), "the account that asks is what counts");
     // Targets with a file and deleted targets do not count.
-    assert!(matches!(fixture.store(&second, "blob", Moment(0)).await, Stored::Kept { .. }));
+    assert!(matches!(fixture.store(&second, "blob", Moment(0)).await, Stored::Done { .. }));
     assert!(add(payer, payer).await.is_some() && add(payer, payer).await.is_none());
     fixture.database.forget_targets(Moment(2)).await.unwrap();
     assert!(add(payer, payer).await.is_some());

@@ -9,7 +9,7 @@ use super::changes::Change;
 use super::failure::{Outcome, read, statement, transaction};
 use super::movements::{lock, meter_storage, read_purses};
 use super::statements::{all, first, is_there, one, run};
-use crate::accounts::{Account, AccountId, AccountState, Accounts, KeptKey, KeyRules, NewAccount};
+use crate::accounts::{Account, AccountId, AccountState, Accounts, KeyRules, NewAccount, StoredKey};
 use crate::clock::Moment;
 use crate::database::records::{RowFrom, account, column, key_of_account};
 use crate::database::shared_sql::{ADD_KEY, BY_USERNAME, KEY, REVOKE_KEYS, SET_STATE, VOID_TARGETS};
@@ -62,7 +62,7 @@ impl Accounts for PostgresDatabase {
         read!(self, |db| is_there(db, member, &[&organization, &person]))
     }
 
-    async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<()> {
+    async fn add_key(&self, owner: AccountId, key: &StoredKey, now: Moment) -> Result<()> {
         let key = key.clone();
         self.write_and_announce(Change::Keys, async move |database| {
             statement!(database, |db| add_key(db, owner, &key, now))
@@ -79,7 +79,7 @@ impl Accounts for PostgresDatabase {
         Ok(revoked.await? > 0)
     }
 
-    async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>> {
+    async fn key(&self, id: &str) -> Result<Option<(StoredKey, Account)>> {
         let read = || async { read!(self, |db| first(db, KEY, &[&id], key_of_account)) };
         self.caches.keys.get_or_read(id, read).await
     }
@@ -101,10 +101,10 @@ pub(super) async fn add_account(db: &impl GenericClient, new: &NewAccount, now: 
 pub(super) async fn add_key(
     db: &impl GenericClient,
     owner: AccountId,
-    key: &KeptKey,
+    key: &StoredKey,
     now: Moment,
 ) -> Outcome {
-    let KeptKey { id, hash, rules } = key;
+    let StoredKey { id, hash, rules } = key;
     let hash = &hash[..];
     let models = rules.models.as_deref().map(json);
     let KeyRules { name, expires_at, daily_limit, .. } = rules;

@@ -238,7 +238,7 @@ async fn store_upload(
     let replaced = remove(tx, &object.bucket, &object.key, only, object.created_at).await?;
     insert(tx, id, object, Some(&target)).await?;
     meter_storage(tx, target.payer, signed(object.size), object.created_at).await?;
-    Ok(Stored::Kept { replaced })
+    Ok(Stored::Done { replaced })
 }
 
 /// Returns true if the key has a file that was uploaded in a later second.
@@ -279,7 +279,7 @@ async fn store_output(
     }
     let replaced = remove(tx, &object.bucket, &object.key, None, object.created_at).await?;
     insert(tx, id, object, None).await?;
-    Ok(OutputStored::Kept { replaced })
+    Ok(OutputStored::Done { replaced })
 }
 
 async fn delete_file(

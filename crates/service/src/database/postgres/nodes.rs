@@ -9,7 +9,7 @@ use super::PostgresDatabase;
 use super::failure::{Outcome, read, statement, transaction};
 use super::statements::{Params, all, first, one, run};
 use crate::Result;
-use crate::accounts::KeptKey;
+use crate::accounts::StoredKey;
 use crate::clock::Moment;
 use crate::database::records::{column, known_node, node_key, seen_models, triple};
 use crate::database::shared_sql::{
@@ -23,7 +23,7 @@ impl Registry for PostgresDatabase {
     async fn add_node_key(
         &self,
         name: &str,
-        key: &KeptKey,
+        key: &StoredKey,
         models: Option<&[String]>,
         now: Moment,
     ) -> Result<bool> {

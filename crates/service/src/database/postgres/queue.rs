@@ -29,7 +29,7 @@ impl Queue for PostgresDatabase {
     async fn create_task(
         &self,
         task: &NewTask,
-        otherwise: InsufficientBalance,
+        insufficient_balance: InsufficientBalance,
         max_unfinished: u32,
         now: Moment,
     ) -> Result<Created> {
@@ -46,7 +46,7 @@ impl Queue for PostgresDatabase {
         if is_refused && let Some(used) = self.key_used(task, now).await? {
             return Ok(Created::KeyUsed(used));
         }
-        match (created, otherwise) {
+        match (created, insufficient_balance) {
             (Created::Refused { spendable }, InsufficientBalance::FailTask) => {
                 self.create_failed(task, spendable, now).await
             }

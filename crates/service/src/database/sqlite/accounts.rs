@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 use super::SqliteDatabase;
 use super::movements::{meter_storage, purses};
 use super::statements::Statements as _;
-use crate::accounts::{Account, AccountId, AccountState, Accounts, KeptKey, NewAccount};
+use crate::accounts::{Account, AccountId, AccountState, Accounts, NewAccount, StoredKey};
 use crate::clock::Moment;
 use crate::database::records::{account, column, key_of_account};
 use crate::database::shared_sql::{ADD_KEY, BY_USERNAME, KEY, REVOKE_KEYS, SET_STATE, VOID_TARGETS};
@@ -82,7 +82,7 @@ impl Accounts for SqliteDatabase {
         Ok(self.first(member, (organization, person), |_| Ok(())).await?.is_some())
     }
 
-    async fn add_key(&self, owner: AccountId, key: &KeptKey, now: Moment) -> Result<()> {
+    async fn add_key(&self, owner: AccountId, key: &StoredKey, now: Moment) -> Result<()> {
         let key = key.clone();
         let invalidation = self.caches.keys.invalidate();
         self.write_guarded(invalidation, move |db| add_key(db, owner, &key, now)).await
@@ -95,7 +95,7 @@ impl Accounts for SqliteDatabase {
         self.write_guarded(invalidation, move |db| Ok(db.run(revoke, params![now, id])? > 0)).await
     }
 
-    async fn key(&self, id: &str) -> Result<Option<(KeptKey, Account)>> {
+    async fn key(&self, id: &str) -> Result<Option<(StoredKey, Account)>> {
         let read = || self.first(KEY, [id.to_owned()], key_of_account);
         self.caches.keys.get_or_read(id, read).await
     }
@@ -110,8 +110,8 @@ pub(super) fn add_account(db: &Connection, new: &NewAccount, now: Moment) -> Res
     Ok(db.one(BY_USERNAME, [&new.username], account)?)
 }
 
-pub(super) fn add_key(db: &Connection, owner: AccountId, key: &KeptKey, now: Moment) -> Result<()> {
-    let KeptKey { id, hash, rules } = key;
+pub(super) fn add_key(db: &Connection, owner: AccountId, key: &StoredKey, now: Moment) -> Result<()> {
+    let StoredKey { id, hash, rules } = key;
     let models = rules.models.as_deref().map(json);
     let added = params![id, owner, hash, now, rules.name, rules.expires_at, rules.daily_limit, models];
     if db.run(ADD_KEY, added)? == 0 {

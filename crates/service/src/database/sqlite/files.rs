@@ -248,7 +248,7 @@ fn store_upload(
     let replaced = remove(db, &object.bucket, &object.key, object.created_at)?;
     insert(db, id, object, Some(&target))?;
     meter_storage(db, target.payer, object.size.cast_signed(), object.created_at)?;
-    Ok(Stored::Kept { replaced })
+    Ok(Stored::Done { replaced })
 }
 
 /// Returns true if the key has a file that was uploaded in a later second.
@@ -275,7 +275,7 @@ fn store_output(db: &Connection, id: &str, object: &Object, limits: OutputLimits
     let own =
         "UPDATE objects SET lease = ?2, output_of = (SELECT account FROM tasks WHERE id = ?3) WHERE id = ?1";
     db.run(own, [id, lease, task])?;
-    Ok(OutputStored::Kept { replaced })
+    Ok(OutputStored::Done { replaced })
 }
 
 fn delete_file(

@@ -7,7 +7,7 @@ use rusqlite::params;
 
 use super::SqliteDatabase;
 use super::statements::Statements as _;
-use crate::accounts::KeptKey;
+use crate::accounts::StoredKey;
 use crate::clock::Moment;
 use crate::database::records::{column, known_node, node_key, seen_models, triple};
 use crate::database::shared_sql::{
@@ -22,7 +22,7 @@ impl Registry for SqliteDatabase {
     async fn add_node_key(
         &self,
         name: &str,
-        key: &KeptKey,
+        key: &StoredKey,
         models: Option<&[String]>,
         now: Moment,
     ) -> Result<bool> {

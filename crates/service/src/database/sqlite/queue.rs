@@ -28,12 +28,12 @@ impl Queue for SqliteDatabase {
     async fn create_task(
         &self,
         task: &NewTask,
-        otherwise: InsufficientBalance,
+        insufficient_balance: InsufficientBalance,
         max_unfinished: u32,
         now: Moment,
     ) -> Result<Created> {
         let task = task.clone();
-        self.write(move |db| create::create(db, &task, otherwise, max_unfinished, now)).await
+        self.write(move |db| create::create(db, &task, insufficient_balance, max_unfinished, now)).await
     }
 
     async fn keyed_create(&self, account: AccountId, key: &str, now: Moment) -> Result<Option<KeyedCreate>> {

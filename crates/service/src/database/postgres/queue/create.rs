@@ -120,7 +120,7 @@ enum Verdict {
 }
 
 /// Create that waits for the next statement.
-struct Waiting {
+struct WaitingCreate {
     create: Arc<Create>,
     reply: oneshot::Sender<Result<Verdict>>,
 }
@@ -130,11 +130,11 @@ pub(in crate::database::postgres) struct Creates(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingCreate>,
     statements: usize,
     /// Pending creates of accounts whose purses another transaction has locked. Each account has a statement that waits
     /// for the purses, beyond `MAX_STATEMENTS`.
-    locked: BTreeMap<AccountId, Vec<Waiting>>,
+    locked: BTreeMap<AccountId, Vec<WaitingCreate>>,
 }
 
 impl Creates {
@@ -143,7 +143,7 @@ impl Creates {
     }
 
     /// Adds a create to the next batch; returns true if a further statement must start.
-    fn enqueue(&self, waiting: Waiting) -> bool {
+    fn enqueue(&self, waiting: WaitingCreate) -> bool {
         let mut state = self.state();
         if let Some(locked) = state.locked.get_mut(&waiting.create.task.account) {
             locked.push(waiting);
@@ -157,7 +157,7 @@ impl Creates {
     }
 
     /// Adds a create of a locked account; returns true if a statement for the account must start.
-    fn enqueue_locked(&self, waiting: Waiting) -> bool {
+    fn enqueue_locked(&self, waiting: WaitingCreate) -> bool {
         match self.state().locked.entry(waiting.create.task.account) {
             Entry::Occupied(mut locked) => {
                 locked.get_mut().push(waiting);
@@ -171,7 +171,7 @@ impl Creates {
     }
 
     /// Returns the next batch; None, which ends the statement's task, if no create is pending.
-    fn next_batch(&self) -> Option<Vec<Waiting>> {
+    fn next_batch(&self) -> Option<Vec<WaitingCreate>> {
         let mut state = self.state();
         if state.waiting.is_empty() {
             state.statements -= 1;
@@ -182,7 +182,7 @@ impl Creates {
     }
 
     /// Returns the next batch of a locked account; None, which unlocks the account here, if no create is pending.
-    fn next_locked(&self, account: AccountId) -> Option<Vec<Waiting>> {
+    fn next_locked(&self, account: AccountId) -> Option<Vec<WaitingCreate>> {
         let mut state = self.state();
         let locked = state.locked.get_mut(&account).filter(|locked| !locked.is_empty());
         let Some(locked) = locked else {
@@ -263,7 +263,7 @@ impl PostgresDatabase {
 
     async fn create_in_batch(&self, create: Arc<Create>) -> Result<Verdict> {
         let (reply, decided) = oneshot::channel();
-        if self.creates.enqueue(Waiting { create, reply }) {
+        if self.creates.enqueue(WaitingCreate { create, reply }) {
             // Spawned, because the caller may drop this call while other callers wait for the same statement.
             tokio::spawn(self.clone().write_batches());
         }
@@ -294,7 +294,7 @@ impl PostgresDatabase {
     }
 
     /// Writes a batch, and responds to its callers; returns the creates of locked accounts.
-    async fn write_batch(&self, sql: &str, batch: Vec<Waiting>) -> Vec<Waiting> {
+    async fn write_batch(&self, sql: &str, batch: Vec<WaitingCreate>) -> Vec<WaitingCreate> {
         let tasks: Vec<&Create> = batch.iter().map(|waiting| &*waiting.create).collect();
         let mut locked = Vec::new();
         match statement!(self, |db| write(db, sql, &tasks)) {
@@ -313,7 +313,7 @@ impl PostgresDatabase {
     }
 }
 
-fn refuse(batch: Vec<Waiting>, cause: &Error) {
+fn refuse(batch: Vec<WaitingCreate>, cause: &Error) {
     for waiting in batch {
         let _ = waiting.reply.send(Err(cause.again()));
     }
@@ -456,11 +456,11 @@ async fn create_failed(
 mod tests {
     use super::*;
 
-    fn waiting() -> Waiting {
+    fn waiting() -> WaitingCreate {
         waiting_for(AccountId(1)).0
     }
 
-    fn waiting_for(account: AccountId) -> (Waiting, oneshot::Receiver<Result<Verdict>>) {
+    fn waiting_for(account: AccountId) -> (WaitingCreate, oneshot::Receiver<Result<Verdict>>) {
         let task = NewTask {
             id: String::new(),
             account,
@@ -475,7 +475,7 @@ mod tests {
         };
         let create = Create { task, max_unfinished: 1, now: Moment(0) };
         let (reply, decided) = oneshot::channel();
-        (Waiting { create: Arc::new(create), reply }, decided)
+        (WaitingCreate { create: Arc::new(create), reply }, decided)
     }
 
     #[test]

@@ -417,7 +417,7 @@ async fn uploads_of_one_key_at_once_leave_one_file_and_every_byte_is_counted() {
                     process.store_upload(&target.id, &ids[0], &one, Replaces::Any),
                     process.store_upload(&target.id, &ids[1], &other, Replaces::Any)
                 );
-                let kept = |stored: &Stored| matches!(stored, Stored::Kept { .. });
+                let kept = |stored: &Stored| matches!(stored, Stored::Done { .. });
                 let (one, other) = (one.unwrap(), other.unwrap());
                 assert!(kept(&one) != kept(&other), "{one:?} {other:?}");
             })

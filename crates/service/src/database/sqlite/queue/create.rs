@@ -16,7 +16,7 @@ use crate::queue::{
 pub(super) fn create(
     db: &Connection,
     task: &NewTask,
-    otherwise: InsufficientBalance,
+    insufficient_balance: InsufficientBalance,
     max_unfinished: u32,
     now: Moment,
 ) -> Result<Created> {
@@ -39,7 +39,7 @@ pub(super) fn create(
     }
     let purses = purses(db, task.account)?;
     let split = purses.split(task.price);
-    let created = match (split, otherwise) {
+    let created = match (split, insufficient_balance) {
         (Some(_), _) => Created::Queued,
         (None, InsufficientBalance::FailTask) => Created::Failed,
         (None, InsufficientBalance::Refuse) => {

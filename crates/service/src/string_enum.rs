@@ -1,7 +1,7 @@
 //! String enumerations: one table of strings for the database, the log and messages.
 
 /// Declares an enumeration with a string for each variant: `ALL`, `word` and `from_word`.
-macro_rules! words {
+macro_rules! string_enum {
     ($(#[$meta:meta])* $visibility:vis enum $name:ident {
         $($(#[$about:meta])* $variant:ident = $word:literal,)*
     }) => {
@@ -28,4 +28,4 @@ macro_rules! words {
     };
 }
 
-pub(crate) use words;
+pub(crate) use string_enum;
