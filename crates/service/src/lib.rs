@@ -47,7 +47,7 @@ mod background;
 mod catalog;
 mod clock;
 mod config;
-#[cfg(feature = "controls")]
+#[cfg_attr(not(feature = "controls"), path = "no_controls.rs")]
 mod controls;
 mod database;
 mod error;

@@ -56,7 +56,7 @@ use reset::Baseline;
 
 pub(crate) struct Tester {
     faults: Faults,
-    pub(crate) switch: Arc<Switch>,
+    switch: Arc<Switch>,
     journal: Journal,
     baseline: tokio::sync::Mutex<Baseline>,
     url: String,
@@ -85,6 +85,11 @@ impl Tester {
             token,
         };
         Ok(Some((Arc::new(tester), listener)))
+    }
+
+    /// Returns the switch of the local node.
+    pub(crate) fn switch(&self) -> Arc<Switch> {
+        Arc::clone(&self.switch)
     }
 
     /// Returns true for the right token; compares in constant time.

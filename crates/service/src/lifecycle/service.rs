@@ -20,7 +20,6 @@ use crate::accounts::NewKey;
 use crate::admin::Admin;
 use crate::background::BackgroundTasks;
 use crate::config::{Config, Data};
-#[cfg(feature = "controls")]
 use crate::controls::{self, Controls, Side, Tester};
 use crate::database::Durability;
 use crate::folder::{Folder, OBJECTS};
@@ -47,7 +46,6 @@ pub struct Service {
     pub(crate) jobs: Arc<Jobs>,
     server: Server,
     shutdown_timeout: Duration,
-    #[cfg(feature = "controls")]
     tester: Option<Arc<Tester>>,
     api_url: String,
     operations_url: Option<String>,
@@ -141,7 +139,6 @@ impl Service {
 
         // All listeners are bound before any part runs, so that a failed start leaves nothing behind.
         let listeners = Listeners::bind(&config, serves)?;
-        #[cfg(feature = "controls")]
         let (tester, controls_listener) = Tester::bind(&config)?.unzip();
 
         let storage_url =
@@ -176,8 +173,7 @@ impl Service {
             runs_models.then(|| models::table(&config.excluded_models, models)),
             #[cfg(unix)]
             background.folder.path(),
-            #[cfg(feature = "controls")]
-            tester.as_ref().map(|tester| Arc::clone(&tester.switch)),
+            tester.as_ref().map(|tester| tester.switch()),
         )?;
         let server = Server {
             timeouts: Timeouts {
@@ -198,16 +194,12 @@ impl Service {
         let nodes = Arc::new(wiring.nodes(local));
         let jobs = Arc::new(wiring.jobs());
         let admin = wiring.admin();
-        #[cfg(feature = "controls")]
         let around = |side, routes| match &tester {
             Some(tester) => tester.around_routes(side, &wiring.clock, routes),
             None => routes,
         };
-        #[cfg(feature = "controls")]
         let (around_api, around_objects) =
             (|routes| around(Side::Api, routes), |routes| around(Side::Objects, routes));
-        #[cfg(not(feature = "controls"))]
-        let (around_api, around_objects) = (|routes| routes, |routes| routes);
         let routers =
             wiring.routers(&nodes, &server.connections, max_connections, &around_api, &around_objects);
         let Wiring { config, database, clock, background, .. } = wiring;
@@ -217,7 +209,6 @@ impl Service {
             jobs,
             server,
             shutdown_timeout: config.shutdown_timeout,
-            #[cfg(feature = "controls")]
             tester,
             api_url,
             operations_url,
@@ -227,9 +218,7 @@ impl Service {
             #[cfg(test)]
             routers: routers.clone(),
         };
-        #[cfg(feature = "controls")]
-        let controls = service.controls().ok();
-        #[cfg(feature = "controls")]
+        let controls = service.test_controls();
         if let Some(controls) = &controls {
             controls.set_baseline().await?;
         }
@@ -243,7 +232,6 @@ impl Service {
             }
         };
         listeners.serve(serve, routers);
-        #[cfg(feature = "controls")]
         if let Some(controls) = controls {
             serve(controls_listener, controls::router(controls));
         }
@@ -310,9 +298,13 @@ impl Service {
     #[cfg(feature = "controls")]
     pub fn controls(&self) -> Result<Controls, Error> {
         let off = "they are off; set Config::controls to turn them on";
-        let tester = self.tester.clone().ok_or_else(|| Error::new("getting at the controls", off))?;
+        self.test_controls().ok_or_else(|| Error::new("getting at the controls", off))
+    }
+
+    fn test_controls(&self) -> Option<Controls> {
+        let tester = self.tester.clone()?;
         let (nodes, jobs) = (Arc::clone(&self.nodes), Arc::clone(&self.jobs));
-        Ok(Controls { tester, admin: self.admin.clone(), nodes, jobs })
+        Some(Controls { tester, admin: self.admin.clone(), nodes, jobs })
     }
 
     /// Graceful shutdown: accepts no new connections, waits for requests in progress, and flushes all data to disk.

@@ -322,9 +322,7 @@ async fn dispatch(nodes: &Nodes, expired: &mut ExpiredLeases) -> Result<bool> {
     let dispatcher = &nodes.dispatcher;
     release_unwanted(nodes).await?;
     let claiming = nodes.local.claiming().await;
-    let max = MAX_BATCH;
-    #[cfg(feature = "controls")]
-    let max = if nodes.local.is_scripted() { 1 } else { max };
+    let max = if nodes.local.is_scripted() { 1 } else { MAX_BATCH };
     let max_local = nodes.local.shares.max_batch();
     let (selected, ended) = dispatcher.select(claiming.slot.as_ref(), max_local, max);
     let real_time = nodes.clock.real_time();

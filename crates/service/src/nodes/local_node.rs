@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::{Map, Value};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
@@ -12,17 +13,13 @@ use super::DispatchedTask;
 #[cfg(unix)]
 use super::model_processes::ModelProcesses;
 use super::outside::OutsideModels;
-#[cfg(feature = "controls")]
-use super::scripts::Replacement;
-#[cfg(feature = "controls")]
 use super::switch::{Held, Switch};
 use super::worker_shares::{HeldWorker, WorkerShares};
 use crate::Result;
 use crate::clock::Moment;
 use crate::config::Config;
 use crate::database::Database;
-use crate::models::Failed;
-use crate::models::Models;
+use crate::models::{Failed, Models};
 use crate::queue::{Lease, NodeEnd, Slot};
 
 const MEBIBYTE: u64 = 1 << 20;
@@ -36,7 +33,6 @@ pub(crate) struct LocalNode {
     name: String,
     /// Cancels every run.
     interrupted: CancellationToken,
-    #[cfg(feature = "controls")]
     switch: Option<Arc<Switch>>,
     /// Models that this process runs; None if it runs no tasks.
     pub(super) models: Option<Models>,
@@ -98,12 +94,19 @@ impl Workers {
     }
 }
 
+/// Scripted result of a task instead of its run, or a delay before the run.
+#[derive(Clone)]
+pub(crate) struct Replacement {
+    pub(crate) delay: Duration,
+    /// Result of the task; None runs the model.
+    pub(crate) outcome: Option<Result<Map<String, Value>, Failed>>,
+}
+
 pub(crate) struct ClaimedTask {
     pub(super) lease: Lease,
     /// Worker that counts for the task's account from the claim on.
     pub(super) share: Option<HeldWorker>,
     pub(super) interrupted: CancellationToken,
-    #[cfg(feature = "controls")]
     pub(super) replacement: Option<Replacement>,
 }
 
@@ -112,19 +115,16 @@ pub(super) struct Claiming<'a> {
     node: &'a LocalNode,
     /// Criteria of one slot's claim; None if the node claims nothing.
     pub(super) slot: Option<Slot>,
-    #[cfg(feature = "controls")]
     held: Option<Held<'a>>,
 }
 
 impl Claiming<'_> {
     pub(super) fn claimed(&self, lease: Lease) -> DispatchedTask {
         let interrupted = self.node.interrupted.clone();
-        #[cfg(feature = "controls")]
         let interrupted = self.held.as_ref().map_or(interrupted, Held::interrupted);
         DispatchedTask::Local(ClaimedTask {
             share: Some(self.node.shares.hold(lease.account)),
             interrupted,
-            #[cfg(feature = "controls")]
             replacement: self.held.as_ref().and_then(|held| held.replacement(&lease.model)),
             lease,
         })
@@ -137,7 +137,7 @@ impl LocalNode {
         name: String,
         models: Option<Models>,
         #[cfg(unix)] folder: &Path,
-        #[cfg(feature = "controls")] switch: Option<Arc<Switch>>,
+        switch: Option<Arc<Switch>>,
     ) -> Result<Self> {
         #[cfg(unix)]
         let processes = match models {
@@ -149,15 +149,13 @@ impl LocalNode {
             return Err(crate::Error::new("starting the model process", "this system has no process groups"));
         }
         let interrupted = CancellationToken::new();
-        #[cfg(feature = "controls")]
-        let interrupted = switch.as_ref().map_or(interrupted, |switch| switch.interrupted.clone());
+        let interrupted = switch.as_ref().map_or(interrupted, |switch| switch.interrupted());
         let fetches = 4 * config.workers.max(4);
         let memory = config.limits.memory_of_all_runs.max(config.limits.memory) / MEBIBYTE;
         let total_memory = u32::try_from(memory).unwrap_or(u32::MAX).max(1);
         Ok(Self {
             name,
             interrupted,
-            #[cfg(feature = "controls")]
             switch,
             models,
             #[cfg(unix)]
@@ -196,12 +194,10 @@ impl LocalNode {
     }
 
     /// Returns true if scripts decide after each claim which tasks can be claimed next.
-    #[cfg(feature = "controls")]
     pub(super) const fn is_scripted(&self) -> bool {
         self.switch.is_some()
     }
 
-    #[cfg(feature = "controls")]
     async fn held(&self) -> Option<Held<'_>> {
         Some(self.switch.as_ref()?.hold().await)
     }
@@ -217,13 +213,10 @@ impl LocalNode {
         }
     }
 
-    #[cfg_attr(not(feature = "controls"), expect(clippy::unused_async, reason = "controls can pause claims"))]
     pub(super) async fn claiming(&self) -> Claiming<'_> {
-        #[cfg(feature = "controls")]
         let held = self.held().await;
         let mut models = self.names();
         models.iter_mut().for_each(|names| names.retain(|name| !self.outside.contains(name)));
-        #[cfg(feature = "controls")]
         if let Some(held) = &held {
             models = models.and_then(|models| held.claimable(models));
         }
@@ -233,20 +226,13 @@ impl LocalNode {
             max_running: self.max_running,
             passed_over: self.shares.full(),
         });
-        Claiming {
-            node: self,
-            slot,
-            #[cfg(feature = "controls")]
-            held,
-        }
+        Claiming { node: self, slot, held }
     }
 
     /// Records that the node is alive, with the models that it serves; does nothing if the node is down.
     pub(crate) async fn heartbeat(&self, database: &dyn Database, now: Moment) -> Result<()> {
         let models = self.names();
-        #[cfg(feature = "controls")]
         let held = self.held().await;
-        #[cfg(feature = "controls")]
         let models = match &held {
             Some(held) => models.and_then(|models| held.served(models)),
             None => models,

@@ -14,7 +14,7 @@ mod run;
 mod run_folder;
 #[cfg(feature = "controls")]
 mod scripts;
-#[cfg(feature = "controls")]
+#[cfg_attr(not(feature = "controls"), path = "no_switch.rs")]
 mod switch;
 #[cfg(test)]
 mod tests;
@@ -29,7 +29,6 @@ pub(crate) use local_node::LocalNode;
 pub(crate) use node_api::router;
 #[cfg(feature = "controls")]
 pub use scripts::{Script, Then};
-#[cfg(feature = "controls")]
 pub(crate) use switch::Switch;
 
 use inferstore_fetch::Fetcher;

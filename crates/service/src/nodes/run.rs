@@ -11,10 +11,8 @@ use tracing::Instrument as _;
 
 use super::Nodes;
 use super::inputs::TaskInputs;
-use super::local_node::{ClaimedTask, LocalNode, run_timeout};
+use super::local_node::{ClaimedTask, LocalNode, Replacement, run_timeout};
 use super::node_api::check_file;
-#[cfg(feature = "controls")]
-use super::scripts::Replacement;
 use super::worker_shares::HeldWorker;
 use super::{OUTPUTS, RETRY_INTERVAL};
 use crate::Result;
@@ -181,7 +179,6 @@ async fn ending(nodes: &Nodes, task: &ClaimedTask, slots: &mut Slots) -> Option<
 }
 
 async fn outcome(nodes: &Nodes, task: &ClaimedTask, slots: &mut Slots) -> Result<Map<String, Value>, Failed> {
-    #[cfg(feature = "controls")]
     if let Some(Replacement { delay, outcome }) = task.replacement.clone() {
         tokio::time::sleep(delay).await;
         if let Some(outcome) = outcome {

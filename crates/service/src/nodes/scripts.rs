@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::local_node::Replacement;
 use super::switch::Held;
 use crate::models::Failed;
 
@@ -113,13 +114,6 @@ impl Script {
         (has_foreign_output || has_foreign_message)
             .then_some("an output goes with a success alone, and a message with a failure alone")
     }
-}
-
-#[derive(Clone)]
-pub(crate) struct Replacement {
-    pub(crate) delay: Duration,
-    /// Result of the task; None runs the model.
-    pub(crate) outcome: Option<Result<Map<String, Value>, Failed>>,
 }
 
 impl Held<'_> {

@@ -13,7 +13,7 @@ pub(crate) struct Switch {
     state: RwLock<State>,
     scripts: Mutex<BTreeMap<String, Script>>,
     /// Cancels every run, current and future.
-    pub(crate) interrupted: CancellationToken,
+    interrupted: CancellationToken,
 }
 
 /// State of the switch. While it is locked for writing, the local node claims nothing.
@@ -38,6 +38,11 @@ impl Switch {
 
     pub(crate) fn scripts(&self) -> MutexGuard<'_, BTreeMap<String, Script>> {
         self.scripts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the token that cancels every run.
+    pub(crate) fn interrupted(&self) -> CancellationToken {
+        self.interrupted.clone()
     }
 
     pub(crate) async fn hold(&self) -> Held<'_> {
