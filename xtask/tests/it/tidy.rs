@@ -183,7 +183,7 @@ fn a_layer_that_imports_one_above_it_is_reported() {
         let folder = clean_tree(&format!("tidy_layer_{index}"));
         folder.write(file, &format!("//! A layer.\n{import}"));
         let module = import.split("::").nth(1).expect("it imports a module").trim_start_matches('{');
-        assert_broken(&folder, &format!("{file} imports {module}"), rule);
+        assert_broken(&folder, &format!("{file}:2 imports {module}"), rule);
     }
 }
 
