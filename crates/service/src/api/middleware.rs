@@ -26,7 +26,6 @@ pub(super) async fn announce_keys(mut response: Response) -> Response {
 }
 
 /// Permits for concurrent requests.
-#[derive(Clone)]
 pub(crate) struct RequestLimit {
     pub(crate) requests: Arc<Semaphore>,
     pub(crate) background: BackgroundTasks,
@@ -35,11 +34,11 @@ pub(crate) struct RequestLimit {
 /// Backpressure: responds with 503 if too many requests are in progress. A request whose client disconnects keeps its
 /// permit until its work ends; otherwise abandoned work would have no limit.
 pub(super) async fn limit_requests(
-    State(limit): State<RequestLimit>,
+    State(limit): State<Arc<RequestLimit>>,
     request: Request,
     next: Next,
 ) -> Result<Response, Failure> {
-    let permit = limit.requests.try_acquire_owned().map_err(|_| {
+    let permit = Arc::clone(&limit.requests).try_acquire_owned().map_err(|_| {
         let message = "too many requests are in progress; try again";
         Failure::new(StatusCode::SERVICE_UNAVAILABLE, message).retry_after(1)
     })?;
@@ -86,7 +85,7 @@ mod tests {
                 let _ = ended.send(());
             }
         };
-        let layer = from_fn_with_state(limit, limit_requests);
+        let layer = from_fn_with_state(Arc::new(limit), limit_requests);
         let router = Router::new().route("/", get(handler)).layer(layer);
         let free = requests.available_permits();
         let mut response = Box::pin(router.oneshot(Request::new(Body::empty())));

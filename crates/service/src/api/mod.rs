@@ -83,7 +83,7 @@ pub(crate) fn router(api: Api, middleware: Middleware<'_>) -> Router {
         .route("/openapi.yaml", get(document).fallback(wrong_method))
         .fallback(unknown_path("paths of the API look like /api/v1/api-key/balance"))
         .layer(DefaultBodyLimit::max(api.limits.body))
-        .layer(from_fn_with_state(middleware.requests, middleware::limit_requests))
+        .layer(from_fn_with_state(Arc::new(middleware.requests), middleware::limit_requests))
         .with_state(Arc::new(api));
     // A request that a test control delays holds no permit meanwhile.
     (middleware.with_controls)(routes)
