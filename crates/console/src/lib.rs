@@ -13,6 +13,8 @@ mod runs;
 mod shown;
 mod state;
 
+pub use pages::titled;
+
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
@@ -81,8 +83,7 @@ impl Console {
         poll: PollInterval,
         file: Option<&Path>,
     ) -> io::Result<Self> {
-        let known = file.and_then(read_admission);
-        let (port, token) = match known {
+        let (port, token) = match file.and_then(read_admission) {
             Some(known) => known,
             None => (0, random_id()?),
         };

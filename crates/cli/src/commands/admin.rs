@@ -12,12 +12,15 @@ use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
 
+/// Default data folder of a service.
+pub(super) const DATA_DIR: &str = "inferstore-data";
+
 /// Arguments of `admin`; `Command::Admin` describes it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     /// The data folder of the service
-    #[arg(long, global = true, value_name = "DIR", default_value = "inferstore-data")]
+    #[arg(long, global = true, value_name = "DIR", default_value = DATA_DIR)]
     data_dir: PathBuf,
     #[command(subcommand)]
     command: Command,

@@ -60,7 +60,7 @@ pub(crate) fn execute(arguments: Arguments, session: &Session) -> Result {
         }
         _ => failed(error),
     })?;
-    let title = titled(&model);
+    let title = inferstore_console::titled(&model);
     for (name, text) in FILES {
         let text = text.replace("MODEL", &model).replace("TITLE", &title);
         fs::write(place.join(name), text).map_err(failed)?;
@@ -72,11 +72,4 @@ pub(crate) fn execute(arguments: Arguments, session: &Session) -> Result {
     let quiet = folder.display().to_string();
     let json = serde_json::json!({ "model": model, "folder": quiet });
     session.output.report(&Report::of_one(Table::default(), json, quiet))
-}
-
-/// Returns the identifier as a title for people: `Soft focus` of `soft-focus`.
-fn titled(model: &str) -> String {
-    let words = model.replace('-', " ");
-    let mut letters = words.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

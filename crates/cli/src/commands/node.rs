@@ -7,6 +7,7 @@ use inferstore_node::{Config, NodeKey, prepare, serve};
 use inferstore_service::{AdminClient, AdminError};
 use serde_json::{Map, Value, json};
 
+use super::admin::DATA_DIR;
 use super::signals::Signals;
 use crate::exit;
 use crate::failure::{Failure, Result};
@@ -38,7 +39,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "URL")]
     service: Option<String>,
     /// The data folder of the service
-    #[arg(long, value_name = "DIR", default_value = "inferstore-data")]
+    #[arg(long, value_name = "DIR", default_value = DATA_DIR)]
     data_dir: PathBuf,
     /// The account that publishes the models of the node
     #[arg(long, value_name = "ACCOUNT", default_value = "demo")]

@@ -16,6 +16,7 @@ use inferstore_service::{
 };
 use serde_json::json;
 
+use super::admin::DATA_DIR;
 use super::console::{Beside, LOOPBACK, local_url};
 use super::outputs::absolute;
 use super::signals::Signals;
@@ -112,7 +113,7 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "objects")]
     print_lifecycle: bool,
     /// The folder of the data, for its owner alone
-    #[arg(long, value_name = "DIR", default_value = "inferstore-data")]
+    #[arg(long, value_name = "DIR", default_value = DATA_DIR)]
     data_dir: PathBuf,
     /// Start also when the file system of the data folder has no locks; a second service on the same folder
     /// would destroy it
@@ -212,13 +213,10 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
         (!arguments.no_console).then(|| SocketAddr::new(arguments.console_host, arguments.console_port));
     let database = database(&arguments, session)?;
     check_roles(&arguments, database.as_ref())?;
-    // The key of an ephemeral service is worth nothing when it ends.
     let has_database = database.is_some();
-    let admin_option = match arguments.data_dir.to_str() {
-        Some("inferstore-data") | None => String::new(),
-        Some(_) if has_database => String::new(),
-        Some(folder) => format!(" --data-dir {}", quoted(folder)),
-    };
+    let folder = arguments.data_dir.to_str().filter(|folder| !has_database && *folder != DATA_DIR);
+    let admin_option = folder.map_or_else(String::new, |folder| format!(" --data-dir {}", quoted(folder)));
+    // The key of an ephemeral service is worth nothing when it ends.
     let stores_profile = !(is_ready_json || arguments.no_profile || arguments.ephemeral);
     let given_key = first_key.clone();
     let start = {

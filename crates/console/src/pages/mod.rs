@@ -171,7 +171,7 @@ pub(crate) fn short(task: &TaskId) -> String {
 }
 
 /// Formats a technical name as a title: `color_harmonization` becomes `Color harmonization`.
-pub(crate) fn titled(name: &str) -> String {
+pub fn titled(name: &str) -> String {
     let spaced = name.replace(['_', '-'], " ");
     let mut letters = spaced.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
