@@ -2,14 +2,14 @@
 
 use std::env;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::tools::{cargo, must};
+use crate::tools::{absolute, cargo, must};
 
 /// Free ports, ephemeral data, and one model without a node.
 const SERVE: [&str; 9] = [
@@ -114,8 +114,11 @@ impl Service {
     }
 }
 
-/// Builds the command of this repository, and returns its path.
+/// Returns the command that `INFERSTORE_COMMAND` names; without it, builds the command of this repository.
 pub(crate) fn build_command() -> Result<PathBuf> {
+    if let Some(command) = env::var_os("INFERSTORE_COMMAND") {
+        return absolute(Path::new(&command));
+    }
     must("Rust", cargo().args(["build", "--quiet", "--package", "inferstore-cli"]))?;
     // This program is a debug build, too.
     let program = env::current_exe().context("this program does not know where it is")?;
