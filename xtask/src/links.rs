@@ -88,7 +88,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     anchors
 }
 
-fn slug(heading: &str) -> String {
+pub(crate) fn slug(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.collect::<String>().to_lowercase().replace(' ', "-")
 }

@@ -21,7 +21,7 @@ for (const name of readdirSync(schemas)) {
     complaints.push(`schemas/${name}: ${error.message}`);
   }
 }
-for (const name of ['inferstore.yaml', 'inferstore.json', 'inferstore-3.1.json']) {
+for (const name of ['inferstore.yaml', 'inferstore.json', 'inferstore-3.1.json', 'inferstore-codes.json', 'inferstore-typed.json']) {
   try {
     await SwaggerParser.validate(join(publication, name));
   } catch (error) {

@@ -4,14 +4,16 @@
 mod changelog;
 mod collections;
 mod examples;
+mod guides;
 mod index;
 mod json_schemas;
 mod pages;
 mod prove;
 mod texts;
 mod view31;
+mod views;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -33,9 +35,10 @@ use openapi_impact::Tree;
 const FLOWS: [&str; 2] = ["flows.arazzo.yaml", "upload-and-run.arazzo.yaml"];
 const GENERATORS: &str = "openapi/generators.md";
 /// Files that are published as they are: their paths in the repository, and in a publication.
-const COPIES: [(&str, &str); 3] = [
+const COPIES: [(&str, &str); 4] = [
     ("docs/controls.md", "controls.md"),
     ("docs/safe-creates.md", "safe-creates.md"),
+    ("docs/testing.md", "testing.md"),
     ("tests/contract/schemathesis.toml", "schemathesis.toml"),
 ];
 /// Version of the flows in the repository, which a publication replaces with its own version.
@@ -84,6 +87,8 @@ impl Job {
             ("inferstore.yaml".to_owned(), document.text.clone()),
             ("inferstore.json".to_owned(), pretty(&ordered)?),
             ("inferstore-3.1.json".to_owned(), pretty(&view31::view(&ordered))?),
+            ("inferstore-codes.json".to_owned(), pretty(&views::single_statuses(&ordered))?),
+            ("inferstore-typed.json".to_owned(), pretty(&views::typed(&ordered))?),
             ("reference.html".to_owned(), pages::build(&tools, &ordered, &scratch.0)?),
             ("changelog.md".to_owned(), changelog::changelog(root, &ordered)?),
             ("index.html".to_owned(), index::page(root, &version, &schemas, &consumers)?),
@@ -111,6 +116,19 @@ impl Job {
                 files.insert(format!("schemas/{name}.json"), pretty(&schema)?);
             }
         }
+        let mut older = Vec::new();
+        for (of, path) in published(root)?.into_iter().rev().filter(|(of, _)| of.to_string() != version) {
+            let text =
+                fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            files.insert(format!("versions/{of}.yaml"), text);
+            older.push(of.to_string());
+        }
+        files.insert("run.md".to_owned(), guides::run(read)?);
+        let names: BTreeSet<String> = files.keys().cloned().collect();
+        for (name, text) in files.iter_mut().filter(|(name, _)| name.ends_with(".md")) {
+            *text = texts::without_dead_links(text, |file| names.contains(file) || name.contains('/'));
+        }
+        files.extend(guides::pages(&files, &version, &older));
         files.insert("SHA256SUMS".to_owned(), index::checksums(&files));
         scratch.write(&files)?;
         check_written(&tools, &scratch.0)?;

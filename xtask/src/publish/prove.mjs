@@ -65,14 +65,31 @@ async function waitFor(page, what, wanted) {
   }
 }
 
-// The page that leads to everything, and that its files are there.
-const index = await open(`${site}/index.html`);
-await picture(index, "index");
-const links = await index.evaluate(() => [...document.links].map((link) => link.getAttribute("href")));
-for (const link of links.filter((link) => !link.startsWith("https://"))) {
-  const answer = await fetch(new URL(link, `${site}/index.html`));
-  if (!answer.ok) problems.push(`index.html leads to ${link}, which is not there`);
+// The page that leads to everything, the guides that it leads to, and that their links lead somewhere.
+const seen = new Set(["index.html"]);
+for (const name of seen) {
+  const page = await open(`${site}/${name}`);
+  await picture(page, name.replace(".html", ""));
+  const links = await page.evaluate(() => [...document.links].map((link) => link.getAttribute("href")));
+  for (const link of links.filter((link) => !link.startsWith("https://"))) {
+    const target = new URL(link, `${site}/${name}`);
+    const answer = await fetch(target);
+    const anchor = decodeURIComponent(target.hash.slice(1));
+    if (!answer.ok || (anchor && !(await answer.text()).includes(`id="${anchor}"`))) {
+      problems.push(`${name} leads to ${link}, which is not there`);
+    }
+    const file = target.pathname.slice(1);
+    if (file.endsWith(".html") && file !== "reference.html") seen.add(file);
+  }
+  await page.close();
 }
+
+// A filter leaves the rows with its word.
+const changelog = await open(`${site}/changelog.html`);
+await changelog.type("input[type=search]", "getTaskLogs");
+const shown = await changelog.evaluate(() => [...document.querySelectorAll("main li")].filter((row) => !row.hidden).length);
+if (shown === 0 || shown > 5) problems.push(`changelog.html shows ${shown} changes of one operation`);
+await changelog.close();
 
 // The pages, from a server and as a file.
 const addresses = [`${site}/reference.html`, `${folder}/reference.html`];

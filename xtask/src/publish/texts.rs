@@ -9,10 +9,6 @@ use crate::descriptions::with_linked_decisions;
 /// The sections of `openapi/README.md` for readers of a publication.
 const SECTIONS: [&str; 2] = ["## Start in your language", "## Breaking changes"];
 
-/// Links of the repository, and their files in a publication.
-const LINKS: [(&str, &str); 2] =
-    [("../docs/controls.md", "controls.md"), ("../docs/safe-creates.md", "safe-creates.md")];
-
 /// Returns the README of a publication, out of that of the repository.
 pub(super) fn readme(of_repository: &str, version: &str) -> Result<String> {
     let mut text = format!(
@@ -26,24 +22,27 @@ pub(super) fn readme(of_repository: &str, version: &str) -> Result<String> {
         let section = section.split("\n## ").next().unwrap_or_default();
         text.push_str(&format!("\n{title}\n{}\n", section.trim_end()));
     }
-    for (link, published) in LINKS {
-        text = text.replace(link, published);
-    }
     // The rules are of the repository alone.
     let text = text.split("\nThe rules are in `crates/").next().unwrap_or_default().trim_end();
-    Ok(without_links_out(text) + "\n")
+    Ok(text.replace("](../docs/", "](") + "\n")
 }
 
-/// The text, in which links that lead out of the folder are their words alone.
-fn without_links_out(text: &str) -> String {
-    let mut left = text.to_owned();
-    while let Some(at) = left.find("](../") {
-        let begin = left[..at].rfind('[').unwrap_or(at);
-        let end = left[at..].find(')').map_or(left.len(), |length| at + length + 1);
-        let words = left[begin..at].trim_start_matches('[').to_owned();
-        left.replace_range(begin..end, &words);
+/// Returns the text with the words alone of links to files that are not published.
+pub(super) fn without_dead_links(text: &str, is_published: impl Fn(&str) -> bool) -> String {
+    let mut parts = text.split("](");
+    let mut kept = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let target = part.split(')').next().unwrap_or_default();
+        let file = target.split('#').next().unwrap_or_default();
+        match kept.rfind('[') {
+            Some(begin) if !file.is_empty() && !file.contains("://") && !is_published(file) => {
+                kept.remove(begin);
+                kept.push_str(part.get(target.len() + 1..).unwrap_or_default());
+            }
+            _ => kept.push_str(&format!("]({part}")),
+        }
     }
-    left
+    kept
 }
 
 /// Returns the reference in Markdown: the tags, and under each its operations.
@@ -95,6 +94,7 @@ pub(super) fn llms(document: &Tree, version: &str) -> String {
          - [OpenAPI 3.0.3](inferstore.yaml): the whole API\n\
          - [Reference](reference.md): every operation, in Markdown\n\
          - [README](README.md): first steps, and what counts as breaking\n\
+         - [Run a model](run.md): the same run in nine languages\n\
          - [Changelog](changelog.md): what changed, and whom it breaks\n\
          - [Requests for Postman](postman_collection.json), and for Bruno in the folder `bruno`\n\
          - [Model kinds](kinds.json): the JSON Schemas of the inputs and outputs\n\
@@ -111,15 +111,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_readme_has_the_sections_for_readers_and_no_link_out_of_its_folder() -> Result<()> {
-        let text = "# A\n\n## Start in your language\n\nSee [c](../docs/controls.md).\n\n## Change\n\nNo.\n\n## Breaking changes\n\nYes, [a `b`](../x/y.md).\n\nThe rules are in `crates/x`.\n";
+    fn a_readme_has_the_sections_for_readers() -> Result<()> {
+        let text = "# A\n\n## Start in your language\n\nSee [c](../docs/controls.md).\n\n## Change\n\nNo.\n\n## Breaking changes\n\nYes.\n\nThe rules are in `crates/x`.\n";
         let readme = readme(text, "2.0.0")?;
-        assert!(
-            readme.ends_with("See [c](controls.md).\n\n## Breaking changes\n\nYes, a `b`.\n"),
-            "{readme}"
-        );
+        assert!(readme.ends_with("See [c](controls.md).\n\n## Breaking changes\n\nYes.\n"), "{readme}");
         assert!(super::readme("# A\n", "2.0.0").is_err());
         Ok(())
+    }
+
+    #[test]
+    fn a_link_to_what_is_not_published_is_its_words_alone() {
+        let text = "[a](a.md#b), [a `b`](../x/y.md), ![p](p.png) [w](https://w.example/), [h](#h) a[0](1)\n";
+        let without = without_dead_links(text, |file| file == "a.md" || file == "p.png");
+        assert_eq!(without, "[a](a.md#b), a `b`, ![p](p.png) [w](https://w.example/), [h](#h) a0\n");
     }
 
     #[test]
