@@ -46,6 +46,7 @@ impl Folder {
             return Err(Error::setting(action(), "it holds other files and is no data folder")
                 .with_hint("choose an empty or new folder"));
         }
+        permissions::check_owner(&path.join(database::FILE), &action())?;
         match permissions::restrict(&path) {
             Ok(true) if !is_new => {
                 tracing::warn!("other users had rights to the data folder; they no longer have");
@@ -152,8 +153,22 @@ fn check_lock(lock: Result<(), TryLockError>, may_be_unlocked: bool, action: &st
 mod permissions {
     use std::fs::{self, Permissions};
     use std::io;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::path::Path;
+
+    use crate::{Error, Result};
+
+    /// Refuses root for the database of another user, who could not open the files that root would create.
+    pub(super) fn check_owner(database: &Path, action: &str) -> Result<()> {
+        let owner = fs::metadata(database).map_or(0, |data| data.uid());
+        if owner == 0 || !rustix::process::geteuid().is_root() {
+            return Ok(());
+        }
+        let cause =
+            format!("its database belongs to user {owner}, who could not open the files that root creates");
+        Err(Error::setting(action, cause)
+            .with_hint("run the command as that user, such as with `sudo -u inferstore`"))
+    }
 
     /// Removes other users' permissions; returns whether there were any.
     pub(super) fn restrict(path: &Path) -> io::Result<bool> {
@@ -170,6 +185,12 @@ mod permissions {
 mod permissions {
     use std::io;
     use std::path::Path;
+
+    use crate::Result;
+
+    pub(super) fn check_owner(_: &Path, _: &str) -> Result<()> {
+        Ok(())
+    }
 
     pub(super) fn restrict(_: &Path) -> io::Result<bool> {
         Ok(false)
@@ -203,6 +224,22 @@ mod tests {
         assert!(Folder::open(&data, false).is_err_and(|error| error.is_folder_taken()));
         drop(folder);
         Folder::open(&data, false).map(drop)
+    }
+
+    /// Only root can give files away: the test says nothing about another user, who is never refused.
+    #[cfg(unix)]
+    #[test]
+    fn root_leaves_the_folder_of_another_user_alone() -> Result<()> {
+        let failed = |cause| Error::new("preparing a folder", cause);
+        let parent = tempfile::tempdir().map_err(failed)?;
+        let folder = parent.path().join("data");
+        fs::create_dir(&folder).map_err(failed)?;
+        fs::write(folder.join(database::FILE), "").map_err(failed)?;
+        let is_given = std::os::unix::fs::chown(folder.join(database::FILE), Some(65_534), None).is_ok();
+        let opened = Folder::open(&Data::Folder(folder.clone()), false).map(drop);
+        assert_eq!(opened.is_err_and(|error| error.to_string().contains("65534")), is_given);
+        assert_eq!(folder.join(LOCK).exists(), !is_given);
+        Ok(())
     }
 
     #[test]
