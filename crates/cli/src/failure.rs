@@ -175,9 +175,11 @@ const WRONG_ADDRESS: &str =
 fn code_and_hint(error: &Error) -> (u8, String) {
     let task = error.task_id();
     let (code, hint) = match error.kind() {
-        ErrorKind::Unauthorized => {
-            (exit::KEY, "`inferstore login` stores another key; `inferstore status` shows which is used")
-        }
+        ErrorKind::Unauthorized => (
+            exit::KEY,
+            "`inferstore status` shows which service and key are used; `inferstore profile use` chooses another profile, \
+             `inferstore login` stores another key",
+        ),
         ErrorKind::InvalidInput | ErrorKind::TooLarge => return (exit::INPUT, hint_of_input(error)),
         ErrorKind::CostLimitExceeded => {
             (exit::INPUT, "raise or drop --max-cost, or choose another model; no task was created")

@@ -33,7 +33,7 @@ fn the_mistakes_of_a_first_hour() {
         "run haze-removal notes.txt",
         "run haze-removal fake.png",
         "run haze-removal input_image=@hazy.png input_image=@fake.png",
-        "run face-mesh hazy.png --deadline 1s",
+        "run face-mesh hazy.png --deadline 5s",
         "task wait nonsense",
         "task wait nonsense --deadline 3s",
         "task list --status done",
