@@ -266,21 +266,24 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_command_of_the_page_copies_a_file() -> Result<(), Box<dyn std::error::Error>> {
+    async fn the_commands_of_the_page_copy_a_file() -> Result<(), Box<dyn std::error::Error>> {
         let page = include_str!("../../../../docs/nodes.md");
-        let (_, block) = page.split_once("```python\n").ok_or("the page has no Python")?;
-        let (program, _) = block.split_once("```").ok_or("the block does not end")?;
-        let command = Command::new(&["python3", "-c", program].map(str::to_owned), None, None)?;
-        let lease: Lease = serde_json::from_value(json!({
-            "task": "t", "attempt": 1, "model": "m", "input": {}, "input_format": {},
-            "output_format": { "output": { "type": "file" } }, "lease_seconds": 30.0
-        }))?;
-        let picture = Input::File { bytes: b"a picture".to_vec(), extension: "png".to_owned() };
-        let inputs = Inputs::from([("input".to_owned(), picture)]);
-        let outputs =
-            command.run(&lease, inputs, &RunLog::default()).await.map_err(|failed| failed.message)?;
-        let Some(Output::File(copy)) = outputs.get("output") else { return Err("no output".into()) };
-        assert_eq!(&copy.bytes[..], b"a picture");
+        for (mark, shell) in [("```python\n", "python3"), ("```sh\n#!/bin/sh", "sh")] {
+            let (_, block) = page.split_once(mark).ok_or("the page has no such command")?;
+            let (program, _) = block.split_once("```").ok_or("the block does not end")?;
+            let program = format!("{}{program}", mark.split('\n').next_back().unwrap_or_default());
+            let command = Command::new(&[shell, "-c", &program].map(str::to_owned), None, None)?;
+            let lease: Lease = serde_json::from_value(json!({
+                "task": "t", "attempt": 1, "model": "m", "input": {}, "input_format": {},
+                "output_format": { "output": { "type": "file" } }, "lease_seconds": 30.0
+            }))?;
+            let picture = Input::File { bytes: b"a picture".to_vec(), extension: "png".to_owned() };
+            let inputs = Inputs::from([("input".to_owned(), picture)]);
+            let outputs =
+                command.run(&lease, inputs, &RunLog::default()).await.map_err(|failed| failed.message)?;
+            let Some(Output::File(copy)) = outputs.get("output") else { return Err("no output".into()) };
+            assert_eq!(&copy.bytes[..], b"a picture", "{shell}");
+        }
         Ok(())
     }
 

@@ -159,6 +159,7 @@ pub(super) const BLOCKS: &[(&str, &str, Check)] = &[
         ),
     ),
     ("docs/nodes.md", "import json", By("crates/node/src/runners/command.rs")),
+    ("docs/nodes.md", "#!/bin/sh", By("crates/node/src/runners/command.rs")),
     ("docs/nodes.md", "cargo install", Not("it needs a service with TLS; tests/it/nodes runs the program")),
     ("docs/own-model.md", "inferstore serve", Run("")),
     ("docs/own-model.md", "inferstore model init", Run("")),
