@@ -155,6 +155,10 @@ pub(crate) struct Arguments {
     /// The price of storing one GiB for one day; a policy [default of a new database: 0.001]
     #[arg(long, value_name = "AMOUNT")]
     storage_price: Option<Money>,
+    /// A file with limits and leases in JSON, such as {"lease": 60, "account_unfinished": 500}; docs/limits-and-settings.md
+    /// names them
+    #[arg(long, value_name = "FILE")]
+    limits: Option<PathBuf>,
     /// The balance of the first account
     #[arg(long, value_name = "AMOUNT", default_value = "100")]
     balance: Money,
@@ -219,8 +223,9 @@ async fn serve(arguments: Arguments, session: &Session) -> Result {
     // The key of an ephemeral service is worth nothing when it ends.
     let stores_profile = !(is_ready_json || arguments.no_profile || arguments.ephemeral);
     let given_key = first_key.clone();
+    let limits = arguments.limits.clone();
     let start = {
-        let mut config = config(arguments, first_key, session);
+        let mut config = with_limits(config(arguments, first_key, session), limits.as_deref(), session)?;
         config.database = database;
         config.objects = objects;
         Service::start(config)
@@ -467,6 +472,14 @@ fn config(arguments: Arguments, first_key: Option<String>, session: &Session) ->
         config.workers = workers;
     }
     config
+}
+
+fn with_limits(config: Config, file: Option<&Path>, session: &Session) -> Result<Config> {
+    let Some(file) = file else { return Ok(config) };
+    let text = std::fs::read_to_string(session.environment.folder.join(file)).map_err(|error| {
+        Failure::usage(format!("the file {} of the limits cannot be read: {error}", file.display()))
+    })?;
+    config.with_limits(&text).map_err(failed_start)
 }
 
 fn days(text: &str) -> Result<Duration, String> {

@@ -4,6 +4,7 @@ mod bucket;
 mod cluster;
 #[cfg(feature = "controls")]
 mod controls;
+mod named_limits;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -14,6 +15,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use axum::http::HeaderValue;
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 pub use bucket::S3Config;
@@ -26,6 +28,7 @@ use crate::ledger::{Money, Purses};
 use crate::queue::InsufficientBalance;
 use crate::telemetry::check_endpoint;
 use crate::{Error, Result};
+use named_limits::seconds;
 
 /// Location of a service's data.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -216,7 +219,7 @@ impl std::fmt::Debug for FirstAccount {
 }
 
 /// Limits per request, connection, account and run, so that no client can starve the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Limits {
     /// Maximum size of a JSON body in bytes.
@@ -234,22 +237,29 @@ pub struct Limits {
     /// connection closes the one that has been idle longest.
     pub max_connections: usize,
     /// Timeout of a request head, and time for which the rest of a refused body is read.
+    #[serde(with = "seconds")]
     pub head_timeout: Duration,
     /// Maximum idle time of a connection between two requests.
+    #[serde(with = "seconds")]
     pub keep_alive: Duration,
     /// Timeout of a JSON body.
+    #[serde(with = "seconds")]
     pub body_time: Duration,
     /// Time in which a client must send at least 64 KiB of an upload.
+    #[serde(with = "seconds")]
     pub upload_idle: Duration,
     /// Time in which a client must read at least 64 KiB of a response.
+    #[serde(with = "seconds")]
     pub response_timeout: Duration,
     /// Timeout of the database in a health check.
+    #[serde(with = "seconds")]
     pub health_timeout: Duration,
     /// Maximum page size of the model list.
     pub models_page: u32,
     /// Maximum page size of a folder.
     pub files_page: u32,
     /// Timeout of a run.
+    #[serde(with = "seconds")]
     pub run: Duration,
     /// Maximum number of pixels of a picture.
     pub pixels: u64,
