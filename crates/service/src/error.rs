@@ -90,6 +90,15 @@ impl Error {
         Self { doing: self.doing.clone(), cause, ..*self }
     }
 
+    /// Returns the cause if it has this type.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn into_cause<T: StdError + 'static>(self) -> Result<T, Self> {
+        match self.cause.downcast() {
+            Ok(cause) => Ok(*cause),
+            Err(cause) => Err(Self { cause, ..self }),
+        }
+    }
+
     pub(crate) fn with_hint(self, hint: &'static str) -> Self {
         Self { hint: Some(hint), ..self }
     }

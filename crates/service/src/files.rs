@@ -184,15 +184,6 @@ pub(crate) trait Files: Send + Sync {
     async fn object(&self, bucket: &str, key: &str) -> Result<Option<Object>>;
     /// Returns true if the object has a former URL, without a token.
     async fn has_former_url(&self, bucket: &str, key: &str) -> Result<bool>;
-    /// Returns a page (from 1) of a folder, oldest first, and the total. `category`: MIME type before the slash.
-    async fn files(
-        &self,
-        owner: AccountId,
-        folder: &str,
-        category: Option<&str>,
-        page: u64,
-        page_size: u32,
-    ) -> Result<(Vec<StoredFile>, u64)>;
     async fn usage(&self, owner: AccountId) -> Result<Usage>;
     /// Deletes a file that the account owns or pays for, or an output of its tasks; without an account, any file. Voids
     /// the targets that stored the file. Returns the blob; None if there is no such file.
@@ -208,6 +199,20 @@ pub(crate) trait Files: Send + Sync {
     /// Returns those of the blobs that an object or an unused, valid target refers to. A direct upload to a remote
     /// object store is a blob with the identifier of its target as its name.
     async fn known_blobs(&self, blobs: &[String]) -> Result<HashSet<String>>;
+}
+
+/// Lists of files.
+#[async_trait]
+pub(crate) trait FilePages: Send + Sync {
+    /// Returns a page (from 1) of a folder, oldest first, and the total. `category`: MIME type before the slash.
+    async fn files(
+        &self,
+        owner: AccountId,
+        folder: &str,
+        category: Option<&str>,
+        page: u64,
+        page_size: u32,
+    ) -> Result<(Vec<StoredFile>, u64)>;
 }
 
 /// Selection of targets whose upload may not have become a file yet.

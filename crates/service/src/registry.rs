@@ -54,8 +54,6 @@ pub(crate) trait Registry: Send + Sync {
     async fn known_node(&self, node: &str, key: &str) -> Result<Option<KnownNode>>;
     /// Returns the models that slots of external nodes have asked for since `since`.
     async fn models_of_outside_nodes(&self, since: Moment) -> Result<Vec<String>>;
-    /// Records slots of nodes as alive.
-    async fn touch_slots(&self, slots: &[SeenSlot], now: Moment) -> Result<()>;
     /// Records the slot that runs a task as alive.
     async fn touch_running(&self, node: &str, task: &str, now: Moment) -> Result<()>;
     /// Resumes external nodes after a downtime. Nodes that were alive within `within` before the service last ran count
@@ -68,4 +66,11 @@ pub(crate) trait Registry: Send + Sync {
         seen_at: Moment,
         lease_until: Moment,
     ) -> Result<()>;
+}
+
+/// Heartbeats of running slots.
+#[async_trait]
+pub(crate) trait Heartbeats: Send + Sync {
+    /// Records slots of nodes as alive.
+    async fn touch_slots(&self, slots: &[SeenSlot], now: Moment) -> Result<()>;
 }

@@ -160,8 +160,6 @@ pub(crate) type ModelPage = (Vec<ModelSummary>, u64);
 /// Database operations on models. Every method is one transaction.
 #[async_trait]
 pub(crate) trait Catalog: Send + Sync {
-    /// Returns a page of the models that the caller may see; other processes' changes may be missing for ten seconds.
-    async fn models(&self, search: &Search) -> Result<ModelPage>;
     /// Returns a model with its active version, even if the caller may not see the model. The cache can miss changes by
     /// other processes for up to ten seconds.
     async fn published(&self, id: &str) -> Result<Option<Arc<Published>>>;
@@ -180,4 +178,11 @@ pub(crate) trait Catalog: Send + Sync {
     async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool>;
     /// Retention: deletes uses of models that are too old for the sort order `trending`.
     async fn forget_uses(&self, now: Moment) -> Result<()>;
+}
+
+/// Lists of models.
+#[async_trait]
+pub(crate) trait ModelPages: Send + Sync {
+    /// Returns a page of the models that the caller may see; other processes' changes may be missing for ten seconds.
+    async fn models(&self, search: &Search) -> Result<ModelPage>;
 }

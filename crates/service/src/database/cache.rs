@@ -23,8 +23,12 @@ pub(super) struct Caches {
     pages: Arc<Cache<Arc<ModelPage>>>,
 }
 
-/// Invalidates the caches of models and pages on drop.
-type ModelsInvalidation = (Invalidation<Arc<Published>>, Invalidation<Arc<ModelPage>>);
+/// Rows of which caches have copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum CachedRows {
+    Keys,
+    Models,
+}
 
 impl Default for Caches {
     fn default() -> Self {
@@ -46,8 +50,13 @@ impl Caches {
         Ok(page.map(Arc::unwrap_or_clone).unwrap_or_default())
     }
 
-    pub(super) fn invalidate_models(&self) -> ModelsInvalidation {
-        (self.models.invalidate(), self.pages.invalidate())
+    /// Returns a guard that invalidates the copies of rows on drop, after a write. The write must own the guard, because
+    /// its caller may be dropped earlier.
+    pub(super) fn invalidate(&self, rows: CachedRows) -> Box<dyn Send> {
+        match rows {
+            CachedRows::Keys => Box::new(self.keys.invalidate()),
+            CachedRows::Models => Box::new((self.models.invalidate(), self.pages.invalidate())),
+        }
     }
 }
 

@@ -1,15 +1,24 @@
-//! Database traits, one per module of the service. An engine is a submodule that implements all of them and passes
-//! `conformance`. Engine-independent code (records, lists, audits, refunds) is beside the engines.
+//! Database traits, one per module of the service. Most are implemented once, for any `Engine`: a submodule with sessions,
+//! a dialect of SQL and a queue of its own, which passes `conformance`.
 
+mod accounts;
+mod admin;
 mod audits;
 mod cache;
+mod catalog;
 #[cfg(test)]
 pub(crate) mod conformance;
+mod dialect;
+mod engine;
+mod files;
+mod ledger;
 mod lists;
+mod nodes;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod records;
 mod refund;
+mod settings;
 mod shared_sql;
 mod sqlite;
 pub(crate) mod tables;
@@ -22,15 +31,15 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 
 use crate::accounts::{Account, Accounts, NewAccount, StoredKey};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, ModelPages};
 use crate::clock::Moment;
-use crate::files::Files;
-use crate::ledger::{Ledger, Money};
+use crate::files::{FilePages, Files};
+use crate::ledger::{Ledger, Money, MovementSums};
 use crate::metrics::DatabaseMetrics;
 use crate::metrics::Totals;
 use crate::operator::AdminDatabase;
 use crate::queue::Queue;
-use crate::registry::Registry;
+use crate::registry::{Heartbeats, Registry};
 use crate::{Error, Result};
 use tables::TableFile;
 
@@ -39,9 +48,13 @@ pub(crate) trait Database:
     Accounts
     + AdminDatabase
     + Catalog
+    + FilePages
     + Files
+    + Heartbeats
     + Ledger
     + Maintenance
+    + ModelPages
+    + MovementSums
     + Queue
     + Registry
     + Settings
@@ -134,13 +147,19 @@ pub(crate) enum QueueChange {
     Any,
 }
 
-/// State of the service across restarts, such as the secret that signs upload targets.
+/// State of the service across restarts, such as the secret that signs upload targets, and its initial data.
 #[async_trait]
 pub(crate) trait Settings: Send + Sync {
     async fn setting(&self, name: &str) -> Result<Option<String>>;
     /// Returns the value of a setting; stores and returns the given value if not set.
     async fn setting_or(&self, name: &str, value: &str) -> Result<String>;
     async fn set_setting(&self, name: &str, value: &str) -> Result<()>;
+    /// Ensures the initial data of a service in one transaction, so that only one of several concurrent starts credits
+    /// the first account. Adds the key to a new database, and again as long as no earlier start's key is known to have
+    /// been shown. A revoked key was known, and stays revoked.
+    async fn bootstrap(&self, begin: &Bootstrap, now: Moment) -> Result<Bootstrapped>;
+    /// Records that the key of `bootstrap` was shown, so that no later start adds another.
+    async fn first_key_shown(&self, id: &str) -> Result<()>;
 }
 
 /// Setting with the username of the first account, once created.
@@ -149,15 +168,9 @@ pub(crate) const FIRST_ACCOUNT: &str = "first account";
 /// Setting with the identifier of a first account's key that may not have been shown.
 pub(crate) const UNSHOWN_KEY: &str = "unshown key";
 
-/// Bootstrap, checks, backup and shutdown of a database.
+/// Checks, backup and shutdown of a database.
 #[async_trait]
 pub(crate) trait Maintenance: Settings {
-    /// Ensures the initial data of a service in one transaction, so that only one of several concurrent starts credits
-    /// the first account. Adds the key to a new database, and again as long as no earlier start's key is known to have
-    /// been shown. A revoked key was known, and stays revoked.
-    async fn bootstrap(&self, begin: &Bootstrap, now: Moment) -> Result<Bootstrapped>;
-    /// Records that the key of `bootstrap` was shown, so that no later start adds another.
-    async fn first_key_shown(&self, id: &str) -> Result<()>;
     /// Fails if the database cannot commit writes.
     async fn check_writer(&self) -> Result<()> {
         // An empty transaction would not touch the disk, and a read would succeed on a standby.

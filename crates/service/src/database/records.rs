@@ -10,7 +10,7 @@ use crate::accounts::{Account, KeyRules, Scope, StoredKey};
 use crate::catalog::{Format, Model, ModelSummary, Published, Version};
 use crate::clock::Moment;
 use crate::files::{Object, StorageUse, StoredFile, Target, Usage};
-use crate::ledger::{Meter, Split};
+use crate::ledger::{Meter, Purses, Split};
 use crate::metrics::Totals;
 use crate::operator::{
     Action, KeyOverview, ModelOverview, MovementOverview, NodeOverview, TaskDetail, TaskOverview,
@@ -82,6 +82,7 @@ records! {
     lease -> Lease: task model input input_format output_format attempt releases traceparent account created_at;
     serving -> Serving: serving consumers;
     split -> Split: free balance;
+    purses -> Purses: balance free held debt earnings revenue;
     meter -> Meter: stored_bytes byte_seconds gib_seconds metered_at;
     model_overview -> ModelOverview: model publisher name price visibility is_official is_verified is_playground state
         created_at updated_at;

@@ -263,6 +263,11 @@ pub(crate) trait Ledger: Send + Sync {
     /// Charges every account for its storage since the last charge, and for its debt. An amount that the balance does
     /// not cover becomes debt. Returns the number of charged accounts.
     async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64>;
+}
+
+/// Sums of movements.
+#[async_trait]
+pub(crate) trait MovementSums: Send + Sync {
     /// Folds old movements that belong to no task: an account with many of them keeps one sum for each pair of purses.
     /// Returns the number of folded movements.
     async fn carry_movements(&self, before: Moment, now: Moment) -> Result<usize>;

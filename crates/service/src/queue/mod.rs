@@ -388,6 +388,9 @@ pub(crate) trait Queue: Send + Sync {
     ) -> Result<bool>;
     /// Ends a task and transfers its price; false, without any effect, if the node no longer holds the lease.
     async fn finish(&self, node: &str, task: &str, attempt: i64, end: &Ending, now: Moment) -> Result<bool>;
+    /// Fails a running task for the operator, and releases its price; false if the task is not running. Its node loses
+    /// the lease, as if another node had claimed the task.
+    async fn fail_running(&self, task: &str, message: &str, now: Moment) -> Result<bool>;
     /// Returns the state of a lease, for a node that sends a request again.
     async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState>;
 

@@ -14,7 +14,7 @@ use super::PostgresDatabase;
 use super::failure::{Failure, describe};
 use super::primary::{Opened, Primary};
 use crate::database::QueueChange;
-use crate::database::cache::Caches;
+use crate::database::cache::{CachedRows, Caches};
 use crate::{Error, Result};
 
 const CHANNEL: &str = "inferstore";
@@ -27,16 +27,15 @@ const MAX_WAITING: usize = 1_024;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Change {
     Queued(String),
-    Keys,
-    Models,
+    Rows(CachedRows),
 }
 
 impl Change {
     fn word(&self) -> String {
         match self {
             Self::Queued(model) => format!("queued {model}"),
-            Self::Keys => "keys".to_owned(),
-            Self::Models => "models".to_owned(),
+            Self::Rows(CachedRows::Keys) => "keys".to_owned(),
+            Self::Rows(CachedRows::Models) => "models".to_owned(),
         }
     }
 
@@ -44,16 +43,15 @@ impl Change {
     fn invalidate(&self, caches: &Caches) {
         match self {
             Self::Queued(_) => {}
-            Self::Keys => drop(caches.keys.invalidate()),
-            Self::Models => drop(caches.invalidate_models()),
+            Self::Rows(rows) => drop(caches.invalidate(*rows)),
         }
     }
 
     fn from_word(word: &str) -> Option<Self> {
         match word.split_once(' ') {
             Some(("queued", model)) => Some(Self::Queued(model.to_owned())),
-            None if word == "keys" => Some(Self::Keys),
-            None if word == "models" => Some(Self::Models),
+            None if word == "keys" => Some(Self::Rows(CachedRows::Keys)),
+            None if word == "models" => Some(Self::Rows(CachedRows::Models)),
             _ => None,
         }
     }
@@ -193,7 +191,9 @@ impl Listener {
 
     /// Handles lost notifications: all changes without a listening connection were missed.
     fn missed(&self) {
-        drop((self.caches.keys.invalidate(), self.caches.invalidate_models()));
+        for rows in [CachedRows::Keys, CachedRows::Models] {
+            drop(self.caches.invalidate(rows));
+        }
         let _ = self.sender.try_send(QueueChange::Any);
     }
 
@@ -219,7 +219,8 @@ mod tests {
 
     #[test]
     fn a_queue_change_round_trips_and_an_unknown_word_is_none() {
-        for change in [Change::Queued("a model".to_owned()), Change::Keys, Change::Models] {
+        let rows = [CachedRows::Keys, CachedRows::Models].map(Change::Rows);
+        for change in rows.into_iter().chain([Change::Queued("a model".to_owned())]) {
             assert_eq!(Change::from_word(&change.word()), Some(change));
         }
         for word in ["", "folders", "folders samples"] {

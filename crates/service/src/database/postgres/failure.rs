@@ -1,5 +1,6 @@
 //! Failures of PostgreSQL: their retries, and their conversion to errors of the service.
 
+use std::fmt;
 use std::time::Duration;
 
 use deadpool_postgres::PoolError;
@@ -58,9 +59,27 @@ impl From<FromSqlError> for Failure {
 
 impl From<Error> for Failure {
     fn from(cause: Error) -> Self {
-        Self::Service(cause)
+        cause.into_cause().unwrap_or_else(Self::Service)
     }
 }
+
+impl Failure {
+    /// Returns an error of shared work, which carries the failure to the decision on a retry.
+    pub(super) fn carried(self) -> Error {
+        match self {
+            Self::Service(error) => error,
+            failure => Error::new("using the database", failure),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PostgreSQL failed")
+    }
+}
+
+impl std::error::Error for Failure {}
 
 /// Returns the server's message without its details, which may quote values of rows (redaction); without a server's
 /// message, the cause of the failed connection.

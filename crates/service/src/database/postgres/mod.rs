@@ -1,13 +1,12 @@
 //! PostgreSQL engine, shared by any number of processes: no decision depends on the memory of a process, and every
 //! transaction may conflict with others.
 
-mod accounts;
-mod admin;
 mod audit;
 mod catalog;
 mod changes;
 mod connect;
 mod consolidate;
+mod dialect;
 mod failure;
 mod files;
 mod ledger;
@@ -18,6 +17,7 @@ mod nodes;
 mod primary;
 mod purse_queues;
 mod queue;
+mod session;
 mod sharing;
 mod statements;
 mod tls;

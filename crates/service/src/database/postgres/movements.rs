@@ -1,18 +1,17 @@
-//! Movements of money inside a transaction, and metering of storage.
+//! Movements of money inside a transaction.
 
-use deadpool_postgres::Transaction;
-use rusqlite::types::FromSqlResult;
+use deadpool_postgres::GenericClient;
 
 use super::failure::Outcome;
 use super::statements::{first, one, run};
 use crate::Error;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::database::records::{Row, RowFrom, column, meter, triple};
-use crate::ledger::{Meter, Money, Movement, Origin, Purse, Purses, Side};
+use crate::database::records::{self, column};
+use crate::ledger::{Money, Movement, Origin, Purse, Purses, Side};
 
 /// Locks the purses of accounts, always in the same order, so that transactions do not deadlock.
-pub(super) async fn lock(tx: &Transaction<'_>, accounts: &[AccountId]) -> Outcome {
+pub(super) async fn lock(tx: &impl GenericClient, accounts: &[AccountId]) -> Outcome {
     let lock = "SELECT account FROM purses WHERE account = ANY ($1) ORDER BY account FOR UPDATE";
     run(tx, lock, &[&accounts]).await?;
     Ok(())
@@ -26,18 +25,9 @@ const PURSES: &str = "SELECT balance, free, held, debt, \
        WHERE purse_changes.account = purses.account AND purse = 'revenue'), 9223372036854775807)::bigint \
      FROM purses WHERE account = $1";
 
-pub(super) fn read_purses(row: &dyn Row) -> FromSqlResult<Purses> {
-    let (balance, free, held) = triple(row)?;
-    let (debt, earnings, revenue) = triple(&RowFrom { first: 3, row })?;
-    Ok(Purses { balance, free, held, debt, earnings, revenue })
-}
-
 /// Returns the purses of an account, including pending deltas.
-pub(super) async fn purses(
-    db: &impl deadpool_postgres::GenericClient,
-    account: AccountId,
-) -> Outcome<Purses> {
-    Ok(first(db, PURSES, &[&account], read_purses).await?.unwrap_or_default())
+pub(super) async fn purses(db: &impl GenericClient, account: AccountId) -> Outcome<Purses> {
+    Ok(first(db, PURSES, &[&account], records::purses).await?.unwrap_or_default())
 }
 
 /// Returns the statement that folds chosen pending deltas of `purse_changes` into their purses, as far as these can be
@@ -74,27 +64,32 @@ pub(super) fn add_changes_of(chosen: &str, lock: &str) -> String {
 /// Folds the pending deltas into the purses of an account, which the transaction has locked, and returns the purses.
 /// The amounts are read before the fold: another transaction may commit an earning in between, and an amount that was
 /// returned but not folded could not be moved. So the purses hold the returned amounts or more.
-pub(super) async fn add_changes(tx: &Transaction<'_>, account: AccountId) -> Outcome<Purses> {
+pub(super) async fn add_changes(tx: &impl GenericClient, account: AccountId) -> Outcome<Purses> {
     let owned = purses(tx, account).await?;
     let chosen = "SELECT id, account FROM purse_changes WHERE account = $1 FOR UPDATE";
     one::<i64>(tx, &add_changes_of(chosen, "FOR UPDATE"), &[&account], column).await?;
     Ok(owned)
 }
 
-/// Moves amounts between purses, for the task with this sequence, and inserts the movements. Skips zeros.
+/// Moves amounts between purses and inserts the movements. Skips zeros.
 pub(super) async fn move_all(
-    tx: &Transaction<'_>,
-    movements: impl IntoIterator<Item = Movement>,
-    origin: Origin<i64>,
+    tx: &impl GenericClient,
+    movements: &[Movement],
+    origin: Origin<&str>,
     now: Moment,
 ) -> Outcome {
     for movement in movements {
-        move_money(tx, movement, origin, now).await?;
+        move_money(tx, *movement, origin, now).await?;
     }
     Ok(())
 }
 
-async fn move_money(tx: &Transaction<'_>, movement: Movement, origin: Origin<i64>, now: Moment) -> Outcome {
+async fn move_money(
+    tx: &impl GenericClient,
+    movement: Movement,
+    origin: Origin<&str>,
+    now: Moment,
+) -> Outcome {
     let Movement { amount, from, to, reason } = movement;
     if amount == Money::ZERO {
         return Ok(());
@@ -105,7 +100,7 @@ async fn move_money(tx: &Transaction<'_>, movement: Movement, origin: Origin<i64
     run(
         tx,
         "INSERT INTO movements (at, amount, from_account, from_purse, to_account, to_purse, reason, task, adjustment) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+         VALUES ($1, $2, $3, $4, $5, $6, $7, (SELECT sequence FROM tasks WHERE id = $8), $9)",
         &[&now, &amount, &account(from), &purse(from), &account(to), &purse(to), &reason, &task, &adjustment],
     )
     .await?;
@@ -123,34 +118,11 @@ async fn move_money(tx: &Transaction<'_>, movement: Movement, origin: Origin<i64
     Ok(())
 }
 
-async fn add(tx: &Transaction<'_>, account: AccountId, purse: Purse, amount: i64) -> Outcome {
+async fn add(tx: &impl GenericClient, account: AccountId, purse: Purse, amount: i64) -> Outcome {
     let column = purse.word();
     let update = format!("UPDATE purses SET {column} = {column} + $2 WHERE account = $1");
     match run(tx, &update, &[&account, &amount]).await? {
         0 => Err(Error::new("moving money", format!("there is no account {}", account.0)).into()),
         _ => Ok(()),
     }
-}
-
-/// Meters the storage of an account up to now, and then changes its stored bytes. The caller runs in the transaction
-/// that stores or deletes a file.
-pub(super) async fn meter_storage(
-    tx: &Transaction<'_>,
-    account: AccountId,
-    change: i64,
-    now: Moment,
-) -> Outcome<Meter> {
-    let select = "SELECT stored_bytes, byte_seconds, gib_seconds, metered_at FROM purses WHERE account = $1 FOR UPDATE";
-    let mut meter = one(tx, select, &[&account], meter).await?;
-    meter.advance(change, now);
-    keep_meter(tx, account, &meter).await?;
-    Ok(meter)
-}
-
-pub(super) async fn keep_meter(tx: &Transaction<'_>, account: AccountId, meter: &Meter) -> Outcome {
-    let update = "UPDATE purses SET stored_bytes = $2, byte_seconds = $3, gib_seconds = $4, metered_at = $5 \
-                  WHERE account = $1";
-    let Meter { stored_bytes, byte_seconds, gib_seconds, metered_at } = meter;
-    run(tx, update, &[&account, stored_bytes, byte_seconds, gib_seconds, metered_at]).await?;
-    Ok(())
 }

@@ -10,7 +10,6 @@ use async_trait::async_trait;
 use super::PostgresDatabase;
 use super::failure::{read, statement, transaction};
 use super::statements::{Params, all, first, one, page, run};
-use super::values::signed;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
@@ -18,6 +17,7 @@ use crate::database::records::{self, column, pair};
 use crate::database::shared_sql::{
     FORGET_KEY_TASKS, FORGET_KEYS, KEYED_CREATE, LEASE_STATE, MODEL_LOADS, TASK,
 };
+use crate::database::values::signed;
 use crate::queue::{
     ABANDONED, Abandoned, Cancel, Claim, Created, End, Ending, InsufficientBalance, KEY_RETENTION,
     KeyedCreate, LeaseRules, LeaseState, ModelLoad, NOT_STARTED, NewTask, NodeEnd, QUEUED_BATCH, Queue,
@@ -204,6 +204,22 @@ impl Queue for PostgresDatabase {
                 self.end(&end::FAIL, values).await
             }
         }
+    }
+
+    async fn fail_running(&self, task: &str, message: &str, now: Moment) -> Result<bool> {
+        let detail = detail_of(message);
+        // Every lease expiry lies before this moment.
+        let any_lease = Some(Moment(i64::MAX));
+        let running = "SELECT id, node, attempt FROM tasks WHERE id = $1 AND status = 'computing'";
+        // The task may go to another node between the two statements.
+        while let Some(found) = read!(self, |db| first(db, running, &[&task], end::Expired::read))? {
+            let end::Expired { node, attempt, .. } = &found;
+            let params: Params<'_> = &[&task, node, attempt, &message, &detail, &now, &any_lease];
+            if self.end(&end::FAIL, params).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState> {

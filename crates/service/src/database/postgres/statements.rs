@@ -12,6 +12,7 @@ use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use super::failure::Outcome;
 use crate::Error;
+use crate::database::engine::EachRow;
 use crate::database::records::{Read, Row, RowFrom};
 
 pub(super) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -84,6 +85,15 @@ pub(super) async fn all<T>(
     read: Read<T>,
 ) -> Outcome<Vec<T>> {
     Ok(rows(db, sql, params).await?.iter().map(|row| read(row)).collect::<Result<_, _>>()?)
+}
+
+pub(super) async fn each(
+    db: &impl GenericClient,
+    sql: &str,
+    params: Params<'_>,
+    read: EachRow<'_>,
+) -> Outcome {
+    Ok(rows(db, sql, params).await?.iter().try_for_each(|row| read(row))?)
 }
 
 /// Returns the records of a page and the total. Each row has the total before its record, if there is one.

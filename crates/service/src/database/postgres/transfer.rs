@@ -11,7 +11,7 @@ use super::PostgresDatabase;
 use super::failure::{Failure, Outcome, read};
 use super::statements::{is_there, run};
 use crate::Result;
-use crate::database::shared_sql::{HAS_ROWS, SET_SETTING};
+use crate::database::settings::{HAS_ROWS, SET_SETTING};
 use crate::database::tables::{
     OF_A_PLACE, TABLES, Table, TableFile, TableReader, TableWriter, check_written,
 };

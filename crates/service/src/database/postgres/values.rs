@@ -71,8 +71,3 @@ impl Row for tokio_postgres::Row {
         value.map(|Value(value)| value)
     }
 }
-
-/// Converts a count or size to the database's type, saturating.
-pub(super) fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}

@@ -1,6 +1,4 @@
-//! Models and their versions in SQLite.
-
-use std::sync::Arc;
+//! Lists of models in SQLite.
 
 use async_trait::async_trait;
 use rusqlite::{Connection, params};
@@ -8,15 +6,9 @@ use rusqlite::{Connection, params};
 use super::SqliteDatabase;
 use super::statements::Statements as _;
 use crate::Result;
-use crate::accounts::AccountId;
-use crate::catalog::{
-    Catalog, Existing, Filter, ModelChange, ModelPage, NewModel, NewVersion, Published, Search, Sort,
-    Visibility, folded, trending_since,
-};
-use crate::clock::Moment;
+use crate::catalog::{Filter, ModelPage, ModelPages, Search, Sort, trending_since};
 use crate::database::lists::{PUBLIC, SUMMARY, order, parts};
-use crate::database::records::{column, model_summary, published};
-use crate::database::shared_sql::{CHANGE_MODEL, IS_VERSION_DUE};
+use crate::database::records::{column, model_summary};
 
 const MATCHING: &str = "AND (instr(folded_name, $2) > 0 OR instr(folded_description, $2) > 0)";
 
@@ -74,7 +66,7 @@ fn places(place: Option<&str>, by: By, condition: &str) -> String {
 }
 
 #[async_trait]
-impl Catalog for SqliteDatabase {
+impl ModelPages for SqliteDatabase {
     async fn models(&self, search: &Search) -> Result<ModelPage> {
         let read = || async {
             let query = search.clone();
@@ -84,57 +76,6 @@ impl Catalog for SqliteDatabase {
             }
         };
         self.caches.page(search, read).await
-    }
-
-    async fn published(&self, id: &str) -> Result<Option<Arc<Published>>> {
-        let read = || {
-            let select = format!(
-                "SELECT {SUMMARY}, owner, metadata, models.created_at, updated_at, \
-                 versions.id, commit_hash, input_format, output_format, models.state \
-                 FROM models JOIN accounts ON accounts.id = models.owner \
-                 JOIN versions ON versions.model = models.id AND versions.is_active = 1 WHERE models.id = ?"
-            );
-            self.first(select, [id.to_owned()], published)
-        };
-        self.caches.models.get_or_read(id, read).await
-    }
-
-    async fn publish(&self, models: &[NewModel], existing: Existing) -> Result<u64> {
-        let models = models.to_vec();
-        let invalidation = self.caches.invalidate_models();
-        self.write_guarded(invalidation, move |db| publish(db, &models, existing)).await
-    }
-
-    async fn publish_version(
-        &self,
-        owner: AccountId,
-        model: &str,
-        version: &NewVersion,
-        now: Moment,
-    ) -> Result<Option<bool>> {
-        let (model, version) = (model.to_owned(), version.clone());
-        let invalidation = self.caches.invalidate_models();
-        self.write_guarded(invalidation, move |db| {
-            let own = "SELECT 1 FROM models WHERE id = ? AND owner = ?";
-            if !db.is_there(own, params![model, owner])? {
-                return Ok(None);
-            }
-            Ok(Some(put_version(db, &model, &version, false, now)?))
-        })
-        .await
-    }
-
-    async fn forget_uses(&self, now: Moment) -> Result<()> {
-        let forget = "DELETE FROM model_days WHERE day <= ?";
-        self.run(forget, [trending_since(now)]).await.map(drop)
-    }
-
-    async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool> {
-        let invalidation = self.caches.invalidate_models();
-        let ModelChange { price, visibility, is_verified, is_playground, state } = change;
-        let is_public = visibility.map(|visibility| visibility == Visibility::Public);
-        let values = (price, is_public, is_verified, is_playground, state, now, model.to_owned());
-        self.write_guarded(invalidation, move |db| Ok(db.run(CHANGE_MODEL, values)? > 0)).await
     }
 }
 
@@ -205,80 +146,4 @@ impl List {
         // In SQLite, $1 is a name, and ?1 a parameter number.
         Self { count: count.replace('$', "?"), page: page.replace('$', "?") }
     }
-}
-
-fn publish(db: &Connection, models: &[NewModel], existing: Existing) -> Result<u64> {
-    let mut changed = 0;
-    for model in models {
-        let put = put_model(db, model, existing)?;
-        let is_refresh = existing == Existing::Refresh;
-        let due_if = params![model.id, model.owner, is_refresh, model.version.commit_hash];
-        let is_due = (put || is_refresh) && db.is_there(IS_VERSION_DUE, due_if)?;
-        let versioned = is_due && put_version(db, &model.id, &model.version, is_refresh, model.updated_at)?;
-        changed += u64::from(put || versioned);
-    }
-    Ok(changed)
-}
-
-/// Inserts or updates a model; returns true if the model is new or has changed.
-fn put_model(db: &Connection, model: &NewModel, existing: Existing) -> Result<bool> {
-    // Publishing an unchanged model writes nothing, so that a restart needs no disk sync.
-    let sql = "INSERT INTO models (id, sequence, name, owner, description, is_official, is_verified, is_public, \
-         is_playground, price, metadata, likes, downloads, created_at, updated_at, folded_name, \
-         folded_description) \
-         VALUES (?1, (SELECT coalesce(max(sequence), 0) + 1 FROM models), ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, \
-         ?10, ?11, ?12, ?13, ?14, ?15, ?16) \
-         ON CONFLICT (id) DO UPDATE SET name = excluded.name, description = excluded.description, \
-         is_official = excluded.is_official, metadata = excluded.metadata, \
-         updated_at = max(updated_at, excluded.updated_at), folded_name = excluded.folded_name, \
-         folded_description = excluded.folded_description \
-         WHERE ?17 AND owner = excluded.owner AND (name, description, is_official, metadata) \
-         IS NOT (excluded.name, excluded.description, excluded.is_official, excluded.metadata)";
-    let changed = db.run(
-        sql,
-        params![
-            model.id,
-            model.name,
-            model.owner,
-            model.description,
-            model.is_official,
-            model.is_verified,
-            model.is_public,
-            model.is_playground,
-            model.price,
-            model.metadata.get(),
-            model.likes,
-            model.downloads,
-            model.created_at,
-            model.updated_at,
-            folded(&model.name),
-            folded(&model.description),
-            existing == Existing::Refresh,
-        ],
-    )?;
-    Ok(changed > 0)
-}
-
-/// Activates the version, which updates the model; false if the version was active already.
-fn put_version(
-    db: &Connection,
-    model: &str,
-    version: &NewVersion,
-    is_built_in: bool,
-    now: Moment,
-) -> Result<bool> {
-    let active = "SELECT 1 FROM versions WHERE model = ? AND is_active = 1 AND commit_hash = ?";
-    if db.is_there(active, [model, &version.commit_hash])? {
-        return Ok(false);
-    }
-    db.run("UPDATE versions SET is_active = 0 WHERE model = ? AND is_active = 1", [model])?;
-    // An earlier version may be activated again.
-    db.run(
-        "INSERT INTO versions (model, commit_hash, is_active, input_format, output_format, created_at, \
-           is_built_in) VALUES (?1, ?2, 1, ?3, ?4, ?5, ?6) \
-         ON CONFLICT (model, commit_hash) DO UPDATE SET is_active = 1",
-        params![model, version.commit_hash, version.input_format, version.output_format, now, is_built_in],
-    )?;
-    db.run("UPDATE models SET updated_at = max(updated_at, ?) WHERE id = ?", params![now, model])?;
-    Ok(true)
 }

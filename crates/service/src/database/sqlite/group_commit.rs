@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 
 use super::SqliteDatabase;
 use super::checkpoints::Checkpoints;
+use super::session::Session;
 use super::statements::Statements as _;
 use crate::{Error, Result};
 
@@ -25,7 +26,7 @@ enum Job {
 }
 
 /// Writes inside a transaction, or receives the error by which the transaction was lost.
-type Write = Box<dyn FnOnce(Result<&Connection, &Error>) -> Written + Send>;
+type Write = Box<dyn FnOnce(Result<&Session, &Error>) -> Written + Send>;
 
 /// Sends the response, given the error of a failed commit.
 type Respond = Box<dyn FnOnce(Option<&Error>)>;
@@ -48,7 +49,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn spawn(connection: Connection, checkpoints: Checkpoints) -> Result<Self> {
+    pub(super) fn spawn(session: Session, checkpoints: Checkpoints) -> Result<Self> {
         let (jobs, waiting) = channel();
         let (on_close, closed) = oneshot::channel();
         #[cfg(test)]
@@ -60,9 +61,9 @@ impl Writer {
             counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         };
         let run = move || {
-            run(&connection, &waiting, committed);
+            run(&session, &waiting, committed);
             drop(checkpoints);
-            drop(connection);
+            drop(session);
             // Fails if the caller was dropped.
             let _ = on_close.send(());
         };
@@ -104,10 +105,17 @@ impl SqliteDatabase {
         &self,
         work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
+        self.write_in_session(move |session| work(&session.lock())).await
+    }
+
+    pub(super) async fn write_in_session<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let (respond, response) = oneshot::channel();
         self.writer.send(Job::Write(Box::new(move |transaction| {
             let result = match transaction {
-                Ok(db) => guarded(|| work(db)),
+                Ok(session) => guarded(|| work(session)),
                 Err(cause) => Err(cause.again()),
             };
             let failure = result.as_ref().err().map(Error::again);
@@ -118,16 +126,6 @@ impl SqliteDatabase {
             Written { failure, respond: Box::new(respond) }
         })))?;
         response.await.unwrap_or_else(|_| Err(lost()))
-    }
-
-    /// Runs a write, then drops the guard after the commit, even if the caller was dropped.
-    pub(super) async fn write_guarded<T: Send + 'static>(
-        &self,
-        guard: impl Send + 'static,
-        work: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
-        let (value, _) = self.write(move |db| Ok((work(db)?, guard))).await?;
-        Ok(value)
     }
 
     /// Runs work with exclusive use of the writer connection, outside of a transaction.
@@ -149,7 +147,7 @@ fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(panicked)
 }
 
-fn run(db: &Connection, jobs: &Receiver<Job>, committed: impl Fn()) {
+fn run(session: &Session, jobs: &Receiver<Job>, committed: impl Fn()) {
     while let Ok(job) = jobs.recv() {
         let mut next = Some(job);
         let mut batch = Vec::new();
@@ -157,21 +155,22 @@ fn run(db: &Connection, jobs: &Receiver<Job>, committed: impl Fn()) {
             batch.push(write);
             next = if batch.len() < MAX_BATCH { jobs.try_recv().ok() } else { None };
         }
-        commit(db, batch);
+        commit(session, batch);
         committed();
         if let Some(Job::Exclusive(work)) = next {
-            work(db);
+            work(&session.lock());
         }
     }
 }
 
-fn commit(db: &Connection, batch: Vec<Write>) {
+fn commit(session: &Session, batch: Vec<Write>) {
     let mut responses = Vec::with_capacity(batch.len());
-    let mut lost = db.run("BEGIN IMMEDIATE", []).err().map(Error::from);
+    let mut lost = session.lock().run("BEGIN IMMEDIATE", []).err().map(Error::from);
     for write in batch {
-        let written = in_savepoint(db, write, &mut lost);
+        let written = in_savepoint(session, write, &mut lost);
         responses.push(written.respond);
     }
+    let db = session.lock();
     if lost.is_none() {
         lost = db.run("COMMIT", []).err().map(Error::from);
     }
@@ -179,18 +178,20 @@ fn commit(db: &Connection, batch: Vec<Write>) {
     if !db.is_autocommit() {
         let _ = db.run("ROLLBACK", []);
     }
+    drop(db);
     for respond in responses {
         respond(lost.as_ref());
     }
 }
 
 /// Runs a write in a savepoint, so that it can be undone alone. Sets `lost` if the whole transaction is lost.
-fn in_savepoint(db: &Connection, write: Write, lost: &mut Option<Error>) -> Written {
+fn in_savepoint(session: &Session, write: Write, lost: &mut Option<Error>) -> Written {
     if lost.is_none() {
-        *lost = db.run("SAVEPOINT write", []).err().map(Error::from);
+        *lost = session.lock().run("SAVEPOINT write", []).err().map(Error::from);
     }
-    let mut written = write(lost.as_ref().map_or(Ok(db), Err));
+    let mut written = write(lost.as_ref().map_or(Ok(session), Err));
     if lost.is_none() {
+        let db = session.lock();
         let undone = if written.failure.is_none() { Ok(0) } else { db.run("ROLLBACK TO write", []) };
         let ended = undone.and_then(|_| db.run("RELEASE write", []));
         // SQLite rolls back the transaction by itself if the disk is full: the other writes fail with this error.

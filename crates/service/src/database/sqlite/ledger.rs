@@ -1,68 +1,33 @@
-//! Balances, credits, the bill for storage and the audit in SQLite.
+//! Folding of old movements, and the audit, in SQLite.
 
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use futures_util::{StreamExt as _, stream};
 use rusqlite::types::FromSqlResult;
 use rusqlite::{Connection, Params, params};
 
 use super::SqliteDatabase;
-use super::group_commit::MAX_BATCH;
-use super::movements::{keep_meter, meter_storage, move_all, purses, record};
+use super::movements::record;
 use super::statements::Statements as _;
 use crate::Result;
-use crate::accounts::{AccountId, OPERATOR};
+use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::audits::{Names, audits, fault};
-use crate::database::records::{Row, column, pair, triple};
-use crate::database::shared_sql::{ADD_ADJUSTMENT, ADJUSTMENT};
-use crate::ledger::{
-    Adjusted, Adjustment, Audit, Ledger, MAX_OLD_MOVEMENTS, Money, Movement, Origin, Purse, Purses, Reason,
-    Side, StorageRate,
-};
+use crate::database::engine::{self, Rows as _};
+use crate::database::records::{Row, column, triple};
+use crate::ledger::{Audit, MAX_OLD_MOVEMENTS, Money, Movement, MovementSums, Origin, Purse, Reason, Side};
 
 #[async_trait]
-impl Ledger for SqliteDatabase {
-    async fn purses(&self, account: AccountId) -> Result<Purses> {
-        self.read(move |db| purses(db, account)).await
-    }
-
-    async fn adjust(&self, account: AccountId, adjustment: &Adjustment, now: Moment) -> Result<Adjusted> {
-        let adjustment = adjustment.clone();
-        self.write(move |db| adjust(db, account, &adjustment, now)).await
-    }
-
-    async fn set_purses(&self, account: AccountId, amounts: &[(Purse, Money)], now: Moment) -> Result<()> {
-        let amounts = amounts.to_vec();
-        self.write(move |db| {
-            let owned = purses(db, account)?;
-            move_all(db, Movement::of_setting(account, owned, &amounts)?, Origin::Neither, now)
-        })
-        .await
-    }
-
-    async fn charge_storage(&self, rate: StorageRate, now: Moment) -> Result<u64> {
-        let storing = "SELECT id FROM accounts WHERE stored_bytes > 0 OR byte_seconds > 0 OR gib_seconds > 0 \
-             OR id IN (SELECT account FROM purses WHERE purse = 'debt' AND amount < 0)";
-        let storing: Vec<AccountId> = self.all(storing, [], column).await?;
-        // One transaction for each account, so that a failed charge does not affect the others.
-        let charges = storing.into_iter().map(|account| async move {
-            let charged = self.write(move |db| charge_storage(db, account, rate, now)).await;
-            charged
-                .inspect_err(|cause| tracing::error!(%cause, account = account.0, "storage is not charged"))
-        });
-        let charged: Vec<_> = stream::iter(charges).buffer_unordered(MAX_BATCH).collect().await;
-        charged.into_iter().try_fold(0, |sum, charged| Ok(sum + u64::from(charged?)))
-    }
-
+impl MovementSums for SqliteDatabase {
     async fn carry_movements(&self, before: Moment, now: Moment) -> Result<usize> {
         let accounts = "SELECT coalesce(from_account, to_account) AS account FROM movements \
              WHERE task IS NULL AND at < ? GROUP BY account HAVING count(*) > ?";
         let old = "task IS NULL AND coalesce(from_account, to_account) = ? AND at < ?";
         let mut carried = 0;
         // One transaction for each account, so that other writes run in between.
-        for account in self.all(accounts, (before, MAX_OLD_MOVEMENTS), column::<AccountId>).await? {
+        for account in
+            self.all(accounts, engine::params![before, MAX_OLD_MOVEMENTS], column::<AccountId>).await?
+        {
             carried += self.write(move |db| add_up(db, old, params![account, before], now)).await?;
         }
         Ok(carried)
@@ -149,37 +114,3 @@ pub(super) const NAMES: Names = Names {
     task: "id",
     held: "SELECT account, amount FROM purses WHERE purse = 'held'",
 };
-
-pub(super) fn adjust(
-    db: &Connection,
-    account: AccountId,
-    adjustment: &Adjustment,
-    now: Moment,
-) -> Result<Adjusted> {
-    let Adjustment { purse, amount, reference, note } = adjustment;
-    if let Some(earlier) = db.first(ADJUSTMENT, params![account, reference], pair)? {
-        return Ok(adjustment.again(earlier));
-    }
-    let movements = match Movement::of_adjustment(account, purses(db, account)?, adjustment)? {
-        Ok(movements) => movements,
-        Err(owned) => return Ok(Adjusted::TooLittle { owned }),
-    };
-    let mut origin = Origin::Neither;
-    if reference.is_some() || note.is_some() {
-        let added = params![account, purse, amount, reference, note];
-        origin = Origin::Adjustment(db.one(ADD_ADJUSTMENT, added, column)?);
-    }
-    move_all(db, movements, origin, now)?;
-    Ok(Adjusted::Done)
-}
-
-/// Charges an account for its storage up to now, and for its debt; false if the charge is less than one smallest unit.
-fn charge_storage(db: &Connection, account: AccountId, rate: StorageRate, now: Moment) -> Result<bool> {
-    let mut meter = meter_storage(db, account, 0, now)?;
-    let charge = meter.charge(rate);
-    keep_meter(db, account, &meter)?;
-    let operator = db.one("SELECT id FROM accounts WHERE username = ?", [OPERATOR], column)?;
-    let bill = Movement::of_bill(account, &purses(db, account)?, operator, charge)?;
-    move_all(db, bill, Origin::Neither, now)?;
-    Ok(charge.is_positive())
-}

@@ -1,9 +1,8 @@
 //! SQLite engine: one thread writes, and a pool of connections reads beside it.
 
-mod accounts;
-mod admin;
 mod catalog;
 mod checkpoints;
+mod dialect;
 mod files;
 mod group_commit;
 mod ledger;
@@ -13,6 +12,7 @@ mod nodes;
 mod queue;
 mod readers;
 mod replacement;
+mod session;
 mod statements;
 mod transfer;
 
@@ -32,6 +32,7 @@ use crate::{Error, Result};
 use checkpoints::Checkpoints;
 use group_commit::Writer;
 use readers::Readers;
+use session::Session;
 
 /// Migrations of the schema, by version. Existing ones never change.
 const SCHEMA: &[&str] = &[
@@ -80,7 +81,11 @@ impl SqliteDatabase {
             migrate(&writer, &doing)?;
             let readers = Readers::open(&file).map_err(|cause| failure(doing, cause))?;
             let checkpoints = Checkpoints::spawn(&file, durability)?;
-            Ok(Self { writer: Writer::spawn(writer, checkpoints)?, readers, caches: Arc::default() })
+            Ok(Self {
+                writer: Writer::spawn(Session::new(writer), checkpoints)?,
+                readers,
+                caches: Arc::default(),
+            })
         });
         opened.await.map_err(|cause| Error::new("opening the database", cause))?
     }

@@ -1,4 +1,4 @@
-//! Movements of money inside a transaction, and metering of storage.
+//! Movements of money inside a transaction.
 
 use rusqlite::ffi::SQLITE_CONSTRAINT_DATATYPE;
 use rusqlite::{Connection, params};
@@ -6,8 +6,8 @@ use rusqlite::{Connection, params};
 use super::statements::Statements as _;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::database::records::{meter, pair};
-use crate::ledger::{Meter, Money, Movement, Origin, Purse, Purses, Reason, Side};
+use crate::database::records::pair;
+use crate::ledger::{Money, Movement, Origin, Purse, Purses, Reason, Side};
 use crate::{Error, Result};
 
 /// Moves an amount from one purse to another and inserts the row of the movement. Does nothing for an amount of zero.
@@ -97,21 +97,4 @@ pub(super) fn purses(db: &Connection, account: AccountId) -> Result<Purses> {
         *purses.of(purse) = amount;
     }
     Ok(purses)
-}
-
-/// Meters the storage of an account up to now, and then changes its stored bytes. The caller runs in the transaction
-/// that stores or deletes a file.
-pub(super) fn meter_storage(db: &Connection, account: AccountId, change: i64, now: Moment) -> Result<Meter> {
-    let select = "SELECT stored_bytes, byte_seconds, gib_seconds, metered_at FROM accounts WHERE id = ?";
-    let mut meter = db.one(select, [account], meter)?;
-    meter.advance(change, now);
-    keep_meter(db, account, &meter)?;
-    Ok(meter)
-}
-
-pub(super) fn keep_meter(db: &Connection, account: AccountId, meter: &Meter) -> Result<()> {
-    let update = "UPDATE accounts SET stored_bytes = ?, byte_seconds = ?, gib_seconds = ?, metered_at = ? WHERE id = ?";
-    let Meter { stored_bytes, byte_seconds, gib_seconds, metered_at } = meter;
-    db.run(update, params![stored_bytes, byte_seconds, gib_seconds, metered_at, account])?;
-    Ok(())
 }

@@ -13,6 +13,7 @@ use super::statements::Statements as _;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
+use crate::database::engine::{self, Engine as _, Rows as _};
 use crate::database::records::{self, RowFrom, column, pair, split};
 use crate::database::shared_sql::{
     FORGET_KEY_TASKS, FORGET_KEYS, KEYED_CREATE, LEASE_STATE, MODEL_LOADS, TASK,
@@ -38,12 +39,14 @@ impl Queue for SqliteDatabase {
 
     async fn keyed_create(&self, account: AccountId, key: &str, now: Moment) -> Result<Option<KeyedCreate>> {
         let used_after = now.before(KEY_RETENTION);
-        self.first(KEYED_CREATE, (account, key.to_owned(), used_after), records::keyed_create).await
+        self.first(KEYED_CREATE, engine::params![account, key, used_after], records::keyed_create).await
     }
 
     async fn forget_keys(&self, now: Moment) -> Result<usize> {
-        let forgotten = self.run(FORGET_KEYS, [now.before(KEY_RETENTION)]).await?;
-        Ok(forgotten + self.run(FORGET_KEY_TASKS, [now.before(KEY_RETENTION).day()]).await?)
+        let before = now.before(KEY_RETENTION);
+        let keys = self.run(FORGET_KEYS, engine::params![before]).await?;
+        let tasks = self.run(FORGET_KEY_TASKS, engine::params![before.day()]).await?;
+        Ok(usize::try_from(keys + tasks).unwrap_or(usize::MAX))
     }
 
     async fn cancel(&self, account: AccountId, id: &str, now: Moment) -> Result<Cancel> {
@@ -52,7 +55,7 @@ impl Queue for SqliteDatabase {
     }
 
     async fn task(&self, account: AccountId, id: &str) -> Result<Option<Task>> {
-        self.first(TASK, (id.to_owned(), account), records::task).await
+        self.first(TASK, engine::params![id, account], records::task).await
     }
 
     async fn history(&self, account: AccountId, limit: u32, offset: u64) -> Result<(Vec<TaskSummary>, u64)> {
@@ -93,15 +96,15 @@ impl Queue for SqliteDatabase {
         let select = "SELECT created_at FROM tasks WHERE sequence = ( \
                         SELECT min((SELECT min(sequence) FROM tasks WHERE status = 'in_queue' \
                                     AND model = turns.model AND account = turns.account)) FROM turns)";
-        self.first(select, [], column).await
+        self.first(select, &[], column).await
     }
 
     async fn model_loads(&self, since: Moment) -> Result<Vec<ModelLoad>> {
-        self.all(MODEL_LOADS, [since], records::model_load).await
+        self.all(MODEL_LOADS, engine::params![since], records::model_load).await
     }
 
     async fn depths(&self) -> Result<Vec<(Status, u64)>> {
-        self.all("SELECT status, tasks FROM task_counts", [], pair).await
+        self.all("SELECT status, tasks FROM task_counts", &[], pair).await
     }
 
     async fn finish_and_claim(
@@ -131,7 +134,7 @@ impl Queue for SqliteDatabase {
     async fn release(&self, node: &str, task: &str, attempt: i64, now: Moment) -> Result<()> {
         let release = "UPDATE tasks SET lease_until = ?1, releases = releases + 1 \
              WHERE id = ?2 AND status = 'computing' AND node = ?3 AND attempt = ?4 AND lease_until > ?1";
-        self.run(release, (now.0 - 1, task.to_owned(), node.to_owned(), attempt)).await.map(drop)
+        self.run(release, engine::params![now.0 - 1, task, node, attempt]).await.map(drop)
     }
 
     async fn fail_abandoned(&self, which: Abandoned, now: Moment) -> Result<usize> {
@@ -148,7 +151,7 @@ impl Queue for SqliteDatabase {
     ) -> Result<bool> {
         let prolong = "UPDATE tasks SET lease_until = ? \
              WHERE id = ? AND status = 'computing' AND node = ? AND attempt = ? AND coalesce(leased_at >= ?, 1)";
-        Ok(self.run(prolong, (until, task.to_owned(), node.to_owned(), attempt, oldest)).await? > 0)
+        Ok(self.run(prolong, engine::params![until, task, node, attempt, oldest]).await? > 0)
     }
 
     async fn finish(&self, node: &str, task: &str, attempt: i64, end: &Ending, now: Moment) -> Result<bool> {
@@ -156,8 +159,21 @@ impl Queue for SqliteDatabase {
         self.write(move |db| lease::finish(db, &node, &task, attempt, &end, now)).await
     }
 
+    async fn fail_running(&self, task: &str, message: &str, now: Moment) -> Result<bool> {
+        let (task, message) = (task.to_owned(), message.to_owned());
+        self.write(move |db| {
+            let running = "SELECT 1 FROM tasks WHERE id = ? AND status = 'computing'";
+            let is_running = db.is_there(running, [&task])?;
+            if is_running {
+                lease::fail(db, &task, message, now)?;
+            }
+            Ok(is_running)
+        })
+        .await
+    }
+
     async fn lease_state(&self, node: &str, task: &str, attempt: i64) -> Result<LeaseState> {
-        let of_lease = (task.to_owned(), node.to_owned(), attempt);
+        let of_lease = engine::params![task, node, attempt];
         Ok(self.first(LEASE_STATE, of_lease, records::lease_state).await?.unwrap_or(LeaseState::Lost))
     }
 
@@ -186,7 +202,7 @@ impl Queue for SqliteDatabase {
 
     async fn delete_ended_tasks(&self, ended_before: Moment, now: Moment) -> Result<usize> {
         let mut deleted = 0;
-        for account in self.all(retention::ACCOUNTS, [ended_before], column).await? {
+        for account in self.all(retention::ACCOUNTS, engine::params![ended_before], column).await? {
             // Small transactions, so that other writes run in between.
             loop {
                 let batch = self.write(move |db| retention::delete(db, account, ended_before, now)).await?;
@@ -200,7 +216,7 @@ impl Queue for SqliteDatabase {
     }
 }
 
-pub(super) fn cancel(db: &Connection, account: AccountId, id: &str, now: Moment) -> Result<Cancel> {
+fn cancel(db: &Connection, account: AccountId, id: &str, now: Moment) -> Result<Cancel> {
     let select = "SELECT status FROM tasks WHERE id = ? AND account = ?";
     match db.first(select, params![id, account], column)? {
         None => Ok(Cancel::Unknown),

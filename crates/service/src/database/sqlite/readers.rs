@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout_at;
 
+use super::session::Session;
 use super::{SqliteDatabase, connect};
 use crate::{Error, Result};
 
@@ -20,7 +21,7 @@ const INTERRUPT_INTERVAL: Duration = Duration::from_millis(10);
 /// Pool of reader connections. Clones share the pool.
 #[derive(Clone)]
 pub(super) struct Readers {
-    idle: Arc<Mutex<Vec<Connection>>>,
+    idle: Arc<Mutex<Vec<Session>>>,
     permits: Arc<Semaphore>,
     /// Permits of reads that may scan a whole table: half of the connections stay free for others.
     pub(super) scans: Arc<Semaphore>,
@@ -35,6 +36,7 @@ impl Readers {
         let connections = (0..count).map(|_| connect(file, OpenFlags::SQLITE_OPEN_READ_ONLY));
         let idle = connections.collect::<Result<Vec<_>, _>>()?;
         let interrupts = idle.iter().map(Connection::get_interrupt_handle).collect();
+        let idle = idle.into_iter().map(Session::new).collect();
         let permits = Arc::new(Semaphore::new(count));
         let scans = Arc::new(Semaphore::new(count / 2));
         Ok(Self { idle: Arc::new(Mutex::new(idle)), permits, scans, interrupts })
@@ -59,7 +61,7 @@ impl Readers {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Connection>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Session>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -83,15 +85,22 @@ impl SqliteDatabase {
         &self,
         query: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
     ) -> Result<T> {
+        self.read_in_session(move |session| query(&session.lock())).await
+    }
+
+    pub(super) async fn read_in_session<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let closed = || Error::new("reading the database", "it was closed");
         let permit = Arc::clone(&self.readers.permits).acquire_owned().await.map_err(|_| closed())?;
         let readers = self.readers.clone();
         let done = spawn_blocking(move || {
             // The permit is held until the connection is returned, even if the caller was dropped.
             let _permit = permit;
-            let connection = readers.lock().pop().ok_or_else(closed)?;
-            let queried = catch_unwind(AssertUnwindSafe(|| query(&connection)));
-            readers.lock().push(connection);
+            let session = readers.lock().pop().ok_or_else(closed)?;
+            let queried = catch_unwind(AssertUnwindSafe(|| query(&session)));
+            readers.lock().push(session);
             queried.unwrap_or_else(|panic| resume_unwind(panic))
         });
         done.await.map_err(|cause| Error::new("reading the database", cause))?

@@ -3,8 +3,6 @@
 use rusqlite::types::{FromSqlError, FromSqlResult, ValueRef};
 use rusqlite::{Connection, OptionalExtension as _, Params, Result};
 
-use super::SqliteDatabase;
-use crate::Error;
 use crate::database::records::{Read, Row};
 
 impl Row for rusqlite::Row<'_> {
@@ -43,40 +41,5 @@ impl Statements for Connection {
 
     fn is_there(&self, sql: &str, params: impl Params) -> Result<bool> {
         self.prepare_cached(sql)?.exists(params)
-    }
-}
-
-/// Parameters that can be sent to another thread.
-pub(super) trait Owned: Params + Send + 'static {}
-
-impl<P: Params + Send + 'static> Owned for P {}
-
-/// Statement that can be sent to another thread.
-pub(super) trait Sql: AsRef<str> + Send + 'static {}
-
-impl<S: AsRef<str> + Send + 'static> Sql for S {}
-
-/// Each statement runs as a read or a write of its own.
-impl SqliteDatabase {
-    pub(super) async fn run(&self, sql: impl Sql, params: impl Owned) -> Result<usize, Error> {
-        self.write(move |db| Ok(db.run(sql.as_ref(), params)?)).await
-    }
-
-    pub(super) async fn first<T: Send + 'static>(
-        &self,
-        sql: impl Sql,
-        params: impl Owned,
-        read: Read<T>,
-    ) -> Result<Option<T>, Error> {
-        self.read(move |db| Ok(db.first(sql.as_ref(), params, read)?)).await
-    }
-
-    pub(super) async fn all<T: Send + 'static>(
-        &self,
-        sql: impl Sql,
-        params: impl Owned,
-        read: Read<T>,
-    ) -> Result<Vec<T>, Error> {
-        self.read(move |db| Ok(db.all(sql.as_ref(), params, read)?)).await
     }
 }

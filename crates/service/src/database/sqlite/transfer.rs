@@ -8,7 +8,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior, params_from_iter};
 
 use super::SqliteDatabase;
 use super::statements::Statements as _;
-use crate::database::shared_sql::{HAS_ROWS, SET_SETTING};
+use crate::database::settings::{HAS_ROWS, SET_SETTING};
 use crate::database::tables::{
     BYTES, OF_A_PLACE, TABLES, Table, TableFile, TableReader, TableWriter, check_written,
 };

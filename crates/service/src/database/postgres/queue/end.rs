@@ -12,14 +12,14 @@ use crate::database::records::{Row, column, pair, triple};
 use crate::queue::detail_of;
 
 /// A task with an expired lease, and the state that the task must still be in to be failed.
-pub(in super::super) struct Expired {
+pub(super) struct Expired {
     id: String,
-    pub(in super::super) node: String,
-    pub(in super::super) attempt: i64,
+    pub(super) node: String,
+    pub(super) attempt: i64,
 }
 
 impl Expired {
-    pub(in super::super) fn read(row: &dyn Row) -> FromSqlResult<Self> {
+    pub(super) fn read(row: &dyn Row) -> FromSqlResult<Self> {
         let (id, node, attempt) = triple(row)?;
         Ok(Self { id, node, attempt })
     }
@@ -37,7 +37,7 @@ pub(super) enum Judged {
 
 /// Statements of an end: one that skips locked purses, and one that waits for them. Each returns whether the task $1
 /// has ended, and its account if the purses were skipped.
-pub(in super::super) struct Statements {
+pub(super) struct Statements {
     pub(super) free: &'static str,
     waiting: &'static str,
 }
@@ -102,7 +102,7 @@ pub(super) const CANCEL: Statements = statements!(
 
 /// Fails a task for its node; or, if the lease expired before the moment $7, without the node, which then loses the
 /// lease as if another node had claimed the task.
-pub(in super::super) const FAIL: Statements = statements!(
+pub(super) const FAIL: Statements = statements!(
     ", ended AS (UPDATE tasks SET status = 'failed', message = $4, error = $5, updated_at = $6, \
        lease_until = NULL, attempt = attempt + ($7::bigint IS NOT NULL)::int \
      WHERE id = $1 AND status = 'computing' AND node = $2 AND attempt = $3 \
@@ -142,7 +142,7 @@ pub(super) const SUCCEED: Statements = statements!(
 
 impl PostgresDatabase {
     /// Ends a task. If its purses are locked, one statement for each account of this process waits for them.
-    pub(in super::super) async fn end(&self, statements: &Statements, params: Params<'_>) -> Result<bool> {
+    pub(super) async fn end(&self, statements: &Statements, params: Params<'_>) -> Result<bool> {
         let (ended, locked): (bool, Option<AccountId>) =
             statement!(self, |db| one(db, statements.free, params, pair))?;
         let Some(account) = locked else { return Ok(ended) };

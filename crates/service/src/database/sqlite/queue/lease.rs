@@ -164,7 +164,7 @@ pub(super) fn fail_queued(db: &Connection, created_before: Moment, now: Moment) 
 }
 
 /// Fails a task whose node has lost the lease, as if another node had claimed the task.
-pub(in super::super) fn fail(db: &Connection, task: &str, message: String, now: Moment) -> Result<()> {
+pub(super) fn fail(db: &Connection, task: &str, message: String, now: Moment) -> Result<()> {
     db.run("UPDATE tasks SET attempt = attempt + 1 WHERE id = ?", [task])?;
     end(db, task, &Ending::Error { detail: detail_of(&message), message }, now)
 }

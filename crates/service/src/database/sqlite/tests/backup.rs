@@ -10,7 +10,7 @@ use crate::catalog::{Existing, NewModel, Search, Sort};
 use crate::clock::Moment;
 use crate::database::Maintenance as _;
 use crate::database::conformance::{Engine as _, File, Fixture, MODEL, model};
-use crate::ledger::{Credit, Ledger as _, Money};
+use crate::ledger::{Credit, Money, MovementSums as _};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn backups_during_payments_are_whole_and_no_write_fails() {

@@ -5,11 +5,11 @@ use std::time::Duration;
 use super::Folder;
 use super::group_commit::occupy;
 use crate::accounts::{Accounts as _, NewKey};
-use crate::catalog::{Catalog as _, ModelChange, Search, Sort, Visibility};
+use crate::catalog::{ModelChange, ModelPages as _, Search, Sort, Visibility};
 use crate::clock::Moment;
 use crate::database::conformance::{Engine, Fixture, MODEL};
 use crate::database::{Database, Maintenance as _};
-use crate::ledger::{Ledger as _, Money};
+use crate::ledger::{Money, MovementSums as _};
 
 const EXPIRED: Duration = Duration::from_secs(10);
 

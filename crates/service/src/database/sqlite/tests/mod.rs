@@ -9,6 +9,7 @@ mod closing;
 mod group_commit;
 mod locks;
 mod plans;
+mod sessions;
 mod upgrade;
 
 use std::path::PathBuf;

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use rusqlite::{StatementStatus, ToSql, params};
 
-use super::super::admin::page_of_tasks;
 use super::super::catalog::{By, List, candidates};
 use super::super::files::from_nearer_end;
 use super::super::ledger::NAMES;
@@ -15,7 +14,8 @@ use crate::catalog::{Existing, Filter, Sort};
 use crate::clock::Moment;
 use crate::database::audits::audits;
 use crate::database::conformance::{Fixture, MODEL, RULES, model};
-use crate::files::Files as _;
+use crate::database::lists::page_of_tasks;
+use crate::files::FilePages as _;
 use crate::operator::TaskFilter;
 use crate::queue::{Claim, Queue as _, Slot, Status};
 use crate::registry::Registry as _;
@@ -94,7 +94,7 @@ async fn claims_and_pages_of_an_account_cost_the_same_for_any_queue_length() {
         let models = format!("[\"{model}\"]");
         let mut steps = Vec::new();
         let filter = TaskFilter { account: Some(customer), status: None, limit: 10, offset: 0 };
-        let of_account = page_of_tasks(filter);
+        let of_account = page_of_tasks(filter, "id");
         let queries: [(&str, &[&dyn ToSql]); 4] = [
             (&of_account, params![customer, None::<Status>, 10, 0]),
             (NEXT_TURN, params![models, 10, "node", 10, "[]", 0]),

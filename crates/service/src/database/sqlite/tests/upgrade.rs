@@ -12,8 +12,8 @@ use tower::ServiceExt as _;
 use super::super::{SCHEMA, SqliteDatabase};
 use super::{Durability, Folder};
 use crate::accounts::{AccountId, Accounts as _};
-use crate::files::{Files as _, Replaces, Target};
-use crate::ledger::Ledger as _;
+use crate::files::{FilePages as _, Replaces, Target};
+use crate::ledger::MovementSums as _;
 use crate::queue::Queue as _;
 use crate::{Config, DataLocation, Service};
 
