@@ -165,6 +165,7 @@ impl Drop for PendingCreate<'_> {
     fn drop(&mut self) {
         let mut creates = self.memory.creates.lock();
         let creates = creates.entry(self.key.clone()).or_default();
+        debug_assert!(creates.open > 0, "a create ends that was not pending");
         creates.open -= 1;
         if !self.is_finished {
             creates.in_doubt_since = Some(Instant::now());
@@ -204,6 +205,7 @@ impl<K: Clone + Eq + Hash, V: Clone, const MAX: usize> Cache<K, V, MAX> {
             *old = std::mem::take(new);
         }
         new.insert(key.clone(), (Instant::now(), value));
+        debug_assert!(new.len() <= MAX, "a cache holds more entries than its limit");
         None
     }
 
@@ -389,6 +391,16 @@ mod tests {
         assert_eq!(own.doubt_left(&key[1]), Duration::ZERO);
         tokio::time::advance(SETTLE_TIME).await;
         assert_eq!(own.doubt_left(&key[0]), Duration::ZERO);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "a create ends that was not pending")]
+    fn a_create_that_ends_twice_is_a_defect() {
+        let own = memory();
+        let key = key("m", 1);
+        own.start_create(&key).finish();
+        drop(PendingCreate { memory: &own, key: &key, is_finished: true });
     }
 
     #[test]

@@ -125,7 +125,9 @@ pub(crate) fn backoff(failures: &mut u32) -> Duration {
     *failures += 1;
     let longest = MAX_BACKOFF.min(Duration::from_millis(100) * 2_u32.saturating_pow(*failures));
     // Jitter: nodes that lost the same service do not reconnect at once.
-    longest.mul_f64(0.5 + fastrand::f64() / 2.0)
+    let backoff = longest.mul_f64(0.5 + fastrand::f64() / 2.0);
+    debug_assert!(backoff <= MAX_BACKOFF, "a backoff exceeds its limit");
+    backoff
 }
 
 impl Node {

@@ -138,6 +138,7 @@ impl WorkerProcess {
     /// # Errors
     /// The worker exits, or its line is too long.
     pub async fn exchange(&mut self, line: &[u8]) -> Result<Vec<u8>, WorkerError> {
+        debug_assert!(!line.contains(&b'\n'), "a request to a worker has more than one line");
         let mut request = line.to_vec();
         request.push(b'\n');
         let written = async {

@@ -45,6 +45,13 @@ impl Target {
         self.owner != self.payer
     }
 
+    /// Asserts that an object has the place and the size for which this target was issued.
+    pub(crate) fn assert_same_file(&self, object: &Object) {
+        debug_assert_eq!(object.size, self.size, "the stored size differs from the size of the target");
+        debug_assert_eq!(object.bucket, self.bucket, "an upload is stored in the bucket of another target");
+        debug_assert_eq!(object.key, self.key, "an upload is stored under the key of another target");
+    }
+
     /// Creates a target for a text file in the account's own storage.
     #[cfg(test)]
     pub(crate) fn of_owner(

@@ -304,6 +304,7 @@ impl Transfer<'_> {
 
     /// Reports progress beyond that of earlier attempts.
     fn progress(&mut self, sent: u64) {
+        debug_assert!(sent <= self.file.size, "an upload sent more bytes than its file has");
         if sent > self.sent {
             self.sent = sent;
             (self.events)(UploadEvent::Progress { sent, size: self.file.size });
@@ -337,6 +338,7 @@ impl Body {
     }
 
     async fn next(mut self) -> Result<Option<(Bytes, Self)>, FileError> {
+        debug_assert!(self.digest.size <= self.file.size, "a body has more bytes than its file");
         let left = self.file.size - self.digest.size;
         if left == 0 {
             return Ok(None);

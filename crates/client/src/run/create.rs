@@ -65,8 +65,18 @@ impl Create {
         Ok(Self { core, key, input: TaskInput(inputs), inputs_key, is_unmistakable, deadline })
     }
 
+    /// Asserts that the create carries this identifier of its run as the idempotency key.
+    pub(super) fn assert_key(&self, run: &str) {
+        debug_assert_eq!(self.key.as_str(), run, "a create carries the idempotency key of another run");
+    }
+
     /// Creates the task, or finds the task of a lost create. Sends nothing once `is_wanted` returns false.
     pub(crate) async fn send(&self, is_wanted: &IsWanted<'_>) -> Result<Created> {
+        debug_assert_eq!(
+            self.inputs_key.1,
+            fingerprint_of(&self.input.0),
+            "the inputs of a create changed after its search key was computed",
+        );
         let pending = self.core.memory.start_create(&self.inputs_key);
         let result = self.send_and_reconcile(&pending, is_wanted).await;
         // A create of unknown outcome may still add its task to the history.

@@ -185,6 +185,7 @@ impl Starting<'_> {
         check_limits(core, model, max_cost.as_ref(), *require_serving, *deadline).await?;
         let before = std::mem::replace(state, RunState::Unknown);
         *sent_before.0.lock() = Instant::now();
+        self.create.assert_key(&self.prepared.id);
         let created = self.create.send(&|| true).await.map_err(|mut error| {
             match &mut error {
                 Error::OutcomeUnknown(unknown) => unknown.is_prepared = true,

@@ -114,7 +114,10 @@ impl<'a> Call<'a> {
         let mut attempts = retries.start(self.operation, self.deadline);
         // True if a failed attempt may have had its effect.
         let mut is_in_doubt = false;
+        let mut last = 0;
         loop {
+            debug_assert!(attempts.count > last, "an attempt has the number of an earlier one");
+            last = attempts.count;
             // Pinned here: each function that takes the future by value would copy its kilobytes.
             let sent = pin!(send(&core.api));
             let mut error = match self.attempt(sent, attempts.count, is_in_doubt).await {
@@ -133,6 +136,10 @@ impl<'a> Call<'a> {
             // With an idempotency key, every ambiguous failure is retried.
             let may_retry = may_retry || is_keyed && error.may_have_had_effect();
             is_in_doubt |= error.may_have_had_effect();
+            debug_assert!(
+                !may_retry || safety == Safety::Repeatable || !error.may_have_had_effect(),
+                "a call that may have had an effect is sent again, although it is not idempotent",
+            );
             let may_retry = may_retry && (is_in_doubt || (self.is_wanted)());
             // An invalid argument was not sent and has no context.
             let Some(context) = error.context_mut() else { return Err(error) };

@@ -117,6 +117,7 @@ impl Retries {
     }
 
     pub(crate) fn succeeded(&self) {
+        debug_assert!(self.budget.load(Relaxed) <= self.full, "the retry budget exceeds its limit");
         let earned = |left| (left < self.full).then_some(left + 1);
         let _ = self.budget.fetch_update(Relaxed, Relaxed, earned);
     }
@@ -162,6 +163,11 @@ impl Attempts<'_> {
             return false;
         }
         self.count += 1;
+        debug_assert!(self.count <= policy.max_attempts, "a call has more attempts than its policy allows");
+        debug_assert!(
+            backoff <= policy.max_backoff.max(policy.max_retry_after),
+            "a backoff exceeds its limit"
+        );
         info!(operation = self.operation, attempt = self.count, ?backoff, "retrying");
         sleep(backoff).await;
         true

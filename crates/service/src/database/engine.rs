@@ -34,6 +34,12 @@ pub(super) trait Session: Sync {
     fn dialect(&self) -> &'static Dialect;
     /// Runs a statement without result rows; returns the number of changed rows.
     async fn run(&self, sql: &str, params: Params<'_>) -> Result<u64>;
+    /// Runs a statement that must change exactly one row.
+    async fn change_one(&self, sql: &str, params: Params<'_>) -> Result<()> {
+        let changed = self.run(sql, params).await?;
+        debug_assert_eq!(changed, 1, "a statement must change exactly one row: {sql}");
+        Ok(())
+    }
     async fn each(&self, sql: &str, params: Params<'_>, read: EachRow<'_>) -> Result<()>;
     /// Locks tables against other writers until the end of the transaction, unless all transactions take turns.
     async fn lock_tables(&self, _names: &str) -> Result<()> {

@@ -116,12 +116,13 @@ impl<E: Engine> Files for E {
                 let is_same = db.is_there(same, params![bucket, key, etag, size]).await?;
                 return Ok(if is_same { Stored::Again } else { Stored::Different });
             }
-            db.run("UPDATE upload_targets SET is_used = true WHERE id = $1", params![target_id]).await?;
+            target.assert_same_file(object);
+            db.change_one("UPDATE upload_targets SET is_used = true WHERE id = $1", params![target_id]).await?;
             let is_taken = target.is_of_member()
                 && db.is_there(OF_ANOTHER_PAYER, params![bucket, key, target.payer]).await?
                 || *replaces == Replaces::Earlier && has_later(db, object).await?;
             if is_taken {
-                db.run("UPDATE upload_targets SET is_void = true WHERE id = $1", params![target_id]).await?;
+                db.change_one("UPDATE upload_targets SET is_void = true WHERE id = $1", params![target_id]).await?;
                 return Ok(Stored::Taken);
             }
             // A retry of an upload to an earlier target must not undo this upload.
@@ -133,7 +134,8 @@ impl<E: Engine> Files for E {
             let only = target.is_of_member().then_some(target.payer);
             let replaced = remove(db, bucket, key, only, *created_at).await?;
             insert(db, id, object, Some(&target)).await?;
-            meter_storage(db, target.payer, size, *created_at).await?;
+            let meter = meter_storage(db, target.payer, size, *created_at).await?;
+            debug_assert!(meter.stored_bytes >= size, "a stored file is not counted");
             Ok(Stored::Done { replaced })
         })
     }

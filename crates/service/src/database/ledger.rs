@@ -122,5 +122,5 @@ async fn keep_meter(db: &dyn Session, account: AccountId, meter: &Meter) -> Resu
     );
     let Meter { stored_bytes, byte_seconds, gib_seconds, metered_at } = meter;
     let kept = params![stored_bytes, byte_seconds, gib_seconds, metered_at, account];
-    db.run(&update, kept).await.map(drop)
+    db.change_one(&update, kept).await
 }

@@ -70,7 +70,18 @@ impl Purses {
             return None;
         }
         let free = price.min(self.free);
-        Some(Split { free, balance: price.checked_sub(free)? })
+        let balance = price.checked_sub(free)?;
+        debug_assert!(balance <= self.balance, "a price takes more from the balance than the balance holds");
+        Some(Split { free, balance })
+    }
+
+    /// Asserts that no purse is negative except the debt, which is never positive.
+    pub(crate) fn assert_signs(&self) {
+        let Self { balance, free, held, debt, earnings, revenue } = *self;
+        for amount in [balance, free, held, earnings, revenue] {
+            debug_assert!(amount >= Money::ZERO, "a purse other than the debt is negative: {self:?}");
+        }
+        debug_assert!(debt <= Money::ZERO, "a debt is positive: {self:?}");
     }
 
     pub(crate) fn of(&mut self, purse: Purse) -> &mut Money {
@@ -202,11 +213,15 @@ impl Meter {
         self.keep(self.uncharged() + i128::from(self.stored_bytes) * i128::from(seconds));
         self.metered_at = Moment(self.metered_at.0 + seconds * 1000);
         self.stored_bytes += change;
+        debug_assert!(self.stored_bytes >= 0, "more bytes are deleted than the account stores");
     }
 
     /// Charges the uncharged byte-seconds; a remainder below the smallest unit of money stays.
     pub(crate) fn charge(&mut self, rate: StorageRate) -> Money {
-        let (charge, left) = rate.charge(self.uncharged());
+        let uncharged = self.uncharged();
+        let (charge, left) = rate.charge(uncharged);
+        debug_assert!(charge >= Money::ZERO, "a storage bill is negative");
+        debug_assert!((0..=uncharged).contains(&left), "a storage bill leaves more than was metered");
         self.keep(left);
         charge
     }

@@ -51,6 +51,7 @@ impl Movement {
         }
         owned.check_room_for(amount)?;
         let settled = if purse == Purse::Balance { amount.min(owned.owed()) } else { Money::ZERO };
+        debug_assert!(settled >= Money::ZERO, "a credit increases a debt");
         let given = Self { amount, from: None, to: side, reason: Reason::Credit };
         Ok(Ok(vec![given, Self::of_debt(account, settled)]))
     }
@@ -76,6 +77,8 @@ impl Movement {
         let debt = difference(rest, balance)?;
         let to = Some((operator, Purse::Revenue));
         let parts = [(Purse::Free, free), (Purse::Balance, balance), (Purse::Debt, debt)];
+        let sum: i128 = parts.iter().map(|(_, part)| i128::from(part.smallest())).sum();
+        debug_assert_eq!(sum, i128::from(charge.smallest()), "the parts of a bill do not add up to the bill");
         let part =
             |(purse, amount)| Self { amount, from: Some((account, purse)), to, reason: Reason::Storage };
         Ok(std::iter::once(Self::of_debt(account, settled)).chain(parts.map(part)).collect())
@@ -99,6 +102,12 @@ impl Movement {
         let movements = amounts.iter().map(movement).collect::<Result<_>>()?;
         owned.check_room_for(Money::ZERO)?;
         Ok(movements)
+    }
+
+    /// Asserts that the movement takes a positive amount from one purse and gives it to another.
+    pub(crate) fn assert_valid(&self) {
+        debug_assert!(self.amount > Money::ZERO, "a movement takes no amount or a negative one: {self:?}");
+        debug_assert_ne!(self.from, self.to, "a movement has the same purse on both sides");
     }
 
     /// Makes the movements that return the price of a task to the purses that paid for it.
@@ -162,6 +171,15 @@ mod tests {
             assert_eq!(amounts(&bill), parts, "a debt of {debt}, a charge of {charge}");
         }
         Ok(())
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "a movement takes no amount or a negative one")]
+    fn a_movement_of_a_negative_amount_is_a_defect() {
+        let from = Some((ACCOUNT, Purse::Held));
+        let to = Some((ACCOUNT, Purse::Free));
+        Movement { amount: money(-1), from, to, reason: Reason::Release }.assert_valid();
     }
 
     #[test]

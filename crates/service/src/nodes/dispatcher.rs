@@ -200,6 +200,7 @@ impl Dispatcher {
                 selected.push(Candidate { waiter, slot });
             }
         }
+        debug_assert!(selected.len() <= max, "more slots are selected than one claim may have");
         *slots = left;
         if !is_full {
             queued.clear();
@@ -300,6 +301,10 @@ impl ExpiredLeases {
         if self.last_claim < now.before(lease / 2) {
             self.outage = Some((self.last_claim, now.after(lease / 3)));
         }
+        debug_assert!(
+            self.outage.is_none_or(|(began, until)| began < until),
+            "an outage ends before it begins"
+        );
         match self.outage {
             // A later end means the clock was set back: the outage no longer counts.
             Some((began, until)) if now < until && until <= now.after(lease / 3) => began,
@@ -350,6 +355,8 @@ async fn dispatch(nodes: &Nodes, expired: &mut ExpiredLeases) -> Result<bool> {
     let claims = match nodes.database.finish_and_claim(&ends, &slots, rules, now).await {
         Ok((counts, claims)) => {
             expired.claimed(real_time);
+            debug_assert_eq!(counts.len(), ends.len(), "the database returned another number of results");
+            assert_claims(&slots, &claims);
             for (reply, counts) in replies.into_iter().zip(counts) {
                 // Fails if the run was interrupted.
                 let _ = reply.send(counts);
@@ -373,6 +380,21 @@ async fn dispatch(nodes: &Nodes, expired: &mut ExpiredLeases) -> Result<bool> {
         nodes.heartbeat().await?;
     }
     Ok(true)
+}
+
+/// Asserts that there is one claim for each slot, that each leased task is of a model of its slot, and that no task is
+/// leased twice.
+fn assert_claims(slots: &[Slot], claims: &[Claim]) {
+    debug_assert_eq!(claims.len(), slots.len(), "the database returned another number of claims");
+    let mut leased = BTreeSet::new();
+    for (slot, claim) in slots.iter().zip(claims) {
+        let Claim::Leased(lease) = claim else { continue };
+        debug_assert!(
+            slot.models.contains(&lease.model),
+            "a slot claimed a task of a model that is not its own"
+        );
+        debug_assert!(leased.insert(&lease.task), "one claim leased the task {} twice", lease.task);
+    }
 }
 
 impl Dispatcher {

@@ -82,6 +82,7 @@ async fn store(
     incoming: Box<dyn BlobWriter>,
 ) -> Result<String, S3Error> {
     let blob = incoming.commit().await?;
+    debug_assert_eq!(blob.size, target.size, "the committed blob has another size than the target");
     if content_md5.is_some_and(|md5| !is_md5_of(md5, &blob)) {
         api.objects.delete_blob(&blob.name).await;
         let message = "The Content-MD5 you specified did not match what we received.";

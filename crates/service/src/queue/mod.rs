@@ -330,6 +330,12 @@ impl RetentionPlan {
         let left = left.filter(|place| *place < last && deleted.binary_search(place).is_err());
         let moved: Vec<(i64, i64)> = left.zip((i64::MIN..=last).rev()).collect();
         let first_place = moved.last().map_or(last + 1, |(_, next)| *next);
+        debug_assert!(moved.iter().all(|(place, next)| place < next), "retention moves a task down");
+        debug_assert_eq!(
+            first_place - oldest[0].0,
+            deleted.len() as i64,
+            "retention leaves a gap in the positions of a history",
+        );
         Some(Self { deleted, moved, first_place })
     }
 }

@@ -27,7 +27,9 @@ const PURSES: &str = "SELECT balance, free, held, debt, \
 
 /// Returns the purses of an account, including pending deltas.
 pub(super) async fn purses(db: &impl GenericClient, account: AccountId) -> Outcome<Purses> {
-    Ok(first(db, PURSES, &[&account], records::purses).await?.unwrap_or_default())
+    let purses = first(db, PURSES, &[&account], records::purses).await?.unwrap_or_default();
+    purses.assert_signs();
+    Ok(purses)
 }
 
 /// Returns the statement that folds chosen pending deltas of `purse_changes` into their purses, as far as these can be
@@ -94,6 +96,7 @@ async fn move_money(
     if amount == Money::ZERO {
         return Ok(());
     }
+    movement.assert_valid();
     let account = |side: Side| side.map(|(account, _)| account);
     let purse = |side: Side| side.map(|(_, purse)| purse);
     let (task, adjustment) = origin.parts();

@@ -164,6 +164,8 @@ fn run(session: &Session, jobs: &Receiver<Job>, committed: impl Fn()) {
 }
 
 fn commit(session: &Session, batch: Vec<Write>) {
+    debug_assert!(session.lock().is_autocommit(), "a group commit begins inside of another transaction");
+    debug_assert!(batch.len() <= MAX_BATCH, "a group commit has more writes than its limit");
     let mut responses = Vec::with_capacity(batch.len());
     let mut lost = session.lock().run("BEGIN IMMEDIATE", []).err().map(Error::from);
     for write in batch {
@@ -178,6 +180,7 @@ fn commit(session: &Session, batch: Vec<Write>) {
     if !db.is_autocommit() {
         let _ = db.run("ROLLBACK", []);
     }
+    debug_assert!(db.is_autocommit(), "a group commit leaves its transaction open");
     drop(db);
     for respond in responses {
         respond(lost.as_ref());

@@ -60,16 +60,16 @@ pub(super) fn move_all(
 
 /// Inserts the row of a movement, without changing the purses.
 pub(super) fn record(db: &Connection, movement: Movement, origin: Origin<&str>, now: Moment) -> Result<()> {
+    movement.assert_valid();
     let Movement { amount, from, to, reason } = movement;
     let account = |side: Side| side.map(|(account, _)| account);
     let purse = |side: Side| side.map(|(_, purse)| purse);
     let (task, adjustment) = origin.parts();
-    db.run(
+    db.change_one(
         "INSERT INTO movements (at, amount, from_account, from_purse, to_account, to_purse, reason, task, adjustment) \
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         params![now, amount, account(from), purse(from), account(to), purse(to), reason, task, adjustment],
-    )?;
-    Ok(())
+    )
 }
 
 fn add(db: &Connection, account: AccountId, purse: Purse, amount: i64) -> Result<()> {
@@ -96,5 +96,6 @@ pub(super) fn purses(db: &Connection, account: AccountId) -> Result<Purses> {
     for (purse, amount) in rows {
         *purses.of(purse) = amount;
     }
+    purses.assert_signs();
     Ok(purses)
 }

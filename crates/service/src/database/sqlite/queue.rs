@@ -14,11 +14,11 @@ use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
 use crate::database::engine::{self, Engine as _, Rows as _};
-use crate::database::records::{self, RowFrom, column, pair, split};
+use crate::database::records::{self, Row, RowFrom, column, pair, split};
 use crate::database::shared_sql::{
     FORGET_KEY_TASKS, FORGET_KEYS, KEYED_CREATE, LEASE_STATE, MODEL_LOADS, TASK,
 };
-use crate::ledger::{Movement, Origin, Purse, Reason, Split};
+use crate::ledger::{Money, Movement, Origin, Purse, Reason, Split};
 use crate::queue::{
     Abandoned, Cancel, Claim, Created, End, Ending, InsufficientBalance, KEY_RETENTION, KeyedCreate,
     LeaseRules, LeaseState, ModelLoad, NewTask, NodeEnd, Queue, Serving, Slot, Status, Task, TaskSummary,
@@ -223,7 +223,7 @@ fn cancel(db: &Connection, account: AccountId, id: &str, now: Moment) -> Result<
         Some(Status::Queued) => {
             refund(db, id, now)?;
             let update = "UPDATE tasks SET status = 'canceled', updated_at = ? WHERE id = ?";
-            db.run(update, params![now, id])?;
+            db.change_one(update, params![now, id])?;
             Ok(Cancel::Canceled)
         }
         Some(status) => Ok(Cancel::Refused(status)),
@@ -233,7 +233,11 @@ fn cancel(db: &Connection, account: AccountId, id: &str, now: Moment) -> Result<
 /// Returns the account whose money a task has reserved, the publisher, and the amount.
 fn hold(db: &Connection, task: &str) -> Result<(AccountId, AccountId, Split)> {
     let select = "SELECT account, publisher, held_free, held_balance FROM tasks WHERE id = ?";
-    Ok(db.one(select, [task], |row| Ok((row.get(0)?, row.get(1)?, split(&RowFrom { first: 2, row })?)))?)
+    let hold = |row: &dyn Row| Ok((row.get(0)?, row.get(1)?, split(&RowFrom { first: 2, row })?));
+    let (account, publisher, held): (_, _, Split) = db.one(select, [task], hold)?;
+    debug_assert!(held.free >= Money::ZERO, "a task holds a negative amount of free credits");
+    debug_assert!(held.balance >= Money::ZERO, "a task holds a negative part of the balance");
+    Ok((account, publisher, held))
 }
 
 fn refund(db: &Connection, task: &str, now: Moment) -> Result<()> {

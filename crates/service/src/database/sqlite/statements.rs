@@ -15,6 +15,8 @@ impl Row for rusqlite::Row<'_> {
 pub(super) trait Statements {
     /// Runs a statement without result rows; returns the number of changed rows.
     fn run(&self, sql: &str, params: impl Params) -> Result<usize>;
+    /// Runs a statement that must change exactly one row.
+    fn change_one(&self, sql: &str, params: impl Params) -> crate::Result<()>;
     /// Returns the single row, which must exist.
     fn one<T>(&self, sql: &str, params: impl Params, read: Read<T>) -> Result<T>;
     fn first<T>(&self, sql: &str, params: impl Params, read: Read<T>) -> Result<Option<T>>;
@@ -25,6 +27,12 @@ pub(super) trait Statements {
 impl Statements for Connection {
     fn run(&self, sql: &str, params: impl Params) -> Result<usize> {
         self.prepare_cached(sql)?.execute(params)
+    }
+
+    fn change_one(&self, sql: &str, params: impl Params) -> crate::Result<()> {
+        let changed = self.run(sql, params)?;
+        debug_assert_eq!(changed, 1, "a statement must change exactly one row: {sql}");
+        Ok(())
     }
 
     fn one<T>(&self, sql: &str, params: impl Params, read: Read<T>) -> Result<T> {

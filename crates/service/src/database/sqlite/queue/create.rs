@@ -8,7 +8,7 @@ use crate::Result;
 use crate::clock::Moment;
 use crate::database::records::{self, column};
 use crate::database::shared_sql::{ADD_CREATE_KEY, ADD_KEY_TASK, FORGET_KEY, KEYED_CREATE, SPENT_BY_KEY};
-use crate::ledger::{Movement, Origin, Purse, Reason, Split};
+use crate::ledger::{Money, Movement, Origin, Purse, Reason, Split};
 use crate::queue::{
     CreateKey, Created, InsufficientBalance, KEY_RETENTION, NewTask, Spending, Status, detail_of,
 };
@@ -52,10 +52,15 @@ pub(super) fn create(
     };
     let detail = message.as_deref().map(detail_of);
     let Split { free, balance } = split.unwrap_or_default();
+    debug_assert_eq!(
+        free.checked_add(balance),
+        Some(if split.is_some() { task.price } else { Money::ZERO }),
+        "a task holds another amount than its price",
+    );
     let NewTask { id, account, model, version, publisher, price, input, key, traceparent, spending } = task;
     let next_place = "UPDATE accounts SET tasks = tasks + 1 WHERE id = ? RETURNING tasks - 1";
     let place: i64 = db.one(next_place, [task.account], column)?;
-    db.run(
+    db.change_one(
         "INSERT INTO tasks (id, account, place, model, version, publisher, status, price, held_free, \
          held_balance, message, input, error, traceparent, created_at, updated_at) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?15)",
@@ -79,10 +84,10 @@ pub(super) fn create(
     )?;
     if let Some(CreateKey { key, request }) = key {
         db.run(FORGET_KEY, params![account, key, now.before(KEY_RETENTION)])?;
-        db.run(ADD_CREATE_KEY, params![account, key, request, id, now])?;
+        db.change_one(ADD_CREATE_KEY, params![account, key, request, id, now])?;
     }
     if let Some(Spending { key, .. }) = spending {
-        db.run(ADD_KEY_TASK, params![key, now.day(), id, price])?;
+        db.change_one(ADD_KEY_TASK, params![key, now.day(), id, price])?;
     }
     if status == Status::Queued {
         db.run(
@@ -96,5 +101,13 @@ pub(super) fn create(
         let from = Some((*account, purse));
         move_money(db, Movement { amount, from, to, reason: Reason::Reserve }, Origin::Task(id), now)?;
     }
+    debug_assert!(
+        status == Status::Failed
+            || !db.is_there(
+                "SELECT 1 FROM accounts WHERE id = ? AND unfinished > ?",
+                params![account, max_unfinished]
+            )?,
+        "an account has more unfinished tasks than its limit",
+    );
     Ok(created)
 }

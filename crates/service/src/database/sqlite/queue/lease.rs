@@ -10,8 +10,8 @@ use crate::clock::Moment;
 use crate::database::records::{self, column, triple};
 use crate::database::values::json;
 use crate::queue::{
-    ABANDONED, Abandoned, Claim, Ending, Lease, LeaseRules, NOT_STARTED, QUEUED_BATCH, Slot, detail_of,
-    not_survived,
+    ABANDONED, Abandoned, Claim, Ending, Lease, LeaseRules, NOT_STARTED, QUEUED_BATCH, Slot, Status,
+    detail_of, not_survived,
 };
 
 /// Fair scheduling: selects the lowest turn of an active account that has queued tasks of a model and runs fewer tasks
@@ -126,6 +126,10 @@ pub(super) fn fail_abandoned(db: &Connection, which: Abandoned, now: Moment) -> 
     let later = "UPDATE tasks SET lease_until = min(lease_until, ?1), leased_at = min(leased_at, ?1) \
          WHERE status = 'computing' AND (lease_until > ?1 OR leased_at > ?1)";
     db.run(later, [latest])?;
+    debug_assert!(
+        !db.is_there("SELECT 1 FROM tasks WHERE status = 'computing' AND lease_until > ?", [latest])?,
+        "a lease is longer than allowed",
+    );
     db.run("UPDATE nodes SET seen_at = ?1 WHERE seen_at > ?1", [now])?;
     db.run("UPDATE node_models SET seen_at = ?1 WHERE seen_at > ?1", [now])?;
     let abandoned: Vec<String> = db.all(
@@ -156,7 +160,7 @@ pub(super) fn fail_queued(db: &Connection, created_before: Moment, now: Moment) 
     for id in &queued {
         failed += usize::from(try_to_fail(db, id, || {
             // The state table leads through `computing`, which no other transaction sees.
-            db.run("UPDATE tasks SET status = 'computing' WHERE id = ?", [id])?;
+            db.change_one("UPDATE tasks SET status = 'computing' WHERE id = ?", [id])?;
             end(db, id, &ending, now)
         })?);
     }
@@ -165,7 +169,7 @@ pub(super) fn fail_queued(db: &Connection, created_before: Moment, now: Moment) 
 
 /// Fails a task whose node has lost the lease, as if another node had claimed the task.
 pub(super) fn fail(db: &Connection, task: &str, message: String, now: Moment) -> Result<()> {
-    db.run("UPDATE tasks SET attempt = attempt + 1 WHERE id = ?", [task])?;
+    db.change_one("UPDATE tasks SET attempt = attempt + 1 WHERE id = ?", [task])?;
     end(db, task, &Ending::Error { detail: detail_of(&message), message }, now)
 }
 
@@ -180,7 +184,7 @@ fn fail_or_postpone(
 ) -> Result<bool> {
     let has_failed = try_to_fail(db, task, || fail(db, task, message, now))?;
     if !has_failed {
-        db.run("UPDATE tasks SET lease_until = ? WHERE id = ?", params![until, task])?;
+        db.change_one("UPDATE tasks SET lease_until = ? WHERE id = ?", params![until, task])?;
     }
     Ok(has_failed)
 }
@@ -202,19 +206,21 @@ fn try_to_fail(db: &Connection, task: &str, fail: impl FnOnce() -> Result<()>) -
 }
 
 fn lease(db: &Connection, sequence: i64, node: &str, rules: LeaseRules, now: Moment) -> Result<Lease> {
-    db.run(
+    db.change_one(
         "UPDATE tasks SET updated_at = CASE status WHEN 'in_queue' THEN ?1 ELSE updated_at END, \
          status = 'computing', node = ?2, attempt = attempt + 1, lease_until = ?3, leased_at = ?1 \
          WHERE sequence = ?4",
         params![now, node, now.after(rules.length), sequence],
     )?;
-    Ok(db.one(
+    let lease = db.one(
         "SELECT tasks.id, tasks.model, input, input_format, output_format, attempt, releases, \
          traceparent, account, tasks.created_at \
          FROM tasks JOIN versions ON versions.id = tasks.version WHERE sequence = ?",
         [sequence],
         records::lease,
-    )?)
+    )?;
+    debug_assert!(lease.attempt > 0, "a leased task has had no attempt");
+    Ok(lease)
 }
 
 /// Ends the task if the lease is the latest one and still valid.
@@ -235,10 +241,15 @@ pub(super) fn finish(
 }
 
 fn end(db: &Connection, task: &str, ending: &Ending, now: Moment) -> Result<()> {
+    debug_assert_eq!(
+        db.one("SELECT status FROM tasks WHERE id = ?", [task], column::<Status>)?,
+        Status::Computing,
+        "a task ends that is not computing",
+    );
     match ending {
         Ending::Output(output) => {
             charge(db, task, now)?;
-            db.run(
+            db.change_one(
                 "UPDATE tasks SET status = 'success', cost = price, output = ?, updated_at = ?, \
                  lease_until = NULL WHERE id = ?",
                 params![output, now, task],
@@ -252,7 +263,7 @@ fn end(db: &Connection, task: &str, ending: &Ending, now: Moment) -> Result<()> 
         }
         Ending::Error { message, detail } => {
             refund(db, task, now)?;
-            db.run(
+            db.change_one(
                 "UPDATE tasks SET status = 'failed', message = ?, error = ?, updated_at = ?, \
                  lease_until = NULL WHERE id = ?",
                 params![message, detail, now, task],

@@ -32,11 +32,12 @@ pub(super) fn delete(db: &Connection, account: AccountId, before: Moment, now: M
                     AND place IN (SELECT value FROM json_each(?)))";
     add_up(db, of_tasks, params![account, places], now)?;
     let delete = "DELETE FROM tasks WHERE account = ? AND place IN (SELECT value FROM json_each(?))";
-    db.run(delete, params![account, places])?;
+    let rows = db.run(delete, params![account, places])?;
+    debug_assert_eq!(rows, deleted.len(), "retention deletes other tasks than it planned");
     for (place, next) in moved {
         let update = "UPDATE tasks SET place = ? WHERE account = ? AND place = ?";
-        db.run(update, params![next, account, place])?;
+        db.change_one(update, params![next, account, place])?;
     }
-    db.run("UPDATE accounts SET first_place = ?2 WHERE id = ?1", params![account, first_place])?;
+    db.change_one("UPDATE accounts SET first_place = ?2 WHERE id = ?1", params![account, first_place])?;
     Ok(deleted.len())
 }

@@ -10,6 +10,8 @@ use crate::accounts::Accounts as _;
 use crate::clock::Moment;
 use crate::database::conformance::{Engine as _, File, Fixture};
 use crate::database::{Durability, Maintenance as _};
+#[cfg(debug_assertions)]
+use crate::ledger::{Credit, Money};
 
 #[tokio::test]
 async fn a_write_that_another_program_does_not_let_begin_may_be_tried_again() {
@@ -53,4 +55,16 @@ async fn an_audit_finds_wrong_usage_and_queued_tasks_without_a_turn() {
             "account 2: queued tasks have no turn, so they are never claimed; 0 is kept, 1 was computed",
         ]
     );
+}
+
+#[tokio::test]
+#[cfg(debug_assertions)]
+async fn a_negative_purse_fails_the_write_that_finds_it() {
+    let fixture = Fixture::new(Folder::new()).await;
+    let credit = Credit::Free(Money::from_smallest(1));
+    fixture.database.credit(fixture.customer, credit, Moment(0)).await.unwrap();
+    let damage = "PRAGMA ignore_check_constraints = true; UPDATE purses SET amount = -5 WHERE purse = 'free'";
+    fixture.engine.execute(damage).await;
+    let failed = fixture.database.credit(fixture.customer, credit, Moment(0)).await.unwrap_err();
+    assert!(failed.to_string().contains("the service has a defect"), "{failed}");
 }

@@ -84,6 +84,7 @@ fn write_data_folder(folder: &Path, version: usize) {
     let object = "INSERT INTO objects (id, bucket, key, owner, folder, category, mime, size, etag, blob, created_at) \
          VALUES ('i', 'files-demo', 'samples/a.png', 2, 'samples', 'image', 'image/png', ?, 'e', ?, 0)";
     old.execute(object, params![PICTURE.len(), blob]).unwrap();
+    old.execute("UPDATE accounts SET stored_bytes = ? WHERE id = 2", [PICTURE.len()]).unwrap();
     if version >= 4 {
         old.execute_batch("UPDATE objects SET payer = owner").unwrap();
     }
