@@ -20,7 +20,7 @@ use inferstore_service::{Config, Credit, Money, Scope, Service};
 /// Fixed, so that the key outlives the process.
 const API_KEY: &str = "isk_durability_test";
 
-type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
+type AnyResult<T = ()> = Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {
     match run() {
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
 }
 
 #[tokio::main]
-async fn run() -> Outcome {
+async fn run() -> AnyResult {
     let log = tracing_subscriber::fmt().with_writer(std::io::stderr);
     log.with_max_level(tracing_subscriber::filter::LevelFilter::ERROR).init();
     let mut arguments = std::env::args().skip(1);
@@ -60,7 +60,7 @@ async fn run() -> Outcome {
     Ok(())
 }
 
-fn set(config: &mut Config, name: &str, value: u16) -> Outcome {
+fn set(config: &mut Config, name: &str, value: u16) -> AnyResult {
     let listener = SocketAddr::from((Ipv4Addr::LOCALHOST, value));
     let limits = &mut config.limits;
     match name {
@@ -80,7 +80,7 @@ fn set(config: &mut Config, name: &str, value: u16) -> Outcome {
 }
 
 /// Adds a second account with a balance and a key, and a key for nodes.
-async fn further_keys(service: &Service) -> Outcome<String> {
+async fn further_keys(service: &Service) -> AnyResult<String> {
     service.add_account("second", Scope::Personal).await?;
     service.credit("second", Credit::Paid("10".parse()?)).await?;
     Ok(format!("{} {}", service.add_key("second").await?, service.add_node_key("second").await?))

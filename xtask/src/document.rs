@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Error, Result, anyhow};
-pub(crate) use openapi_impact::{Place, one_line};
+pub(crate) use openapi_impact::{Pointer, one_line};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_saphyr::Spanned;
@@ -35,13 +35,13 @@ impl Document {
     }
 
     /// Returns the text of the line at which the place begins.
-    pub(crate) fn line(&self, place: &Place) -> Option<&str> {
-        self.text.lines().nth(self.index(place)?)
+    pub(crate) fn line(&self, pointer: &Pointer) -> Option<&str> {
+        self.text.lines().nth(self.index(pointer)?)
     }
 
     /// Returns the index of the line at which the place begins.
-    pub(crate) fn index(&self, place: &Place) -> Option<usize> {
-        usize::try_from(self.lines.of(place)?).ok()?.checked_sub(1)
+    pub(crate) fn index(&self, pointer: &Pointer) -> Option<usize> {
+        usize::try_from(self.lines.of(pointer)?).ok()?.checked_sub(1)
     }
 
     /// Returns the hash in the header of the generated file: of the data, whatever its comments and layout. None, if the text
@@ -62,12 +62,12 @@ impl Document {
     /// The mistakes, one line each, in the order of the document.
     pub(crate) fn error(&self, mistakes: Vec<Mistake>) -> Error {
         let mut numbered: Vec<(Option<u64>, Mistake)> =
-            mistakes.into_iter().map(|mistake| (self.lines.of(&mistake.place), mistake)).collect();
+            mistakes.into_iter().map(|mistake| (self.lines.of(&mistake.pointer), mistake)).collect();
         numbered.sort_by_key(|(line, _)| *line);
-        let lines = numbered.into_iter().map(|(line, Mistake { place, message })| {
+        let lines = numbered.into_iter().map(|(line, Mistake { pointer, message })| {
             let line = line.map_or_else(String::new, |line| format!(":{line}"));
-            let place = if place.is_root() { String::new() } else { format!(" at {place}") };
-            format!("{}{line}{place}: {}", self.path.display(), one_line(&message))
+            let pointer = if pointer.is_root() { String::new() } else { format!(" at {pointer}") };
+            format!("{}{line}{pointer}: {}", self.path.display(), one_line(&message))
         });
         anyhow!(lines.collect::<Vec<_>>().join("\n"))
     }
@@ -76,40 +76,40 @@ impl Document {
 /// One mistake in the document.
 #[derive(Debug)]
 pub(crate) struct Mistake {
-    place: Place,
+    pointer: Pointer,
     message: String,
 }
 
 impl Mistake {
-    pub(crate) fn new(place: Place, message: impl Into<String>) -> Self {
-        Self { place, message: message.into() }
+    pub(crate) fn new(pointer: Pointer, message: impl Into<String>) -> Self {
+        Self { pointer, message: message.into() }
     }
 }
 
 /// The line of every key and of every item of a list, counted from 1.
-struct Lines(BTreeMap<Place, u64>);
+struct Lines(BTreeMap<Pointer, u64>);
 
 impl Lines {
     fn read(text: &str, value: &Value) -> Self {
         let mut found = BTreeMap::new();
-        let walk = LineWalk { value, place: Place::root(), found: &mut found };
+        let walk = LineWalk { value, pointer: Pointer::root(), found: &mut found };
         // The text has been read once. Should it fail here, the messages only lack their lines.
         let _ = serde_saphyr::with_deserializer_from_str(text, |yaml| walk.deserialize(yaml));
         Self(found)
     }
 
     /// The line of the place, or of the nearest thing around it that is there.
-    fn of(&self, place: &Place) -> Option<u64> {
-        let keys = place.keys();
-        (1..=keys.len()).rev().find_map(|depth| self.0.get(&Place::of(&keys[..depth]))).copied()
+    fn of(&self, pointer: &Pointer) -> Option<u64> {
+        let keys = pointer.keys();
+        (1..=keys.len()).rev().find_map(|depth| self.0.get(&Pointer::of(&keys[..depth]))).copied()
     }
 }
 
 /// Walks the text along the value that was read from it.
 struct LineWalk<'a> {
     value: &'a Value,
-    place: Place,
-    found: &'a mut BTreeMap<Place, u64>,
+    pointer: Pointer,
+    found: &'a mut BTreeMap<Pointer, u64>,
 }
 
 impl<'de> DeserializeSeed<'de> for LineWalk<'_> {
@@ -121,7 +121,7 @@ impl<'de> DeserializeSeed<'de> for LineWalk<'_> {
             Value::Array(_) => deserializer.deserialize_seq(self),
             _ => {
                 let scalar: Spanned<IgnoredAny> = serde::Deserialize::deserialize(deserializer)?;
-                self.found.entry(self.place).or_insert(scalar.referenced.line());
+                self.found.entry(self.pointer).or_insert(scalar.referenced.line());
                 Ok(())
             }
         }
@@ -137,19 +137,20 @@ impl<'de> Visitor<'de> for LineWalk<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<Spanned<String>>()? {
-            let place = self.place.at(&key.value);
+            let pointer = self.pointer.at(&key.value);
             let line = key.referenced.line();
             // A mapping in a list begins with its first key.
-            self.found.entry(self.place.clone()).or_insert(line);
-            self.found.insert(place.clone(), line);
-            map.next_value_seed(LineWalk { value: &self.value[&key.value], place, found: self.found })?;
+            self.found.entry(self.pointer.clone()).or_insert(line);
+            self.found.insert(pointer.clone(), line);
+            map.next_value_seed(LineWalk { value: &self.value[&key.value], pointer, found: self.found })?;
         }
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         for index in 0.. {
-            let item = LineWalk { value: &self.value[index], place: self.place.at(index), found: self.found };
+            let item =
+                LineWalk { value: &self.value[index], pointer: self.pointer.at(index), found: self.found };
             if list.next_element_seed(item)?.is_none() {
                 break;
             }

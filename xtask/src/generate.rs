@@ -16,7 +16,7 @@ use schemars::schema::{InstanceType, SchemaObject};
 use serde_path_to_error::Segment;
 use similar::TextDiff;
 
-use crate::document::{DOCUMENT, Document, HASH_LABEL, Mistake, Place, one_line};
+use crate::document::{DOCUMENT, Document, HASH_LABEL, Mistake, Pointer, one_line};
 use crate::drift::{EMBEDDED, embedded};
 use crate::lower::{self, Lowered, STAND_INS};
 use crate::polish;
@@ -183,12 +183,12 @@ fn without_panics<T>(work: impl FnOnce() -> T) -> Result<T, String> {
 
 fn read_spec(document: &Document, lowered: &Lowered) -> Result<OpenAPI> {
     serde_path_to_error::deserialize(&lowered.document).map_err(|error| {
-        let place = error.path().iter().fold(Place::root(), |place, segment| match segment {
-            Segment::Seq { index } => place.at(index),
-            Segment::Map { key } => place.at(key),
-            Segment::Enum { .. } | Segment::Unknown => place,
+        let pointer = error.path().iter().fold(Pointer::root(), |pointer, segment| match segment {
+            Segment::Seq { index } => pointer.at(index),
+            Segment::Map { key } => pointer.at(key),
+            Segment::Enum { .. } | Segment::Unknown => pointer,
         });
-        document.error(vec![Mistake::new(place, error.inner().to_string())])
+        document.error(vec![Mistake::new(pointer, error.inner().to_string())])
     })
 }
 

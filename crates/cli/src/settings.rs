@@ -224,7 +224,7 @@ impl Session {
         let stored = profile.filter(|(_, profile)| profile.base_url == base_url.value.trim_end_matches('/'));
         let stored_key = || stored.map(|(name, profile)| self.key_of(&name, &profile)).transpose();
         let Some(api_key) = given_key.map_or_else(stored_key, |key| Ok(Some(key)))? else {
-            let url = shown(&base_url.value);
+            let url = redact_url(&base_url.value);
             return Err(Failure::new(exit::KEY, format!("there is no API key for {url}"))
                 .with_hint(format!("`inferstore login {url}` stores one; or set {API_KEY_VARIABLE}")));
         };
@@ -319,8 +319,8 @@ pub(crate) fn masked(key: &str) -> String {
     id.map_or_else(|| "…".to_owned(), |id| format!("isk_{id}_…"))
 }
 
-/// A URL without what may be a password or a token.
-pub(crate) fn shown(url: &str) -> String {
+/// Returns the URL without parts that may be a password or a token.
+pub(crate) fn redact_url(url: &str) -> String {
     // A password may contain `?` or `#`.
     let (user, host) = url.rsplit_once('@').map_or(("", url), |(_, host)| ("…@", host));
     format!("{user}{}", host.split(['?', '#']).next().unwrap_or_default())

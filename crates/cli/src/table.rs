@@ -89,16 +89,16 @@ impl Table {
         for row in &self.rows {
             let name = name_of(row);
             let value = row.get(1).cloned().unwrap_or_default();
-            let text = value.shown(look);
+            let text = value.text_for(look);
             let wrapped = match look.width {
                 Some(width) => wrap(text, width.saturating_sub(indent)),
                 None => vec![text.to_owned()],
             };
             if !is_beside {
-                lines.push(name.shown(look).to_owned());
+                lines.push(name.text_for(look).to_owned());
             }
             for (number, piece) in wrapped.iter().enumerate() {
-                let label = if number == 0 && is_beside { name.shown(look) } else { "" };
+                let label = if number == 0 && is_beside { name.text_for(look) } else { "" };
                 let label = pad_str(label, indent, Alignment::Left, None);
                 lines.push(format!("{label}{}", value.painted(piece, look)).trim_end().to_owned());
             }
@@ -120,9 +120,9 @@ impl Table {
                 let cell = row.get(column).cloned().unwrap_or_default();
                 let is_shortened = matches!(self.columns.get(column), Some((_, Fit::Shorten)));
                 let text = if is_shortened {
-                    truncate_str(cell.shown(look), width, "…").into_owned()
+                    truncate_str(cell.text_for(look), width, "…").into_owned()
                 } else {
-                    cell.shown(look).to_owned()
+                    cell.text_for(look).to_owned()
                 };
                 let padding = " ".repeat(width.saturating_sub(measure_text_width(&text)));
                 format!("{}{padding}", cell.painted(&text, look))
@@ -212,7 +212,7 @@ impl Cell {
         Self { on_terminal: Some(printable(text.as_ref())), ..self }
     }
 
-    fn shown(&self, look: Look) -> &str {
+    fn text_for(&self, look: Look) -> &str {
         match &self.on_terminal {
             Some(text) if look.width.is_some() => text,
             _ => &self.text,
@@ -220,7 +220,7 @@ impl Cell {
     }
 
     fn width(&self, look: Look) -> usize {
-        measure_text_width(self.shown(look))
+        measure_text_width(self.text_for(look))
     }
 
     /// A piece of the text, in its style and as a hyperlink if it is a URL.

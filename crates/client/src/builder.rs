@@ -310,7 +310,7 @@ pub(crate) fn check_key(key: &ApiKey) -> Result<()> {
 }
 
 fn check_base_url(text: &str, allow_insecure_http: bool) -> Result<String> {
-    let invalid = |problem: &str| Err(Error::Config(format!("the base URL {}: {problem}", shown(text))));
+    let invalid = |problem: &str| Err(Error::Config(format!("the base URL {}: {problem}", redact_url(text))));
     if text.trim().is_empty() {
         return Err(Error::Config("no base URL is set; an example is https://host/api/v1".to_owned()));
     }
@@ -337,7 +337,7 @@ fn check_base_url(text: &str, allow_insecure_http: bool) -> Result<String> {
 }
 
 /// Returns the URL without parts that may be a password or a token.
-fn shown(text: &str) -> String {
+fn redact_url(text: &str) -> String {
     let text = text.trim();
     // A password may contain `?` or `#`.
     let (user, host) = text.rsplit_once('@').map_or(("", text), |(_, host)| ("…@", host));

@@ -273,7 +273,7 @@ mod tests {
 
     use super::*;
 
-    type Outcome<T = ()> = Result<T, Box<dyn StdError>>;
+    type TestResult<T = ()> = Result<T, Box<dyn StdError>>;
 
     async fn respond(listener: &TcpListener, response: &str) -> std::io::Result<(String, TcpStream)> {
         let (mut stream, _) = listener.accept().await?;
@@ -284,7 +284,7 @@ mod tests {
         Ok((String::from_utf8_lossy(&head).into_owned(), stream))
     }
 
-    async fn listener() -> Outcome<(TcpListener, Url)> {
+    async fn listener() -> TestResult<(TcpListener, Url)> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let url = Url::parse(&format!("http://{}/file?signature=secret", listener.local_addr()?))?;
         Ok((listener, url))
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_listener_on_this_machine_is_never_connected_to() -> Outcome {
+    async fn a_listener_on_this_machine_is_never_connected_to() -> TestResult {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
         let fetcher = Fetcher::default();
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refused_fetch_reveals_neither_internal_names_nor_closed_ports() -> Outcome {
+    async fn a_refused_fetch_reveals_neither_internal_names_nor_closed_ports() -> TestResult {
         let (listener, closed) = listener().await?;
         drop(listener);
         let closed = read(&client(|_| None).build()?, closed, 10).await;
@@ -326,7 +326,7 @@ mod tests {
 
     /// Returns a fetcher that may reach this machine, and a URL of a listener there by name, because
     /// addresses are refused.
-    async fn local() -> Outcome<(Fetcher, TcpListener, String)> {
+    async fn local() -> TestResult<(Fetcher, TcpListener, String)> {
         let (listener, mut url) = listener().await?;
         url.set_host(Some("localhost"))?;
         let fetcher = Fetcher::default();
@@ -338,7 +338,7 @@ mod tests {
         "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
     #[tokio::test]
-    async fn a_host_may_fail_for_a_moment() -> Outcome {
+    async fn a_host_may_fail_for_a_moment() -> TestResult {
         let (fetcher, listener, url) = local().await?;
         let served = tokio::spawn(async move {
             let file = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\nconnection: close\r\n\r\nfile";
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_host_that_goes_on_failing_is_asked_three_times_and_a_refusal_once() -> Outcome {
+    async fn a_host_that_goes_on_failing_is_asked_three_times_and_a_refusal_once() -> TestResult {
         let not_found = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
         for (response, attempts) in [(UNAVAILABLE, 3), (not_found, 1)] {
             let (fetcher, listener, url) = local().await?;
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_redirect_does_not_carry_the_signature_of_a_url_to_another_host() -> Outcome {
+    async fn a_redirect_does_not_carry_the_signature_of_a_url_to_another_host() -> TestResult {
         let (first, url) = listener().await?;
         let (second, other) = listener().await?;
         let redirect = format!("HTTP/1.1 302 Found\r\nlocation: {other}\r\ncontent-length: 0\r\n\r\n");
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_part_of_a_file_is_not_taken_for_the_file() -> Outcome {
+    async fn a_part_of_a_file_is_not_taken_for_the_file() -> TestResult {
         let (listener, url) = listener().await?;
         let served = serve(listener, "HTTP/1.1 206 Partial Content\r\ncontent-length: 4\r\n\r\npart");
         let refused = read(&client(|_| None).build()?, url, 10).await;
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_cannot_be_stored_is_no_fault_of_its_url() -> Outcome {
+    async fn a_file_that_cannot_be_stored_is_no_fault_of_its_url() -> TestResult {
         let (listener, url) = listener().await?;
         let served = serve(listener, "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfile");
         let mut room = [0; 2];
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_sends_too_slowly_is_given_up() -> Outcome {
+    async fn a_server_that_sends_too_slowly_is_given_up() -> TestResult {
         for response in ["", "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\na"] {
             let (listener, url) = listener().await?;
             let served = serve(listener, response);

@@ -5,7 +5,7 @@ use std::io::Cursor;
 
 use image::{DynamicImage, ImageDecoder, ImageError, ImageReader};
 
-use crate::encode::Form;
+use crate::encode::FileFormat;
 use crate::memory::{Need, held};
 use crate::{Error, Inputs, Limits, container, webp};
 
@@ -54,7 +54,7 @@ pub(crate) fn decode(
     name: &str,
     need: Need,
     limits: &Limits,
-) -> Result<(DynamicImage, Form), Error> {
+) -> Result<(DynamicImage, FileFormat), Error> {
     limits.check_time()?;
     let file = inputs.file(name)?;
     let not_a_picture = |reason: String| Err(Error::NotAPicture { input: name.to_owned(), reason });
@@ -89,7 +89,7 @@ pub(crate) fn decode(
     };
     image.apply_orientation(orientation);
     limits.check_time()?;
-    Ok((image, Form { format, profile }))
+    Ok((image, FileFormat { format, profile }))
 }
 
 /// Returns true for an RGB ICC profile as small as those of cameras.

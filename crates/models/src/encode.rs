@@ -16,7 +16,7 @@ const MAX_WEBP_PIXELS: usize = 16_000_000;
 
 /// Properties that an output file inherits from its input.
 #[derive(Debug, Default)]
-pub(crate) struct Form {
+pub(crate) struct FileFormat {
     pub(crate) format: Option<ImageFormat>,
     /// ICC profile, unless sRGB.
     pub(crate) profile: Option<Vec<u8>>,

@@ -1,7 +1,7 @@
 //! Diagram of the hues: a wheel before and one after, with the histogram of the hues and the sectors of the
 //! template.
 
-use crate::encode::Form;
+use crate::encode::FileFormat;
 use crate::oklab;
 use crate::picture::{Picture, to_byte};
 use crate::template::{Histogram, Turned};
@@ -42,7 +42,8 @@ pub(crate) fn before_and_after(
             bytes.extend(sum.map(to_byte));
         }
     }
-    Picture { width: 2 * SIZE, height: SIZE, colors: bytes, alpha: None, form: Form::default() }.into_file()
+    Picture { width: 2 * SIZE, height: SIZE, colors: bytes, alpha: None, form: FileFormat::default() }
+        .into_file()
 }
 
 /// Returns the bar length of each hue, from 0 to 1. A square root keeps rare hues visible, and a minimum

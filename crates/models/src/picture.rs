@@ -5,7 +5,7 @@ use std::ops::Range;
 use image::DynamicImage;
 
 use crate::decode::decode;
-use crate::encode::Form;
+use crate::encode::FileFormat;
 use crate::memory::{Need, REDUCED};
 use crate::oklab;
 use crate::plane::Plane;
@@ -21,7 +21,7 @@ pub(crate) struct Picture {
     pub(crate) colors: Vec<u8>,
     /// Opacity of each pixel. `None`: all are opaque.
     pub(crate) alpha: Option<Vec<u8>>,
-    pub(crate) form: Form,
+    pub(crate) form: FileFormat,
 }
 
 /// Row of a picture: red, green and blue, from 0 to 1.
@@ -39,7 +39,7 @@ impl Picture {
         let (width, height) = (image.width() as usize, image.height() as usize);
         if !image.color().has_alpha() {
             let colors = image.into_rgb8().into_raw();
-            return Self { width, height, colors, alpha: None, form: Form::default() };
+            return Self { width, height, colors, alpha: None, form: FileFormat::default() };
         }
         let mut colors = image.into_rgba8().into_raw();
         let alpha: Vec<u8> = colors.as_chunks::<4>().0.iter().map(|pixel| pixel[3]).collect();
@@ -49,7 +49,7 @@ impl Picture {
         colors.truncate(3 * width * height);
         colors.shrink_to_fit();
         let alpha = alpha.iter().any(|value| *value < 255).then_some(alpha);
-        Self { width, height, colors, alpha, form: Form::default() }
+        Self { width, height, colors, alpha, form: FileFormat::default() }
     }
 
     pub(crate) fn shorter_side(&self) -> usize {

@@ -16,9 +16,9 @@ impl Comparison {
                 self.required_to_send(&old, &new, "body");
                 self.content(&old, &new, direction);
             }
-            (Some(old), None) => self.breaks(&old.place, "the body is gone: code that uses it breaks"),
+            (Some(old), None) => self.breaks(&old.pointer, "the body is gone: code that uses it breaks"),
             (None, Some(new)) if new.resolved().is_true("required") => {
-                self.breaks(&new.place, "a body is required now: requests without one are refused");
+                self.breaks(&new.pointer, "a body is required now: requests without one are refused");
             }
             // An optional one is reported with the arguments.
             (None, _) => {}
@@ -47,11 +47,11 @@ impl Comparison {
         let covering = range(new, status).filter(|_| !is_success(status) || new.has("2XX"));
         if let Some(is) = covering {
             self.response(was, &is, direction);
-            let range = is.place.keys().last().cloned().unwrap_or_default();
+            let range = is.pointer.keys().last().cloned().unwrap_or_default();
             let message =
                 format!("{status} is no longer declared; {range} covers it: code that names it breaks");
             let clients = if is_success(status) { of(&[&["orval"]]) } else { of(&[&["Rust", "orval"]]) };
-            self.breaks_only(clients, &was.place, message);
+            self.breaks_only(clients, &was.pointer, message);
             return;
         }
         // A success is one of those that are still declared. A failure may be any.
@@ -59,11 +59,11 @@ impl Comparison {
         let narrower: Vec<&str> = new.keys().filter(is_narrower).collect();
         if narrower.is_empty() {
             let message = format!("the response {status} is gone: code that reads it by its status breaks");
-            self.breaks(&was.place, message);
+            self.breaks(&was.pointer, message);
         } else {
             let message =
                 format!("of {status} only {} is left: the type of the status differs", narrower.join(", "));
-            self.breaks_only(of(&[&["orval"]]), &was.place, message);
+            self.breaks_only(of(&[&["orval"]]), &was.pointer, message);
         }
     }
 
@@ -76,9 +76,9 @@ impl Comparison {
         if is_success(status) && was.is_none() && old.keys().any(is_success) {
             let message =
                 format!("the response {status} is new: code that knows only the other successes breaks");
-            self.breaks(&is.place, message);
+            self.breaks(&is.pointer, message);
         } else {
-            self.allows(&is.place, format!("the response {status} is declared now"));
+            self.allows(&is.pointer, format!("the response {status} is declared now"));
         }
     }
 
@@ -94,9 +94,12 @@ impl Comparison {
                     self.received(&format!("header {name}"), &was.resolved(), &is.resolved());
                 }
                 (Some(was), None) => {
-                    self.breaks(&was.place, format!("the header {name} is gone: code that reads it breaks"));
+                    self.breaks(
+                        &was.pointer,
+                        format!("the header {name} is gone: code that reads it breaks"),
+                    );
                 }
-                (None, Some(is)) => self.allows(&is.place, format!("the header {name} is new")),
+                (None, Some(is)) => self.allows(&is.pointer, format!("the header {name} is new")),
                 (None, None) => {}
             }
         }
@@ -107,7 +110,7 @@ impl Comparison {
         for (name, was, is) in side_by_side(&old.at("encoding"), &new.at("encoding")) {
             let (was, is) = (was.unwrap_or_else(|| old.at(name)), is.unwrap_or_else(|| new.at(name)));
             self.extensions(&was, &is, &[]);
-            let place = is.place.clone();
+            let pointer = is.pointer.clone();
             let same = |keyword: &str| was.value.get(keyword) == is.value.get(keyword);
             let [was, is] = [&was, &is].map(|part| serialization_by_default(part, "form"));
             if !same("contentType") || !same("headers") || was != is {
@@ -116,7 +119,7 @@ impl Comparison {
                 } else {
                     "code that reads it breaks"
                 };
-                self.breaks(&place, format!("the part {name} is written otherwise: {effect}"));
+                self.breaks(&pointer, format!("the part {name} is written otherwise: {effect}"));
             }
         }
     }
@@ -135,13 +138,13 @@ impl Comparison {
                 }
                 (Some(was), None) if direction == Direction::Request => {
                     self.breaks(
-                        &was.place,
+                        &was.pointer,
                         format!("{media_type} is no longer accepted: such requests are refused"),
                     );
                 }
                 (Some(was), None) => {
                     self.breaks(
-                        &was.place,
+                        &was.pointer,
                         format!("{media_type} does not come any more: code that reads it breaks"),
                     );
                 }
@@ -150,20 +153,20 @@ impl Comparison {
                 {
                     let message =
                         format!("{media_type} is accepted too: there is no code for two media types");
-                    self.breaks_only(of(&[PROGENITOR]), &is.place, message);
+                    self.breaks_only(of(&[PROGENITOR]), &is.pointer, message);
                 }
                 (None, Some(is)) if direction == Direction::Request => {
-                    self.allows(&is.place, format!("{media_type} is accepted now"));
+                    self.allows(&is.pointer, format!("{media_type} is accepted now"));
                 }
                 // In place of those that are gone, which breaks every client.
                 (None, Some(is)) if is_replaced => {
-                    self.allows(&is.place, format!("{media_type} comes now"));
+                    self.allows(&is.pointer, format!("{media_type} comes now"));
                 }
                 (None, Some(is)) => {
                     let message = format!(
                         "{media_type} is possible too: the response is of a union type, or a wider one"
                     );
-                    self.breaks_only(of(&[RESPONSE_UNIONS]), &is.place, message);
+                    self.breaks_only(of(&[RESPONSE_UNIONS]), &is.pointer, message);
                 }
                 (None, None) => {}
             }
@@ -180,7 +183,7 @@ impl Comparison {
         // One that is gone breaks every client, and is reported as such.
         if was != is && new.has(was) {
             let message = format!("{is} comes first and no longer {was}: methods have other arguments");
-            self.breaks_only(of(&[OPENAPI_GENERATOR]), &new.place, message);
+            self.breaks_only(of(&[OPENAPI_GENERATOR]), &new.pointer, message);
         }
     }
 }

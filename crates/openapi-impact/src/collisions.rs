@@ -10,7 +10,7 @@ use super::clients::{
 };
 use super::names::{has_named_type, word_name, words};
 use super::node::{EXAMPLES, Node};
-use crate::place::Place;
+use crate::pointer::Pointer;
 use crate::tree::Tree;
 
 /// Texts for people: they are no part of the shape of a schema.
@@ -20,14 +20,14 @@ impl Comparison {
     pub(super) fn property_collisions(&mut self, old: &Node<'_>, new: &Node<'_>) {
         let clients = of(&[OPENAPI_GENERATOR, PROGENITOR, OWN, &["openapi-python-client"]]);
         for (added, other) in new_collisions(&names(old), &names(new)) {
-            self.collision(clients.clone(), &new.place.at(added), ("property", added, other));
+            self.collision(clients.clone(), &new.pointer.at(added), ("property", added, other));
         }
     }
 
-    pub(super) fn parameter_collisions(&mut self, old: &[&str], new: &[&str], place: &Place) {
+    pub(super) fn parameter_collisions(&mut self, old: &[&str], new: &[&str], pointer: &Pointer) {
         let clients = of(&[OPENAPI_GENERATOR, PROGENITOR, OWN, &["openapi-python-client"]]);
         for (added, other) in new_collisions(old, new) {
-            self.collision(clients.clone(), place, ("parameter", added, other));
+            self.collision(clients.clone(), pointer, ("parameter", added, other));
         }
     }
 
@@ -35,7 +35,7 @@ impl Comparison {
         let mut clients = with_named_types();
         clients.insert("hey-api");
         for (added, other) in new_collisions(&names(old), &names(new)) {
-            self.collision(clients.clone(), &new.place.at(added), ("schema", added, other));
+            self.collision(clients.clone(), &new.pointer.at(added), ("schema", added, other));
         }
     }
 
@@ -46,14 +46,14 @@ impl Comparison {
             clients.extend(PROGENITOR);
         }
         for (added, other) in new_collisions(&word_names(old), &word_names(new)) {
-            self.collision(clients.clone(), &words(new).place, ("word", added, other));
+            self.collision(clients.clone(), &words(new).pointer, ("word", added, other));
         }
     }
 
-    fn collision(&mut self, clients: Clients, place: &Place, (what, added, other): (&str, &str, &str)) {
+    fn collision(&mut self, clients: Clients, pointer: &Pointer, (what, added, other): (&str, &str, &str)) {
         let message =
             format!("the {what} {added} is new beside {other}: both have one name in generated code");
-        self.breaks_only(clients, place, message);
+        self.breaks_only(clients, pointer, message);
     }
 
     /// `operationId`s: methods are named after them.
@@ -67,7 +67,7 @@ impl Comparison {
                 self.about(Some(id));
                 let message =
                     format!("{uses} operations have the operationId {id}: generated code does not compile");
-                self.breaks_code(&operation.place.at("operationId"), message);
+                self.breaks_code(&operation.pointer.at("operationId"), message);
             }
         }
         let mut clients = with_named_types();
@@ -77,8 +77,8 @@ impl Comparison {
                 continue;
             };
             self.about(Some(added));
-            let place = operation.place.at("operationId");
-            self.collision(clients.clone(), &place, ("operationId", added, other));
+            let pointer = operation.pointer.at("operationId");
+            self.collision(clients.clone(), &pointer, ("operationId", added, other));
         }
     }
 
@@ -93,7 +93,7 @@ impl Comparison {
             let id = operation.text("operationId").unwrap_or_default();
             let message =
                 format!("{name} is what the arguments of {id} were called: their type has another name");
-            self.breaks_only(of(&[&["TypeScript"]]), &schema.place, message);
+            self.breaks_only(of(&[&["TypeScript"]]), &schema.pointer, message);
         }
     }
 
@@ -102,10 +102,10 @@ impl Comparison {
     pub(super) fn title_collisions(&mut self, old: &Node<'_>, new: &Node<'_>) {
         let (known, now) = (taken_titles(old), taken_titles(new));
         let times = |title: &str| known.get(title).map_or(0, |(times, _)| *times);
-        for (title, (_, place)) in now.iter().filter(|(title, (now, _))| *now > times(title)) {
+        for (title, (_, pointer)) in now.iter().filter(|(title, (now, _))| *now > times(title)) {
             let message =
                 format!("the title {title} is that of another schema too: generated code numbers the types");
-            self.breaks_only(naming_by_title(), place, message);
+            self.breaks_only(naming_by_title(), pointer, message);
         }
     }
 }
@@ -143,7 +143,7 @@ fn collide(name: &str, other: &str) -> bool {
 
 /// The titles of inline schemas that another schema of another shape has as its name too: how many there
 /// are, and where the last one stands.
-fn taken_titles(document: &Node<'_>) -> BTreeMap<String, (usize, Place)> {
+fn taken_titles(document: &Node<'_>) -> BTreeMap<String, (usize, Pointer)> {
     let mut inline = Vec::new();
     inline_titles(document, &mut inline);
     let schemas = document.document_schemas();
@@ -157,9 +157,9 @@ fn taken_titles(document: &Node<'_>) -> BTreeMap<String, (usize, Place)> {
         let shape = shape(schema.value);
         let others = all.entry(pascal_case(title)).or_default();
         if others.iter().any(|other| *other != shape) {
-            let (times, place) = taken.entry(title.to_owned()).or_insert((0, schema.place.clone()));
+            let (times, pointer) = taken.entry(title.to_owned()).or_insert((0, schema.pointer.clone()));
             *times += 1;
-            *place = schema.place;
+            *pointer = schema.pointer;
         }
         others.push(shape);
     }
@@ -168,7 +168,7 @@ fn taken_titles(document: &Node<'_>) -> BTreeMap<String, (usize, Place)> {
 
 /// The inline schemas whose titles name types.
 fn inline_titles<'a>(value: &Node<'a>, found: &mut Vec<Node<'a>>) {
-    let is_component = value.place.keys().len() == 3;
+    let is_component = value.pointer.keys().len() == 3;
     if !is_component && value.text("title").is_some() && has_named_type(value) {
         found.push(value.clone());
     }

@@ -20,11 +20,11 @@ pub fn html(changes: &Changes, title: &str) -> String {
         for change in group.changes {
             let severity = change.severity.word();
             let class = severity.split(' ').next().unwrap_or_default();
-            let (place, message) = (escaped(&change.place.to_string()), escaped(&change.message));
+            let (pointer, message) = (escaped(&change.pointer.to_string()), escaped(&change.message));
             let clients =
                 if change.breaks.is_empty() { String::new() } else { format!(" ({})", breaks(change)) };
             page.push_str(&format!(
-                "<li><b class=\"{class}\">{severity}</b> {message}{clients}<br><code>{place}</code></li>\n"
+                "<li><b class=\"{class}\">{severity}</b> {message}{clients}<br><code>{pointer}</code></li>\n"
             ));
         }
         page.push_str("</ul>\n");

@@ -20,7 +20,7 @@ mod names;
 mod node;
 mod operations;
 mod parameters;
-mod place;
+mod pointer;
 mod read;
 mod report;
 mod scan;
@@ -42,7 +42,7 @@ pub use case::{pascal_case, snake_case};
 pub use clients::Clients;
 pub use html::html;
 pub use operations::METHODS;
-pub use place::Place;
+pub use pointer::Pointer;
 pub use read::{load, one_line, parse, read};
 pub use report::{json, lines, markdown, text, verdict_in_words};
 pub use tree::{NULL, Tree};
@@ -76,7 +76,7 @@ pub struct Change {
     /// The operation, or the model kind; none for what concerns the document as a whole.
     pub operation: Option<String>,
     /// In the new document, unless it is gone from there.
-    pub place: Place,
+    pub pointer: Pointer,
     /// The change is in a response of the operation.
     pub is_in_response: bool,
     /// True if the change breaks generated code alone, and no message differs.
@@ -170,42 +170,42 @@ impl Comparison {
         self.compared.clear();
     }
 
-    fn found(&mut self, severity: Severity, breaks: Clients, place: &Place, message: impl Into<String>) {
+    fn found(&mut self, severity: Severity, breaks: Clients, pointer: &Pointer, message: impl Into<String>) {
         let operation = self.operation.clone();
-        let (place, message) = (place.clone(), message.into());
+        let (pointer, message) = (pointer.clone(), message.into());
         let is_in_response = self.is_in_response;
         let is_of_code = !breaks.is_empty();
-        let change = Change { severity, breaks, operation, place, is_in_response, is_of_code, message };
+        let change = Change { severity, breaks, operation, pointer, is_in_response, is_of_code, message };
         if !self.changes.contains(&change) {
             self.changes.push(change);
         }
     }
 
     /// A change that breaks every client.
-    fn breaks(&mut self, place: &Place, message: impl Into<String>) {
-        self.found(Severity::Breaking, Clients::new(), place, message);
+    fn breaks(&mut self, pointer: &Pointer, message: impl Into<String>) {
+        self.found(Severity::Breaking, Clients::new(), pointer, message);
     }
 
     /// A change that breaks every client that is generated.
-    fn breaks_code(&mut self, place: &Place, message: impl Into<String>) {
-        self.breaks(place, message);
+    fn breaks_code(&mut self, pointer: &Pointer, message: impl Into<String>) {
+        self.breaks(pointer, message);
         if let Some(change) = self.changes.last_mut() {
             change.is_of_code = true;
         }
     }
 
     /// A change that breaks these clients, if any, and is compatible otherwise.
-    fn breaks_only(&mut self, clients: Clients, place: &Place, message: impl Into<String>) {
+    fn breaks_only(&mut self, clients: Clients, pointer: &Pointer, message: impl Into<String>) {
         let severity = if clients.is_empty() { Severity::Compatible } else { Severity::Breaking };
-        self.found(severity, clients, place, message);
+        self.found(severity, clients, pointer, message);
     }
 
-    fn allows(&mut self, place: &Place, message: impl Into<String>) {
-        self.found(Severity::Compatible, Clients::new(), place, message);
+    fn allows(&mut self, pointer: &Pointer, message: impl Into<String>) {
+        self.found(Severity::Compatible, Clients::new(), pointer, message);
     }
 
-    fn says(&mut self, place: &Place, message: impl Into<String>) {
-        self.found(Severity::Docs, Clients::new(), place, message);
+    fn says(&mut self, pointer: &Pointer, message: impl Into<String>) {
+        self.found(Severity::Docs, Clients::new(), pointer, message);
     }
 
     /// Returns true if the nodes may differ, and were not yet compared for this operation and direction.
@@ -226,13 +226,14 @@ impl Comparison {
         for keyword in keywords {
             if old.value.get(keyword) != new.value.get(keyword) {
                 // Where it is used: the old one may stand in a component that did not change.
-                let place = if new.value.is_null() { old.place.at(keyword) } else { new.place.at(keyword) };
+                let pointer =
+                    if new.value.is_null() { old.pointer.at(keyword) } else { new.pointer.at(keyword) };
                 let change = match (old.has(keyword), new.has(keyword)) {
                     (false, _) => "is new",
                     (_, false) => "is gone",
                     _ => "differs",
                 };
-                self.says(&place, format!("`{keyword}` {change}"));
+                self.says(&pointer, format!("`{keyword}` {change}"));
             }
         }
     }
@@ -247,9 +248,9 @@ impl Comparison {
         self.words(old, new, &others);
         for name in acted_on {
             if old.value.get(name) != new.value.get(name) {
-                let place = if new.has(name) { new.place.at(name) } else { old.place.at(name) };
+                let pointer = if new.has(name) { new.pointer.at(name) } else { old.pointer.at(name) };
                 let message = format!("`{name}` differs: generated code has other methods or arguments");
-                self.breaks_only(of(&[OPENAPI_GENERATOR]), &place, message);
+                self.breaks_only(of(&[OPENAPI_GENERATOR]), &pointer, message);
             }
         }
     }
@@ -257,10 +258,10 @@ impl Comparison {
     /// `deprecated` is a notice: what carries it goes on working.
     fn deprecation(&mut self, old: &Node<'_>, new: &Node<'_>) {
         let (old, new) = (old.holder("deprecated"), new.holder("deprecated"));
-        let place = new.place.at("deprecated");
+        let pointer = new.pointer.at("deprecated");
         match (old.is_true("deprecated"), new.is_true("deprecated")) {
-            (false, true) => self.allows(&place, "is deprecated now; it goes on working"),
-            (true, false) => self.allows(&place, "is no longer deprecated"),
+            (false, true) => self.allows(&pointer, "is deprecated now; it goes on working"),
+            (true, false) => self.allows(&pointer, "is no longer deprecated"),
             _ => {}
         }
     }
@@ -296,8 +297,8 @@ mod properties {
 
     fn changed(document: &Value, places: &[String], changes: Vec<(Index, Value)>) -> Value {
         let mut document = document.clone();
-        for (place, value) in changes {
-            if let Some(there) = document.pointer_mut(&places[place.index(places.len())]) {
+        for (pointer, value) in changes {
+            if let Some(there) = document.pointer_mut(&places[pointer.index(places.len())]) {
                 *there = value;
             }
         }

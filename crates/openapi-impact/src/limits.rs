@@ -54,22 +54,22 @@ impl Comparison {
         direction: Direction,
     ) {
         let Some(change) = change else { return };
-        let place = &new.place.at(keyword);
+        let pointer = &new.pointer.at(keyword);
         let message = transition(&format!("`{keyword}`"), &old.value[keyword], &new.value[keyword]);
         match (change, direction) {
             (LimitChange::Looser, Direction::Request) | (LimitChange::Tighter, Direction::Response) => {
                 let clients = with_another_type(old, new, keyword);
                 let ends = if clients.is_empty() { "" } else { ": its type differs" };
-                self.breaks_only(clients, place, format!("{message}{ends}"));
+                self.breaks_only(clients, pointer, format!("{message}{ends}"));
             }
             (LimitChange::Another, Direction::Request) => {
-                self.breaks(place, format!("{message}: values that were allowed may be refused"));
+                self.breaks(pointer, format!("{message}: values that were allowed may be refused"));
             }
             (_, Direction::Request) => {
-                self.breaks(place, format!("{message}: values that were allowed are refused"));
+                self.breaks(pointer, format!("{message}: values that were allowed are refused"));
             }
             (_, Direction::Response) => {
-                self.breaks(place, format!("{message}: code that relies on the limit breaks"));
+                self.breaks(pointer, format!("{message}: code that relies on the limit breaks"));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::Comparison;
 use super::clients::{NAMED_SCALARS, OWN, naming_by_title, naming_words, of, with_named_types};
-use super::node::{Node, shown, transition};
+use super::node::{Node, format_value, transition};
 
 impl Comparison {
     /// The name that the schema has where it is used: of its component, or its title.
@@ -20,9 +20,9 @@ impl Comparison {
                         a(was)
                     );
                     if is_named {
-                        self.breaks_code(&new.place, message);
+                        self.breaks_code(&new.pointer, message);
                     } else {
-                        self.breaks_only(of(&[NAMED_SCALARS]), &new.place, message);
+                        self.breaks_only(of(&[NAMED_SCALARS]), &new.pointer, message);
                     }
                 }
             }
@@ -30,7 +30,7 @@ impl Comparison {
                 let message =
                     format!("is defined here and no longer {}: generated code has another type", a(was));
                 let clients = if is_named { with_named_types() } else { of(&[NAMED_SCALARS]) };
-                self.breaks_only(clients, &new.place, message);
+                self.breaks_only(clients, &new.pointer, message);
             }
             (None, Some(is)) if !old.value.is_null() => {
                 let message =
@@ -42,7 +42,7 @@ impl Comparison {
                         *client == "openapi-python-client" || !naming_by_title().contains(client)
                     });
                 }
-                self.breaks_only(clients, &new.place, message);
+                self.breaks_only(clients, &new.pointer, message);
             }
             (None, None) => self.titles(old, new),
             _ => self.words(&old.resolved(), &new.resolved(), &["title"]),
@@ -61,7 +61,7 @@ impl Comparison {
     /// The title of an inline object or enumeration names its type; elsewhere it is a text for people.
     fn titles(&mut self, old: &Node<'_>, new: &Node<'_>) {
         let (was, is) = (&old.value["title"], &new.value["title"]);
-        let is_component = old.place.keys().len() == 3;
+        let is_component = old.pointer.keys().len() == 3;
         let clients = match old.text("type") {
             _ if has_named_type(old) => naming_by_title(),
             // A map has a class of its own there.
@@ -72,10 +72,10 @@ impl Comparison {
             self.words(old, new, &["title"]);
         } else {
             let message = transition("the title", was, is);
-            let place = new.place.at("title");
+            let pointer = new.pointer.at("title");
             self.breaks_only(
                 clients,
-                &place,
+                &pointer,
                 format!("{message}: it names a type, and code that uses the type breaks"),
             );
         }
@@ -89,9 +89,11 @@ impl Comparison {
                 && varname(old, &word) != varname(new, &same)
             {
                 let clients = if new.has("enum") { naming_words() } else { of(&[OWN]) };
-                let message =
-                    format!("the word {} has another name: code that uses it breaks", shown(word.value));
-                self.breaks_only(clients, &new.place.at("x-enum-varnames"), message);
+                let message = format!(
+                    "the word {} has another name: code that uses it breaks",
+                    format_value(word.value)
+                );
+                self.breaks_only(clients, &new.pointer.at("x-enum-varnames"), message);
             }
         }
     }
@@ -103,7 +105,7 @@ impl Comparison {
             let renamed = was["output"].as_str().and_then(|output| self.replaced.get(output));
             if renamed.map(String::as_str) != is["output"].as_str() {
                 let message = "the model kind has another output: code that reads the old one breaks";
-                self.breaks_only(of(&[OWN]), &new.place.at("x-model-kind"), message);
+                self.breaks_only(of(&[OWN]), &new.pointer.at("x-model-kind"), message);
             }
         }
     }
@@ -122,7 +124,7 @@ fn a(name: &str) -> String {
 
 /// The name of a word by `x-enum-varnames`.
 fn varname<'a>(schema: &Node<'a>, word: &Node<'_>) -> Option<&'a str> {
-    let index = word.place.keys().last()?;
+    let index = word.pointer.keys().last()?;
     schema.at("x-enum-varnames").at(index).value.as_str()
 }
 

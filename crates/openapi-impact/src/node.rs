@@ -2,7 +2,7 @@
 
 use indexmap::{IndexMap, IndexSet};
 
-use crate::place::Place;
+use crate::pointer::Pointer;
 use crate::tree::{NULL, Tree};
 
 /// Bounds a chain of references, which may be a ring.
@@ -31,12 +31,12 @@ type Members = IndexMap<String, Tree>;
 pub(super) struct Node<'a> {
     document: &'a Tree,
     pub(super) value: &'a Tree,
-    pub(super) place: Place,
+    pub(super) pointer: Pointer,
 }
 
 impl<'a> Node<'a> {
     pub(super) fn root(document: &'a Tree) -> Self {
-        Self { document, value: document, place: Place::root() }
+        Self { document, value: document, pointer: Pointer::root() }
     }
 
     /// The value under that key or at that index; `null` if it is absent.
@@ -45,7 +45,7 @@ impl<'a> Node<'a> {
             Tree::List(items) => key.parse::<usize>().ok().and_then(|index| items.get(index)),
             other => other.get(key),
         };
-        Self { document: self.document, value: value.unwrap_or(NULL), place: self.place.at(key) }
+        Self { document: self.document, value: value.unwrap_or(NULL), pointer: self.pointer.at(key) }
     }
 
     pub(super) fn get(&self, key: &str) -> Option<Self> {
@@ -114,7 +114,7 @@ impl<'a> Node<'a> {
 
     /// Returns true if the node is a property that may be absent.
     pub(super) fn is_optional_property(&self) -> bool {
-        let [around @ .., properties, name] = self.place.keys() else { return false };
+        let [around @ .., properties, name] = self.pointer.keys() else { return false };
         let parent = around.iter().fold(Self::root(self.document), |node, key| node.at(key));
         properties == "properties" && !parent.texts("required").contains(name.as_str())
     }
@@ -156,8 +156,8 @@ pub(super) fn headers_side_by_side<'a>(old: &Node<'a>, new: &Node<'a>) -> Vec<Pa
     keys.into_iter().map(|key| (key, same(old, key), same(new, key))).collect()
 }
 
-/// A value as messages show it.
-pub(super) fn shown(value: &Tree) -> String {
+/// Formats a value for a message.
+pub(super) fn format_value(value: &Tree) -> String {
     match value.as_str() {
         Some(text) => format!("`{text}`"),
         None if value.is_null() => "nothing".to_owned(),
@@ -168,9 +168,9 @@ pub(super) fn shown(value: &Tree) -> String {
 /// Describes the change of the value called `what`.
 pub(super) fn transition(what: &str, was: &Tree, is: &Tree) -> String {
     match (was.is_null(), is.is_null()) {
-        (true, false) => format!("{what} {} is new", shown(is)),
-        (false, true) => format!("{what} {} is gone", shown(was)),
-        _ => format!("{what} is {} and no longer {}", shown(is), shown(was)),
+        (true, false) => format!("{what} {} is new", format_value(is)),
+        (false, true) => format!("{what} {} is gone", format_value(was)),
+        _ => format!("{what} is {} and no longer {}", format_value(is), format_value(was)),
     }
 }
 

@@ -67,11 +67,11 @@ impl Comparison {
             match (new.get(route), new_ids.get(&id)) {
                 (Some(same), _) => self.operation(operation, same),
                 (None, Some(moved)) => self.breaks(
-                    &operation.node.place,
+                    &operation.node.pointer,
                     format!("is `{moved}` now: calls of the old path or method break"),
                 ),
                 (None, None) => {
-                    self.breaks(&operation.node.place, "the operation is gone: calls of it break");
+                    self.breaks(&operation.node.pointer, "the operation is gone: calls of it break");
                 }
             }
         }
@@ -81,7 +81,7 @@ impl Comparison {
             let has_moved = old_routes.get(&id).is_some_and(|was| !new.contains_key(was));
             if !old.contains_key(route) && !has_moved {
                 self.about(Some(&id));
-                self.allows(&operation.node.place, "the operation is new");
+                self.allows(&operation.node.pointer, "the operation is new");
             }
         }
     }
@@ -92,16 +92,16 @@ impl Comparison {
         for (path, item) in new.members().filter(|(path, _)| !known.contains(&without_names(path))) {
             for shadowed in old.keys().filter(|old| shadows(path, old)) {
                 let message = format!("calls of {shadowed} with this value reach {path} now: they break");
-                self.breaks(&item.place, message);
+                self.breaks(&item.pointer, message);
             }
         }
     }
 
     fn operation(&mut self, old: &Operation<'_>, new: &Operation<'_>) {
-        let place = &new.node.place;
+        let pointer = &new.node.pointer;
         if old.node.value["operationId"] != new.node.value["operationId"] {
             let message = format!("is called {} now: methods of generated clients have that name", new.id());
-            self.breaks_code(&place.at("operationId"), message);
+            self.breaks_code(&pointer.at("operationId"), message);
         }
         self.operation_tags(&old.node, &new.node);
         self.words(&old.path_item, &new.path_item, &["summary", "description"]);
@@ -128,10 +128,10 @@ impl Comparison {
                     (Some(_), None) => {
                         let message =
                             format!("the callback {name} {url} is gone: code that waits for it breaks");
-                        self.breaks(&old.place.at(name), message);
+                        self.breaks(&old.pointer.at(name), message);
                     }
                     (None, Some(_)) => {
-                        self.allows(&new.place.at(name), format!("the callback {name} {url} is new"));
+                        self.allows(&new.pointer.at(name), format!("the callback {name} {url} is new"));
                     }
                     (None, None) => {}
                 }
@@ -148,7 +148,7 @@ impl Comparison {
                 (None, None) => {}
                 _ => {
                     let message = format!("the callback {name} has another method: its receiver breaks");
-                    self.breaks(&new.place, message);
+                    self.breaks(&new.pointer, message);
                 }
             }
         }
@@ -165,18 +165,18 @@ impl Comparison {
 
     /// The tags of an operation name modules or classes of generated clients.
     fn operation_tags(&mut self, old: &Node<'_>, new: &Node<'_>) {
-        let place = new.place.at("tags");
+        let pointer = new.pointer.at("tags");
         let (old_tags, new_tags) = (old.texts("tags"), new.texts("tags"));
         for tag in old_tags.difference(&new_tags) {
             let message = format!("the tag {tag} is gone: the method is in another module or class");
-            self.breaks_only(grouping_by_tag(), &place, message);
+            self.breaks_only(grouping_by_tag(), &pointer, message);
         }
         if old_tags.is_subset(&new_tags) && old_tags.first() != new_tags.first() {
             let message = "another tag comes first: the method is in another module";
-            self.breaks_only(of(&[&["openapi-python-client"]]), &place, message);
+            self.breaks_only(of(&[&["openapi-python-client"]]), &pointer, message);
         } else {
             for tag in new_tags.difference(&old_tags) {
-                self.allows(&place, format!("the tag {tag} is new on it"));
+                self.allows(&pointer, format!("the tag {tag} is new on it"));
             }
         }
     }

@@ -16,11 +16,11 @@ impl Comparison {
             if *was != is {
                 let message =
                     format!("the path parameter {was} is called {is} now: arguments are named after it");
-                self.breaks_only(of(&[NAMED_ARGUMENTS]), &new.path_item.place, message);
+                self.breaks_only(of(&[NAMED_ARGUMENTS]), &new.path_item.pointer, message);
             }
         }
         self.order_of_arguments(old, new);
-        let parameters = new.node.place.at("parameters");
+        let parameters = new.node.pointer.at("parameters");
         let (old, new) = (by_key(old), by_key(new));
         let old_names: Vec<&str> = old.values().filter_map(|parameter| parameter.text("name")).collect();
         let new_names: Vec<&str> = new.values().filter_map(|parameter| parameter.text("name")).collect();
@@ -29,13 +29,13 @@ impl Comparison {
             match new.get(key) {
                 Some(is) => self.parameter(was, is),
                 None => {
-                    self.breaks(&was.place, format!("the {} is gone: requests with it break", named(was)));
+                    self.breaks(&was.pointer, format!("the {} is gone: requests with it break", named(was)));
                 }
             }
         }
         for (_, is) in new.iter().filter(|(key, _)| !old.contains_key(*key) && is_required(key, &new)) {
             let message = format!("the {} is new and required: requests without it are refused", named(is));
-            self.breaks(&is.place, message);
+            self.breaks(&is.pointer, message);
         }
     }
 
@@ -59,7 +59,7 @@ impl Comparison {
             let names: Vec<String> = is_all.iter().map(|argument| named(&argument.node)).collect();
             let message =
                 format!("the order is {} now: positional arguments change places", names.join(", "));
-            self.breaks_only(clients, &new.node.place.at("parameters"), message);
+            self.breaks_only(clients, &new.node.pointer.at("parameters"), message);
         }
         for (index, added) in is_all.iter().enumerate().filter(|(_, argument)| !is_known(argument)) {
             if is[0].iter().any(|required| required.key == added.key) {
@@ -78,7 +78,7 @@ impl Comparison {
                 clients.insert("orval");
             }
             let message = format!("the {} is new and optional: it is one more argument", named(&added.node));
-            self.breaks_only(clients, &added.node.place, message);
+            self.breaks_only(clients, &added.node.pointer, message);
         }
     }
 
@@ -89,12 +89,15 @@ impl Comparison {
             match new.get(key) {
                 Some(is) => self.received(&named(is), was, is),
                 None => {
-                    self.breaks(&was.place, format!("the {} is gone: code that reads it breaks", named(was)));
+                    self.breaks(
+                        &was.pointer,
+                        format!("the {} is gone: code that reads it breaks", named(was)),
+                    );
                 }
             }
         }
         for (_, is) in new.iter().filter(|(key, _)| !old.contains_key(*key)) {
-            self.allows(&is.place, format!("the {} is new", named(is)));
+            self.allows(&is.pointer, format!("the {} is new", named(is)));
         }
     }
 
@@ -105,13 +108,16 @@ impl Comparison {
         self.deprecation(old, new);
         match (old.is_true("required"), new.is_true("required")) {
             (true, false) => {
-                self.breaks(&new.place, format!("the {name} may be absent: code that relies on it breaks"));
+                self.breaks(&new.pointer, format!("the {name} may be absent: code that relies on it breaks"));
             }
-            (false, true) => self.allows(&new.place, format!("the {name} is always there now")),
+            (false, true) => self.allows(&new.pointer, format!("the {name} is always there now")),
             _ => {}
         }
         if serialization(old) != serialization(new) {
-            self.breaks(&new.place, format!("the {name} is serialized otherwise: code that reads it breaks"));
+            self.breaks(
+                &new.pointer,
+                format!("the {name} is serialized otherwise: code that reads it breaks"),
+            );
         }
         if let (Some(old), Some(new)) = (old.get("schema"), new.get("schema")) {
             self.schema(&old, &new, Direction::Response);
@@ -126,19 +132,19 @@ impl Comparison {
         self.required_to_send(old, new, &named(new));
         if old.text("in") == Some("header") && old.text("name") != new.text("name") {
             let message = format!("the {} is spelled otherwise: arguments are named after it", named(new));
-            self.breaks_only(of(&[HEADER_ARGUMENTS]), &new.place.at("name"), message);
+            self.breaks_only(of(&[HEADER_ARGUMENTS]), &new.pointer.at("name"), message);
         }
         if serialization(old) != serialization(new) {
             let message = format!("the {} is serialized otherwise: requests mean something else", named(new));
-            self.breaks(&new.place, message);
+            self.breaks(&new.pointer, message);
         }
         match (old.is_true("allowEmptyValue"), new.is_true("allowEmptyValue")) {
             (true, false) => {
                 let message =
                     format!("the {} may not be empty any more: such requests are refused", named(new));
-                self.breaks(&new.place, message);
+                self.breaks(&new.pointer, message);
             }
-            (false, true) => self.allows(&new.place, format!("the {} may be empty now", named(new))),
+            (false, true) => self.allows(&new.pointer, format!("the {} may be empty now", named(new))),
             _ => {}
         }
         if let (Some(old), Some(new)) = (old.get("schema"), new.get("schema")) {
@@ -151,12 +157,12 @@ impl Comparison {
     pub(super) fn required_to_send(&mut self, old: &Node<'_>, new: &Node<'_>, name: &str) {
         match (old.is_true("required"), new.is_true("required")) {
             (false, true) => self.breaks(
-                &new.place.at("required"),
+                &new.pointer.at("required"),
                 format!("the {name} is required now: requests without it are refused"),
             ),
             (true, false) => {
                 let message = format!("the {name} is optional now: it is another argument");
-                self.breaks_only(of(&[POSITIONAL_REQUIRED]), &new.place, message);
+                self.breaks_only(of(&[POSITIONAL_REQUIRED]), &new.pointer, message);
             }
             _ => {}
         }
@@ -185,15 +191,15 @@ fn in_order<'a>(operation: &Operation<'a>) -> Vec<(Key, Node<'a>)> {
     let both = [operation.path_item.at("parameters"), operation.node.at("parameters")];
     let all = both.iter().flat_map(Node::items).map(|parameter| parameter.resolved());
     let keyed = all.filter_map(|parameter| {
-        let (place, name) = (parameter.text("in")?, parameter.text("name")?);
-        let index = names.iter().position(|known| *known == name).filter(|_| place == "path");
+        let (pointer, name) = (parameter.text("in")?, parameter.text("name")?);
+        let index = names.iter().position(|known| *known == name).filter(|_| pointer == "path");
         let name = match index {
             Some(index) => index.to_string(),
             // Names of headers are not case-sensitive.
-            None if place == "header" => name.to_lowercase(),
+            None if pointer == "header" => name.to_lowercase(),
             None => name.to_owned(),
         };
-        Some(((place.to_owned(), name), parameter))
+        Some(((pointer.to_owned(), name), parameter))
     });
     keyed.collect()
 }
@@ -225,7 +231,7 @@ pub(super) fn serialization_by_default<'a>(
 
 fn named(parameter: &Node<'_>) -> String {
     match (parameter.text("in"), parameter.text("name")) {
-        (Some(place), Some(name)) => format!("{place} parameter {name}"),
+        (Some(location), Some(name)) => format!("{location} parameter {name}"),
         _ => "body".to_owned(),
     }
 }

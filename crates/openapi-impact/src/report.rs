@@ -41,7 +41,10 @@ pub fn text(changes: &Changes, (old, old_name): (&Tree, &str), (new, new_name): 
         text.push_str(&format!("\n{}\n", group.heading));
         for change in &group.changes {
             let severity = change.severity.word();
-            text.push_str(&format!("  {severity:<10}  {}\n              {}\n", change.place, change.message));
+            text.push_str(&format!(
+                "  {severity:<10}  {}\n              {}\n",
+                change.pointer, change.message
+            ));
             if !change.breaks.is_empty() {
                 text.push_str(&format!("              {}\n", breaks(change)));
             }
@@ -63,7 +66,7 @@ pub fn lines(changes: &Changes) -> String {
     all.sort_by_key(|change| std::cmp::Reverse(change.severity));
     let line = |change: &&Change| {
         let clients = if change.breaks.is_empty() { String::new() } else { format!(" ({})", breaks(change)) };
-        format!("  {:<10}  {}: {}{clients}\n", change.severity.word(), change.place, change.message)
+        format!("  {:<10}  {}: {}{clients}\n", change.severity.word(), change.pointer, change.message)
     };
     all.iter().map(line).collect()
 }
@@ -74,7 +77,7 @@ pub fn json(changes: &Changes) -> Result<String> {
         let mut object = json!({
             "severity": change.severity,
             "operation": change.operation,
-            "place": change.place.to_string(),
+            "place": change.pointer.to_string(),
             "message": change.message,
         });
         if !change.breaks.is_empty() {
@@ -97,7 +100,7 @@ pub fn markdown(changes: &Changes) -> String {
             let clients =
                 if change.breaks.is_empty() { String::new() } else { format!(" ({})", breaks(change)) };
             let severity = change.severity.word();
-            text.push_str(&format!("- **{severity}** `{}`: {}{clients}\n", change.place, change.message));
+            text.push_str(&format!("- **{severity}** `{}`: {}{clients}\n", change.pointer, change.message));
         }
         text.push('\n');
     }
@@ -117,8 +120,8 @@ pub(super) fn groups(changes: &Changes) -> Vec<Group<'_>> {
     let mut groups: Vec<(BTreeSet<Option<&str>>, Vec<&Change>)> = Vec::new();
     for (index, change) in changes.list.iter().enumerate() {
         let is_same = |other: &Change| {
-            (other.severity, &other.place, &other.message, &other.breaks)
-                == (change.severity, &change.place, &change.message, &change.breaks)
+            (other.severity, &other.pointer, &other.message, &other.breaks)
+                == (change.severity, &change.pointer, &change.message, &change.breaks)
         };
         if changes.list[..index].iter().any(is_same) {
             continue;

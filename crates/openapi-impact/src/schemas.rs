@@ -77,11 +77,11 @@ impl Comparison {
             (Some(was), Some(is)) => was != is && new.document_schemas().has(was),
             (was, is) => was != is,
         };
-        let used_at = new.place.clone();
+        let used_at = new.pointer.clone();
         let (old, new) = (&old.resolved(), &mut new.resolved());
         if refers_elsewhere && is_plain(new) {
             // The component did not change.
-            new.place = used_at;
+            new.pointer = used_at;
         }
         if is_reference && !self.is_new(old, new, direction) {
             return;
@@ -107,7 +107,7 @@ impl Comparison {
             if unknown && !self.is_unchanged(was.as_ref(), is.as_ref()) {
                 let message =
                     format!("`{keyword}` differs: there is no rule for it, so it may break anything");
-                self.breaks(&new.place.at(keyword), message);
+                self.breaks(&new.pointer.at(keyword), message);
             }
         }
     }
@@ -132,22 +132,22 @@ impl Comparison {
                     });
                     let hint = hint.unwrap_or_default();
                     let message = format!("the property {name} is gone: code that {breaks} it breaks{hint}");
-                    self.breaks(&was.place, message);
+                    self.breaks(&was.pointer, message);
                 }
                 (None, Some(is)) if direction == Request && required && !travels(&is) => {
                     let message = format!("the property {name} is new and required: constructors take it");
-                    self.breaks_only(of(&[OPTIONALS, CONSTRUCTORS]), &is.place, message);
+                    self.breaks_only(of(&[OPTIONALS, CONSTRUCTORS]), &is.pointer, message);
                 }
                 (None, Some(is)) if direction == Request && required => {
                     let message =
                         format!("the property {name} is new and required: requests without it are refused");
-                    self.breaks(&is.place, message);
+                    self.breaks(&is.pointer, message);
                 }
                 (None, Some(is)) if direction == Response && !new.is_true("additionalProperties") => {
                     let message = format!("the property {name} is new");
-                    self.found(Severity::Compatible, of(&[STRICT_MODELS]), &is.place, message);
+                    self.found(Severity::Compatible, of(&[STRICT_MODELS]), &is.pointer, message);
                 }
-                (None, Some(is)) => self.allows(&is.place, format!("the property {name} is new")),
+                (None, Some(is)) => self.allows(&is.pointer, format!("the property {name} is new")),
                 (None, None) => {}
             }
         }
@@ -162,29 +162,29 @@ impl Comparison {
         if old.has("properties") != new.has("properties") {
             let message = "an object with and one without properties have different types in generated code: \
                 code that uses it breaks";
-            self.breaks_only(with_named_types(), &new.place, message);
+            self.breaks_only(with_named_types(), &new.pointer, message);
         } else if direction == Request {
             self.order_of_properties(old, new);
         }
     }
 
     fn required_property(&mut self, property: &Node<'_>, was: bool, is: bool, direction: Direction) {
-        let place = &property.place;
+        let pointer = &property.pointer;
         match (was, is, direction) {
             (false, true, Request) => {
-                self.breaks(place, "the property is required now: requests without it are refused");
+                self.breaks(pointer, "the property is required now: requests without it are refused");
             }
             (true, false, Response) => {
-                self.breaks(place, "the property may be absent now: code that relies on it breaks");
+                self.breaks(pointer, "the property may be absent now: code that relies on it breaks");
             }
             (true, false, Request) => {
                 let message =
                     "the property is optional now: its type and the arguments of constructors differ";
-                self.breaks_only(of(&[OPTIONALS, CONSTRUCTORS]), place, message);
+                self.breaks_only(of(&[OPTIONALS, CONSTRUCTORS]), pointer, message);
             }
             (false, true, Response) => {
                 let message = "the property is always there now: its type is no longer optional";
-                self.breaks_only(of(&[OPTIONALS]), place, message);
+                self.breaks_only(of(&[OPTIONALS]), pointer, message);
             }
             _ => {}
         }
@@ -192,7 +192,7 @@ impl Comparison {
 
     /// Constructors take properties by their position: the required ones, some the optional ones too.
     fn order_of_properties(&mut self, old: &Node<'_>, new: &Node<'_>) {
-        let place = &new.place.at("properties");
+        let pointer = &new.pointer.at("properties");
         let split = |node: &Node<'_>| -> (IndexSet<String>, IndexSet<String>) {
             let required = node.texts("required");
             let names = node.at("properties").keys().map(str::to_owned).collect::<Vec<_>>();
@@ -209,7 +209,7 @@ impl Comparison {
                 let names: Vec<_> = is.iter().map(String::as_str).collect();
                 let message =
                     format!("the order is {} now: arguments of constructors change places", names.join(", "));
-                self.breaks_only(clients, place, message);
+                self.breaks_only(clients, pointer, message);
             }
         }
         let old_names = old.at("properties");
@@ -218,7 +218,7 @@ impl Comparison {
         for name in new_optional.iter().take(last_known.unwrap_or(0)).filter(is_added) {
             let message =
                 format!("the property {name} is not the last optional one: arguments of constructors shift");
-            self.breaks_only(all_by_position.clone(), &place.at(name), message);
+            self.breaks_only(all_by_position.clone(), &pointer.at(name), message);
         }
     }
 
@@ -226,23 +226,23 @@ impl Comparison {
     /// unless it says otherwise.
     fn further_properties(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
         let (was, is) = (old.at("additionalProperties"), new.at("additionalProperties"));
-        let place = &new.place.at("additionalProperties");
+        let pointer = &new.pointer.at("additionalProperties");
         match (was.value.is(false), is.value.is(false), direction) {
             (false, true, Request) => {
-                self.breaks(place, "nothing else may be sent any more: requests with more are refused");
+                self.breaks(pointer, "nothing else may be sent any more: requests with more are refused");
             }
             // Only declared entries have readers.
             (false, true, Response) if !was.value.is_null() => {
-                self.breaks(place, "nothing else comes any more: code that reads more breaks");
+                self.breaks(pointer, "nothing else comes any more: code that reads more breaks");
             }
             (true, false, Response) => {
-                self.breaks(place, "other properties may come now: code that expects none breaks");
+                self.breaks(pointer, "other properties may come now: code that expects none breaks");
             }
             (true, false, Request) => {
                 let clients = if is.value.is(true) { of(&[UNBOXED]) } else { of(&[]) };
-                self.breaks_only(clients, place, "other properties may be sent now: the type may differ");
+                self.breaks_only(clients, pointer, "other properties may be sent now: the type may differ");
             }
-            (false, true, Response) => self.allows(place, "nothing else comes any more"),
+            (false, true, Response) => self.allows(pointer, "nothing else comes any more"),
             (true, true, _) => {}
             (false, false, _) if was.value.is_map() || is.value.is_map() => {
                 self.schema(&was, &is, direction);
@@ -255,10 +255,10 @@ impl Comparison {
                     } else {
                         "no longer says that other properties may come: code that reads them breaks"
                     };
-                    self.breaks_only(reading_more(), place, message);
+                    self.breaks_only(reading_more(), pointer, message);
                 } else if is && !was {
                     let message = "says now that there may be other properties: its type differs";
-                    self.breaks_only(of(&[UNBOXED]), place, message);
+                    self.breaks_only(of(&[UNBOXED]), pointer, message);
                 }
             }
         }
@@ -270,10 +270,10 @@ impl Comparison {
             match (old.is_true(keyword), new.is_true(keyword)) {
                 (false, true) if direction == closes => {
                     let message = format!("is `{keyword}` now: it no longer travels this way");
-                    self.breaks(&new.place.at(keyword), message);
+                    self.breaks(&new.pointer.at(keyword), message);
                 }
                 (true, false) if direction == closes => {
-                    self.allows(&new.place.at(keyword), format!("is no longer `{keyword}`"));
+                    self.allows(&new.pointer.at(keyword), format!("is no longer `{keyword}`"));
                 }
                 _ => {}
             }
@@ -291,11 +291,11 @@ impl Comparison {
                     // One choice less to expect from a response.
                     None if keyword != "allOf" && direction == Response => {
                         let message = format!("a part of `{keyword}` is gone: code that names it breaks");
-                        self.breaks_only(with_named_types(), &part.place, message);
+                        self.breaks_only(with_named_types(), &part.pointer, message);
                     }
                     None => {
                         let message = format!("a part of `{keyword}` is gone: code that uses it breaks");
-                        self.breaks(&part.place, message);
+                        self.breaks(&part.pointer, message);
                     }
                 }
             }
@@ -304,12 +304,12 @@ impl Comparison {
                 match counterpart(&part, index, &was) {
                     Some(_) => {}
                     None if is_harmless && !was.value.is_null() => {
-                        self.allows(&part.place, format!("a part of `{keyword}` is new"));
+                        self.allows(&part.pointer, format!("a part of `{keyword}` is new"));
                     }
                     None => {
                         let message =
                             format!("a part of `{keyword}` is new: code that does not know it breaks");
-                        self.breaks(&part.place, message);
+                        self.breaks(&part.pointer, message);
                     }
                 }
             }

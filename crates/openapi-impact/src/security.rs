@@ -14,14 +14,16 @@ impl Comparison {
         let (old_alternatives, new_alternatives) = (alternatives(old), alternatives(new));
         for alternative in &old_alternatives {
             if !new_alternatives.iter().any(|other| is_no_stricter(other, alternative)) {
-                let message =
-                    format!("{} is no longer enough: calls with it are refused", shown(alternative));
-                self.breaks(&new.place, message);
+                let message = format!(
+                    "{} is no longer enough: calls with it are refused",
+                    describe_alternative(alternative)
+                );
+                self.breaks(&new.pointer, message);
             }
         }
         for alternative in &new_alternatives {
             if !old_alternatives.iter().any(|other| is_no_stricter(other, alternative)) {
-                self.allows(&new.place, format!("{} is enough now", shown(alternative)));
+                self.allows(&new.pointer, format!("{} is enough now", describe_alternative(alternative)));
             }
         }
     }
@@ -30,11 +32,15 @@ impl Comparison {
     pub(super) fn callback_security(&mut self, old: &Node<'_>, new: &Node<'_>) {
         let (was, is) = (alternatives(old), alternatives(new));
         for alternative in is.iter().filter(|alternative| !was.contains(alternative)) {
-            let message = format!("calls may come with {}: receivers refuse them", shown(alternative));
-            self.breaks(&new.place, message);
+            let message =
+                format!("calls may come with {}: receivers refuse them", describe_alternative(alternative));
+            self.breaks(&new.pointer, message);
         }
         for alternative in was.iter().filter(|alternative| !is.contains(alternative)) {
-            self.allows(&new.place, format!("no call comes with {} any more", shown(alternative)));
+            self.allows(
+                &new.pointer,
+                format!("no call comes with {} any more", describe_alternative(alternative)),
+            );
         }
     }
 
@@ -50,20 +56,20 @@ impl Comparison {
                             if keyword == "name" && was.value[keyword] != is.value[keyword] {
                                 let message =
                                     format!("the header of {name} is spelled otherwise: keys are set by it");
-                                self.breaks_only(of(&[&["PHP", "Ruby"]]), &is.place.at(keyword), message);
+                                self.breaks_only(of(&[&["PHP", "Ruby"]]), &is.pointer.at(keyword), message);
                             }
                         } else {
                             let message =
                                 format!("`{keyword}` of {name} differs: credentials are sent the wrong way");
-                            self.breaks(&is.place.at(keyword), message);
+                            self.breaks(&is.pointer.at(keyword), message);
                         }
                     }
                 }
                 (Some(was), None) => {
                     let message = format!("{name} is gone: calls with it are refused");
-                    self.breaks(&was.place, message);
+                    self.breaks(&was.pointer, message);
                 }
-                (None, Some(is)) => self.allows(&is.place, format!("{name} is new")),
+                (None, Some(is)) => self.allows(&is.pointer, format!("{name} is new")),
                 (None, None) => {}
             }
         }
@@ -97,7 +103,7 @@ fn is_no_stricter(asked: &Alternative, enough: &Alternative) -> bool {
     asked.iter().all(|(name, scopes)| enough.get(name).is_some_and(|brought| scopes.is_subset(brought)))
 }
 
-fn shown(alternative: &Alternative) -> String {
+fn describe_alternative(alternative: &Alternative) -> String {
     if alternative.is_empty() {
         return "no authorization".to_owned();
     }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use super::case::snake_case;
 use super::operations::{self, METHODS, shadows};
 use super::{Change, Changes, Severity, pascal_case, references};
-use crate::place::Place;
+use crate::pointer::Pointer;
 use crate::scan;
 use crate::tree::Tree;
 
@@ -202,7 +202,7 @@ impl<'a> Caller<'a> {
     }
 
     fn is_concerned(&self, change: &Change) -> bool {
-        let Some(name) = &change.operation else { return self.uses_place(change.place.keys()) };
+        let Some(name) = &change.operation else { return self.uses_place(change.pointer.keys()) };
         if let Some(kind) = name.strip_prefix("model kind ") {
             return self.uses.kinds.contains(kind);
         }
@@ -216,11 +216,11 @@ impl<'a> Caller<'a> {
     /// Returns whether the change may concern the fields that are read.
     fn reads(&self, used: &UsedOperation, change: &Change) -> bool {
         let Some(fields) = used.fields.as_ref().filter(|_| change.is_in_response) else { return true };
-        let keys = change.place.keys();
+        let keys = change.pointer.keys();
         let Some(last) = keys.iter().rposition(|key| key == "properties") else { return true };
         let Some(name) = keys.get(last + 1) else { return true };
         // A property that is an object has the fields in it.
-        let property = Place::of(&keys[..=last + 1]).to_string();
+        let property = Pointer::of(&keys[..=last + 1]).to_string();
         let holds = |document: &&Tree| {
             document
                 .pointer(&property)

@@ -5,7 +5,7 @@ use super::clients::{
     with_named_types,
 };
 use super::names::words;
-use super::node::{Node, shown, transition};
+use super::node::{Node, format_value, transition};
 use super::{Comparison, Direction, Severity};
 use crate::tree::{NULL, Tree};
 
@@ -36,7 +36,7 @@ impl Words {
         }
     }
 
-    fn shown(self) -> &'static str {
+    fn description(self) -> &'static str {
         match self {
             Self::Closed => "closed (`enum`)",
             Self::Open => "open (`enum` with `x-open-enum`)",
@@ -62,23 +62,26 @@ impl Comparison {
         if old.value.get("type") == new.value.get("type") {
             return true;
         }
-        let place = &new.place;
-        let (was, is) = (shown(&old.value["type"]), shown(&new.value["type"]));
+        let pointer = &new.pointer;
+        let (was, is) = (format_value(&old.value["type"]), format_value(&new.value["type"]));
         match (is_anything(old), is_anything(new), direction) {
             (false, true, Request) => {
                 let message = format!("may be anything and no longer only {was}: its type differs");
-                self.breaks_only(of(&[OPTIONALS]), place, message);
+                self.breaks_only(of(&[OPTIONALS]), pointer, message);
             }
             (true, false, Response) => {
                 let message = format!("is {is} and no longer anything: its type differs");
-                self.breaks_only(of(&[OPTIONALS, &["openapi-python-client"]]), place, message);
+                self.breaks_only(of(&[OPTIONALS, &["openapi-python-client"]]), pointer, message);
             }
             (false, true, Response) => {
                 let message = format!("may be anything and no longer only {was}: code that reads it breaks");
-                self.breaks(place, message);
+                self.breaks(pointer, message);
             }
             (true, false, Request) => {
-                self.breaks(place, format!("must be {is} and no longer anything: other values are refused"));
+                self.breaks(
+                    pointer,
+                    format!("must be {is} and no longer anything: other values are refused"),
+                );
             }
             _ => {
                 let message = transition("the type", &old.value["type"], &new.value["type"]);
@@ -86,12 +89,12 @@ impl Comparison {
                 if narrow.text("type") == Some("integer") && wide.text("type") == Some("number") {
                     self.breaks_only(
                         of(&[NUMBERS]),
-                        &place.at("type"),
+                        &pointer.at("type"),
                         format!("{message}: its type differs"),
                     );
                     return true;
                 }
-                self.breaks(&place.at("type"), format!("{message}: {}", consequence(direction)));
+                self.breaks(&pointer.at("type"), format!("{message}: {}", consequence(direction)));
             }
         }
         false
@@ -103,7 +106,7 @@ impl Comparison {
             return;
         }
         let (was, is) = (format(old), format(new));
-        let place = &new.place.at("format");
+        let pointer = &new.pointer.at("format");
         let format_transition = |was: Option<&str>, is: Option<&str>| {
             let [was, is] = [was, is].map(|format| format.map_or_else(|| NULL.clone(), Tree::text));
             transition("the format", &was, &is)
@@ -123,7 +126,7 @@ impl Comparison {
                 } else {
                     "an amount is marked otherwise".to_owned()
                 };
-                self.breaks_only(clients, place, format!("{message}: its type differs"));
+                self.breaks_only(clients, pointer, format!("{message}: its type differs"));
             }
             return;
         }
@@ -135,11 +138,11 @@ impl Comparison {
         };
         let is_harmless = if direction == Request { widens(was, is) } else { widens(is, was) };
         if !is_harmless {
-            self.breaks(place, format!("{message}: {}", consequence(direction)));
+            self.breaks(pointer, format!("{message}: {}", consequence(direction)));
         } else if clients.is_empty() {
-            self.allows(place, message);
+            self.allows(pointer, message);
         } else {
-            self.breaks_only(clients, place, format!("{message}: its type differs"));
+            self.breaks_only(clients, pointer, format!("{message}: its type differs"));
         }
     }
 
@@ -150,26 +153,26 @@ impl Comparison {
             self.limits(&was, &is, direction);
         } else {
             let message = transition("`x-number`", &was.value["type"], &is.value["type"]);
-            self.breaks_only(of(&[OWN]), &is.place, format!("{message}: its type differs"));
+            self.breaks_only(of(&[OWN]), &is.pointer, format!("{message}: its type differs"));
         }
     }
 
     pub(super) fn null(&mut self, old: &Node<'_>, new: &Node<'_>, direction: Direction) {
         let holder = new.holder("nullable");
-        let (place, is) = (&holder.place, holder.is_true("nullable"));
+        let (pointer, is) = (&holder.pointer, holder.is_true("nullable"));
         let was = old.holder("nullable").is_true("nullable");
         // An optional property is an `Option` to progenitor, whether it may be null or not.
         let clients = if new.is_optional_property() { of(&[&["Go", "Rust"]]) } else { of(&[OPTIONALS]) };
         match (was, is, direction) {
             (false, true, Response) => {
-                self.breaks(place, "may be null now: code that expects a value breaks");
+                self.breaks(pointer, "may be null now: code that expects a value breaks");
             }
-            (true, false, Request) => self.breaks(place, "may not be null any more: null is refused"),
+            (true, false, Request) => self.breaks(pointer, "may not be null any more: null is refused"),
             (false, true, Request) => {
-                self.breaks_only(clients, place, "null may be sent now: its type differs");
+                self.breaks_only(clients, pointer, "null may be sent now: its type differs");
             }
             (true, false, Response) => {
-                self.breaks_only(clients, place, "is never null any more: its type differs");
+                self.breaks_only(clients, pointer, "is never null any more: its type differs");
             }
             _ => {}
         }
@@ -187,7 +190,7 @@ impl Comparison {
         }
         self.word_collisions(old, new);
         let (old_words, new_words) = (words(old), words(new));
-        let place = &new_words.place;
+        let pointer = &new_words.pointer;
         let (old_words, new_words) = (old_words.value.items(), new_words.value.items());
         for word in old_words.iter().filter(|word| !new_words.contains(word)) {
             let breaks = if direction == Request {
@@ -195,21 +198,21 @@ impl Comparison {
             } else {
                 "code that waits for it breaks"
             };
-            self.breaks(place, format!("the word {} is gone: {breaks}", shown(word)));
+            self.breaks(pointer, format!("the word {} is gone: {breaks}", format_value(word)));
         }
         for word in new_words.iter().filter(|word| !old_words.contains(word)) {
-            let word = shown(word);
+            let word = format_value(word);
             match (direction, was) {
-                (Request, _) => self.allows(place, format!("the word {word} is accepted too")),
+                (Request, _) => self.allows(pointer, format!("the word {word} is accepted too")),
                 (Response, Words::Open) => {
                     let message = format!("the word {word} may come too, as the document announces");
-                    self.found(Severity::Compatible, refusing_new_words(), place, message);
+                    self.found(Severity::Compatible, refusing_new_words(), pointer, message);
                 }
-                (Response, Words::Known) => self.allows(place, format!("the word {word} is known too")),
+                (Response, Words::Known) => self.allows(pointer, format!("the word {word} is known too")),
                 (Response, _) => {
                     let message =
                         format!("the word {word} may come too: code that knows only the others breaks");
-                    self.breaks(place, message);
+                    self.breaks(pointer, message);
                 }
             }
         }
@@ -227,21 +230,21 @@ impl Comparison {
         for word in are.difference(&were).filter(|word| old.has("x-terminal") || !is_known(word)) {
             let message =
                 format!("the word `{word}` is terminal: a program that polls for the others never ends");
-            self.breaks(&new.place.at("x-terminal"), message);
+            self.breaks(&new.pointer.at("x-terminal"), message);
         }
     }
 
     fn kind_of_words(&mut self, was: Words, is: Words, new: &Node<'_>, direction: Direction) {
         let message = match (was, is) {
-            (Words::Any, _) => format!("the words are {} now", is.shown()),
-            (_, Words::Any) => format!("the words are no longer listed, and were {}", was.shown()),
-            _ => format!("the words are {} and no longer {}", is.shown(), was.shown()),
+            (Words::Any, _) => format!("the words are {} now", is.description()),
+            (_, Words::Any) => format!("the words are no longer listed, and were {}", was.description()),
+            _ => format!("the words are {} and no longer {}", is.description(), was.description()),
         };
-        let place = if is == Words::Any { new.place.clone() } else { words(new).place };
+        let pointer = if is == Words::Any { new.pointer.clone() } else { words(new).pointer };
         match direction {
-            Request if is == Words::Closed => self.breaks(&place, format!("{message}: others are refused")),
+            Request if is == Words::Closed => self.breaks(&pointer, format!("{message}: others are refused")),
             Response if was == Words::Closed => {
-                self.breaks(&place, format!("{message}: code that knows only the listed ones breaks"));
+                self.breaks(&pointer, format!("{message}: code that knows only the listed ones breaks"));
             }
             _ => {
                 let mut clients = Clients::new();
@@ -253,7 +256,7 @@ impl Comparison {
                 if !was.is_same_own_type(is) {
                     clients.extend(OWN);
                 }
-                self.breaks_only(clients, &place, format!("{message}: generated code has another type"));
+                self.breaks_only(clients, &pointer, format!("{message}: generated code has another type"));
             }
         }
     }
@@ -263,18 +266,18 @@ impl Comparison {
         let may_be_absent = new.is_optional_property();
         let (old, new) = (old.holder("default"), new.holder("default"));
         let (was, is) = (old.value.get("default"), new.value.get("default"));
-        let place = new.place.at("default");
+        let pointer = new.pointer.at("default");
         let message = transition("the default", &old.value["default"], &new.value["default"]);
         let is_in_type = may_be_absent && was.is_some() != is.is_some();
         if was == is {
             return;
         }
         if direction == Request && was.is_some() {
-            self.breaks(&place, format!("{message}: requests without a value mean something else"));
+            self.breaks(&pointer, format!("{message}: requests without a value mean something else"));
         } else if is_in_type {
-            self.breaks_only(of(&[NEWTYPES]), &place, format!("{message}: the type is no longer optional"));
+            self.breaks_only(of(&[NEWTYPES]), &pointer, format!("{message}: the type is no longer optional"));
         } else if direction == Request {
-            self.allows(&place, message);
+            self.allows(&pointer, message);
         } else {
             self.words(&old, &new, &["default"]);
         }

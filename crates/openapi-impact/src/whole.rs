@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::clients::{OWN, of, with_base_url};
-use super::node::{Node, shown, side_by_side};
+use super::node::{Node, format_value, side_by_side};
 use super::operations::with_arguments;
 use super::{Comparison, Direction};
 use crate::tree::Tree;
@@ -18,7 +18,7 @@ impl Comparison {
         self.words(&old_info, &new_info, &["description", "termsOfService", "contact", "license"]);
         if old_info.value["title"] != new_info.value["title"] {
             let message = "the title differs: the package, which is named after it, has another name";
-            self.breaks_only(of(&[&["openapi-python-client"]]), &new_info.place.at("title"), message);
+            self.breaks_only(of(&[&["openapi-python-client"]]), &new_info.pointer.at("title"), message);
         }
         self.extensions(&old_info, &new_info, &[]);
         self.words(old, new, &["externalDocs"]);
@@ -39,12 +39,12 @@ impl Comparison {
         };
         let (old_tags, new_tags) = (by_name(old), by_name(new));
         for name in old_tags.keys().chain(new_tags.keys().filter(|name| !old_tags.contains_key(*name))) {
-            let place = new.place.at("tags");
+            let pointer = new.pointer.at("tags");
             match (old_tags.get(name), new_tags.get(name)) {
-                (Some(_), None) => self.says(&place, format!("the tag {name} is no longer described")),
-                (None, Some(_)) => self.says(&place, format!("the tag {name} is described now")),
+                (Some(_), None) => self.says(&pointer, format!("the tag {name} is no longer described")),
+                (None, Some(_)) => self.says(&pointer, format!("the tag {name} is described now")),
                 (old, new) if old != new => {
-                    self.says(&place, format!("the description of the tag {name} differs"));
+                    self.says(&pointer, format!("the description of the tag {name} differs"));
                 }
                 _ => {}
             }
@@ -58,13 +58,13 @@ impl Comparison {
             self.about(Some(&format!("model kind {name}")));
             let Some((new_input, new_output)) = new_kinds.get(name) else {
                 let message = "the model kind is gone: code that uses its typed input and output breaks";
-                self.breaks_only(of(&[OWN]), &old_input.place, message);
+                self.breaks_only(of(&[OWN]), &old_input.pointer, message);
                 continue;
             };
             for (old, new, direction) in
                 [(old_input, new_input, Direction::Request), (old_output, new_output, Direction::Response)]
             {
-                let names = (old.place.keys().last(), new.place.keys().last());
+                let names = (old.pointer.keys().last(), new.pointer.keys().last());
                 if let (Some(old_name), Some(new_name)) = names
                     && old_name != new_name
                 {
@@ -75,7 +75,7 @@ impl Comparison {
         }
         for (name, (input, _)) in new_kinds.iter().filter(|(name, _)| !old_kinds.contains_key(*name)) {
             self.about(Some(&format!("model kind {name}")));
-            self.allows(&input.place, "the model kind is new");
+            self.allows(&input.pointer, "the model kind is new");
         }
     }
 
@@ -95,15 +95,18 @@ impl Comparison {
                 };
                 match (was, is) {
                     (Some(was), None) if section == "schemas" => {
-                        self.breaks_code(&was.place, format!("{gone}: generated code that names it breaks"));
+                        self.breaks_code(
+                            &was.pointer,
+                            format!("{gone}: generated code that names it breaks"),
+                        );
                     }
-                    (Some(was), None) => self.says(&was.place, gone),
+                    (Some(was), None) => self.says(&was.pointer, gone),
                     (None, Some(is)) if !self.replaced.values().any(|now| now == name) => {
                         if section == "schemas" {
                             self.argument_type_collision(name, &is, &known_operations);
-                            self.allows(&is.place, format!("{name} is new"));
+                            self.allows(&is.pointer, format!("{name} is new"));
                         } else {
-                            self.says(&is.place, format!("{name} is new"));
+                            self.says(&is.pointer, format!("{name} is new"));
                         }
                     }
                     _ => {}
@@ -122,17 +125,17 @@ impl Comparison {
         let (old_urls, new_urls) = (urls(old), urls(new));
         let first = (old_urls.first(), new_urls.first());
         for url in old_urls.iter().filter(|url| !new_urls.contains(url)) {
-            self.breaks(&old.place, format!("the server {url} is gone: calls of it break"));
+            self.breaks(&old.pointer, format!("the server {url} is gone: calls of it break"));
         }
         for url in new_urls.iter().filter(|url| !old_urls.contains(url)) {
-            self.allows(&new.place, format!("the server {url} is new"));
+            self.allows(&new.pointer, format!("the server {url} is new"));
         }
         if let (Some(was), Some(is)) = first
             && was != is
             && new_urls.contains(was)
         {
             let message = format!("the first server is {is} and no longer {was}: it is called by default");
-            self.breaks_only(with_base_url(), &new.place, message);
+            self.breaks_only(with_base_url(), &new.pointer, message);
         }
         for server in old.items() {
             if let Some(same) = new.items().find(|other| other.text("url") == server.text("url")) {
@@ -145,23 +148,26 @@ impl Comparison {
     fn server_variables(&mut self, old: &Node<'_>, new: &Node<'_>) {
         for (name, was, is) in side_by_side(old, new) {
             let (Some(was), Some(is)) = (was, is) else {
-                self.breaks(&new.place.at(name), format!("the variable {name} came or went: URLs differ"));
+                self.breaks(&new.pointer.at(name), format!("the variable {name} came or went: URLs differ"));
                 continue;
             };
             self.words(&was, &is, &["description"]);
             if was.value["default"] != is.value["default"] {
                 let message = format!(
                     "{} in place of {}: code that relies on the default calls another server",
-                    shown(&is.value["default"]),
-                    shown(&was.value["default"])
+                    format_value(&is.value["default"]),
+                    format_value(&was.value["default"])
                 );
-                self.breaks(&is.place.at("default"), message);
+                self.breaks(&is.pointer.at("default"), message);
             }
             let (old_words, new_words) = (was.texts("enum"), is.texts("enum"));
             if is.has("enum") && (!was.has("enum") || !old_words.is_subset(&new_words)) {
-                self.breaks(&is.place.at("enum"), "fewer values are allowed: code that uses another breaks");
+                self.breaks(
+                    &is.pointer.at("enum"),
+                    "fewer values are allowed: code that uses another breaks",
+                );
             } else if old_words != new_words {
-                self.allows(&is.place, "more values are allowed");
+                self.allows(&is.pointer, "more values are allowed");
             }
         }
     }

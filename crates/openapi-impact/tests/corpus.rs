@@ -150,7 +150,8 @@ impl Pair {
         if (verdict, &breaks, oasdiff) == (self.ours, &self.breaks, self.oasdiff) {
             return None;
         }
-        let reasons = changes.list.iter().map(|change| format!("\n    {}: {}", change.place, change.message));
+        let reasons =
+            changes.list.iter().map(|change| format!("\n    {}: {}", change.pointer, change.message));
         Some(format!(
             "{} is {verdict}, not {}; breaks {breaks:?}, not {:?}; oasdiff says {oasdiff}, not {}{}\n",
             self.id,
@@ -257,10 +258,10 @@ fn every_verdict_is_the_recorded_one_and_says_where_and_why() -> Result<()> {
         for change in &changes.list {
             let is_explained = change.severity != Severity::Breaking || change.message.contains(": ");
             assert!(is_explained, "{}: what breaks? {}", pair.id, change.message);
-            let place = change.place.to_string();
-            let parent = place.rsplit_once('/').map_or("", |(parent, _)| parent);
+            let pointer = change.pointer.to_string();
+            let parent = pointer.rsplit_once('/').map_or("", |(parent, _)| parent);
             let is_there = [&old, &new].iter().any(|document| document.pointer(parent).is_some());
-            assert!(is_there, "{}: there is no {place}", pair.id);
+            assert!(is_there, "{}: there is no {pointer}", pair.id);
         }
     }
     assert!(mistakes.is_empty(), "{mistakes}");

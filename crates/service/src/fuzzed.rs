@@ -2,7 +2,7 @@
 
 use crate::catalog::{Format, Inputs, check_inputs, checked_formats};
 
-pub use crate::object_storage::fuzzed::{Form, form, location, path, policy_expiration, signed_url};
+pub use crate::object_storage::fuzzed::{UploadForm, form, location, path, policy_expiration, signed_url};
 
 /// Returns true if a model with these inputs can be published.
 pub fn is_publishable(declared: &str) -> bool {

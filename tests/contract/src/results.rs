@@ -6,7 +6,7 @@ use crate::consumers::Consumer;
 use crate::expectations::MODES;
 
 #[derive(Clone)]
-pub(crate) enum Outcome {
+pub(crate) enum Support {
     Passed,
     /// Unsupported by the generator; the consumer names the upstream reason.
     Cannot(String),
@@ -18,7 +18,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Row {
     id: String,
     title: String,
-    outcomes: Vec<(&'static str, Outcome)>,
+    outcomes: Vec<(&'static str, Support)>,
 }
 
 impl Row {
@@ -36,12 +36,12 @@ impl Row {
     ) -> bool {
         let is_passed = failure.is_none();
         let outcome = match (failure, consumer.cannot.get(column)) {
-            (None, None) => Outcome::Passed,
+            (None, None) => Support::Passed,
             (None, Some(_)) => {
-                Outcome::Failed("it passes, though its consumer.yaml says that it cannot".to_owned())
+                Support::Failed("it passes, though its consumer.yaml says that it cannot".to_owned())
             }
-            (Some(_), Some(reason)) => Outcome::Cannot(reason.clone()),
-            (Some(failure), None) => Outcome::Failed(failure),
+            (Some(_), Some(reason)) => Support::Cannot(reason.clone()),
+            (Some(failure), None) => Support::Failed(failure),
         };
         self.outcomes.push((column, outcome));
         is_passed
@@ -51,24 +51,24 @@ impl Row {
     pub(crate) fn fail(&mut self, column: &str, why: &str) {
         for (recorded, outcome) in &mut self.outcomes {
             if *recorded == column {
-                *outcome = Outcome::Failed(why.to_owned());
+                *outcome = Support::Failed(why.to_owned());
             }
         }
     }
 
     pub(crate) fn skip(&mut self, column: &'static str) {
-        self.outcomes.push((column, Outcome::NotApplicable));
+        self.outcomes.push((column, Support::NotApplicable));
     }
 
     /// Marks all modes as not applicable, for a client that is not run.
     pub(crate) fn skip_modes(mut self) -> Self {
-        self.outcomes.extend(MODES.map(|(mode, _)| (mode, Outcome::NotApplicable)));
+        self.outcomes.extend(MODES.map(|(mode, _)| (mode, Support::NotApplicable)));
         self
     }
 
     pub(crate) fn failures(&self) -> impl Iterator<Item = String> {
         self.outcomes.iter().filter_map(|(column, outcome)| match outcome {
-            Outcome::Failed(why) => Some(format!("{}, {column}: {why}", self.id)),
+            Support::Failed(why) => Some(format!("{}, {column}: {why}", self.id)),
             _ => None,
         })
     }
@@ -77,10 +77,10 @@ impl Row {
         let mut line = format!("| {} |", self.title);
         for (column, outcome) in &self.outcomes {
             let cell = match outcome {
-                Outcome::Passed => "yes".to_owned(),
-                Outcome::Cannot(_) => format!("no [^{}-{column}]", self.id),
-                Outcome::Failed(_) => "**fails**".to_owned(),
-                Outcome::NotApplicable => "–".to_owned(),
+                Support::Passed => "yes".to_owned(),
+                Support::Cannot(_) => format!("no [^{}-{column}]", self.id),
+                Support::Failed(_) => "**fails**".to_owned(),
+                Support::NotApplicable => "–".to_owned(),
             };
             line.push_str(&format!(" {cell} |"));
         }
@@ -89,7 +89,7 @@ impl Row {
 
     fn footnotes(&self) -> impl Iterator<Item = String> {
         self.outcomes.iter().filter_map(|(column, outcome)| match outcome {
-            Outcome::Cannot(reason) => {
+            Support::Cannot(reason) => {
                 let reason: Vec<&str> = reason.split_whitespace().collect();
                 Some(format!("[^{}-{column}]: {}", self.id, reason.join(" ")))
             }

@@ -3,7 +3,7 @@
 //! and a raw body.
 
 use inferstore::File;
-use inferstore_service::fuzzed::{Form, form};
+use inferstore_service::fuzzed::{UploadForm, form};
 
 use serde_json::json;
 
@@ -70,11 +70,11 @@ fn written_and_read(text: &[u8]) {
     let is_plain =
         |name: &str| !name.contains(['"', '\\']) && !name.contains(char::is_control) && !name.is_empty();
     if expected.iter().all(|(name, _)| is_plain(name)) && is_plain(&file_name) {
-        assert_eq!(read, Ok(Form { fields: expected, file: file.to_vec() }));
+        assert_eq!(read, Ok(UploadForm { fields: expected, file: file.to_vec() }));
     }
 }
 
-fn read(content_type: &str, body: &[u8], size: usize) -> Result<Form, String> {
+fn read(content_type: &str, body: &[u8], size: usize) -> Result<UploadForm, String> {
     let pieces = body.chunks(size.max(1)).map(<[u8]>::to_vec).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     runtime.expect("a runtime").block_on(form(content_type, pieces))

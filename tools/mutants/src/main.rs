@@ -18,7 +18,7 @@ use clap::Parser;
 use inferstore_contract::tools::{absolute, cargo, must, need_subcommand, progress};
 use program::Program;
 use switches::Mutant;
-use trials::{Outcome, Tests};
+use trials::{Tests, Verdict};
 
 /// Minimum share of caught mutants, in percent.
 const MIN_CAUGHT: f64 = 95.0;
@@ -127,7 +127,7 @@ impl Job {
         let own = program.tests(self.product.package(), self.product.features(), &[])?;
         let mut tried = try_each(&own, &mutants, &switched)?;
         let missed: Vec<usize> =
-            tried.extract_if(.., |(_, outcome)| *outcome == Outcome::Missed).map(|it| it.0).collect();
+            tried.extract_if(.., |(_, outcome)| *outcome == Verdict::Missed).map(|it| it.0).collect();
         // Integration tests are slower, so they only run for mutants that the unit tests miss.
         if !missed.is_empty() {
             let filters = self.product.tests_of_the_whole();
@@ -135,10 +135,10 @@ impl Job {
             tried.extend(try_each(&whole, &mutants, &missed)?);
         }
         let count = |outcome| tried.iter().filter(|it| it.1 == outcome).count();
-        let missed = tried.iter().filter(|it| it.1 == Outcome::Missed);
+        let missed = tried.iter().filter(|it| it.1 == Verdict::Missed);
         let report = Report {
-            caught: count(Outcome::Caught),
-            timed_out: count(Outcome::TimedOut),
+            caught: count(Verdict::Caught),
+            timed_out: count(Verdict::TimedOut),
             missed: missed.map(|(number, _)| mutants[*number].name.clone()).collect(),
             unviable: listed - built,
         };
@@ -163,7 +163,7 @@ impl Job {
 }
 
 /// Tests each of these mutants.
-fn try_each(tests: &Tests, mutants: &[Mutant], numbers: &[usize]) -> Result<Vec<(usize, Outcome)>> {
+fn try_each(tests: &Tests, mutants: &[Mutant], numbers: &[usize]) -> Result<Vec<(usize, Verdict)>> {
     in_parallel(numbers, |index, &number| {
         let outcome = tests.run(number)?;
         let count = numbers.len();

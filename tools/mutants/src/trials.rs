@@ -47,13 +47,13 @@ struct Test {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum Verdict {
     Caught,
     TimedOut,
     Missed,
 }
 
-impl Outcome {
+impl Verdict {
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Caught => "caught",
@@ -81,7 +81,7 @@ impl Tests {
             let mut command = binaries[*binary].command();
             command.args(["--exact", name]).env(REACHED, &file);
             let start = Instant::now();
-            ensure!(outcome_of(command, MAX_TIMEOUT)? == Outcome::Missed, "{name} fails without a mutant");
+            ensure!(outcome_of(command, MAX_TIMEOUT)? == Verdict::Missed, "{name} fails without a mutant");
             let time = start.elapsed();
             let reached = fs::read_to_string(&file).context("cannot read what a test reached")?;
             let reached = reached.lines().filter_map(|line| line.parse().ok()).collect();
@@ -91,7 +91,7 @@ impl Tests {
     }
 
     /// Runs the tests that reach a mutant, with the mutant enabled, up to the first failure.
-    pub(super) fn run(&self, mutant: usize) -> Result<Outcome> {
+    pub(super) fn run(&self, mutant: usize) -> Result<Verdict> {
         let mut tests: Vec<&Test> = self.tests.iter().filter(|test| test.reached.contains(&mutant)).collect();
         tests.sort_by_key(|test| test.time * test.reached.len() as u32);
         let (first, others) = tests.split_at(FIRST_TESTS.min(tests.len()));
@@ -105,12 +105,12 @@ impl Tests {
                 command.arg("--exact").args(tests.iter().map(|test| &test.name)).env(ON, mutant.to_string());
                 let time: Duration = tests.iter().map(|test| test.time).sum();
                 let outcome = outcome_of(command, (time * 2).max(MIN_TIMEOUT))?;
-                if outcome != Outcome::Missed {
+                if outcome != Verdict::Missed {
                     return Ok(outcome);
                 }
             }
         }
-        Ok(Outcome::Missed)
+        Ok(Verdict::Missed)
     }
 }
 
@@ -123,7 +123,7 @@ impl Binary {
 }
 
 /// Runs tests up to the first failure.
-fn outcome_of(mut command: Command, timeout: Duration) -> Result<Outcome> {
+fn outcome_of(mut command: Command, timeout: Duration) -> Result<Verdict> {
     // Killed tests leave files behind.
     let temporary = tempfile::tempdir().context("cannot make a folder")?;
     command.stdout(Stdio::piped()).stderr(Stdio::null()).env("TMPDIR", temporary.path());
@@ -143,10 +143,10 @@ fn outcome_of(mut command: Command, timeout: Duration) -> Result<Outcome> {
     let early = loop {
         match lines.recv_timeout(timeout.saturating_sub(start.elapsed())) {
             Ok(line) if line.starts_with("test ") && line.ends_with("FAILED") => {
-                break Some(Outcome::Caught);
+                break Some(Verdict::Caught);
             }
             Ok(_) => {}
-            Err(RecvTimeoutError::Timeout) => break Some(Outcome::TimedOut),
+            Err(RecvTimeoutError::Timeout) => break Some(Verdict::TimedOut),
             Err(RecvTimeoutError::Disconnected) => break None,
         }
     };
@@ -156,7 +156,7 @@ fn outcome_of(mut command: Command, timeout: Duration) -> Result<Outcome> {
     let status = child.wait().context("cannot wait for the tests")?;
     // A mutant may have left a process behind.
     kill(child.id());
-    Ok(early.unwrap_or(if status.success() { Outcome::Missed } else { Outcome::Caught }))
+    Ok(early.unwrap_or(if status.success() { Verdict::Missed } else { Verdict::Caught }))
 }
 
 /// Kills all processes of a group.

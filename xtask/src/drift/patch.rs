@@ -3,7 +3,7 @@
 use inferstore_drift::{Difference, Finding};
 use similar::TextDiff;
 
-use crate::document::{DOCUMENT, Document, Place};
+use crate::document::{DOCUMENT, Document, Pointer};
 use crate::words::OPEN;
 
 /// Returns a unified diff of the document, as `git apply` takes it.
@@ -16,37 +16,37 @@ pub(super) fn unified(document: &Document, findings: &[Finding]) -> String {
 /// Returns the text of the document after all edits. Each edit stands at a line of its own, so the last one comes first.
 fn patched(document: &Document, findings: &[Finding]) -> String {
     let mut lines: Vec<String> = document.text.lines().map(str::to_owned).collect();
-    let mut edits: Vec<(usize, Place, &Difference)> = findings
+    let mut edits: Vec<(usize, Pointer, &Difference)> = findings
         .iter()
         .filter_map(|finding| {
-            let place = Place::of_reference(&finding.pointer);
-            let line = document.index(&anchor(&place, &finding.difference))?;
-            Some((line, place, &finding.difference))
+            let pointer = Pointer::of_reference(&finding.pointer);
+            let line = document.index(&anchor(&pointer, &finding.difference))?;
+            Some((line, pointer, &finding.difference))
         })
         .collect();
     edits.sort_by_key(|(line, ..)| std::cmp::Reverse(*line));
-    for (line, place, difference) in edits {
-        edit(&mut lines, line, &place, difference);
+    for (line, pointer, difference) in edits {
+        edit(&mut lines, line, &pointer, difference);
     }
     lines.join("\n") + "\n"
 }
 
 /// The place in the document at whose line an edit begins.
-fn anchor(place: &Place, difference: &Difference) -> Place {
-    let keys = place.keys();
+fn anchor(pointer: &Pointer, difference: &Difference) -> Pointer {
+    let keys = pointer.keys();
     match difference {
         // The list of properties that the new one ends.
-        Difference::NewField(_) => Place::of(&keys[..keys.len() - 1]),
-        _ => place.clone(),
+        Difference::NewField(_) => Pointer::of(&keys[..keys.len() - 1]),
+        _ => pointer.clone(),
     }
 }
 
-fn edit(lines: &mut Vec<String>, line: usize, place: &Place, difference: &Difference) {
+fn edit(lines: &mut Vec<String>, line: usize, pointer: &Pointer, difference: &Difference) {
     let indentation = spaces(&lines[line]);
     let end = block_end(lines, line);
     match difference {
         Difference::NewField(kind) => {
-            let name = place.keys().last().map_or("", String::as_str);
+            let name = pointer.keys().last().map_or("", String::as_str);
             let deep = " ".repeat(indentation + 2);
             let deeper = " ".repeat(indentation + 4);
             let kind = match *kind {
@@ -65,7 +65,7 @@ fn edit(lines: &mut Vec<String>, line: usize, place: &Place, difference: &Differ
             lines[line] = lines[line].replacen(']', &format!(", {word}]"), 1);
             // The meanings stand in the description above, one list item each.
             let meaning = (0..line).rev().find(|index| lines[*index].trim_start().starts_with("- `"));
-            if let Some(index) = meaning.filter(|_| place.keys().last().is_some_and(|key| key == OPEN)) {
+            if let Some(index) = meaning.filter(|_| pointer.keys().last().is_some_and(|key| key == OPEN)) {
                 let deep = " ".repeat(spaces(&lines[index]));
                 lines.insert(index + 1, format!("{deep}- `{word}`: † Sent by an installation."));
             }

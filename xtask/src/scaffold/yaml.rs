@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use openapi_impact::pascal_case;
 
-use crate::document::{Document, Place};
+use crate::document::{Document, Pointer};
 use crate::validate::{members, operations, resolved};
 
 /// The marker of an addition to the original description.
@@ -36,12 +36,12 @@ impl Yaml {
     }
 
     pub(super) fn add_field(&mut self, schema: &str, name: &str, kind: &[&str], text: &str) -> Result<()> {
-        let place = schema_place(schema);
+        let pointer = schema_place(schema);
         let value = self.schema(schema)?;
         ensure!(value["properties"].get(name).is_none(), "{schema} has {name} already");
         // Objects of responses are open; their optional properties may be null.
         let nullable = (value["additionalProperties"] == true).then_some("nullable: true");
-        let properties = self.block(&place.at("properties"))?;
+        let properties = self.block(&pointer.at("properties"))?;
         let indent = indent_of(&self.lines[properties.start]) + 2;
         let mut block = format!("{:indent$}{name}:", "");
         for line in kind.iter().copied().chain(nullable) {
@@ -60,16 +60,16 @@ impl Yaml {
         meaning: &str,
         is_terminal: bool,
     ) -> Result<()> {
-        let place = schema_place(schema);
+        let pointer = schema_place(schema);
         let value = self.schema(schema)?;
         let list = ["x-extensible-enum", "enum"].into_iter().find(|key| value.get(key).is_some());
         let list = list.with_context(|| format!("{schema} has no list of words"))?;
-        self.add_item(&place.at(list), word)?;
+        self.add_item(&pointer.at(list), word)?;
         if is_terminal {
-            self.add_item(&place.at("x-terminal"), word)?;
+            self.add_item(&pointer.at("x-terminal"), word)?;
         }
         if self.schema(schema)?["description"].as_str().is_some_and(|text| text.contains("\n- `")) {
-            let description = self.block(&place.at("description"))?;
+            let description = self.block(&pointer.at("description"))?;
             let indent = indent_of(&self.lines[description.start]) + 2;
             let terminal = if is_terminal { " Terminal." } else { "" };
             let item = format!("{:indent$}- `{word}`: {DECISION} {}{terminal}", "", sentence(meaning));
@@ -79,8 +79,8 @@ impl Yaml {
     }
 
     /// Adds an item to a list, which stands on one line or has a line for each item.
-    fn add_item(&mut self, place: &Place, item: &str) -> Result<()> {
-        let block = self.block(place)?;
+    fn add_item(&mut self, pointer: &Pointer, item: &str) -> Result<()> {
+        let block = self.block(pointer)?;
         let line = &mut self.lines[block.start];
         if let Some(start) = line.strip_suffix(']') {
             *line = format!("{start}, {item}]");
@@ -116,7 +116,7 @@ impl Yaml {
             Some(_) => (path.to_owned(), false),
             None => (old_path.to_owned(), true),
         };
-        let mut block = self.copy_described(&Place::of(&["paths", old_path, method]), summary)?;
+        let mut block = self.copy_described(&Pointer::of(&["paths", old_path, method]), summary)?;
         let old_summary = operation["summary"].as_str().unwrap_or_default();
         for (from, to) in [
             (format!("operationId: {like}"), format!("operationId: {id}")),
@@ -127,7 +127,7 @@ impl Yaml {
         }
         block = with_path(&block, old_path, path);
         if is_new_path {
-            let parameters = Place::of(&["paths", old_path, "parameters"]);
+            let parameters = Pointer::of(&["paths", old_path, "parameters"]);
             let parameters = if root["paths"][old_path].get("parameters").is_some() {
                 self.copy(&parameters)? + "\n"
             } else {
@@ -135,7 +135,7 @@ impl Yaml {
             };
             block = format!("\n  {path}:\n{parameters}{block}");
         }
-        let end = self.block(&Place::of(&["paths", &path_item]))?.end;
+        let end = self.block(&Pointer::of(&["paths", &path_item]))?.end;
         self.insertions.push((end, block));
 
         let (response, envelope) = (response.to_owned(), envelope.to_owned());
@@ -152,17 +152,18 @@ impl Yaml {
             names
                 .extend([(envelope.clone(), format!("{record}Response")), (payload.clone(), record.clone())]);
         }
-        let place = |section: &str, name: &str| Place::of(&["components", section, name]);
-        let mut copies = vec![(place("responses", &response), false)];
+        let pointer = |section: &str, name: &str| Pointer::of(&["components", section, name]);
+        let mut copies = vec![(pointer("responses", &response), false)];
         if let Some(payload) = &payload {
-            copies.extend([(place("schemas", &envelope), false), (place("schemas", payload), true)]);
+            copies.extend([(pointer("schemas", &envelope), false), (pointer("schemas", payload), true)]);
         }
-        for (place, is_described) in copies {
-            let block = if is_described { self.copy_described(&place, summary)? } else { self.copy(&place)? };
+        for (pointer, is_described) in copies {
+            let block =
+                if is_described { self.copy_described(&pointer, summary)? } else { self.copy(&pointer)? };
             // A title in a schema names a type as well.
             let title = if is_described { format!("title: {record}") } else { "title: ".to_owned() };
             let block = replaced(block, &names).replace("title: ", &title);
-            self.insertions.push((self.block(&place)?.end, block));
+            self.insertions.push((self.block(&pointer)?.end, block));
         }
         Ok(())
     }
@@ -196,22 +197,22 @@ impl Yaml {
         schema.with_context(|| format!("there is no schema {name} in the document"))
     }
 
-    fn copy(&self, place: &Place) -> Result<String> {
-        Ok(self.lines[self.block(place)?].join("\n"))
+    fn copy(&self, pointer: &Pointer) -> Result<String> {
+        Ok(self.lines[self.block(pointer)?].join("\n"))
     }
 
     /// A copy with another description.
-    fn copy_described(&self, place: &Place, text: &str) -> Result<String> {
-        let old = self.block(&place.at("description"))?;
+    fn copy_described(&self, pointer: &Pointer, text: &str) -> Result<String> {
+        let old = self.block(&pointer.at("description"))?;
         let indent = indent_of(&self.lines[old.start]);
         let new = format!("{:indent$}description: |\n{:indent$}  {DECISION} {}", "", "", sentence(text));
-        Ok(self.copy(place)?.replacen(&self.lines[old].join("\n"), &new, 1))
+        Ok(self.copy(pointer)?.replacen(&self.lines[old].join("\n"), &new, 1))
     }
 
     /// The lines of a place: its key, and what is indented below it.
-    fn block(&self, place: &Place) -> Result<std::ops::Range<usize>> {
+    fn block(&self, pointer: &Pointer) -> Result<std::ops::Range<usize>> {
         let start =
-            self.document.index(place).with_context(|| format!("there is no {place} in the document"))?;
+            self.document.index(pointer).with_context(|| format!("there is no {pointer} in the document"))?;
         let indent = indent_of(&self.lines[start]);
         let is_below = |line: &String| line.trim().is_empty() || indent_of(line) > indent;
         let mut end = start + 1 + self.lines[start + 1..].iter().take_while(|line| is_below(line)).count();
@@ -222,8 +223,8 @@ impl Yaml {
     }
 }
 
-fn schema_place(name: &str) -> Place {
-    Place::of(&["components", "schemas", name])
+fn schema_place(name: &str) -> Pointer {
+    Pointer::of(&["components", "schemas", name])
 }
 
 /// The text with a full stop.

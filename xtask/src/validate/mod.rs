@@ -14,7 +14,7 @@ use similar::get_close_matches;
 
 use openapi_impact::METHODS;
 
-use crate::document::{Document, Mistake, Place};
+use crate::document::{Document, Mistake, Pointer};
 
 /// Minimum similarity at which a word counts as a misspelling of another word.
 const ALIKE: f32 = 0.75;
@@ -32,7 +32,7 @@ pub(crate) fn validate(document: &Document) -> Result<Vec<Mistake>> {
         check.shape(&shape::schema()?)?;
     }
     let steps: [fn(&mut Check<'_>); 8] = [
-        |check| check.find_definitions(check.root, &Place::root()),
+        |check| check.find_definitions(check.root, &Pointer::root()),
         |check| check.references(),
         |check| check.rings(),
         |check| check.schemas(),
@@ -96,28 +96,28 @@ struct Check<'a> {
     mistakes: Vec<Mistake>,
     /// Everything that could stand in a section of the components, wherever it stands: the section,
     /// the thing and its place.
-    found: Vec<(&'static str, &'a Value, Place)>,
+    found: Vec<(&'static str, &'a Value, Pointer)>,
     /// Every reference: the section that it must lead to, the reference and its place.
-    references: Vec<(&'static str, &'a str, Place)>,
+    references: Vec<(&'static str, &'a str, Pointer)>,
 }
 
 impl<'a> Check<'a> {
-    fn wrong(&mut self, place: Place, message: impl Into<String>) {
-        self.mistakes.push(Mistake::new(place, message));
+    fn wrong(&mut self, pointer: Pointer, message: impl Into<String>) {
+        self.mistakes.push(Mistake::new(pointer, message));
     }
 
     /// Everything found of one section.
-    fn all(&self, wanted: &str) -> Vec<(&'a Value, Place)> {
+    fn all(&self, wanted: &str) -> Vec<(&'a Value, Pointer)> {
         let of_section = self.found.iter().filter(|(section, ..)| *section == wanted);
-        of_section.map(|(_, value, place)| (*value, place.clone())).collect()
+        of_section.map(|(_, value, pointer)| (*value, pointer.clone())).collect()
     }
 
     /// Codes of responses are texts. A parser of YAML that takes an unquoted one for a number finds no such response.
     fn codes(&mut self, document: &Document) {
         for (path, method, _, operation) in operations(self.root) {
-            let place = Place::of(&["paths", path, method, "responses"]);
+            let pointer = Pointer::of(&["paths", path, method, "responses"]);
             for (code, _) in members(&operation["responses"]) {
-                let here = place.at(code);
+                let here = pointer.at(code);
                 if document.line(&here).is_some_and(|line| line.trim_start().starts_with(&format!("{code}:")))
                     && code.parse::<u16>().is_ok()
                 {
@@ -130,12 +130,12 @@ impl<'a> Check<'a> {
     fn version(&mut self) {
         if self.root.get("openapi").is_none() {
             return self
-                .wrong(Place::root(), "is not an OpenAPI document; it must begin with openapi: 3.0.3");
+                .wrong(Pointer::root(), "is not an OpenAPI document; it must begin with openapi: 3.0.3");
         }
         let version = self.root["openapi"].as_str().and_then(|version| version.strip_prefix("3.0."));
         if version.is_none_or(|patch| patch.parse::<u32>().is_err()) {
             self.wrong(
-                Place::of(&["openapi"]),
+                Pointer::of(&["openapi"]),
                 "must be a 3.0.x version such as 3.0.3, the only one that progenitor reads",
             );
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::{Check, did_you_mean, items, members, reference_to, shape, target};
-use crate::document::Place;
+use crate::document::Pointer;
 
 /// The sections of the components whose entries must be of use.
 const SECTIONS: [&str; 6] = ["schemas", "responses", "parameters", "requestBodies", "headers", "examples"];
@@ -26,58 +26,58 @@ const DATA: [&str; 5] = ["default", "enum", "example", "links", "value"];
 
 impl<'a> Check<'a> {
     /// Finds every definition and reference. The shape of the document is sound.
-    pub(super) fn find_definitions(&mut self, value: &'a Value, place: &Place) {
+    pub(super) fn find_definitions(&mut self, value: &'a Value, pointer: &Pointer) {
         for (index, item) in items(value).enumerate() {
-            self.find_definitions(item, &place.at(index));
+            self.find_definitions(item, &pointer.at(index));
         }
         for (key, child) in members(value) {
-            let place = place.at(key);
+            let pointer = pointer.at(key);
             let one = HOLDS_ONE.iter().find(|(keyword, _)| *keyword == key);
             let by_name = SECTIONS.iter().map(|section| (*section, *section));
             let many = HOLDS_MANY.into_iter().chain(by_name).find(|(keyword, _)| *keyword == key);
             if let (Some((_, section)), true) = (one, child.is_object()) {
-                self.definition(section, child, place);
+                self.definition(section, child, pointer);
             } else if let Some((_, section)) = many {
                 for (index, item) in items(child).enumerate() {
-                    self.definition(section, item, place.at(index));
+                    self.definition(section, item, pointer.at(index));
                 }
                 for (name, member) in members(child) {
-                    self.definition(section, member, place.at(name));
+                    self.definition(section, member, pointer.at(name));
                 }
             } else if !DATA.contains(&key) && !key.starts_with("x-") {
-                self.find_definitions(child, &place);
+                self.find_definitions(child, &pointer);
             }
         }
     }
 
-    fn definition(&mut self, section: &'static str, value: &'a Value, place: Place) {
+    fn definition(&mut self, section: &'static str, value: &'a Value, pointer: Pointer) {
         let Some(reference) = value.get("$ref") else {
-            self.find_definitions(value, &place);
-            return self.found.push((section, value, place));
+            self.find_definitions(value, &pointer);
+            return self.found.push((section, value, pointer));
         };
         if let Some((beside, _)) = members(value).find(|(key, _)| *key != "$ref") {
             let message =
                 format!("`{beside}` does not count beside a $ref; it belongs to what that leads to");
-            self.wrong(place.at(beside), message);
+            self.wrong(pointer.at(beside), message);
         }
-        let place = place.at("$ref");
+        let pointer = pointer.at("$ref");
         let folder = reference_to(section, "");
         match reference.as_str().filter(|reference| reference.starts_with(&folder)) {
-            Some(reference) => self.references.push((section, reference, place)),
+            Some(reference) => self.references.push((section, reference, pointer)),
             None => {
-                let found = shape::shown(reference);
-                self.wrong(place, format!("must be a text that begins with {folder}, not {found}"));
+                let found = shape::describe_value(reference);
+                self.wrong(pointer, format!("must be a text that begins with {folder}, not {found}"));
             }
         }
     }
 
     pub(super) fn references(&mut self) {
-        for (section, reference, place) in self.references.clone() {
+        for (section, reference, pointer) in self.references.clone() {
             let components = &self.root["components"][section];
             let name = reference.trim_start_matches(&reference_to(section, ""));
             if components.get(name).is_none() {
                 let hint = did_you_mean(name, members(components).map(|(name, _)| name));
-                self.wrong(place, format!("there is no {reference}{hint}"));
+                self.wrong(pointer, format!("there is no {reference}{hint}"));
             }
         }
     }
@@ -94,7 +94,7 @@ impl<'a> Check<'a> {
                     if reference == itself && !reported.contains(reference) {
                         reported.extend(seen.iter().map(ToString::to_string));
                         self.wrong(
-                            Place::of(&["components", section, name]),
+                            Pointer::of(&["components", section, name]),
                             "its $ref leads back to it; it must end at a definition",
                         );
                     }
@@ -118,7 +118,7 @@ impl<'a> Check<'a> {
         for (section, name) in self.components() {
             if !used.contains(&reference_to(section, name)) {
                 self.wrong(
-                    Place::of(&["components", section, name]),
+                    Pointer::of(&["components", section, name]),
                     "nothing uses it; refer to it or remove it",
                 );
             }
@@ -131,7 +131,7 @@ impl<'a> Check<'a> {
         for (section, name) in self.components() {
             if let Some(first) = seen.insert(name, section) {
                 let message = format!("the name is taken by components/{first}/{name}; choose another");
-                self.wrong(Place::of(&["components", section, name]), message);
+                self.wrong(Pointer::of(&["components", section, name]), message);
             }
         }
     }

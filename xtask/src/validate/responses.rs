@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{Check, items, members, operations, resolved, target, texts};
-use crate::document::Place;
+use crate::document::Pointer;
 
 /// Keywords that would make a client refuse a real response.
 const LIMITS: [&str; 13] = [
@@ -29,17 +29,17 @@ impl<'a> Check<'a> {
     pub(super) fn response_schemas(&mut self) {
         let mut seen = BTreeSet::new();
         for (path, method, _, operation) in operations(self.root) {
-            let place = Place::of(&["paths", path, method, "responses"]);
+            let pointer = Pointer::of(&["paths", path, method, "responses"]);
             for (code, response) in members(&operation["responses"]) {
-                let (response, place) = self.followed(response, place.at(code));
+                let (response, pointer) = self.followed(response, pointer.at(code));
                 for (name, header) in members(&response["headers"]) {
-                    let (header, place) = self.followed(header, place.at("headers").at(name));
-                    self.response_schema(&header["schema"], place.at("schema"), &mut seen);
+                    let (header, pointer) = self.followed(header, pointer.at("headers").at(name));
+                    self.response_schema(&header["schema"], pointer.at("schema"), &mut seen);
                 }
                 for (kind, media) in members(&response["content"]) {
                     self.response_schema(
                         &media["schema"],
-                        place.at("content").at(kind).at("schema"),
+                        pointer.at("content").at(kind).at("schema"),
                         &mut seen,
                     );
                 }
@@ -47,19 +47,19 @@ impl<'a> Check<'a> {
         }
         for (_, schema) in members(&self.root["components"]["schemas"]) {
             if let Some(output) = schema["x-model-kind"]["output"].as_str() {
-                let place = Place::of(&["components", "schemas", output]);
+                let pointer = Pointer::of(&["components", "schemas", output]);
                 let schema = &self.root["components"]["schemas"][output];
-                self.response_schema(schema, place, &mut seen);
+                self.response_schema(schema, pointer, &mut seen);
             }
         }
     }
 
     /// The target of a reference with its place, or the value itself with its own. References do not lead
     /// back to themselves: an earlier step has checked that.
-    fn followed(&self, value: &'a Value, place: Place) -> (&'a Value, Place) {
+    fn followed(&self, value: &'a Value, pointer: Pointer) -> (&'a Value, Pointer) {
         match value["$ref"].as_str().and_then(|reference| Some((reference, target(self.root, reference)?))) {
-            Some((reference, target)) => self.followed(target, Place::of_reference(reference)),
-            None => (value, place),
+            Some((reference, target)) => self.followed(target, Pointer::of_reference(reference)),
+            None => (value, pointer),
         }
     }
 
@@ -71,27 +71,30 @@ impl<'a> Check<'a> {
             || has_no_type && items(&schema["allOf"]).all(|part| self.may_be_null(part))
     }
 
-    fn response_schema(&mut self, schema: &'a Value, place: Place, seen: &mut BTreeSet<Place>) {
-        let (schema, place) = self.followed(schema, place);
-        if !seen.insert(place.clone()) {
+    fn response_schema(&mut self, schema: &'a Value, pointer: Pointer, seen: &mut BTreeSet<Pointer>) {
+        let (schema, pointer) = self.followed(schema, pointer);
+        if !seen.insert(pointer.clone()) {
             return;
         }
         for limit in LIMITS.iter().filter(|limit| schema.get(**limit).is_some()) {
-            self.wrong(place.at(limit), "a response has no limits, which would make clients refuse it");
+            self.wrong(pointer.at(limit), "a response has no limits, which would make clients refuse it");
         }
         if schema["format"] == "float" {
-            self.wrong(place.at("format"), "a response keeps the digits of a number; write double");
+            self.wrong(pointer.at("format"), "a response keeps the digits of a number; write double");
         }
         if schema.get("enum").is_some() {
-            self.wrong(place.at("enum"), "a response can hold other words; list these in x-extensible-enum");
+            self.wrong(
+                pointer.at("enum"),
+                "a response can hold other words; list these in x-extensible-enum",
+            );
         }
         if schema["properties"].is_object() {
             if schema["additionalProperties"] != true {
-                self.wrong(place.clone(), "a response can grow; add additionalProperties: true");
+                self.wrong(pointer.clone(), "a response can grow; add additionalProperties: true");
             }
             let required: BTreeSet<&str> = texts(&schema["required"]).collect();
             for (name, property) in members(&schema["properties"]) {
-                let here = place.at("properties").at(name);
+                let here = pointer.at("properties").at(name);
                 if !required.contains(name) && !self.may_be_null(property) {
                     self.wrong(here.clone(), "an optional property of a response needs nullable: true");
                 }
@@ -99,11 +102,11 @@ impl<'a> Check<'a> {
             }
         }
         for (index, part) in items(&schema["allOf"]).enumerate() {
-            self.response_schema(part, place.at("allOf").at(index), seen);
+            self.response_schema(part, pointer.at("allOf").at(index), seen);
         }
         for keyword in ["items", "additionalProperties"] {
             if schema[keyword].is_object() {
-                self.response_schema(&schema[keyword], place.at(keyword), seen);
+                self.response_schema(&schema[keyword], pointer.at(keyword), seen);
             }
         }
     }

@@ -8,7 +8,7 @@ use syn::visit::{self, Visit};
 use syn::{File, FnArg, ImplItem, ImplItemFn, Item, ItemMod, ItemStruct, Pat};
 
 use super::operations;
-use crate::document::{Mistake, Place};
+use crate::document::{Mistake, Pointer};
 
 /// Returns true if the name can be turned from one case into another and back.
 pub(super) fn has_one_capital_a_word(name: &str) -> bool {
@@ -40,22 +40,22 @@ struct Clashes<'a> {
 
 impl Clashes<'_> {
     /// A type that is not named after a schema is named after a title somewhere below.
-    fn schema(&self, name: &str) -> Place {
-        let schemas = Place::of(&["components", "schemas"]);
+    fn schema(&self, name: &str) -> Pointer {
+        let schemas = Pointer::of(&["components", "schemas"]);
         let is_one = self.document["components"]["schemas"].get(name).is_some();
         if is_one { schemas.at(name) } else { schemas }
     }
 
-    fn operation(&self, method: &str) -> Place {
+    fn operation(&self, method: &str) -> Pointer {
         operations(self.document)
             .find(|(.., operation)| {
                 operation["operationId"].as_str().map(snake_case).as_deref() == Some(method)
             })
-            .map_or_else(Place::root, |(path, verb, ..)| Place::of(&["paths", path, verb]))
+            .map_or_else(Pointer::root, |(path, verb, ..)| Pointer::of(&["paths", path, verb]))
     }
 
-    fn record(&mut self, place: Place, what: &str, name: &str) {
-        self.mistakes.push(Mistake::new(place, format!("two {what} become {name} in Rust; rename one")));
+    fn record(&mut self, pointer: Pointer, what: &str, name: &str) {
+        self.mistakes.push(Mistake::new(pointer, format!("two {what} become {name} in Rust; rename one")));
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::rust_names::{has_one_capital_a_word, is_rust_name};
 use super::{Check, did_you_mean, members, resolved, texts};
-use crate::document::Place;
+use crate::document::Pointer;
 use crate::lower::max_of_visible_ascii;
 use crate::words::{OPEN, OTHER, TERMINAL, Words};
 
@@ -27,26 +27,26 @@ const OWNERS: [(&str, &[&str]); 10] = [
 
 impl<'a> Check<'a> {
     pub(super) fn schemas(&mut self) {
-        for (schema, place) in self.all("schemas") {
-            self.schema_type(schema, &place);
-            self.schema_parts(schema, &place);
-            self.properties(schema, &place);
-            if let Some(name) = component_name(&place) {
-                self.words(name, schema, &place);
+        for (schema, pointer) in self.all("schemas") {
+            self.schema_type(schema, &pointer);
+            self.schema_parts(schema, &pointer);
+            self.properties(schema, &pointer);
+            if let Some(name) = component_name(&pointer) {
+                self.words(name, schema, &pointer);
             } else if schema["enum"].is_array() || schema[OPEN].is_array() {
-                self.wrong(place, "a vocabulary needs a schema of its own, under components/schemas");
+                self.wrong(pointer, "a vocabulary needs a schema of its own, under components/schemas");
             }
         }
         for (name, schema) in members(&self.root["components"]["schemas"]) {
-            let place = Place::of(&["components", "schemas", name]);
+            let pointer = Pointer::of(&["components", "schemas", name]);
             if !name.starts_with(|first: char| first.is_ascii_uppercase()) || !has_one_capital_a_word(name) {
                 let message = "names a Rust type, so it must be written like TaskStatus or FileUrl";
-                self.wrong(place.clone(), message);
+                self.wrong(pointer.clone(), message);
             } else if !is_rust_name(name) {
-                self.wrong(place.clone(), format!("names a Rust type, which cannot be called {name}"));
+                self.wrong(pointer.clone(), format!("names a Rust type, which cannot be called {name}"));
             }
             if let Some(target) = schema["$ref"].as_str() {
-                self.wrong(place, format!("is only a second name of {target}; use that one"));
+                self.wrong(pointer, format!("is only a second name of {target}; use that one"));
             }
         }
         self.titles();
@@ -56,50 +56,57 @@ impl<'a> Check<'a> {
     /// The title of an inline object names a Rust type; of two that are named alike, one would
     /// silently stand in for the other.
     fn titles(&mut self) {
-        let mut seen: BTreeMap<&str, Place> = BTreeMap::new();
+        let mut seen: BTreeMap<&str, Pointer> = BTreeMap::new();
         for (name, _) in members(&self.root["components"]["schemas"]) {
-            seen.insert(name, Place::of(&["components", "schemas", name]));
+            seen.insert(name, Pointer::of(&["components", "schemas", name]));
         }
-        for (schema, place) in self.all("schemas").into_iter().filter(|(schema, _)| has_properties(schema)) {
-            let Some(title) = schema["title"].as_str().filter(|_| component_name(&place).is_none()) else {
+        for (schema, pointer) in self.all("schemas").into_iter().filter(|(schema, _)| has_properties(schema))
+        {
+            let Some(title) = schema["title"].as_str().filter(|_| component_name(&pointer).is_none()) else {
                 continue;
             };
-            if let Some(first) = seen.insert(title, place.clone()) {
-                self.wrong(place.at("title"), format!("the title {title} is taken by {first}"));
+            if let Some(first) = seen.insert(title, pointer.clone()) {
+                self.wrong(pointer.at("title"), format!("the title {title} is taken by {first}"));
             }
         }
     }
 
-    fn schema_type(&mut self, schema: &'a Value, place: &Place) {
+    fn schema_type(&mut self, schema: &'a Value, pointer: &Pointer) {
         let kind = schema["type"].as_str();
         if kind.is_none() && schema["nullable"] == true {
-            return self.wrong(place.clone(), "nullable needs a type beside it");
+            return self.wrong(pointer.clone(), "nullable needs a type beside it");
         }
         let is_named =
             || members(&self.root["components"]["schemas"]).any(|(_, named)| std::ptr::eq(named, schema));
         let is_visible_ascii = max_of_visible_ascii(schema).is_some() && is_named();
         if !is_visible_ascii && schema.get("pattern").is_some() != schema.get("x-number").is_some() {
             // progenitor turns any other pattern into code that needs a regular expression engine.
-            self.wrong(place.clone(), "pattern and x-number go together: a number that travels as a string");
+            self.wrong(
+                pointer.clone(),
+                "pattern and x-number go together: a number that travels as a string",
+            );
         }
         if kind == Some("array") && schema["items"].is_null() {
-            self.wrong(place.clone(), "the array has no items");
+            self.wrong(pointer.clone(), "the array has no items");
         }
         for (keyword, owners) in OWNERS {
             if schema.get(keyword).is_some() && !kind.is_some_and(|kind| owners.contains(&kind)) {
-                self.wrong(place.clone(), format!("{keyword} needs type: {} beside it", owners.join(" or ")));
+                self.wrong(
+                    pointer.clone(),
+                    format!("{keyword} needs type: {} beside it", owners.join(" or ")),
+                );
             }
         }
     }
 
     /// Requires a description on each schema that becomes a Rust item, and one `$ref` alone in each `allOf`, which
     /// serves to put a description on a reference.
-    fn schema_parts(&mut self, schema: &'a Value, place: &Place) {
-        if (component_name(place).is_some() || has_properties(schema)) && is_undescribed(schema) {
-            self.wrong(place.clone(), "the schema has no description");
+    fn schema_parts(&mut self, schema: &'a Value, pointer: &Pointer) {
+        if (component_name(pointer).is_some() || has_properties(schema)) && is_undescribed(schema) {
+            self.wrong(pointer.clone(), "the schema has no description");
         }
         let Some(parts) = schema["allOf"].as_array() else { return };
-        let here = place.at("allOf");
+        let here = pointer.at("allOf");
         let [part] = &parts[..] else {
             return self
                 .wrong(here, "must hold one $ref; the generator loses the descriptions of what it merges");
@@ -115,13 +122,13 @@ impl<'a> Check<'a> {
         }
     }
 
-    fn properties(&mut self, schema: &'a Value, place: &Place) {
+    fn properties(&mut self, schema: &'a Value, pointer: &Pointer) {
         let names = || members(&schema["properties"]).map(|(name, _)| name);
         for name in texts(&schema["required"]) {
             if !names().any(|known| known == name) {
                 let hint = did_you_mean(name, names());
                 self.wrong(
-                    place.at("required"),
+                    pointer.at("required"),
                     format!("{name} is required and not among the properties{hint}"),
                 );
             }
@@ -129,44 +136,45 @@ impl<'a> Check<'a> {
         for (name, property) in members(&schema["properties"]) {
             if name.contains(|letter: char| letter.is_ascii_uppercase()) {
                 let message = format!("properties are written in snake_case: {}", snake_case(name));
-                self.wrong(place.at("properties").at(name), message);
+                self.wrong(pointer.at("properties").at(name), message);
             }
             // One that is a `$ref` has the description of its target, one with properties is reported as
             // a schema.
             if property.get("$ref").is_none() && !has_properties(property) && is_undescribed(property) {
-                self.wrong(place.at("properties").at(name), "the property has no description");
+                self.wrong(pointer.at("properties").at(name), "the property has no description");
             }
         }
     }
 
-    fn words(&mut self, name: &str, schema: &'a Value, place: &Place) {
+    fn words(&mut self, name: &str, schema: &'a Value, pointer: &Pointer) {
         let keyword = if schema.get(OPEN).is_some() { OPEN } else { "enum" };
         if let Some(word) =
             texts(&schema[TERMINAL]).find(|word| !texts(&schema[OPEN]).any(|known| known == *word))
         {
-            self.wrong(place.at(TERMINAL), format!("{word} is no word of {OPEN}"));
+            self.wrong(pointer.at(TERMINAL), format!("{word} is no word of {OPEN}"));
         }
         let Some(list) = schema[keyword].as_array() else {
             if schema.get("x-enum-varnames").is_some() {
-                self.wrong(place.at("x-enum-varnames"), "needs an enum beside it");
+                self.wrong(pointer.at("x-enum-varnames"), "needs an enum beside it");
             }
             return;
         };
         if schema["type"] != "string" {
-            return self.wrong(place.clone(), "a vocabulary needs type: string beside it");
+            return self.wrong(pointer.clone(), "a vocabulary needs type: string beside it");
         }
         if keyword == OPEN && schema.get("enum").is_some() {
-            return self.wrong(place.at("enum"), "a vocabulary is an enum or an x-extensible-enum, not both");
+            return self
+                .wrong(pointer.at("enum"), "a vocabulary is an enum or an x-extensible-enum, not both");
         }
         if list.len() < 2 {
             let message =
                 "a vocabulary has two words or more; is a word missing, or is this a text with an example?";
-            return self.wrong(place.at(keyword), message);
+            return self.wrong(pointer.at(keyword), message);
         }
         let varnames = schema["x-enum-varnames"].as_array();
         if let Some(names) = varnames.filter(|names| names.len() != list.len()) {
             return self.wrong(
-                place.at("x-enum-varnames"),
+                pointer.at("x-enum-varnames"),
                 format!("must name all {} words of the enum, and names {}", list.len(), names.len()),
             );
         }
@@ -175,28 +183,28 @@ impl<'a> Check<'a> {
         for word in read.iter().flat_map(Words::undescribed) {
             let item = format!("- `{word}`: …");
             self.wrong(
-                place.at("description"),
+                pointer.at("description"),
                 format!("states no meaning of {word}; add the list item {item}"),
             );
         }
         for (word, missing) in read.iter().flat_map(Words::half_terminal) {
-            self.wrong(place.at(TERMINAL), format!("{word}: {missing}"));
+            self.wrong(pointer.at(TERMINAL), format!("{word}: {missing}"));
         }
-        self.variants(name, schema, keyword, place);
+        self.variants(name, schema, keyword, pointer);
     }
 
     /// Every word must become a variant of its own.
-    fn variants(&mut self, name: &str, schema: &'a Value, keyword: &str, place: &Place) {
+    fn variants(&mut self, name: &str, schema: &'a Value, keyword: &str, pointer: &Pointer) {
         let is_open = keyword == OPEN;
         let is_named = schema["x-enum-varnames"].is_array();
         let hint = if is_named { "" } else { "; name the words in x-enum-varnames" };
         let read = Words::read(name, schema);
         let mut seen: Vec<(&str, &str)> = Vec::new();
         for (index, (variant, word)) in read.iter().flat_map(Words::variants).enumerate() {
-            let here = place.at(if is_named { "x-enum-varnames" } else { keyword }).at(index);
+            let here = pointer.at(if is_named { "x-enum-varnames" } else { keyword }).at(index);
             let first = seen.iter().find(|(other, _)| *other == variant);
             if seen.iter().any(|(_, other)| *other == word) {
-                self.wrong(place.at(keyword).at(index), format!("the word {word} is there twice"));
+                self.wrong(pointer.at(keyword).at(index), format!("the word {word} is there twice"));
             } else if let Some((_, first)) = first {
                 self.wrong(here, format!("{first} and {word} both become the variant {variant}{hint}"));
             } else if !is_rust_name(variant) {
@@ -222,21 +230,21 @@ impl<'a> Check<'a> {
             let (Some(name), Some(output)) = (kind["name"].as_str(), kind["output"].as_str()) else {
                 continue;
             };
-            let place = Place::of(&["components", "schemas", input, "x-model-kind"]);
+            let pointer = Pointer::of(&["components", "schemas", input, "x-model-kind"]);
             if !names.insert(name) {
-                self.wrong(place.at("name"), format!("the kind {name} is taken"));
+                self.wrong(pointer.at("name"), format!("the kind {name} is taken"));
             }
             if schemas.get(output).is_none() {
                 let hint = did_you_mean(output, members(schemas).map(|(name, _)| name));
-                self.wrong(place.at("output"), format!("the output schema {output} does not exist{hint}"));
+                self.wrong(pointer.at("output"), format!("the output schema {output} does not exist{hint}"));
             }
         }
     }
 }
 
 /// The name of a schema that stands among the components, and not inside another schema.
-fn component_name(place: &Place) -> Option<&str> {
-    match place.keys() {
+fn component_name(pointer: &Pointer) -> Option<&str> {
+    match pointer.keys() {
         [components, schemas, name] if components == "components" && schemas == "schemas" => Some(name),
         _ => None,
     }

@@ -10,7 +10,7 @@ use openapi_impact::snake_case;
 use serde_json::{Map, Value};
 
 use super::{Check, did_you_mean, members, texts};
-use crate::document::{Place, one_line};
+use crate::document::{Pointer, one_line};
 
 const SCHEMA: &str = include_str!("openapi/schema-3.0.yaml");
 const RESTRICTIONS: &str = include_str!("openapi/restrictions.yaml");
@@ -72,12 +72,12 @@ impl Check<'_> {
         for error in validator.iter_errors(self.root) {
             shape.explain(&error);
         }
-        for (place, (name, missing)) in shape.missing {
+        for (pointer, (name, missing)) in shape.missing {
             let list: Vec<String> = missing.iter().map(|keyword| format!("no `{keyword}`")).collect();
-            shape.mistakes.push((place, format!("the {name} has {}", list.join(" and "))));
+            shape.mistakes.push((pointer, format!("the {name} has {}", list.join(" and "))));
         }
-        for (place, message) in shape.mistakes {
-            self.wrong(place, message);
+        for (pointer, message) in shape.mistakes {
+            self.wrong(pointer, message);
         }
         Ok(())
     }
@@ -86,28 +86,28 @@ impl Check<'_> {
 struct Shape<'a> {
     schema: &'a Value,
     /// Name of the value at each place, and the keywords that the value lacks.
-    missing: BTreeMap<Place, (String, Vec<String>)>,
-    mistakes: Vec<(Place, String)>,
+    missing: BTreeMap<Pointer, (String, Vec<String>)>,
+    mistakes: Vec<(Pointer, String)>,
 }
 
 impl Shape<'_> {
     fn explain(&mut self, error: &ValidationError<'_>) {
-        let place = place(error.instance_path());
+        let pointer = pointer(error.instance_path());
         let instance = error.instance();
         let message = match error.kind() {
             // References are checked on their own, but one that YAML took for a comment.
             Kind::OneOfNotValid { .. } if instance.get("$ref").is_some_and(Value::is_null) => {
-                return self.mistakes.push((place.at("$ref"), COMMENT.to_owned()));
+                return self.mistakes.push((pointer.at("$ref"), COMMENT.to_owned()));
             }
             Kind::OneOfNotValid { .. } if instance.get("$ref").is_some() => return,
-            Kind::OneOfNotValid { context } => return self.explain_choice(place, instance, context),
+            Kind::OneOfNotValid { context } => return self.explain_choice(pointer, instance, context),
             Kind::Required { property } => {
-                let (_, missing) = self.missing.entry(place).or_insert_with(|| (name(error), Vec::new()));
+                let (_, missing) = self.missing.entry(pointer).or_insert_with(|| (name(error), Vec::new()));
                 return missing.extend(property.as_str().map(str::to_owned));
             }
             Kind::AdditionalProperties { unexpected } => {
                 for keyword in unexpected {
-                    self.unknown_keyword(keyword, error, place.at(keyword));
+                    self.unknown_keyword(keyword, error, pointer.at(keyword));
                 }
                 return;
             }
@@ -124,23 +124,23 @@ impl Shape<'_> {
             }
             _ => one_line(&error.to_string()),
         };
-        self.mistakes.push((place, message));
+        self.mistakes.push((pointer, message));
     }
 
     /// Explains the branch that fits best. The branch of a reference is none when there is no reference.
-    fn explain_choice(&mut self, place: Place, instance: &Value, context: &[Vec<ValidationError<'_>>]) {
+    fn explain_choice(&mut self, pointer: Pointer, instance: &Value, context: &[Vec<ValidationError<'_>>]) {
         let is_reference = |branch: &[ValidationError<'_>]| {
             branch.iter().any(|error| error.schema_path().as_str().starts_with(REFERENCE))
         };
         let branches: Vec<_> = context.iter().filter(|branch| !is_reference(branch)).collect();
         let types = branches.iter().map(|branch| match &branch[..] {
             [error] if matches!(error.kind(), Kind::Type { .. }) => {
-                Some(type_name(error)).filter(|_| place == self::place(error.instance_path()))
+                Some(type_name(error)).filter(|_| pointer == self::pointer(error.instance_path()))
             }
             _ => None,
         });
         if let Some(types) = types.collect::<Option<Vec<String>>>() {
-            return self.mistakes.push((place, wrong_type(&types.join(" or "), instance)));
+            return self.mistakes.push((pointer, wrong_type(&types.join(" or "), instance)));
         }
         for error in branches.into_iter().min_by_key(|branch| branch.len()).into_iter().flatten() {
             self.explain(error);
@@ -149,7 +149,7 @@ impl Shape<'_> {
 
     /// Extensions of other tools are welcome, as long as they do not look like one of ours, misspelt or
     /// misplaced: `x-secret` with a letter missing would put a secret into a log.
-    fn unknown_keyword(&mut self, keyword: &str, error: &ValidationError<'_>, place: Place) {
+    fn unknown_keyword(&mut self, keyword: &str, error: &ValidationError<'_>, pointer: Pointer) {
         let parent = error.schema_path().as_str().rsplit_once('/').map_or("", |(parent, _)| parent);
         let known = self.schema.pointer(parent).map_or(&Value::Null, |schema| &schema["properties"]);
         let hint = did_you_mean(keyword, members(known).map(|(known, _)| known));
@@ -161,20 +161,20 @@ impl Shape<'_> {
             return;
         }
         let known: Vec<&str> = members(known).map(|(known, _)| known).collect();
-        let hint = misplaced_property(error.instance(), &place).filter(|_| hint.is_empty()).unwrap_or(hint);
+        let hint = misplaced_property(error.instance(), &pointer).filter(|_| hint.is_empty()).unwrap_or(hint);
         let hint = match &known[..] {
             [] => "; it has codes such as 404, and ranges such as 4XX".to_owned(),
             known if hint.is_empty() => format!("; it can have {}", known.join(", ")),
             _ => hint,
         };
-        self.mistakes.push((place, format!("the {} cannot have `{keyword}`{hint}", name(error))));
+        self.mistakes.push((pointer, format!("the {} cannot have `{keyword}`{hint}", name(error))));
     }
 }
 
 /// Returns the end of a message about a property of an object that stands a level too far out or in, if the unknown
 /// keyword looks like one.
-fn misplaced_property(schema: &Value, place: &Place) -> Option<String> {
-    let (name, parents) = place.keys().split_last()?;
+fn misplaced_property(schema: &Value, pointer: &Pointer) -> Option<String> {
+    let (name, parents) = pointer.keys().split_last()?;
     let value = &schema[name.as_str()];
     let is_schema =
         ["type", "$ref", "allOf", "properties"].iter().any(|keyword| value.get(keyword).is_some());
@@ -191,8 +191,8 @@ fn misplaced_property(schema: &Value, place: &Place) -> Option<String> {
     Some(format!("; if it is a property, indent it as {beside} is, beside which it belongs"))
 }
 
-fn place(location: &Location) -> Place {
-    location.segments().fold(Place::root(), |place, segment| place.at(segment))
+fn pointer(location: &Location) -> Pointer {
+    location.segments().fold(Pointer::root(), |pointer, segment| pointer.at(segment))
 }
 
 /// Returns the name of the thing that the schema describes: `media type` for `MediaType`.
@@ -225,11 +225,11 @@ fn type_name(error: &ValidationError<'_>) -> String {
 fn wrong_type(expected: &str, instance: &Value) -> String {
     let quotes = expected == "a text" && (instance.is_number() || instance.is_boolean());
     let hint = if quotes { "; put it in quotes" } else { "" };
-    format!("must be {expected}, not {}{hint}", shown(instance))
+    format!("must be {expected}, not {}{hint}", describe_value(instance))
 }
 
 /// Formats a value for a message.
-pub(super) fn shown(value: &Value) -> String {
+pub(super) fn describe_value(value: &Value) -> String {
     match value {
         Value::Null => "nothing".to_owned(),
         Value::Bool(_) | Value::Number(_) => value.to_string(),

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::output::Report;
-use crate::settings::{Session, shown};
+use crate::settings::{Session, redact_url};
 use crate::table::{Cell, Fit, Table};
 
 /// Arguments of `doctor`; `Command::Doctor` describes it.
@@ -99,7 +99,7 @@ async fn run(checks: &mut Checks, arguments: &Arguments, session: &Session) -> O
     let target = session.target().map(|target| {
         let detail = format!(
             "{} (from {}), the key from {}",
-            shown(&target.base_url.value),
+            redact_url(&target.base_url.value),
             target.base_url.source,
             target.api_key.source
         );

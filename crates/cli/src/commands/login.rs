@@ -8,7 +8,7 @@ use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::output::Report;
 use crate::profiles;
-use crate::settings::{Session, shown};
+use crate::settings::{Session, redact_url};
 
 /// Address at which `inferstore serve` listens.
 const DEFAULT_URL: &str = "http://127.0.0.1:8787/api/v1";
@@ -69,7 +69,7 @@ pub(crate) async fn execute(arguments: LoginArguments, mut session: Session) -> 
     }
     let key = match session.global.api_key.clone() {
         Some(key) => key.0,
-        None => session.read_secret(&format!("API key for {} (it is not shown): ", shown(&base_url)))?,
+        None => session.read_secret(&format!("API key for {} (it is not shown): ", redact_url(&base_url)))?,
     };
     if key.is_empty() {
         return Err(Failure::new(exit::KEY, "no key was given").with_hint(KEY_HINT));
@@ -170,8 +170,11 @@ async fn check_address(base_url: &str, session: &Session) -> Result {
         Err(error @ Error::Transport(_)) => Err(error.into()),
         Err(error) => {
             let problem = Failure::from(error).headline;
-            Err(Failure::new(exit::NOT_REACHED, format!("{} is not the API: {problem}", shown(base_url)))
-                .with_hint("the address of the API ends in /api/v1; object storage has another port"))
+            Err(Failure::new(
+                exit::NOT_REACHED,
+                format!("{} is not the API: {problem}", redact_url(base_url)),
+            )
+            .with_hint("the address of the API ends in /api/v1; object storage has another port"))
         }
     }
 }

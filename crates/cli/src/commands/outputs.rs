@@ -14,7 +14,7 @@ use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::progress::{Progress, watch};
 use crate::settings::Session;
-pub(crate) use staged::{absolute, shown};
+pub(crate) use staged::{absolute, relative_path};
 
 /// Destination of the outputs of a task.
 #[derive(Debug, Clone, Default, Args)]
@@ -32,9 +32,9 @@ pub(crate) struct OutputArguments {
     pub(crate) show: bool,
 }
 
-/// The parts of the names of outputs.
+/// Values of the variables in a template of output names.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Names {
+pub(crate) struct TemplateVariables {
     /// The name of the input file, without its extension.
     pub(crate) input: Option<String>,
     pub(crate) model: Option<String>,
@@ -219,7 +219,7 @@ impl Delivery {
     pub(crate) async fn deliver(
         &self,
         outcome: &Outcome,
-        names: &Names,
+        names: &TemplateVariables,
         session: &Session,
     ) -> Result<Vec<Saved>> {
         let mut saved = Vec::new();
@@ -250,7 +250,7 @@ impl Delivery {
         &self,
         destination: &Destination,
         outcome: &Outcome,
-        names: &Names,
+        names: &TemplateVariables,
         saved: &mut Vec<Saved>,
         session: &Session,
     ) -> Result {
@@ -262,7 +262,7 @@ impl Delivery {
                 Destination::Stdout => session.output.data(values)?,
                 Destination::File(path) => {
                     write_new(path, &(values + "\n"), self.overwrite)?;
-                    saved.push(("output".to_owned(), shown(path, session)));
+                    saved.push(("output".to_owned(), relative_path(path, session)));
                 }
                 Destination::Folder(_) | Destination::Template(_) => {}
             }
@@ -287,7 +287,7 @@ impl Delivery {
                     }
                     let file = save_to(download, &path, |event| progress.download(name, event)).await?;
                     if let Some(mime) = file.mime.filter(|mime| is_misnamed(&path, mime)) {
-                        let path = shown(&path, session);
+                        let path = relative_path(&path, session);
                         progress.note(&format!(
                             "warning: {} is of the type {mime}, unlike its extension; -o with a folder, or \
                              with a name that ends with .{{ext}}, chooses the extension",
@@ -305,7 +305,7 @@ impl Delivery {
                 }
             };
             progress.done(name, Some("downloaded"));
-            saved.push((name.clone(), shown(&path, session)));
+            saved.push((name.clone(), relative_path(&path, session)));
         }
         Ok(())
     }
@@ -336,7 +336,7 @@ fn write_new(path: &Path, text: &str, overwrite: bool) -> Result {
 
 impl Destination {
     /// The path of an output. It ends with `.{ext}` if the extension is that of what is downloaded.
-    fn path(&self, outcome: &Outcome, names: &Names, output: &str, session: &Session) -> PathBuf {
+    fn path(&self, outcome: &Outcome, names: &TemplateVariables, output: &str, session: &Session) -> PathBuf {
         let is_several = outcome.urls().nth(1).is_some();
         let template = match self {
             // One file for each output, named after it.
@@ -359,7 +359,7 @@ impl Destination {
 const MAX_NAME: usize = 100;
 
 /// The template with its names; what others wrote leads to no other folder.
-fn named(template: &str, outcome: &Outcome, names: &Names, output: &str) -> String {
+fn named(template: &str, outcome: &Outcome, names: &TemplateVariables, output: &str) -> String {
     let task = outcome.task.as_str();
     let model = names.model.as_deref().unwrap_or("output");
     let input = names.input.as_deref().unwrap_or(task);

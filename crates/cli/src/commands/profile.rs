@@ -9,7 +9,7 @@ use crate::candidates;
 use crate::failure::{Failure, Result};
 use crate::output::Report;
 use crate::profiles;
-use crate::settings::{Session, shown};
+use crate::settings::{Session, redact_url};
 use crate::table::{Fit, Table};
 
 /// List the profiles, choose one, change one, remove one
@@ -66,7 +66,7 @@ fn list(session: &Session) -> Result {
     let mut records = Vec::new();
     for (name, profile) in &profiles.profiles {
         let is_current = profiles.current.as_ref() == Some(name);
-        let base_url = shown(&profile.base_url);
+        let base_url = redact_url(&profile.base_url);
         records.push(json!({"name": name, "base_url": base_url, "current": is_current}).to_string());
         table.add([if is_current { "*" } else { "" }.to_owned(), name.clone(), base_url]);
     }
@@ -100,7 +100,7 @@ fn choose(name: String, session: &Session) -> Result {
     let _lock = Profiles::lock(&path);
     let mut profiles = Profiles::read(&path)?;
     let profile = profiles::named(&profiles, &name)?;
-    session.output.note(format!("{name} is used from now on: {}", shown(&profile.base_url)));
+    session.output.note(format!("{name} is used from now on: {}", redact_url(&profile.base_url)));
     login::warn_of_variables(session);
     profiles.current = Some(name);
     Ok(profiles.write(&path)?)

@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep};
 
 use super::models;
 use super::outcome::{WaitOptions, ended_task, outcome_report, stem_of_inputs, with_paths};
-use super::outputs::{Delivery, Names, OutputArguments, check_folder, make_folder};
+use super::outputs::{Delivery, OutputArguments, TemplateVariables, check_folder, make_folder};
 use crate::complete;
 use crate::exit;
 use crate::failure::{Failure, Result};
@@ -181,7 +181,7 @@ struct Run {
     /// The inputs that are files, by name.
     files: BTreeMap<String, String>,
     delivery: Delivery,
-    names: Names,
+    names: TemplateVariables,
 }
 
 pub(crate) async fn execute(arguments: Arguments, session: Session) -> Result {
@@ -236,7 +236,7 @@ pub(crate) async fn again(
     }
     let Collected { inputs, files, loose, given, .. } = collected;
     let input = inputs::name_of(&loose, &files).or(of_earlier);
-    let names = Names { input, model: Some(model.clone()) };
+    let names = TemplateVariables { input, model: Some(model.clone()) };
     let mut run = Run { client, model, options, inputs, files, delivery, names };
     if let Some(word) = loose.first() {
         let field = inputs::file_input(version.as_ref(), &given, &loose)?;

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::failure::Result;
 use crate::output::Report;
 use crate::profiles;
-use crate::settings::{Session, Setting, masked, shown};
+use crate::settings::{Session, Setting, masked, redact_url};
 use crate::table::Table;
 
 /// Show which service and account are used, and where each setting comes from
@@ -20,7 +20,8 @@ pub(crate) struct Arguments {}
 pub(crate) async fn execute(_: &Arguments, session: &Session) -> Result {
     let target = session.target()?;
     let from = |setting: &Setting| format!("{} (from {})", setting.value, setting.source);
-    let base_url = Setting { value: shown(&target.base_url.value), source: target.base_url.source.clone() };
+    let base_url =
+        Setting { value: redact_url(&target.base_url.value), source: target.base_url.source.clone() };
     let key = Setting { value: masked(&target.api_key.value), source: target.api_key.source.clone() };
     let client = session.client_of(&target.base_url.value, &target.api_key.value)?;
     let balance = client.balance().await;

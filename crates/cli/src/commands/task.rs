@@ -11,7 +11,7 @@ use inferstore::{Client, Decimal};
 
 use super::models;
 use super::outcome::{WaitOptions, ended_task, outcome_report, outputs, stem_of_inputs, text, with_paths};
-use super::outputs::{Names, OutputArguments, make_folder};
+use super::outputs::{OutputArguments, TemplateVariables, make_folder};
 use super::run::{self, RunOptions};
 use super::signals::interruptible;
 use crate::complete;
@@ -220,10 +220,10 @@ fn cost(cost: Option<&Decimal>, status: Option<&TaskStatus>) -> Option<String> {
 }
 
 /// Returns the names of outputs: the first input that is a URL of a file, without its extension, and the model.
-async fn names_of(task: &types::TaskDetail, client: &Client) -> Result<Names> {
+async fn names_of(task: &types::TaskDetail, client: &Client) -> Result<TemplateVariables> {
     let inputs = task.input_data.iter().flatten().map(|(_, value)| value);
     let model = identifier::model_of(task.task_id.as_str(), client).await?;
-    Ok(Names { input: stem_of_inputs(inputs), model })
+    Ok(TemplateVariables { input: stem_of_inputs(inputs), model })
 }
 
 async fn wait(arguments: WaitArguments, client: &Client, session: &Session) -> Result {
@@ -247,7 +247,7 @@ async fn wait(arguments: WaitArguments, client: &Client, session: &Session) -> R
     let names = if arguments.outputs.is_used() {
         names_of(&client.task(outcome.task.clone()).get().await?, client).await?
     } else {
-        Names::default()
+        TemplateVariables::default()
     };
     let saved = interruptible(delivery.deliver(&outcome, &names, session)).await;
     if !delivery.is_stdout() {

@@ -106,7 +106,7 @@ async fn read(url: &Url, session: &Session) -> Result<Vec<u8>> {
         limits.max_size = Some(MAX_LIST);
     });
     let content = download.bytes().await.map_err(|error| {
-        let headline = format!("the releases at {} cannot be read: {}", shown(url), cause(&error));
+        let headline = format!("the releases at {} cannot be read: {}", redact_url(url), cause(&error));
         // The other codes are those of calls to a service.
         let is_reached = Failure::from(error).code != exit::NOT_REACHED;
         let code = if is_reached { exit::FAILED } else { exit::NOT_REACHED };
@@ -128,7 +128,7 @@ fn cause(error: &Error) -> String {
 /// Returns the releases above this version. Pre-releases and other words are skipped.
 fn newer(list: Vec<u8>, url: &Url) -> Result<Vec<Release>> {
     let unusable = |problem: String| {
-        Failure::new(exit::FAILED, format!("{} is no list of releases: {problem}", shown(url)))
+        Failure::new(exit::FAILED, format!("{} is no list of releases: {problem}", redact_url(url)))
             .with_hint("the URL leads to a file such as {\"releases\": [{\"version\": \"1.2.3\"}]}")
     };
     let list: Releases = serde_json::from_slice(&list).map_err(|error| unusable(error.to_string()))?;
@@ -147,7 +147,7 @@ fn numbers(version: &str) -> Option<[u64; 3]> {
 }
 
 /// Returns a URL without credentials and query, which may be secret.
-fn shown(url: &Url) -> String {
+fn redact_url(url: &Url) -> String {
     let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
     format!("{}://{}{port}{}", url.scheme(), url.host_str().unwrap_or_default(), url.path())
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::support::{Local, filters};
 
 /// Returns the text on a terminal of this width, without the carriage returns of its driver.
-fn shown(local: &Local, columns: usize, words: &str) -> String {
+fn run_on_terminal(local: &Local, columns: usize, words: &str) -> String {
     let command =
         format!("stty cols {columns} rows 40; '{}' {words} 2>/dev/null", env!("CARGO_BIN_EXE_inferstore"));
     let output = Command::new("script")
@@ -50,15 +50,21 @@ fn a_session_at_each_width() {
             "balance --json",
             "status",
         ] {
-            let shown = shown(&local, columns, words);
+            let run_on_terminal = run_on_terminal(&local, columns, words);
             match words {
-                "task list" => assert!(shown.contains(&id), "{columns}: {shown}"),
-                "files list samples" => assert!(shown.contains("samples/"), "{columns}: {shown}"),
-                "models list" => assert!(shown.contains("semantic-low-light-enhancement"), "{shown}"),
-                "files upload covers hazy.png" => assert!(shown.contains("/covers/hazy.png"), "{shown}"),
+                "task list" => assert!(run_on_terminal.contains(&id), "{columns}: {run_on_terminal}"),
+                "files list samples" => {
+                    assert!(run_on_terminal.contains("samples/"), "{columns}: {run_on_terminal}")
+                }
+                "models list" => {
+                    assert!(run_on_terminal.contains("semantic-low-light-enhancement"), "{run_on_terminal}")
+                }
+                "files upload covers hazy.png" => {
+                    assert!(run_on_terminal.contains("/covers/hazy.png"), "{run_on_terminal}")
+                }
                 _ => {}
             }
-            session.push_str(&format!("$ inferstore {words}\n{shown}\n"));
+            session.push_str(&format!("$ inferstore {words}\n{run_on_terminal}\n"));
         }
         let task = shown_of_task(&local, columns, &id);
         assert!(task.contains(&url), "the input is whole at {columns}: {task}");
@@ -67,7 +73,7 @@ fn a_session_at_each_width() {
 }
 
 fn shown_of_task(local: &Local, columns: usize, id: &str) -> String {
-    shown(local, columns, &format!("task show {id}"))
+    run_on_terminal(local, columns, &format!("task show {id}"))
 }
 
 #[test]

@@ -11,7 +11,7 @@ use inferstore_api::types::{Descriptor, DescriptorType};
 use reqwest::Url;
 use serde_json::{Map, Value};
 
-use super::number::{Form, Numeric, Range};
+use super::number::{JsonType, Numeric, Range};
 use super::{Input, is_http};
 use crate::files::mime;
 use crate::files::source::File;
@@ -141,7 +141,7 @@ fn fit_value(name: &str, descriptor: &Descriptor, value: &Value) -> Result<Value
     let refused = |kind| Err(mismatch(name, kind, descriptor, &value_shown(value)));
     match (kind_of(descriptor), value) {
         // For an unknown type, only the typing rule applies.
-        (Other(_), Value::Number(_)) if Form::of(samples) == Some(Form::Text) => {
+        (Other(_), Value::Number(_)) if JsonType::of(samples) == Some(JsonType::Text) => {
             Ok(Numeric::of(value).map_or_else(|| value.clone(), |number| number.as_text(false)))
         }
         (Other(_), _) => Ok(value.clone()),
@@ -151,7 +151,7 @@ fn fit_value(name: &str, descriptor: &Descriptor, value: &Value) -> Result<Value
             Some(number) if !Range::of(descriptor).contains(&number.value) => {
                 refused(ViolationKind::OutOfRange)
             }
-            Some(number) => Ok(number.spelled(Form::of(samples), kind == Int)),
+            Some(number) => Ok(number.spelled(JsonType::of(samples), kind == Int)),
             None => refused(ViolationKind::WrongType),
         },
         (Options, _) => match find_option(samples, value) {

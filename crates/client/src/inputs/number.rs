@@ -8,12 +8,12 @@ use super::check::plain;
 
 /// JSON type in which a parameter is sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum JsonType {
     Text,
     Number,
 }
 
-impl Form {
+impl JsonType {
     /// Derives the JSON type from the samples; `None` without samples that show one.
     ///
     /// Typing rule: numeric parameters may have to be sent as strings; if all samples are strings, strings
@@ -53,11 +53,11 @@ impl<'a> Numeric<'a> {
 
     /// Writes the value in the requested form, or else in the given one. An `integer` has neither point nor
     /// exponent: not all readers of integers accept `30.0`.
-    pub(super) fn spelled(&self, form: Option<Form>, integer: bool) -> Value {
-        let given = if self.given.is_string() { Form::Text } else { Form::Number };
+    pub(super) fn spelled(&self, form: Option<JsonType>, integer: bool) -> Value {
+        let given = if self.given.is_string() { JsonType::Text } else { JsonType::Number };
         match form.unwrap_or(given) {
-            Form::Text => self.as_text(integer),
-            Form::Number => self.as_number(integer),
+            JsonType::Text => self.as_text(integer),
+            JsonType::Number => self.as_number(integer),
         }
     }
 
@@ -102,9 +102,9 @@ impl Range {
     /// Formats the bounds as the end of "a number …".
     pub(super) fn bounds(&self) -> String {
         match (&self.0.min, &self.0.max) {
-            (Some(min), Some(max)) => format!(" from {} to {}", shown(min), shown(max)),
-            (Some(min), None) => format!(" of {} or more", shown(min)),
-            (None, Some(max)) => format!(" of {} or less", shown(max)),
+            (Some(min), Some(max)) => format!(" from {} to {}", number_text(min), number_text(max)),
+            (Some(min), None) => format!(" of {} or more", number_text(min)),
+            (None, Some(max)) => format!(" of {} or less", number_text(max)),
             (None, None) => String::new(),
         }
     }
@@ -115,6 +115,6 @@ impl Range {
     }
 }
 
-fn shown(number: &Decimal) -> String {
+fn number_text(number: &Decimal) -> String {
     plain(number.as_str())
 }

@@ -23,7 +23,9 @@ use tracing::{info, warn};
 use crate::memory::{InputsKey, PendingCreate};
 use crate::run::history::{DAY, Found, MINUTE, fingerprint_of, search};
 use crate::transport::call::IsWanted;
-use crate::transport::{CallContext, Core, Deadline, Error, HistoryRead, Result, check_task_id, shown};
+use crate::transport::{
+    CallContext, Core, Deadline, Error, HistoryRead, Result, check_task_id, printable_id,
+};
 
 /// Maximum number of searches of the history for one create: the service may still be working on it.
 const MAX_SEARCHES: u32 = 3;
@@ -173,7 +175,7 @@ impl Create {
             if let Some(task) =
                 only_match.filter(|task| !pending.is_ambiguous() && self.core.memory.claim(task))
             {
-                info!(task = shown(task.as_str()), "a lost create was found in the task history");
+                info!(task = printable_id(task.as_str()), "a lost create was found in the task history");
                 let is_proven = self.is_unmistakable;
                 return Ok(Some(Created { task: task.clone(), is_adopted: true, is_proven }));
             }

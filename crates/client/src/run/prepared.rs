@@ -19,7 +19,7 @@ use crate::run::create::Create;
 use crate::run::execution::check_limits;
 use crate::run::history::{DAY, Found, MINUTE, fingerprint_of, search};
 use crate::transport::events::awaited;
-use crate::transport::{CallContext, Core, Deadline, Error, Result, shown};
+use crate::transport::{CallContext, Core, Deadline, Error, Result, printable_id};
 
 /// Shortest backoff between two searches, which end when no create can appear any more.
 const MIN_PAUSE: Duration = Duration::from_millis(100);
@@ -239,7 +239,7 @@ impl Starting<'_> {
     /// Claims the oldest task of a search that this client does not know.
     fn claim_one(&self, found: &Found) -> Option<TaskId> {
         let task = found.all().find(|task| self.create.core.memory.claim(task))?;
-        info!(task = shown(task.as_str()), "a prepared run was found in the task history");
+        info!(task = printable_id(task.as_str()), "a prepared run was found in the task history");
         Some(task.clone())
     }
 }

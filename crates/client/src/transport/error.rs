@@ -15,7 +15,7 @@ use serde_json::Value;
 pub use self::call::{CallContext, HistoryRead, Resource, UnknownOutcome};
 pub(crate) use self::call::{OTHER_REQUEST, is_too_large};
 pub use self::input::{FileError, FileErrorKind, InvalidInputs, Violation, ViolationKind};
-use crate::transport::redact::{cut, shown};
+use crate::transport::redact::{cut, printable_id};
 
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -76,13 +76,13 @@ pub enum Error {
     #[error(transparent)]
     CostLimitExceeded(Box<CostLimit>),
     /// No node serves the model. No task was created.
-    #[error("no node serves the model {}", shown(.0.as_str()))]
+    #[error("no node serves the model {}", printable_id(.0.as_str()))]
     ModelOffline(ModelId),
     /// The task ended in `failed`. It is not billed.
     #[error(transparent)]
     TaskFailed(Box<TaskFailure>),
     /// The task ended in `canceled`. It is not billed.
-    #[error("the task {} was canceled", shown(.0.as_str()))]
+    #[error("the task {} was canceled", printable_id(.0.as_str()))]
     TaskCanceled(TaskId),
     /// The deadline passed.
     #[error(transparent)]
@@ -156,7 +156,7 @@ pub struct CostLimit {
 
 /// Task that ended in `failed`. It is not billed.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("the task {} failed{}", shown(task.as_str()), self.reason())]
+#[error("the task {} failed{}", printable_id(task.as_str()), self.reason())]
 #[non_exhaustive]
 pub struct TaskFailure {
     /// Identifier of the task.
@@ -169,7 +169,7 @@ pub struct TaskFailure {
 
 /// Output that does not have the requested type, or no URL of the requested name.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("the output of the task {} does not fit: {problem}", shown(task.as_str()))]
+#[error("the output of the task {} does not fit: {problem}", printable_id(task.as_str()))]
 #[non_exhaustive]
 pub struct OutputMismatch {
     /// Identifier of the task, which succeeded.
@@ -201,7 +201,7 @@ pub enum TaskDisposition {
 
 impl TaskDisposition {
     fn describe(self, task: Option<&TaskId>) -> String {
-        let task = task.map(|task| shown(task.as_str())).unwrap_or_default();
+        let task = task.map(|task| printable_id(task.as_str())).unwrap_or_default();
         match self {
             Self::NotCreated => "no task was created".to_owned(),
             Self::Canceled => format!("the task {task} was canceled while it was queued"),

@@ -29,7 +29,7 @@ pub use error::{
 };
 pub use events::{Events, Items, Step};
 pub(crate) use events::{Sink, ignored};
-pub(crate) use redact::{cut, shown};
+pub(crate) use redact::{cut, printable_id};
 
 use crate::memory::{DeclaredInputs, Memory, NameKey};
 use crate::transport::middleware::HttpStack;

@@ -136,7 +136,7 @@ pub(crate) fn printable(text: &str) -> String {
 }
 
 /// Formats an identifier of the service without control characters.
-pub(crate) fn shown(id: &str) -> String {
+pub(crate) fn printable_id(id: &str) -> String {
     cut(&printable(id), 200)
 }
 

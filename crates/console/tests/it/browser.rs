@@ -273,7 +273,7 @@ async fn a_model_runs_without_javascript_and_without_a_mouse() {
     let upload = visitor
         .post(
             "/files/samples",
-            crate::support::Form::new().file("files", "a.png", &crate::support::picture()),
+            crate::support::FormBody::new().file("files", "a.png", &crate::support::picture()),
         )
         .await;
     assert_eq!(upload.status, 303);
@@ -324,7 +324,7 @@ async fn a_hundred_runs_side_by_side_stay_live() {
         visitor
             .run(
                 "color-extraction",
-                crate::support::Form::new().file("in.input", "a.png", &crate::support::picture()),
+                crate::support::FormBody::new().file("in.input", "a.png", &crate::support::picture()),
             )
             .await;
     }
@@ -347,7 +347,7 @@ async fn a_hundred_runs_side_by_side_stay_live() {
 async fn a_live_page_keeps_the_focus_and_says_when_its_console_has_ended() {
     let site = Site::start().await;
     controls(&site).let_model("color-extraction", Script::stay_queued()).await.expect("a script");
-    let form = crate::support::Form::new().file("in.input", "a.png", &crate::support::picture());
+    let form = crate::support::FormBody::new().file("in.input", "a.png", &crate::support::picture());
     let run = site.open().await.run("color-extraction", form).await;
     let browser = Browser::start().await;
     let tab = browser.tab().await;
@@ -359,7 +359,7 @@ async fn a_live_page_keeps_the_focus_and_says_when_its_console_has_ended() {
     tab.eval("document.querySelector('.clock a').focus()").await;
     controls(&site).add_fault(Fault::status(500).on(operations::CANCEL_TASK)).expect("a fault");
     let id = tab.eval("document.activeElement.pathname").await.as_str().expect("a path").to_owned();
-    site.open().await.post(&format!("{id}/cancel"), crate::support::Form::new()).await;
+    site.open().await.post(&format!("{id}/cancel"), crate::support::FormBody::new()).await;
     tab.shows("Whether the task is canceled is unknown").await;
     assert_eq!(tab.eval("document.activeElement.pathname").await, id);
 

@@ -8,7 +8,7 @@ use inferstore_service::{Fault, Operation, Script};
 use reqwest::StatusCode;
 use serde_json::json;
 
-use crate::support::{Form, Seen, Site, TEMPORARY, picture, publish};
+use crate::support::{FormBody, Seen, Site, TEMPORARY, picture, publish};
 
 fn kept(page: &Seen, name: &str) -> String {
     let mark = format!("name=\"kept.{name}\" value=\"");
@@ -57,7 +57,7 @@ async fn a_form_says_what_each_input_means() {
         (picture.status(), &picture.headers()["content-type"]),
         (StatusCode::OK, &"image/jpeg".parse().expect("a value"))
     );
-    let run = visitor.run("haze-removal", Form::new().text("url.input_image", &example)).await;
+    let run = visitor.run("haze-removal", FormBody::new().text("url.input_image", &example)).await;
     visitor.result(&run).await.says("inferstore run haze-removal");
 }
 
@@ -70,7 +70,7 @@ async fn a_picture_with_too_many_pixels_is_refused_before_it_is_uploaded() {
     let mut photo = picture();
     photo.splice(16..24, [12_000_u32.to_be_bytes(), 9_000_u32.to_be_bytes()].concat());
     let page =
-        visitor.post("/models/haze-removal", Form::new().file("in.input_image", "a.png", &photo)).await;
+        visitor.post("/models/haze-removal", FormBody::new().file("in.input_image", "a.png", &photo)).await;
     assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
     page.says("This picture has 108 megapixels; this model takes at most 50. Make it smaller");
     assert_eq!(
@@ -84,7 +84,7 @@ async fn what_does_not_fit_is_shown_beside_its_input_and_nothing_is_sent() {
     let site = Site::start().await;
     let controls = site.service.controls().expect("controls");
     let visitor = site.open().await;
-    let form = Form::new()
+    let form = FormBody::new()
         .file("in.input_image", "notes.txt", b"no picture")
         .text("in.template", "z_shape")
         .text("in.angle", "91");
@@ -102,7 +102,7 @@ async fn what_does_not_fit_is_shown_beside_its_input_and_nothing_is_sent() {
     );
 
     // The sent file is kept: the form only needs the wrong value.
-    let form = Form::new()
+    let form = FormBody::new()
         .file("in.input_image", "a.png", &picture())
         .text("in.template", "v_shape")
         .text("in.angle", "x");
@@ -111,7 +111,7 @@ async fn what_does_not_fit_is_shown_beside_its_input_and_nothing_is_sent() {
     let preview = visitor.get(&format!("/uploads/{kept}")).await;
     assert_eq!((preview.status, preview.header("content-type")), (StatusCode::OK, "image/png"));
     let form =
-        Form::new().text("kept.input_image", &kept).text("in.template", "v_shape").text("in.angle", "30");
+        FormBody::new().text("kept.input_image", &kept).text("in.template", "v_shape").text("in.angle", "30");
     let run = visitor.run("color-harmonization", form).await;
     visitor
         .result(&run)
@@ -131,7 +131,7 @@ async fn first_task(site: &Site) -> TaskDetail {
     panic!("no task was created")
 }
 
-fn with_mistake(form: Form) -> Form {
+fn with_mistake(form: FormBody) -> FormBody {
     form.text("in.template", "v_shape").text("in.angle", "x")
 }
 
@@ -142,19 +142,19 @@ async fn the_latest_choice_of_a_file_is_the_one_that_runs() {
     controls.let_model("color-harmonization", Script::stay_queued()).await.expect("a script");
     let visitor = site.open().await;
     let url = "https://files.example/b.png";
-    let form = with_mistake(Form::new().file("in.input_image", "a.png", &picture()));
+    let form = with_mistake(FormBody::new().file("in.input_image", "a.png", &picture()));
     let kept_a = kept(&visitor.post("/models/color-harmonization", form).await, "input_image");
 
     // A URL takes precedence over the kept file.
-    let form = with_mistake(Form::new().text("kept.input_image", &kept_a).text("url.input_image", url));
+    let form = with_mistake(FormBody::new().text("kept.input_image", &kept_a).text("url.input_image", url));
     let page = visitor.post("/models/color-harmonization", form).await;
     assert!(!page.body.contains("kept."), "{}", page.body);
-    let form = Form::new().text("kept.input_image", &kept_a).text("url.input_image", url);
+    let form = FormBody::new().text("kept.input_image", &kept_a).text("url.input_image", url);
     visitor.run("color-harmonization", form.text("in.template", "v_shape").text("in.angle", "30")).await;
     assert_eq!(first_task(&site).await.input_data.expect("inputs")["input_image"], url);
 
     // A new file takes precedence over both, and removes the URL.
-    let form = Form::new().text("url.input_image", url).file("in.input_image", "c.png", &picture());
+    let form = FormBody::new().text("url.input_image", url).file("in.input_image", "c.png", &picture());
     let page = visitor.post("/models/color-harmonization", with_mistake(form)).await;
     kept(&page, "input_image");
     page.says("c.png");
@@ -165,10 +165,10 @@ async fn the_latest_choice_of_a_file_is_the_one_that_runs() {
 async fn a_kept_file_is_removed_with_its_button() {
     let site = Site::start().await;
     let visitor = site.open().await;
-    let form = with_mistake(Form::new().file("in.input_image", "a.png", &picture()));
+    let form = with_mistake(FormBody::new().file("in.input_image", "a.png", &picture()));
     let page = visitor.post("/models/color-harmonization", form).await;
     page.says("name=\"remove\" value=\"input_image\"");
-    let form = Form::new().text("kept.input_image", &kept(&page, "input_image"));
+    let form = FormBody::new().text("kept.input_image", &kept(&page, "input_image"));
     let page =
         visitor.post("/models/color-harmonization", with_mistake(form).text("remove", "input_image")).await;
     assert_eq!(page.status, StatusCode::OK);
@@ -185,7 +185,7 @@ async fn a_mistyped_number_is_refused_and_stays_in_the_form() {
     page.says("type=\"text\" inputmode=\"decimal\"");
     assert!(!page.body.contains("type=\"number\""), "{}", page.body);
     for typed in ["1-2", "0,5"] {
-        let form = Form::new().file("in.input_image", "a.png", &picture()).text("in.template", "v_shape");
+        let form = FormBody::new().file("in.input_image", "a.png", &picture()).text("in.template", "v_shape");
         let page = visitor.post("/models/color-harmonization", form.text("in.angle", typed)).await;
         assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY, "{typed}");
         page.says(&format!("value=\"{typed}\""));
@@ -199,7 +199,7 @@ async fn a_text_keeps_its_lines_when_it_is_run_again() {
     publish(&site, "echo", "", &text, &text).await;
     let visitor = site.open().await;
     // A browser sends every line break as CRLF.
-    visitor.run("echo", Form::new().text("in.text", "\r\none\r\ntwo")).await;
+    visitor.run("echo", FormBody::new().text("in.text", "\r\none\r\ntwo")).await;
     let task = first_task(&site).await;
     assert_eq!(task.input_data.expect("inputs")["text"], "\none\ntwo");
     // A browser drops a line break after the tag, so the page adds one.
@@ -212,7 +212,7 @@ async fn a_text_keeps_its_lines_when_it_is_run_again() {
 async fn a_form_that_is_sent_twice_starts_one_run() {
     let site = Site::start().await;
     let visitor = site.open().await;
-    let form = || Form::new().text("form", "once").file("in.input", "a.png", &picture());
+    let form = || FormBody::new().text("form", "once").file("in.input", "a.png", &picture());
     let first = visitor.run("color-extraction", form()).await;
     let second = visitor.run("color-extraction", form()).await;
     assert_eq!(first, second);
@@ -222,7 +222,7 @@ async fn a_form_that_is_sent_twice_starts_one_run() {
     let mut changed = picture();
     let end = changed.len() - 1;
     changed[end] ^= 1;
-    let form = Form::new().text("form", "once").file("in.input", "a.png", &changed);
+    let form = FormBody::new().text("form", "once").file("in.input", "a.png", &changed);
     assert_ne!(visitor.run("color-extraction", form).await, first);
 }
 
@@ -233,7 +233,8 @@ async fn a_file_that_fails_has_the_name_that_the_user_gave_it() {
     for (name, bytes, reason) in
         [("empty.png", &b""[..], "it is empty"), ("notes.txt", b"text", "got a file of type text/plain")]
     {
-        let page = visitor.post("/models/color-extraction", Form::new().file("in.input", name, bytes)).await;
+        let page =
+            visitor.post("/models/color-extraction", FormBody::new().file("in.input", name, bytes)).await;
         assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY, "{name}");
         page.says(reason).says(name);
         assert!(!page.body.contains(TEMPORARY), "{}", page.body);
@@ -242,7 +243,7 @@ async fn a_file_that_fails_has_the_name_that_the_user_gave_it() {
     for upload in [Operation::PUT_OBJECT, Operation::POST_OBJECT] {
         controls.add_fault(Fault::status(400).on(upload)).expect("a fault");
     }
-    let run = visitor.run("color-extraction", Form::new().file("in.input", "a.png", &picture())).await;
+    let run = visitor.run("color-extraction", FormBody::new().file("in.input", "a.png", &picture())).await;
     let page = visitor.result(&run).await;
     page.says("input: a.png: ");
     assert!(!page.body.contains(TEMPORARY), "{}", page.body);
@@ -252,7 +253,7 @@ async fn a_file_that_fails_has_the_name_that_the_user_gave_it() {
 async fn a_price_that_has_risen_since_it_was_shown_stops_the_run() {
     let site = Site::start().await;
     let visitor = site.open().await;
-    let form = Form::new().text("max_cost", "0.01").file("in.input", "a.png", &picture());
+    let form = FormBody::new().text("max_cost", "0.01").file("in.input", "a.png", &picture());
     let page = visitor.post("/models/color-extraction", form).await;
     assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
     page.says("The price has changed").says("0.05").says("run it again at the price that the page");
@@ -265,7 +266,7 @@ async fn a_file_above_the_limit_is_refused_and_not_kept() {
     let visitor = site.open().await;
     let large = vec![0; 100 * 1024 * 1024 + 1];
     let page =
-        visitor.post("/models/color-extraction", Form::new().file("in.input", "large.png", &large)).await;
+        visitor.post("/models/color-extraction", FormBody::new().file("in.input", "large.png", &large)).await;
     assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
     page.says("the storage takes files of at most 100 MiB");
     assert!(!page.body.contains("kept."));
@@ -278,7 +279,7 @@ async fn texts_of_a_form_have_a_limit_together() {
     publish(&site, "echo", "", &text, &text).await;
     let visitor = site.open().await;
     let half = "a".repeat(600 * 1024);
-    let form = Form::new().text("in.other", &half).text("in.text", &half);
+    let form = FormBody::new().text("in.other", &half).text("in.text", &half);
     let page = visitor.post("/models/echo", form).await;
     assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
     page.says("the texts of a form have at most 1 MiB together");
@@ -290,7 +291,7 @@ async fn texts_of_a_form_have_a_limit_together() {
 async fn a_task_is_run_again_with_its_inputs() {
     let site = Site::start().await;
     let visitor = site.open().await;
-    let form = Form::new()
+    let form = FormBody::new()
         .file("in.input_image", "a.png", &picture())
         .text("in.template", "x_cross")
         .text("in.angle", "44");
@@ -311,7 +312,7 @@ async fn a_lost_create_is_resent_and_an_unconfirmed_one_says_what_to_try() {
     let controls = site.service.controls().expect("controls");
     let visitor = site.open().await;
     controls.add_fault(Fault::lose_response().on(operations::CREATE_TASK).once()).expect("a fault");
-    let run = visitor.run("color-extraction", Form::new().file("in.input", "a.png", &picture())).await;
+    let run = visitor.run("color-extraction", FormBody::new().file("in.input", "a.png", &picture())).await;
     visitor.result(&run).await.says("Success");
     assert_eq!(controls.seen(operations::CREATE_TASK), 2, "with the same idempotency key");
     let page = visitor.get("/runs").await;
@@ -319,6 +320,6 @@ async fn a_lost_create_is_resent_and_an_unconfirmed_one_says_what_to_try() {
 
     controls.let_model("color-extraction", Script::stay_queued()).await.expect("a script");
     controls.add_fault(Fault::lose_response().on(operations::CREATE_TASK)).expect("a fault");
-    let run = visitor.run("color-extraction", Form::new().file("in.input", "a.png", &picture())).await;
+    let run = visitor.run("color-extraction", FormBody::new().file("in.input", "a.png", &picture())).await;
     visitor.result(&run).await.says("The response was lost").says("What to try: ");
 }

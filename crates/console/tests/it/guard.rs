@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::support::{ANYWHERE, Form, Site, picture, seen};
+use crate::support::{ANYWHERE, FormBody, Site, picture, seen};
 
 #[tokio::test]
 async fn only_a_browser_with_the_token_is_let_in() {
@@ -184,7 +184,7 @@ async fn pages_forbid_everything_from_elsewhere() {
 async fn the_key_is_in_no_page_and_no_header() {
     let site = Site::start().await;
     let visitor = site.open().await;
-    let run = visitor.run("color-extraction", Form::new().file("in.input", "a.png", &picture())).await;
+    let run = visitor.run("color-extraction", FormBody::new().file("in.input", "a.png", &picture())).await;
     let result = visitor.result(&run).await;
     let mut pages = vec![result];
     for path in [
@@ -211,7 +211,7 @@ async fn a_file_of_a_stranger_is_never_a_page() {
     let visitor = site.open().await;
     let page = b"<!doctype html><script>alert(1)</script>";
     let svg = b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>";
-    let form = Form::new().file("files", "evil.html", page).file("files", "evil.svg", svg).file(
+    let form = FormBody::new().file("files", "evil.html", page).file("files", "evil.svg", svg).file(
         "files",
         "a.png",
         &picture(),
@@ -247,7 +247,7 @@ async fn text_of_others_stays_text() {
     let script = inferstore_service::Script::fail(evil);
     controls.let_model("color-extraction", script).await.expect("a script");
     let run = visitor
-        .run("color-extraction", Form::new().file("in.input", &format!("{evil}.png"), &picture()))
+        .run("color-extraction", FormBody::new().file("in.input", &format!("{evil}.png"), &picture()))
         .await;
     let failed = visitor.result(&run).await;
     failed.says("The model failed").says("&lt;img src=x onerror=alert(1)&gt;");
@@ -261,7 +261,7 @@ async fn text_of_others_stays_text() {
 async fn head_says_what_get_would() {
     let site = Site::start().await;
     let visitor = site.open().await;
-    let form = Form::new().file("files", "a.txt", b"text");
+    let form = FormBody::new().file("files", "a.txt", b"text");
     assert_eq!(visitor.post("/files/covers", form).await.status, StatusCode::SEE_OTHER);
     let page = visitor.get("/files/covers").await;
     let link =

@@ -9,7 +9,7 @@ use inferstore_service::{Fault, Script};
 use reqwest::Method;
 use serde_json::Value;
 
-use crate::support::{Form, Site, Visitor, picture};
+use crate::support::{FormBody, Site, Visitor, picture};
 
 /// Returns the changes of a run until its end, with their times.
 async fn changes(visitor: &Visitor, path: &str) -> Vec<(Instant, Value)> {
@@ -53,7 +53,7 @@ async fn a_change_is_shown_within_200_ms() {
 
 /// Runs a failing model, and returns the delay from the failure to its display.
 async fn seconds_late(visitor: &Visitor) -> f64 {
-    let run = visitor.run("color-extraction", Form::new().file("in.input", "a.png", &picture())).await;
+    let run = visitor.run("color-extraction", FormBody::new().file("in.input", "a.png", &picture())).await;
     let start = Instant::now();
     let changes = changes(visitor, &format!("/runs/events?run={}", run.trim_start_matches("/runs/"))).await;
     let all: Vec<_> = changes.iter().map(|(_, change)| change["html"].as_str().unwrap_or_default()).collect();
@@ -74,7 +74,9 @@ async fn a_hundred_streams_side_by_side_end_with_their_runs() {
     let visitor = site.open().await;
     let mut runs = Vec::new();
     for _ in 0..100 {
-        runs.push(visitor.run("color-extraction", Form::new().file("in.input", "a.png", &picture())).await);
+        runs.push(
+            visitor.run("color-extraction", FormBody::new().file("in.input", "a.png", &picture())).await,
+        );
     }
     let all = visitor.get("/runs").await;
     assert_eq!(all.body.matches("data-run=").count(), 100);
@@ -116,11 +118,11 @@ async fn a_queued_task_is_canceled_and_one_of_elsewhere_is_watched() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     visitor.get(&run).await.says("/cancel\"").says("Color extraction");
-    let canceled = visitor.post(&format!("{page}/cancel"), Form::new()).await;
+    let canceled = visitor.post(&format!("{page}/cancel"), FormBody::new()).await;
     assert_eq!(canceled.header("location"), run);
     visitor.result(&run).await.says("The task was canceled").says("not billed");
     // The task is already canceled.
-    visitor.post(&format!("{page}/cancel"), Form::new()).await;
+    visitor.post(&format!("{page}/cancel"), FormBody::new()).await;
     visitor.result(&run).await.says("The task was canceled");
 }
 
@@ -130,7 +132,7 @@ async fn a_cancel_whose_response_is_lost_is_not_called_without_effect() {
     let controls = site.service.controls().expect("controls");
     controls.let_model("color-extraction", Script::stay_queued()).await.expect("a script");
     let visitor = site.open().await;
-    let run = visitor.run("color-extraction", Form::new().file("in.input", "a.png", &picture())).await;
+    let run = visitor.run("color-extraction", FormBody::new().file("in.input", "a.png", &picture())).await;
     let task = loop {
         if let Some(task) = site.client.tasks().page(1, 0).await.expect("a page").records.pop() {
             break task.task_id;
@@ -141,7 +143,7 @@ async fn a_cancel_whose_response_is_lost_is_not_called_without_effect() {
         [(500, "Whether the task is canceled is unknown: "), (400, "The cancel had no effect: ")]
     {
         controls.add_fault(Fault::status(status).on(operations::CANCEL_TASK)).expect("a fault");
-        visitor.post(&cancel, Form::new()).await;
+        visitor.post(&cancel, FormBody::new()).await;
         visitor.get(&run).await.says(outcome);
         controls.clear_faults();
     }

@@ -12,7 +12,7 @@ use inferstore_service::{Config, Fault, Script};
 use reqwest::StatusCode;
 use serde_json::json;
 
-use crate::support::{ANYWHERE, Form, Seen, Site, TEMPORARY, Visitor, picture, publish};
+use crate::support::{ANYWHERE, FormBody, Seen, Site, TEMPORARY, Visitor, picture, publish};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_page_is_small_and_quick() {
@@ -133,7 +133,7 @@ async fn the_history_is_newest_first_in_pages_and_filtered() {
 async fn files_are_stored_listed_fetched_and_deleted() {
     let site = Site::start().await;
     let visitor = site.open().await;
-    let form = Form::new().file("files", "a.png", &picture()).file("files", "b.txt", b"some text");
+    let form = FormBody::new().file("files", "a.png", &picture()).file("files", "b.txt", b"some text");
     assert_eq!(visitor.post("/files/covers", form).await.status, StatusCode::SEE_OTHER);
     let page = visitor.get("/files/covers").await;
     page.says("2 stored").says("a.png").says("b.txt").says("<img src=\"/view/");
@@ -209,7 +209,8 @@ async fn files_are_listed_newest_first_over_pages_under_their_own_names() {
     visitor.get("/files/covers?search=none").await.says("No file matches");
 
     // A file of a run has an unguessable stored name.
-    let run = visitor.run("color-extraction", Form::new().file("in.input", "my cat.png", &picture())).await;
+    let run =
+        visitor.run("color-extraction", FormBody::new().file("in.input", "my cat.png", &picture())).await;
     visitor.result(&run).await;
     let page = visitor.get("/files/samples").await;
     page.says(">my cat.png</h2>");
@@ -220,7 +221,7 @@ async fn files_are_listed_newest_first_over_pages_under_their_own_names() {
 async fn a_file_that_was_replaced_or_deleted_is_not_shown_any_more() {
     let site = Site::start().await;
     let visitor = site.open().await;
-    let upload = |text: &'static [u8]| Form::new().file("files", "a.txt", text);
+    let upload = |text: &'static [u8]| FormBody::new().file("files", "a.txt", text);
     visitor.post("/files/covers", upload(b"the first")).await;
     let first = download(&visitor.get("/files/covers").await);
     let seen = visitor.get(&first).await;
@@ -244,7 +245,7 @@ async fn a_file_that_was_replaced_or_deleted_is_not_shown_any_more() {
 async fn an_upload_that_fails_in_part_says_what_is_stored() {
     let site = Site::start().await;
     let visitor = site.open().await;
-    let form = Form::new().file("files", "a.txt", b"text").file("files", "empty.txt", b"");
+    let form = FormBody::new().file("files", "a.txt", b"text").file("files", "empty.txt", b"");
     let page = visitor.post("/files/covers", form.file("files", "c.txt", b"text")).await;
     let (failed, stored) = page.body.split_once("<h2>Stored</h2>").expect("both lists");
     assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
@@ -268,7 +269,7 @@ async fn an_address_or_a_form_that_no_page_has_is_refused_with_a_reason() {
     ] {
         assert_eq!(visitor.get(path).await.status, StatusCode::NOT_FOUND, "{path}");
     }
-    let form = Form::new().file("files", "a.txt", b"text");
+    let form = FormBody::new().file("files", "a.txt", b"text");
     assert_eq!(visitor.post("/files/nope", form).await.status, StatusCode::NOT_FOUND);
     // A service may have statuses unknown to the console.
     let page = visitor.get("/runs?status=foo").await;
@@ -302,7 +303,7 @@ async fn a_declared_text_that_begins_like_a_url_is_shown_as_text() {
     let controls = site.service.controls().expect("controls");
     controls.let_model("echo", Script::succeed(json!({ "text": said }))).await.expect("a script");
     let visitor = site.open().await;
-    let run = visitor.run("echo", Form::new().text("in.text", "where?")).await;
+    let run = visitor.run("echo", FormBody::new().text("in.text", "where?")).await;
     let page = visitor.result(&run).await;
     page.says(&format!("<p class=\"text\">{said}</p>"));
     assert!(!page.body.contains("not shown here"), "{}", page.body);
@@ -326,7 +327,7 @@ async fn an_output_in_a_storage_elsewhere_is_shown_before_any_file_is_stored() {
     controls.let_model("background-removal", Script::succeed(output)).await.expect("a script");
     let visitor = site.open().await;
     let run =
-        visitor.run("background-removal", Form::new().text("url.input", "https://tracker.example/a.png"));
+        visitor.run("background-removal", FormBody::new().text("url.input", "https://tracker.example/a.png"));
     let page = visitor.result(&run.await).await;
     page.says("Show the file from tracker.example");
     assert_eq!(page.body.matches("<img src=\"/view/").count(), 1, "{}", page.body);
@@ -341,12 +342,12 @@ async fn a_picture_of_another_host_is_fetched_by_a_click_alone() {
     let output = json!({"output": "https://tracker.example/b.png"});
     controls.let_model("background-removal", Script::succeed(output)).await.expect("a script");
     let visitor = site.open().await;
-    let run = visitor.run("background-removal", Form::new().file("in.input", "a.png", &picture())).await;
+    let run = visitor.run("background-removal", FormBody::new().file("in.input", "a.png", &picture())).await;
     let page = visitor.result(&run).await;
     page.says("Success").says("Show the file from tracker.example");
     assert_eq!(page.body.matches("<img src=\"/view/").count(), 1, "{}", page.body);
 
-    let run = Form::new().text("url.input", "https://tracker.example/a.png");
+    let run = FormBody::new().text("url.input", "https://tracker.example/a.png");
     let run = visitor.run("background-removal", run).await;
     let page = visitor.result(&run).await;
     assert!(!page.body.contains("<img src=\"/view/"), "{}", page.body);
@@ -365,7 +366,7 @@ async fn a_picture_of_another_port_of_the_same_host_is_not_fetched() {
     let output = json!({"output": format!("http://127.0.0.1:{port}/secret.png")});
     let controls = site.service.controls().expect("controls");
     controls.let_model("background-removal", Script::succeed(output)).await.expect("a script");
-    let run = visitor.run("background-removal", Form::new().file("in.input", "a.png", &picture())).await;
+    let run = visitor.run("background-removal", FormBody::new().file("in.input", "a.png", &picture())).await;
     let page = visitor.result(&run).await;
     page.says(&format!("Show the file from 127.0.0.1:{port}"));
     assert_eq!(page.body.matches("<img src=\"/view/").count(), 1, "the input alone: {}", page.body);
@@ -380,7 +381,7 @@ async fn a_message_names_inputs_by_their_titles_and_folds_details() {
         .let_model("haze-removal", Script::fail("The input `input_image` is too large"))
         .await
         .expect("a script");
-    let run = visitor.run("haze-removal", Form::new().file("in.input_image", "a.png", &picture())).await;
+    let run = visitor.run("haze-removal", FormBody::new().file("in.input_image", "a.png", &picture())).await;
     visitor.result(&run).await.says("The input “Input image” is too large");
 }
 
@@ -388,7 +389,7 @@ async fn a_message_names_inputs_by_their_titles_and_folds_details() {
 async fn the_account_shows_the_balance_and_what_was_spent() {
     let site = Site::start().await;
     let visitor = site.open().await;
-    for form in [Form::new().text("form", "1"), Form::new().text("form", "2")] {
+    for form in [FormBody::new().text("form", "1"), FormBody::new().text("form", "2")] {
         let run = visitor.run("color-extraction", form.file("in.input", "a.png", &picture())).await;
         visitor.result(&run).await.says("#");
     }

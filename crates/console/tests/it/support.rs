@@ -104,12 +104,12 @@ impl Visitor {
         seen(self.request(reqwest::Method::GET, path)).await
     }
 
-    pub(crate) async fn post(&self, path: &str, form: Form) -> Seen {
+    pub(crate) async fn post(&self, path: &str, form: FormBody) -> Seen {
         let request = self.request(reqwest::Method::POST, path).header("origin", &self.origin);
         seen(request.header("content-type", form.content_type()).body(form.end())).await
     }
 
-    pub(crate) async fn run(&self, model: &str, form: Form) -> String {
+    pub(crate) async fn run(&self, model: &str, form: FormBody) -> String {
         let seen = self.post(&format!("/models/{model}"), form).await;
         assert_eq!(seen.status, StatusCode::SEE_OTHER, "{}", seen.body);
         seen.header("location").to_owned()
@@ -132,11 +132,11 @@ impl Visitor {
 }
 
 /// Multipart form as a browser writes it.
-pub(crate) struct Form(Vec<u8>);
+pub(crate) struct FormBody(Vec<u8>);
 
 const BOUNDARY: &str = "----form-of-a-test";
 
-impl Form {
+impl FormBody {
     pub(crate) fn new() -> Self {
         Self(Vec::new())
     }

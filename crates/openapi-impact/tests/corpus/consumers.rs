@@ -88,13 +88,14 @@ fn a_caller_of_three_operations_misses_nothing_and_reads_little() -> Result<()> 
             theirs += reports.len();
             // As a report lists them: a change of a shared schema once, whichever operations it concerns.
             let list = changes.for_caller(&uses, &old, &new).list;
-            ours += list.iter().map(|change| (&change.place, &change.message)).collect::<BTreeSet<_>>().len();
+            ours +=
+                list.iter().map(|change| (&change.pointer, &change.message)).collect::<BTreeSet<_>>().len();
             let found = changes.for_caller(&any_client, &old, &new).list;
             for change in expected(&old, &new, &any_client)? {
                 let is_same =
-                    |other: &Change| (&other.place, &other.message) == (&change.place, &change.message);
+                    |other: &Change| (&other.pointer, &other.message) == (&change.pointer, &change.message);
                 if !found.iter().any(is_same) {
-                    missed.push(format!("{}: {}: {}", pair.id, change.place, change.message));
+                    missed.push(format!("{}: {}: {}", pair.id, change.pointer, change.message));
                 }
             }
             let is_reported = reports.iter().any(|operation| uses.operations().any(|used| used == operation));

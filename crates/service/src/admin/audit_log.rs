@@ -30,12 +30,12 @@ pub(super) async fn record(
     let body = read_body(Request::from_parts(parts.clone(), body), admin.limits.into()).await?;
     let path = percent_decode_str(parts.uri.path()).decode_utf8_lossy();
     let request = format!("{} {path}", parts.method);
-    let shown = shown(&body);
+    let redact_body = redact_body(&body);
     let response = next.run(Request::from_parts(parts, Body::from(body))).await;
     let status = response.status();
     if !status.is_client_error() {
         let at = admin.clock.now();
-        let action = Action { at, request, body: shown, status: status.as_u16().into() };
+        let action = Action { at, request, body: redact_body, status: status.as_u16().into() };
         if let Err(cause) = admin.database.record_action(&action).await {
             tracing::error!(%cause, request = action.request, "a request of an operator is not in the log");
         }
@@ -44,7 +44,7 @@ pub(super) async fn record(
 }
 
 /// Returns the logged part of a body. An API key is replaced by its identifier (redaction).
-fn shown(body: &[u8]) -> Option<String> {
+fn redact_body(body: &[u8]) -> Option<String> {
     let mut body: Value = serde_json::from_slice(body).ok()?;
     if let Some(key) = body.get_mut("key")
         && let Some(text) = key.as_str()
@@ -69,7 +69,7 @@ pub(super) async fn actions(admin: Admin, ApiQuery(page): ApiQuery<PageQuery>) -
 
 #[cfg(test)]
 mod tests {
-    use super::shown;
+    use super::redact_body;
 
     #[test]
     fn a_key_is_shown_by_its_identifier_alone() {
@@ -79,11 +79,11 @@ mod tests {
             ("a chosen key of an account", "chosen"),
         ] {
             let body = format!("{{\"key\":\"{key}\"}}");
-            assert!(shown(body.as_bytes()).is_some_and(|body| !body.contains(secret)), "{key}");
+            assert!(redact_body(body.as_bytes()).is_some_and(|body| !body.contains(secret)), "{key}");
         }
         for id in ["0123456789ab", "isk_0123"] {
             let body = format!("{{\"key\":\"{id}\"}}");
-            assert_eq!(shown(body.as_bytes()), Some(body), "an identifier, or its beginning");
+            assert_eq!(redact_body(body.as_bytes()), Some(body), "an identifier, or its beginning");
         }
     }
 }

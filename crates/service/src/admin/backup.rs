@@ -105,10 +105,10 @@ mod tests {
     use crate::files::{Replaces, Target};
     use crate::{Config, Service};
 
-    type Outcome = std::result::Result<(), Box<dyn std::error::Error>>;
+    type TestResult = std::result::Result<(), Box<dyn std::error::Error>>;
 
     #[tokio::test]
-    async fn a_backup_that_failed_leaves_nothing_and_its_folder_takes_the_next_one() -> Outcome {
+    async fn a_backup_that_failed_leaves_nothing_and_its_folder_takes_the_next_one() -> TestResult {
         let folder = tempfile::tempdir()?;
         let service = Service::start(Config::folder(folder.path())).await?;
         let owner = service.account("demo", "finding an account").await?;
@@ -133,7 +133,7 @@ mod tests {
 
     #[cfg(unix)]
     #[tokio::test]
-    async fn nobody_else_reads_a_backup_also_in_a_folder_that_everyone_can_open() -> Outcome {
+    async fn nobody_else_reads_a_backup_also_in_a_folder_that_everyone_can_open() -> TestResult {
         use std::os::unix::fs::PermissionsExt as _;
 
         let service = Service::start(Config::ephemeral()).await?;
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relative_path_is_inside_the_folder_that_it_begins_in() -> Outcome {
+    fn a_relative_path_is_inside_the_folder_that_it_begins_in() -> TestResult {
         let current = std::env::current_dir()?;
         for folder in ["not-there", "not-there/deeper", "."] {
             assert!(is_inside(Path::new(folder), &current)?, "{folder}");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_backup_that_was_begun_is_whole_when_the_service_has_ended() -> Outcome {
+    async fn a_backup_that_was_begun_is_whole_when_the_service_has_ended() -> TestResult {
         let folder = tempfile::tempdir()?;
         Service::start(Config::folder(folder.path())).await?.shutdown().await;
         // The shutdown waits for nothing else.

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use url::Url;
 
-use super::entries::{Entries, shown};
+use super::entries::{Entries, quote_name};
 use super::format::{Descriptor, Format, Kind, NumConfig, Sample};
 
 /// Inputs of a task. The values stay as spelled in the request, so that no number loses a digit before validation.
@@ -57,14 +57,14 @@ pub(crate) fn check_inputs(declared: &Format, inputs: &Inputs) -> Result<(), Vec
             None | Some("null") => None,
             Some(value) => check_input(descriptor, value).err(),
         };
-        violations.extend(complaint.map(|complaint| format!("{} {complaint}", shown(name))));
+        violations.extend(complaint.map(|complaint| format!("{} {complaint}", quote_name(name))));
     }
     for (name, _) in &inputs.0.0 {
         if declared.get(name).is_none() {
             let known: Vec<&str> = declared.parameters().map(|(name, _)| name).collect();
             violations.push(format!(
                 "{} is not an input of this model, whose inputs are {}",
-                shown(name),
+                quote_name(name),
                 known.join(", ")
             ));
         }

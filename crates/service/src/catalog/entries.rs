@@ -48,7 +48,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Entries<V> {
                         return Err(A::Error::custom(format!("more than {MAX_ENTRIES} parameters")));
                     }
                     if entries.get(&name).is_some() {
-                        return Err(A::Error::custom(format!("{} is given twice", shown(&name))));
+                        return Err(A::Error::custom(format!("{} is given twice", quote_name(&name))));
                     }
                     entries.0.push((name, value));
                 }
@@ -61,7 +61,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Entries<V> {
 }
 
 /// Formats a name from a request for a message: truncated, and quoted if it has special characters.
-pub(super) fn shown(name: &str) -> String {
+pub(super) fn quote_name(name: &str) -> String {
     let begin: String = name.chars().take(80).collect();
     let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.');
     if begin == name && begin.chars().all(is_plain) { begin } else { format!("{begin:?}") }

@@ -43,7 +43,7 @@ pub struct S3Config {
 impl fmt::Debug for S3Config {
     /// Redaction: omits the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("S3Config").field(&self.shown()).finish_non_exhaustive()
+        f.debug_tuple("S3Config").field(&self.description()).finish_non_exhaustive()
     }
 }
 
@@ -131,7 +131,7 @@ impl S3Config {
         format!("{:#}", serde_json::json!({ "Rules": [rule] }))
     }
 
-    pub(crate) fn shown(&self) -> String {
+    pub(crate) fn description(&self) -> String {
         format!("the bucket {} at {}", self.bucket, self.address.origin().ascii_serialization())
     }
 }
@@ -186,7 +186,7 @@ mod tests {
     fn a_bucket_is_a_path_or_a_host_of_its_endpoint() {
         let plain = read("s3://files?endpoint=http://127.0.0.1:9000").unwrap();
         assert_eq!(plain.address.as_str(), "http://127.0.0.1:9000/files");
-        assert_eq!(plain.shown(), "the bucket files at http://127.0.0.1:9000");
+        assert_eq!(plain.description(), "the bucket files at http://127.0.0.1:9000");
         assert_eq!(plain.public_address, plain.address);
         assert_eq!((plain.region.as_str(), plain.prefix.as_str()), ("us-east-1", ""));
 

@@ -70,10 +70,10 @@ mod tests {
 
     use crate::{Config, Credit, Money, Service};
 
-    type Outcome = Result<(), Box<dyn std::error::Error>>;
+    type TestResult = Result<(), Box<dyn std::error::Error>>;
 
     #[tokio::test]
-    async fn a_baseline_that_cannot_be_set_leaves_the_one_before() -> Outcome {
+    async fn a_baseline_that_cannot_be_set_leaves_the_one_before() -> TestResult {
         let service = Service::start(Config::ephemeral().with_controls()).await?;
         let controls = service.controls()?;
         let before = service.accounts().await?;

@@ -1,7 +1,7 @@
 //! Queries of the audit that do not depend on the engine, beyond the comparison of purses with movements.
 
 /// Names of tables and columns in an engine.
-pub(super) struct Names {
+pub(super) struct AuditNames {
     /// Table of the accounts' counters, and its account column.
     pub(super) accounts: &'static str,
     pub(super) account: &'static str,
@@ -24,8 +24,8 @@ fn sum(column: &str) -> String {
 /// Returns queries with the sentence for their findings. Each row is an inconsistency: what, stored, computed. Rows of two
 /// tables are grouped, not joined: SQLite builds no index for a full join, and compares
 /// each row of one table with each row of the other.
-pub(super) fn audits(names: &Names) -> [(String, &'static str); 7] {
-    let Names { accounts, account, task, held } = names;
+pub(super) fn audits(names: &AuditNames) -> [(String, &'static str); 7] {
+    let AuditNames { accounts, account, task, held } = names;
     let held_free = sum("held_free");
     let held_balance = sum("held_balance");
     let amount = sum("amount");

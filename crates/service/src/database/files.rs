@@ -117,12 +117,14 @@ impl<E: Engine> Files for E {
                 return Ok(if is_same { Stored::Again } else { Stored::Different });
             }
             target.assert_same_file(object);
-            db.change_one("UPDATE upload_targets SET is_used = true WHERE id = $1", params![target_id]).await?;
+            db.change_one("UPDATE upload_targets SET is_used = true WHERE id = $1", params![target_id])
+                .await?;
             let is_taken = target.is_of_member()
                 && db.is_there(OF_ANOTHER_PAYER, params![bucket, key, target.payer]).await?
                 || *replaces == Replaces::Earlier && has_later(db, object).await?;
             if is_taken {
-                db.change_one("UPDATE upload_targets SET is_void = true WHERE id = $1", params![target_id]).await?;
+                db.change_one("UPDATE upload_targets SET is_void = true WHERE id = $1", params![target_id])
+                    .await?;
                 return Ok(Stored::Taken);
             }
             // A retry of an upload to an earlier target must not undo this upload.

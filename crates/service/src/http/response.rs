@@ -196,18 +196,21 @@ impl IntoResponse for DetailedFailure {
 
 pub(crate) async fn wrong_method(method: Method, OriginalUri(uri): OriginalUri) -> Failure {
     let method: String = method.as_str().chars().take(MAX_PATH).collect();
-    Failure::new(StatusCode::METHOD_NOT_ALLOWED, format!("{method} is not allowed on {}", shown(&uri)))
+    Failure::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        format!("{method} is not allowed on {}", describe_path(&uri)),
+    )
 }
 
 /// Returns a handler that responds with 404 and a hint.
 pub(crate) fn unknown_path(hint: &'static str) -> impl Fn(Uri) -> Ready<Failure> + Clone {
     move |uri| {
-        let message = format!("there is nothing at {}; {hint}", shown(&uri));
+        let message = format!("there is nothing at {}; {hint}", describe_path(&uri));
         ready(Failure::new(StatusCode::NOT_FOUND, message))
     }
 }
 
-fn shown(uri: &Uri) -> String {
+fn describe_path(uri: &Uri) -> String {
     match uri.path() {
         "" => "an empty path".to_owned(),
         path => cut(path.to_owned(), MAX_PATH),

@@ -123,7 +123,9 @@ string_enum! {
         Charge = "charge",
         Refund = "refund",
         Storage = "storage",
-        Settle = "settle",
+        /// A payment into an account pays its debt.
+        #[serde(rename = "settle")]
+        Repay = "settle",
         /// A test control set the amount of a purse.
         Set = "set",
         /// Earnings or revenue above the largest amount, which leave the ledger.

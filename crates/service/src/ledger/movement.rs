@@ -50,16 +50,16 @@ impl Movement {
             return Ok(if amount > present { Err(present) } else { Ok(vec![taken]) });
         }
         owned.check_room_for(amount)?;
-        let settled = if purse == Purse::Balance { amount.min(owned.owed()) } else { Money::ZERO };
-        debug_assert!(settled >= Money::ZERO, "a credit increases a debt");
+        let repaid = if purse == Purse::Balance { amount.min(owned.owed()) } else { Money::ZERO };
+        debug_assert!(repaid >= Money::ZERO, "a credit increases a debt");
         let given = Self { amount, from: None, to: side, reason: Reason::Credit };
-        Ok(Ok(vec![given, Self::of_debt(account, settled)]))
+        Ok(Ok(vec![given, Self::of_debt(account, repaid)]))
     }
 
     const fn of_debt(account: AccountId, amount: Money) -> Self {
         let from = Some((account, Purse::Balance));
         let to = Some((account, Purse::Debt));
-        Self { amount, from, to, reason: Reason::Settle }
+        Self { amount, from, to, reason: Reason::Repay }
     }
 
     /// Makes the movements of a storage bill: from free credits, then from the balance; the rest becomes debt. A
@@ -72,8 +72,8 @@ impl Movement {
     ) -> Result<Vec<Self>> {
         let free = charge.min(owned.free);
         let rest = difference(charge, free)?;
-        let settled = owned.owed().min(owned.balance);
-        let balance = rest.min(difference(owned.balance, settled)?);
+        let repaid = owned.owed().min(owned.balance);
+        let balance = rest.min(difference(owned.balance, repaid)?);
         let debt = difference(rest, balance)?;
         let to = Some((operator, Purse::Revenue));
         let parts = [(Purse::Free, free), (Purse::Balance, balance), (Purse::Debt, debt)];
@@ -81,7 +81,7 @@ impl Movement {
         debug_assert_eq!(sum, i128::from(charge.smallest()), "the parts of a bill do not add up to the bill");
         let part =
             |(purse, amount)| Self { amount, from: Some((account, purse)), to, reason: Reason::Storage };
-        Ok(std::iter::once(Self::of_debt(account, settled)).chain(parts.map(part)).collect())
+        Ok(std::iter::once(Self::of_debt(account, repaid)).chain(parts.map(part)).collect())
     }
 
     /// Makes the movements that set purses to these amounts. The differences enter or leave the ledger.
@@ -146,9 +146,9 @@ mod tests {
     fn what_was_paid_in_pays_a_debt_and_free_credits_do_not() -> Result<()> {
         let owned = Purses { debt: money(-3), ..Purses::default() };
         let adjusted = |credit: Credit| Movement::of_adjustment(ACCOUNT, owned, &credit.into());
-        for (paid, settled) in [(2, 2), (3, 3), (10, 3)] {
+        for (paid, repaid) in [(2, 2), (3, 3), (10, 3)] {
             let credit = adjusted(Credit::Paid(money(paid)))?;
-            assert_eq!(credit.map(|credit| amounts(&credit)), Ok(vec![paid, settled]));
+            assert_eq!(credit.map(|credit| amounts(&credit)), Ok(vec![paid, repaid]));
         }
         let free = adjusted(Credit::Free(money(2)))?;
         assert_eq!(free.map(|free| amounts(&free)), Ok(vec![2, 0]));

@@ -358,10 +358,10 @@ impl Drop for Service {
 mod tests {
     use super::*;
 
-    type Outcome = std::result::Result<(), Box<dyn std::error::Error>>;
+    type TestResult = std::result::Result<(), Box<dyn std::error::Error>>;
 
     #[tokio::test]
-    async fn the_folder_of_a_dropped_service_is_free_when_its_last_task_has_ended() -> Outcome {
+    async fn the_folder_of_a_dropped_service_is_free_when_its_last_task_has_ended() -> TestResult {
         let folder = tempfile::tempdir()?;
         let service = Service::start(Config::folder(folder.path())).await?;
         let still_writes = service.background.clone();
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_shutdown_ends_although_something_waits_for_ever() -> Outcome {
+    async fn a_shutdown_ends_although_something_waits_for_ever() -> TestResult {
         let mut config = Config::ephemeral();
         config.shutdown_timeout = Duration::ZERO;
         let service = Service::start(config).await?;
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_folder_is_free_after_a_shutdown_whoever_still_knows_the_service() -> Outcome {
+    async fn the_folder_is_free_after_a_shutdown_whoever_still_knows_the_service() -> TestResult {
         let folder = tempfile::tempdir()?;
         let service = Service::start(Config::folder(folder.path())).await?;
         let operator = service.admin.clone();
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn temporary_data_are_removed_though_the_service_is_dropped() -> Outcome {
+    async fn temporary_data_are_removed_though_the_service_is_dropped() -> TestResult {
         let service = Service::start(Config::ephemeral()).await?;
         let folder = service.data_folder().to_owned();
         drop(service);

@@ -14,7 +14,7 @@ use crate::http::slow_clients::BoundedBody;
 
 /// A parsed form upload.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Form {
+pub struct UploadForm {
     /// Fields before the file, with lower-case names.
     pub fields: Vec<(String, String)>,
     /// Content of the file.
@@ -22,14 +22,14 @@ pub struct Form {
 }
 
 /// Parses a body that arrives in these pieces.
-pub async fn form(content_type: &str, pieces: Vec<Vec<u8>>) -> Result<Form, String> {
+pub async fn form(content_type: &str, pieces: Vec<Vec<u8>>) -> Result<UploadForm, String> {
     let body = stream::iter(pieces.into_iter().map(|piece| Ok::<_, std::io::Error>(Bytes::from(piece))));
     let body = BoundedBody::new(Body::from_stream(body), u64::MAX);
     let mut parts = form::multipart(content_type, body).map_err(|refusal| refusal.to_string())?;
     let read = form::read_fields(&mut parts).await;
     let (fields, file) = read.map_err(|refusal| refusal.to_string())?;
     let file = file.bytes().await.map_err(|cause| cause.to_string())?;
-    Ok(Form { fields, file: file.into() })
+    Ok(UploadForm { fields, file: file.into() })
 }
 
 /// Signs a URL of any object store for so long; None if it is no URL. For a benchmark.

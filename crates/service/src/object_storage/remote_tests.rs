@@ -12,10 +12,10 @@ use crate::files::{Target, TargetsOf};
 use crate::random::Randomness;
 use crate::{Config, S3Config, Service};
 
-pub(super) type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+pub(super) type TestResult<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Returns a random prefix in the bucket of the environment.
-pub(super) fn bucket() -> Outcome<S3Config> {
+pub(super) fn bucket() -> TestResult<S3Config> {
     let variable = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
     let url = variable("INFERSTORE_TEST_OBJECTS")?;
     let (bucket, parameters) = url.split_once('?').ok_or("the bucket has no parameters")?;
@@ -23,7 +23,7 @@ pub(super) fn bucket() -> Outcome<S3Config> {
     Ok(S3Config::new(&url, &variable("AWS_ACCESS_KEY_ID")?, &variable("AWS_SECRET_ACCESS_KEY")?)?)
 }
 
-async fn start() -> Outcome<(Service, AccountId)> {
+async fn start() -> TestResult<(Service, AccountId)> {
     let mut config = Config::ephemeral();
     config.objects = Some(bucket()?);
     let service = Service::start(config).await?;
@@ -34,7 +34,7 @@ async fn start() -> Outcome<(Service, AccountId)> {
 pub(super) const SIZE: u64 = 5_242_881;
 
 /// Issues a target for a large file; returns the target and its endpoint.
-pub(super) async fn target(service: &Service, name: &str) -> Outcome<(Target, String)> {
+pub(super) async fn target(service: &Service, name: &str) -> TestResult<(Target, String)> {
     let owner = service.database.account("demo").await?.ok_or("no account")?;
     let now = service.clock.now();
     let expires_at = now.after(Duration::from_mins(15));
@@ -45,20 +45,20 @@ pub(super) async fn target(service: &Service, name: &str) -> Outcome<(Target, St
     Ok((target, presigned.endpoint))
 }
 
-async fn put(endpoint: &str) -> Outcome {
+async fn put(endpoint: &str) -> TestResult {
     let client = inferstore_fetch::over_ring(reqwest::Client::builder()).no_proxy().build()?;
     let request = client.put(endpoint).header("content-type", "text/plain");
     let response = request.body(vec![1; 5_242_881]).send().await?;
     if response.status().is_success() { Ok(()) } else { Err(response.text().await?.into()) }
 }
 
-async fn files(service: &Service, owner: AccountId) -> Outcome<u64> {
+async fn files(service: &Service, owner: AccountId) -> TestResult<u64> {
     Ok(service.database.usage(owner).await?.files)
 }
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn unobserved_and_late_uploads_become_files() -> Outcome {
+async fn unobserved_and_late_uploads_become_files() -> TestResult {
     let (service, owner) = start().await?;
     put(&target(&service, "unseen").await?.1).await?;
     service.objects.reconcile_and_forget().await?;
@@ -79,7 +79,7 @@ async fn unobserved_and_late_uploads_become_files() -> Outcome {
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn an_upload_that_is_found_late_replaces_no_later_one() -> Outcome {
+async fn an_upload_that_is_found_late_replaces_no_later_one() -> TestResult {
     let (service, owner) = start().await?;
     let (earlier, earlier_at) = target(&service, "same").await?;
     service.clock.advance(Duration::from_secs(14 * 60 + 50));
@@ -104,7 +104,7 @@ async fn an_upload_that_is_found_late_replaces_no_later_one() -> Outcome {
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn an_upload_is_a_file_though_no_job_ran_for_an_hour() -> Outcome {
+async fn an_upload_is_a_file_though_no_job_ran_for_an_hour() -> TestResult {
     let (service, owner) = start().await?;
     put(&target(&service, "forgotten").await?.1).await?;
     service.clock.advance(Duration::from_mins(74));
@@ -115,7 +115,7 @@ async fn an_upload_is_a_file_though_no_job_ran_for_an_hour() -> Outcome {
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn an_object_without_a_row_is_marked_and_removed_after_the_retention() -> Outcome {
+async fn an_object_without_a_row_is_marked_and_removed_after_the_retention() -> TestResult {
     let (service, owner) = start().await?;
     let store = service.objects.blobs.remote().ok_or("there is no bucket")?;
     let stray = store.begin()?.commit().await?.name;
@@ -141,7 +141,7 @@ async fn an_object_without_a_row_is_marked_and_removed_after_the_retention() -> 
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn a_listing_begins_with_the_oldest_target_and_goes_on_page_by_page() -> Outcome {
+async fn a_listing_begins_with_the_oldest_target_and_goes_on_page_by_page() -> TestResult {
     let (service, owner) = start().await?;
     let store = service.objects.blobs.remote().ok_or("there is no bucket")?;
     let bucket = store.direct().ok_or("every byte passes the service")?;
@@ -177,7 +177,7 @@ async fn a_listing_begins_with_the_oldest_target_and_goes_on_page_by_page() -> O
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn a_direct_upload_is_swept_after_a_change_to_indirect_uploads() -> Outcome {
+async fn a_direct_upload_is_swept_after_a_change_to_indirect_uploads() -> TestResult {
     let folder = tempfile::tempdir()?;
     let mut config = Config { objects: Some(bucket()?), ..Config::folder(folder.path()) };
     let service = Service::start(config.clone()).await?;

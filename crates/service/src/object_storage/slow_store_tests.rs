@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use url::form_urlencoded;
 
-use super::remote_tests::{Outcome, SIZE, target};
+use super::remote_tests::{SIZE, TestResult, target};
 use crate::clock::Moment;
 use crate::files::{Target, TargetsOf};
 use crate::{Config, Error, S3Config, Service};
@@ -153,7 +153,7 @@ async fn respond(State(store): State<Arc<Store>>, request: Request) -> Response 
 }
 
 /// Starts a store, which may respond at once, and names its one bucket.
-pub(crate) async fn start_store(is_direct: bool, responds: bool) -> Outcome<(Arc<Store>, S3Config)> {
+pub(crate) async fn start_store(is_direct: bool, responds: bool) -> TestResult<(Arc<Store>, S3Config)> {
     let store = Arc::new(Store { responds: watch::Sender::new(responds), ..Store::default() });
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let url = format!("s3://bucket?endpoint=http://{}&direct={is_direct}", listener.local_addr()?);
@@ -169,11 +169,11 @@ struct Bench {
 }
 
 impl Bench {
-    async fn start(max_connections: usize) -> Outcome<Self> {
+    async fn start(max_connections: usize) -> TestResult<Self> {
         Self::with(max_connections, true).await
     }
 
-    async fn with(max_connections: usize, is_direct: bool) -> Outcome<Self> {
+    async fn with(max_connections: usize, is_direct: bool) -> TestResult<Self> {
         let (store, objects) = start_store(is_direct, false).await?;
         let mut config = Config::ephemeral();
         config.objects = Some(objects);
@@ -186,14 +186,14 @@ impl Bench {
     }
 
     /// Starts a bench whose store responds at once.
-    async fn ready() -> Outcome<Self> {
+    async fn ready() -> TestResult<Self> {
         let bench = Self::start(1_000).await?;
         bench.store.responds.send_replace(true);
         Ok(bench)
     }
 
     /// Returns the URL of a file with an unused target.
-    async fn url(&self, name: &str) -> Outcome<String> {
+    async fn url(&self, name: &str) -> TestResult<String> {
         let (target, _) = target(&self.service, name).await?;
         Ok(self.url_of(&target))
     }
@@ -207,7 +207,7 @@ impl Bench {
     }
 
     /// Waits until the store has received this number of listing requests.
-    async fn until_pages(&self, pages: usize) -> Outcome {
+    async fn until_pages(&self, pages: usize) -> TestResult {
         let are_there = async {
             while self.pages() < pages {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -216,13 +216,13 @@ impl Bench {
         Ok(tokio::time::timeout(Duration::from_secs(10), are_there).await?)
     }
 
-    async fn files(&self) -> Outcome<u64> {
+    async fn files(&self) -> TestResult<u64> {
         let service = &self.service;
         let owner = service.database.account("demo").await?.ok_or("no account")?;
         Ok(service.database.usage(owner.id).await?.files)
     }
 
-    async fn sweep(&self) -> Outcome {
+    async fn sweep(&self) -> TestResult {
         let service = &self.service;
         Ok(service.objects.sweep(SystemTime::now() + Duration::from_hours(1)).await?)
     }
@@ -237,7 +237,7 @@ fn open(bench: &Bench, urls: impl IntoIterator<Item = String>) -> JoinSet<reqwes
 }
 
 #[tokio::test]
-async fn all_requests_share_a_listing_that_began_after_they_came() -> Outcome {
+async fn all_requests_share_a_listing_that_began_after_they_came() -> TestResult {
     let bench = Bench::start(1_000).await?;
     let (first, second) = (target(&bench.service, "first").await?.0, target(&bench.service, "2").await?.0);
     let early = open(&bench, [bench.url_of(&first)]);
@@ -260,7 +260,7 @@ async fn all_requests_share_a_listing_that_began_after_they_came() -> Outcome {
 }
 
 #[tokio::test]
-async fn unused_targets_cost_the_store_nothing() -> Outcome {
+async fn unused_targets_cost_the_store_nothing() -> TestResult {
     let bench = Bench::ready().await?;
     let service = &bench.service;
     let mut targets = Vec::new();
@@ -286,17 +286,17 @@ async fn unused_targets_cost_the_store_nothing() -> Outcome {
 }
 
 #[tokio::test]
-async fn unused_targets_are_forgotten_although_the_store_is_away() -> Outcome {
+async fn unused_targets_are_forgotten_although_the_store_is_away() -> TestResult {
     forgets(20_000).await
 }
 
 #[tokio::test]
 #[ignore = "takes minutes: a million targets"]
-async fn a_million_unused_targets_are_forgotten_in_little_memory() -> Outcome {
+async fn a_million_unused_targets_are_forgotten_in_little_memory() -> TestResult {
     forgets(1_000_000).await
 }
 
-async fn forgets(targets: u32) -> Outcome {
+async fn forgets(targets: u32) -> TestResult {
     let bench = Bench::ready().await?;
     let service = &bench.service;
     let (last, _) = target(service, "last").await?;
@@ -323,14 +323,14 @@ async fn forgets(targets: u32) -> Outcome {
     Ok(())
 }
 
-fn resident_kib() -> Outcome<u64> {
+fn resident_kib() -> TestResult<u64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no size")?;
     Ok(line.trim().trim_end_matches(" kB").parse()?)
 }
 
 #[tokio::test]
-async fn thousands_of_uploads_are_reconciled_by_page_at_the_stores_time() -> Outcome {
+async fn thousands_of_uploads_are_reconciled_by_page_at_the_stores_time() -> TestResult {
     let bench = Bench::ready().await?;
     let service = &bench.service;
     let mut targets = Vec::new();
@@ -361,7 +361,7 @@ async fn thousands_of_uploads_are_reconciled_by_page_at_the_stores_time() -> Out
 }
 
 #[tokio::test]
-async fn created_at_is_the_time_of_the_upload_though_it_is_found_later() -> Outcome {
+async fn created_at_is_the_time_of_the_upload_though_it_is_found_later() -> TestResult {
     let bench = Bench::ready().await?;
     let service = &bench.service;
     let (target, _) = target(service, "file").await?;
@@ -376,7 +376,7 @@ async fn created_at_is_the_time_of_the_upload_though_it_is_found_later() -> Outc
 }
 
 #[tokio::test]
-async fn uploads_to_void_or_unsigned_targets_are_removed_at_the_next_look() -> Outcome {
+async fn uploads_to_void_or_unsigned_targets_are_removed_at_the_next_look() -> TestResult {
     let bench = Bench::ready().await?;
     let service = &bench.service;
     let (stored, _) = target(service, "stored").await?;
@@ -402,7 +402,7 @@ async fn uploads_to_void_or_unsigned_targets_are_removed_at_the_next_look() -> O
 }
 
 #[tokio::test]
-async fn of_two_uploads_of_a_name_the_later_one_stays_in_any_order() -> Outcome {
+async fn of_two_uploads_of_a_name_the_later_one_stays_in_any_order() -> TestResult {
     let bench = Bench::ready().await?;
     let service = &bench.service;
     let mut targets = Vec::new();
@@ -429,7 +429,7 @@ async fn of_two_uploads_of_a_name_the_later_one_stays_in_any_order() -> Outcome 
 }
 
 #[tokio::test]
-async fn with_direct_false_no_request_asks_the_store() -> Outcome {
+async fn with_direct_false_no_request_asks_the_store() -> TestResult {
     let bench = Bench::with(1_000, false).await?;
     bench.store.responds.send_replace(true);
     let service = &bench.service;
@@ -446,7 +446,7 @@ async fn with_direct_false_no_request_asks_the_store() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_bucket_of_any_size_is_swept_page_by_page() -> Outcome {
+async fn a_bucket_of_any_size_is_swept_page_by_page() -> TestResult {
     const BLOBS: usize = 10_500;
     const OLD: usize = BLOBS / 10;
     let bench = Bench::ready().await?;
@@ -488,7 +488,7 @@ async fn a_bucket_of_any_size_is_swept_page_by_page() -> Outcome {
 
 #[tokio::test]
 #[ignore = "takes minutes: ten million blobs"]
-async fn ten_million_blobs_are_swept_in_the_memory_of_a_page() -> Outcome {
+async fn ten_million_blobs_are_swept_in_the_memory_of_a_page() -> TestResult {
     let bench = Bench::ready().await?;
     bench.store.scripted.store(10_000_000, Ordering::SeqCst);
     let before = resident_kib()?;
@@ -500,7 +500,7 @@ async fn ten_million_blobs_are_swept_in_the_memory_of_a_page() -> Outcome {
 }
 
 #[tokio::test]
-async fn an_orphan_mark_of_an_earlier_version_goes_with_its_blob_or_row() -> Outcome {
+async fn an_orphan_mark_of_an_earlier_version_goes_with_its_blob_or_row() -> TestResult {
     let bench = Bench::ready().await?;
     let service = &bench.service;
     let mark = |name: &str| {
@@ -519,7 +519,7 @@ async fn an_orphan_mark_of_an_earlier_version_goes_with_its_blob_or_row() -> Out
 }
 
 #[tokio::test]
-async fn requests_that_wait_for_the_store_leave_most_connections_to_others() -> Outcome {
+async fn requests_that_wait_for_the_store_leave_most_connections_to_others() -> TestResult {
     let bench = Bench::start(8).await?;
     let waiting = open(&bench, [bench.url("first").await?, bench.url("second").await?]);
     bench.until_pages(1).await?;
@@ -535,7 +535,7 @@ async fn requests_that_wait_for_the_store_leave_most_connections_to_others() -> 
 }
 
 #[tokio::test]
-async fn an_upload_is_found_although_the_clock_was_set_back() -> Outcome {
+async fn an_upload_is_found_although_the_clock_was_set_back() -> TestResult {
     let bench = Bench::ready().await?;
     let service = &bench.service;
     service.clock.advance(Duration::from_hours(24));
@@ -549,7 +549,7 @@ async fn an_upload_is_found_although_the_clock_was_set_back() -> Outcome {
 }
 
 #[tokio::test]
-async fn an_object_that_is_gone_before_its_bytes_are_read_is_read_again() -> Outcome {
+async fn an_object_that_is_gone_before_its_bytes_are_read_is_read_again() -> TestResult {
     let bench = Bench::ready().await?;
     let service = &bench.service;
     let (target, _) = target(service, "file").await?;
@@ -563,7 +563,7 @@ async fn an_object_that_is_gone_before_its_bytes_are_read_is_read_again() -> Out
 }
 
 #[tokio::test]
-async fn a_service_with_direct_uploads_takes_no_bytes_and_redirects_downloads() -> Outcome {
+async fn a_service_with_direct_uploads_takes_no_bytes_and_redirects_downloads() -> TestResult {
     let bench = Bench::ready().await?;
     let (target, _) = target(&bench.service, "file").await?;
     bench.store.upload(&target);

@@ -17,12 +17,12 @@ use crate::queue::{Claim, Ending, InsufficientBalance, Lease, LeaseRules, NewTas
 use crate::random::Randomness;
 use crate::{Config, Service};
 
-type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+type TestResult<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const LARGE: u64 = MAX_FORM_FILE + 1;
 
 /// Adds an account with money; returns the account and an API key.
-async fn account(service: &Service, name: &str, scope: Scope) -> Outcome<(Account, String)> {
+async fn account(service: &Service, name: &str, scope: Scope) -> TestResult<(Account, String)> {
     let (random, now) = (Randomness::new(None), service.clock.now());
     let account = service.database.add_account(&NewAccount::draw(name, scope, &random)?, now).await?;
     service.database.credit(account.id, Credit::Paid(Money::from_smallest(1_000)), now).await?;
@@ -31,7 +31,13 @@ async fn account(service: &Service, name: &str, scope: Scope) -> Outcome<(Accoun
     Ok((account, key.text))
 }
 
-async fn call(service: &Service, key: &str, method: &str, path: &str, body: Value) -> Outcome<(u16, Value)> {
+async fn call(
+    service: &Service,
+    key: &str,
+    method: &str,
+    path: &str,
+    body: Value,
+) -> TestResult<(u16, Value)> {
     let url = format!("{}/api-key/storage{path}", service.base_url());
     let request = client()?.request(method.parse()?, url).header("x-api-key", key);
     let request = request.header("content-type", "application/json").body(body.to_string());
@@ -39,11 +45,11 @@ async fn call(service: &Service, key: &str, method: &str, path: &str, body: Valu
     Ok((response.status().as_u16(), serde_json::from_str(&response.text().await?)?))
 }
 
-fn client() -> Outcome<reqwest::Client> {
+fn client() -> TestResult<reqwest::Client> {
     Ok(inferstore_fetch::over_ring(reqwest::Client::builder()).no_proxy().build()?)
 }
 
-async fn presign(service: &Service, key: &str, organization: Option<&str>) -> Outcome<(u16, Value)> {
+async fn presign(service: &Service, key: &str, organization: Option<&str>) -> TestResult<(u16, Value)> {
     let mut body = json!({ "folder": "samples", "mime": "text/plain", "name": "shared.bin", "size": LARGE });
     if let Some(organization) = organization {
         body["org_username"] = json!(organization);
@@ -53,14 +59,14 @@ async fn presign(service: &Service, key: &str, organization: Option<&str>) -> Ou
 }
 
 /// Uploads by PUT; returns the status and S3's error code.
-async fn put(target: &Value) -> Outcome<(u16, String)> {
+async fn put(target: &Value) -> TestResult<(u16, String)> {
     let (status, text) = put_for_text(target).await?;
     let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
     Ok((status, code.map(|(code, _)| code.to_owned()).unwrap_or_default()))
 }
 
 /// Uploads by PUT; returns the status and the whole response.
-async fn put_for_text(target: &Value) -> Outcome<(u16, String)> {
+async fn put_for_text(target: &Value) -> TestResult<(u16, String)> {
     let request = client()?.put(target["endpoint"].as_str().unwrap_or_default());
     let request = request.header("content-type", "text/plain").body(vec![5; LARGE as usize]);
     let response = request.send().await?;
@@ -68,7 +74,7 @@ async fn put_for_text(target: &Value) -> Outcome<(u16, String)> {
 }
 
 /// Issues a changed copy of a target.
-async fn changed(service: &Service, target: &Value, change: impl FnOnce(&mut Target)) -> Outcome<Value> {
+async fn changed(service: &Service, target: &Value, change: impl FnOnce(&mut Target)) -> TestResult<Value> {
     let id = target["endpoint"].as_str().and_then(|url| url.split("x-target=").nth(1));
     let id = id.and_then(|rest| rest.split('&').next()).unwrap_or_default();
     let mut other = service.database.target(id).await?.ok_or("the target is not stored")?;
@@ -78,13 +84,13 @@ async fn changed(service: &Service, target: &Value, change: impl FnOnce(&mut Tar
     Ok(json!({"endpoint": service.objects.presign(&other)?.endpoint}))
 }
 
-async fn total(service: &Service, key: &str) -> Outcome<u64> {
+async fn total(service: &Service, key: &str) -> TestResult<u64> {
     let (_, answer) = call(service, key, "GET", "/upload/samples", Value::Null).await?;
     answer["data"]["total"].as_u64().ok_or_else(|| format!("{answer}").into())
 }
 
 #[tokio::test]
-async fn members_alone_upload_into_the_storage_of_their_organization() -> Outcome {
+async fn members_alone_upload_into_the_storage_of_their_organization() -> TestResult {
     let service = Service::start(Config::ephemeral()).await?;
     let (_, stranger) = account(&service, "stranger", Scope::Personal).await?;
     let (member, member_key) = account(&service, "member", Scope::Personal).await?;
@@ -130,7 +136,7 @@ async fn members_alone_upload_into_the_storage_of_their_organization() -> Outcom
 }
 
 #[tokio::test]
-async fn an_unused_target_of_a_membership_that_ended_is_refused_for_that_reason() -> Outcome {
+async fn an_unused_target_of_a_membership_that_ended_is_refused_for_that_reason() -> TestResult {
     let service = Service::start(Config::ephemeral()).await?;
     let (member, key) = account(&service, "lena", Scope::Personal).await?;
     let (organization, _) = account(&service, "studio", Scope::Organization).await?;
@@ -148,7 +154,7 @@ async fn an_unused_target_of_a_membership_that_ended_is_refused_for_that_reason(
 }
 
 #[tokio::test]
-async fn a_member_neither_replaces_nor_finds_files_of_other_members() -> Outcome {
+async fn a_member_neither_replaces_nor_finds_files_of_other_members() -> TestResult {
     let service = Service::start(Config::ephemeral()).await?;
     let (member, member_key) = account(&service, "member", Scope::Personal).await?;
     let (organization, organization_key) = account(&service, "studio", Scope::Organization).await?;
@@ -180,7 +186,7 @@ async fn a_member_neither_replaces_nor_finds_files_of_other_members() -> Outcome
 }
 
 #[tokio::test]
-async fn an_upload_needs_a_positive_balance_too() -> Outcome {
+async fn an_upload_needs_a_positive_balance_too() -> TestResult {
     let service = Service::start(Config::ephemeral()).await?;
     let key = service.api_key().unwrap_or_default();
     let (_, target) = presign(&service, key, None).await?;
@@ -198,7 +204,7 @@ async fn an_upload_needs_a_positive_balance_too() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_deleted_file_loses_its_bytes_although_its_owner_disconnects() -> Outcome {
+async fn a_deleted_file_loses_its_bytes_although_its_owner_disconnects() -> TestResult {
     let folder = tempfile::tempdir()?;
     let service = Service::start(Config::folder(folder.path())).await?;
     let (owner, key) = account(&service, "owner", Scope::Personal).await?;
@@ -227,7 +233,7 @@ async fn a_deleted_file_loses_its_bytes_although_its_owner_disconnects() -> Outc
 }
 
 #[tokio::test]
-async fn targets_expire_by_the_clock_of_the_service_and_are_forgotten() -> Outcome {
+async fn targets_expire_by_the_clock_of_the_service_and_are_forgotten() -> TestResult {
     let service = Service::start(Config::ephemeral()).await?;
     let key = service.api_key().unwrap_or_default();
     let (_, target) = presign(&service, key, None).await?;
@@ -240,7 +246,7 @@ async fn targets_expire_by_the_clock_of_the_service_and_are_forgotten() -> Outco
 }
 
 #[tokio::test]
-async fn what_is_stored_is_billed_for_as_long_as_it_is_stored() -> Outcome {
+async fn what_is_stored_is_billed_for_as_long_as_it_is_stored() -> TestResult {
     let service = Service::start(Config::ephemeral()).await?;
     let key = service.api_key().unwrap_or_default();
     let owner = service.database.account("demo").await?.ok_or("no account")?.id;
@@ -286,7 +292,7 @@ impl inferstore_models::Model for Painter {
 }
 
 /// Runs a task; returns the service, the identifier of the task and the URL of its output.
-async fn painted(config: Config) -> Outcome<(Service, String, String)> {
+async fn painted(config: Config) -> TestResult<(Service, String, String)> {
     let service = Service::start_with_models(config, vec![Arc::new(Painter)]).await?;
     let key = service.api_key().unwrap_or_default();
     let (_, target) = presign(&service, key, None).await?;
@@ -321,7 +327,7 @@ fn without_remote() -> Config {
 }
 
 /// Creates and leases a task as an external node.
-async fn leased(service: &Service) -> Outcome<Lease> {
+async fn leased(service: &Service) -> TestResult<Lease> {
     let now = service.clock.now();
     let published = service.database.published(REMOTE).await?.ok_or("no such model")?;
     let customer = service.database.account("demo").await?.ok_or("no account")?;
@@ -358,12 +364,12 @@ async fn store(service: &Service, lease: &Lease, file: &str, text: &'static str)
     service.objects.store_output("outputs", &key, "text/plain", text).await
 }
 
-async fn sweep(service: &Service) -> Outcome {
+async fn sweep(service: &Service) -> TestResult {
     Ok(service.objects.sweep(std::time::SystemTime::UNIX_EPOCH).await?)
 }
 
 #[tokio::test]
-async fn an_output_is_deleted_by_its_account_and_is_no_file_of_its_storage() -> Outcome {
+async fn an_output_is_deleted_by_its_account_and_is_no_file_of_its_storage() -> TestResult {
     let (service, _, url) = painted(Config::ephemeral()).await?;
     let owner = service.database.account("demo").await?.ok_or("no account")?;
     let usage = service.database.usage(owner.id).await?;
@@ -380,7 +386,7 @@ async fn an_output_is_deleted_by_its_account_and_is_no_file_of_its_storage() -> 
 }
 
 #[tokio::test]
-async fn outputs_expire_and_those_of_failed_attempts_go_at_once() -> Outcome {
+async fn outputs_expire_and_those_of_failed_attempts_go_at_once() -> TestResult {
     let (service, _, url) = painted(without_remote()).await?;
     let lease = leased(&service).await?;
     let failed = store(&service, &lease, "x.txt", "x").await?;
@@ -403,7 +409,7 @@ async fn outputs_expire_and_those_of_failed_attempts_go_at_once() -> Outcome {
 }
 
 #[tokio::test]
-async fn an_orphan_that_cannot_be_swept_keeps_nothing_else_from_being_deleted() -> Outcome {
+async fn an_orphan_that_cannot_be_swept_keeps_nothing_else_from_being_deleted() -> TestResult {
     let service = Service::start(without_remote()).await?;
     let lease = leased(&service).await?;
     let failed = store(&service, &lease, "x.txt", "x").await?;
@@ -420,7 +426,7 @@ async fn an_orphan_that_cannot_be_swept_keeps_nothing_else_from_being_deleted() 
 }
 
 #[tokio::test]
-async fn a_blob_that_cannot_be_set_aside_stays_alone() -> Outcome {
+async fn a_blob_that_cannot_be_set_aside_stays_alone() -> TestResult {
     let service = Service::start(Config::ephemeral()).await?;
     let mut names = Vec::new();
     for _ in 0..3 {
@@ -440,7 +446,7 @@ async fn a_blob_that_cannot_be_set_aside_stays_alone() -> Outcome {
 }
 
 #[tokio::test]
-async fn one_lease_stores_only_so_many_outputs_and_bytes() -> Outcome {
+async fn one_lease_stores_only_so_many_outputs_and_bytes() -> TestResult {
     let mut config = without_remote();
     (config.limits.outputs, config.limits.output_bytes) = (3, 17);
     let service = Service::start(config).await?;
@@ -460,7 +466,7 @@ async fn one_lease_stores_only_so_many_outputs_and_bytes() -> Outcome {
 }
 
 #[tokio::test]
-async fn an_output_that_arrives_after_the_end_of_its_task_replaces_nothing() -> Outcome {
+async fn an_output_that_arrives_after_the_end_of_its_task_replaces_nothing() -> TestResult {
     let service = Service::start(without_remote()).await?;
     let lease = leased(&service).await?;
     let url = store(&service, &lease, "a.txt", "the first").await?;
@@ -488,7 +494,7 @@ impl Write for Log {
 }
 
 #[tokio::test]
-async fn the_log_holds_no_signature_whatever_its_level() -> Outcome {
+async fn the_log_holds_no_signature_whatever_its_level() -> TestResult {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE);
@@ -515,7 +521,7 @@ async fn the_log_holds_no_signature_whatever_its_level() -> Outcome {
 }
 
 #[tokio::test]
-async fn downloads_that_are_not_read_leave_most_connections_to_others() -> Outcome {
+async fn downloads_that_are_not_read_leave_most_connections_to_others() -> TestResult {
     let mut config = Config::ephemeral();
     config.limits.max_connections = 8;
     let service = Service::start(config).await?;

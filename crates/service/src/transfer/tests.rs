@@ -19,7 +19,7 @@ use crate::object_storage::slow_store_tests::start_store;
 use crate::object_storage::tests::Painter;
 use crate::{AccountOverview, Config, Service};
 
-pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+pub(crate) type TestResult<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// The address at which callers reach the files, before the move and after it.
 const STORAGE_URL: &str = "http://files.example";
@@ -37,20 +37,20 @@ pub(crate) struct Caller {
 }
 
 /// Starts a service with this data.
-pub(crate) async fn start(mut config: Config) -> Outcome<Service> {
+pub(crate) async fn start(mut config: Config) -> TestResult<Service> {
     config.storage_url = Some(STORAGE_URL.to_owned());
     config.workers = 1;
     Ok(Service::start_with_models(config, vec![Arc::new(Painter)]).await?)
 }
 
-async fn send(router: Router, request: Request<Body>) -> Outcome<(u16, Vec<u8>)> {
+async fn send(router: Router, request: Request<Body>) -> TestResult<(u16, Vec<u8>)> {
     let response = router.oneshot(request).await?;
     let status = response.status().as_u16();
     Ok((status, to_bytes(response.into_body(), usize::MAX).await?.to_vec()))
 }
 
 /// Calls object storage at a URL that it has handed out.
-async fn storage(service: &Service, method: &str, url: &str, body: Vec<u8>) -> Outcome<(u16, Vec<u8>)> {
+async fn storage(service: &Service, method: &str, url: &str, body: Vec<u8>) -> TestResult<(u16, Vec<u8>)> {
     let path = url.strip_prefix(STORAGE_URL).ok_or("not a URL of object storage")?;
     let request = Request::builder().method(method).uri(path).header("content-type", "text/plain");
     let request = request.header("content-length", body.len()).body(Body::from(body))?;
@@ -58,7 +58,13 @@ async fn storage(service: &Service, method: &str, url: &str, body: Vec<u8>) -> O
 }
 
 impl Caller {
-    async fn call(&self, service: &Service, method: &str, path: &str, body: Value) -> Outcome<(u16, Value)> {
+    async fn call(
+        &self,
+        service: &Service,
+        method: &str,
+        path: &str,
+        body: Value,
+    ) -> TestResult<(u16, Value)> {
         let request = Request::builder().method(method).uri(format!("/api/v1/api-key{path}"));
         let request = request.header("x-api-key", &self.key).header("content-type", "application/json");
         let request = request.body(Body::from(body.to_string()))?;
@@ -66,7 +72,7 @@ impl Caller {
         Ok((status, serde_json::from_slice(&text)?))
     }
 
-    async fn presign(&self, service: &Service, name: &str) -> Outcome<(String, String)> {
+    async fn presign(&self, service: &Service, name: &str) -> TestResult<(String, String)> {
         let body = json!({ "folder": "samples", "mime": "text/plain", "name": name, "size": LARGE });
         let (_, target) = self.call(service, "POST", "/storage/upload/create-presigned-url", body).await?;
         let text = |name: &str| target["data"][name].as_str().map(str::to_owned);
@@ -75,7 +81,7 @@ impl Caller {
     }
 
     /// Runs the painter on the first file, and returns the URL of its picture.
-    async fn paint(&self, service: &Service, input: &str) -> Outcome<String> {
+    async fn paint(&self, service: &Service, input: &str) -> TestResult<String> {
         let create = "/model/low-light-enhancement/task";
         let (_, created) = self.call(service, "POST", create, json!({ "input_image": input })).await?;
         let task = created["data"]["data"].as_str().ok_or_else(|| created.to_string())?.to_owned();
@@ -92,12 +98,12 @@ impl Caller {
         }
     }
 
-    async fn history(&self, service: &Service) -> Outcome<Value> {
+    async fn history(&self, service: &Service) -> TestResult<Value> {
         Ok(self.call(service, "GET", "/task/histories?limit=10", Value::Null).await?.1)
     }
 
     /// Calls a service that is still empty in every way.
-    pub(crate) async fn new(service: &Service) -> Outcome<Self> {
+    pub(crate) async fn new(service: &Service) -> TestResult<Self> {
         let mut caller = Self {
             key: service.add_key("demo").await?,
             urls: Vec::new(),
@@ -118,7 +124,7 @@ impl Caller {
     }
 
     /// Finds everything as it was.
-    pub(crate) async fn check(&self, service: &Service) -> Outcome {
+    pub(crate) async fn check(&self, service: &Service) -> TestResult {
         assert_eq!(service.accounts().await?, self.accounts);
         assert_eq!(self.history(service).await?, self.history);
         assert_eq!(service.audit().await?.faults, [""; 0]);
@@ -130,7 +136,7 @@ impl Caller {
     }
 
     /// Goes on as if nothing had happened: uploads to a target from before, reruns a task, deletes the file.
-    pub(crate) async fn go_on(&self, service: &Service) -> Outcome {
+    pub(crate) async fn go_on(&self, service: &Service) -> TestResult {
         let (endpoint, later) = &self.target;
         assert_eq!(storage(service, "PUT", endpoint, vec![6; LARGE as usize]).await?.0, 200);
         assert_eq!(storage(service, "GET", later, Vec::new()).await?.1, vec![6; LARGE as usize]);
@@ -148,7 +154,7 @@ impl Caller {
 }
 
 /// A stopped service in a folder, with a caller.
-async fn filled(folder: &Path) -> Outcome<Caller> {
+async fn filled(folder: &Path) -> TestResult<Caller> {
     let service = start(Config::folder(folder)).await?;
     let caller = Caller::new(&service).await?;
     service.shutdown().await;
@@ -156,7 +162,7 @@ async fn filled(folder: &Path) -> Outcome<Caller> {
 }
 
 /// The names of the files of an export.
-fn file_names(export: &Path) -> Outcome<Vec<String>> {
+fn file_names(export: &Path) -> TestResult<Vec<String>> {
     let files = fs::read_to_string(export.join("files.jsonl"))?;
     let name = |line| Ok(serde_json::from_str::<Value>(line)?["name"].as_str().ok_or("no name")?.to_owned());
     files.lines().map(name).collect()
@@ -167,7 +173,7 @@ fn refusal<T>(result: Result<T, crate::Error>) -> String {
 }
 
 #[tokio::test]
-async fn a_service_moves_from_a_folder_to_a_bucket_and_back() -> Outcome {
+async fn a_service_moves_from_a_folder_to_a_bucket_and_back() -> TestResult {
     let folder = tempfile::tempdir()?;
     let path = |name: &str| folder.path().join(name);
     let caller = filled(&path("first")).await?;
@@ -200,7 +206,7 @@ async fn a_service_moves_from_a_folder_to_a_bucket_and_back() -> Outcome {
 }
 
 #[tokio::test]
-async fn an_export_or_an_import_that_was_interrupted_is_run_again() -> Outcome {
+async fn an_export_or_an_import_that_was_interrupted_is_run_again() -> TestResult {
     let folder = tempfile::tempdir()?;
     let path = |name: &str| folder.path().join(name);
     let caller = filled(&path("data")).await?;
@@ -241,7 +247,7 @@ async fn an_export_or_an_import_that_was_interrupted_is_run_again() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_file_that_was_changed_and_a_place_that_is_in_use_are_refused() -> Outcome {
+async fn a_file_that_was_changed_and_a_place_that_is_in_use_are_refused() -> TestResult {
     let folder = tempfile::tempdir()?;
     let path = |name: &str| folder.path().join(name);
     filled(&path("data")).await?;
@@ -291,7 +297,7 @@ async fn a_file_that_was_changed_and_a_place_that_is_in_use_are_refused() -> Out
 /// Run it with `--release -- --ignored --nocapture`.
 #[tokio::test]
 #[ignore = "takes a minute"]
-async fn an_export_of_many_tasks_and_files_adds_up() -> Outcome {
+async fn an_export_of_many_tasks_and_files_adds_up() -> TestResult {
     let folder = tempfile::tempdir()?;
     let path = |name: &str| folder.path().join(name);
     let caller = filled(&path("data")).await?;

@@ -8,7 +8,7 @@ use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use reqwest::{Client, Method, Response};
 use serde_json::{Map, Value, json};
 
-pub(crate) type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
+pub(crate) type TestResult<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
 #[derive(Clone)]
 pub(crate) struct Caller {
@@ -38,17 +38,17 @@ impl Verdict {
     }
 }
 
-pub(crate) fn client() -> Outcome<Client> {
+pub(crate) fn client() -> TestResult<Client> {
     Ok(over_ring(Client::builder()).no_proxy().build()?)
 }
 
 impl Caller {
-    pub(crate) fn new(service: &Service, key: &str) -> Outcome<Self> {
+    pub(crate) fn new(service: &Service, key: &str) -> TestResult<Self> {
         Ok(Self { http: client()?, base_url: service.base_url().to_owned(), key: key.to_owned() })
     }
 
     /// Returns a caller with the key of the first account of a new service.
-    pub(crate) fn first(service: &Service) -> Outcome<Self> {
+    pub(crate) fn first(service: &Service) -> TestResult<Self> {
         Self::new(service, service.api_key().ok_or("the service is not fresh")?)
     }
 
@@ -56,7 +56,7 @@ impl Caller {
         Self { key: key.to_owned(), ..self.clone() }
     }
 
-    pub(crate) async fn send(&self, method: Method, path: &str, body: Option<Value>) -> Outcome<Response> {
+    pub(crate) async fn send(&self, method: Method, path: &str, body: Option<Value>) -> TestResult<Response> {
         let url = format!("{}{path}", self.base_url);
         let mut request = self.http.request(method, url).header("x-api-key", &self.key);
         if let Some(body) = body {
@@ -70,48 +70,48 @@ impl Caller {
         method: Method,
         path: &str,
         body: Option<Value>,
-    ) -> Outcome<(u16, Value)> {
+    ) -> TestResult<(u16, Value)> {
         let response = self.send(method, path, body).await?;
         Ok((response.status().as_u16(), serde_json::from_str(&response.text().await?)?))
     }
 
     /// Sends a request that must succeed; returns the response.
-    pub(crate) async fn must(&self, method: Method, path: &str, body: Option<Value>) -> Outcome<Value> {
+    pub(crate) async fn must(&self, method: Method, path: &str, body: Option<Value>) -> TestResult<Value> {
         match self.call(method, path, body).await? {
             (200, response) if response["status"] == "success" => Ok(response),
             (status, response) => Err(format!("{path}: {status} {response}").into()),
         }
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Outcome<Value> {
+    pub(crate) async fn get(&self, path: &str) -> TestResult<Value> {
         Ok(self.must(Method::GET, path, None).await?["data"].take())
     }
 
-    pub(crate) async fn status(&self, path: &str) -> Outcome<u16> {
+    pub(crate) async fn status(&self, path: &str) -> TestResult<u16> {
         Ok(self.send(Method::GET, path, None).await?.status().as_u16())
     }
 
-    pub(crate) async fn try_create(&self, model: &str, input: &Value) -> Outcome<(u16, Value)> {
+    pub(crate) async fn try_create(&self, model: &str, input: &Value) -> TestResult<(u16, Value)> {
         self.call(Method::POST, &format!("/api-key/model/{model}/task"), Some(input.clone())).await
     }
 
-    pub(crate) async fn create(&self, model: &str, input: Value) -> Outcome<String> {
+    pub(crate) async fn create(&self, model: &str, input: Value) -> TestResult<String> {
         match self.try_create(model, &input).await? {
             (200, response) => Ok(response["data"]["data"].as_str().unwrap_or_default().to_owned()),
             (status, response) => Err(format!("{status} {response}").into()),
         }
     }
 
-    pub(crate) async fn task(&self, id: &str) -> Outcome<Value> {
+    pub(crate) async fn task(&self, id: &str) -> TestResult<Value> {
         self.get(&format!("/api-key/task/{id}/detail")).await
     }
 
-    pub(crate) async fn presign(&self, name: &str, mime: &str, size: u64) -> Outcome<Target> {
+    pub(crate) async fn presign(&self, name: &str, mime: &str, size: u64) -> TestResult<Target> {
         let body = json!({"folder": "documents", "mime": mime, "name": name, "size": size});
         self.presign_with(body).await
     }
 
-    pub(crate) async fn presign_with(&self, body: Value) -> Outcome<Target> {
+    pub(crate) async fn presign_with(&self, body: Value) -> TestResult<Target> {
         let path = "/api-key/storage/upload/create-presigned-url";
         let response = self.must(Method::POST, path, Some(body)).await?;
         let text = |name: &str| response["data"][name].as_str().unwrap_or_default().to_owned();
@@ -123,16 +123,16 @@ impl Caller {
     }
 
     /// Uploads by PUT or by form, depending on the target.
-    pub(crate) async fn upload(&self, target: &Target, bytes: Vec<u8>) -> Outcome<Verdict> {
+    pub(crate) async fn upload(&self, target: &Target, bytes: Vec<u8>) -> TestResult<Verdict> {
         if target.is_put() { self.put(target, bytes).await } else { self.post(target, &bytes).await }
     }
 
-    pub(crate) async fn put(&self, target: &Target, bytes: Vec<u8>) -> Outcome<Verdict> {
+    pub(crate) async fn put(&self, target: &Target, bytes: Vec<u8>) -> TestResult<Verdict> {
         let request = self.http.put(&target.endpoint).header(CONTENT_TYPE, target.field("Content-Type"));
         verdict(request.body(bytes).send().await?).await
     }
 
-    pub(crate) async fn post(&self, target: &Target, bytes: &[u8]) -> Outcome<Verdict> {
+    pub(crate) async fn post(&self, target: &Target, bytes: &[u8]) -> TestResult<Verdict> {
         self.post_form(target, &target.form(bytes), HeaderMap::new()).await
     }
 
@@ -141,7 +141,7 @@ impl Caller {
         target: &Target,
         form: &[u8],
         headers: HeaderMap,
-    ) -> Outcome<Verdict> {
+    ) -> TestResult<Verdict> {
         verdict(self.send_form(target, form, headers).await?).await
     }
 
@@ -150,25 +150,25 @@ impl Caller {
         target: &Target,
         form: &[u8],
         headers: HeaderMap,
-    ) -> Outcome<Response> {
+    ) -> TestResult<Response> {
         let request = self.http.post(&target.endpoint).headers(headers);
         let request = request.header(CONTENT_TYPE, "multipart/form-data; boundary=edge");
         Ok(request.header(CONTENT_LENGTH, form.len()).body(form.to_vec()).send().await?)
     }
 
     /// Stores a file in `documents`; returns its URL.
-    pub(crate) async fn store(&self, name: &str, mime: &str, bytes: &[u8]) -> Outcome<String> {
+    pub(crate) async fn store(&self, name: &str, mime: &str, bytes: &[u8]) -> TestResult<String> {
         let target = self.presign(name, mime, bytes.len() as u64).await?;
         let verdict = self.upload(&target, bytes.to_vec()).await?;
         if verdict.is_success() { Ok(target.download_url) } else { Err(format!("{verdict:?}").into()) }
     }
 
-    pub(crate) async fn delete(&self, url: &str) -> Outcome<(u16, Value)> {
+    pub(crate) async fn delete(&self, url: &str) -> TestResult<(u16, Value)> {
         self.call(Method::DELETE, "/api-key/storage/store/url", Some(json!({"url": url}))).await
     }
 
     /// Reads a URL of object storage; returns the status and the text.
-    pub(crate) async fn read(&self, url: &str) -> Outcome<(u16, String)> {
+    pub(crate) async fn read(&self, url: &str) -> TestResult<(u16, String)> {
         let response = self.http.get(url).send().await?;
         Ok((response.status().as_u16(), response.text().await?))
     }
@@ -211,7 +211,7 @@ pub(crate) fn file_part(headers: &str, bytes: &[u8]) -> Vec<u8> {
     [format!("--edge\r\n{headers}\r\n\r\n").as_bytes(), bytes, b"\r\n"].concat()
 }
 
-pub(crate) async fn verdict(response: Response) -> Outcome<Verdict> {
+pub(crate) async fn verdict(response: Response) -> TestResult<Verdict> {
     let status = response.status().as_u16();
     if response.headers().get("x-amz-request-id").is_none() {
         return Err("a response has no x-amz-request-id".into());

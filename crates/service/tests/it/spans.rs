@@ -23,7 +23,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::nodes::support::{Bench, Outcome};
+use crate::nodes::support::{Bench, TestResult};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CALLER: &str = "b7ad6b7169203331";
@@ -55,7 +55,7 @@ struct Collector {
 }
 
 impl Collector {
-    async fn start() -> Outcome<Self> {
+    async fn start() -> TestResult<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
         let (sender, spans) = mpsc::unbounded_channel();
@@ -122,7 +122,7 @@ fn pairs(expected: &[(&str, &str)]) -> Attributes {
 }
 
 /// Creates a task with a secret in its input and in the query, and with this `traceparent`; returns its identifier.
-async fn create(bench: &Bench, trace: Option<&str>) -> Outcome<String> {
+async fn create(bench: &Bench, trace: Option<&str>) -> TestResult<String> {
     let url = format!("{}/api-key/model/echo/task?token=secret", bench.service.base_url());
     let mut request = bench.http.post(url).header("x-api-key", &bench.key);
     if let Some(trace) = trace {
@@ -135,7 +135,7 @@ async fn create(bench: &Bench, trace: Option<&str>) -> Outcome<String> {
 }
 
 #[tokio::test]
-async fn a_create_and_its_attempts_are_spans_of_the_callers_trace() -> Outcome {
+async fn a_create_and_its_attempts_are_spans_of_the_callers_trace() -> TestResult {
     let collector = Collector::start().await?;
     let bench = Bench::around(Service::start(collector.config()).await?).await?;
     bench.publish("echo").await?;
@@ -184,7 +184,7 @@ async fn a_create_and_its_attempts_are_spans_of_the_callers_trace() -> Outcome {
 }
 
 #[tokio::test]
-async fn failures_are_told_apart_and_an_unsampled_trace_has_no_spans() -> Outcome {
+async fn failures_are_told_apart_and_an_unsampled_trace_has_no_spans() -> TestResult {
     let collector = Collector::start().await?;
     let bench = Bench::around(Service::start(collector.config().with_controls()).await?).await?;
     bench.publish("echo").await?;
@@ -227,7 +227,7 @@ async fn failures_are_told_apart_and_an_unsampled_trace_has_no_spans() -> Outcom
 }
 
 #[tokio::test]
-async fn spans_arrive_while_the_service_runs() -> Outcome {
+async fn spans_arrive_while_the_service_runs() -> TestResult {
     let mut collector = Collector::start().await?;
     let bench = Bench::around(Service::start(collector.config()).await?).await?;
     assert_eq!(bench.status("/api-key/balance").await?, 200);
@@ -238,7 +238,7 @@ async fn spans_arrive_while_the_service_runs() -> Outcome {
 }
 
 #[tokio::test]
-async fn requests_are_served_while_the_collector_is_away_or_hangs() -> Outcome {
+async fn requests_are_served_while_the_collector_is_away_or_hangs() -> TestResult {
     let hanging = TcpListener::bind(("127.0.0.1", 0)).await?;
     let closed = TcpListener::bind(("127.0.0.1", 0)).await?.local_addr()?;
     for address in [closed, hanging.local_addr()?] {
@@ -254,7 +254,7 @@ async fn requests_are_served_while_the_collector_is_away_or_hangs() -> Outcome {
 }
 
 #[tokio::test]
-async fn an_endpoint_is_a_base_url_without_secrets() -> Outcome {
+async fn an_endpoint_is_a_base_url_without_secrets() -> TestResult {
     for refused in
         ["collector", "ftp://host", "http://user:hidden@host", "http://host/?key=hidden", "unix:/run/otel"]
     {

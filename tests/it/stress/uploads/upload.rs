@@ -38,7 +38,7 @@ impl Target {
             } else {
                 vec![("content-type".to_owned(), format!("multipart/form-data; boundary={BOUNDARY}"))]
             },
-            form: (!is_put).then(|| Form { fields: self.fields.clone(), after: Vec::new() }),
+            form: (!is_put).then(|| UploadForm { fields: self.fields.clone(), after: Vec::new() }),
             file,
             length: Length::True,
             cut: None,
@@ -47,7 +47,7 @@ impl Target {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Form {
+pub(super) struct UploadForm {
     pub(super) fields: Vec<(String, String)>,
     /// Fields after the file, where none belong.
     pub(super) after: Vec<(String, String)>,
@@ -71,7 +71,7 @@ pub(crate) struct Upload {
     /// As written in the URL.
     pub(super) query: Vec<(String, String)>,
     pub(super) headers: Vec<(String, String)>,
-    pub(super) form: Option<Form>,
+    pub(super) form: Option<UploadForm>,
     pub(super) file: Vec<u8>,
     pub(super) length: Length,
     /// Number of bytes after which the request is cut off.

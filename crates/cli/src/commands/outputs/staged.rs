@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use inferstore::Outcome;
 use tempfile::TempPath;
 
-use super::{Delivery, Names, followed, harmless};
+use super::{Delivery, TemplateVariables, followed, harmless};
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
@@ -41,7 +41,12 @@ struct StagedFile {
 
 impl Delivery {
     /// Downloads the outputs, not to their destination yet.
-    pub(crate) async fn stage(&self, outcome: &Outcome, names: &Names, session: &Session) -> Result<Staged> {
+    pub(crate) async fn stage(
+        &self,
+        outcome: &Outcome,
+        names: &TemplateVariables,
+        session: &Session,
+    ) -> Result<Staged> {
         let Some((destination, folder)) = self.destination.as_ref().zip(self.folder(session)) else {
             return Ok(Staged { _folder: StagingFolder(PathBuf::new()), files: Vec::new() });
         };
@@ -187,8 +192,8 @@ pub(crate) fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// The path as it is seen from the working folder.
-pub(crate) fn shown(path: &Path, session: &Session) -> PathBuf {
+/// Returns the path relative to the working folder, if it is below.
+pub(crate) fn relative_path(path: &Path, session: &Session) -> PathBuf {
     let folder = absolute(&session.environment.folder.join("."));
     path.strip_prefix(folder).unwrap_or(path).to_owned()
 }

@@ -18,7 +18,7 @@ use super::entries::Entry;
 use super::journal::{Earlier, NAME, key, outdated_by};
 use super::summary::{self, FileOutcome, Status};
 use super::{RunOptions, configured, warn_if_offline};
-use crate::commands::outputs::{Delivery, Names, shown};
+use crate::commands::outputs::{Delivery, TemplateVariables, relative_path};
 use crate::commands::signals::Signals;
 use crate::exit;
 use crate::failure::{Failure, Result};
@@ -382,7 +382,7 @@ impl Batch {
                     ended.status = Status::Success;
                     ended.task = Some(task);
                     ended.cost = cost.parse().ok();
-                    ended.outputs = outputs.iter().map(|output| shown(output, session)).collect();
+                    ended.outputs = outputs.iter().map(|output| relative_path(output, session)).collect();
                     ended.output = output;
                     return Ok(());
                 }
@@ -425,10 +425,11 @@ impl Batch {
         ended.status = Status::NotSaved;
         self.note(&item, ended);
         self.progress().state(&file, "downloading");
-        let names = Names { input: Some(entry.name.clone()), model: Some(self.plan.model.clone()) };
+        let names =
+            TemplateVariables { input: Some(entry.name.clone()), model: Some(self.plan.model.clone()) };
         let outputs = self.save(&item, &key, &outcome, own, &names, session).await;
         let outputs = outputs.map_err(|failure| failure.about(&file))?;
-        ended.outputs = outputs.iter().map(|output| shown(output, session)).collect();
+        ended.outputs = outputs.iter().map(|output| relative_path(output, session)).collect();
         item.done(&outcome, outputs)?;
         ended.status = Status::Success;
         self.note(&item, ended);
@@ -510,7 +511,7 @@ impl Batch {
         key: &str,
         outcome: &Outcome,
         own: Vec<PathBuf>,
-        names: &Names,
+        names: &TemplateVariables,
         session: &Session,
     ) -> Result<Vec<PathBuf>> {
         let delivery = &self.plan.delivery;
@@ -521,7 +522,7 @@ impl Batch {
             self.outdated.get(key).into_iter().flatten().map(|key| self.items.item(key)).collect();
         let outdated: Vec<PathBuf> = earlier.iter().filter_map(Item::step).flat_map(outputs_of).collect();
         let named = |old: &Path, new: &Path| {
-            let (old, new) = (shown(old, session), shown(new, session));
+            let (old, new) = (relative_path(old, session), relative_path(new, session));
             let line = format!("{} exists and stays; the new output is {}", old.display(), new.display());
             self.progress().note(&line);
         };

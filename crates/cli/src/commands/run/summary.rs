@@ -67,7 +67,7 @@ pub(in crate::commands) struct FileOutcome {
 
 impl FileOutcome {
     /// Returns the paths of the outputs or, of a task that succeeded without files, the values of its outputs.
-    fn shown(&self) -> Vec<String> {
+    fn output_texts(&self) -> Vec<String> {
         if !self.outputs.is_empty() {
             return self.paths();
         }
@@ -129,7 +129,7 @@ pub(super) fn report(ended: &[FileOutcome], total: usize, session: &Session) -> 
             Cell::from(ended.file.as_str()),
             Cell::status(ended.status.as_str()),
             Cell::from(ended.cost.as_ref().map(ToString::to_string).unwrap_or_default()),
-            Cell::from(ended.shown().join(" ")),
+            Cell::from(ended.output_texts().join(" ")),
         ]);
     }
     let cost: Decimal =
@@ -145,7 +145,7 @@ pub(super) fn report(ended: &[FileOutcome], total: usize, session: &Session) -> 
     let others: String = others.map(|(count, what)| format!(", {count} {what}")).collect();
     let below = vec![format!("{succeeded} of {total} succeeded{others}; cost {cost}")];
     let records: Vec<String> = ended.iter().map(|ended| ended.record().to_string()).collect();
-    let quiet = ended.iter().flat_map(FileOutcome::shown).collect();
+    let quiet = ended.iter().flat_map(FileOutcome::output_texts).collect();
     session.output.report_done(&Report { below, fields: &FIELDS, ..Report::of_list(table, records, quiet) })
 }
 

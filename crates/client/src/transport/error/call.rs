@@ -8,7 +8,7 @@ use std::time::Duration;
 use inferstore_api::types::TaskId;
 use inferstore_api::{BodyTooLarge, Operation, Safety, operations};
 
-use crate::transport::redact::{cut, shown, without_markup};
+use crate::transport::redact::{cut, printable_id, without_markup};
 
 /// Operation of [`Client::request`](crate::Client::request), which the document does not list.
 pub(crate) const OTHER_REQUEST: &str = "the request";
@@ -253,7 +253,7 @@ impl fmt::Display for UnknownOutcome {
             ([], HistoryRead::Unreadable) => f.write_str("the task history could not be read"),
             ([], HistoryRead::NotRead) => f.write_str("the service has not confirmed its idempotency key"),
             (candidates, _) => {
-                let names: Vec<_> = candidates.iter().map(|task| shown(task.as_str())).collect();
+                let names: Vec<_> = candidates.iter().map(|task| printable_id(task.as_str())).collect();
                 write!(f, "it may be {}", names.join(" or "))
             }
         }

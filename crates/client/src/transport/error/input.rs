@@ -11,7 +11,7 @@ const MAX_SHOWN: usize = 20;
 
 /// Error of one file: local, in transfer, or in object storage.
 #[derive(Debug, Error)]
-#[error("{}{}: {message}", field.as_ref().map(|field| format!("{field}: ")).unwrap_or_default(), shown(file))]
+#[error("{}{}: {message}", field.as_ref().map(|field| format!("{field}: ")).unwrap_or_default(), printable_name(file))]
 #[non_exhaustive]
 pub struct FileError {
     /// Input field of the file, if it was an input of a run.
@@ -105,7 +105,7 @@ impl FileError {
 }
 
 /// Returns the name of a file on one line; a name may contain anything, or be empty.
-fn shown(file: &str) -> String {
+fn printable_name(file: &str) -> String {
     let file = printable(file);
     if file.is_empty() { "the file".to_owned() } else { file }
 }

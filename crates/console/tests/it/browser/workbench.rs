@@ -290,7 +290,7 @@ async fn a_page_comes_back_after_a_restart_of_its_console() {
     while tokio::net::TcpStream::connect(port).await.is_ok() {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
-    let form = crate::support::Form::new().file("in.input", "a.png", &picture());
+    let form = crate::support::FormBody::new().file("in.input", "a.png", &picture());
     let visitor = site.open().await;
     let run = visitor.run("color-extraction", form).await;
     visitor.result(&run).await;

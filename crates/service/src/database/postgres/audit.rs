@@ -3,13 +3,13 @@
 use deadpool_postgres::{Client, Transaction};
 use tokio_postgres::IsolationLevel;
 
-use super::failure::Outcome;
+use super::failure::PostgresResult;
 use super::statements::{all, one};
-use crate::database::audits::{Names, audits, fault};
+use crate::database::audits::{AuditNames, audits, fault};
 use crate::database::records::{column, triple};
 use crate::ledger::Audit;
 
-const NAMES: Names = Names {
+const AUDIT_NAMES: AuditNames = AuditNames {
     accounts: "purses",
     account: "account",
     task: "sequence",
@@ -35,7 +35,7 @@ const PURSES: &str = "WITH kept AS ( \
          WHERE coalesce(k.amount, 0) <> coalesce(m.amount, 0)";
 
 /// Audits one snapshot; concurrent writes continue and are not seen.
-pub(super) async fn audit(connection: &mut Client) -> Outcome<Audit> {
+pub(super) async fn audit(connection: &mut Client) -> PostgresResult<Audit> {
     let snapshot =
         connection.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
     let snapshot = snapshot.start().await?;
@@ -44,10 +44,10 @@ pub(super) async fn audit(connection: &mut Client) -> Outcome<Audit> {
     Ok(Audit { movements, faults })
 }
 
-async fn faults(snapshot: &Transaction<'_>) -> Outcome<Vec<String>> {
+async fn faults(snapshot: &Transaction<'_>) -> PostgresResult<Vec<String>> {
     let purses = (PURSES.to_owned(), "a purse is not the sum of its movements");
     let mut faults = Vec::new();
-    for (query, sentence) in [purses].into_iter().chain(audits(&NAMES)) {
+    for (query, sentence) in [purses].into_iter().chain(audits(&AUDIT_NAMES)) {
         let wrong = all(snapshot, &query, &[], triple).await?;
         faults.extend(wrong.iter().map(|wrong| fault(wrong, sentence)));
     }

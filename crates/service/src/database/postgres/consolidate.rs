@@ -2,7 +2,7 @@
 //! the row of a total; any process may fold them at any time, in small transactions.
 
 use super::PostgresDatabase;
-use super::failure::{Failure, Outcome, read, statement};
+use super::failure::{Failure, PostgresResult, read, statement};
 use super::movements::add_changes_of;
 use super::statements::{Params, all, one};
 use crate::Result;
@@ -64,7 +64,11 @@ impl PostgresDatabase {
 }
 
 /// Deletes turns in a transaction that is sent as a whole, so that a process paused meanwhile leaves no purse locked.
-async fn delete_turns(db: &deadpool_postgres::Client, accounts: &[i64], models: &[String]) -> Outcome<u64> {
+async fn delete_turns(
+    db: &deadpool_postgres::Client,
+    accounts: &[i64],
+    models: &[String],
+) -> PostgresResult<u64> {
     let (lock, delete) = (db.prepare_cached(LOCK_PURSES).await?, db.prepare_cached(DELETE_TURNS).await?);
     let of_accounts: Params<'_> = &[&accounts];
     let of_turns: Params<'_> = &[&accounts, &models];

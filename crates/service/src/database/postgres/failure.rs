@@ -28,7 +28,7 @@ pub(super) enum Failure {
     Service(Error),
 }
 
-pub(super) type Outcome<T = ()> = Result<T, Failure>;
+pub(super) type PostgresResult<T = ()> = Result<T, Failure>;
 
 impl From<tokio_postgres::Error> for Failure {
     fn from(cause: tokio_postgres::Error) -> Self {

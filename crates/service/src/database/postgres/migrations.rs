@@ -4,7 +4,7 @@
 
 use deadpool_postgres::{Client, GenericClient, Object, Pool};
 
-use super::failure::{Failure, Outcome};
+use super::failure::{Failure, PostgresResult};
 use super::statements::{first, is_there, one, run};
 use crate::database::records::{column, pair};
 use crate::{Error, Result};
@@ -64,7 +64,7 @@ pub(super) async fn migrate(pool: &Pool, schema: &[Step]) -> Result<()> {
     })
 }
 
-async fn apply_all(connection: &mut Client, schema: &[Step]) -> Outcome {
+async fn apply_all(connection: &mut Client, schema: &[Step]) -> PostgresResult {
     while let Some(version) = outdated(connection, schema).await? {
         match schema.get(version) {
             Some(Step::Statements(_)) => apply(connection, schema).await?,
@@ -76,7 +76,7 @@ async fn apply_all(connection: &mut Client, schema: &[Step]) -> Outcome {
 }
 
 /// Returns the number of applied steps; None if the schema is up to date.
-async fn outdated(db: &impl GenericClient, schema: &[Step]) -> Outcome<Option<usize>> {
+async fn outdated(db: &impl GenericClient, schema: &[Step]) -> PostgresResult<Option<usize>> {
     // `to_regclass` could use a cache that does not yet include another process's commit.
     let exists = "SELECT 1 FROM pg_class WHERE relname = 'schema_version' AND relkind = 'r' \
                   AND pg_table_is_visible(oid)";
@@ -99,7 +99,7 @@ async fn outdated(db: &impl GenericClient, schema: &[Step]) -> Outcome<Option<us
 }
 
 /// Applies the next step, unless another process has applied it.
-async fn apply(connection: &mut Client, schema: &[Step]) -> Outcome {
+async fn apply(connection: &mut Client, schema: &[Step]) -> PostgresResult {
     let tx = connection.transaction().await?;
     // The advisory lock is taken before any table lock, so that no statement queues behind a waiting migration.
     run(&tx, "SELECT pg_advisory_xact_lock($1)", &[&LOCK]).await?;
@@ -116,7 +116,7 @@ async fn apply(connection: &mut Client, schema: &[Step]) -> Outcome {
     tx.commit().await.map_err(Failure::Commit)
 }
 
-async fn applied(db: &impl GenericClient, step: usize) -> Outcome {
+async fn applied(db: &impl GenericClient, step: usize) -> PostgresResult {
     let version = i64::try_from(step + 1).unwrap_or(i64::MAX);
     run(db, "UPDATE schema_version SET version = $1, compatible = $2", &[&version, &COMPATIBLE_WITH]).await?;
     Ok(())
@@ -124,7 +124,7 @@ async fn applied(db: &impl GenericClient, step: usize) -> Outcome {
 
 /// Builds an index, unless another process is building one. The build waits for all older transactions, but blocks
 /// none. Drops the remains of an interrupted build.
-async fn build(connection: &Client, schema: &[Step]) -> Outcome {
+async fn build(connection: &Client, schema: &[Step]) -> PostgresResult {
     // Waiting for the lock within the server would be an open transaction, for which the build would wait.
     let is_locked: bool = one(connection, "SELECT pg_try_advisory_lock($1)", &[&LOCK], column).await?;
     if !is_locked {

@@ -41,7 +41,7 @@ use crate::{Error, Result};
 use changes::Changes;
 #[cfg(test)]
 pub(crate) use connect::MAX_CONNECTIONS;
-use failure::Outcome;
+use failure::PostgresResult;
 use primary::Primary;
 use purse_queues::PurseQueues;
 use queue::create::Creates;
@@ -89,7 +89,7 @@ impl PostgresDatabase {
         })
     }
 
-    async fn connection(&self) -> Outcome<deadpool_postgres::Client> {
+    async fn connection(&self) -> PostgresResult<deadpool_postgres::Client> {
         let begun = Instant::now();
         let connection = self.pool.get().await;
         self.metrics.connection_waits.observe(begun.elapsed().as_secs_f64());

@@ -2,7 +2,7 @@
 
 use deadpool_postgres::GenericClient;
 
-use super::failure::Outcome;
+use super::failure::PostgresResult;
 use super::statements::{first, one, run};
 use crate::Error;
 use crate::accounts::AccountId;
@@ -11,7 +11,7 @@ use crate::database::records::{self, column};
 use crate::ledger::{Money, Movement, Origin, Purse, Purses, Side};
 
 /// Locks the purses of accounts, always in the same order, so that transactions do not deadlock.
-pub(super) async fn lock(tx: &impl GenericClient, accounts: &[AccountId]) -> Outcome {
+pub(super) async fn lock(tx: &impl GenericClient, accounts: &[AccountId]) -> PostgresResult {
     let lock = "SELECT account FROM purses WHERE account = ANY ($1) ORDER BY account FOR UPDATE";
     run(tx, lock, &[&accounts]).await?;
     Ok(())
@@ -26,7 +26,7 @@ const PURSES: &str = "SELECT balance, free, held, debt, \
      FROM purses WHERE account = $1";
 
 /// Returns the purses of an account, including pending deltas.
-pub(super) async fn purses(db: &impl GenericClient, account: AccountId) -> Outcome<Purses> {
+pub(super) async fn purses(db: &impl GenericClient, account: AccountId) -> PostgresResult<Purses> {
     let purses = first(db, PURSES, &[&account], records::purses).await?.unwrap_or_default();
     purses.assert_signs();
     Ok(purses)
@@ -66,7 +66,7 @@ pub(super) fn add_changes_of(chosen: &str, lock: &str) -> String {
 /// Folds the pending deltas into the purses of an account, which the transaction has locked, and returns the purses.
 /// The amounts are read before the fold: another transaction may commit an earning in between, and an amount that was
 /// returned but not folded could not be moved. So the purses hold the returned amounts or more.
-pub(super) async fn add_changes(tx: &impl GenericClient, account: AccountId) -> Outcome<Purses> {
+pub(super) async fn add_changes(tx: &impl GenericClient, account: AccountId) -> PostgresResult<Purses> {
     let owned = purses(tx, account).await?;
     let chosen = "SELECT id, account FROM purse_changes WHERE account = $1 FOR UPDATE";
     one::<i64>(tx, &add_changes_of(chosen, "FOR UPDATE"), &[&account], column).await?;
@@ -79,7 +79,7 @@ pub(super) async fn move_all(
     movements: &[Movement],
     origin: Origin<&str>,
     now: Moment,
-) -> Outcome {
+) -> PostgresResult {
     for movement in movements {
         move_money(tx, *movement, origin, now).await?;
     }
@@ -91,7 +91,7 @@ async fn move_money(
     movement: Movement,
     origin: Origin<&str>,
     now: Moment,
-) -> Outcome {
+) -> PostgresResult {
     let Movement { amount, from, to, reason } = movement;
     if amount == Money::ZERO {
         return Ok(());
@@ -121,7 +121,7 @@ async fn move_money(
     Ok(())
 }
 
-async fn add(tx: &impl GenericClient, account: AccountId, purse: Purse, amount: i64) -> Outcome {
+async fn add(tx: &impl GenericClient, account: AccountId, purse: Purse, amount: i64) -> PostgresResult {
     let column = purse.word();
     let update = format!("UPDATE purses SET {column} = {column} + $2 WHERE account = $1");
     match run(tx, &update, &[&account, &amount]).await? {

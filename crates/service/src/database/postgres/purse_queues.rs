@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::{Mutex as Queue, OwnedMutexGuard};
 
 use super::connect::LOCK_TIMEOUT;
-use super::failure::{Failure, Outcome};
+use super::failure::{Failure, PostgresResult};
 use crate::accounts::AccountId;
 
 #[derive(Default)]
@@ -15,7 +15,7 @@ pub(super) struct PurseQueues(Mutex<BTreeMap<AccountId, Weak<Queue<()>>>>);
 
 impl PurseQueues {
     /// Waits until no other work of this process waits for the account's purses.
-    pub(super) async fn enter(&self, account: AccountId) -> Outcome<OwnedMutexGuard<()>> {
+    pub(super) async fn enter(&self, account: AccountId) -> PostgresResult<OwnedMutexGuard<()>> {
         let queue = self.queue(account);
         let timed_out =
             |_| Failure::NoConnection("other work of the account waits for its purses".to_owned());

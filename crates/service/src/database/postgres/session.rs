@@ -12,7 +12,7 @@ use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use super::PostgresDatabase;
 use super::changes::Change;
 use super::dialect::POSTGRES;
-use super::failure::{Failure, Outcome, read, statement, transaction};
+use super::failure::{Failure, PostgresResult, read, statement, transaction};
 use super::movements::{add_changes, lock, move_all, purses};
 use super::statements::{each, run};
 use crate::Result;
@@ -104,7 +104,7 @@ impl<C: GenericClient> engine::Session for Session<'_, C> {
 }
 
 /// Runs shared work on a connection or in a transaction.
-async fn run_on<A: Sync, T>(db: &impl GenericClient, args: &A, work: Work<A, T>) -> Outcome<T> {
+async fn run_on<A: Sync, T>(db: &impl GenericClient, args: &A, work: Work<A, T>) -> PostgresResult<T> {
     Ok(work(&Session(db), args).await?)
 }
 

@@ -10,7 +10,7 @@ use futures_util::TryStreamExt as _;
 use rusqlite::types::ValueRef;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
-use super::failure::Outcome;
+use super::failure::PostgresResult;
 use crate::Error;
 use crate::database::engine::EachRow;
 use crate::database::records::{Read, Row, RowFrom};
@@ -47,13 +47,17 @@ fn without_nul<'a>(params: Params<'a>) -> Vec<Param<'a>> {
     params.iter().map(|param| Param(*param)).collect()
 }
 
-async fn rows(db: &impl GenericClient, sql: &str, params: Params<'_>) -> Outcome<Vec<tokio_postgres::Row>> {
+async fn rows(
+    db: &impl GenericClient,
+    sql: &str,
+    params: Params<'_>,
+) -> PostgresResult<Vec<tokio_postgres::Row>> {
     let statement = db.prepare_cached(sql).await?;
     Ok(db.query_raw(&statement, without_nul(params)).await?.try_collect().await?)
 }
 
 /// Runs a statement without result rows; returns the number of changed rows.
-pub(super) async fn run(db: &impl GenericClient, sql: &str, params: Params<'_>) -> Outcome<u64> {
+pub(super) async fn run(db: &impl GenericClient, sql: &str, params: Params<'_>) -> PostgresResult<u64> {
     let statement = db.prepare_cached(sql).await?;
     Ok(db.execute_raw(&statement, without_nul(params)).await?)
 }
@@ -63,7 +67,7 @@ pub(super) async fn first<T>(
     sql: &str,
     params: Params<'_>,
     read: Read<T>,
-) -> Outcome<Option<T>> {
+) -> PostgresResult<Option<T>> {
     Ok(rows(db, sql, params).await?.first().map(|row| read(row)).transpose()?)
 }
 
@@ -73,7 +77,7 @@ pub(super) async fn one<T>(
     sql: &str,
     params: Params<'_>,
     read: Read<T>,
-) -> Outcome<T> {
+) -> PostgresResult<T> {
     let missing = || Error::new("using the database", "a statement returned no row");
     Ok(first(db, sql, params, read).await?.ok_or_else(missing)?)
 }
@@ -83,7 +87,7 @@ pub(super) async fn all<T>(
     sql: &str,
     params: Params<'_>,
     read: Read<T>,
-) -> Outcome<Vec<T>> {
+) -> PostgresResult<Vec<T>> {
     Ok(rows(db, sql, params).await?.iter().map(|row| read(row)).collect::<Result<_, _>>()?)
 }
 
@@ -92,7 +96,7 @@ pub(super) async fn each(
     sql: &str,
     params: Params<'_>,
     read: EachRow<'_>,
-) -> Outcome {
+) -> PostgresResult {
     Ok(rows(db, sql, params).await?.iter().try_for_each(|row| read(row))?)
 }
 
@@ -102,7 +106,7 @@ pub(super) async fn page<T>(
     sql: &str,
     params: Params<'_>,
     read: Read<T>,
-) -> Outcome<(Vec<T>, u64)> {
+) -> PostgresResult<(Vec<T>, u64)> {
     let mut total = 0;
     let mut records = Vec::new();
     for row in &rows(db, sql, params).await? {
@@ -115,6 +119,6 @@ pub(super) async fn page<T>(
     Ok((records, total))
 }
 
-pub(super) async fn is_there(db: &impl GenericClient, sql: &str, params: Params<'_>) -> Outcome<bool> {
+pub(super) async fn is_there(db: &impl GenericClient, sql: &str, params: Params<'_>) -> PostgresResult<bool> {
     Ok(first(db, sql, params, |_| Ok(())).await?.is_some())
 }

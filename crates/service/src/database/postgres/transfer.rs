@@ -8,7 +8,7 @@ use futures_util::TryStreamExt as _;
 use tokio_postgres::IsolationLevel;
 
 use super::PostgresDatabase;
-use super::failure::{Failure, Outcome, read};
+use super::failure::{Failure, PostgresResult, read};
 use super::statements::{is_there, run};
 use crate::Result;
 use crate::database::settings::{HAS_ROWS, SET_SETTING};
@@ -65,7 +65,7 @@ impl Transfer for PostgresDatabase {
 }
 
 impl PostgresDatabase {
-    async fn export(&self, folder: &Path) -> Outcome<Vec<TableFile>> {
+    async fn export(&self, folder: &Path) -> PostgresResult<Vec<TableFile>> {
         let mut connection = self.connection().await?;
         let snapshot = connection.build_transaction().isolation_level(IsolationLevel::RepeatableRead);
         let snapshot = snapshot.read_only(true).start().await?;
@@ -77,7 +77,12 @@ impl PostgresDatabase {
         Ok(files)
     }
 
-    async fn import(&self, folder: &Path, tables: &[TableFile], settings: &[(String, String)]) -> Outcome {
+    async fn import(
+        &self,
+        folder: &Path,
+        tables: &[TableFile],
+        settings: &[(String, String)],
+    ) -> PostgresResult {
         let mut connection = self.connection().await?;
         let tx = connection.transaction().await?;
         tx.batch_execute(LIMITS).await?;
@@ -156,7 +161,11 @@ fn inserts(table: &Table) -> Vec<String> {
     ]
 }
 
-async fn export(tx: &Transaction<'_>, table: &'static Table, folder: Option<&Path>) -> Outcome<TableFile> {
+async fn export(
+    tx: &Transaction<'_>,
+    table: &'static Table,
+    folder: Option<&Path>,
+) -> PostgresResult<TableFile> {
     let mut writer = TableWriter::new(table, folder)?;
     let none: [&str; 0] = [];
     let mut rows = std::pin::pin!(tx.query_raw(&table.select(&source(table), "COLLATE \"C\""), none).await?);
@@ -166,7 +175,7 @@ async fn export(tx: &Transaction<'_>, table: &'static Table, folder: Option<&Pat
     Ok(writer.finish()?)
 }
 
-async fn write(tx: &Transaction<'_>, table: &Table, folder: &Path) -> Outcome {
+async fn write(tx: &Transaction<'_>, table: &Table, folder: &Path) -> PostgresResult {
     let inserts = inserts(table);
     let mut reader = TableReader::open(folder, table)?;
     loop {

@@ -13,12 +13,12 @@ use crate::database::records::Row;
 use crate::ledger::{Money, Purse, Reason};
 use crate::queue::Status;
 
-type Outcome<T> = Result<T, Box<dyn StdError + Sync + Send>>;
+type EncodingResult<T> = Result<T, Box<dyn StdError + Sync + Send>>;
 
 macro_rules! kept {
     ($($type:ty: $kept:ty, $value:expr;)*) => { $(
         impl ToSql for $type {
-            fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> Outcome<IsNull> {
+            fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> EncodingResult<IsNull> {
                 ToSql::to_sql(&$value(*self), kind, out)
             }
 
@@ -47,7 +47,7 @@ kept! {
 struct Value<'a>(ValueRef<'a>);
 
 impl<'a> FromSql<'a> for Value<'a> {
-    fn from_sql(kind: &Type, raw: &'a [u8]) -> Outcome<Self> {
+    fn from_sql(kind: &Type, raw: &'a [u8]) -> EncodingResult<Self> {
         Ok(Self(match *kind {
             Type::INT8 => ValueRef::Integer(i64::from_sql(kind, raw)?),
             Type::BOOL => ValueRef::Integer(bool::from_sql(kind, raw)?.into()),
@@ -56,7 +56,7 @@ impl<'a> FromSql<'a> for Value<'a> {
         }))
     }
 
-    fn from_sql_null(_: &Type) -> Outcome<Self> {
+    fn from_sql_null(_: &Type) -> EncodingResult<Self> {
         Ok(Self(ValueRef::Null))
     }
 

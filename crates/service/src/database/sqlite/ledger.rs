@@ -12,7 +12,7 @@ use super::statements::Statements as _;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::clock::Moment;
-use crate::database::audits::{Names, audits, fault};
+use crate::database::audits::{AuditNames, audits, fault};
 use crate::database::engine::{self, Rows as _};
 use crate::database::records::{Row, column, triple};
 use crate::ledger::{Audit, MAX_OLD_MOVEMENTS, Money, Movement, MovementSums, Origin, Purse, Reason, Side};
@@ -38,7 +38,7 @@ impl MovementSums for SqliteDatabase {
             // One transaction: concurrent writes are not seen.
             let snapshot = db.unchecked_transaction()?;
             let (movements, mut faults) = sum_movements(&snapshot)?;
-            for (query, sentence) in audits(&NAMES) {
+            for (query, sentence) in audits(&AUDIT_NAMES) {
                 let wrong = snapshot.all(&query, [], triple)?;
                 faults.extend(wrong.iter().map(|wrong| fault(wrong, sentence)));
             }
@@ -108,7 +108,7 @@ fn sum_movements(db: &Connection) -> Result<(u64, Vec<String>)> {
     Ok((movements, faults.collect()))
 }
 
-pub(super) const NAMES: Names = Names {
+pub(super) const AUDIT_NAMES: AuditNames = AuditNames {
     accounts: "accounts",
     account: "id",
     task: "id",

@@ -331,7 +331,7 @@ impl Bucket {
     }
 
     fn doing(&self, doing: &str) -> String {
-        format!("{doing} ({})", self.config.shown())
+        format!("{doing} ({})", self.config.description())
     }
 
     fn failed(&self, doing: &str, cause: impl Into<String>) -> Error {

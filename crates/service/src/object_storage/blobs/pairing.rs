@@ -75,7 +75,7 @@ pub(crate) async fn claim(
         None => None,
     };
     let shown = || match remote {
-        Some(remote) => remote.shown(),
+        Some(remote) => remote.description(),
         None => folder.display().to_string(),
     };
     let failed = |cause| Error::keeping(format!("opening {}", folder.display()), cause);
@@ -122,7 +122,7 @@ pub(crate) async fn are_in_bucket(database: &dyn Database) -> Result<bool> {
 async fn pair_bucket(blobs: &S3, database: &dyn Database, is_new: bool) -> Result<()> {
     let bucket = blobs.bucket();
     if is_new && bucket.create().await? {
-        tracing::info!("{} was created", bucket.config.shown());
+        tracing::info!("{} was created", bucket.config.description());
     }
     let marker = blobs.marker().await?;
     let setting = database.setting(SETTING).await?;
@@ -134,7 +134,7 @@ async fn pair_bucket(blobs: &S3, database: &dyn Database, is_new: bool) -> Resul
         (None, None) => true,
     };
     if !is_right {
-        return Err(of_another(format!("opening {}", bucket.config.shown()), marker));
+        return Err(of_another(format!("opening {}", bucket.config.description()), marker));
     }
     // The database decides between processes that start at the same time.
     let id = database.setting_or(SETTING, &Randomness::new(None).word(26)?).await?;
@@ -152,7 +152,7 @@ pub(in crate::object_storage) async fn check_bucket(blobs: &S3, database: &dyn D
     if marker.is_some() && marker == database.setting(SETTING).await? {
         return Ok(());
     }
-    Err(of_another(format!("sweeping {}", blobs.bucket().config.shown()), marker))
+    Err(of_another(format!("sweeping {}", blobs.bucket().config.description()), marker))
 }
 
 /// Returns the error for a bucket with this identifier that belongs to another database.
@@ -222,11 +222,11 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::*;
-    use crate::object_storage::remote_tests::{Outcome, bucket};
+    use crate::object_storage::remote_tests::{TestResult, bucket};
     use crate::{AdminClient, Service};
 
     #[tokio::test]
-    async fn a_service_with_files_in_a_bucket_starts_and_is_administered() -> Outcome {
+    async fn a_service_with_files_in_a_bucket_starts_and_is_administered() -> TestResult {
         let folder = tempfile::tempdir()?;
         let (data, backup) = (folder.path().join("data"), folder.path().join("backup"));
         let service = Service::start(Config::folder(&data)).await?;
@@ -246,7 +246,7 @@ mod tests {
 
     #[tokio::test]
     #[ignore = "needs the object store of .ci/cluster"]
-    async fn a_bucket_that_another_database_has_taken_over_is_not_swept() -> Outcome {
+    async fn a_bucket_that_another_database_has_taken_over_is_not_swept() -> TestResult {
         let folder = tempfile::tempdir()?;
         let remote = bucket()?;
         let store = S3::new(remote.clone(), folder.path(), Clock::default())?;

@@ -297,7 +297,7 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::object_storage::remote_tests::Outcome;
+    use crate::object_storage::remote_tests::TestResult;
 
     type Put = (Option<String>, Option<String>, Bytes);
 
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_blob_of_any_size_is_sent_whole_with_its_length_and_its_hash() -> Outcome {
+    async fn a_blob_of_any_size_is_sent_whole_with_its_length_and_its_hash() -> TestResult {
         let (sender, mut puts) = mpsc::unbounded_channel();
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let url = format!("s3://bucket?endpoint=http://{}", listener.local_addr()?);

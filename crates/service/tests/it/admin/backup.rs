@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use inferstore_service::AdminClient;
 use serde_json::json;
 
-use super::support::{Bench, Caller, Outcome, start};
+use super::support::{Bench, Caller, TestResult, start};
 
 #[tokio::test]
-async fn a_backup_under_load_is_a_whole_service_again() -> Outcome {
+async fn a_backup_under_load_is_a_whole_service_again() -> TestResult {
     let mut bench = Bench::start().await?;
     for number in 0..20 {
         bench
@@ -56,7 +56,7 @@ async fn a_backup_under_load_is_a_whole_service_again() -> Outcome {
 }
 
 /// Uploads, replaces and deletes files, and creates tasks, until stopped. Returns the number of rounds.
-async fn churn(caller: &Caller, writer: usize, stop: &AtomicBool) -> Outcome<usize> {
+async fn churn(caller: &Caller, writer: usize, stop: &AtomicBool) -> TestResult<usize> {
     let mut rounds = 0;
     while !stop.load(Ordering::SeqCst) {
         let name = format!("churn-{writer}");
@@ -71,7 +71,7 @@ async fn churn(caller: &Caller, writer: usize, stop: &AtomicBool) -> Outcome<usi
 }
 
 #[tokio::test]
-async fn a_backup_overwrites_nothing_and_a_stopped_service_has_one_too() -> Outcome {
+async fn a_backup_overwrites_nothing_and_a_stopped_service_has_one_too() -> TestResult {
     let bench = Bench::start().await?;
     let data = bench.folder.path().to_owned();
     bench.caller.store("note", "text/plain", b"text").await?;

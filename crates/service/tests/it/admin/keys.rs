@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
-use super::support::{Bench, Caller, Outcome};
+use super::support::{Bench, Caller, TestResult};
 
 const MODEL: &str = "color-extraction";
 
 impl Bench {
-    async fn draw(&mut self, rules: Value) -> Outcome<Caller> {
+    async fn draw(&mut self, rules: Value) -> TestResult<Caller> {
         let drawn = self.admin.call("POST", &["accounts", "demo", "keys"], Some(rules.to_string())).await?;
         Ok(self.caller.with_key(drawn["api_key"].as_str().ok_or("a key")?))
     }
@@ -24,7 +24,7 @@ fn input() -> Value {
 }
 
 #[tokio::test]
-async fn a_key_spends_no_more_than_its_daily_limit() -> Outcome {
+async fn a_key_spends_no_more_than_its_daily_limit() -> TestResult {
     let mut bench = Bench::start().await?;
     bench.service.controls()?.let_model(MODEL, Script::stay_queued()).await?;
     // Enough for two tasks at 0.05.
@@ -59,7 +59,7 @@ async fn a_key_spends_no_more_than_its_daily_limit() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_key_expires_and_creates_tasks_of_its_models_alone() -> Outcome {
+async fn a_key_expires_and_creates_tasks_of_its_models_alone() -> TestResult {
     let mut bench = Bench::start().await?;
     bench.service.controls()?.let_model(MODEL, Script::stay_queued()).await?;
     let narrow = bench.draw(json!({"models": [MODEL], "expires_in_days": 2})).await?;
@@ -85,7 +85,7 @@ async fn a_key_expires_and_creates_tasks_of_its_models_alone() -> Outcome {
 }
 
 #[tokio::test]
-async fn rules_without_a_content_type_are_refused_rather_than_ignored() -> Outcome {
+async fn rules_without_a_content_type_are_refused_rather_than_ignored() -> TestResult {
     let bench = Bench::start().await?;
     let mut stream = UnixStream::connect(bench.folder.path().join("admin.sock")).await?;
     let rules = json!({"daily_limit": "1"}).to_string();

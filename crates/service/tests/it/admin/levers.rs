@@ -3,23 +3,23 @@
 use inferstore_service::{AccountState, Scope, Script};
 use serde_json::{Value, json};
 
-use super::support::{Bench, Outcome};
+use super::support::{Bench, TestResult};
 
 const MODEL: &str = "color-extraction";
 
 impl Bench {
-    async fn change(&mut self, account: &str, state: &str) -> Outcome<Value> {
+    async fn change(&mut self, account: &str, state: &str) -> TestResult<Value> {
         let body = json!({ "state": state }).to_string();
         Ok(self.admin.call("PATCH", &["accounts", account], Some(body)).await?)
     }
 
-    async fn queue(&self) -> Outcome<String> {
+    async fn queue(&self) -> TestResult<String> {
         self.caller.create(MODEL, json!({"input": "https://files.example/street.png"})).await
     }
 }
 
 #[tokio::test]
-async fn a_suspended_account_can_do_nothing_and_loses_nothing() -> Outcome {
+async fn a_suspended_account_can_do_nothing_and_loses_nothing() -> TestResult {
     let mut bench = Bench::start().await?;
     bench.service.controls()?.let_model(MODEL, Script::stay_queued()).await?;
     let task = bench.queue().await?;
@@ -45,7 +45,7 @@ async fn a_suspended_account_can_do_nothing_and_loses_nothing() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_closed_account_gets_its_reserved_money_back_and_stays_closed() -> Outcome {
+async fn a_closed_account_gets_its_reserved_money_back_and_stays_closed() -> TestResult {
     let mut bench = Bench::start().await?;
     bench.service.controls()?.let_model(MODEL, Script::stay_queued()).await?;
     bench.service.add_account("studio", Scope::Organization).await?;
@@ -80,7 +80,7 @@ async fn a_closed_account_gets_its_reserved_money_back_and_stays_closed() -> Out
 }
 
 #[tokio::test]
-async fn a_member_uploads_nothing_into_a_suspended_organization() -> Outcome {
+async fn a_member_uploads_nothing_into_a_suspended_organization() -> TestResult {
     let bench = Bench::start().await?;
     bench.service.add_account("studio", Scope::Organization).await?;
     bench.service.add_member("studio", "demo").await?;
@@ -96,7 +96,7 @@ async fn a_member_uploads_nothing_into_a_suspended_organization() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_queued_task_is_canceled_and_a_running_one_failed() -> Outcome {
+async fn a_queued_task_is_canceled_and_a_running_one_failed() -> TestResult {
     let mut bench = Bench::start().await?;
     let before = bench.caller.get("/api-key/balance").await?;
     bench.service.controls()?.let_model(MODEL, Script::stay_queued()).await?;
@@ -121,7 +121,7 @@ async fn a_queued_task_is_canceled_and_a_running_one_failed() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_paused_model_takes_tasks_that_wait_and_a_retired_one_takes_none() -> Outcome {
+async fn a_paused_model_takes_tasks_that_wait_and_a_retired_one_takes_none() -> TestResult {
     let mut bench = Bench::start().await?;
     let before = bench.caller.get("/api-key/balance").await?;
     let mut set = async |state: &str| {
@@ -146,7 +146,7 @@ async fn a_paused_model_takes_tasks_that_wait_and_a_retired_one_takes_none() -> 
 }
 
 #[tokio::test]
-async fn a_file_is_taken_down_by_its_url() -> Outcome {
+async fn a_file_is_taken_down_by_its_url() -> TestResult {
     let mut bench = Bench::start().await?;
     let target = bench.caller.presign("notes.txt", "text/plain", 2).await?;
     assert!(bench.caller.upload(&target, b"hi".to_vec()).await?.is_success());
@@ -164,7 +164,7 @@ async fn a_file_is_taken_down_by_its_url() -> Outcome {
 }
 
 #[tokio::test]
-async fn what_operators_did_is_in_a_log_without_secrets() -> Outcome {
+async fn what_operators_did_is_in_a_log_without_secrets() -> TestResult {
     let mut bench = Bench::start().await?;
     bench.admin.call("POST", &["accounts"], Some(json!({"account": "lena-2"}).to_string())).await?;
     let key = bench.admin.call("POST", &["accounts", "lena-2", "keys"], None).await?["api_key"].take();

@@ -3,12 +3,12 @@
 use inferstore_service::Script;
 use serde_json::{Value, json};
 
-use super::support::{Bench, Caller, Outcome};
+use super::support::{Bench, Caller, TestResult};
 
 const MODEL: &str = "color-extraction";
 
 impl Bench {
-    async fn succeed(&self) -> Outcome<String> {
+    async fn succeed(&self) -> TestResult<String> {
         let controls = self.service.controls()?;
         controls.let_model(MODEL, Script::succeed(json!({"output": "#102030"}))).await?;
         let input = json!({"input": "https://files.example/street.png"});
@@ -25,7 +25,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn keys_are_listed_by_identifier_and_revoked_by_a_beginning_of_it() -> Outcome {
+async fn keys_are_listed_by_identifier_and_revoked_by_a_beginning_of_it() -> TestResult {
     let mut bench = Bench::start().await?;
     let drawn = bench.admin.call("POST", &["accounts", "demo", "keys"], None).await?;
     let text = drawn["api_key"].as_str().unwrap_or_default().to_owned();
@@ -53,7 +53,7 @@ async fn keys_are_listed_by_identifier_and_revoked_by_a_beginning_of_it() -> Out
 }
 
 #[tokio::test]
-async fn an_account_is_shown_with_what_belongs_to_it() -> Outcome {
+async fn an_account_is_shown_with_what_belongs_to_it() -> TestResult {
     let mut bench = Bench::start().await?;
     bench.caller.store("note", "text/plain", b"text").await?;
     bench.succeed().await?;
@@ -85,7 +85,7 @@ async fn an_account_is_shown_with_what_belongs_to_it() -> Outcome {
 }
 
 #[tokio::test]
-async fn models_are_listed_page_by_page_with_what_only_the_operator_sees() -> Outcome {
+async fn models_are_listed_page_by_page_with_what_only_the_operator_sees() -> TestResult {
     let mut bench = Bench::start().await?;
     let change = json!({"visibility": "private", "is_playground": false, "is_verified": false});
     bench.admin.call("PATCH", &["models", MODEL], Some(change.to_string())).await?;
@@ -106,7 +106,7 @@ async fn models_are_listed_page_by_page_with_what_only_the_operator_sees() -> Ou
 }
 
 #[tokio::test]
-async fn nodes_are_listed_with_their_keys() -> Outcome {
+async fn nodes_are_listed_with_their_keys() -> TestResult {
     let mut bench = Bench::start().await?;
     let key = json!({"name": "lab", "models": [MODEL]}).to_string();
     bench.admin.call("POST", &["nodes", "keys"], Some(key)).await?;
@@ -120,7 +120,7 @@ async fn nodes_are_listed_with_their_keys() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_refund_returns_what_a_task_has_cost_once_and_the_books_add_up() -> Outcome {
+async fn a_refund_returns_what_a_task_has_cost_once_and_the_books_add_up() -> TestResult {
     let mut bench = Bench::start().await?;
     let before = bench.caller.get("/api-key/balance").await?;
     let task = bench.succeed().await?;
@@ -144,7 +144,7 @@ async fn a_refund_returns_what_a_task_has_cost_once_and_the_books_add_up() -> Ou
 }
 
 #[tokio::test]
-async fn a_task_that_cost_nothing_is_not_refunded() -> Outcome {
+async fn a_task_that_cost_nothing_is_not_refunded() -> TestResult {
     let mut bench = Bench::start().await?;
     bench.service.controls()?.let_model(MODEL, Script::stay_queued()).await?;
     let input = json!({"input": "https://files.example/street.png"});
@@ -159,7 +159,7 @@ async fn a_task_that_cost_nothing_is_not_refunded() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_limit_that_no_page_has_is_refused_with_the_range() -> Outcome {
+async fn a_limit_that_no_page_has_is_refused_with_the_range() -> TestResult {
     let mut bench = Bench::start().await?;
     for list in ["models", "tasks"] {
         for limit in ["0", "1001", "-1", "4294967296"] {
@@ -173,7 +173,7 @@ async fn a_limit_that_no_page_has_is_refused_with_the_range() -> Outcome {
 }
 
 #[tokio::test]
-async fn an_offset_that_no_list_has_is_refused_by_its_name() -> Outcome {
+async fn an_offset_that_no_list_has_is_refused_by_its_name() -> TestResult {
     let mut bench = Bench::start().await?;
     for list in ["models", "tasks"] {
         for (offset, why) in [("9223372036854775808", "0 and 9223372036854775807"), ("-1", "0 and")] {

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::support::{Bench, Outcome};
+use super::support::{Bench, TestResult};
 
 #[tokio::test]
-async fn a_payment_that_is_sent_again_is_credited_once() -> Outcome {
+async fn a_payment_that_is_sent_again_is_credited_once() -> TestResult {
     let mut bench = Bench::start().await?;
     let payment = json!({"paid": "25.5", "reference": "invoice 17"}).to_string();
     for is_repeated in [false, true] {
@@ -22,7 +22,7 @@ async fn a_payment_that_is_sent_again_is_credited_once() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_wrong_credit_is_taken_back_with_a_note() -> Outcome {
+async fn a_wrong_credit_is_taken_back_with_a_note() -> TestResult {
     let mut bench = Bench::start().await?;
     let mut post = async |kind: &str, body: Value| {
         bench.admin.call("POST", &["accounts", "demo", kind], Some(body.to_string())).await

@@ -8,10 +8,10 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 
-use super::support::{Bench, Caller, Outcome, start};
+use super::support::{Bench, Caller, TestResult, start};
 
 #[tokio::test]
-async fn a_leaked_key_is_revoked_while_the_service_runs() -> Outcome {
+async fn a_leaked_key_is_revoked_while_the_service_runs() -> TestResult {
     let mut bench = Bench::start().await?;
     bench.admin.call("POST", &["accounts"], Some(json!({"account": "lena"}).to_string())).await?;
     let drawn = bench.admin.call("POST", &["accounts", "lena", "keys"], None).await?;
@@ -26,7 +26,7 @@ async fn a_leaked_key_is_revoked_while_the_service_runs() -> Outcome {
 }
 
 #[tokio::test]
-async fn credits_and_prices_change_while_the_service_runs() -> Outcome {
+async fn credits_and_prices_change_while_the_service_runs() -> TestResult {
     let mut bench = Bench::start().await?;
     let before = bench.caller.get("/api-key/balance").await?;
     bench
@@ -46,7 +46,7 @@ async fn credits_and_prices_change_while_the_service_runs() -> Outcome {
 }
 
 #[tokio::test]
-async fn the_socket_is_for_the_user_of_the_service_alone_and_ends_with_it() -> Outcome {
+async fn the_socket_is_for_the_user_of_the_service_alone_and_ends_with_it() -> TestResult {
     let bench = Bench::start().await?;
     let socket = bench.folder.path().join("admin.sock");
     assert_eq!(std::fs::metadata(&socket)?.permissions().mode() & 0o777, 0o600);
@@ -56,7 +56,7 @@ async fn the_socket_is_for_the_user_of_the_service_alone_and_ends_with_it() -> O
 }
 
 #[tokio::test]
-async fn a_socket_left_by_a_killed_service_stops_nobody() -> Outcome {
+async fn a_socket_left_by_a_killed_service_stops_nobody() -> TestResult {
     let folder = tempfile::tempdir()?;
     start(folder.path()).await?.shutdown().await;
     drop(std::os::unix::net::UnixListener::bind(folder.path().join("admin.sock"))?);
@@ -72,7 +72,7 @@ async fn a_socket_left_by_a_killed_service_stops_nobody() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_stopped_service_takes_the_same_requests_and_keeps_what_they_change() -> Outcome {
+async fn a_stopped_service_takes_the_same_requests_and_keeps_what_they_change() -> TestResult {
     let folder = tempfile::tempdir()?;
     let first = start(folder.path()).await?;
     let key = first.api_key().unwrap_or_default().to_owned();
@@ -92,7 +92,7 @@ async fn a_stopped_service_takes_the_same_requests_and_keeps_what_they_change() 
 }
 
 #[tokio::test]
-async fn a_refusal_names_what_is_wrong() -> Outcome {
+async fn a_refusal_names_what_is_wrong() -> TestResult {
     let mut bench = Bench::start().await?;
     for (method, path, body, wanted) in [
         ("POST", ["accounts", "stranger", "keys"], None, "there is no account \"stranger\""),
@@ -114,7 +114,7 @@ async fn a_refusal_names_what_is_wrong() -> Outcome {
 }
 
 #[tokio::test]
-async fn half_a_request_does_not_keep_the_service_from_ending() -> Outcome {
+async fn half_a_request_does_not_keep_the_service_from_ending() -> TestResult {
     let mut config = Config::ephemeral();
     config.shutdown_timeout = Duration::from_millis(100);
     let bench = Bench::with(config).await?;

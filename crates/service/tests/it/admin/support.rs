@@ -5,7 +5,7 @@ use std::path::Path;
 use inferstore_service::{AdminClient, Config, Data, Service};
 use tempfile::TempDir;
 
-pub(crate) use crate::caller::{Caller, Outcome};
+pub(crate) use crate::caller::{Caller, TestResult};
 
 pub(crate) struct Bench {
     pub(crate) folder: TempDir,
@@ -15,11 +15,11 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) async fn start() -> Outcome<Self> {
+    pub(crate) async fn start() -> TestResult<Self> {
         Self::with(Config::ephemeral()).await
     }
 
-    pub(crate) async fn with(config: Config) -> Outcome<Self> {
+    pub(crate) async fn with(config: Config) -> TestResult<Self> {
         let folder = tempfile::tempdir()?;
         let mut config = config.with_controls();
         config.data = Data::Folder(folder.path().to_owned());
@@ -30,6 +30,6 @@ impl Bench {
     }
 }
 
-pub(crate) async fn start(folder: &Path) -> Outcome<Service> {
+pub(crate) async fn start(folder: &Path) -> TestResult<Service> {
     Ok(Service::start(Config::folder(folder)).await?)
 }

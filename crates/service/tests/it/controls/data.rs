@@ -4,14 +4,14 @@ use inferstore_api::operations;
 use inferstore_service::{Amounts, Config, Credit, Fault, ModelChange, Money, Scope, Script};
 use reqwest::Method;
 
-use super::support::{Bench, MODEL, Outcome};
+use super::support::{Bench, MODEL, TestResult};
 
-fn price(amount: &str) -> Outcome<ModelChange> {
+fn price(amount: &str) -> TestResult<ModelChange> {
     Ok(ModelChange { price: Some(amount.parse()?), ..ModelChange::default() })
 }
 
 #[tokio::test]
-async fn a_reset_restores_the_start_and_keeps_the_key_valid() -> Outcome {
+async fn a_reset_restores_the_start_and_keeps_the_key_valid() -> TestResult {
     let bench = Bench::start().await?;
     let before = bench.balance().await?;
     bench.controls.let_model(MODEL, Script::succeed(serde_json::json!({"output": "#000000"}))).await?;
@@ -39,7 +39,7 @@ async fn a_reset_restores_the_start_and_keeps_the_key_valid() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_reset_restores_keys_and_models_in_use_at_once() -> Outcome {
+async fn a_reset_restores_keys_and_models_in_use_at_once() -> TestResult {
     let mut bench = Bench::start().await?;
     bench.service.add_account("somebody", Scope::Personal).await?;
     bench.service.change_model(MODEL, price("7")?).await?;
@@ -56,7 +56,7 @@ async fn a_reset_restores_keys_and_models_in_use_at_once() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_service_goes_on_working_after_a_reset_in_the_middle_of_its_work() -> Outcome {
+async fn a_service_goes_on_working_after_a_reset_in_the_middle_of_its_work() -> TestResult {
     let bench = Bench::start().await?;
     for _ in 0..5 {
         bench.controls.let_model(MODEL, Script::run().after(std::time::Duration::from_mins(1))).await?;
@@ -75,7 +75,7 @@ async fn a_service_goes_on_working_after_a_reset_in_the_middle_of_its_work() -> 
 }
 
 #[tokio::test]
-async fn a_reset_while_clients_write_leaves_books_that_add_up() -> Outcome {
+async fn a_reset_while_clients_write_leaves_books_that_add_up() -> TestResult {
     let bench = Bench::start().await?;
     for _ in 0..10 {
         let creates = (0..20).map(|_| bench.try_create());
@@ -90,7 +90,7 @@ async fn a_reset_while_clients_write_leaves_books_that_add_up() -> Outcome {
 }
 
 #[tokio::test]
-async fn balances_are_set_and_credited_and_the_books_add_up() -> Outcome {
+async fn balances_are_set_and_credited_and_the_books_add_up() -> TestResult {
     let bench = Bench::start().await?;
     let money = |text: &str| text.parse::<Money>().ok();
     let poor = Amounts { balance: money("0"), free_balance: money("0"), debt: money("3.5") };
@@ -110,7 +110,7 @@ async fn balances_are_set_and_credited_and_the_books_add_up() -> Outcome {
 }
 
 #[tokio::test]
-async fn the_same_seed_gives_the_same_identifiers_again_after_a_reset() -> Outcome {
+async fn the_same_seed_gives_the_same_identifiers_again_after_a_reset() -> TestResult {
     let mut config = Config::ephemeral().with_controls();
     config.seed = Some(7);
     let bench = Bench::with(config).await?;
@@ -126,7 +126,7 @@ async fn the_same_seed_gives_the_same_identifiers_again_after_a_reset() -> Outco
 }
 
 #[tokio::test]
-async fn a_reset_goes_back_to_the_baseline() -> Outcome {
+async fn a_reset_goes_back_to_the_baseline() -> TestResult {
     let mut bench = Bench::start().await?;
     bench.service.add_account("alice", Scope::Personal).await?;
     bench.service.credit("alice", Credit::Paid("12.5".parse()?)).await?;

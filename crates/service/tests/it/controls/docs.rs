@@ -2,12 +2,12 @@
 
 use reqwest::Method;
 
-use super::support::{Bench, Outcome};
+use super::support::{Bench, TestResult};
 
 const PAGE: &str = include_str!("../../../../../docs/controls.md");
 
 #[tokio::test]
-async fn every_line_of_the_page_works_in_its_order() -> Outcome {
+async fn every_line_of_the_page_works_in_its_order() -> TestResult {
     let bench = Bench::start().await?;
     let mut sent = 0;
     for line in PAGE.lines().filter(|line| line.starts_with("control ")) {

@@ -7,10 +7,10 @@ use inferstore_service::{Config, Fault, ModelChange, Operation, Side};
 use reqwest::Method;
 use reqwest::header::{CONTENT_LENGTH, HeaderMap};
 
-use super::support::{Bench, MODEL, Outcome};
+use super::support::{Bench, MODEL, TestResult};
 
 #[tokio::test]
-async fn a_status_comes_in_the_shape_of_the_api_and_nothing_was_done() -> Outcome {
+async fn a_status_comes_in_the_shape_of_the_api_and_nothing_was_done() -> TestResult {
     let bench = Bench::start().await?;
     let busy = Fault::status(429).message("slow down").retry_after(2).on(operations::CREATE_TASK);
     bench.controls.add_fault(busy.times(2))?;
@@ -29,7 +29,7 @@ async fn a_status_comes_in_the_shape_of_the_api_and_nothing_was_done() -> Outcom
 }
 
 #[tokio::test]
-async fn a_status_after_the_commit_hides_what_was_done() -> Outcome {
+async fn a_status_after_the_commit_hides_what_was_done() -> TestResult {
     let bench = Bench::start().await?;
     let page = Fault::status(502).body("text/html", "<h1>502</h1>").after_commit();
     bench.controls.add_fault(page.on(operations::CREATE_TASK).once())?;
@@ -45,7 +45,7 @@ async fn a_status_after_the_commit_hides_what_was_done() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_request_that_is_delayed_keeps_no_other_from_being_worked_on() -> Outcome {
+async fn a_request_that_is_delayed_keeps_no_other_from_being_worked_on() -> TestResult {
     let mut config = Config::ephemeral().with_controls();
     config.limits.max_requests = 1;
     let bench = Bench::with(config).await?;
@@ -59,7 +59,7 @@ async fn a_request_that_is_delayed_keeps_no_other_from_being_worked_on() -> Outc
             }
             // A request in progress holds the only permit until the fault delays it.
             while bench.call(Method::GET, "/api-key/task/histories", None).await?.0 != 200 {}
-            Outcome::Ok(())
+            TestResult::Ok(())
         };
         tokio::select! {
             _ = delayed => return Err("it was not delayed".into()),
@@ -70,7 +70,7 @@ async fn a_request_that_is_delayed_keeps_no_other_from_being_worked_on() -> Outc
 }
 
 #[tokio::test]
-async fn a_connection_is_dropped_before_or_after_the_commit() -> Outcome {
+async fn a_connection_is_dropped_before_or_after_the_commit() -> TestResult {
     let bench = Bench::start().await?;
     for (fault, tasks) in [(Fault::hang_up(), 0), (Fault::lose_response(), 1)] {
         bench.controls.reset().await?;
@@ -87,7 +87,7 @@ async fn a_connection_is_dropped_before_or_after_the_commit() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_body_is_cut_or_comes_bit_by_bit() -> Outcome {
+async fn a_body_is_cut_or_comes_bit_by_bit() -> TestResult {
     let bench = Bench::start().await?;
     bench.controls.add_fault(Fault::cut_body(10).on(operations::GET_BALANCE).once())?;
     let mut response = bench.send(Method::GET, "/api-key/balance", None).await?;
@@ -113,7 +113,7 @@ async fn a_body_is_cut_or_comes_bit_by_bit() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_fault_changes_one_field_of_a_response_and_nothing_else() -> Outcome {
+async fn a_fault_changes_one_field_of_a_response_and_nothing_else() -> TestResult {
     let bench = Bench::start().await?;
     let id = bench.create().await?;
     let task = bench.until(&id, &["failed"]).await?;
@@ -141,7 +141,7 @@ async fn a_fault_changes_one_field_of_a_response_and_nothing_else() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_delayed_response_is_complete() -> Outcome {
+async fn a_delayed_response_is_complete() -> TestResult {
     let bench = Bench::start().await?;
     bench.controls.add_fault(Fault::delay(Duration::from_millis(150)).on_path("get", "/api-key/balance"))?;
     let begun = Instant::now();
@@ -162,7 +162,7 @@ async fn a_delayed_response_is_complete() -> Outcome {
 }
 
 #[tokio::test]
-async fn the_object_store_has_faults_of_its_own_kind() -> Outcome {
+async fn the_object_store_has_faults_of_its_own_kind() -> TestResult {
     let bench = Bench::start().await?;
     let target = bench.presign("note.txt", "text/plain", 6).await?;
     let form = target.form(b"a note");
@@ -189,7 +189,7 @@ async fn the_object_store_has_faults_of_its_own_kind() -> Outcome {
 }
 
 #[tokio::test]
-async fn the_head_of_an_object_announces_its_whole_length() -> Outcome {
+async fn the_head_of_an_object_announces_its_whole_length() -> TestResult {
     let bench = Bench::start().await?;
     let target = bench.presign("note.txt", "text/plain", 6).await?;
     assert_eq!(bench.send_form(&target, &target.form(b"a note"), HeaderMap::new()).await?.status(), 204);
@@ -204,7 +204,7 @@ async fn the_head_of_an_object_announces_its_whole_length() -> Outcome {
 }
 
 #[tokio::test]
-async fn only_the_requests_that_were_meant_meet_a_fault() -> Outcome {
+async fn only_the_requests_that_were_meant_meet_a_fault() -> TestResult {
     let bench = Bench::start().await?;
     let faults = [
         Fault::status(500).on(operations::GET_TASK),
@@ -229,7 +229,7 @@ async fn only_the_requests_that_were_meant_meet_a_fault() -> Outcome {
 }
 
 #[tokio::test]
-async fn with_the_same_seed_the_same_requests_meet_a_fault_of_chance() -> Outcome {
+async fn with_the_same_seed_the_same_requests_meet_a_fault_of_chance() -> TestResult {
     let mut config = Config::ephemeral().with_controls();
     config.seed = Some(11);
     let bench = Bench::with(config).await?;
@@ -249,7 +249,7 @@ async fn with_the_same_seed_the_same_requests_meet_a_fault_of_chance() -> Outcom
 }
 
 #[tokio::test]
-async fn an_invalid_fault_is_refused_with_the_reason() -> Outcome {
+async fn an_invalid_fault_is_refused_with_the_reason() -> TestResult {
     let bench = Bench::start().await?;
     for fault in [
         Fault::status(99),

@@ -4,10 +4,10 @@ use inferstore_service::{Config, Service};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::support::{Bench, MODEL, Outcome};
+use super::support::{Bench, MODEL, TestResult};
 
 impl Bench {
-    async fn control(&self, method: &str, path: &str, body: Option<Value>) -> Outcome<(u16, Value)> {
+    async fn control(&self, method: &str, path: &str, body: Option<Value>) -> TestResult<(u16, Value)> {
         let url = format!("{}{path}", self.controls.url());
         let request = self.http.request(Method::from_bytes(method.as_bytes())?, url);
         let mut request = request.header("authorization", format!("Bearer {}", self.controls.token()));
@@ -19,7 +19,7 @@ impl Bench {
     }
 
     /// Sends a request to the controls that must succeed; returns its payload.
-    async fn must(&self, method: &str, path: &str, body: Option<Value>) -> Outcome<Value> {
+    async fn must(&self, method: &str, path: &str, body: Option<Value>) -> TestResult<Value> {
         match self.control(method, path, body).await? {
             (200, mut response) if response["status"] == "success" => Ok(response["data"].take()),
             (status, response) => Err(format!("{method} {path}: {status} {response}").into()),
@@ -28,7 +28,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn every_control_works_over_http() -> Outcome {
+async fn every_control_works_over_http() -> TestResult {
     let bench = Bench::start().await?;
     bench.must("PUT", &format!("/models/{MODEL}"), Some(json!({"then": "stay_queued"}))).await?;
     assert_eq!(bench.must("GET", "/models", None).await?, json!({MODEL: {"then": "stay_queued"}}));
@@ -66,7 +66,7 @@ async fn every_control_works_over_http() -> Outcome {
 }
 
 #[tokio::test]
-async fn an_invalid_request_is_refused_in_the_shape_of_the_api() -> Outcome {
+async fn an_invalid_request_is_refused_in_the_shape_of_the_api() -> TestResult {
     let bench = Bench::start().await?;
     for (method, path, body, status) in [
         ("GET", "/nothing", None, 404),
@@ -91,7 +91,7 @@ async fn an_invalid_request_is_refused_in_the_shape_of_the_api() -> Outcome {
 }
 
 #[tokio::test]
-async fn what_could_never_happen_is_refused_with_what_to_write_instead() -> Outcome {
+async fn what_could_never_happen_is_refused_with_what_to_write_instead() -> TestResult {
     let bench = Bench::start().await?;
     let fault = |body: Value| ("POST", "/faults", body, 422);
     for ((method, path, body, status), words) in [
@@ -125,7 +125,7 @@ async fn what_could_never_happen_is_refused_with_what_to_write_instead() -> Outc
 }
 
 #[tokio::test]
-async fn without_the_token_every_request_is_refused_alike_and_changes_nothing() -> Outcome {
+async fn without_the_token_every_request_is_refused_alike_and_changes_nothing() -> TestResult {
     let mut config = Config::ephemeral().with_controls();
     if let Some(controls) = &mut config.controls {
         controls.token = Some("the right one".to_owned());
@@ -158,7 +158,7 @@ async fn without_the_token_every_request_is_refused_alike_and_changes_nothing() 
 }
 
 #[tokio::test]
-async fn controls_are_off_unless_they_are_turned_on_and_never_on_the_api() -> Outcome {
+async fn controls_are_off_unless_they_are_turned_on_and_never_on_the_api() -> TestResult {
     let service = Service::start(Config::ephemeral()).await?;
     assert!(service.controls().is_err());
     let bench = Bench::start().await?;
@@ -174,7 +174,7 @@ async fn controls_are_off_unless_they_are_turned_on_and_never_on_the_api() -> Ou
 }
 
 #[tokio::test]
-async fn a_request_takes_little_room_in_the_journal_however_long_its_path_is() -> Outcome {
+async fn a_request_takes_little_room_in_the_journal_however_long_its_path_is() -> TestResult {
     let bench = Bench::start().await?;
     bench.call(Method::GET, &format!("/{}", "x".repeat(50_000)), None).await?;
     let seen = bench.controls.journal();

@@ -8,10 +8,10 @@ use reqwest::Method;
 use reqwest::header::HeaderMap;
 use serde_json::json;
 
-use super::support::{Bench, MODEL, Outcome};
+use super::support::{Bench, MODEL, TestResult};
 
 #[tokio::test]
-async fn a_model_stays_queued_runs_slowly_fails_and_succeeds_on_demand() -> Outcome {
+async fn a_model_stays_queued_runs_slowly_fails_and_succeeds_on_demand() -> TestResult {
     let bench = Bench::start().await?;
     bench.controls.let_model(MODEL, Script::stay_queued()).await?;
     let waits = bench.create().await?;
@@ -42,7 +42,7 @@ async fn a_model_stays_queued_runs_slowly_fails_and_succeeds_on_demand() -> Outc
 }
 
 #[tokio::test]
-async fn a_model_that_nothing_runs_is_served_when_a_tester_says_what_comes_out() -> Outcome {
+async fn a_model_that_nothing_runs_is_served_when_a_tester_says_what_comes_out() -> TestResult {
     let mut config = Config::ephemeral().with_controls();
     config.excluded_models.insert("face-mesh".to_owned());
     let bench = Bench::with(config).await?;
@@ -56,7 +56,7 @@ async fn a_model_that_nothing_runs_is_served_when_a_tester_says_what_comes_out()
 }
 
 #[tokio::test]
-async fn a_script_that_contradicts_itself_is_refused() -> Outcome {
+async fn a_script_that_contradicts_itself_is_refused() -> TestResult {
     let bench = Bench::start().await?;
     for script in [
         Script::succeed(json!("no object")),
@@ -72,7 +72,7 @@ async fn a_script_that_contradicts_itself_is_refused() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_node_that_is_down_serves_nothing_and_its_task_begins_anew() -> Outcome {
+async fn a_node_that_is_down_serves_nothing_and_its_task_begins_anew() -> TestResult {
     let bench = Bench::start().await?;
     let serving = format!("/api-key/model/{MODEL}/serving");
     bench.controls.let_model(MODEL, Script::run().after(Duration::from_mins(1))).await?;
@@ -96,7 +96,7 @@ async fn a_node_that_is_down_serves_nothing_and_its_task_begins_anew() -> Outcom
 }
 
 #[tokio::test]
-async fn a_clock_set_ahead_lets_targets_expire_and_storage_be_billed() -> Outcome {
+async fn a_clock_set_ahead_lets_targets_expire_and_storage_be_billed() -> TestResult {
     let bench = Bench::start().await?;
     let target = bench.presign("note.txt", "text/plain", 6).await?;
     bench.controls.advance_clock(Duration::from_mins(16)).await?;
@@ -114,7 +114,7 @@ async fn a_clock_set_ahead_lets_targets_expire_and_storage_be_billed() -> Outcom
 }
 
 #[tokio::test]
-async fn the_header_date_and_the_times_of_tasks_are_by_one_clock() -> Outcome {
+async fn the_header_date_and_the_times_of_tasks_are_by_one_clock() -> TestResult {
     let bench = Bench::start().await?;
     bench.controls.advance_clock(Duration::from_hours(1)).await?;
     let task = bench.create().await?;
@@ -132,7 +132,7 @@ async fn the_header_date_and_the_times_of_tasks_are_by_one_clock() -> Outcome {
 }
 
 #[tokio::test]
-async fn an_expired_lease_moves_the_task_to_another_worker_and_bills_once() -> Outcome {
+async fn an_expired_lease_moves_the_task_to_another_worker_and_bills_once() -> TestResult {
     let bench = Bench::start().await?;
     let before = bench.balance().await?;
     bench.controls.let_model(MODEL, Script::run().after(Duration::from_mins(1)).once()).await?;
@@ -146,7 +146,7 @@ async fn an_expired_lease_moves_the_task_to_another_worker_and_bills_once() -> O
 }
 
 #[tokio::test]
-async fn the_journal_tells_what_was_asked_and_never_a_key() -> Outcome {
+async fn the_journal_tells_what_was_asked_and_never_a_key() -> TestResult {
     let bench = Bench::start().await?;
     bench.balance().await?;
     bench.controls.add_fault(Fault::status(503).on(operations::LIST_TASKS).once())?;

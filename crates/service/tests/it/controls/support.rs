@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use inferstore_service::{Config, Controls, Service};
 use serde_json::{Value, json};
 
-pub(crate) use crate::caller::{Caller, Outcome};
+pub(crate) use crate::caller::{Caller, TestResult};
 
 pub(crate) const MODEL: &str = "color-extraction";
 
@@ -29,26 +29,26 @@ impl Deref for Bench {
 }
 
 impl Bench {
-    pub(crate) async fn start() -> Outcome<Self> {
+    pub(crate) async fn start() -> TestResult<Self> {
         Self::with(Config::ephemeral().with_controls()).await
     }
 
-    pub(crate) async fn with(config: Config) -> Outcome<Self> {
+    pub(crate) async fn with(config: Config) -> TestResult<Self> {
         let service = Service::start(config).await?;
         let controls = service.controls()?;
         let caller = Caller::new(&service, service.api_key().unwrap_or_default())?;
         Ok(Self { service, controls, caller })
     }
 
-    pub(crate) async fn create(&self) -> Outcome<String> {
+    pub(crate) async fn create(&self) -> TestResult<String> {
         self.caller.create(MODEL, input()).await
     }
 
-    pub(crate) async fn try_create(&self) -> Outcome<(u16, Value)> {
+    pub(crate) async fn try_create(&self) -> TestResult<(u16, Value)> {
         self.caller.try_create(MODEL, &input()).await
     }
 
-    pub(crate) async fn until(&self, id: &str, statuses: &[&str]) -> Outcome<Value> {
+    pub(crate) async fn until(&self, id: &str, statuses: &[&str]) -> TestResult<Value> {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(30) {
             let task = self.task(id).await?;
@@ -60,16 +60,16 @@ impl Bench {
         Err(format!("{id} never came to be one of {statuses:?}").into())
     }
 
-    pub(crate) async fn tasks(&self) -> Outcome<u64> {
+    pub(crate) async fn tasks(&self) -> TestResult<u64> {
         Ok(self.get("/api-key/task/histories").await?["total"].as_u64().unwrap_or_default())
     }
 
-    pub(crate) async fn balance(&self) -> Outcome<Value> {
+    pub(crate) async fn balance(&self) -> TestResult<Value> {
         self.get("/api-key/balance").await
     }
 
     /// Checks that the ledger is consistent.
-    pub(crate) async fn audit(&self) -> Outcome {
+    pub(crate) async fn audit(&self) -> TestResult {
         let faults = self.service.audit().await?.faults;
         if faults.is_empty() { Ok(()) } else { Err(faults.join("\n").into()) }
     }

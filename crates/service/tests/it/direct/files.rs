@@ -9,7 +9,7 @@ use inferstore_fetch::over_ring;
 use inferstore_service::{Config, Service};
 
 use super::start;
-use crate::storage::support::{Bench, Outcome, pattern};
+use crate::storage::support::{Bench, TestResult, pattern};
 
 const STATISTICS: &str = "/api-key/storage/upload/statistics";
 const FOLDER: &str = "/api-key/storage/upload/documents";
@@ -19,7 +19,7 @@ const SIZES: [u64; 4] = [1, 5_242_880, 5_242_881, 104_857_600];
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn files_of_every_size_go_to_the_store_and_come_from_it() -> Outcome {
+async fn files_of_every_size_go_to_the_store_and_come_from_it() -> TestResult {
     let bench = start().await?;
     for size in SIZES {
         let bytes = pattern(size);
@@ -51,7 +51,7 @@ async fn files_of_every_size_go_to_the_store_and_come_from_it() -> Outcome {
 }
 
 /// Checks by one of the reading operations that the service finds the file.
-async fn look(bench: &Bench, way: &str, url: &str) -> Outcome<bool> {
+async fn look(bench: &Bench, way: &str, url: &str) -> TestResult<bool> {
     Ok(match way {
         "listing" => bench.get(FOLDER).await?["total"] == 1,
         "statistics" => bench.get(STATISTICS).await?["total_files"] == 1,
@@ -63,7 +63,7 @@ async fn look(bench: &Bench, way: &str, url: &str) -> Outcome<bool> {
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn a_file_is_seen_as_soon_as_it_is_uploaded_wherever_one_looks_first() -> Outcome {
+async fn a_file_is_seen_as_soon_as_it_is_uploaded_wherever_one_looks_first() -> TestResult {
     let bench = start().await?;
     for way in ["listing", "statistics", "get", "head", "delete"] {
         for size in [7, 5_242_881] {
@@ -87,7 +87,7 @@ async fn a_file_is_seen_as_soon_as_it_is_uploaded_wherever_one_looks_first() -> 
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn the_last_upload_of_a_name_wins_in_any_order_of_targets() -> Outcome {
+async fn the_last_upload_of_a_name_wins_in_any_order_of_targets() -> TestResult {
     let bench = start().await?;
     let earlier = bench.presign("same.txt", "text/plain", 5).await?;
     let later = bench.presign("same.txt", "text/html", 6).await?;
@@ -110,7 +110,7 @@ async fn the_last_upload_of_a_name_wins_in_any_order_of_targets() -> Outcome {
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn names_in_any_language_are_ours_alone() -> Outcome {
+async fn names_in_any_language_are_ours_alone() -> TestResult {
     let bench = start().await?;
     for name in
         ["a b.txt", "costs $5 ${filename}.txt", "a+b%20c%2Fd&e=f?g#h.txt", "日本語 тест 👩‍🚀.png", "\"q\" \\b"]
@@ -134,7 +134,7 @@ async fn names_in_any_language_are_ours_alone() -> Outcome {
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn a_download_has_a_permanent_url_and_saves_harmful_types() -> Outcome {
+async fn a_download_has_a_permanent_url_and_saves_harmful_types() -> TestResult {
     let bench = start().await?;
     let still = over_ring(Client::builder()).no_proxy().redirect(Policy::none()).build()?;
     for (mime, is_shown) in [("image/png", true), ("text/html", false), ("image/svg+xml", false)] {
@@ -161,7 +161,7 @@ async fn a_download_has_a_permanent_url_and_saves_harmful_types() -> Outcome {
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn a_task_reads_its_input_from_the_store_and_writes_its_output_there() -> Outcome {
+async fn a_task_reads_its_input_from_the_store_and_writes_its_output_there() -> TestResult {
     let bench = start().await?;
     let picture = include_bytes!("../../../../models/tests/golden/color-extraction.png");
     let target = bench.presign("picture.png", "image/png", picture.len() as u64).await?;
@@ -192,7 +192,7 @@ async fn a_task_reads_its_input_from_the_store_and_writes_its_output_there() -> 
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn a_page_of_any_origin_may_upload_and_read() -> Outcome {
+async fn a_page_of_any_origin_may_upload_and_read() -> TestResult {
     let bench = start().await?;
     for size in [3, 5_242_881] {
         let target = bench.presign("cors.txt", "text/plain", size).await?;
@@ -214,7 +214,7 @@ async fn a_page_of_any_origin_may_upload_and_read() -> Outcome {
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn a_bucket_belongs_to_one_database() -> Outcome {
+async fn a_bucket_belongs_to_one_database() -> TestResult {
     let mut config = Config::ephemeral();
     config.objects = crate::storage::support::bucket()?;
     let bench = Bench::with(config.clone()).await?;

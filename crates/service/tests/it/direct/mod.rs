@@ -7,9 +7,9 @@ mod refused;
 
 use inferstore_service::Config;
 
-use super::storage::support::{Bench, Outcome, bucket};
+use super::storage::support::{Bench, TestResult, bucket};
 
-async fn start() -> Outcome<Bench> {
+async fn start() -> TestResult<Bench> {
     let mut config = Config::ephemeral();
     config.objects = Some(bucket()?.ok_or("INFERSTORE_TEST_OBJECTS is not set")?);
     Bench::with(config).await

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use url::Url;
 
-use crate::storage::support::{Bench, Caller, Outcome, pattern};
+use crate::storage::support::{Bench, Caller, TestResult, pattern};
 
 const STATISTICS: &str = "/api-key/storage/upload/statistics";
 const FOLDER: &str = "/api-key/storage/upload/documents";
@@ -25,7 +25,7 @@ struct Cable {
 }
 
 impl Cable {
-    async fn lay(store: &Url) -> Outcome<Self> {
+    async fn lay(store: &Url) -> TestResult<Self> {
         let store = format!("{}:{}", store.host_str().ok_or("no host")?, store.port().ok_or("no port")?);
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = format!("http://{}", listener.local_addr()?);
@@ -76,7 +76,7 @@ impl Cable {
 }
 
 /// Starts a service that reaches its object store through a proxy; callers reach the store directly.
-async fn start() -> Outcome<(Bench, Cable)> {
+async fn start() -> TestResult<(Bench, Cable)> {
     let variable = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
     let mut url = Url::parse(&variable("INFERSTORE_TEST_OBJECTS")?)?;
     let endpoint = url.query_pairs().find(|(name, _)| name == "endpoint");
@@ -92,7 +92,7 @@ async fn start() -> Outcome<(Bench, Cable)> {
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn uploads_are_found_when_the_store_returns_and_the_rest_goes_on() -> Outcome {
+async fn uploads_are_found_when_the_store_returns_and_the_rest_goes_on() -> TestResult {
     let (bench, cable) = start().await?;
     let known = bench.store("known.txt", "text/plain", b"known").await?;
     assert_eq!(bench.count().await?, 1);
@@ -130,7 +130,7 @@ async fn uploads_are_found_when_the_store_returns_and_the_rest_goes_on() -> Outc
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn callers_do_not_wait_long_for_a_store_that_hangs() -> Outcome {
+async fn callers_do_not_wait_long_for_a_store_that_hangs() -> TestResult {
     let (bench, cable) = start().await?;
     let target = bench.presign("new.txt", "text/plain", 3).await?;
     assert!(bench.upload(&target, b"new".to_vec()).await?.is_success());
@@ -151,7 +151,7 @@ async fn callers_do_not_wait_long_for_a_store_that_hangs() -> Outcome {
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn a_task_waits_for_the_store() -> Outcome {
+async fn a_task_waits_for_the_store() -> TestResult {
     let (bench, cable) = start().await?;
     let picture = include_bytes!("../../../../models/tests/golden/color-extraction.png");
     let url = bench.store("picture.png", "image/png", picture).await?;
@@ -177,7 +177,7 @@ async fn a_task_waits_for_the_store() -> Outcome {
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn a_membership_ends_while_the_store_is_away() -> Outcome {
+async fn a_membership_ends_while_the_store_is_away() -> TestResult {
     let (bench, cable) = start().await?;
     let service = &bench.service;
     service.add_account("studio", Scope::Organization).await?;

@@ -3,7 +3,7 @@
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 
 use super::start;
-use crate::storage::support::{Outcome, Target, pattern, verdict};
+use crate::storage::support::{Target, TestResult, pattern, verdict};
 
 const LARGE: u64 = 5_242_881;
 
@@ -14,7 +14,7 @@ fn wrong(signature: &str) -> String {
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn a_form_that_is_not_the_one_that_was_signed_is_refused() -> Outcome {
+async fn a_form_that_is_not_the_one_that_was_signed_is_refused() -> TestResult {
     let bench = start().await?;
     let target = bench.presign("form.txt", "text/plain", 100).await?;
     let other = bench.presign("other.txt", "text/plain", 101).await?;
@@ -69,7 +69,7 @@ async fn a_form_that_is_not_the_one_that_was_signed_is_refused() -> Outcome {
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn a_put_that_is_not_the_one_that_was_signed_is_refused() -> Outcome {
+async fn a_put_that_is_not_the_one_that_was_signed_is_refused() -> TestResult {
     let bench = start().await?;
     let target = bench.presign("put.bin", "application/x-put", LARGE).await?;
     let other = bench.presign("other.bin", "application/x-put", LARGE).await?;
@@ -108,7 +108,7 @@ async fn a_put_that_is_not_the_one_that_was_signed_is_refused() -> Outcome {
 
 #[tokio::test]
 #[ignore = "needs the object store of .ci/cluster"]
-async fn the_service_takes_no_bytes_that_belong_into_the_store() -> Outcome {
+async fn the_service_takes_no_bytes_that_belong_into_the_store() -> TestResult {
     let bench = start().await?;
     let target = bench.presign("x.txt", "text/plain", 3).await?;
     let endpoint = format!("{}/bucket", bench.service.storage_url());

@@ -6,12 +6,12 @@ use inferstore_service::{Scope, Service};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::support::{Outcome, api, client, config};
+use super::support::{TestResult, api, client, config};
 
 const GOES_ON: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 #[tokio::test]
-async fn one_account_has_a_quarter_of_the_requests_at_once_and_others_go_on() -> Outcome {
+async fn one_account_has_a_quarter_of_the_requests_at_once_and_others_go_on() -> TestResult {
     let mut config = config();
     config.limits.max_requests = 8;
     let service = Service::start(config).await?;
@@ -50,7 +50,7 @@ async fn one_account_has_a_quarter_of_the_requests_at_once_and_others_go_on() ->
 }
 
 #[tokio::test]
-async fn requests_above_the_rate_of_an_account_are_refused_with_retry_after() -> Outcome {
+async fn requests_above_the_rate_of_an_account_are_refused_with_retry_after() -> TestResult {
     let mut config = config();
     config.request_rate = NonZeroU32::new(2);
     let service = Service::start(config).await?;

@@ -6,13 +6,13 @@ use inferstore_service::Service;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-use super::support::{Outcome, api, ask, config, host};
+use super::support::{TestResult, api, ask, config, host};
 use crate::caller::Caller;
 
 const REQUEST: &str = "GET /nothing HTTP/1.1\r\nhost: x\r\n\r\n";
 
 #[tokio::test]
-async fn an_idle_connection_outlives_the_advised_polling_interval_as_announced() -> Outcome {
+async fn an_idle_connection_outlives_the_advised_polling_interval_as_announced() -> TestResult {
     let mut config = config();
     config.limits.head_timeout = Duration::from_millis(200);
     let service = Service::start(config).await?;
@@ -26,7 +26,7 @@ async fn an_idle_connection_outlives_the_advised_polling_interval_as_announced()
 }
 
 #[tokio::test]
-async fn a_connection_refused_before_its_body_stays_open_as_announced() -> Outcome {
+async fn a_connection_refused_before_its_body_stays_open_as_announced() -> TestResult {
     let mut config = config();
     config.limits.head_timeout = Duration::from_secs(1);
     let service = Service::start(config).await?;
@@ -44,7 +44,7 @@ async fn a_connection_refused_before_its_body_stays_open_as_announced() -> Outco
 }
 
 #[tokio::test]
-async fn a_request_that_outlasts_the_shutdown_timeout_is_cut_off() -> Outcome {
+async fn a_request_that_outlasts_the_shutdown_timeout_is_cut_off() -> TestResult {
     const SIZE: usize = 48 << 20;
     let mut config = config();
     config.shutdown_timeout = Duration::from_millis(100);
@@ -69,7 +69,7 @@ async fn a_request_that_outlasts_the_shutdown_timeout_is_cut_off() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_head_that_never_ends_does_not_hold_a_connection() -> Outcome {
+async fn a_head_that_never_ends_does_not_hold_a_connection() -> TestResult {
     let mut config = config();
     config.limits.head_timeout = Duration::from_millis(200);
     let service = Service::start(config).await?;
@@ -87,7 +87,7 @@ async fn a_head_that_never_ends_does_not_hold_a_connection() -> Outcome {
 }
 
 #[tokio::test]
-async fn too_many_connections_close_the_one_that_was_idle_longest() -> Outcome {
+async fn too_many_connections_close_the_one_that_was_idle_longest() -> TestResult {
     let mut config = config();
     config.limits.max_connections = 8;
     config.limits.head_timeout = Duration::from_mins(1);
@@ -113,7 +113,7 @@ async fn too_many_connections_close_the_one_that_was_idle_longest() -> Outcome {
 }
 
 /// Starts a service with eight connections and long timeouts.
-async fn small() -> Outcome<Service> {
+async fn small() -> TestResult<Service> {
     let mut config = config();
     config.nodes = Some(([127, 0, 0, 1], 0).into());
     config.limits.max_connections = 8;
@@ -123,13 +123,13 @@ async fn small() -> Outcome<Service> {
 }
 
 /// Checks that a new connection gets a response.
-async fn is_served(service: &Service) -> Outcome {
+async fn is_served(service: &Service) -> TestResult {
     let mut newcomer = TcpStream::connect(api(service)).await?;
     ask(&mut newcomer, REQUEST).await.map(drop)
 }
 
 #[tokio::test]
-async fn connections_with_the_rest_of_a_refused_body_make_room() -> Outcome {
+async fn connections_with_the_rest_of_a_refused_body_make_room() -> TestResult {
     let service = small().await?;
     let head = "POST /api/v1/api-key/model/color-extraction/task HTTP/1.1\r\nhost: x\r\n\
                 content-type: application/json\r\ncontent-length: 900000\r\n\r\n{";
@@ -143,7 +143,7 @@ async fn connections_with_the_rest_of_a_refused_body_make_room() -> Outcome {
 }
 
 #[tokio::test]
-async fn connections_that_do_not_read_their_responses_make_room() -> Outcome {
+async fn connections_that_do_not_read_their_responses_make_room() -> TestResult {
     let service = small().await?;
     let requests = "GET /openapi.yaml HTTP/1.1\r\nhost: x\r\n\r\n".repeat(1_000);
     let mut strangers = Vec::new();
@@ -160,7 +160,7 @@ async fn connections_that_do_not_read_their_responses_make_room() -> Outcome {
 }
 
 #[tokio::test]
-async fn idle_connections_to_the_ports_of_nodes_and_operations_make_room() -> Outcome {
+async fn idle_connections_to_the_ports_of_nodes_and_operations_make_room() -> TestResult {
     let service = small().await?;
     let mut strangers = Vec::new();
     for url in [service.nodes_url(), service.operations_url()] {

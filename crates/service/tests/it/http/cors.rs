@@ -4,11 +4,11 @@ use inferstore_service::Service;
 use reqwest::Method;
 use reqwest::header::HeaderMap;
 
-use super::support::{Outcome, client, config};
+use super::support::{TestResult, client, config};
 
 const PAGE: &str = "https://app.example";
 
-async fn preflight(service: &Service, origin: &str) -> Outcome<(u16, HeaderMap)> {
+async fn preflight(service: &Service, origin: &str) -> TestResult<(u16, HeaderMap)> {
     let url = format!("{}/api-key/model/list", service.base_url());
     let request = client()?.request(Method::OPTIONS, url).header("origin", origin);
     let request = request.header("access-control-request-method", "POST");
@@ -18,7 +18,7 @@ async fn preflight(service: &Service, origin: &str) -> Outcome<(u16, HeaderMap)>
 }
 
 #[tokio::test]
-async fn pages_of_the_configured_origins_call_the_api_and_no_others() -> Outcome {
+async fn pages_of_the_configured_origins_call_the_api_and_no_others() -> TestResult {
     let mut config = config();
     config.cors_origins = vec![PAGE.parse()?, "https://second.example".parse()?];
     let service = Service::start(config).await?;
@@ -45,7 +45,7 @@ async fn pages_of_the_configured_origins_call_the_api_and_no_others() -> Outcome
 }
 
 #[tokio::test]
-async fn without_origins_there_are_no_cors_headers() -> Outcome {
+async fn without_origins_there_are_no_cors_headers() -> TestResult {
     let service = Service::start(config()).await?;
     let (status, headers) = preflight(&service, PAGE).await?;
     assert_eq!(status, 405);

@@ -6,13 +6,13 @@ use std::path::Path;
 
 use inferstore_service::{Config, Service};
 
-use super::support::{Outcome, config};
+use super::support::{TestResult, config};
 
-fn mode(path: &Path) -> Outcome<u32> {
+fn mode(path: &Path) -> TestResult<u32> {
     Ok(fs::metadata(path)?.permissions().mode() & 0o777)
 }
 
-fn assert_closed(folder: &Path) -> Outcome {
+fn assert_closed(folder: &Path) -> TestResult {
     assert_eq!(mode(folder)?, 0o700, "{}", folder.display());
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -22,7 +22,7 @@ fn assert_closed(folder: &Path) -> Outcome {
 }
 
 #[tokio::test]
-async fn a_new_folder_is_closed_to_others() -> Outcome {
+async fn a_new_folder_is_closed_to_others() -> TestResult {
     let parent = tempfile::tempdir()?;
     let folder = parent.path().join("a/data");
     let service = Service::start(Config::folder(&folder)).await?;
@@ -34,7 +34,7 @@ async fn a_new_folder_is_closed_to_others() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_folder_that_others_could_read_is_closed_by_the_next_start() -> Outcome {
+async fn a_folder_that_others_could_read_is_closed_by_the_next_start() -> TestResult {
     let parent = tempfile::tempdir()?;
     let folder = parent.path().join("data");
     Service::start(Config::folder(&folder)).await?.shutdown().await;
@@ -47,7 +47,7 @@ async fn a_folder_that_others_could_read_is_closed_by_the_next_start() -> Outcom
 }
 
 #[tokio::test]
-async fn a_folder_with_files_of_others_is_refused_and_stays_as_it_is() -> Outcome {
+async fn a_folder_with_files_of_others_is_refused_and_stays_as_it_is() -> TestResult {
     let folder = tempfile::tempdir()?;
     fs::write(folder.path().join("foo.sh"), "")?;
     fs::create_dir(folder.path().join("web"))?;
@@ -66,7 +66,7 @@ async fn a_folder_with_files_of_others_is_refused_and_stays_as_it_is() -> Outcom
 }
 
 #[tokio::test]
-async fn a_data_folder_may_be_empty_a_volume_or_an_interrupted_start() -> Outcome {
+async fn a_data_folder_may_be_empty_a_volume_or_an_interrupted_start() -> TestResult {
     for names in [&[][..], &["lost+found", ".snapshot"], &["lock"], &["lock", "notes.txt"]] {
         let folder = tempfile::tempdir()?;
         for name in names {
@@ -79,7 +79,7 @@ async fn a_data_folder_may_be_empty_a_volume_or_an_interrupted_start() -> Outcom
 }
 
 #[tokio::test]
-async fn a_file_of_an_operator_in_the_folder_keeps_its_rights() -> Outcome {
+async fn a_file_of_an_operator_in_the_folder_keeps_its_rights() -> TestResult {
     let folder = tempfile::tempdir()?;
     Service::start(Config::folder(folder.path())).await?.shutdown().await;
     let script = folder.path().join("restart.sh");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use inferstore_service::{Config, Service};
 
-use super::support::{Outcome, api, client, config, exchange, host, metrics};
+use super::support::{TestResult, api, client, config, exchange, host, metrics};
 
 /// Builds a request with a method of any length.
 fn request(method: &str) -> String {
@@ -13,7 +13,7 @@ fn request(method: &str) -> String {
 }
 
 #[tokio::test]
-async fn made_up_methods_are_one_label_and_no_series_appears_twice() -> Outcome {
+async fn made_up_methods_are_one_label_and_no_series_appears_twice() -> TestResult {
     let service = Service::start(config()).await?;
     let storage = host(service.storage_url());
     for number in 0..40 {
@@ -39,7 +39,7 @@ async fn made_up_methods_are_one_label_and_no_series_appears_twice() -> Outcome 
 }
 
 #[tokio::test]
-async fn latencies_are_a_histogram_by_route_and_two_services_count_apart() -> Outcome {
+async fn latencies_are_a_histogram_by_route_and_two_services_count_apart() -> TestResult {
     let service = Service::start(config()).await?;
     let other = Service::start(config()).await?;
     client()?.get(format!("{}/api-key/balance", service.base_url())).send().await?;
@@ -58,7 +58,7 @@ async fn latencies_are_a_histogram_by_route_and_two_services_count_apart() -> Ou
 }
 
 #[tokio::test]
-async fn health_is_ok_while_the_database_commits() -> Outcome {
+async fn health_is_ok_while_the_database_commits() -> TestResult {
     let service = Service::start(config()).await?;
     let url = format!("{}/health", service.operations_url().ok_or("no operations listener")?);
     let health = client()?.get(&url).timeout(Duration::from_secs(20)).send().await?;
@@ -68,7 +68,7 @@ async fn health_is_ok_while_the_database_commits() -> Outcome {
 }
 
 #[tokio::test]
-async fn health_says_that_the_database_does_not_commit() -> Outcome {
+async fn health_says_that_the_database_does_not_commit() -> TestResult {
     let parent = tempfile::tempdir()?;
     let mut config = Config::folder(parent.path().join("data"));
     config.operations = Some(([127, 0, 0, 1], 0).into());
@@ -84,14 +84,14 @@ async fn health_says_that_the_database_does_not_commit() -> Outcome {
     other.execute_batch("ROLLBACK")?;
     let healthy = async {
         while client()?.get(&url).send().await?.status() != 200 {}
-        Outcome::Ok(())
+        TestResult::Ok(())
     };
     tokio::time::timeout(Duration::from_secs(30), healthy).await??;
     Ok(())
 }
 
 #[tokio::test]
-async fn the_age_of_the_queue_is_that_of_the_task_that_waits_longest() -> Outcome {
+async fn the_age_of_the_queue_is_that_of_the_task_that_waits_longest() -> TestResult {
     let mut config = config().with_controls();
     config.workers = 0;
     let service = Service::start(config).await?;
@@ -116,7 +116,7 @@ async fn the_age_of_the_queue_is_that_of_the_task_that_waits_longest() -> Outcom
 }
 
 #[tokio::test]
-async fn the_journal_of_the_controls_keeps_the_beginning_of_long_requests() -> Outcome {
+async fn the_journal_of_the_controls_keeps_the_beginning_of_long_requests() -> TestResult {
     let service = Service::start(config().with_controls()).await?;
     let long = "x".repeat(30_000);
     let request = format!("{long} /{long} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
@@ -128,7 +128,7 @@ async fn the_journal_of_the_controls_keeps_the_beginning_of_long_requests() -> O
 }
 
 #[tokio::test]
-async fn the_document_is_served_without_a_key() -> Outcome {
+async fn the_document_is_served_without_a_key() -> TestResult {
     let service = Service::start(config()).await?;
     let response = client()?.get(format!("http://{}/openapi.yaml", api(&service))).send().await?;
     assert_eq!(response.status(), 200);
@@ -144,7 +144,7 @@ fn value(text: &str, name: &str, labels: &[&str]) -> Option<f64> {
 }
 
 #[tokio::test]
-async fn metrics_tell_of_each_model_what_waits_and_runs_and_who_serves_it() -> Outcome {
+async fn metrics_tell_of_each_model_what_waits_and_runs_and_who_serves_it() -> TestResult {
     const MODEL: &str = "model=\"color-extraction\"";
     let mut config = config().with_controls();
     config.workers = 1;
@@ -156,7 +156,7 @@ async fn metrics_tell_of_each_model_what_waits_and_runs_and_who_serves_it() -> O
         let request =
             client()?.post(&url).header("x-api-key", key).header("content-type", "application/json");
         request.body(r#"{"input":"https://127.0.0.1/a.png"}"#).send().await?.error_for_status()?;
-        Outcome::Ok(())
+        TestResult::Ok(())
     };
     create().await?;
     let ended = async {
@@ -164,7 +164,7 @@ async fn metrics_tell_of_each_model_what_waits_and_runs_and_who_serves_it() -> O
             let text = metrics(&service).await?;
             let labels = [MODEL, "outcome=\"failure\""];
             if value(&text, "inferstore_task_run_seconds_count", &labels) == Some(1.0) {
-                return Outcome::Ok(text);
+                return TestResult::Ok(text);
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -7,10 +7,10 @@ use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use super::support::{Outcome, api, ask, client, config, exchange, host};
+use super::support::{TestResult, api, ask, client, config, exchange, host};
 
 #[tokio::test]
-async fn a_request_without_exactly_one_host_is_refused_on_every_listener() -> Outcome {
+async fn a_request_without_exactly_one_host_is_refused_on_every_listener() -> TestResult {
     let service = Service::start(config()).await?;
     let operations = service.operations_url().ok_or("no operations listener")?;
     for host in [api(&service), host(service.storage_url()), host(operations)] {
@@ -24,7 +24,7 @@ async fn a_request_without_exactly_one_host_is_refused_on_every_listener() -> Ou
 }
 
 #[tokio::test]
-async fn stacked_transfer_codings_are_refused_and_the_connection_is_closed() -> Outcome {
+async fn stacked_transfer_codings_are_refused_and_the_connection_is_closed() -> TestResult {
     let service = Service::start(config()).await?;
     for codings in [
         "transfer-encoding: gzip, chunked\r\n",
@@ -39,7 +39,7 @@ async fn stacked_transfer_codings_are_refused_and_the_connection_is_closed() -> 
 }
 
 #[tokio::test]
-async fn a_large_body_that_is_refused_does_not_cost_the_client_the_response() -> Outcome {
+async fn a_large_body_that_is_refused_does_not_cost_the_client_the_response() -> TestResult {
     let service = Service::start(config()).await?;
     for path in ["model/color-extraction/task", "nothing"] {
         let size = 20_000_000;
@@ -59,7 +59,7 @@ async fn a_large_body_that_is_refused_does_not_cost_the_client_the_response() ->
 }
 
 #[tokio::test]
-async fn a_refused_body_too_large_to_drain_closes_the_connection() -> Outcome {
+async fn a_refused_body_too_large_to_drain_closes_the_connection() -> TestResult {
     let mut config = config();
     config.limits.head_timeout = Duration::from_millis(300);
     let service = Service::start(config).await?;
@@ -70,7 +70,7 @@ async fn a_refused_body_too_large_to_drain_closes_the_connection() -> Outcome {
 }
 
 #[tokio::test]
-async fn refusals_name_the_path_as_it_was_sent() -> Outcome {
+async fn refusals_name_the_path_as_it_was_sent() -> TestResult {
     let service = Service::start(config()).await?;
     let client = client()?;
     let wrong_method = client.post(format!("{}/api-key/balance", service.base_url())).send().await?;
@@ -84,7 +84,7 @@ async fn refusals_name_the_path_as_it_was_sent() -> Outcome {
 }
 
 #[tokio::test]
-async fn head_is_accepted_where_get_is() -> Outcome {
+async fn head_is_accepted_where_get_is() -> TestResult {
     let service = Service::start(config()).await?;
     let url = format!("{}/api-key/balance", service.base_url());
     let key = service.api_key().ok_or("no key")?;
@@ -96,7 +96,7 @@ async fn head_is_accepted_where_get_is() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_compressed_body_is_refused_by_name() -> Outcome {
+async fn a_compressed_body_is_refused_by_name() -> TestResult {
     let service = Service::start(config()).await?;
     let request = client()?.post(format!("{}/api-key/model/list", service.base_url()));
     let request = request.header("x-api-key", service.api_key().ok_or("no key")?);

@@ -2,10 +2,10 @@
 
 use inferstore_service::Service;
 
-use super::support::{Outcome, config};
+use super::support::{TestResult, config};
 
 #[tokio::test]
-async fn a_first_key_that_cannot_be_sent_or_guessed_too_easily_is_refused() -> Outcome {
+async fn a_first_key_that_cannot_be_sent_or_guessed_too_easily_is_refused() -> TestResult {
     for key in [
         "a",
         " ",
@@ -27,7 +27,7 @@ async fn a_first_key_that_cannot_be_sent_or_guessed_too_easily_is_refused() -> O
 }
 
 #[tokio::test]
-async fn storage_on_every_address_needs_the_address_that_others_reach() -> Outcome {
+async fn storage_on_every_address_needs_the_address_that_others_reach() -> TestResult {
     let mut refused = config();
     refused.storage = ([0, 0, 0, 0], 0).into();
     let refusal = Service::start(refused.clone()).await.err().ok_or("it started")?.to_string();

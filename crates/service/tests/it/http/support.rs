@@ -6,7 +6,7 @@ use inferstore_service::{Config, Service};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-pub(crate) use crate::caller::{Outcome, client};
+pub(crate) use crate::caller::{TestResult, client};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -28,7 +28,7 @@ pub(crate) fn api(service: &Service) -> &str {
 }
 
 /// Sends a request on a new connection; returns everything received until the connection is closed.
-pub(crate) async fn exchange(host: &str, request: &[u8]) -> Outcome<String> {
+pub(crate) async fn exchange(host: &str, request: &[u8]) -> TestResult<String> {
     let mut stream = TcpStream::connect(host).await?;
     stream.write_all(request).await?;
     let mut response = Vec::new();
@@ -37,7 +37,7 @@ pub(crate) async fn exchange(host: &str, request: &[u8]) -> Outcome<String> {
 }
 
 /// Sends a request without a body; returns the response and leaves the connection open.
-pub(crate) async fn ask(stream: &mut TcpStream, request: &str) -> Outcome<String> {
+pub(crate) async fn ask(stream: &mut TcpStream, request: &str) -> TestResult<String> {
     stream.write_all(request.as_bytes()).await?;
     let mut response = Vec::new();
     let whole = async {
@@ -56,7 +56,7 @@ pub(crate) async fn ask(stream: &mut TcpStream, request: &str) -> Outcome<String
     tokio::time::timeout(TIMEOUT, whole).await?
 }
 
-pub(crate) async fn metrics(service: &Service) -> Outcome<String> {
+pub(crate) async fn metrics(service: &Service) -> TestResult<String> {
     let url = format!("{}/metrics", service.operations_url().ok_or("no operations listener")?);
     Ok(client()?.get(url).send().await?.error_for_status()?.text().await?)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
-use super::support::{Bench, Leased, Node, Outcome, post_and_hang_up};
+use super::support::{Bench, Leased, Node, TestResult, post_and_hang_up};
 
 const SEEDS: u64 = 50;
 const SIDE_BY_SIDE: usize = 25;
@@ -37,7 +37,7 @@ const DEATHS: [Death; 8] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_that_dies_loses_nothing_and_costs_nothing() -> Outcome {
+async fn a_node_that_dies_loses_nothing_and_costs_nothing() -> TestResult {
     let bench = Bench::start().await?;
     for seed in 0..SEEDS {
         bench.publish(&format!("echo-{seed}")).await?;
@@ -60,7 +60,7 @@ async fn a_node_that_dies_loses_nothing_and_costs_nothing() -> Outcome {
     Ok(())
 }
 
-async fn one(bench: &Bench, seed: u64) -> Outcome {
+async fn one(bench: &Bench, seed: u64) -> TestResult {
     let mut random = fastrand::Rng::with_seed(seed);
     let death = DEATHS[usize::try_from(seed)? % DEATHS.len()];
     let model = format!("echo-{seed}");
@@ -94,7 +94,7 @@ async fn one(bench: &Bench, seed: u64) -> Outcome {
             }
             let status = bench.task(&task).await?["status"].clone();
             if status == "success" || status == "failed" {
-                return Outcome::Ok(());
+                return TestResult::Ok(());
             }
         }
     };
@@ -119,7 +119,7 @@ async fn one(bench: &Bench, seed: u64) -> Outcome {
 }
 
 /// Acts as a node until its death. Returns the lease of a hanging node.
-async fn die(bench: &Bench, node: &Node<'_>, death: Death, pause: Duration) -> Outcome<Option<Leased>> {
+async fn die(bench: &Bench, node: &Node<'_>, death: Death, pause: Duration) -> TestResult<Option<Leased>> {
     if matches!(death, Death::Leasing) {
         post_and_hang_up(bench, &format!("{}/lease", node.url), r#"{"wait_seconds":1}"#, true).await?;
         return Ok(None);
@@ -149,7 +149,7 @@ async fn die(bench: &Bench, node: &Node<'_>, death: Death, pause: Duration) -> O
 }
 
 /// Polls a task until its end; returns each observed status in order.
-async fn watch(bench: &Bench, task: &str) -> Outcome<Vec<String>> {
+async fn watch(bench: &Bench, task: &str) -> TestResult<Vec<String>> {
     let mut seen: Vec<String> = Vec::new();
     loop {
         let status: Value = bench.task(task).await?["status"].take();

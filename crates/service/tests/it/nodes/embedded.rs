@@ -8,7 +8,7 @@ use inferstore_service::model::{Error, Inputs, Limits, Model, Output};
 use inferstore_service::{Config, ModelSpec, Service};
 use serde_json::{Value, json};
 
-use super::support::{Bench, Outcome, PUBLISHER, echo};
+use super::support::{Bench, PUBLISHER, TestResult, echo};
 
 struct Echo;
 
@@ -25,7 +25,7 @@ impl Model for Echo {
 }
 
 #[tokio::test]
-async fn a_model_of_ones_own_runs_inside_the_process() -> Outcome {
+async fn a_model_of_ones_own_runs_inside_the_process() -> TestResult {
     let service = Service::start_with_models(Config::ephemeral(), vec![Arc::new(Echo)]).await?;
     let bench = Bench::around(service).await?;
     bench.service.publish_model(PUBLISHER, echo("echo")?).await?;
@@ -51,7 +51,7 @@ impl Model for Names {
 }
 
 #[tokio::test]
-async fn an_optional_input_that_is_null_is_not_given_to_a_model() -> Outcome {
+async fn an_optional_input_that_is_null_is_not_given_to_a_model() -> TestResult {
     let service = Service::start_with_models(Config::ephemeral(), vec![Arc::new(Names)]).await?;
     let bench = Bench::around(service).await?;
     let spec = json!({
@@ -69,7 +69,7 @@ async fn an_optional_input_that_is_null_is_not_given_to_a_model() -> Outcome {
 }
 
 #[tokio::test]
-async fn every_timeout_may_be_as_long_as_a_duration_can_be() -> Outcome {
+async fn every_timeout_may_be_as_long_as_a_duration_can_be() -> TestResult {
     let mut config = Config::ephemeral();
     config.nodes = Some(([127, 0, 0, 1], 0).into());
     let limits = &mut config.limits;
@@ -106,7 +106,7 @@ async fn every_timeout_may_be_as_long_as_a_duration_can_be() -> Outcome {
 }
 
 /// Returns a model with price 1 and these outputs.
-fn echo_of(outputs: &Value) -> Outcome<ModelSpec> {
+fn echo_of(outputs: &Value) -> TestResult<ModelSpec> {
     let spec = json!({
         "id": "echo", "name": "echo", "description": "For a test.", "price": "1", "visibility": "public",
         "input_format": { "say": { "type": "string", "required": true, "position": 0 } },
@@ -116,7 +116,7 @@ fn echo_of(outputs: &Value) -> Outcome<ModelSpec> {
 }
 
 #[tokio::test]
-async fn outputs_that_the_model_does_not_declare_fail_the_task_and_are_not_kept() -> Outcome {
+async fn outputs_that_the_model_does_not_declare_fail_the_task_and_are_not_kept() -> TestResult {
     let text = json!({ "type": "string", "position": 0 });
     let file = |mime: &str| json!({ "type": "file", "mime_type": [mime], "position": 1 });
     for (outputs, reason) in [
@@ -139,7 +139,7 @@ async fn outputs_that_the_model_does_not_declare_fail_the_task_and_are_not_kept(
 }
 
 #[tokio::test]
-async fn an_output_that_is_not_what_the_model_declares_fails_the_task_unbilled() -> Outcome {
+async fn an_output_that_is_not_what_the_model_declares_fails_the_task_unbilled() -> TestResult {
     let service = Service::start_with_models(Config::ephemeral(), vec![Arc::new(Echo)]).await?;
     let bench = Bench::around(service).await?;
     let outputs = json!({
@@ -157,7 +157,7 @@ async fn an_output_that_is_not_what_the_model_declares_fails_the_task_unbilled()
 }
 
 #[tokio::test]
-async fn a_task_says_which_side_computed_it() -> Outcome {
+async fn a_task_says_which_side_computed_it() -> TestResult {
     let mut config = Config::ephemeral();
     config.nodes = Some(([127, 0, 0, 1], 0).into());
     let service = Service::start_with_models(config, vec![Arc::new(Echo)]).await?;
@@ -200,7 +200,7 @@ impl Model for Counting {
 }
 
 #[tokio::test]
-async fn all_runs_together_keep_within_one_limit_of_memory() -> Outcome {
+async fn all_runs_together_keep_within_one_limit_of_memory() -> TestResult {
     for (runs_at_a_time, workers) in [(2, 8), (8, 3)] {
         let mut config = Config::ephemeral();
         config.workers = workers;
@@ -240,7 +240,7 @@ impl Model for Stuck {
 }
 
 #[tokio::test]
-async fn a_run_that_ignores_its_deadline_keeps_no_other_task_computing_for_ever() -> Outcome {
+async fn a_run_that_ignores_its_deadline_keeps_no_other_task_computing_for_ever() -> TestResult {
     let (end, ends) = mpsc::channel();
     let mut config = Config::ephemeral();
     config.workers = 1;

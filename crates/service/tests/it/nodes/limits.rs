@@ -3,9 +3,9 @@
 use inferstore_service::{Config, Credit, Scope, Service};
 use serde_json::json;
 
-use super::support::{Bench, Outcome};
+use super::support::{Bench, TestResult};
 
-async fn bench(change: impl FnOnce(&mut Config)) -> Outcome<Bench> {
+async fn bench(change: impl FnOnce(&mut Config)) -> TestResult<Bench> {
     let mut config = Config::ephemeral();
     config.nodes = Some(([127, 0, 0, 1], 0).into());
     config.workers = 0;
@@ -15,14 +15,14 @@ async fn bench(change: impl FnOnce(&mut Config)) -> Outcome<Bench> {
     Ok(bench)
 }
 
-async fn customer(bench: &Bench, name: &str) -> Outcome<String> {
+async fn customer(bench: &Bench, name: &str) -> TestResult<String> {
     bench.service.add_account(name, Scope::Personal).await?;
     bench.service.credit(name, Credit::Paid("1000".parse()?)).await?;
     Ok(bench.service.add_key(name).await?)
 }
 
 #[tokio::test]
-async fn a_long_queue_of_one_account_delays_another_by_one_task() -> Outcome {
+async fn a_long_queue_of_one_account_delays_another_by_one_task() -> TestResult {
     let bench = bench(|_| {}).await?;
     let (greedy, other) = (customer(&bench, "greedy").await?, customer(&bench, "other").await?);
     for _ in 0..300 {
@@ -40,7 +40,7 @@ async fn a_long_queue_of_one_account_delays_another_by_one_task() -> Outcome {
 }
 
 #[tokio::test]
-async fn too_many_unfinished_tasks_are_refused_until_one_ends() -> Outcome {
+async fn too_many_unfinished_tasks_are_refused_until_one_ends() -> TestResult {
     let bench = bench(|config| config.limits.account_unfinished = 3).await?;
     let (greedy, other) = (customer(&bench, "greedy").await?, customer(&bench, "other").await?);
     let input = json!({ "say": "hello" });
@@ -66,7 +66,7 @@ async fn too_many_unfinished_tasks_are_refused_until_one_ends() -> Outcome {
 }
 
 #[tokio::test]
-async fn so_many_tasks_of_an_account_run_at_a_time() -> Outcome {
+async fn so_many_tasks_of_an_account_run_at_a_time() -> TestResult {
     let bench = bench(|config| config.limits.account_running = 2).await?;
     let greedy = customer(&bench, "greedy").await?;
     for _ in 0..3 {
@@ -82,7 +82,7 @@ async fn so_many_tasks_of_an_account_run_at_a_time() -> Outcome {
 }
 
 #[tokio::test]
-async fn inputs_that_are_too_large_are_refused() -> Outcome {
+async fn inputs_that_are_too_large_are_refused() -> TestResult {
     let bench = bench(|_| {}).await?;
     let key = customer(&bench, "writer").await?;
     let say = |length: usize| json!({ "say": "x".repeat(length) });

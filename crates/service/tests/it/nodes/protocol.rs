@@ -6,10 +6,10 @@ use futures_util::FutureExt;
 use inferstore_service::{Config, Service};
 use serde_json::{Value, json};
 
-use super::support::{Bench, LEASE, Outcome};
+use super::support::{Bench, LEASE, TestResult};
 
 #[tokio::test]
-async fn nodes_show_a_key_that_can_be_revoked() -> Outcome {
+async fn nodes_show_a_key_that_can_be_revoked() -> TestResult {
     let bench = Bench::start().await?;
     bench.publish("echo").await?;
     let register = format!("{}/register", bench.nodes_url()?);
@@ -45,7 +45,7 @@ async fn nodes_show_a_key_that_can_be_revoked() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_node_announces_no_model_whose_name_has_a_nul() -> Outcome {
+async fn a_node_announces_no_model_whose_name_has_a_nul() -> TestResult {
     let bench = Bench::start().await?;
     let register = format!("{}/register", bench.nodes_url()?);
     let models = json!({ "models": ["echo", "ec\0ho"] });
@@ -56,7 +56,7 @@ async fn a_node_announces_no_model_whose_name_has_a_nul() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_key_for_some_models_registers_no_others() -> Outcome {
+async fn a_key_for_some_models_registers_no_others() -> TestResult {
     let bench = Bench::start().await?;
     let register = format!("{}/register", bench.nodes_url()?);
     let models = ["echo".to_owned(), "later".to_owned()];
@@ -83,7 +83,7 @@ async fn a_key_for_some_models_registers_no_others() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_node_that_only_says_that_it_is_alive_does_not_keep_its_task() -> Outcome {
+async fn a_node_that_only_says_that_it_is_alive_does_not_keep_its_task() -> TestResult {
     let mut config = Config::ephemeral().with_controls();
     config.nodes = Some(([127, 0, 0, 1], 0).into());
     config.workers = 0;
@@ -119,7 +119,7 @@ async fn a_node_that_only_says_that_it_is_alive_does_not_keep_its_task() -> Outc
 }
 
 #[tokio::test]
-async fn a_node_keeps_its_task_for_its_stated_run_time_and_no_longer() -> Outcome {
+async fn a_node_keeps_its_task_for_its_stated_run_time_and_no_longer() -> TestResult {
     const HOUR: f64 = 3_600.0;
     let mut config = Config::ephemeral().with_controls();
     config.nodes = Some(([127, 0, 0, 1], 0).into());
@@ -157,7 +157,7 @@ async fn a_node_keeps_its_task_for_its_stated_run_time_and_no_longer() -> Outcom
 }
 
 #[tokio::test]
-async fn a_node_gets_files_of_a_moved_service_under_the_new_address() -> Outcome {
+async fn a_node_gets_files_of_a_moved_service_under_the_new_address() -> TestResult {
     let folder = tempfile::tempdir()?;
     let start = |storage_url: &str| {
         let mut config = Config::folder(folder.path());
@@ -178,7 +178,7 @@ async fn a_node_gets_files_of_a_moved_service_under_the_new_address() -> Outcome
 }
 
 #[tokio::test]
-async fn a_task_is_leased_as_soon_as_it_is_there() -> Outcome {
+async fn a_task_is_leased_as_soon_as_it_is_there() -> TestResult {
     let bench = Bench::start().await?;
     bench.publish("echo").await?;
     let node = bench.register(&["echo", "another"]).await?;
@@ -193,7 +193,7 @@ async fn a_task_is_leased_as_soon_as_it_is_there() -> Outcome {
         tokio::time::sleep(LEASE * 3).await;
         let serving = bench.get("/api-key/model/echo/serving").await?["serving"].clone();
         let task = bench.create("echo", json!({ "say": "hello" })).await?;
-        Outcome::Ok((serving, task, Instant::now()))
+        TestResult::Ok((serving, task, Instant::now()))
     };
     let (leased, created) = tokio::join!(node.lease(10.0), creating);
     let (serving, task, then) = created?;
@@ -218,7 +218,7 @@ async fn a_task_is_leased_as_soon_as_it_is_there() -> Outcome {
 }
 
 #[tokio::test]
-async fn nodes_that_leave_in_order_cost_a_task_no_attempt() -> Outcome {
+async fn nodes_that_leave_in_order_cost_a_task_no_attempt() -> TestResult {
     let mut config = Config::ephemeral();
     config.nodes = Some(([127, 0, 0, 1], 0).into());
     config.workers = 0;
@@ -240,7 +240,7 @@ async fn nodes_that_leave_in_order_cost_a_task_no_attempt() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_task_whose_last_node_died_fails_and_costs_nothing() -> Outcome {
+async fn a_task_whose_last_node_died_fails_and_costs_nothing() -> TestResult {
     let mut config = Config::ephemeral().with_controls();
     config.nodes = Some(([127, 0, 0, 1], 0).into());
     config.workers = 0;
@@ -266,7 +266,7 @@ async fn a_task_whose_last_node_died_fails_and_costs_nothing() -> Outcome {
 }
 
 #[tokio::test]
-async fn what_comes_out_is_what_the_model_declares() -> Outcome {
+async fn what_comes_out_is_what_the_model_declares() -> TestResult {
     let bench = Bench::start().await?;
     bench.publish("echo").await?;
     let task = bench.create("echo", json!({ "say": "hello" })).await?;
@@ -320,7 +320,7 @@ async fn what_comes_out_is_what_the_model_declares() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_failed_run_fails_the_task_and_costs_nothing() -> Outcome {
+async fn a_failed_run_fails_the_task_and_costs_nothing() -> TestResult {
     let bench = Bench::start().await?;
     bench.publish("echo").await?;
     let before = bench.get("/api-key/balance").await?;
@@ -338,7 +338,7 @@ async fn a_failed_run_fails_the_task_and_costs_nothing() -> Outcome {
 }
 
 #[tokio::test]
-async fn whatever_detail_a_failure_has_the_task_ends_and_stays_readable() -> Outcome {
+async fn whatever_detail_a_failure_has_the_task_ends_and_stays_readable() -> TestResult {
     let bench = Bench::start().await?;
     bench.publish("echo").await?;
     let node = bench.register(&["echo"]).await?;
@@ -368,7 +368,7 @@ async fn whatever_detail_a_failure_has_the_task_ends_and_stays_readable() -> Out
 }
 
 #[tokio::test]
-async fn a_node_sends_a_few_files_of_a_lease_at_once() -> Outcome {
+async fn a_node_sends_a_few_files_of_a_lease_at_once() -> TestResult {
     let bench = Bench::start().await?;
     bench.publish("echo").await?;
     let node = bench.register(&["echo"]).await?;
@@ -377,7 +377,7 @@ async fn a_node_sends_a_few_files_of_a_lease_at_once() -> Outcome {
     let arriving = (0..9).map(|_| {
         let request = bench.http.put(format!("{}/files/picture.png", lease.url));
         let request = request.header("x-node-key", &bench.node_key).header("content-type", "image/png");
-        let never = futures_util::stream::pending::<Outcome<Vec<u8>>>();
+        let never = futures_util::stream::pending::<TestResult<Vec<u8>>>();
         request.body(reqwest::Body::wrap_stream(never)).send().boxed()
     });
     let (response, ..) = futures_util::future::select_all(arriving).await;
@@ -390,7 +390,7 @@ async fn a_node_sends_a_few_files_of_a_lease_at_once() -> Outcome {
 }
 
 #[tokio::test]
-async fn the_log_of_a_running_task_is_replaced_and_that_of_another_is_not() -> Outcome {
+async fn the_log_of_a_running_task_is_replaced_and_that_of_another_is_not() -> TestResult {
     let bench = Bench::start().await?;
     bench.publish("echo").await?;
     let node = bench.register(&["echo"]).await?;
@@ -401,7 +401,7 @@ async fn the_log_of_a_running_task_is_replaced_and_that_of_another_is_not() -> O
     let put = async |log: Value| {
         let request = bench.http.put(format!("{}/log", lease.url)).header("x-node-key", &bench.node_key);
         let request = request.header("content-type", "application/json").body(log.to_string());
-        Outcome::Ok(request.send().await?.status().as_u16())
+        TestResult::Ok(request.send().await?.status().as_u16())
     };
     assert_eq!(put(json!({ "text": "tile 3" })).await?, 200);
     assert_eq!(put(json!({ "text": "tile 4", "offset": 7 })).await?, 200);
@@ -417,7 +417,7 @@ async fn the_log_of_a_running_task_is_replaced_and_that_of_another_is_not() -> O
 }
 
 #[tokio::test]
-async fn everything_else_is_refused_in_the_shape_of_the_api() -> Outcome {
+async fn everything_else_is_refused_in_the_shape_of_the_api() -> TestResult {
     let bench = Bench::start().await?;
     let node = bench.register(&["echo"]).await?;
     for (path, body, expected) in [

@@ -3,14 +3,14 @@
 use inferstore_service::{ModelChange, Scope, Visibility};
 use serde_json::json;
 
-use super::support::{Bench, Outcome, PUBLISHER, echo};
+use super::support::{Bench, PUBLISHER, TestResult, echo};
 
 fn seen_by(visibility: Visibility) -> ModelChange {
     ModelChange { visibility: Some(visibility), ..ModelChange::default() }
 }
 
 #[tokio::test]
-async fn a_published_model_is_found_runs_and_earns() -> Outcome {
+async fn a_published_model_is_found_runs_and_earns() -> TestResult {
     let bench = Bench::start().await?;
     let hash = bench.service.publish_model(PUBLISHER, echo("echo")?).await?;
     let model = bench.get("/api-key/model/echo").await?;
@@ -33,7 +33,7 @@ async fn a_published_model_is_found_runs_and_earns() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_new_version_leaves_tasks_that_exist_alone() -> Outcome {
+async fn a_new_version_leaves_tasks_that_exist_alone() -> TestResult {
     let bench = Bench::start().await?;
     bench.publish("echo").await?;
     let (queued, running) = (json!({ "say": "queued" }), json!({ "say": "running" }));
@@ -73,7 +73,7 @@ async fn a_new_version_leaves_tasks_that_exist_alone() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_private_model_is_its_owners_alone() -> Outcome {
+async fn a_private_model_is_its_owners_alone() -> TestResult {
     let bench = Bench::start().await?;
     bench.publish("echo").await?;
     bench.service.change_model("echo", seen_by(Visibility::Private)).await?;
@@ -85,7 +85,7 @@ async fn a_private_model_is_its_owners_alone() -> Outcome {
 }
 
 #[tokio::test]
-async fn what_cannot_be_published_is_refused_with_the_reason() -> Outcome {
+async fn what_cannot_be_published_is_refused_with_the_reason() -> TestResult {
     let bench = Bench::start().await?;
     bench.service.add_account("eve", Scope::Personal).await?;
     bench.publish("echo").await?;

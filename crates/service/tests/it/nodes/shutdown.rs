@@ -9,7 +9,7 @@ use inferstore_service::model::{Error, Inputs, Limits, Model, Output};
 use inferstore_service::{Config, Service};
 use serde_json::json;
 
-use super::support::{Bench, Outcome, PUBLISHER, echo};
+use super::support::{Bench, PUBLISHER, TestResult, echo};
 
 #[derive(Default)]
 struct Slow {
@@ -31,14 +31,14 @@ impl Model for Slow {
     }
 }
 
-async fn start(folder: &Path, drain: Duration, model: &Arc<Slow>) -> Outcome<Service> {
+async fn start(folder: &Path, drain: Duration, model: &Arc<Slow>) -> TestResult<Service> {
     let mut config = Config::folder(folder);
     config.workers = 1;
     config.shutdown_timeout = drain;
     Ok(Service::start_with_models(config, vec![Arc::clone(model) as Arc<dyn Model>]).await?)
 }
 
-async fn until_it_runs(bench: &Bench, task: &str) -> Outcome {
+async fn until_it_runs(bench: &Bench, task: &str) -> TestResult {
     while bench.task(task).await?["status"] != "computing" {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -46,7 +46,7 @@ async fn until_it_runs(bench: &Bench, task: &str) -> Outcome {
 }
 
 #[tokio::test]
-async fn a_task_survives_more_restarts_than_it_has_attempts() -> Outcome {
+async fn a_task_survives_more_restarts_than_it_has_attempts() -> TestResult {
     let folder = tempfile::tempdir()?;
     let model = Arc::new(Slow::default());
     let mut bench = Bench::around(start(folder.path(), Duration::ZERO, &model).await?).await?;
@@ -67,7 +67,7 @@ async fn a_task_survives_more_restarts_than_it_has_attempts() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_shutdown_waits_for_the_tasks_that_are_running() -> Outcome {
+async fn a_shutdown_waits_for_the_tasks_that_are_running() -> TestResult {
     let folder = tempfile::tempdir()?;
     let model = Arc::new(Slow::default());
     let patient = Duration::from_mins(1);

@@ -8,7 +8,7 @@ use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
-pub(crate) use crate::caller::{Caller, Outcome};
+pub(crate) use crate::caller::{Caller, TestResult};
 
 /// Long enough that no lease expires by accident, short enough to wait for the expiry.
 pub(crate) const LEASE: Duration = Duration::from_millis(400);
@@ -44,7 +44,7 @@ pub(crate) struct Leased {
 }
 
 impl Bench {
-    pub(crate) async fn start() -> Outcome<Self> {
+    pub(crate) async fn start() -> TestResult<Self> {
         let mut config = Config::ephemeral();
         config.nodes = Some(([127, 0, 0, 1], 0).into());
         config.workers = 0;
@@ -52,7 +52,7 @@ impl Bench {
         Self::around(Service::start(config).await?).await
     }
 
-    pub(crate) async fn around(service: Service) -> Outcome<Self> {
+    pub(crate) async fn around(service: Service) -> TestResult<Self> {
         let caller = Caller::first(&service)?;
         service.add_account(PUBLISHER, Scope::Personal).await?;
         let publisher = caller.with_key(&service.add_key(PUBLISHER).await?);
@@ -61,7 +61,7 @@ impl Bench {
     }
 
     /// Shuts the service down gracefully, and starts the next service in the same folder.
-    pub(crate) async fn restart(self, next: impl Future<Output = Outcome<Service>>) -> Outcome<Self> {
+    pub(crate) async fn restart(self, next: impl Future<Output = TestResult<Service>>) -> TestResult<Self> {
         let Self { service, node_key, caller, publisher } = self;
         service.shutdown().await;
         let service = next.await?;
@@ -71,12 +71,12 @@ impl Bench {
     }
 
     /// Publishes a model that maps a text and an optional file to a text and a file.
-    pub(crate) async fn publish(&self, id: &str) -> Outcome {
+    pub(crate) async fn publish(&self, id: &str) -> TestResult {
         self.service.publish_model(PUBLISHER, echo(id)?).await?;
         Ok(())
     }
 
-    pub(crate) async fn ended(&self, task: &str) -> Outcome<Value> {
+    pub(crate) async fn ended(&self, task: &str) -> TestResult<Value> {
         loop {
             let read = self.task(task).await?;
             if !matches!(read["status"].as_str(), Some("in_queue" | "computing")) {
@@ -87,24 +87,24 @@ impl Bench {
     }
 
     /// Returns the message in the envelope of the task's response.
-    pub(crate) async fn message_of(&self, task: &str) -> Outcome<String> {
+    pub(crate) async fn message_of(&self, task: &str) -> TestResult<String> {
         let response = self.must(Method::GET, &format!("/api-key/task/{task}/detail"), None).await?;
         Ok(response["message"].as_str().unwrap_or_default().to_owned())
     }
 
-    pub(crate) fn nodes_url(&self) -> Outcome<String> {
+    pub(crate) fn nodes_url(&self) -> TestResult<String> {
         Ok(format!("{}/nodes/v1", self.service.nodes_url().ok_or("there is no listener for nodes")?))
     }
 
     /// Calls the node API; returns the status and the body.
-    pub(crate) async fn call_nodes(&self, url: &str, key: &str, body: &Value) -> Outcome<(u16, Value)> {
+    pub(crate) async fn call_nodes(&self, url: &str, key: &str, body: &Value) -> TestResult<(u16, Value)> {
         let request = self.http.post(url).header("x-node-key", key);
         let request = request.header(CONTENT_TYPE, "application/json").body(body.to_string());
         let response = request.send().await?;
         Ok((response.status().as_u16(), serde_json::from_str(&response.text().await?)?))
     }
 
-    pub(crate) async fn register(&self, models: &[&str]) -> Outcome<Node<'_>> {
+    pub(crate) async fn register(&self, models: &[&str]) -> TestResult<Node<'_>> {
         let url = self.nodes_url()?;
         let (status, response) =
             self.call_nodes(&format!("{url}/register"), &self.node_key, &json!({ "models": models })).await?;
@@ -115,11 +115,11 @@ impl Bench {
 }
 
 impl Node<'_> {
-    pub(crate) async fn call(&self, path: &str, body: &Value) -> Outcome<(u16, Value)> {
+    pub(crate) async fn call(&self, path: &str, body: &Value) -> TestResult<(u16, Value)> {
         self.bench.call_nodes(&format!("{}{path}", self.url), &self.bench.node_key, body).await
     }
 
-    pub(crate) async fn lease(&self, wait_seconds: f64) -> Outcome<Option<Leased>> {
+    pub(crate) async fn lease(&self, wait_seconds: f64) -> TestResult<Option<Leased>> {
         let (status, mut response) = self.call("/lease", &json!({ "wait_seconds": wait_seconds })).await?;
         if status != 200 {
             return Err(format!("lease: {status} {response}").into());
@@ -129,7 +129,12 @@ impl Node<'_> {
         Ok(Some(Leased { url: format!("{}/tasks/{task}/{}", self.url, data["attempt"]), task, data }))
     }
 
-    pub(crate) async fn of_lease(&self, lease: &Leased, path: &str, body: &Value) -> Outcome<(u16, Value)> {
+    pub(crate) async fn of_lease(
+        &self,
+        lease: &Leased,
+        path: &str,
+        body: &Value,
+    ) -> TestResult<(u16, Value)> {
         self.bench.call_nodes(&format!("{}{path}", lease.url), &self.bench.node_key, body).await
     }
 
@@ -139,7 +144,7 @@ impl Node<'_> {
         file: &str,
         mime: &str,
         bytes: &[u8],
-    ) -> Outcome<(u16, Value)> {
+    ) -> TestResult<(u16, Value)> {
         let request = self.bench.http.put(format!("{}/files/{file}", lease.url));
         let request = request.header("x-node-key", &self.bench.node_key).header(CONTENT_TYPE, mime);
         let response = request.body(bytes.to_vec()).send().await?;
@@ -147,7 +152,7 @@ impl Node<'_> {
     }
 
     /// Stores the file and finishes the task with this text; returns the status.
-    pub(crate) async fn finish(&self, lease: &Leased, said: &str) -> Outcome<u16> {
+    pub(crate) async fn finish(&self, lease: &Leased, said: &str) -> TestResult<u16> {
         let (status, response) = self.put(lease, "picture.png", "image/png", said.as_bytes()).await?;
         if status != 200 {
             return Ok(status);
@@ -157,7 +162,7 @@ impl Node<'_> {
     }
 }
 
-pub(crate) fn echo(id: &str) -> Outcome<ModelSpec> {
+pub(crate) fn echo(id: &str) -> TestResult<ModelSpec> {
     let spec = json!({
         "id": id, "name": "echo", "description": "Says it again.", "price": PRICE, "visibility": "public",
         "input_format": { "say": { "type": "string", "required": true, "position": 0 } },
@@ -170,7 +175,7 @@ pub(crate) fn echo(id: &str) -> Outcome<ModelSpec> {
 }
 
 /// Posts a request and hangs up, after the whole request or in the middle.
-pub(crate) async fn post_and_hang_up(bench: &Bench, url: &str, body: &str, is_whole: bool) -> Outcome {
+pub(crate) async fn post_and_hang_up(bench: &Bench, url: &str, body: &str, is_whole: bool) -> TestResult {
     use tokio::io::AsyncWriteExt;
     let url = reqwest::Url::parse(url)?;
     let host = format!("{}:{}", url.host_str().unwrap_or_default(), url.port().unwrap_or_default());

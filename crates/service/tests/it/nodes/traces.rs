@@ -7,7 +7,7 @@ use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::support::{Bench, Outcome};
+use super::support::{Bench, TestResult};
 
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
@@ -41,7 +41,7 @@ impl MakeWriter<'_> for Log {
     }
 }
 
-async fn create(bench: &Bench, traces: &[&str]) -> Outcome {
+async fn create(bench: &Bench, traces: &[&str]) -> TestResult {
     let url = format!("{}/api-key/model/echo/task", bench.service.base_url());
     let mut request = bench.http.post(url).header("x-api-key", &bench.key);
     for trace in traces {
@@ -53,7 +53,7 @@ async fn create(bench: &Bench, traces: &[&str]) -> Outcome {
 }
 
 #[tokio::test]
-async fn the_trace_of_a_create_goes_to_its_node_and_into_the_log() -> Outcome {
+async fn the_trace_of_a_create_goes_to_its_node_and_into_the_log() -> TestResult {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(log.clone()).finish();
     let _guard = tracing::subscriber::set_default(subscriber);
@@ -77,7 +77,7 @@ async fn the_trace_of_a_create_goes_to_its_node_and_into_the_log() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_trace_that_is_not_valid_is_ignored() -> Outcome {
+async fn a_trace_that_is_not_valid_is_ignored() -> TestResult {
     let bench = Bench::start().await?;
     bench.publish("echo").await?;
     let node = bench.register(&["echo"]).await?;

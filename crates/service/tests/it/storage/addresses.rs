@@ -7,10 +7,10 @@ use reqwest::Method;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::support::{Bench, Outcome, Target, bucket, client, free_address};
+use super::support::{Bench, Target, TestResult, bucket, client, free_address};
 
 #[tokio::test]
-async fn who_knows_the_url_of_one_file_cannot_guess_that_of_another() -> Outcome {
+async fn who_knows_the_url_of_one_file_cannot_guess_that_of_another() -> TestResult {
     let bench = Bench::start().await?;
     let avatar = bench.store("avatar.png", "image/png", b"avatar").await?;
     let passport = bench.store("passport.png", "image/png", b"passport").await?;
@@ -33,7 +33,7 @@ async fn who_knows_the_url_of_one_file_cannot_guess_that_of_another() -> Outcome
 }
 
 #[tokio::test]
-async fn a_url_from_before_the_service_had_another_address_still_names_its_file() -> Outcome {
+async fn a_url_from_before_the_service_had_another_address_still_names_its_file() -> TestResult {
     let folder = tempfile::tempdir()?;
     let mut config = Config::folder(folder.path());
     config.first_account.api_key = Some("isk_storage_of_the_test".to_owned());
@@ -64,7 +64,7 @@ async fn a_url_from_before_the_service_had_another_address_still_names_its_file(
 }
 
 #[tokio::test]
-async fn a_storage_url_that_cannot_be_used_is_refused_at_the_start() -> Outcome {
+async fn a_storage_url_that_cannot_be_used_is_refused_at_the_start() -> TestResult {
     for url in
         ["not a url", "", "ftp://x", "http://", "http://x/?a=b", "http://x/#a", "http://u:p@x/", "x:80"]
     {
@@ -86,7 +86,7 @@ async fn a_storage_url_that_cannot_be_used_is_refused_at_the_start() -> Outcome 
 }
 
 #[tokio::test]
-async fn pages_of_other_sites_read_and_upload_only_where_that_is_allowed() -> Outcome {
+async fn pages_of_other_sites_read_and_upload_only_where_that_is_allowed() -> TestResult {
     let header = |response: &reqwest::Response, name: &str| {
         response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
     };
@@ -123,7 +123,7 @@ async fn pages_of_other_sites_read_and_upload_only_where_that_is_allowed() -> Ou
 }
 
 /// Opens connections that each send the head of a form and the start of its body, without a signature.
-async fn unsigned_forms(target: &Target, count: usize, body: &str) -> Outcome<Vec<TcpStream>> {
+async fn unsigned_forms(target: &Target, count: usize, body: &str) -> TestResult<Vec<TcpStream>> {
     let host = target.endpoint.split('/').nth(2).unwrap_or_default();
     let mut forms = Vec::new();
     for _ in 0..count {
@@ -137,21 +137,21 @@ async fn unsigned_forms(target: &Target, count: usize, body: &str) -> Outcome<Ve
 }
 
 /// Waits until the service reads the body of a form.
-async fn goes_on(form: &mut TcpStream) -> Outcome {
+async fn goes_on(form: &mut TcpStream) -> TestResult {
     let mut head = vec![0; "HTTP/1.1 100 Continue\r\n\r\n".len()];
     form.read_exact(&mut head).await?;
     Ok(())
 }
 
 /// Returns the beginning of the response to a form, with its status.
-async fn status(form: &mut TcpStream) -> Outcome<String> {
+async fn status(form: &mut TcpStream) -> TestResult<String> {
     let mut line = vec![0; "HTTP/1.1 503".len()];
     form.read_exact(&mut line).await?;
     Ok(String::from_utf8(line)?)
 }
 
 #[tokio::test]
-async fn a_form_without_a_verified_signature_makes_way_when_there_are_many() -> Outcome {
+async fn a_form_without_a_verified_signature_makes_way_when_there_are_many() -> TestResult {
     let mut config = Config::ephemeral();
     config.limits.unsigned_forms = 2;
     let bench = Bench::with(config).await?;
@@ -175,7 +175,7 @@ async fn a_form_without_a_verified_signature_makes_way_when_there_are_many() -> 
 }
 
 #[tokio::test]
-async fn a_form_has_a_few_seconds_for_the_fields_before_its_file() -> Outcome {
+async fn a_form_has_a_few_seconds_for_the_fields_before_its_file() -> TestResult {
     let bench = Bench::start().await?;
     let target = bench.presign("form.txt", "text/plain", 4).await?;
     let mut silent = unsigned_forms(&target, 1, "").await?;
@@ -186,7 +186,7 @@ async fn a_form_has_a_few_seconds_for_the_fields_before_its_file() -> Outcome {
 }
 
 #[tokio::test]
-async fn silent_forms_leave_connections_to_others() -> Outcome {
+async fn silent_forms_leave_connections_to_others() -> TestResult {
     let mut config = Config::ephemeral();
     (config.limits.unsigned_forms, config.limits.max_connections) = (1, 8);
     let bench = Bench::with(config).await?;
@@ -200,7 +200,7 @@ async fn silent_forms_leave_connections_to_others() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_process_that_serves_no_files_writes_the_same_urls_as_those_that_do() -> Outcome {
+async fn a_process_that_serves_no_files_writes_the_same_urls_as_those_that_do() -> TestResult {
     let (folder, fresh) = (tempfile::tempdir()?, tempfile::tempdir()?);
     let mut serving = Config::folder(folder.path());
     serving.storage_url = Some("https://files.example/storage/".to_owned());

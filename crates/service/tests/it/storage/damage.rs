@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use inferstore_service::{Config, Service};
 
-use super::support::{Bench, Outcome, free_address};
+use super::support::{Bench, TestResult, free_address};
 
 const STRAY_BLOB: &str = "orphanorphanorphanorphan22";
 
@@ -16,7 +16,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     files.collect()
 }
 
-async fn until(what: &str, is_done: impl Fn() -> bool) -> Outcome {
+async fn until(what: &str, is_done: impl Fn() -> bool) -> TestResult {
     for _ in 0..500 {
         if is_done() {
             return Ok(());
@@ -27,14 +27,14 @@ async fn until(what: &str, is_done: impl Fn() -> bool) -> Outcome {
 }
 
 /// Settings of a folder that is started several times, with fixed addresses.
-fn settings(folder: &Path) -> Outcome<Config> {
+fn settings(folder: &Path) -> TestResult<Config> {
     let mut config = Config::folder(folder);
     config.first_account.api_key = Some("isk_storage_of_the_test".to_owned());
     config.storage = free_address()?;
     Ok(config)
 }
 
-fn remove_database(folder: &Path) -> Outcome {
+fn remove_database(folder: &Path) -> TestResult {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_name().to_string_lossy().starts_with("inferstore.db") {
@@ -45,7 +45,7 @@ fn remove_database(folder: &Path) -> Outcome {
 }
 
 #[tokio::test]
-async fn a_new_database_is_refused_beside_the_files_of_another() -> Outcome {
+async fn a_new_database_is_refused_beside_the_files_of_another() -> TestResult {
     let folder = tempfile::tempdir()?;
     let config = settings(folder.path())?;
     let bench = Bench::with(config.clone()).await?;
@@ -77,7 +77,7 @@ async fn a_new_database_is_refused_beside_the_files_of_another() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_database_is_refused_without_its_files_unless_the_folder_is_empty() -> Outcome {
+async fn a_database_is_refused_without_its_files_unless_the_folder_is_empty() -> TestResult {
     let folder = tempfile::tempdir()?;
     let config = settings(folder.path())?;
     let bench = Bench::with(config.clone()).await?;
@@ -100,7 +100,7 @@ async fn a_database_is_refused_without_its_files_unless_the_folder_is_empty() ->
 }
 
 #[tokio::test]
-async fn a_backup_without_files_is_a_data_folder() -> Outcome {
+async fn a_backup_without_files_is_a_data_folder() -> TestResult {
     let folder = tempfile::tempdir()?;
     let service = Service::start(Config::folder(folder.path())).await?;
     let copy = tempfile::tempdir()?;
@@ -111,7 +111,7 @@ async fn a_backup_without_files_is_a_data_folder() -> Outcome {
 }
 
 #[tokio::test]
-async fn settings_unknown_to_an_older_database_are_set_aside_and_restored() -> Outcome {
+async fn settings_unknown_to_an_older_database_are_set_aside_and_restored() -> TestResult {
     let folder = tempfile::tempdir()?;
     let config = settings(folder.path())?;
     let database = folder.path().join("inferstore.db");
@@ -139,7 +139,7 @@ async fn settings_unknown_to_an_older_database_are_set_aside_and_restored() -> O
 }
 
 #[tokio::test]
-async fn what_was_set_aside_is_deleted_after_some_days() -> Outcome {
+async fn what_was_set_aside_is_deleted_after_some_days() -> TestResult {
     let folder = tempfile::tempdir()?;
     let config = settings(folder.path())?;
     let orphans = folder.path().join("objects/orphans");
@@ -158,7 +158,7 @@ async fn what_was_set_aside_is_deleted_after_some_days() -> Outcome {
 }
 
 #[tokio::test]
-async fn foreign_files_in_the_folder_stop_neither_start_nor_sweep() -> Outcome {
+async fn foreign_files_in_the_folder_stop_neither_start_nor_sweep() -> TestResult {
     let folder = tempfile::tempdir()?;
     let config = settings(folder.path())?;
     let bench = Bench::with(config.clone()).await?;
@@ -200,7 +200,7 @@ async fn foreign_files_in_the_folder_stop_neither_start_nor_sweep() -> Outcome {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_folder_or_a_link_in_the_place_of_a_blob_is_a_missing_blob() -> Outcome {
+async fn a_folder_or_a_link_in_the_place_of_a_blob_is_a_missing_blob() -> TestResult {
     let folder = tempfile::tempdir()?;
     let bench = Bench::with(settings(folder.path())?).await?;
     let url = bench.store("a.txt", "text/plain", b"text").await?;

@@ -3,14 +3,14 @@
 use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, LAST_MODIFIED, RANGE};
 use reqwest::{Method, Response};
 
-use super::support::{Bench, Outcome};
+use super::support::{Bench, TestResult};
 
-async fn read(bench: &Bench, url: &str, name: &str, value: &str) -> Outcome<Response> {
+async fn read(bench: &Bench, url: &str, name: &str, value: &str) -> TestResult<Response> {
     Ok(bench.http.get(url).header(name, value).send().await?)
 }
 
 #[tokio::test]
-async fn a_part_of_a_file_can_be_read() -> Outcome {
+async fn a_part_of_a_file_can_be_read() -> TestResult {
     let bench = Bench::start().await?;
     let url = bench.store("digits.txt", "text/plain; charset=utf-8", b"0123456789").await?;
     let cases = [
@@ -49,7 +49,7 @@ async fn a_part_of_a_file_can_be_read() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_resumed_download_never_mixes_two_files() -> Outcome {
+async fn a_resumed_download_never_mixes_two_files() -> TestResult {
     let bench = Bench::start().await?;
     let url = bench.store("resumed.txt", "text/plain", b"first version").await?;
     let etag = bench.http.head(&url).send().await?.headers()[ETAG].clone();
@@ -69,7 +69,7 @@ async fn a_resumed_download_never_mixes_two_files() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_file_is_never_a_page_of_the_address_that_serves_it() -> Outcome {
+async fn a_file_is_never_a_page_of_the_address_that_serves_it() -> TestResult {
     let bench = Bench::start().await?;
     for (mime, is_shown) in [
         ("image/png", true),
@@ -103,7 +103,7 @@ async fn a_file_is_never_a_page_of_the_address_that_serves_it() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_file_with_lost_bytes_is_a_service_error_for_get_and_head() -> Outcome {
+async fn a_file_with_lost_bytes_is_a_service_error_for_get_and_head() -> TestResult {
     let bench = Bench::start().await?;
     let url = bench.store("lost.txt", "text/plain", b"lost").await?;
     std::fs::remove_dir_all(bench.service.data_folder().join("objects/blobs"))?;
@@ -116,7 +116,7 @@ async fn a_file_with_lost_bytes_is_a_service_error_for_get_and_head() -> Outcome
 }
 
 #[tokio::test]
-async fn head_tells_of_a_file_what_get_would_and_sends_nothing() -> Outcome {
+async fn head_tells_of_a_file_what_get_would_and_sends_nothing() -> TestResult {
     let bench = Bench::start().await?;
     let url = bench.store("head.bin", "application/x-head", b"12345").await?;
     let (head, get) = (bench.http.head(&url).send().await?, bench.http.get(&url).send().await?);
@@ -132,7 +132,7 @@ async fn head_tells_of_a_file_what_get_would_and_sends_nothing() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_file_is_sent_only_when_it_is_the_one_that_is_wanted() -> Outcome {
+async fn a_file_is_sent_only_when_it_is_the_one_that_is_wanted() -> TestResult {
     let bench = Bench::start().await?;
     let url = bench.store("wanted.txt", "text/plain", b"wanted").await?;
     let head = bench.http.head(&url).send().await?;
@@ -174,7 +174,7 @@ async fn a_file_is_sent_only_when_it_is_the_one_that_is_wanted() -> Outcome {
 }
 
 #[tokio::test]
-async fn reading_needs_a_url_that_is_known_and_gives_no_more_than_the_file() -> Outcome {
+async fn reading_needs_a_url_that_is_known_and_gives_no_more_than_the_file() -> TestResult {
     let bench = Bench::start().await?;
     let url = bench.store("known.html", "text/html", b"<p>").await?;
     let bucket = url.rsplit_once("/documents/").map(|(bucket, _)| bucket.to_owned()).unwrap_or_default();
@@ -208,7 +208,7 @@ async fn reading_needs_a_url_that_is_known_and_gives_no_more_than_the_file() -> 
 }
 
 #[tokio::test]
-async fn a_browser_revalidates_a_cached_file() -> Outcome {
+async fn a_browser_revalidates_a_cached_file() -> TestResult {
     let bench = Bench::start().await?;
     let url = bench.store("avatar.png", "image/png", b"old").await?;
     let first = bench.http.get(&url).send().await?;
@@ -222,7 +222,7 @@ async fn a_browser_revalidates_a_cached_file() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_method_that_is_not_allowed_is_refused_with_those_that_are() -> Outcome {
+async fn a_method_that_is_not_allowed_is_refused_with_those_that_are() -> TestResult {
     let bench = Bench::start().await?;
     let url = bench.store("some.txt", "text/plain", b"text").await?;
     let refused = bench.http.patch(&url).send().await?;

@@ -4,10 +4,10 @@ use inferstore_service::{Config, Service};
 use reqwest::Method;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, LAST_MODIFIED};
 
-use super::support::{Bench, Outcome, bucket, client, file_part, pattern};
+use super::support::{Bench, TestResult, bucket, client, file_part, pattern};
 
 #[tokio::test]
-async fn files_of_every_size_up_to_the_largest_arrive_as_they_were_sent() -> Outcome {
+async fn files_of_every_size_up_to_the_largest_arrive_as_they_were_sent() -> TestResult {
     let bench = Bench::start().await?;
     for (size, is_put) in [(1, false), (5_242_880, false), (5_242_881, true), (104_857_600, true)] {
         let bytes = pattern(size);
@@ -40,7 +40,7 @@ const NAMES: [&str; 8] = [
 ];
 
 #[tokio::test]
-async fn names_in_any_language_and_with_any_sign_work_in_both_ways_of_uploading() -> Outcome {
+async fn names_in_any_language_and_with_any_sign_work_in_both_ways_of_uploading() -> TestResult {
     let bench = Bench::start().await?;
     let long = "ü".repeat((1_024 - "documents/".len()) / 2);
     for name in NAMES.into_iter().chain([long.as_str()]) {
@@ -62,7 +62,7 @@ async fn names_in_any_language_and_with_any_sign_work_in_both_ways_of_uploading(
 }
 
 #[tokio::test]
-async fn a_name_and_another_below_it_live_side_by_side() -> Outcome {
+async fn a_name_and_another_below_it_live_side_by_side() -> TestResult {
     let bench = Bench::start().await?;
     for name in ["a", "a%2Fb", "a.", "A"] {
         bench.store(name, "text/plain", name.as_bytes()).await?;
@@ -72,7 +72,7 @@ async fn a_name_and_another_below_it_live_side_by_side() -> Outcome {
 }
 
 #[tokio::test]
-async fn forms_are_read_however_clients_write_them() -> Outcome {
+async fn forms_are_read_however_clients_write_them() -> TestResult {
     let bench = Bench::start().await?;
     let target = bench.presign("form.txt", "text/plain", 5).await?;
     let heads = [
@@ -92,7 +92,7 @@ async fn forms_are_read_however_clients_write_them() -> Outcome {
 }
 
 #[tokio::test]
-async fn the_last_whole_upload_of_a_name_wins_under_the_same_url() -> Outcome {
+async fn the_last_whole_upload_of_a_name_wins_under_the_same_url() -> TestResult {
     let bench = Bench::start().await?;
     let first = bench.store("same.txt", "text/plain", b"first").await?;
     let before = bench.get("/api-key/storage/upload/documents").await?;
@@ -108,7 +108,7 @@ async fn the_last_whole_upload_of_a_name_wins_under_the_same_url() -> Outcome {
 }
 
 #[tokio::test]
-async fn an_upload_with_a_lost_response_can_be_retried_while_its_file_exists() -> Outcome {
+async fn an_upload_with_a_lost_response_can_be_retried_while_its_file_exists() -> TestResult {
     let bench = Bench::start().await?;
     for size in [9, 5_242_881] {
         let target = bench.presign("again.bin", "application/x-again", size).await?;
@@ -126,7 +126,7 @@ async fn an_upload_with_a_lost_response_can_be_retried_while_its_file_exists() -
 }
 
 #[tokio::test]
-async fn a_target_stores_the_bytes_of_its_first_upload_and_no_others() -> Outcome {
+async fn a_target_stores_the_bytes_of_its_first_upload_and_no_others() -> TestResult {
     let bench = Bench::start().await?;
     for size in [9, 5_242_881] {
         let target = bench.presign("once.bin", "application/x-once", size).await?;
@@ -145,7 +145,7 @@ async fn a_target_stores_the_bytes_of_its_first_upload_and_no_others() -> Outcom
 }
 
 #[tokio::test]
-async fn a_used_target_does_not_undo_a_newer_upload_of_the_same_name() -> Outcome {
+async fn a_used_target_does_not_undo_a_newer_upload_of_the_same_name() -> TestResult {
     let bench = Bench::start().await?;
     let older = bench.presign("name.txt", "text/plain", 5).await?;
     assert!(bench.upload(&older, b"older".to_vec()).await?.is_success());
@@ -160,7 +160,7 @@ async fn a_used_target_does_not_undo_a_newer_upload_of_the_same_name() -> Outcom
 }
 
 #[tokio::test]
-async fn a_target_that_was_not_used_yet_outlives_the_deletion_of_its_name() -> Outcome {
+async fn a_target_that_was_not_used_yet_outlives_the_deletion_of_its_name() -> TestResult {
     let bench = Bench::start().await?;
     let url = bench.store("name.txt", "text/plain", b"old").await?;
     let target = bench.presign("name.txt", "text/plain", 3).await?;
@@ -171,7 +171,7 @@ async fn a_target_that_was_not_used_yet_outlives_the_deletion_of_its_name() -> O
 }
 
 #[tokio::test]
-async fn stored_files_survive_a_restart() -> Outcome {
+async fn stored_files_survive_a_restart() -> TestResult {
     let folder = tempfile::tempdir()?;
     let mut config = Config::folder(folder.path());
     config.first_account.api_key = Some("a-key-for-this-test".to_owned());
@@ -190,7 +190,7 @@ async fn stored_files_survive_a_restart() -> Outcome {
 }
 
 #[tokio::test]
-async fn browsers_may_upload_and_read_from_any_page() -> Outcome {
+async fn browsers_may_upload_and_read_from_any_page() -> TestResult {
     let bench = Bench::start().await?;
     let target = bench.presign("page.txt", "text/plain", 4).await?;
     let asked = bench.http.request(Method::OPTIONS, &target.endpoint);

@@ -6,10 +6,10 @@ use inferstore_service::Config;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::support::{Bench, Outcome, Target};
+use super::support::{Bench, Target, TestResult};
 
 /// Sends the head of a PUT and a part of its body.
-async fn begin(target: &Target, sent: usize) -> Outcome<TcpStream> {
+async fn begin(target: &Target, sent: usize) -> TestResult<TcpStream> {
     let rest = target.endpoint.strip_prefix("http://").ok_or("not http")?;
     let (host, path) = rest.split_once('/').ok_or("no path")?;
     let mut stream = TcpStream::connect(host).await?;
@@ -23,7 +23,7 @@ async fn begin(target: &Target, sent: usize) -> Outcome<TcpStream> {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_leaves_nothing_behind() -> Outcome {
+async fn a_connection_that_breaks_leaves_nothing_behind() -> TestResult {
     let bench = Bench::start().await?;
     let target = bench.presign("broken.bin", "x/y", 10_000_000).await?;
     let stream = begin(&target, 4_000_000).await?;
@@ -40,7 +40,7 @@ async fn a_connection_that_breaks_leaves_nothing_behind() -> Outcome {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_left_however_early_a_connection_breaks() -> Outcome {
+async fn nothing_is_left_however_early_a_connection_breaks() -> TestResult {
     let bench = Bench::start().await?;
     let target = bench.presign("broken.bin", "x/y", 10_000_000).await?;
     // A full batch is handed to a writer thread, perhaps after the interruption.
@@ -56,7 +56,7 @@ async fn nothing_is_left_however_early_a_connection_breaks() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_repeated_upload_does_not_bring_a_deleted_file_back() -> Outcome {
+async fn a_repeated_upload_does_not_bring_a_deleted_file_back() -> TestResult {
     let bench = Bench::start().await?;
     let target = bench.presign("deleted.bin", "x/y", 10_000_000).await?;
     assert!(bench.put(&target, vec![7; 10_000_000]).await?.is_success());
@@ -73,7 +73,7 @@ async fn a_repeated_upload_does_not_bring_a_deleted_file_back() -> Outcome {
 }
 
 #[tokio::test]
-async fn uploads_that_are_too_many_are_asked_to_come_back() -> Outcome {
+async fn uploads_that_are_too_many_are_asked_to_come_back() -> TestResult {
     let mut config = Config::ephemeral();
     config.limits.max_requests = 1;
     let bench = Bench::with(config).await?;
@@ -89,7 +89,7 @@ async fn uploads_that_are_too_many_are_asked_to_come_back() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_client_that_falls_silent_is_let_go() -> Outcome {
+async fn a_client_that_falls_silent_is_let_go() -> TestResult {
     let mut config = Config::ephemeral();
     config.limits.upload_idle = Duration::from_millis(200);
     let bench = Bench::with(config).await?;

@@ -3,9 +3,9 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::support::{Bench, Outcome};
+use super::support::{Bench, TestResult};
 
-async fn store_in(bench: &Bench, folder: &str, name: &str, mime: &str, bytes: &[u8]) -> Outcome<String> {
+async fn store_in(bench: &Bench, folder: &str, name: &str, mime: &str, bytes: &[u8]) -> TestResult<String> {
     let body = json!({"folder": folder, "mime": mime, "name": name, "size": bytes.len()});
     let target = bench.presign_with(body).await?;
     assert!(bench.upload(&target, bytes.to_vec()).await?.is_success());
@@ -18,7 +18,7 @@ fn keys(page: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_folder_is_listed_page_by_page_oldest_first() -> Outcome {
+async fn a_folder_is_listed_page_by_page_oldest_first() -> TestResult {
     let bench = Bench::start().await?;
     for number in 0..12 {
         store_in(&bench, "samples", &format!("{number}.txt"), "text/plain", b"x").await?;
@@ -50,7 +50,7 @@ async fn a_folder_is_listed_page_by_page_oldest_first() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_listing_can_be_narrowed_to_a_kind_of_files() -> Outcome {
+async fn a_listing_can_be_narrowed_to_a_kind_of_files() -> TestResult {
     let bench = Bench::start().await?;
     for (name, mime) in [
         ("a", "image/png"),
@@ -79,7 +79,7 @@ async fn a_listing_can_be_narrowed_to_a_kind_of_files() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_file_is_shown_with_everything_that_is_known_of_it() -> Outcome {
+async fn a_file_is_shown_with_everything_that_is_known_of_it() -> TestResult {
     let bench = Bench::start().await?;
     let url = store_in(&bench, "avatars", "me ü.png", "image/png", b"pixels").await?;
     let page = bench.get("/api-key/storage/upload/avatars").await?;
@@ -94,7 +94,7 @@ async fn a_file_is_shown_with_everything_that_is_known_of_it() -> Outcome {
 }
 
 #[tokio::test]
-async fn statistics_count_what_is_stored_now() -> Outcome {
+async fn statistics_count_what_is_stored_now() -> TestResult {
     let bench = Bench::start().await?;
     let statistics = || bench.get("/api-key/storage/upload/statistics");
     assert_eq!(statistics().await?, json!({"total_files": 0, "total_size": 0}));
@@ -109,7 +109,7 @@ async fn statistics_count_what_is_stored_now() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_file_is_deleted_by_its_url_once() -> Outcome {
+async fn a_file_is_deleted_by_its_url_once() -> TestResult {
     let bench = Bench::start().await?;
     let url = bench.store("to delete $.txt", "text/plain", b"x").await?;
     let (status, response) = bench.delete(&url).await?;
@@ -131,7 +131,7 @@ async fn a_file_is_deleted_by_its_url_once() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_page_that_no_list_has_is_refused_with_the_range() -> Outcome {
+async fn a_page_that_no_list_has_is_refused_with_the_range() -> TestResult {
     let bench = Bench::start().await?;
     let size = "pageSize must lie between 1 and 1000";
     for (path, message) in [
@@ -149,7 +149,7 @@ async fn a_page_that_no_list_has_is_refused_with_the_range() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_long_url_of_no_file_is_shown_as_cut() -> Outcome {
+async fn a_long_url_of_no_file_is_shown_as_cut() -> TestResult {
     let bench = Bench::start().await?;
     let url = format!("https://example.com/{}", "a".repeat(100));
     let (status, response) = bench.delete(&url).await?;

@@ -4,12 +4,12 @@ use inferstore_service::{Config, Money};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::support::{Bench, Outcome};
+use super::support::{Bench, TestResult};
 
 const PATH: &str = "/api-key/storage/upload/create-presigned-url";
 
 #[tokio::test]
-async fn a_target_is_a_form_up_to_five_mebibytes_and_a_signed_url_above() -> Outcome {
+async fn a_target_is_a_form_up_to_five_mebibytes_and_a_signed_url_above() -> TestResult {
     let bench = Bench::start().await?;
     let form = bench.presign("cat.png", "image/png", 5_242_880).await?;
     assert!(!form.is_put() && !form.endpoint.contains('?'));
@@ -29,7 +29,7 @@ async fn a_target_is_a_form_up_to_five_mebibytes_and_a_signed_url_above() -> Out
 }
 
 #[tokio::test]
-async fn what_cannot_be_stored_gets_no_target() -> Outcome {
+async fn what_cannot_be_stored_gets_no_target() -> TestResult {
     let bench = Bench::start().await?;
     let good = json!({"folder": "samples", "mime": "image/png", "name": "a.png", "size": 10});
     assert_eq!(bench.call(Method::POST, PATH, Some(good.clone())).await?.0, 200);
@@ -77,7 +77,7 @@ async fn what_cannot_be_stored_gets_no_target() -> Outcome {
 }
 
 #[tokio::test]
-async fn without_anything_to_spend_there_is_no_target() -> Outcome {
+async fn without_anything_to_spend_there_is_no_target() -> TestResult {
     let body = || Some(json!({"folder": "samples", "mime": "image/png", "name": "a.png", "size": 10}));
     let mut config = Config::ephemeral();
     (config.first_account.balance, config.first_account.free_balance) = (Money::ZERO, Money::ZERO);

@@ -7,7 +7,7 @@ use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::support::{Bench, Outcome, Target, Verdict, file_part, pattern, verdict};
+use super::support::{Bench, Target, TestResult, Verdict, file_part, pattern, verdict};
 
 const LARGE: u64 = 5_242_881;
 
@@ -21,7 +21,7 @@ fn wrong(signature: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_put_to_another_spelling_of_the_signed_path_is_refused() -> Outcome {
+async fn a_put_to_another_spelling_of_the_signed_path_is_refused() -> TestResult {
     let bench = Bench::start().await?;
     let target = bench.presign("put.bin", "x/y", LARGE).await?;
     let (host, path) =
@@ -44,7 +44,7 @@ async fn a_put_to_another_spelling_of_the_signed_path_is_refused() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_form_that_is_not_the_one_that_was_signed_is_refused() -> Outcome {
+async fn a_form_that_is_not_the_one_that_was_signed_is_refused() -> TestResult {
     let bench = Bench::start().await?;
     let target = bench.presign("form.txt", "text/plain", 100).await?;
     let bytes = pattern(100);
@@ -102,7 +102,7 @@ async fn a_form_that_is_not_the_one_that_was_signed_is_refused() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_form_in_disorder_is_refused() -> Outcome {
+async fn a_form_in_disorder_is_refused() -> TestResult {
     let bench = Bench::start().await?;
     let target = bench.presign("form.txt", "text/plain", 4).await?;
     let file = file_part("Content-Disposition: form-data; name=\"file\"; filename=\"f\"", b"file");
@@ -138,7 +138,7 @@ async fn a_form_in_disorder_is_refused() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_post_that_is_no_form_is_refused_with_the_type_of_one() -> Outcome {
+async fn a_post_that_is_no_form_is_refused_with_the_type_of_one() -> TestResult {
     let bench = Bench::start().await?;
     let target = bench.presign("form.txt", "text/plain", 4).await?;
     let posted = bench.http.post(&target.endpoint).header(CONTENT_TYPE, "text/plain").body("text");
@@ -150,7 +150,7 @@ async fn a_post_that_is_no_form_is_refused_with_the_type_of_one() -> Outcome {
 }
 
 /// Returns the target with a part of its URL replaced.
-fn replaced(target: &Target, from: &str, to: &str) -> Outcome<Target> {
+fn replaced(target: &Target, from: &str, to: &str) -> TestResult<Target> {
     let endpoint = target.endpoint.replace(from, to);
     if endpoint == target.endpoint {
         return Err(format!("{from} is not in the URL").into());
@@ -159,7 +159,7 @@ fn replaced(target: &Target, from: &str, to: &str) -> Outcome<Target> {
 }
 
 #[tokio::test]
-async fn a_signed_url_that_was_changed_is_refused() -> Outcome {
+async fn a_signed_url_that_was_changed_is_refused() -> TestResult {
     let bench = Bench::start().await?;
     let target = bench.presign("large.bin", "application/x-large", LARGE).await?;
     let other = bench.presign("other.bin", "application/x-large", LARGE).await?;
@@ -218,7 +218,7 @@ async fn a_signed_url_that_was_changed_is_refused() -> Outcome {
 }
 
 #[tokio::test]
-async fn a_second_credential_is_refused_in_both_ways_of_uploading() -> Outcome {
+async fn a_second_credential_is_refused_in_both_ways_of_uploading() -> TestResult {
     let bench = Bench::start().await?;
     let form = bench.presign("form.txt", "text/plain", 4).await?;
     let put = bench.presign("put.bin", "text/plain", LARGE).await?;
@@ -246,7 +246,7 @@ async fn a_second_credential_is_refused_in_both_ways_of_uploading() -> Outcome {
 }
 
 #[tokio::test]
-async fn an_upload_without_a_length_is_refused() -> Outcome {
+async fn an_upload_without_a_length_is_refused() -> TestResult {
     let bench = Bench::start().await?;
     let form = bench.presign("form.txt", "text/plain", 4).await?;
     let put = bench.presign("put.bin", "text/plain", LARGE).await?;
@@ -262,7 +262,7 @@ async fn an_upload_without_a_length_is_refused() -> Outcome {
 }
 
 #[tokio::test]
-async fn headers_that_would_change_an_upload_and_are_not_signed_are_refused() -> Outcome {
+async fn headers_that_would_change_an_upload_and_are_not_signed_are_refused() -> TestResult {
     let bench = Bench::start().await?;
     let put = bench.presign("put.bin", "text/plain", LARGE).await?;
     for (name, value, expected) in [
@@ -281,7 +281,7 @@ async fn headers_that_would_change_an_upload_and_are_not_signed_are_refused() ->
 }
 
 #[tokio::test]
-async fn an_expired_target_is_refused() -> Outcome {
+async fn an_expired_target_is_refused() -> TestResult {
     let mut config = inferstore_service::Config::ephemeral();
     config.target_life = std::time::Duration::from_millis(900);
     let bench = Bench::with(config).await?;

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use inferstore_service::{Config, S3Config, Service};
 
-pub(crate) use crate::caller::{Caller, Outcome, Target, Verdict, client, file_part, verdict};
+pub(crate) use crate::caller::{Caller, Target, TestResult, Verdict, client, file_part, verdict};
 
 /// Environment variable with the URL of a bucket, as for `inferstore serve --objects`. `.ci/cluster` sets it, so that
 /// the suite runs against that bucket.
 const BUCKET_VARIABLE: &str = "INFERSTORE_TEST_OBJECTS";
 
 /// Returns a random prefix in the bucket of the environment, if set.
-pub(crate) fn bucket() -> Outcome<Option<S3Config>> {
+pub(crate) fn bucket() -> TestResult<Option<S3Config>> {
     let Ok(url) = std::env::var(BUCKET_VARIABLE) else { return Ok(None) };
     let key = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
     let (bucket, parameters) = url.split_once('?').ok_or(format!("{BUCKET_VARIABLE} has no parameters"))?;
@@ -36,12 +36,12 @@ impl Deref for Bench {
 }
 
 impl Bench {
-    pub(crate) async fn start() -> Outcome<Self> {
+    pub(crate) async fn start() -> TestResult<Self> {
         Self::with(Config::ephemeral()).await
     }
 
     /// Starts a service with these settings, in the bucket of `bucket` if the environment sets one.
-    pub(crate) async fn with(mut config: Config) -> Outcome<Self> {
+    pub(crate) async fn with(mut config: Config) -> TestResult<Self> {
         if config.objects.is_none() {
             config.objects = bucket()?;
         }
@@ -53,7 +53,7 @@ impl Bench {
     }
 
     /// Returns the number of files by the statistics; without a bucket, checks that the disk has their blobs alone.
-    pub(crate) async fn count(&self) -> Outcome<u64> {
+    pub(crate) async fn count(&self) -> TestResult<u64> {
         let counted = self.get("/api-key/storage/upload/statistics").await?["total_files"].as_u64();
         if std::env::var_os(BUCKET_VARIABLE).is_some() {
             return counted.ok_or_else(|| "the statistics have no number".into());
@@ -72,7 +72,7 @@ impl Bench {
     }
 
     /// Waits until this number of uploads is in progress on disk.
-    pub(crate) async fn until_incoming(&self, expected: usize) -> Outcome {
+    pub(crate) async fn until_incoming(&self, expected: usize) -> TestResult {
         let folder = self.service.data_folder().join("objects/incoming");
         let mut incoming = 0;
         for _ in 0..500 {
@@ -86,7 +86,7 @@ impl Bench {
     }
 }
 
-pub(crate) fn free_address() -> Outcome<SocketAddr> {
+pub(crate) fn free_address() -> TestResult<SocketAddr> {
     Ok(std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?)
 }
 

@@ -12,7 +12,7 @@ use rusqlite::types::FromSqlResult;
 use tokio::sync::oneshot;
 
 use super::super::PostgresDatabase;
-use super::super::failure::{Failure, Outcome, is_key_used, is_of_a_value, statement, transaction};
+use super::super::failure::{Failure, PostgresResult, is_key_used, is_of_a_value, statement, transaction};
 use super::super::movements::lock;
 use super::super::statements::{all, one, run};
 use crate::accounts::AccountId;
@@ -319,7 +319,11 @@ fn refuse(batch: Vec<WaitingCreate>, cause: &Error) {
     }
 }
 
-async fn create_within(tx: &Transaction<'_>, spending: &Spending, create: &Create) -> Outcome<Verdict> {
+async fn create_within(
+    tx: &Transaction<'_>,
+    spending: &Spending,
+    create: &Create,
+) -> PostgresResult<Verdict> {
     let Create { task, now, .. } = create;
     lock(tx, &[task.account]).await?;
     let day = now.day();
@@ -334,7 +338,7 @@ async fn create_within(tx: &Transaction<'_>, spending: &Spending, create: &Creat
     Ok(verdict)
 }
 
-async fn write(db: &impl GenericClient, sql: &str, creates: &[&Create]) -> Outcome<Vec<Verdict>> {
+async fn write(db: &impl GenericClient, sql: &str, creates: &[&Create]) -> PostgresResult<Vec<Verdict>> {
     fn column<'a, T>(creates: &[&'a Create], value: impl Fn(&'a Create) -> T) -> Vec<T> {
         creates.iter().map(|create| value(create)).collect()
     }
@@ -398,7 +402,7 @@ impl Written {
         })
     }
 
-    fn verdict(self, create: &Create, is_alone: bool) -> Outcome<Verdict> {
+    fn verdict(self, create: &Create, is_alone: bool) -> PostgresResult<Verdict> {
         if self.sequence.is_some() {
             return Ok(Verdict::Created(Created::Queued));
         }
@@ -429,7 +433,7 @@ async fn create_failed(
     task: &NewTask,
     spendable: Money,
     now: Moment,
-) -> Outcome<bool> {
+) -> PostgresResult<bool> {
     let message = task.insufficient(spendable);
     let detail = detail_of(&message);
     let NewTask { id, account, model, version, publisher, price, input, key, .. } = task;

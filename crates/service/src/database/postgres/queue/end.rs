@@ -125,7 +125,7 @@ pub(super) const SUCCEED: Statements = statements!(
        lease_until = NULL \
      WHERE id = $1 AND status = 'computing' AND node = $2 AND attempt = $3",
     returning!(),
-    ", settled AS ( \
+    ", kept AS ( \
          UPDATE objects SET lease = NULL FROM ended WHERE lease = $1 || '/' || $3::bigint), \
        purse AS ( \
          UPDATE purses SET held = purses.held - ended.held_free - ended.held_balance, \

@@ -2,7 +2,7 @@
 
 use deadpool_postgres::Transaction;
 
-use super::super::failure::Outcome;
+use super::super::failure::PostgresResult;
 use super::super::ledger::add_up;
 use super::super::movements::lock;
 use super::super::statements::{all, one, run};
@@ -23,7 +23,7 @@ pub(super) async fn delete(
     account: AccountId,
     before: Moment,
     now: Moment,
-) -> Outcome<usize> {
+) -> PostgresResult<usize> {
     lock(tx, &[account]).await?;
     let oldest: Vec<(i64, Status, Moment)> = all(
         tx,

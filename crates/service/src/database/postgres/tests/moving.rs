@@ -3,11 +3,11 @@
 use super::server::Empty;
 use crate::object_storage::slow_store_tests::start_store;
 use crate::transfer::DataLocation;
-use crate::transfer::tests::{Caller, Outcome, start};
+use crate::transfer::tests::{Caller, TestResult, start};
 use crate::{Config, Service};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_moves_from_one_machine_to_many_and_back() -> Outcome {
+async fn a_service_moves_from_one_machine_to_many_and_back() -> TestResult {
     let (empty, folder) = (Empty::new(), tempfile::tempdir()?);
     let path = |name: &str| folder.path().join(name);
     let service = start(Config::folder(path("one"))).await?;

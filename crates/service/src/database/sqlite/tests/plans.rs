@@ -6,7 +6,7 @@ use rusqlite::{StatementStatus, ToSql, params};
 
 use super::super::catalog::{By, List, candidates};
 use super::super::files::from_nearer_end;
-use super::super::ledger::NAMES;
+use super::super::ledger::AUDIT_NAMES;
 use super::super::queue::lease::{EXPIRED, FIRST_OF_ACCOUNT, NEXT_TURN};
 use super::Folder;
 use super::group_commit::occupy;
@@ -130,7 +130,7 @@ async fn an_audit_takes_steps_for_each_row_and_not_for_each_pair_of_rows() {
     database.write(move |db| Ok(db.execute_batch(&fill)?)).await.unwrap();
     let steps = database.read(|db| {
         let mut steps = Vec::new();
-        for (query, sentence) in audits(&NAMES) {
+        for (query, sentence) in audits(&AUDIT_NAMES) {
             let mut audit = db.prepare(&query)?;
             assert_eq!(audit.query_map([], |row| row.get::<_, String>(0))?.count(), 0, "{sentence}");
             steps.push((sentence, audit.get_status(StatementStatus::VmStep)));
