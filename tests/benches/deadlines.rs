@@ -7,15 +7,11 @@
     reason = "a benchmark prints, and stops when it cannot go on"
 )]
 
-#[path = "../it/support/responder.rs"]
-#[expect(dead_code, reason = "the lengths of bodies are used elsewhere")]
-mod responder;
-
 use std::time::{Duration, Instant};
 
 use inferstore::{Abandon, Client, Inputs};
 use inferstore_measure::{Better, Row};
-use responder::{Answer, respond};
+use inferstore_wire::{Reaction, Server};
 
 const DEADLINE: Duration = Duration::from_millis(1_500);
 
@@ -24,36 +20,36 @@ const ALLOWED: Duration = Duration::from_millis(250);
 /// Number of tries per problem; the worst counts.
 const TIMES: u32 = 5;
 
-/// Failure of a service: a name, the affected operation, and the response, if any.
-type Problem = (&'static str, &'static str, fn() -> Option<Answer>);
+/// Failure of a service: a name, the affected operation, and the reaction.
+type Problem = (&'static str, &'static str, fn() -> Reaction);
 
 const FAILURES: [Problem; 8] = [
-    ("the inputs of the model never come", "versioning", || None),
+    ("the inputs of the model never come", "versioning", || Reaction::Silence),
     ("they come byte by byte", "versioning", || drip(200)),
     ("they are refused for now", "versioning", || whole(503, "")),
-    ("the create is never answered", "task", || None),
+    ("the create is never answered", "task", || Reaction::Silence),
     ("the create fails byte by byte", "task", || drip(502)),
-    ("the task never ends", "none", || None),
-    ("the task is never reported", "detail", || None),
+    ("the task never ends", "none", || Reaction::Silence),
+    ("the task is never reported", "detail", || Reaction::Silence),
     ("a failure is reported instead, byte by byte", "detail", || drip(500)),
 ];
 
-fn whole(code: u16, body: &str) -> Option<Answer> {
-    Some(Answer { code, body: body.to_owned(), pause: None })
+fn whole(status: u16, body: &str) -> Reaction {
+    Reaction::Json(status, body.to_owned())
 }
 
-fn drip(code: u16) -> Option<Answer> {
-    Some(Answer { code, body: "x".repeat(100_000), pause: Some(Duration::from_millis(5)) })
+fn drip(status: u16) -> Reaction {
+    Reaction::Drip(status, "x".repeat(100_000), Duration::from_millis(5))
 }
 
 /// Returns the response of a service with one task that never ends.
-fn usual(operation: &str) -> Option<Answer> {
+fn usual(operation: &str) -> Reaction {
     let data = match operation {
         "versioning" => r#"{"model_id":"m"}"#,
         "task" => r#"{"data":"t-1"}"#,
         "detail" => r#"{"task_id":"t-1","status":"in_queue"}"#,
         // A cancel is sent at the very end, and gets no response either.
-        "cancel" => return None,
+        "cancel" => return Reaction::Silence,
         _ => r#"{"records":[],"total":0}"#,
     };
     whole(200, &format!(r#"{{"status":"success","message":"ok","data":{data}}}"#))
@@ -63,11 +59,12 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let mut worst = Duration::ZERO;
     for (name, failing, failure) in FAILURES {
-        let origin = respond(move |request| {
-            let operation = request.line.rsplit('/').next().unwrap_or_default();
+        let server = Server::start(move |request| {
+            let operation = request.target.rsplit('/').next().unwrap_or_default();
             if operation == failing { failure() } else { usual(operation) }
         });
-        let late = (0..TIMES).map(|_| runtime.block_on(overshoot(&origin))).max().unwrap_or_default();
+        let late =
+            (0..TIMES).map(|_| runtime.block_on(overshoot(server.base_url()))).max().unwrap_or_default();
         println!("{name:40} {:4} ms after a deadline of {DEADLINE:?}", late.as_millis());
         worst = worst.max(late);
     }
@@ -89,8 +86,8 @@ fn main() {
     assert!(worst <= ALLOWED, "a deadline was not kept");
 }
 
-async fn overshoot(origin: &str) -> Duration {
-    let client = Client::new(format!("{origin}/api/v1"), "key").expect("a client");
+async fn overshoot(base_url: String) -> Duration {
+    let client = Client::new(base_url, "key").expect("a client");
     let started = Instant::now();
     let run = client.model("m").run(Inputs::new().set("x", 1)).deadline(DEADLINE).on_abandon(Abandon::Cancel);
     run.await.expect_err("it cannot end well");

@@ -8,8 +8,6 @@
     reason = "a benchmark prints, and stops when it cannot go on"
 )]
 
-#[path = "../it/support/responder.rs"]
-mod responder;
 #[path = "../it/support/upload_memory.rs"]
 mod upload_memory;
 

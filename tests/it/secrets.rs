@@ -2,7 +2,7 @@
 
 use inferstore_api::{ApiKey, Client, Envelope, types};
 
-use crate::support::recorder::{Recorder, response};
+use inferstore_wire::{Server, response};
 
 const KEY: &str = "planted-api-key";
 const SIGNATURE: &str = "planted-signature";
@@ -43,10 +43,10 @@ fn the_target_of_an_upload_is_in_no_debug_output() {
 
 #[tokio::test]
 async fn the_key_is_in_no_error() {
-    let refusing = Recorder::answering(response("403 Forbidden", "text/html", "<html>no</html>")).await;
-    let garbled = Recorder::answering(response("200 OK", "application/json", "{\"status\":")).await;
-    let cut = Recorder::answering("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{").await;
-    let silent = Recorder::answering("").await;
+    let refusing = Server::answering(response("403 Forbidden", "text/html", "<html>no</html>"));
+    let garbled = Server::answering(response("200 OK", "application/json", "{\"status\":"));
+    let cut = Server::answering("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{");
+    let silent = Server::answering("");
     let base_urls =
         [refusing.base_url(), garbled.base_url(), cut.base_url(), silent.base_url(), "nonsense".to_owned()];
     for base_url in base_urls {
@@ -61,10 +61,10 @@ async fn the_key_is_in_no_error() {
 
 #[tokio::test]
 async fn a_key_that_no_header_can_carry_is_refused_without_naming_it() {
-    let server = Recorder::answering("").await;
+    let server = Server::answering("");
     let client = Client::new(&server.base_url(), ApiKey::new(format!("{KEY}\nwith a line break")))
         .expect("a client can be made");
     let error = client.get_balance().await.expect_err("it cannot be sent");
     assert!(error.to_string().contains("API key") && !error.to_string().contains(KEY), "{error}");
-    assert_eq!(server.requests(), Vec::<String>::new());
+    assert_eq!(server.texts(), Vec::<String>::new());
 }

@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::support::recorder::{Recorder, response};
+use inferstore_wire::{Server, response};
 
 /// Calls the operation against a server that responds with the example of the document, and returns the
 /// request.
@@ -14,14 +14,14 @@ async fn sent<T>(
     operation: &str,
     call: impl AsyncFnOnce(&Client) -> Result<ResponseValue<T>, Error<()>>,
 ) -> String {
-    let server = Recorder::answering_json(success_example(operation)).await;
+    let server = Server::answering_json(success_example(operation));
     call(&client(&server)).await.expect("the example of the document is an answer that can be read");
-    let requests = server.requests();
+    let requests = server.texts();
     let [request] = &requests[..] else { panic!("one call sent {} requests", requests.len()) };
     request.clone()
 }
 
-fn client(server: &Recorder) -> Client {
+fn client(server: &Server) -> Client {
     Client::new(&server.base_url(), ApiKey::new("secret-key")).expect("a client can be made")
 }
 
@@ -129,44 +129,44 @@ fn every_operation_of_the_document_has_its_snapshot_here() {
 
 #[tokio::test]
 async fn a_request_to_any_path_stays_below_the_base_url_with_its_key() {
-    let server = Recorder::answering_json(&json!({"status": "success"})).await;
+    let server = Server::answering_json(&json!({"status": "success"}));
     for outside in ["/..", "/../..", "/%2E%2e/v2/x", "/x/../../v1x", "/..\\x"] {
         let refused = client(&server).send::<Value>(Method::GET, outside, None).await;
         assert!(matches!(refused, Err(Error::InvalidRequest(_))), "{outside}: {refused:?}");
     }
-    assert_eq!(server.requests(), Vec::<String>::new());
+    assert_eq!(server.texts(), Vec::<String>::new());
     client(&server).send::<Value>(Method::GET, "/x/../y?z=/..", None).await.expect("it stays below");
-    assert!(server.requests()[0].starts_with("GET /api/v1/y?z=/.. HTTP/1.1\n"), "{:?}", server.requests());
+    assert!(server.texts()[0].starts_with("GET /api/v1/y?z=/.. HTTP/1.1\n"), "{:?}", server.texts());
 }
 
 #[tokio::test]
 async fn a_trailing_slash_on_the_base_url_is_tolerated() {
-    let server = Recorder::answering_json(success_example("getBalance")).await;
+    let server = Server::answering_json(success_example("getBalance"));
     let client = Client::new(&format!("{}/", server.base_url()), ApiKey::new("secret-key"))
         .expect("a client can be made");
     client.get_balance().await.expect("the example can be read");
-    assert!(server.requests()[0].starts_with("GET /api/v1/api-key/balance HTTP/1.1\n"));
+    assert!(server.texts()[0].starts_with("GET /api/v1/api-key/balance HTTP/1.1\n"));
 }
 
 #[tokio::test]
 async fn a_key_read_from_a_file_with_a_line_break_is_sent_without_it() {
-    let server = Recorder::answering_json(success_example("getBalance")).await;
+    let server = Server::answering_json(success_example("getBalance"));
     let client = Client::new(&server.base_url(), ApiKey::new("secret-key\n")).expect("a client can be made");
     client.get_balance().await.expect("the example can be read");
-    assert!(server.requests()[0].contains("x-api-key: secret-key\n"));
+    assert!(server.texts()[0].contains("x-api-key: secret-key\n"));
 }
 
 #[tokio::test]
 async fn a_redirect_to_another_origin_is_refused_because_of_the_key() {
-    let other = Recorder::answering_json(success_example("getBalance")).await;
+    let other = Server::answering_json(success_example("getBalance"));
     let redirect = format!(
         "HTTP/1.1 307 Temporary Redirect\r\nlocation: {}/api/v1/api-key/balance\r\ncontent-length: 0\r\n\r\n",
         other.origin()
     );
-    let server = Recorder::answering(redirect).await;
+    let server = Server::answering(redirect);
     let error = client(&server).get_balance().await.expect_err("a redirect is not an answer");
     assert_eq!(error.status().map(|status| status.as_u16()), Some(307));
-    assert_eq!(other.requests(), Vec::<String>::new());
+    assert_eq!(other.texts(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -181,7 +181,7 @@ async fn every_failure_keeps_its_status_and_its_body_whatever_its_shape() {
     ];
     for status in [301, 400, 401, 402, 403, 404, 409, 422, 429, 500, 502, 503] {
         for (content_type, body) in bodies {
-            let server = Recorder::answering(response(&format!("{status} Reason"), content_type, body)).await;
+            let server = Server::answering(response(&format!("{status} Reason"), content_type, body));
             let error = client(&server).get_balance().await.expect_err("it is a failure");
             let Error::UnexpectedResponse(answer) = error else {
                 panic!("{status} with {body:?} became {error:?}")
@@ -196,7 +196,7 @@ async fn every_failure_keeps_its_status_and_its_body_whatever_its_shape() {
 async fn any_success_status_is_a_success() {
     for status in ["200 OK", "201 Created", "202 Accepted"] {
         let body = success_example("createTask").to_string();
-        let server = Recorder::answering(response(status, "application/json", &body)).await;
+        let server = Server::answering(response(status, "application/json", &body));
         let created =
             client(&server).create_task(&model("m-1"), None, &inputs()).await.expect("it is a success");
         assert_eq!(created.into_inner().data.data.to_string(), "7b0e6a52");

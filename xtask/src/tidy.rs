@@ -24,11 +24,11 @@ const GENERATED: &str = "crates/api/src/generated.rs";
 
 /// Crates of the workspace that each crate may use. A crate that is not listed may use none.
 const DIRECTIONS: &[(&str, &[&str])] = &[
-    ("crates/api", &["inferstore-drift"]),
-    // The test kit is for the tests of the client alone.
-    ("crates/client", &["inferstore-api", "inferstore-testing"]),
+    ("crates/api", &["inferstore-drift", "inferstore-wire"]),
+    // The test kit and the wire are for tests alone.
+    ("crates/client", &["inferstore-api", "inferstore-testing", "inferstore-wire"]),
     ("crates/batch", &["inferstore", "inferstore-testing"]),
-    ("crates/profiles", &["inferstore"]),
+    ("crates/profiles", &["inferstore", "inferstore-wire"]),
     ("crates/testing", &["inferstore", "inferstore-api"]),
     (
         "crates/cli",
@@ -41,6 +41,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "inferstore-node",
             "inferstore-profiles",
             "inferstore-service",
+            "inferstore-wire",
         ],
     ),
     (
@@ -58,9 +59,10 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "inferstore-models",
             "inferstore-node",
             "inferstore-server",
+            "inferstore-wire",
         ],
     ),
-    ("crates/node", &["inferstore-fetch"]),
+    ("crates/node", &["inferstore-fetch", "inferstore-wire"]),
     (
         "tests",
         &[
@@ -76,6 +78,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "inferstore-node",
             "inferstore-service",
             "inferstore-testing",
+            "inferstore-wire",
         ],
     ),
     ("tests/document", &["inferstore-api"]),
@@ -86,7 +89,16 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("crates/models", &["inferstore-measure"]),
     ("tests/contract", &["openapi-impact"]),
     ("tools/mutants", &["inferstore-contract"]),
-    ("xtask", &["inferstore-contract", "inferstore-drift", "inferstore-measure", "openapi-impact"]),
+    (
+        "xtask",
+        &[
+            "inferstore-contract",
+            "inferstore-drift",
+            "inferstore-measure",
+            "inferstore-wire",
+            "openapi-impact",
+        ],
+    ),
 ];
 
 /// The layers of crates, from the bottom: a module imports only those before it.

@@ -7,68 +7,24 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use inferstore_api::{ApiKey, BodyTooLarge, Client, Error, Transport};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use inferstore_wire::{Reaction, Request, Server};
 
 const BALANCE: &str = r#"{"status":"success","data":{"balance":"12.50"}}"#;
 
 /// Environment variable of the base URL in the child process.
 const CHILD_BASE_URL: &str = "INFERSTORE_TEST_BASE_URL";
 
-/// Server with a fixed response per path, which records the requests.
-struct Server {
-    origin: String,
-    requests: Arc<Mutex<Vec<String>>>,
+/// Starts a server that responds to each request by its head.
+fn serve(respond: impl Fn(&str) -> String + Send + 'static) -> Server {
+    Server::start(move |request| Reaction::Raw(respond(&request.head).into_bytes()))
 }
 
-impl Server {
-    async fn start(respond: impl Fn(&str) -> String + Send + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let origin = format!("http://{}", listener.local_addr().unwrap());
-        let requests = Arc::new(Mutex::new(Vec::new()));
-        let log = Arc::clone(&requests);
-        tokio::spawn(async move {
-            while let Ok((mut connection, _)) = listener.accept().await {
-                let request = read_request(&mut connection).await;
-                let response = respond(&request);
-                log.lock().unwrap().push(request);
-                // The client may close the connection early.
-                let _ = connection.write_all(response.as_bytes()).await;
-            }
-        });
-        Self { origin, requests }
-    }
-
-    fn client(&self) -> Client {
-        Client::new(&format!("{}/api/v1", self.origin), ApiKey::new("key")).unwrap()
-    }
-
-    fn lines(&self) -> Vec<String> {
-        let requests = self.requests.lock().unwrap();
-        requests.iter().map(|text| text.lines().next().unwrap().replace(" HTTP/1.1", "")).collect()
-    }
+fn client(server: &Server) -> Client {
+    Client::new(&server.base_url(), ApiKey::new("key")).unwrap()
 }
 
-/// Reads the head, and a body of the declared length.
-async fn read_request(connection: &mut TcpStream) -> String {
-    let mut text = String::new();
-    let mut chunk = [0; 1024];
-    loop {
-        if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let length = head
-                .to_lowercase()
-                .split_once("content-length: ")
-                .map_or(0, |(_, rest)| rest.lines().next().unwrap().parse().unwrap());
-            if body.len() >= length {
-                return text;
-            }
-        }
-        let read = connection.read(&mut chunk).await.unwrap();
-        if read == 0 {
-            return text;
-        }
-        text.push_str(&String::from_utf8_lossy(&chunk[..read]));
-    }
+fn lines(server: &Server) -> Vec<String> {
+    server.requests().iter().map(Request::line).collect()
 }
 
 fn ok(body: &str) -> String {
@@ -103,8 +59,8 @@ fn limit_in(error: &(dyn std::error::Error + 'static)) -> Option<u64> {
 #[tokio::test]
 async fn a_response_body_up_to_the_limit_is_read() {
     for response in [ok(BALANCE), chunked(BALANCE)] {
-        let server = Server::start(move |_| response.clone()).await;
-        let client = server.client().with_max_response_body(BALANCE.len() as u64);
+        let server = serve(move |_| response.clone());
+        let client = client(&server).with_max_response_body(BALANCE.len() as u64);
         let balance = client.get_balance().await;
         assert_eq!(balance.unwrap().into_inner().data.balance, Some("12.50".parse().unwrap()));
     }
@@ -115,8 +71,8 @@ async fn the_failure_of_a_service_is_read_and_a_page_is_none() {
     let refusal = |body: &str| ok(body).replace("200 OK", "402 R");
     let failed = refusal(r#"{"status":"error","message":"no balance"}"#);
     for (response, message) in [(failed, Some("no balance")), (refusal("<html>"), None)] {
-        let server = Server::start(move |_| response.clone()).await;
-        let error = server.client().get_balance().await.unwrap_err();
+        let server = serve(move |_| response.clone());
+        let error = client(&server).get_balance().await.unwrap_err();
         assert_eq!(inferstore_api::failure(error).await.map(|failure| failure.message).as_deref(), message);
     }
 }
@@ -125,8 +81,8 @@ async fn the_failure_of_a_service_is_read_and_a_page_is_none() {
 async fn a_response_body_beyond_the_limit_fails_the_call_and_names_the_limit() {
     let limit = BALANCE.len() as u64 - 1;
     for response in [ok(BALANCE), chunked(BALANCE)] {
-        let server = Server::start(move |_| response.clone()).await;
-        let client = server.client().with_max_response_body(limit);
+        let server = serve(move |_| response.clone());
+        let client = client(&server).with_max_response_body(limit);
         let error = client.get_balance().await.unwrap_err();
         assert_eq!(limit_in(error.source().unwrap()), Some(limit), "{error:?}");
     }
@@ -134,56 +90,49 @@ async fn a_response_body_beyond_the_limit_fails_the_call_and_names_the_limit() {
 
 #[tokio::test]
 async fn a_body_that_declares_too_much_is_not_read() {
-    // The body never arrives: reading it would run into the timeout.
+    // The body never arrives: reading it would fail in another way.
     let head = "HTTP/1.1 200 OK\r\ncontent-length: 99999999\r\n\r\n{";
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base_url = format!("http://{}/api/v1", listener.local_addr().unwrap());
-    let client = Client::new(&base_url, ApiKey::new("key")).unwrap();
-    let call = tokio::spawn(async move { client.get_balance().await.map(drop) });
-    let (mut connection, _) = listener.accept().await.unwrap();
-    read_request(&mut connection).await;
-    connection.write_all(head.as_bytes()).await.unwrap();
-    let error = call.await.unwrap().unwrap_err();
+    let server = serve(move |_| head.to_owned());
+    let error = client(&server).get_balance().await.unwrap_err();
     assert_eq!(limit_in(error.source().unwrap()), Some(inferstore_api::MAX_RESPONSE_BODY), "{error:?}");
 }
 
 #[tokio::test]
 async fn a_get_follows_redirects_within_the_origin_and_keeps_the_key() {
-    let server = Server::start(|request| match request {
+    let server = serve(|request| match request {
         text if text.starts_with("GET /moved/again") => ok(BALANCE),
         text if text.starts_with("GET /moved") => redirect(308, "/moved/again"),
         _ => redirect(302, "/moved"),
-    })
-    .await;
-    server.client().get_balance().await.unwrap();
-    assert_eq!(server.lines(), ["GET /api/v1/api-key/balance", "GET /moved", "GET /moved/again"]);
-    let requests = server.requests.lock().unwrap();
+    });
+    client(&server).get_balance().await.unwrap();
+    assert_eq!(lines(&server), ["GET /api/v1/api-key/balance", "GET /moved", "GET /moved/again"]);
+    let requests = server.texts();
     assert!(requests.iter().all(|text| text.contains("x-api-key: key")), "{requests:?}");
 }
 
 #[tokio::test]
 async fn a_redirect_of_anything_but_a_get_is_an_unexpected_response() {
     for status in [301, 302, 303, 307, 308] {
-        let server = Server::start(move |_| redirect(status, "/moved")).await;
-        let error = server.client().cancel_task(&"t-1".parse().unwrap()).await.unwrap_err();
+        let server = serve(move |_| redirect(status, "/moved"));
+        let error = client(&server).cancel_task(&"t-1".parse().unwrap()).await.unwrap_err();
         assert_eq!(error.status().map(|status| status.as_u16()), Some(status));
-        assert_eq!(server.lines().len(), 1, "{:?}", server.lines());
+        assert_eq!(lines(&server).len(), 1, "{:?}", lines(&server));
     }
 }
 
 #[tokio::test]
 async fn redirects_to_another_origin_and_loops_end() {
-    let elsewhere = Server::start(|_| ok(BALANCE)).await;
-    let target = format!("{}/api/v1/api-key/balance", elsewhere.origin);
-    let server = Server::start(move |_| redirect(302, &target)).await;
-    let error = server.client().get_balance().await.unwrap_err();
+    let elsewhere = serve(|_| ok(BALANCE));
+    let target = format!("{}/api/v1/api-key/balance", elsewhere.origin());
+    let server = serve(move |_| redirect(302, &target));
+    let error = client(&server).get_balance().await.unwrap_err();
     assert_eq!(error.status().map(|status| status.as_u16()), Some(302));
-    assert_eq!(elsewhere.lines(), Vec::<String>::new());
+    assert_eq!(lines(&elsewhere), Vec::<String>::new());
 
-    let endless = Server::start(|_| redirect(302, "/again")).await;
-    let error = endless.client().get_balance().await.unwrap_err();
+    let endless = serve(|_| redirect(302, "/again"));
+    let error = client(&endless).get_balance().await.unwrap_err();
     assert_eq!(error.status().map(|status| status.as_u16()), Some(302));
-    assert_eq!(endless.lines().len(), 11);
+    assert_eq!(lines(&endless).len(), 11);
 }
 
 #[tokio::test]
@@ -199,14 +148,14 @@ async fn a_transport_sees_every_request_with_the_key_and_may_add_headers() {
             Box::pin(self.0.execute(request))
         }
     }
-    let server = Server::start(|_| ok(BALANCE)).await;
-    let http = inferstore_api::http_client_builder_for(&server.origin).build().unwrap();
-    let base_url = format!("{}/api/v1/", server.origin);
+    let server = serve(|_| ok(BALANCE));
+    let http = inferstore_api::http_client_builder_for(&server.origin()).build().unwrap();
+    let base_url = format!("{}/api/v1/", server.origin());
     for transport in [Arc::new(WithHeader(http.clone())) as Arc<dyn Transport>, Arc::new(http)] {
         let client = Client::new(&base_url, ApiKey::new("key")).unwrap().with_transport(transport);
         client.get_balance().await.unwrap();
     }
-    let requests = server.requests.lock().unwrap();
+    let requests = server.texts();
     let with_header: Vec<_> = requests.iter().map(|text| text.contains("x-tenant: blue")).collect();
     assert_eq!(with_header, [true, false]);
 }
@@ -265,21 +214,24 @@ async fn plain_http_to_this_machine_goes_through_no_proxy_from_the_environment()
         Client::new(&base_url, ApiKey::new("key")).unwrap().get_balance().await.unwrap();
         return;
     }
-    let proxy = Server::start(|_| ok(BALANCE)).await;
-    let server = Server::start(|_| ok(BALANCE)).await;
+    let proxy = serve(|_| ok(BALANCE));
+    let server = serve(|_| ok(BALANCE));
     let reads_balance = |base_url: String| {
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
         // Runs this test again, with the proxy in its environment.
         child.args(["--exact", std::thread::current().name().unwrap()]);
-        child.env(CHILD_BASE_URL, base_url).env("HTTP_PROXY", &proxy.origin).env("http_proxy", &proxy.origin);
+        child
+            .env(CHILD_BASE_URL, base_url)
+            .env("HTTP_PROXY", &proxy.origin())
+            .env("http_proxy", &proxy.origin());
         child.env_remove("NO_PROXY").env_remove("no_proxy").env_remove("REQUEST_METHOD");
         async move { tokio::task::spawn_blocking(move || child.output()).await.unwrap().unwrap() }
     };
-    let output = reads_balance(format!("{}/api/v1", server.origin)).await;
+    let output = reads_balance(format!("{}/api/v1", server.origin())).await;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    assert_eq!((proxy.lines().len(), server.lines().len()), (0, 1));
+    assert_eq!((lines(&proxy).len(), lines(&server).len()), (0, 1));
     // Other hosts still use the proxy.
     let output = reads_balance("http://service.invalid/api/v1".to_owned()).await;
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    assert_eq!(proxy.lines(), ["GET http://service.invalid/api/v1/api-key/balance"]);
+    assert_eq!(lines(&proxy), ["GET http://service.invalid/api/v1/api-key/balance"]);
 }

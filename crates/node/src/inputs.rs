@@ -109,6 +109,8 @@ fn extension(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use inferstore_wire::{Reaction, Server, response};
+
     use super::*;
 
     #[test]
@@ -141,56 +143,29 @@ mod tests {
         Ok(())
     }
 
-    async fn respond(listener: &tokio::net::TcpListener, response: String) -> std::io::Result<()> {
-        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-        let (mut stream, _) = listener.accept().await?;
-        let _ = stream.read(&mut [0; 4096]).await?;
-        stream.write_all(response.as_bytes()).await?;
-        stream.shutdown().await
-    }
-
     #[tokio::test]
     async fn the_service_may_redirect_to_its_object_store_on_a_private_network()
     -> Result<(), Box<dyn std::error::Error>> {
-        let service = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
-        let store = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
-        let storage = Url::parse(&format!("http://{}/", service.local_addr()?))?;
-        let moved = format!(
-            "HTTP/1.1 302 Found\r\nlocation: http://{}/x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
-            store.local_addr()?
-        );
-        let bytes = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nbytes".to_owned();
+        let store = Server::answering(response("200 OK", "text/plain", "bytes"));
+        let moved = vec![("location", format!("{}/x", store.origin()))];
+        let service = Server::start(move |_| Reaction::Answer(302, moved.clone(), Vec::new()));
+        let storage = Url::parse(&service.origin())?;
         let url = format!("{storage}files/token/samples/a.txt");
-        let gatherer = Gatherer::new(&storage)?;
-        let (fetched, redirected, responded) =
-            tokio::join!(gatherer.fetch(&url, &storage), respond(&service, moved), respond(&store, bytes));
-        redirected?;
-        responded?;
-        assert_eq!(fetched?, b"bytes");
+        assert_eq!(Gatherer::new(&storage)?.fetch(&url, &storage).await?, b"bytes");
         Ok(())
     }
 
     #[tokio::test]
     async fn an_own_file_is_fetched_again_while_the_object_store_is_away()
     -> Result<(), Box<dyn std::error::Error>> {
-        let store = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
-        let storage = Url::parse(&format!("http://{}/", store.local_addr()?))?;
-        let serving = async {
-            for response in [
-                "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
-                "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nbytes",
-                "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
-            ] {
-                respond(&store, response.to_owned()).await?;
-            }
-            std::io::Result::Ok(())
-        };
+        let mut statuses = [503, 200].into_iter();
+        let respond =
+            move |_: &_| Reaction::Answer(statuses.next().unwrap_or(404), Vec::new(), b"bytes".to_vec());
+        let storage = Url::parse(&Server::start(respond).origin())?;
         let gatherer = Gatherer::new(&storage)?;
         let url = format!("{storage}files/a.txt");
-        let fetching = async { (gatherer.fetch(&url, &storage).await, gatherer.fetch(&url, &storage).await) };
-        let ((fetched, gone), served) = tokio::join!(fetching, serving);
-        served?;
-        assert_eq!(fetched?, b"bytes");
+        assert_eq!(gatherer.fetch(&url, &storage).await?, b"bytes");
+        let gone = gatherer.fetch(&url, &storage).await;
         assert!(gone.is_err_and(|why| why.contains("404")), "what is not there is not waited for");
         Ok(())
     }

@@ -232,7 +232,7 @@ async fn send<T: DeserializeOwned>(request: RequestBuilder) -> Result<Option<T>,
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use inferstore_wire::{Server, response};
 
     use super::*;
 
@@ -245,14 +245,7 @@ mod tests {
         let of_proxy = "<html>no such page</html>";
         let of_service = r#"{"status":"fail","message":"the lease is over"}"#;
         for (body, is_gone) in [(of_proxy, false), (of_service, true)] {
-            let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
-            let url = format!("http://{}", listener.local_addr()?);
-            tokio::spawn(async move {
-                let (mut stream, _) = listener.accept().await?;
-                while stream.read(&mut [0; 4096]).await? == 0 {}
-                let head = format!("HTTP/1.1 404 Not Found\r\ncontent-length: {}\r\n\r\n", body.len());
-                stream.write_all((head + body).as_bytes()).await
-            });
+            let url = Server::answering(response("404 Not Found", "text/html", body)).origin();
             let settings = json!({ "service": url, "models": { "a": { "command": ["true"] } } });
             let config = Config::from_json(&settings.to_string())?;
             let refused = Service::new(&config, &NodeKey::new("key"))?.deregister("node").await;

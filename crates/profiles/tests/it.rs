@@ -101,9 +101,7 @@ fn the_file_is_found_by_the_variables_of_the_environment() {
 mod client {
     use std::process::Command;
 
-    use axum::Router;
-    use axum::http::{HeaderMap, StatusCode};
-    use tokio::net::TcpListener;
+    use inferstore_wire::{Reaction, Server};
 
     use super::*;
 
@@ -113,15 +111,9 @@ mod client {
     const CHILD: &str = "INFERSTORE_TEST_PROFILE";
 
     /// Returns the base URL of a service that accepts the key, and has no account.
-    async fn serve() -> String {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let base_url = format!("http://{}/api/v1", listener.local_addr().unwrap());
-        let respond = |headers: HeaderMap| async move {
-            let has_key = headers.values().any(|value| value.to_str().is_ok_and(|text| text.contains(KEY)));
-            if has_key { StatusCode::NOT_FOUND } else { StatusCode::UNAUTHORIZED }
-        };
-        tokio::spawn(axum::serve(listener, Router::new().fallback(respond)).into_future());
-        base_url
+    fn serve() -> String {
+        let respond = |has_key: bool| Reaction::status(if has_key { 404 } else { 401 });
+        Server::start(move |request| respond(request.head.contains(KEY))).base_url()
     }
 
     async fn check_clients() {
@@ -152,7 +144,7 @@ mod client {
             "broken": {"base_url": "nowhere", "api_key": "KEY"}
         }}"#;
         let file = tempfile::NamedTempFile::new().unwrap();
-        fs::write(file.path(), profiles.replace("BASE", &serve().await).replace("KEY", KEY)).unwrap();
+        fs::write(file.path(), profiles.replace("BASE", &serve()).replace("KEY", KEY)).unwrap();
         let mut child = Command::new(std::env::current_exe().unwrap());
         // Runs this test again, with the file in its environment.
         child.args(["--exact", std::thread::current().name().unwrap()]).env(CHILD, "");

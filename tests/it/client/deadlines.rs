@@ -5,10 +5,10 @@ use std::error::Error as _;
 use std::time::{Duration, Instant};
 
 use inferstore::{Decimal, Error, PollInterval, TaskDisposition};
+use inferstore_wire::{Reaction, Server};
 use tokio::time;
 
 use super::{Quickly, built, inputs, quick};
-use crate::support::responder::{Answer, respond};
 use crate::support::scripted::{MODEL, Reply, Scripted};
 
 const DEADLINE: Duration = Duration::from_millis(400);
@@ -19,16 +19,14 @@ const GENEROUS: Duration = Duration::from_secs(5);
 #[tokio::test]
 async fn a_failure_that_drips_does_not_hold_a_run_beyond_its_deadline() {
     for operation in ["/versioning", "/task", "/detail"] {
-        let origin = respond(move |request| {
-            let usual = r#"{"status": "success", "data": {"model_id": "m", "data": "t"}}"#.to_owned();
-            Some(match request.line.ends_with(operation) {
-                true => {
-                    Answer { code: 502, body: "x".repeat(100_000), pause: Some(Duration::from_millis(5)) }
-                }
-                false => Answer { code: 200, body: usual, pause: None },
-            })
+        let server = Server::start(move |request| match request.target.ends_with(operation) {
+            true => Reaction::Drip(502, "x".repeat(100_000), Duration::from_millis(5)),
+            false => {
+                let usual = r#"{"status": "success", "data": {"model_id": "m", "data": "t"}}"#;
+                Reaction::Json(200, usual.to_owned())
+            }
         });
-        let client = built(quick(format!("{origin}/api/v1"), "key"));
+        let client = built(quick(server.base_url(), "key"));
         let started = Instant::now();
         let run = client.model("m").run(inputs()).quickly().deadline(DEADLINE);
         run.await.expect_err("time is up");

@@ -3,7 +3,7 @@
 use inferstore::{Client, Error, Retry};
 
 use super::built;
-use crate::support::recorder::{Recorder, response};
+use inferstore_wire::{Server, response};
 
 const STATUSES: [u16; 12] = [301, 400, 401, 402, 403, 404, 409, 422, 429, 500, 502, 503];
 
@@ -20,7 +20,7 @@ const BODIES: [(&str, &str, &str); 6] = [
 async fn twelve_statuses_with_six_bodies_keep_status_and_excerpt() {
     for status in STATUSES {
         for (content_type, body, part) in BODIES {
-            let server = Recorder::answering(response(&format!("{status} Reason"), content_type, body)).await;
+            let server = Server::answering(response(&format!("{status} Reason"), content_type, body));
             let error = impatient(&server.base_url()).balance().await.expect_err("it is a failure");
             let context = error.context().unwrap_or_else(|| panic!("{status} {body:?}: {error:?}"));
             assert_eq!((context.status, context.operation), (Some(status), "getBalance"), "{body:?}");
@@ -43,7 +43,7 @@ fn impatient(base_url: &str) -> Client {
 #[tokio::test]
 async fn an_envelope_that_says_fail_is_a_failure_although_the_status_is_200() {
     let body = r#"{"status":"fail","message":"not today"}"#;
-    let server = Recorder::answering(response("200 OK", "application/json", body)).await;
+    let server = Server::answering(response("200 OK", "application/json", body));
     let error = impatient(&server.base_url()).balance().await.expect_err("it says fail");
     let Error::Api(context) = &error else { panic!("{error:?}") };
     assert_eq!(context.message.as_deref(), Some("not today"));
@@ -51,7 +51,7 @@ async fn an_envelope_that_says_fail_is_a_failure_although_the_status_is_200() {
 
 #[tokio::test]
 async fn something_that_is_no_answer_of_the_service_is_reported_as_that() {
-    let server = Recorder::answering(response("200 OK", "text/html", "<html>welcome</html>")).await;
+    let server = Server::answering(response("200 OK", "text/html", "<html>welcome</html>"));
     let error = impatient(&server.base_url()).balance().await.expect_err("it is no balance");
     let Error::Decode(context) = &error else { panic!("{error:?}") };
     assert_eq!(context.excerpt.as_deref(), Some("<html>welcome</html>"));
@@ -61,7 +61,7 @@ async fn something_that_is_no_answer_of_the_service_is_reported_as_that() {
 #[tokio::test]
 async fn a_request_id_of_the_service_or_of_a_proxy_is_kept() {
     let answer = "HTTP/1.1 500 Oops\r\nx-request-id: abc-123\r\ncontent-length: 0\r\n\r\n";
-    let server = Recorder::answering(answer).await;
+    let server = Server::answering(answer);
     let error = impatient(&server.base_url()).balance().await.expect_err("it is a failure");
     assert_eq!(error.context().and_then(|context| context.request_id.as_deref()), Some("abc-123"));
 }
@@ -69,7 +69,7 @@ async fn a_request_id_of_the_service_or_of_a_proxy_is_kept() {
 #[tokio::test]
 async fn a_large_error_body_is_cut_at_2000_characters_and_its_message_found() {
     let body = format!(r#"{{"status":"fail","padding":"{}é","message":"the reason"}}"#, "x".repeat(10_000));
-    let server = Recorder::answering(response("400 Bad Request", "application/json", &body)).await;
+    let server = Server::answering(response("400 Bad Request", "application/json", &body));
     let error = impatient(&server.base_url()).balance().await.expect_err("it is a failure");
     let context = error.context().expect("it has a context");
     let excerpt = context.excerpt.as_deref().unwrap_or_default();
@@ -79,7 +79,7 @@ async fn a_large_error_body_is_cut_at_2000_characters_and_its_message_found() {
 
 #[tokio::test]
 async fn an_identifier_that_leads_to_another_path_is_refused_before_sending() {
-    let server = Recorder::answering(response("200 OK", "application/json", "{}")).await;
+    let server = Server::answering(response("200 OK", "application/json", "{}"));
     let client = impatient(&server.base_url());
     for id in ["", " ", ".", ".."] {
         for error in [
@@ -92,7 +92,7 @@ async fn an_identifier_that_leads_to_another_path_is_refused_before_sending() {
     }
     let error = client.folder("statistics").page(Default::default(), 1).await.expect_err("the path is taken");
     assert!(error.to_string().contains("another operation"), "{error}");
-    assert_eq!(server.requests(), Vec::<String>::new(), "nothing was sent");
+    assert_eq!(server.texts(), Vec::<String>::new(), "nothing was sent");
 }
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn the_identifier_of_a_request_is_kept_however_it_fails() {
     for status in ["500 Oops", "200 OK"] {
         let head = format!("HTTP/1.1 {status}\r\nx-request-id: r-1\r\ncontent-type: application/json\r\n");
         let answer = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
-        let server = Recorder::answering(answer).await;
+        let server = Server::answering(answer);
         let error = impatient(&server.base_url()).balance().await.expect_err("it is a failure");
         let known =
             error.context().map(|context| (context.request_id.as_deref(), context.message.as_deref()));

@@ -9,9 +9,9 @@ use inferstore::{Client, File, Inputs, Run, types};
 use inferstore_service::Config;
 
 use super::{Quickly, built, inputs, quick};
-use crate::support::cable::{Break, Cable};
 use crate::support::deployment::Deployment;
 use crate::support::picture::red_and_blue;
+use inferstore_wire::{Break, Cable};
 
 /// Model that takes `super::inputs`. Nothing runs it here, so its tasks stay queued.
 const QUEUED: &str = "color-harmonization";

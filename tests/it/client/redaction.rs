@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::on_the_service::{start, without_keys};
 use super::{IMAGE, Quickly, built, inputs, quick};
-use crate::support::recorder::{Recorder, response};
 use crate::support::scripted::{MODEL, Reply, Scripted};
+use inferstore_wire::{Server, response};
 
 const KEY: &str = "planted-api-key-8d1f";
 const SIGNATURE: &str = "planted-signature-27c0";
@@ -140,7 +140,7 @@ async fn no_response_puts_a_secret_or_a_control_character_into_an_error() {
             let head = format!("HTTP/1.1 {status}\r\nx-request-id: {KEY}\r\ncontent-type: application/json");
             let answer =
                 format!("{head}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
-            let server = Recorder::answering(answer).await;
+            let server = Server::answering(answer);
             let client = built(quick(server.base_url(), KEY).settings(|settings| settings.retry = once()));
             for (operation, error) in failures(&client).await {
                 assert_error_is_harmless(&format!("{operation} with {status} {body:?}"), &error);
@@ -162,7 +162,7 @@ async fn every_refusal_shows_the_message_of_the_service() {
     for status in [400, 401, 402, 403, 404, 409, 422, 429, 500, 503] {
         let body = json!({"status": "fail", "message": "maintenance until 5"}).to_string();
         let answer = response(&format!("{status} Refused"), "application/json", &body);
-        let server = Recorder::answering(answer).await;
+        let server = Server::answering(answer);
         let client = built(quick(server.base_url(), KEY).settings(|settings| settings.retry = once()));
         for (operation, error) in failures(&client).await {
             let text = error.to_string();
@@ -239,19 +239,19 @@ async fn identifiers_of_the_service_cannot_steer_a_terminal() {
     let created = json!({"status": "success", "data": {
         "data": id, "task_id": id, "status": "in_queue", "records": [], "total": 0,
     }});
-    let server = Recorder::answering_json(&created).await;
+    let server = Server::answering_json(&created);
     let client = built(quick(server.base_url(), KEY).settings(|settings| settings.retry = once()));
     let run = client.model("m").run(inputs()).quickly().options(|options| options.skip_validation = true);
     let error = run.deadline(std::time::Duration::from_millis(200)).await.expect_err("it stays queued");
     assert_eq!(error.task_id().map(|task| task.as_str()), Some(id), "the program has it as it is");
     assert_harmless("the error", &error.to_string(), false);
     let failed = json!({"status": "success", "data": {"task_id": id, "status": "failed", "message": "no"}});
-    let server = Recorder::answering_json(&failed).await;
+    let server = Server::answering_json(&failed);
     let client = built(quick(server.base_url(), KEY));
     let error = client.task("t").wait().quickly().await.expect_err("it failed");
     assert_harmless("the error", &error.to_string(), false);
     let canceled = json!({"status": "success", "data": {"task_id": id, "status": "canceled"}});
-    let server = Recorder::answering_json(&canceled).await;
+    let server = Server::answering_json(&canceled);
     let client = built(quick(server.base_url(), KEY));
     let error = client.task("t").wait().quickly().await.expect_err("it was canceled");
     assert_harmless("the error", &error.to_string(), false);

@@ -4,21 +4,21 @@
 use inferstore::{Client, Error, File};
 
 use super::{built, inputs, quick};
-use crate::support::recorder::Recorder;
+use inferstore_wire::Server;
 
 #[tokio::test]
 async fn a_redirect_is_an_error_of_a_write_and_stays_in_the_origin_of_a_read() {
-    let destination = Recorder::answering_json(&serde_json::json!({"status": "success", "data": {}})).await;
+    let destination = Server::answering_json(&serde_json::json!({"status": "success", "data": {}}));
     for status in [301, 302, 303, 307, 308] {
         for location in ["/api/v1/elsewhere".to_owned(), destination.base_url()] {
             let head = format!("HTTP/1.1 {status} Elsewhere\r\nlocation: {location}\r\nconnection: close");
-            let server = Recorder::answering(format!("{head}\r\ncontent-length: 0\r\n\r\n")).await;
+            let server = Server::answering(format!("{head}\r\ncontent-length: 0\r\n\r\n"));
             let client = built(quick(server.base_url(), "key"));
             for (operation, result) in calls(&client).await {
                 let error = result.expect_err(operation);
                 assert_eq!(error.status(), Some(status), "{operation}: {error:?}");
             }
-            let requests = server.requests();
+            let requests = server.texts();
             let mut followed = requests.iter().filter(|request| request.contains("elsewhere"));
             assert!(followed.all(|request| request.starts_with("GET ")), "{status}: {requests:?}");
             for write in [
@@ -31,7 +31,7 @@ async fn a_redirect_is_an_error_of_a_write_and_stays_in_the_origin_of_a_read() {
             }
         }
     }
-    assert_eq!(destination.requests(), Vec::<String>::new());
+    assert_eq!(destination.texts(), Vec::<String>::new());
 }
 
 async fn calls(client: &Client) -> [(&'static str, Result<(), Error>); 5] {

@@ -15,7 +15,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::on_the_service::{MODEL, builder_of, start};
 use super::{IMAGE, Quickly, built, inputs, quick};
-use crate::support::recorder::{Recorder, response};
+use inferstore_wire::{Server, response};
 
 /// Secret of a presigned target that a service or a store could repeat.
 const PLANTED_SECRET: &str = "planted-signature-27c0";
@@ -107,7 +107,7 @@ async fn no_surface_shows_a_planted_secret() {
         let body = format!(
             r#"{{"status":"fail","message":"bad x-api-key: {key}","signature":"X-Amz-Signature={PLANTED_SECRET}"}}"#
         );
-        let server = Recorder::answering(response(status, "application/json", &body)).await;
+        let server = Server::answering(response(status, "application/json", &body));
         let client = built(quick(server.base_url(), key));
         surfaces.add_error("echo", &client.balance().await.expect_err("it is a failure"));
         surfaces.add_error("echo of a create", &create_unchecked(&client).await);

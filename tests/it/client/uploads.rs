@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::on_the_service::{MODEL, start, success};
 use super::{Quickly, built, inputs, quick};
-use crate::support::recorder::{Recorder, response};
+use inferstore_wire::{Server, response};
 
 /// Largest file that is uploaded as a form.
 const FORM: usize = 5_242_880;
@@ -103,17 +103,17 @@ async fn a_folder_that_takes_no_uploads_is_refused_before_anything_is_sent() {
 
 #[tokio::test]
 async fn one_setting_of_the_http_client_applies_to_api_and_object_storage() {
-    let storage = Recorder::answering(response("204 No Content", "text/plain", "")).await;
+    let storage = Server::answering(response("204 No Content", "text/plain", ""));
     let target = json!({
         "endpoint": storage.origin(), "fields": "{}", "download_url": "https://files.example/a.txt",
     });
-    let api = Recorder::answering_json(&json!({ "status": "success", "data": target })).await;
+    let api = Server::answering_json(&json!({ "status": "success", "data": target }));
     let traced = HeaderMap::from_iter([(HeaderName::from_static("x-trace"), HeaderValue::from_static("7"))]);
     let builder = quick(api.base_url(), "key")
         .configure_http(move |http| http.user_agent("my-program/1.0").default_headers(traced.clone()));
     built(builder).folder("samples").upload(File::bytes("a.txt", "a note")).await.expect("it is stored");
     for server in [api, storage] {
-        let requests = server.requests();
+        let requests = server.texts();
         let has = |header: &str| requests.len() == 1 && requests[0].contains(header);
         assert!(has("user-agent: my-program/1.0") && has("x-trace: 7"), "{requests:?}");
     }

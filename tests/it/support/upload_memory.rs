@@ -3,12 +3,10 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, Mutex};
 
 use inferstore::{Client, File, UploadEvent};
+use inferstore_wire::{Reaction, Server};
 use serde_json::json;
-
-use super::responder::{Answer, respond};
 
 pub(crate) struct Measured {
     pub(crate) idle: u64,
@@ -29,26 +27,16 @@ pub(crate) fn measure(tier: Tier, size: u64, child: impl FnOnce(&str, &Path) -> 
         Tier::Form => ("POST", "/bucket"),
         Tier::Put => ("PUT", "/bucket/key?X-Amz-Algorithm=AWS4-HMAC-SHA256"),
     };
-    let received = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&received);
-    let storage = respond(move |request| {
-        let seen = &mut *seen.lock().expect("no thread panicked");
-        seen.push((
-            request.line.split(' ').next() == Some(method),
-            request.content_length,
-            request.body_length,
-        ));
-        Some(Answer { code: 200, body: String::new(), pause: None })
-    });
-    let endpoint = format!("{storage}{path}");
+    let storage = Server::start(|_| Reaction::Json(200, String::new()));
+    let endpoint = format!("{}{path}", storage.origin());
     let target =
         json!({"endpoint": endpoint, "fields": "{\"key\":\"k\"}", "download_url": "https://files.example/k"});
     let answer = json!({"status": "success", "message": "ok", "data": target}).to_string();
-    let api = respond(move |_| Some(Answer { code: 200, body: answer.clone(), pause: None }));
+    let api = Server::start(move |_| Reaction::Json(200, answer.clone()));
 
     let path = std::env::temp_dir().join(format!("inferstore-large-{tier:?}-{}", std::process::id()));
     fs::File::create(&path).and_then(|file| file.set_len(size)).expect("a sparse file can be made");
-    let output = child(&format!("{api}/api/v1"), &path).output().expect("the child runs");
+    let output = child(&api.base_url(), &path).output().expect("the child runs");
     fs::remove_file(&path).expect("the file is ours");
 
     let report = String::from_utf8_lossy(&output.stdout);
@@ -59,9 +47,10 @@ pub(crate) fn measure(tier: Tier, size: u64, child: impl FnOnce(&str, &Path) -> 
         digits.and_then(|digits| digits.parse().ok()).unwrap_or_else(|| panic!("no {name} in {report}"))
     };
     assert_eq!(number("progress="), size, "the pieces add up to the size");
-    let received = received.lock().expect("no thread panicked");
-    let [(true, Some(announced), arrived)] = received[..] else { panic!("{tier:?}: {received:?}") };
-    assert!(announced == arrived && arrived >= size, "{announced} were announced, {arrived} came");
+    let [request] = &storage.requests()[..] else { panic!("{tier:?}: one request was expected") };
+    let arrived = request.body_length;
+    assert_eq!(request.header("content-length"), Some(&*arrived.to_string()));
+    assert!(request.method == method && arrived >= size, "{} with {arrived} bytes", request.method);
     Measured { idle: number("idle="), peak: number("peak=") }
 }
 

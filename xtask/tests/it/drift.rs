@@ -1,10 +1,8 @@
 //! `cargo xtask drift`: an installation that sends what the document says, and others that do not.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
 use std::path::Path;
-use std::thread;
 
+use inferstore_wire::{Reaction, Request, Server};
 use serde_json::{Value, json};
 
 use crate::support::{Folder, Said, real_document};
@@ -38,43 +36,29 @@ fn examples() -> Vec<Response> {
 }
 
 /// Serves these responses until the test ends, and returns the root of the API.
-fn installation(responses: Vec<Response>) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-    let address = listener.local_addr().expect("it is bound");
-    thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = BufReader::new(stream.expect("a connection"));
-            let mut head = String::new();
-            while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).expect("a head") > 0 {}
-            let length = head.to_lowercase().split_once("content-length: ").map_or(0, |(_, rest)| {
-                rest.lines().next().and_then(|number| number.parse().ok()).expect("a length")
-            });
-            stream.read_exact(&mut vec![0; length]).expect("a body");
-            let mut words = head.split(' ');
-            let method = words.next().unwrap_or_default().to_lowercase();
-            let path = words.next().unwrap_or_default().trim_start_matches("/api/v1").to_owned();
-            let is_key = head.contains("x-api-key: the-key\r\n");
-            // A path without parameters comes before one with.
-            let mut known: Vec<&Response> = responses.iter().collect();
-            known.sort_by_key(|(_, template, _)| template.contains('{'));
-            let fits = |template: &str| {
-                let (segments, parts) = (path.split('/').count(), template.split('/').count());
-                let same = |(part, segment): (&str, &str)| part == segment || part.starts_with('{');
-                segments == parts && template.split('/').zip(path.split('/')).all(same)
-            };
-            let body = known.into_iter().find(|(known, template, _)| *known == method && fits(template));
-            let (status, body) = match body {
-                _ if !is_key => ("401 Unauthorized", json!({"status": "fail"})),
-                Some((.., body)) => ("200 OK", body.clone()),
-                None => ("404 Not Found", json!({"status": "fail"})),
-            };
-            let body = body.to_string();
-            let length = body.len();
-            let head = format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
-            stream.get_mut().write_all((head + &body).as_bytes()).expect("the response is read");
+fn installation(mut responses: Vec<Response>) -> String {
+    // A path without parameters comes before one with.
+    responses.sort_by_key(|(_, template, _)| template.contains('{'));
+    let respond = move |request: &Request| {
+        let method = request.method.to_lowercase();
+        let path = request.target.trim_start_matches("/api/v1");
+        let fits = |template: &str| {
+            let (segments, parts) = (path.split('/').count(), template.split('/').count());
+            let same = |(part, segment): (&str, &str)| part == segment || part.starts_with('{');
+            segments == parts && template.split('/').zip(path.split('/')).all(same)
+        };
+        let found = responses.iter().find(|(known, template, _)| *known == method && fits(template));
+        match found {
+            _ if request.header("x-api-key") != Some("the-key") => (401, json!({"status": "fail"})),
+            Some((.., body)) => (200, body.clone()),
+            None => (404, json!({"status": "fail"})),
         }
+    };
+    let server = Server::start(move |request| {
+        let (status, body) = respond(request);
+        Reaction::Json(status, body.to_string())
     });
-    format!("http://{address}/api/v1")
+    server.base_url()
 }
 
 fn drift(folder: &Folder, base_url: &str, key: &str, options: &[&str]) -> Said {

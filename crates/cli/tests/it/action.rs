@@ -4,9 +4,10 @@ use std::fmt;
 use std::fs;
 use std::process::{Command, Stdio};
 
+use inferstore_wire::{Reaction, Server};
 use tempfile::TempDir;
 
-use crate::support::{Cli, server};
+use crate::support::Cli;
 
 const ACTION: &str = include_str!("../../../../.github/actions/service/action.yml");
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.github/actions/service/start");
@@ -102,7 +103,8 @@ fn the_later_steps_have_a_service_its_command_and_its_controls() {
     let archive = fs::read(runner.path("archive.tar.gz")).expect("it was made");
     let sums = Command::new("sha256sum").arg(runner.path("archive.tar.gz")).output().expect("it starts");
     let sum = String::from_utf8_lossy(&sums.stdout).split(' ').next().unwrap_or_default().to_owned();
-    let (url, _requests) = server("200 OK", archive);
+    let server = Server::start(move |_| Reaction::Answer(200, Vec::new(), archive.clone()));
+    let url = format!("{}/file", server.origin());
     let options = "--balance 7 --insufficient-balance fail-task";
     let step = runner.step(&[("ARCHIVE", &url), ("ARCHIVE_SHA256", &sum), ("SERVE_OPTIONS", options)]);
     assert!(step.is_success, "{step}");

@@ -1,9 +1,9 @@
 //! Sharp edges: files that must not be replaced, settings that must be obeyed, lists that must be whole.
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::io::Read;
 
 use inferstore_cli::exit;
+use inferstore_wire::{Reaction, Server};
 
 use crate::support::{CLOSED, Cli, Local, PICTURE, names_in};
 
@@ -382,24 +382,14 @@ fn doctor_finds_what_does_not_work() {
     assert_eq!((gone.code, gone.stdout.as_str()), (exit::NOT_REACHED, "connection\n"), "{gone}");
 }
 
-/// A service that responds to each request with the same payload.
-fn service_of(payload: &str) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    let origin = format!("http://{}", listener.local_addr().expect("it has one"));
-    let body = format!(
-        r#"{{"status": "success", "message": "ok", "data": {}}}"#,
-        payload.replace("ORIGIN", &origin)
-    );
-    std::thread::spawn(move || {
-        for connection in listener.incoming() {
-            let Ok(mut connection) = connection else { return };
-            let mut request = vec![0; 8 * 1024];
-            let _ = connection.read(&mut request);
-            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
-            let _ = write!(connection, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-        }
+/// A service that responds to each request with the same payload, in which `ORIGIN` is its own origin.
+fn service_of(payload: &'static str) -> String {
+    let server = Server::start(move |request| {
+        let origin = format!("http://{}", request.header("host").unwrap_or_default());
+        let data = payload.replace("ORIGIN", &origin);
+        Reaction::Json(200, format!(r#"{{"status": "success", "message": "ok", "data": {data}}}"#))
     });
-    origin
+    server.base_url()
 }
 
 #[test]
@@ -412,7 +402,7 @@ fn doctor_compares_the_responses_with_the_document() {
     assert!(same.stdout.contains("the responses of 11 operations are compared\n"), "{same}");
 
     let payload = r#"{"balance": "1", "queue_position": 7, "debt": true, "download_url": "ORIGIN/private"}"#;
-    local.cli.set("INFERSTORE_BASE_URL", &format!("{}/api/v1", service_of(payload)));
+    local.cli.set("INFERSTORE_BASE_URL", &service_of(payload));
     let moved = local.cli.call("doctor --api --json");
     assert_eq!(moved.code, exit::FAILED, "{moved}");
     for (pointer, detail) in [
@@ -427,7 +417,7 @@ fn doctor_compares_the_responses_with_the_document() {
     assert!(!moved.stdout.contains("private"), "{moved}");
     assert!(moved.stderr.contains("cannot be decoded"), "{moved}");
     let payload = r#"{"balance": "1", "queue_position": 7, "download_url": "ORIGIN/private"}"#;
-    local.cli.set("INFERSTORE_BASE_URL", &format!("{}/api/v1", service_of(payload)));
+    local.cli.set("INFERSTORE_BASE_URL", &service_of(payload));
     let moved = local.cli.call("doctor --api -q");
     assert_eq!((moved.code, moved.stdout.as_str()), (exit::FAILED, "document\n"), "{moved}");
     assert!(moved.stderr.contains("the responses differ from the API document in"), "{moved}");

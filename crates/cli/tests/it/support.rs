@@ -3,15 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{self, Cursor, Read, Write};
-use std::net::TcpListener;
+use std::io::{self, Cursor, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use inferstore_cli::Environment;
 use inferstore_service::{Config, Service};
+use inferstore_wire::{Reaction, Server};
 use tempfile::TempDir;
 
 /// A small picture that every model takes.
@@ -23,26 +22,6 @@ pub(crate) const CLOSED: &str = "http://127.0.0.1:1/api/v1";
 
 /// Of 32 by 24 pixels: the runs of hundreds of them end soon.
 const SMALL_PICTURE: &[u8] = include_bytes!("small.png");
-
-/// Starts a server that sends this response to every request; returns its URL and the heads of the requests.
-pub(crate) fn server(status: &'static str, body: impl Into<Vec<u8>>) -> (String, Receiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    let address = listener.local_addr().expect("it has one");
-    let (sender, requests) = channel();
-    let body = body.into();
-    std::thread::spawn(move || {
-        for connection in listener.incoming() {
-            let Ok(mut connection) = connection else { return };
-            let mut request = vec![0; 8 * 1024];
-            let length = connection.read(&mut request).unwrap_or_default();
-            let _ = sender.send(String::from_utf8_lossy(&request[..length]).into_owned());
-            let head =
-                format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
-            let _ = connection.write_all(head.as_bytes()).and_then(|()| connection.write_all(&body));
-        }
-    });
-    (format!("http://{address}/file"), requests)
-}
 
 /// A running service with predictable identifiers, and a folder to call the command in.
 pub(crate) struct Local {
@@ -300,20 +279,8 @@ impl Write for Stream {
 
 /// Starts a server that responds to each request with these data in an envelope, and returns its origin.
 pub(crate) fn answering(data: impl Fn(&str) -> serde_json::Value + Send + 'static) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    let address = listener.local_addr().expect("it has one");
-    std::thread::spawn(move || {
-        for connection in listener.incoming() {
-            let Ok(mut connection) = connection else { return };
-            let mut request = vec![0; 8 * 1024];
-            let length = connection.read(&mut request).unwrap_or_default();
-            let data = data(&String::from_utf8_lossy(&request[..length]));
-            let body = serde_json::json!({"status": "success", "message": "ok", "data": data}).to_string();
-            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
-            let _ = write!(connection, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-        }
-    });
-    format!("http://{address}")
+    let envelope = |data| serde_json::json!({"status": "success", "message": "ok", "data": data});
+    Server::start(move |request| Reaction::Json(200, envelope(data(&request.head)).to_string())).origin()
 }
 
 /// Writes this many pictures that differ.

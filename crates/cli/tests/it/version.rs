@@ -1,15 +1,22 @@
 //! `version --check`: newer releases, from a list that the caller names.
 
 use inferstore_cli::exit;
+use inferstore_wire::{Server, response};
 use serde_json::{Value, json};
 
-use crate::support::{CLOSED, Cli, server};
+use crate::support::{CLOSED, Cli};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The URL of a list of releases with this text.
-fn list_of(status: &'static str, text: &str) -> String {
-    server(status, text).0
+/// Starts a server with this list of releases, and returns it with the URL of the list.
+fn server(status: &str, text: &str) -> (Server, String) {
+    let server = Server::answering(response(status, "application/json", text));
+    let url = format!("{}/file", server.origin());
+    (server, url)
+}
+
+fn list_of(status: &str, text: &str) -> String {
+    server(status, text).1
 }
 
 #[test]
@@ -21,7 +28,7 @@ fn newer_releases_are_listed_newest_first_from_the_list_alone() {
         {"version": VERSION},
         {"version": "0.0.1"},
     ]});
-    let (url, requests) = server("200 OK", list.to_string());
+    let (server, url) = server("200 OK", &list.to_string());
     let mut cli = Cli::new();
     cli.set("INFERSTORE_API_KEY", "a-secret-key");
     let table = cli.call(&format!("version --check --releases {url}"));
@@ -30,7 +37,7 @@ fn newer_releases_are_listed_newest_first_from_the_list_alone() {
         table.stdout.lines().map(|line| line.split(' ').next().unwrap_or_default()).collect();
     assert_eq!(rows[..3], ["NEWER", "99.10.0", "99.9.0"], "{table}");
     assert!(table.stdout.ends_with(&format!("this is inferstore {VERSION}\n")), "{table}");
-    let request = requests.recv().expect("one was sent");
+    let request = &server.texts()[0];
     assert!(request.starts_with("GET /file "), "{request}");
     assert!(!request.contains("a-secret-key") && !request.to_lowercase().contains("x-api-key"), "{request}");
 
@@ -41,15 +48,15 @@ fn newer_releases_are_listed_newest_first_from_the_list_alone() {
     assert_eq!(json["newer"][0], json!({"version": "99.10.0", "url": "https://host.example/99.10.0"}));
     assert_eq!(json["newer"][1], json!({"version": "99.9.0", "date": "2030-01-02"}));
     assert_eq!(cli.call("version --check -q").stdout, "99.10.0\n");
-    assert_eq!(requests.try_iter().count(), 2);
+    assert_eq!(server.requests().len(), 3);
 
     assert_eq!(cli.call("version").stdout.trim_end().rsplit(' ').next(), Some(VERSION));
-    assert_eq!(requests.try_iter().count(), 0, "a version without --check asks nobody");
+    assert_eq!(server.requests().len(), 3, "a version without --check asks nobody");
 }
 
 #[test]
 fn the_newest_release_says_so() {
-    let (url, _requests) = server("200 OK", json!({"releases": [{"version": VERSION}]}).to_string());
+    let url = list_of("200 OK", &json!({"releases": [{"version": VERSION}]}).to_string());
     let ended = Cli::new().call(&format!("version --check --releases {url}"));
     assert_eq!(ended.stdout, format!("inferstore {VERSION} is the newest release\n"), "{ended}");
     let ended = Cli::new().call(&format!("version --check -q --releases {url}"));

@@ -2,21 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use axum::Router;
 use inferstore::Client;
-use tokio::net::TcpListener;
+use inferstore_wire::{Server, response};
 
 /// Environment variables of the child process: the URL and its content.
 const CHILD_URL: &str = "INFERSTORE_TEST_DOWNLOAD_URL";
 const CHILD_CONTENT: &str = "INFERSTORE_TEST_CONTENT";
 
 /// Starts a server that responds to everything with this text, and returns its origin.
-async fn serve(text: &'static str) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let origin = format!("http://{}", listener.local_addr().unwrap());
-    let server = axum::serve(listener, Router::new().fallback(move || async move { text }));
-    tokio::spawn(server.into_future());
-    origin
+fn serve(text: &str) -> String {
+    Server::answering(response("200 OK", "text/plain", text)).origin()
 }
 
 #[tokio::test]
@@ -27,8 +22,8 @@ async fn remote_object_storage_is_reached_by_the_proxy_of_a_local_service() {
         assert_eq!(content, std::env::var(CHILD_CONTENT).unwrap());
         return;
     }
-    let proxy = serve("through the proxy").await;
-    let storage = serve("directly").await;
+    let proxy = serve("through the proxy");
+    let storage = serve("directly");
     for (url, content) in [(&*storage, "directly"), ("http://storage.invalid/a.png", "through the proxy")] {
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
         // Runs this test again, with the proxy in its environment.

@@ -2,31 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
 use inferstore::reqwest::Method;
 use inferstore::{Client, Error};
+use inferstore_wire::{Reaction, Server};
 use serde_json::{Value, json};
 
 /// Starts a service that responds with the payload for each path, and returns its base URL.
 fn service(payload: impl Fn(&str) -> Value + Send + 'static) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let base_url = format!("http://{}/api/v1", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let mut stream = BufReader::new(stream.unwrap());
-            let mut head = String::new();
-            while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).unwrap_or(0) > 0 {}
-            let path = head.split(' ').nth(1).unwrap_or_default().trim_start_matches("/api/v1");
-            let body = payload(path).to_string();
-            let length = body.len();
-            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
-            let _ = stream.get_mut().write_all((head + &body).as_bytes());
-        }
-    });
-    base_url
+    let respond = move |path: &str| Reaction::Json(200, payload(path).to_string());
+    Server::start(move |request| respond(request.target.trim_start_matches("/api/v1"))).base_url()
 }
 
 fn envelope(data: Value) -> Value {

@@ -74,7 +74,7 @@ async fn nothing_acknowledged_is_lost_whatever_is_killed() {
     let plan = Plan::of(intensity);
     let mut random = intensity.random();
     let mut engines = Engines::of_this_run().expect(".ci/cluster names the engines");
-    let outage = Outage::before(&mut engines).await;
+    let outage = Outage::before(&mut engines);
     let mut cluster = Cluster::start(&engines, &["--workers=2".to_owned()]);
     let operator = cluster.operator().await;
     let stop = Arc::new(AtomicBool::new(false));

@@ -17,7 +17,7 @@ use super::stored::{image, stored};
 use super::{Intensity, tell};
 use crate::client::on_the_service::{MODEL, WithoutKeys, audited, start};
 use crate::client::{Quickly, built, inputs, quick, quick_retry};
-use crate::support::cable::{Break, Cable};
+use inferstore_wire::{Break, Cable};
 
 const SIDE_BY_SIDE: usize = 10;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use inferstore_service::Fault;
 
-use crate::support::cable::Break;
+use inferstore_wire::Break;
 
 pub(crate) struct Point {
     pub(crate) name: String,

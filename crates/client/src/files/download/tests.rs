@@ -5,7 +5,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{DownloadEvent, DownloadedFile};
-use crate::files::upload::tests::loopback::{KEY, Reaction, SIGNATURE, Scratch, Server, TestResult, said};
+use crate::files::upload::tests::loopback::{
+    KEY, Reaction, SIGNATURE, Scratch, Server, TestResult, refusal, said,
+};
 use crate::transport::error::FileErrorKind;
 use crate::{Client, Error};
 
@@ -20,7 +22,7 @@ fn redirect(location: &str) -> Reaction {
 
 /// Returns a URL of the server with a secret in it.
 fn url(server: &Server) -> String {
-    format!("http://{}/output.png?X-Amz-Signature={SIGNATURE}", server.address)
+    format!("{}/output.png?X-Amz-Signature={SIGNATURE}", server.origin())
 }
 
 fn client(server: &Server) -> crate::Result<Client> {
@@ -32,7 +34,7 @@ async fn a_file_appears_when_it_is_complete() -> TestResult {
     let scratch = Scratch::new()?;
     let body: Vec<u8> = (0..300_000_u32).map(|number| number as u8).collect();
     let sent = body.clone();
-    let server = Server::start(move |_| content(&[("content-type", "image/png")], &sent)).await?;
+    let server = Server::start(move |_| content(&[("content-type", "image/png")], &sent));
     let path = scratch.path("a.png");
     let mut events = client(&server)?.download(url(&server)).to_file(&path);
     let mut progress = Vec::new();
@@ -64,7 +66,7 @@ async fn an_existing_file_is_replaced_only_on_request() -> TestResult {
     let scratch = Scratch::new()?;
     let path = scratch.path("a.png");
     std::fs::write(&path, "old")?;
-    let server = Server::start(|_| content(&[], b"new")).await?;
+    let server = Server::start(|_| content(&[], b"new"));
     let download = client(&server)?.download(url(&server));
     let Err(Error::File(error)) = download.clone().to_file(&path).await else {
         return Err("replaced".into());
@@ -89,7 +91,7 @@ async fn an_existing_file_is_replaced_only_on_request() -> TestResult {
 #[tokio::test]
 async fn only_regular_files_are_replaced() -> TestResult {
     let scratch = Scratch::new()?;
-    let server = Server::start(|_| content(&[], b"new")).await?;
+    let server = Server::start(|_| content(&[], b"new"));
     let mut paths = vec![scratch.path("."), scratch.path("folder")];
     std::fs::create_dir(&paths[1])?;
     #[cfg(unix)]
@@ -120,8 +122,7 @@ async fn a_file_that_appears_during_the_download_is_not_replaced() -> TestResult
     let server = Server::start(move |_| match std::fs::write(&meanwhile, "of another") {
         Ok(()) => content(&[], b"new"),
         Err(_) => Reaction::status(500),
-    })
-    .await?;
+    });
     let error = said(client(&server)?.download(url(&server)).to_file(&path).await);
     assert!(error.contains("a.png: it exists already"), "{error}");
     assert_eq!((std::fs::read_to_string(&path)?, scratch.names()?.len()), ("of another".to_owned(), 1));
@@ -142,8 +143,8 @@ async fn a_file_in_a_folder_gets_the_extension_of_its_mime_type() -> TestResult 
         ("image/gif", "output", ".a", "_a.gif"),
     ] {
         let scratch = Scratch::new()?;
-        let server = Server::start(move |_| content(&[("content-type", mime)], b"new")).await?;
-        let url = format!("http://{}/{target}", server.address);
+        let server = Server::start(move |_| content(&[("content-type", mime)], b"new"));
+        let url = format!("{}/{target}", server.origin());
         let file = client(&server)?.download(url).to_dir(scratch.path(""), stem).await?;
         assert_eq!((scratch.names()?, file.path), (vec![name.to_owned()], scratch.path(name)));
     }
@@ -153,7 +154,7 @@ async fn a_file_in_a_folder_gets_the_extension_of_its_mime_type() -> TestResult 
 #[tokio::test]
 async fn a_name_that_exists_in_a_folder_gets_a_number() -> TestResult {
     let scratch = Scratch::new()?;
-    let server = Server::start(|_| content(&[("content-type", "image/png")], b"new")).await?;
+    let server = Server::start(|_| content(&[("content-type", "image/png")], b"new"));
     let download = client(&server)?.download(url(&server));
     let folder = scratch.path("new");
     for name in ["a.png", "a-2.png", "a-3.png"] {
@@ -171,7 +172,7 @@ async fn a_name_that_exists_in_a_folder_gets_a_number() -> TestResult {
 async fn a_download_can_be_read_in_memory_and_as_a_stream() -> TestResult {
     let body: Vec<u8> = (0..300_000_u32).map(|number| number as u8).collect();
     let sent = body.clone();
-    let server = Server::start(move |_| content(&[], &sent)).await?;
+    let server = Server::start(move |_| content(&[], &sent));
     let download = client(&server)?.download(url(&server));
     assert!(download.clone().bytes().await? == body);
     let mut stream = download.stream();
@@ -185,7 +186,7 @@ async fn a_download_can_be_read_in_memory_and_as_a_stream() -> TestResult {
 
 #[tokio::test]
 async fn a_stream_that_is_cut_ends_with_an_error() -> TestResult {
-    let server = Server::start(|_| content(&[("content-length", "1000")], &[0; 10])).await?;
+    let server = Server::start(|_| content(&[("content-length", "1000")], &[0; 10]));
     let mut stream = client(&server)?.download(url(&server)).stream();
     assert!(stream.next().await.is_some_and(|first| first.is_ok_and(|bytes| bytes.len() == 10)));
     assert!(stream.next().await.is_some_and(|last| last.is_err()));
@@ -197,10 +198,10 @@ async fn a_stream_that_is_cut_ends_with_an_error() -> TestResult {
 async fn a_download_retries_before_its_content_and_leaves_no_partial_file() -> TestResult {
     let scratch = Scratch::new()?;
     let mut failures = [Reaction::DropAfter(0), Reaction::status(503)].into_iter();
-    let server = Server::start(move |_| failures.next().unwrap_or_else(|| content(&[], b"content"))).await?;
+    let server = Server::start(move |_| failures.next().unwrap_or_else(|| content(&[], b"content")));
     assert_eq!(client(&server)?.download(url(&server)).bytes().await?, "content");
     assert_eq!(server.stored().len(), 3);
-    let server = Server::start(|_| content(&[("content-length", "1000")], &[0; 10])).await?;
+    let server = Server::start(|_| content(&[("content-length", "1000")], &[0; 10]));
     let error = said(client(&server)?.download(url(&server)).to_file(scratch.path("a")).await);
     assert!(error.contains("127.0.0.1: the connection to object storage was lost"), "{error}");
     assert_eq!((server.stored().len(), scratch.names()?.len()), (1, 0));
@@ -210,7 +211,7 @@ async fn a_download_retries_before_its_content_and_leaves_no_partial_file() -> T
 #[tokio::test]
 async fn a_range_that_was_not_requested_is_an_error() -> TestResult {
     let scratch = Scratch::new()?;
-    let server = Server::start(|_| Reaction::Answer(206, Vec::new(), b"part".to_vec())).await?;
+    let server = Server::start(|_| Reaction::Answer(206, Vec::new(), b"part".to_vec()));
     let error = said(client(&server)?.download(url(&server)).to_file(scratch.path("a")).await);
     assert!(error.contains("a part of the content only"), "{error}");
     assert_eq!(server.stored().len(), 1);
@@ -221,7 +222,7 @@ async fn a_range_that_was_not_requested_is_an_error() -> TestResult {
 async fn too_much_is_refused_before_and_while_it_comes() -> TestResult {
     let scratch = Scratch::new()?;
     for headers in [&[][..], &[("content-length", "")]] {
-        let server = Server::start(move |_| content(headers, &[0; 1001])).await?;
+        let server = Server::start(move |_| content(headers, &[0; 1001]));
         for (max, fits) in [(1001, true), (1000, false)] {
             let path = scratch.path("a.png");
             let download =
@@ -247,8 +248,7 @@ async fn redirects_are_followed_so_far_and_not_everywhere() -> TestResult {
         "/nowhere" => Reaction::status(302),
         "/end" => content(&[], b"here"),
         _ => redirect("/end"),
-    })
-    .await?;
+    });
     let (client, path) = (client(&server)?, scratch.path("a"));
     client.download(url(&server)).to_file(&path).await?;
     assert_eq!(std::fs::read_to_string(&path)?, "here");
@@ -256,7 +256,7 @@ async fn redirects_are_followed_so_far_and_not_everywhere() -> TestResult {
         [("loop", "more than 5 redirects"), ("file", "leads to no URL"), ("nowhere", "leads to no URL")]
     {
         let before = server.stored().len();
-        let url = format!("http://{}/{from}", server.address);
+        let url = format!("{}/{from}", server.origin());
         let error = said(client.download(url).to_file(scratch.path("b")).await);
         assert!(error.contains(problem), "{error}");
         assert!(server.stored().len() - before <= 6);
@@ -267,7 +267,7 @@ async fn redirects_are_followed_so_far_and_not_everywhere() -> TestResult {
 #[tokio::test]
 async fn a_refusal_is_readable_and_shows_no_more_than_the_host() -> TestResult {
     let scratch = Scratch::new()?;
-    let server = Server::start(|_| Reaction::refusal(403, "AccessDenied")).await?;
+    let server = Server::start(|_| refusal(403, "AccessDenied"));
     let download = client(&server)?.download(url(&server));
     assert!(!format!("{download:?}").contains(SIGNATURE), "{download:?}");
     let error = said(download.to_file(scratch.path("a")).await);
@@ -286,7 +286,7 @@ async fn a_refusal_is_readable_and_shows_no_more_than_the_host() -> TestResult {
 
 #[tokio::test]
 async fn a_url_that_the_filter_refuses_is_never_requested() -> TestResult {
-    let server = Server::start(|_| redirect("/internal")).await?;
+    let server = Server::start(|_| redirect("/internal"));
     let download = client(&server)?.download(url(&server));
     let error = said(
         download.clone().url_filter(|_| Err("it leads into the local network".to_owned())).bytes().await,
@@ -307,7 +307,7 @@ async fn a_url_that_the_filter_refuses_is_never_requested() -> TestResult {
 #[tokio::test]
 async fn silence_and_the_deadline_end_it() -> TestResult {
     let scratch = Scratch::new()?;
-    let server = Server::start(|_| Reaction::Silence).await?;
+    let server = Server::start(|_| Reaction::Silence);
     let short = Duration::from_millis(100);
     let (client, started) = (client(&server)?, Instant::now());
     let download = client.download(url(&server)).limits(|limits| limits.deadline = Some(short));

@@ -33,7 +33,7 @@ fn end_of_progress(events: &[UploadEvent]) -> u64 {
 /// Applies the reactions to the first requests, and responds with 200 afterwards.
 fn at_first(
     reactions: impl IntoIterator<Item = Reaction, IntoIter: Send + 'static>,
-) -> impl FnMut(&loopback::Request) -> Reaction {
+) -> impl FnMut(&inferstore_wire::Request) -> Reaction {
     let mut reactions = reactions.into_iter();
     move |_| reactions.next().unwrap_or_else(|| Reaction::status(200))
 }
@@ -47,7 +47,7 @@ async fn both_methods_send_exactly_the_file_with_its_length() -> TestResult {
         (FORM_CEILING + 1, "PUT"),
         (crate::files::source::MAX_SIZE, "PUT"),
     ] {
-        let server = Server::start(at_first([])).await?;
+        let server = Server::start(at_first([]));
         let path = scratch.sparse("a.png", size)?;
         let (uploaded, events) = upload_with_events(&server.client()?, path.as_path()).await;
         let uploaded = uploaded?;
@@ -82,7 +82,7 @@ async fn both_methods_send_exactly_the_file_with_its_length() -> TestResult {
 
 #[tokio::test]
 async fn a_form_holds_its_fields_in_order_and_the_file_last() -> TestResult {
-    let server = Server::start(at_first([])).await?;
+    let server = Server::start(at_first([]));
     let file = File::bytes("né \"1\".txt", &b"line\r\n--line"[..]);
     server.client()?.folder("samples").upload(file).await?;
     let stored = server.stored();
@@ -105,7 +105,7 @@ async fn a_form_holds_its_fields_in_order_and_the_file_last() -> TestResult {
 #[tokio::test]
 async fn files_that_cannot_be_stored_are_refused_before_anything_is_sent() -> TestResult {
     let scratch = Scratch::new()?;
-    let server = Server::start(at_first([])).await?;
+    let server = Server::start(at_first([]));
     let folder = server.client()?.folder("samples");
     let endless = File::reader("endless", tokio::io::repeat(0));
     for (file, problem) in [
@@ -129,7 +129,7 @@ async fn files_that_cannot_be_stored_are_refused_before_anything_is_sent() -> Te
 
 #[tokio::test]
 async fn a_picture_is_stored_as_what_its_content_is() -> TestResult {
-    let server = Server::start(at_first([])).await?;
+    let server = Server::start(at_first([]));
     let file = File::bytes("photo.jpg", &b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..]);
     assert_eq!(server.client()?.folder("samples").upload(file).await?.mime, "image/png");
     Ok(())
@@ -139,7 +139,7 @@ async fn a_picture_is_stored_as_what_its_content_is() -> TestResult {
 async fn a_reader_is_read_once_and_sent_as_often_as_need_be() -> TestResult {
     use tokio::io::{AsyncReadExt, BufReader, repeat};
 
-    let server = Server::start(at_first([Reaction::DropAfter(1_000_000), Reaction::status(500)])).await?;
+    let server = Server::start(at_first([Reaction::DropAfter(1_000_000), Reaction::status(500)]));
     let size = FORM_CEILING + 1;
     let file = File::reader("a.bin", BufReader::new(repeat(7)).take(size));
     let client = server.client()?;
@@ -154,7 +154,7 @@ async fn a_reader_is_read_once_and_sent_as_often_as_need_be() -> TestResult {
 
 #[tokio::test]
 async fn uploads_are_values_that_can_be_spawned_and_joined() -> TestResult {
-    let server = Server::start(at_first([])).await?;
+    let server = Server::start(at_first([]));
     let client = server.client()?;
     let upload = |name: &str| client.folder("samples").upload(File::bytes(name, &b"x"[..]));
     let spawned = tokio::spawn(upload("a").into_future());
@@ -165,7 +165,7 @@ async fn uploads_are_values_that_can_be_spawned_and_joined() -> TestResult {
 
 #[tokio::test]
 async fn an_upload_for_an_organization_is_stored_as_a_file_of_it() -> TestResult {
-    let server = Server::start(at_first([])).await?;
+    let server = Server::start(at_first([]));
     let upload = server.client()?.folder("samples").upload(File::bytes("a", &b"x"[..]));
     upload.org_username("lab".to_owned()).await?;
     let asked: serde_json::Value = serde_json::from_slice(&server.presigned()[0].body)?;

@@ -1,14 +1,11 @@
 //! Outage of the object store: no acknowledged data are lost, and dependent requests are refused for a retry or wait.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use inferstore_service::{Config, Credit, Money, S3Config, Scope};
+use inferstore_wire::{Cable, Line};
 use reqwest::Method;
 use serde_json::json;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
 use url::Url;
 
 use crate::storage::support::{Bench, Caller, TestResult, pattern};
@@ -16,74 +13,15 @@ use crate::storage::support::{Bench, Caller, TestResult, pattern};
 const STATISTICS: &str = "/api-key/storage/upload/statistics";
 const FOLDER: &str = "/api-key/storage/upload/documents";
 
-/// TCP proxy to the object store. Cut, it closes all connections; stalled, new ones wait without a connection.
-struct Cable {
-    is_cut: Arc<AtomicBool>,
-    is_stalled: Arc<AtomicBool>,
-    open: Arc<AtomicUsize>,
-    address: String,
-}
-
-impl Cable {
-    async fn lay(store: &Url) -> TestResult<Self> {
-        let store = format!("{}:{}", store.host_str().ok_or("no host")?, store.port().ok_or("no port")?);
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let address = format!("http://{}", listener.local_addr()?);
-        let is_cut = Arc::new(AtomicBool::new(false));
-        let cut = Arc::clone(&is_cut);
-        let is_stalled = Arc::new(AtomicBool::new(false));
-        let stalled = Arc::clone(&is_stalled);
-        let open = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&open);
-        tokio::spawn(async move {
-            let mut connections = JoinSet::new();
-            while let Ok((mut client, _)) = listener.accept().await {
-                let store = store.clone();
-                let cut = Arc::clone(&cut);
-                let stalled = Arc::clone(&stalled);
-                let open = Arc::clone(&counted);
-                connections.spawn(async move {
-                    while stalled.load(Ordering::SeqCst) {
-                        tokio::time::sleep(Duration::from_millis(5)).await;
-                    }
-                    let Ok(mut server) = TcpStream::connect(store).await else { return };
-                    let ended = async {
-                        while !cut.load(Ordering::SeqCst) {
-                            tokio::time::sleep(Duration::from_millis(5)).await;
-                        }
-                    };
-                    open.fetch_add(1, Ordering::SeqCst);
-                    tokio::select! {
-                        biased;
-                        () = ended => {}
-                        _ = tokio::io::copy_bidirectional(&mut client, &mut server) => {}
-                    }
-                    drop((client, server));
-                    open.fetch_sub(1, Ordering::SeqCst);
-                });
-            }
-        });
-        Ok(Self { is_cut, is_stalled, open, address })
-    }
-
-    /// Cuts the proxy and waits until all connections are closed, or restores it.
-    async fn cut(&self, is_cut: bool) {
-        self.is_cut.store(is_cut, Ordering::SeqCst);
-        while is_cut && self.open.load(Ordering::SeqCst) > 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    }
-}
-
 /// Starts a service that reaches its object store through a proxy; callers reach the store directly.
 async fn start() -> TestResult<(Bench, Cable)> {
     let variable = |name: &str| std::env::var(name).map_err(|_| format!("{name} is not set"));
     let mut url = Url::parse(&variable("INFERSTORE_TEST_OBJECTS")?)?;
     let endpoint = url.query_pairs().find(|(name, _)| name == "endpoint");
     let endpoint = endpoint.map(|(_, value)| value.into_owned()).ok_or("no endpoint")?;
-    let cable = Cable::lay(&Url::parse(&endpoint)?).await?;
+    let cable = Cable::to(Url::parse(&endpoint)?.socket_addrs(|| None)?[0], None)?;
     url.set_path(&format!("{:016x}", fastrand::u64(..)));
-    url.set_query(Some(&format!("endpoint={}&public_endpoint={endpoint}", cable.address)));
+    url.set_query(Some(&format!("endpoint=http://{}&public_endpoint={endpoint}", cable.address)));
     let keys = (variable("AWS_ACCESS_KEY_ID")?, variable("AWS_SECRET_ACCESS_KEY")?);
     let mut config = Config::ephemeral();
     config.objects = Some(S3Config::new(url.as_str(), &keys.0, &keys.1)?);
@@ -99,7 +37,7 @@ async fn uploads_are_found_when_the_store_returns_and_the_rest_goes_on() -> Test
     let target = bench.presign("new.bin", "text/plain", 5_242_881).await?;
     assert!(bench.upload(&target, pattern(5_242_881)).await?.is_success());
     for _ in 0..3 {
-        cable.cut(true).await;
+        cable.cut().await;
         for path in [STATISTICS, FOLDER] {
             let (status, answer) = bench.call(Method::GET, path, None).await?;
             assert_eq!((status, &answer["status"]), (503, &json!("fail")), "{answer}");
@@ -113,7 +51,7 @@ async fn uploads_are_found_when_the_store_returns_and_the_rest_goes_on() -> Test
         assert_eq!(bench.http.get(&known).send().await?.text().await?, "known");
         assert_eq!(bench.get("/api-key/storage/upload/covers").await?["total"], 0);
         bench.presign("later.txt", "text/plain", 1).await?;
-        cable.cut(false).await;
+        cable.set(Line::Open);
         assert_eq!(bench.get(STATISTICS).await?["total_files"], 2);
         assert_eq!(bench.delete(&target.download_url).await?.0, 200);
         let again = bench.presign("new.bin", "text/plain", 5_242_881).await?;
@@ -121,7 +59,7 @@ async fn uploads_are_found_when_the_store_returns_and_the_rest_goes_on() -> Test
     }
     // Deleting a file deletes its row, even while its bytes cannot be deleted.
     assert_eq!(bench.count().await?, 2);
-    cable.cut(true).await;
+    cable.cut().await;
     assert_eq!(bench.delete(&known).await?.0, 200);
     assert_eq!(bench.http.get(&known).send().await?.status(), 404);
     assert_eq!(bench.service.audit().await?.faults, [""; 0]);
@@ -137,14 +75,12 @@ async fn callers_do_not_wait_long_for_a_store_that_hangs() -> TestResult {
     // The service may have found the first upload already; it does not know of this one.
     bench.presign("later.txt", "text/plain", 3).await?;
     // Open connections would survive the stall.
-    cable.cut(true).await;
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    cable.is_stalled.store(true, Ordering::SeqCst);
-    cable.cut(false).await;
+    cable.cut().await;
+    cable.set(Line::Stalled);
     let begun = std::time::Instant::now();
     assert_eq!(bench.call(Method::GET, STATISTICS, None).await?.0, 503);
     assert!(begun.elapsed() < Duration::from_secs(12), "{:?}", begun.elapsed());
-    cable.is_stalled.store(false, Ordering::SeqCst);
+    cable.set(Line::Open);
     assert_eq!(bench.get(STATISTICS).await?["total_files"], 1);
     Ok(())
 }
@@ -156,22 +92,27 @@ async fn a_task_waits_for_the_store() -> TestResult {
     let picture = include_bytes!("../../../../models/tests/golden/color-extraction.png");
     let url = bench.store("picture.png", "image/png", picture).await?;
     assert_eq!(bench.count().await?, 1);
-    cable.cut(true).await;
+    cable.cut().await;
     let create = json!({ "input_image": url });
     let path = "/api-key/model/low-light-enhancement/task";
     let (status, created) = bench.call(Method::POST, path, Some(create)).await?;
     assert_eq!(status, 200, "{created}");
     let path = format!("/api-key/task/{}/detail", created["data"]["data"].as_str().unwrap_or_default());
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    // The run has tried more than once.
+    cable.refused(3).await;
     assert_eq!(bench.get(&path).await?["status"], "computing");
-    cable.cut(false).await;
-    loop {
-        let task = bench.get(&path).await?;
-        match task["status"].as_str() {
-            Some("computing") => tokio::time::sleep(Duration::from_millis(50)).await,
-            _ => break assert_eq!(task["status"], "success", "{task}"),
+    cable.set(Line::Open);
+    let ended = async {
+        loop {
+            let task = bench.get(&path).await?;
+            if task["status"] != "computing" {
+                break TestResult::Ok(task);
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
-    }
+    };
+    let task = tokio::time::timeout(Duration::from_mins(1), ended).await??;
+    assert_eq!(task["status"], "success", "{task}");
     Ok(())
 }
 
@@ -188,7 +129,7 @@ async fn a_membership_ends_while_the_store_is_away() -> TestResult {
     let body =
         json!({"folder": "samples", "mime": "text/plain", "name": "a", "size": 1, "org_username": "studio"});
     member.presign_with(body).await?;
-    cable.cut(true).await;
+    cable.cut().await;
     assert!(service.remove_member("studio", "member").await?);
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::loopback::{FORM_CEILING, KEY, Reaction, SIGNATURE, Scratch, Server, TestResult, said};
+use super::loopback::{FORM_CEILING, KEY, Reaction, SIGNATURE, Scratch, Server, TestResult, refusal, said};
 use super::{at_first, end_of_progress, upload_with_events};
 use crate::files::source::Prepared;
 use crate::files::upload::{UploadEvent, UploadedFile, response_timeout, upload};
@@ -28,9 +28,8 @@ fn retries(events: &[UploadEvent]) -> usize {
 async fn a_retried_upload_sends_the_same_bytes_to_the_same_target() -> TestResult {
     let scratch = Scratch::new()?;
     for size in [1000, 3 * FORM_CEILING] {
-        let failures =
-            [Reaction::DropAfter(500), Reaction::status(500), Reaction::refusal(400, "RequestTimeout")];
-        let server = Server::start(at_first(failures)).await?;
+        let failures = [Reaction::DropAfter(500), Reaction::status(500), refusal(400, "RequestTimeout")];
+        let server = Server::start(at_first(failures));
         let path = scratch.sparse("a.png", size)?;
         let (uploaded, events) = upload_with_events(&server.client()?, path).await;
         assert_eq!(uploaded?.download_url, "https://host.example/1");
@@ -46,15 +45,14 @@ async fn a_retried_upload_sends_the_same_bytes_to_the_same_target() -> TestResul
 
 #[tokio::test]
 async fn a_refused_target_is_replaced_at_most_twice() -> TestResult {
-    let server =
-        Server::start(at_first([403, 403].map(|status| Reaction::refusal(status, "AccessDenied")))).await?;
+    let server = Server::start(at_first([403, 403].map(|status| refusal(status, "AccessDenied"))));
     let (uploaded, events) = upload_with_events(&server.client()?, File::bytes("a.txt", &b"text"[..])).await;
     assert_eq!(uploaded?.download_url, "https://host.example/3", "of the target that took it");
     assert_eq!((server.presigned().len(), retries(&events)), (3, 2));
     let targets: Vec<_> = server.stored().into_iter().map(|request| request.target).collect();
     assert_eq!(targets, ["/bucket?target=1", "/bucket?target=2", "/bucket?target=3"]);
 
-    let server = Server::start(|_| Reaction::refusal(403, "AccessDenied")).await?;
+    let server = Server::start(|_| refusal(403, "AccessDenied"));
     let (uploaded, _) = upload_with_events(&server.client()?, File::bytes("a.txt", &b"text"[..])).await;
     assert_eq!((server.presigned().len(), server.stored().len()), (3, 3));
     let Err(Error::File(error)) = uploaded else { return Err("it was stored".into()) };
@@ -72,17 +70,14 @@ async fn a_refused_target_is_replaced_at_most_twice() -> TestResult {
 async fn a_refusal_of_the_file_is_not_repeated() -> TestResult {
     let moved = || Reaction::Answer(307, vec![("location", "/elsewhere".to_owned())], Vec::new());
     for (reaction, problem) in [
-        (
-            Reaction::refusal(400, "EntityTooLarge"),
-            "responded with 400 (EntityTooLarge): … is not good enough",
-        ),
+        (refusal(400, "EntityTooLarge"), "responded with 400 (EntityTooLarge): … is not good enough"),
         (
             Reaction::Answer(404, Vec::new(), b"<html>\nno</html>".to_vec()),
             "responded with 404: an HTML page",
         ),
         (moved(), "responded with 307, and this redirect is not followed"),
     ] {
-        let server = Server::start(at_first([reaction])).await?;
+        let server = Server::start(at_first([reaction]));
         let (uploaded, _) = upload_with_events(&server.client()?, File::bytes("a.txt", &b"text"[..])).await;
         let error = said(uploaded);
         assert!(error.contains(problem), "{error}");
@@ -95,7 +90,7 @@ async fn a_refusal_of_the_file_is_not_repeated() -> TestResult {
 async fn a_response_before_the_end_of_the_file_counts_if_it_is_a_refusal() -> TestResult {
     let scratch = Scratch::new()?;
     let path = scratch.sparse("a.bin", 24 * 1024 * 1024)?;
-    let server = Server::start(at_first([Reaction::Early(403), Reaction::Early(200)])).await?;
+    let server = Server::start(at_first([Reaction::Early(403), Reaction::Early(200)]));
     let (uploaded, events) = upload_with_events(&server.client()?, path).await;
     assert_eq!(uploaded?.download_url, "https://host.example/2");
     let problems: Vec<_> = events
@@ -123,8 +118,7 @@ async fn a_file_that_changes_meanwhile_is_not_stored() -> TestResult {
             let file = std::fs::OpenOptions::new().append(true).open(&changed);
             let is_changed = file.and_then(|file| file.set_len(changed_size)).is_ok();
             Reaction::status(if is_changed { 200 } else { 500 })
-        })
-        .await?;
+        });
         let (uploaded, events) = upload_with_events(&server.client()?, path).await;
         let error = said(uploaded);
         assert!(error.contains("a.bin: it changed while it was uploaded"), "{error}");
@@ -145,7 +139,7 @@ async fn prepared_file(scratch: &Scratch) -> Result<(PathBuf, Prepared), Box<dyn
 #[tokio::test]
 async fn a_file_that_is_gone_before_it_is_sent_is_told_by_name() -> TestResult {
     let scratch = Scratch::new()?;
-    let server = Server::start(at_first([])).await?;
+    let server = Server::start(at_first([]));
     let client = server.client()?;
     let (path, prepared) = prepared_file(&scratch).await?;
     std::fs::remove_file(&path)?;
@@ -158,7 +152,7 @@ async fn a_file_that_is_gone_before_it_is_sent_is_told_by_name() -> TestResult {
 #[tokio::test]
 async fn a_file_that_changed_before_it_is_sent_is_not_sent() -> TestResult {
     let scratch = Scratch::new()?;
-    let server = Server::start(at_first([])).await?;
+    let server = Server::start(at_first([]));
     let client = server.client()?;
     let (path, prepared) = prepared_file(&scratch).await?;
     // Even with the same length and time.
@@ -176,7 +170,7 @@ async fn a_file_that_changed_before_it_is_sent_is_not_sent() -> TestResult {
 #[tokio::test]
 async fn a_file_that_cannot_be_read_to_its_end_is_not_said_to_have_changed() -> TestResult {
     let scratch = Scratch::new()?;
-    let server = Server::start(at_first([])).await?;
+    let server = Server::start(at_first([]));
     let client = server.client()?;
     let (path, prepared) = prepared_file(&scratch).await?;
     // A folder can be opened, but not read.
@@ -201,7 +195,7 @@ fn strict_client(server: &Server) -> crate::Result<Client> {
 async fn an_upload_that_moves_may_take_its_time() -> TestResult {
     let scratch = Scratch::new()?;
     let size = 24 * 1024 * 1024;
-    let server = Server::start(at_first([Reaction::Slowly(IDLE * 4)])).await?;
+    let server = Server::start(at_first([Reaction::Slowly(IDLE * 4)]));
     let (uploaded, _) = upload_with_events(&strict_client(&server)?, scratch.sparse("a.bin", size)?).await;
     assert_eq!(uploaded?.size, size);
     Ok(())
@@ -220,7 +214,7 @@ fn the_response_timeout_allows_a_slow_line_to_empty_the_buffers() {
 #[tokio::test]
 async fn a_retry_later_than_allowed_is_left_to_the_caller() -> TestResult {
     let later = Reaction::Answer(429, vec![("retry-after", "3600".to_owned())], Vec::new());
-    let server = Server::start(at_first([later])).await?;
+    let server = Server::start(at_first([later]));
     let (uploaded, events) = upload_with_events(&server.client()?, File::bytes("a.txt", &b"text"[..])).await;
     let Err(Error::File(error)) = uploaded else { return Err("it was stored".into()) };
     assert_eq!((error.kind, error.retry_after), (FileErrorKind::Transport, Some(Duration::from_secs(3600))));
@@ -231,7 +225,7 @@ async fn a_retry_later_than_allowed_is_left_to_the_caller() -> TestResult {
 #[tokio::test]
 async fn an_idle_upload_times_out() -> TestResult {
     let scratch = Scratch::new()?;
-    let server = Server::start(|_| Reaction::Silence).await?;
+    let server = Server::start(|_| Reaction::Silence);
     for size in [1, 24 * 1024 * 1024] {
         let (uploaded, _) =
             upload_with_events(&strict_client(&server)?, scratch.sparse("a.bin", size)?).await;
@@ -243,7 +237,7 @@ async fn an_idle_upload_times_out() -> TestResult {
 
 #[tokio::test]
 async fn the_deadline_bounds_everything() -> TestResult {
-    let server = Server::start(|_| Reaction::Silence).await?;
+    let server = Server::start(|_| Reaction::Silence);
     let folder = server.client()?.folder("samples");
     let (never, _keep) = tokio::io::duplex(1);
     for file in [File::bytes("a.txt", &b"text"[..]), File::reader("a.txt", never)] {
@@ -258,9 +252,8 @@ async fn the_deadline_bounds_everything() -> TestResult {
 
 #[tokio::test]
 async fn a_refused_presign_comes_as_it_is() -> TestResult {
-    let server = Server::start(at_first([])).await?;
-    let client =
-        crate::Client::new(format!("http://{}/elsewhere/v1", server.address), crate::ApiKey::new(KEY))?;
+    let server = Server::start(at_first([]));
+    let client = crate::Client::new(format!("{}/elsewhere/v1", server.origin()), crate::ApiKey::new(KEY))?;
     let (uploaded, _) = upload_with_events(&client, File::bytes("a.txt", &b"text"[..])).await;
     let operation = uploaded.err().and_then(|error| error.context().map(|context| context.operation));
     assert_eq!(operation, Some("createPresignedUpload"));
