@@ -4,13 +4,12 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use inferstore_api::operations;
 use inferstore_cli::{Environment, exit};
 use inferstore_service::{Fault, Operation, Script, Service};
+use inferstore_wire::until;
 use serde_json::json;
-use tokio::time::sleep;
 
 use crate::client::on_the_service::{MODEL, client_of, start, success};
 
@@ -117,9 +116,10 @@ async fn the_last_status_of_a_task_is_the_exit_code() {
     }
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
     let (ended, ()) = tokio::join!(call(&service, RUN), async {
-        while controls.tasks().await.expect("they can be counted")["in_queue"] == 0 {
-            sleep(Duration::from_millis(5)).await;
-        }
+        until("a task is queued", || async {
+            controls.tasks().await.expect("they can be counted")["in_queue"] > 0
+        })
+        .await;
         let newest = tasks(&service).await.pop().expect("it was created");
         client.task(newest).cancel().await.expect("it is canceled");
     });

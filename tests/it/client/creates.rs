@@ -6,8 +6,8 @@ use std::time::Duration;
 use inferstore::{Client, Error, Run};
 use inferstore_api::operations;
 use inferstore_service::{Fault, Script};
+use inferstore_wire::until;
 use serde_json::json;
-use tokio::time::sleep;
 
 use super::on_the_service::{self, tasks};
 use super::{Quickly, built, inputs, quick, quick_retry};
@@ -41,9 +41,7 @@ fn lose_next_create(scripted: &Scripted, performed_after: Duration) {
 }
 
 async fn until_created(scripted: &Scripted, tasks: usize) {
-    while scripted.service.created().len() < tasks {
-        sleep(Duration::from_millis(5)).await;
-    }
+    until("the tasks are created", || async { scripted.service.created().len() >= tasks }).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,9 +134,7 @@ async fn the_task_of_a_create_in_progress_is_not_taken_for_a_lost_one() {
     controls.add_fault(late).expect("it is a fault");
     controls.add_fault(Fault::hang_up().on(operations::CREATE_TASK).once()).expect("it is a fault");
     let (first, second) = tokio::join!(start(run(&client, 1)), async {
-        while tasks(&controls).await == 0 {
-            sleep(Duration::from_millis(1)).await;
-        }
+        until("the task is created", || async { tasks(&controls).await > 0 }).await;
         start(run(&client, 1)).await
     });
     let error = second.expect_err("it never arrived, and the task in the history is the other one");

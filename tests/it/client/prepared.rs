@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use inferstore::{Client, Error, PreparedRun};
 use inferstore_api::operations;
 use inferstore_service::{Controls, Fault, Script, Service};
-use tokio::time::sleep;
+use inferstore_wire::until;
 
 use super::inputs;
 use super::on_the_service::{self, MODEL, client_of, tasks, without_keys};
@@ -67,9 +67,7 @@ async fn a_run_that_is_looked_for_does_not_adopt_the_task_of_a_create_under_way(
     let late = Fault::delay(Duration::from_millis(500)).after_commit().on(operations::CREATE_TASK).once();
     controls.add_fault(late).expect("it is a fault");
     let starting = tokio::spawn(after.adopt_or_start(fresh).into_future());
-    while tasks(&controls).await == 0 {
-        sleep(Duration::from_millis(1)).await;
-    }
+    until("the task is created", || async { tasks(&controls).await > 0 }).await;
     let other = after.adopt_or_start(from_journal).await.expect("it is created");
     let started = starting.await.expect("it does not panic").expect("it is created");
     assert_ne!(started.id(), other.id());

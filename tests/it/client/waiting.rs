@@ -9,8 +9,8 @@ use inferstore::{Abandon, Error, Inputs, RunEvent, RunEvents, TaskDisposition};
 use inferstore_api::operations;
 use inferstore_batch::wait_all;
 use inferstore_service::Script;
+use inferstore_wire::until;
 use serde_json::json;
-use tokio::time::sleep;
 
 use super::on_the_service::{self, tasks};
 use super::{Quickly, inputs};
@@ -77,9 +77,7 @@ async fn dropping_a_wait_leaves_the_task_alone() {
     let (_service, controls, client) = on_the_service::start().await;
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it stays queued");
     let run = tokio::spawn(client.model(MODEL).run(inputs()).quickly().into_future());
-    while controls.seen(operations::GET_TASK) < 2 {
-        sleep(Duration::from_millis(1)).await;
-    }
+    until("the run reads its task", || async { controls.seen(operations::GET_TASK) >= 2 }).await;
     run.abort();
     let _ = run.await;
     assert_eq!(controls.tasks().await.expect("they can be counted")["in_queue"], 1);

@@ -1,9 +1,10 @@
 //! Models that are programs: their inputs and outputs, and the cleanup after a run.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use inferstore::Inputs;
+use inferstore_wire::until;
 use serde_json::{Map, Value, json};
 
 use super::bench::{Bench, LEASE};
@@ -117,11 +118,11 @@ async fn a_node_whose_machine_cannot_run_a_task_leaves_it_to_another() {
     std::fs::write(folder.path().join("program"), "").expect("the folder is ours");
     let broken = bench.node(&json!({ "steady": { "command": ["./program"], "folder": folder.path() } }));
     let task = bench.client.model("steady").run(Inputs::new()).start().await.expect("it is created");
-    while task.get().await.expect("the service responds").status
-        != Some(inferstore::types::TaskStatus::Computing)
-    {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let computing = Some(inferstore::types::TaskStatus::Computing);
+    until("the task computes", || async {
+        task.get().await.expect("the service responds").status == computing
+    })
+    .await;
     let well = bench.node(&json!({ "steady": shell("echo '{\"output\": \"done\"}'") }));
     let outcome = task.wait().quickly().await.expect("it succeeds on the other one");
     assert_eq!(outcome.output["output"], "done");
@@ -179,7 +180,7 @@ async fn nothing_of_a_run_is_left_when_it_is_over() {
     // A node stops a run when its lease is revoked.
     let task = bench.client.model("revoked").run(Inputs::new()).start().await;
     task.expect("the task is created");
-    until(|| note("revoked").exists()).await;
+    until("the run begins", || async { note("revoked").exists() }).await;
     assert!(bench.service.revoke_node_key("bench").await.expect("the database works"));
     is_gone(&note("revoked")).await;
     let ended = node.ended().await.expect_err("a node without a key cannot go on").to_string();
@@ -192,17 +193,9 @@ async fn is_gone(note: &Path) {
     let (process, folder) = text.trim().split_once(' ').expect("a process and a folder");
     let status = format!("/proc/{process}/status");
     // A killed orphan may be a zombie until it is reaped.
-    until(|| {
+    until("the process and the folder are gone", || async {
         std::fs::read_to_string(&status).map_or(true, |about| about.contains("State:\tZ"))
             && !Path::new(folder).exists()
     })
     .await;
-}
-
-async fn until(is_so: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "it was waited for in vain");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
 }

@@ -4,6 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use inferstore::Inputs;
+use inferstore_wire::until;
 use serde_json::json;
 
 use super::bench::{Bench, Process};
@@ -28,9 +29,7 @@ async fn a_killed_node_process_leaves_its_task_to_another() {
     for round in 0..ROUNDS {
         let task = bench.client.model("slow").run(Inputs::new()).start().await;
         let task = task.expect("the task is created");
-        while status(&task).await != "computing" {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        until("the task computes", || async { status(&task).await == "computing" }).await;
         tokio::time::sleep(Duration::from_millis(random.u64(0..500))).await;
         let next = start();
         node.kill();

@@ -1,11 +1,10 @@
 //! Logs of tasks: the standard error of a model on a node, read while the model runs and after it has ended.
 
-use std::time::Duration;
-
 use inferstore::types::TaskStatus;
 use inferstore::{Client, Error, Inputs, Task};
 use inferstore_node::{Config as NodeConfig, NodeKey, serve};
 use inferstore_service::Scope;
+use inferstore_wire::until;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -18,12 +17,7 @@ async fn text_of(task: &Task) -> String {
 
 /// Reads the log until it has this text.
 async fn logged(task: &Task, expected: &str) {
-    let reading = async {
-        while text_of(task).await != expected {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), reading).await.expect("the node sends its log");
+    until("the node sends its log", || async { text_of(task).await == expected }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,6 +9,7 @@ use inferstore_service::{
     Amounts, Config, Credit, Fault, InsufficientBalance, ModelChange, ModelSpec, Money, Scope, Script,
     Service, Visibility,
 };
+use inferstore_wire::until;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -237,9 +238,7 @@ async fn a_create_whose_response_was_lost_is_sent_again() {
     assert!(lost.is_err(), "{lost:?}");
     let task = created(&caller, KEY, &an_input()).await;
     let detail = format!("/api-key/task/{task}/detail");
-    while caller.get(&detail).await.data()["status"] != "failed" {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("the task fails", || async { caller.get(&detail).await.data()["status"] == "failed" }).await;
     assert_eq!(created(&caller, KEY, &an_input()).await, task, "an ended task is not created anew");
     assert_eq!(total(&caller).await, 1);
 }

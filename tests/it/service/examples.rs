@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use inferstore_document::{members, operations};
 use inferstore_service::{Config, Scope, Script, Service};
+use inferstore_wire::until;
 use reqwest::{Method, Url};
 use serde_json::{Value, json};
 
@@ -181,9 +182,8 @@ async fn compare_tasks(compared: &mut Compared, service: &Service, caller: &Call
     let long = Script::run().after(Duration::from_hours(1));
     controls.let_model(MODEL, long).await.expect("it is scripted");
     let task = created(caller, MODEL, json!({ "input": url })).await;
-    while caller.get(&detail(&task)).await.data()["status"] != "computing" {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let is_computing = || async { caller.get(&detail(&task)).await.data()["status"] == "computing" };
+    until("the task computes", is_computing).await;
     let too_late = caller.delete(&format!("/api-key/task/{task}/cancel")).await;
     compared.with("cancelTask", "computing", &too_late);
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use inferstore_service::{Config, Script, Service};
+use inferstore_wire::until;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -38,13 +39,7 @@ async fn refusal(caller: &Caller, status: u16) -> String {
 }
 
 async fn success(caller: &Caller) {
-    for _ in 0..1_000 {
-        if caller.post(LIST, &json!({})).await.status == 200 {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("no request succeeded");
+    until("a request succeeds", || async { caller.post(LIST, &json!({})).await.status == 200 }).await;
 }
 
 #[tokio::test]
@@ -86,9 +81,7 @@ async fn retention_deletes_old_tasks_and_movements_and_keeps_balances() {
     controls.let_model(MODEL, Script::fail("no picture")).await.expect("it is scripted");
     let ended = caller.post(&create, &an_input()).await.data()["data"].as_str().expect("a task").to_owned();
     let detail = format!("/api-key/task/{ended}/detail");
-    while caller.get(&detail).await.data()["status"] != "failed" {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("the task fails", || async { caller.get(&detail).await.data()["status"] == "failed" }).await;
     controls.let_model(MODEL, Script::stay_queued()).await.expect("it is scripted");
     let queued = caller.post(&create, &an_input()).await.data()["data"].as_str().expect("a task").to_owned();
     let balance = caller.get("/api-key/balance").await.data().clone();

@@ -17,7 +17,7 @@ mod versions;
 use inferstore_service::{Config, ModelSpec, Scope};
 use serde_json::{Value, json};
 
-use crate::support::caller::Caller;
+use crate::support::caller::{Answer, Caller};
 use crate::support::deployment::Deployment;
 
 /// Model with a price of 0.05 that takes one file.
@@ -64,4 +64,16 @@ fn an_input() -> Value {
 async fn audited(service: &Deployment) {
     let audit = service.audit().await.expect("the books can be read");
     assert_eq!(audit.faults, Vec::<String>::new());
+}
+
+/// Refused requests, each with its status and its message; a snapshot holds them.
+#[derive(Default)]
+struct Refusals(String);
+
+impl Refusals {
+    fn add(&mut self, request: impl std::fmt::Display, answer: &Answer) {
+        let status = answer.status;
+        assert!(status >= 400, "{request}: {answer:?}");
+        self.0 += &format!("{request}\n    {status} {}\n", answer.refusal(status));
+    }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
 use inferstore_models::Output;
+use inferstore_wire::until;
 use serde_json::{Value, json};
 
 use crate::accounts::{Account, NewAccount, NewKey, Scope};
@@ -224,9 +225,11 @@ async fn a_deleted_file_loses_its_bytes_although_its_owner_disconnects() -> Test
             }
         }
         drop(response);
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        let blobs: Vec<_> = service.objects.blobs.blobs().try_concat().await?;
-        assert_eq!(blobs.len() as u64, service.database.usage(owner.id).await?.files, "after {waits} waits");
+        until(&format!("no blob without a file, after {waits} waits"), || async {
+            let blobs: Vec<_> = service.objects.blobs.blobs().try_concat().await.unwrap_or_default();
+            service.database.usage(owner.id).await.is_ok_and(|usage| usage.files == blobs.len() as u64)
+        })
+        .await;
     }
     assert_eq!(service.database.usage(owner.id).await?.files, 0);
     Ok(())

@@ -1,6 +1,7 @@
 //! Caller of the API and of object storage; a test controls each request.
 
 use std::error::Error;
+use std::fmt;
 
 use inferstore_fetch::over_ring;
 use inferstore_service::Service;
@@ -25,11 +26,18 @@ pub(crate) struct Target {
 }
 
 /// Response of the object store to an upload.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Verdict {
     pub(crate) status: u16,
     /// Error code of S3; empty for a success.
     pub(crate) code: String,
+    message: String,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.status, self.code, self.message)
+    }
 }
 
 impl Verdict {
@@ -217,10 +225,13 @@ pub(crate) async fn verdict(response: Response) -> TestResult<Verdict> {
         return Err("a response has no x-amz-request-id".into());
     }
     let text = response.text().await?;
-    let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
-    let code = code.map(|(code, _)| code.to_owned()).unwrap_or_default();
+    let element = |name: &str| {
+        let (_, rest) = text.split_once(&format!("<{name}>"))?;
+        Some(rest.split_once("</")?.0.to_owned())
+    };
+    let code = element("Code").unwrap_or_default();
     if status >= 400 && code.is_empty() {
         return Err(format!("{status} without a code: {text}").into());
     }
-    Ok(Verdict { status, code })
+    Ok(Verdict { status, code, message: element("Message").unwrap_or_default() })
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use inferstore::Error;
 use inferstore_api::operations;
 use inferstore_service::{Fault, Script};
+use inferstore_wire::until;
 
 use super::super::{Quickly, inputs};
 use super::{MODEL, start};
@@ -84,9 +85,10 @@ async fn a_node_that_goes_down_in_the_middle_delays_a_run_and_does_not_end_it() 
     let (service, controls, client) = start().await;
     controls.let_model(MODEL, Script::run().after(Duration::from_mins(1)).once()).await.expect("slow");
     let task = client.model(MODEL).run(inputs()).quickly().start().await.expect("it is created");
-    while controls.tasks().await.expect("they can be counted")["computing"] == 0 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("the task computes", || async {
+        controls.tasks().await.expect("they can be counted")["computing"] > 0
+    })
+    .await;
     controls.take_node_down().await.expect("it goes down");
     assert_eq!(client.model(MODEL).serving().await.expect("it is reported").serving, Some(false));
     controls.let_model(MODEL, super::success()).await.expect("it succeeds");

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use inferstore_service::{Config, Service};
+use inferstore_wire::until;
 use load::Acknowledged;
 pub(crate) use load::Caller;
 pub(crate) use remains::{charges_are_right, no_stray_bytes};
@@ -125,11 +126,5 @@ async fn a_start_that_fails_leaves_nothing_running_behind() {
         assert!(failed.contains(&taken.to_string()), "{failed}");
     }
     // The database closes its connections itself.
-    let ended = async {
-        while alive() > before {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let ended = tokio::time::timeout(Duration::from_secs(20), ended).await;
-    ended.expect("nothing of a service that never started still runs");
+    until("nothing of a service that never started runs", || async { alive() <= before }).await;
 }

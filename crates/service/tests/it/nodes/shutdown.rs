@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use inferstore_service::model::{Error, Inputs, Limits, Model, Output};
 use inferstore_service::{Config, Service};
+use inferstore_wire::until;
 use serde_json::json;
 
 use super::support::{Bench, PUBLISHER, TestResult, echo};
@@ -38,11 +39,9 @@ async fn start(folder: &Path, drain: Duration, model: &Arc<Slow>) -> TestResult<
     Ok(Service::start_with_models(config, vec![Arc::clone(model) as Arc<dyn Model>]).await?)
 }
 
-async fn until_it_runs(bench: &Bench, task: &str) -> TestResult {
-    while bench.task(task).await?["status"] != "computing" {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    Ok(())
+async fn until_it_runs(bench: &Bench, task: &str) {
+    let is_computing = || async { bench.task(task).await.is_ok_and(|task| task["status"] == "computing") };
+    until("the task computes", is_computing).await;
 }
 
 #[tokio::test]
@@ -52,7 +51,7 @@ async fn a_task_survives_more_restarts_than_it_has_attempts() -> TestResult {
     let mut bench = Bench::around(start(folder.path(), Duration::ZERO, &model).await?).await?;
     bench.service.publish_model(PUBLISHER, echo("echo")?).await?;
     let task = bench.create("echo", json!({ "say": "hello" })).await?;
-    until_it_runs(&bench, &task).await?;
+    until_it_runs(&bench, &task).await;
     for _ in 0..6 {
         bench = bench.restart(start(folder.path(), Duration::ZERO, &model)).await?;
         // The run begins at once, without waiting for a lease expiry.
@@ -74,7 +73,7 @@ async fn a_shutdown_waits_for_the_tasks_that_are_running() -> TestResult {
     let bench = Bench::around(start(folder.path(), patient, &model).await?).await?;
     bench.service.publish_model(PUBLISHER, echo("echo")?).await?;
     let running = bench.create("echo", json!({ "say": "hello" })).await?;
-    until_it_runs(&bench, &running).await?;
+    until_it_runs(&bench, &running).await;
     let queued = bench.create("echo", json!({ "say": "hello" })).await?;
     let ending = Arc::clone(&model);
     let api = bench.service.base_url().replace("http://", "");
