@@ -116,6 +116,12 @@ sends!(delete_file, "deleteFile", async |client| {
     client.delete_file(&file).await
 });
 sends!(get_task_logs, "getTaskLogs", async |client| client.get_task_logs(&task("t-1")).await);
+sends!(list_keys, "listKeys", async |client| client.list_keys().await);
+sends!(create_key, "createKey", async |client| client.create_key(&request("createKey")).await);
+sends!(create_key_without_rules, "createKey", async |client| {
+    client.create_key(&types::NewKeyRequest::new("laptop")).await
+});
+sends!(revoke_key, "revokeKey", async |client| client.revoke_key(&"k-1".into()).await);
 
 #[test]
 fn every_operation_of_the_document_has_its_snapshot_here() {

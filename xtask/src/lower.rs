@@ -205,6 +205,7 @@ fn mark_stand_ins(value: &mut Value) {
                 number_as_string(map);
                 plain_integer(map);
                 keep_further_fields(map);
+                optional_lists(map);
                 if map.contains_key(OPEN) {
                     // A field of the type is an `Option` already.
                     map.remove("nullable");
@@ -224,6 +225,19 @@ fn number_as_string(schema: &mut Map<String, Value>) {
     let is_integer = number.get("type").is_some_and(|kind| kind == "integer");
     schema.insert("format".to_owned(), json!(if is_integer { "int32" } else { "double" }));
     schema.extend(number);
+}
+
+/// An optional list becomes an `Option`. A `Vec` would make no difference between an empty list and none, and a
+/// constructor would ask for it.
+fn optional_lists(schema: &mut Map<String, Value>) {
+    let required = schema.get("required").cloned().unwrap_or_default();
+    let is_required = |name: &String| required.as_array().is_some_and(|all| all.iter().any(|it| it == name));
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten();
+    for (_, property) in properties.filter(|(name, _)| !is_required(name)) {
+        if property["type"] == "array" {
+            property["nullable"] = json!(true);
+        }
+    }
 }
 
 /// Ends the description of a schema whose further fields are kept.

@@ -476,9 +476,9 @@ fn collect_decimals<'a>(schema: &'a Tree, names: &mut Vec<&'a str>) {
 /// The first paragraph of a description, in one line that neither language ends early.
 fn summary(schema: &Tree) -> String {
     let text = schema["description"].as_str().unwrap_or_default();
-    // Decisions are for readers of the document.
+    // Decisions are for readers of the document, unless there is nothing else.
     let paragraph = text.split("\n\n").next().unwrap_or_default();
-    let paragraph = paragraph.split(DECISION).next().unwrap_or_default();
+    let paragraph = paragraph.split(DECISION).find(|text| !text.trim().is_empty()).unwrap_or_default();
     let words: Vec<&str> = paragraph.split_whitespace().collect();
     words.join(" ").replace('\\', "").replace("*/", "* /").replace("\"\"\"", "'''")
 }
@@ -494,14 +494,14 @@ mod tests {
             (
                 format!("/{id}/{{id}}"),
                 json!({"get": {
-                    "operationId": id, "x-safety": "once", "description": "Does it.",
+                    "operationId": id, "x-safety": "once", "description": "Does it. † Ours.",
                     "parameters": [{"name": "id", "in": "path", "schema": {"type": "string"}}],
                 }}),
             )
         };
         let paths: serde_json::Map<_, _> = OPERATIONS.into_iter().map(operation).collect();
         Tree::from(json!({"paths": paths, "components": {"schemas": {
-            "Tone": {"type": "string", "enum": ["a b"], "description": "A tone."},
+            "Tone": {"type": "string", "enum": ["a b"], "description": "A tone. † Ours."},
             "TintInput": {
                 "type": "object", "description": "Tints.", "required": ["image", "angle"],
                 "x-model-kind": {"name": "tint", "output": "TintOutput"},
@@ -512,7 +512,7 @@ mod tests {
                 },
             },
             "TintOutput": {
-                "type": "object", "additionalProperties": true, "required": ["price"],
+                "type": "object", "description": "† Tinted.", "additionalProperties": true, "required": ["price"],
                 "properties": {"price": {"type": "number", "x-decimal": true, "nullable": true}},
             },
         }}}))
@@ -527,6 +527,7 @@ mod tests {
             "    image: FileInput\n",
             "    angle: int | str\n",
             "    tone: NotRequired[Tone]\n",
+            "class TintOutput(TypedDict):\n    \"\"\"Tinted.\"\"\"\n\n",
             "    price: Decimal | None\n",
             "self, model: Literal[\"tint\"], inputs: TintInput, **options: Unpack[RunOptions]\n    ) -> Outcome[TintOutput]: ...",
             "DECIMALS = frozenset([\"price\"])",

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::builder::{ClientBuilder, Settings, check_key};
 use crate::files::download::Download;
-use crate::resources::{Folder, Listing, Model, Page, Tasks};
+use crate::resources::{Folder, Keys, Listing, Model, Page, Tasks};
 use crate::run::{Adopt, PreparedRun, Task};
 use crate::transport::error::OTHER_REQUEST;
 use crate::transport::{Core, Deadline, Error, Result};
@@ -167,6 +167,11 @@ impl Client {
     pub fn balance(&self) -> BoxFuture<'static, Result<AccountBalance>> {
         let core = Arc::clone(&self.core);
         async move { core.call(operations::GET_BALANCE).send(|api| api.get_balance()).await }.boxed()
+    }
+
+    /// Returns the handle of the account's API keys.
+    pub fn keys(&self) -> Keys {
+        Keys { core: Arc::clone(&self.core) }
     }
 
     /// Downloads a URL, such as an output of a model. The API key is not sent.

@@ -96,7 +96,7 @@ pub use inferstore_api::{
 pub use inputs::{Input, Inputs};
 /// The HTTP client of this crate, for the types in [`ClientBuilder`] and [`middleware`].
 pub use reqwest;
-pub use resources::{FileQuery, Folder, Listing, Model, Page, Tasks};
+pub use resources::{FileQuery, Folder, Keys, Listing, Model, Page, Tasks};
 pub use run::{
     Abandon, Adopt, Outcome, PollInterval, PreparedRun, Run, RunEvent, RunEvents, RunOptions, SaveAll, Task,
     TaskPoll, Wait,

@@ -20,6 +20,8 @@ pub(crate) const BUCKET_PREFIX: &str = "files-";
 
 const MAX_NAME: usize = 64;
 
+const MAX_KEY_NAME: usize = 100;
+
 /// Validates a new name. Names are lower-case, so that no two differ in case alone.
 pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
     let is_letter = |letter: char| letter.is_alphanumeric() && letter.to_lowercase().eq([letter]);
@@ -35,6 +37,14 @@ pub(crate) fn check_name(name: &str) -> Result<(), &'static str> {
     } else {
         Ok(())
     }
+}
+
+/// Validates a text for people: one line of limited length.
+pub(crate) fn check_line(name: &str, text: &str, max: usize) -> Result<(), String> {
+    if text.trim().is_empty() || text.chars().count() > max || text.chars().any(char::is_control) {
+        return Err(format!("a {name} is one line of 1 to {max} characters"));
+    }
+    Ok(())
 }
 
 string_enum! {
@@ -120,6 +130,27 @@ pub(crate) struct KeyRules {
     pub(crate) daily_limit: Option<Money>,
     /// Models whose tasks the key may create; None for all.
     pub(crate) models: Option<Vec<String>>,
+}
+
+impl KeyRules {
+    /// Returns true if a rule restricts the use of the key. A name does not.
+    pub(crate) const fn are_restrictive(&self) -> bool {
+        self.expires_at.is_some() || self.daily_limit.is_some() || self.models.is_some()
+    }
+
+    /// Validates the name, the daily limit and the models of a new key.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if let Some(name) = &self.name {
+            check_line("name", name, MAX_KEY_NAME)?;
+        }
+        if self.daily_limit.is_some_and(|limit| !limit.is_positive()) {
+            return Err("the daily limit is not above zero".to_owned());
+        }
+        if self.models.as_ref().is_some_and(Vec::is_empty) {
+            return Err("models names no model".to_owned());
+        }
+        Ok(())
+    }
 }
 
 /// Prefix of API keys, by which people and secret scanners recognize a leaked key.

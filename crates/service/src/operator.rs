@@ -23,6 +23,13 @@ pub(crate) struct KeyOverview {
     pub(crate) revoked_at: Option<Moment>,
 }
 
+impl KeyOverview {
+    /// Returns true if requests with the key are accepted.
+    pub(crate) fn is_valid(&self, now: Moment) -> bool {
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|expires_at| expires_at > now)
+    }
+}
+
 #[derive(Debug, Serialize)]
 pub(crate) struct ModelOverview {
     pub(crate) model: String,

@@ -13,8 +13,11 @@ const MOVEMENT_RETENTION: &str = "policy: movement retention";
 const OUTPUT_RETENTION: &str = "policy: output retention";
 const QUEUE_TIMEOUT: &str = "policy: queue timeout";
 const STORAGE_PRICE: &str = "policy: storage price";
+const OWNERS_MANAGE_KEYS: &str = "policy: owners manage keys";
 
 const EVER: &str = "ever";
+const YES: &str = "yes";
+const NO: &str = "no";
 
 /// Maximum time, beyond the life of any database.
 const MAX_TIME: Duration = Duration::from_hours(24 * 36_525);
@@ -27,30 +30,32 @@ pub(crate) struct Policies {
     pub(crate) output_retention: Option<Duration>,
     pub(crate) queue_timeout: Option<Duration>,
     pub(crate) storage_price_per_gib_day: Money,
+    pub(crate) owners_manage_keys: bool,
 }
 
 impl Policies {
     pub(crate) async fn read(database: &dyn Database) -> Result<Self> {
         let month = Duration::from_hours(30 * 24);
-        let price = database.setting(STORAGE_PRICE).await?;
-        let price = price.map(|price| price.parse().map_err(|_| unreadable(STORAGE_PRICE))).transpose()?;
         Ok(Self {
             task_retention: time(database, TASK_RETENTION, None).await?,
             movement_retention: time(database, MOVEMENT_RETENTION, None).await?,
             output_retention: time(database, OUTPUT_RETENTION, Some(month)).await?,
             queue_timeout: time(database, QUEUE_TIMEOUT, None).await?,
-            storage_price_per_gib_day: price.unwrap_or(Money::from_smallest(1_000_000)),
+            storage_price_per_gib_day: storage_price_per_gib_day(database).await?,
+            owners_manage_keys: owners_manage_keys(database).await?,
         })
     }
 
     pub(crate) async fn set(config: &Config, database: &dyn Database) -> Result<()> {
         let price = config.storage_price_per_gib_day.map(|price| price.to_string());
+        let manage_keys = config.owners_manage_keys.map(|manage| if manage { YES } else { NO }.to_owned());
         for (name, value) in [
             (TASK_RETENTION, config.task_retention.map(text)),
             (MOVEMENT_RETENTION, config.movement_retention.map(text)),
             (OUTPUT_RETENTION, config.output_retention.map(text)),
             (QUEUE_TIMEOUT, config.queue_timeout.map(text)),
             (STORAGE_PRICE, price),
+            (OWNERS_MANAGE_KEYS, manage_keys),
         ] {
             let Some(value) = value else { continue };
             let before = database.setting(name).await?;
@@ -61,6 +66,18 @@ impl Policies {
         }
         Ok(())
     }
+}
+
+/// Returns the storage price of one GiB for one day.
+pub(crate) async fn storage_price_per_gib_day(database: &dyn Database) -> Result<Money> {
+    let price = database.setting(STORAGE_PRICE).await?;
+    let price = price.map(|price| price.parse().map_err(|_| unreadable(STORAGE_PRICE))).transpose()?;
+    Ok(price.unwrap_or(Money::from_smallest(1_000_000)))
+}
+
+/// Returns true if accounts may make and revoke their own keys.
+pub(crate) async fn owners_manage_keys(database: &dyn Database) -> Result<bool> {
+    Ok(database.setting(OWNERS_MANAGE_KEYS).await?.as_deref() == Some(YES))
 }
 
 async fn time(database: &dyn Database, name: &str, default: Option<Duration>) -> Result<Option<Duration>> {
@@ -109,18 +126,22 @@ mod tests {
         setting.task_retention = Some(day);
         setting.output_retention = Some(Duration::MAX);
         setting.storage_price_per_gib_day = Some(Money::from_smallest(7));
+        setting.owners_manage_keys = Some(true);
         let set = policies(&setting).await?;
         let storage_price_per_gib_day = Money::from_smallest(7);
         let expected = Policies {
             task_retention: Some(day),
             output_retention: None,
             storage_price_per_gib_day,
+            owners_manage_keys: true,
             ..defaults
         };
         assert_eq!(set, expected);
         assert_eq!(policies(&config).await?, expected, "a start that names none leaves them");
         setting.task_retention = Some(Duration::MAX);
-        assert_eq!(policies(&setting).await?, Policies { task_retention: None, ..expected });
+        setting.owners_manage_keys = Some(false);
+        let ended = Policies { task_retention: None, owners_manage_keys: false, ..expected };
+        assert_eq!(policies(&setting).await?, ended);
         Ok(())
     }
 }

@@ -326,10 +326,16 @@ impl State {
             "getStorageStatistics" => {
                 let files = self.list(None);
                 let size: u64 = files.iter().filter_map(|file| file["size"].as_u64()).sum();
-                Some(json!({ "total_files": files.len(), "total_size": size }))
+                Some(json!({ "total_files": files.len(), "total_size": size, "price_per_gib_day": "0.001" }))
             }
             "deleteFile" => self.files.remove(body["url"].as_str().unwrap_or_default()).map(|_| Value::Null),
             "getTaskLogs" => Some(json!({ "text": "", "offset": 0, "attempt": 1 })),
+            "listKeys" => {
+                let current = json!({ "id": "first", "is_current": true });
+                Some(json!({ "can_manage": true, "records": [current], "total": 1 }))
+            }
+            "createKey" => Some(json!({ "id": "second", "key": "isk_second_secret" })),
+            "revokeKey" => Some(Value::Null),
             _ => None,
         };
         data.map_or_else(not_found, |data| success(&data))

@@ -71,6 +71,35 @@ export interface AccountBalance {
   wallet_address?: string | null;
 }
 
+/** Keys of an account, newest first. */
+export interface KeyPage {
+  /** The keys. */
+  records?: Array<KeyRecord> | null;
+  /** Number of all keys that the account ever had. */
+  total?: number | null;
+  /** True if the key of the call may make and revoke keys. */
+  can_manage?: boolean | null;
+}
+
+/** An API key without its secret. A rule that is null does not hold. */
+export interface KeyRecord {
+  id: string;
+  /** The name of the key, for people. */
+  name?: string | null;
+  /** Time at which the key was made. */
+  created_at?: string | null;
+  /** Time from which the key is refused. */
+  expires_at?: string | null;
+  /** Time at which the key was revoked. */
+  revoked_at?: string | null;
+  /** Limit on the prices of the tasks that the key creates on one day of UTC, without failed and canceled ones. */
+  daily_limit?: string | null;
+  /** The models whose tasks the key may create; null for all. */
+  models?: Array<string> | null;
+  /** True for the key of the call. */
+  is_current?: boolean | null;
+}
+
 /** One page of a list of models. */
 export interface ModelPage {
   /** The models on this page; may be null or empty when nothing matches. */
@@ -183,10 +212,15 @@ export interface Descriptor {
   num_config?: NumConfig | null;
   /** Sample values. Their shape shows how to send the parameter: the samples of numeric-looking parameters are strings, so send strings. */
   samples?: Array<string> | null;
+  /** The name of the parameter for people. Where there is none, take the name on the wire. */
   title?: string | null;
+  /** A sentence or two for people: what the parameter is, and what its values do. */
   description?: string | null;
+  /** The value with which a form begins, in the shape of the samples. The service fills in nothing: a required input has to be sent. */
   default?: string | null;
+  /** For the type `options`, names for people, from word to label. A word without a label is its own; what is sent is always the word. */
   labels?: Record<string, string> | null;
+  /** For pictures, the largest width times height that the model takes. The task of a larger one fails, so read the size from the header of a file before uploading it. Where it is absent, the model may have a limit all the same. */
   max_pixels?: number | null;
 }
 
@@ -232,7 +266,7 @@ export interface TaskResult {
   error?: unknown;
 }
 
-/**  */
+/** The log of a task. */
 export interface TaskLogs {
   /** The last lines, at most 64 KiB. */
   text?: string | null;
@@ -302,6 +336,8 @@ export interface StorageStatistics {
   total_files?: number | null;
   /** Their total size in bytes. */
   total_size?: number | null;
+  /** Price of storing one GiB (2^30 bytes) for one day, in the currency of `getModelCost`. */
+  price_per_gib_day?: string | null;
 }
 
 /** Multi-method image blending. Blends an object into a background. */

@@ -36,6 +36,12 @@ curl -sS --fail-with-body "$BASE_URL/api-key/model/face-mesh/task" -H "x-api-key
   -H "content-type: application/json" -d "{\"input\": \"$FILE_URL\"}"
 "#;
 
+/// Makes a key that a sample revokes.
+const MAKE_KEY: &str = r#"
+curl -sS --fail-with-body "$BASE_URL/api-key/keys" -H "x-api-key: $API_KEY" \
+  -H "content-type: application/json" -d '{"name": "to be revoked"}'
+"#;
+
 /// Last operation: it deletes the file that other samples use as an input.
 const LAST: &str = "deleteFile";
 
@@ -103,8 +109,11 @@ impl<'a> Recipes<'a> {
         let queue = Recipe { name: "a queued task".to_owned(), script: QUEUE_TASK.to_owned() };
         let created = succeeded(&queue, &self.shell(&queue, &[("FILE_URL", file_url)])?)?;
         let task = created["data"]["data"].as_str().context("no task was created")?;
+        let make = Recipe { name: "a new key".to_owned(), script: MAKE_KEY.to_owned() };
+        let made = succeeded(&make, &self.shell(&make, &[])?)?;
+        let key = made["data"]["id"].as_str().context("no key was made")?;
         for sample in &self.samples {
-            let output = self.shell(sample, &[("FILE_URL", file_url), ("TASK_ID", task)])?;
+            let output = self.shell(sample, &[("FILE_URL", file_url), ("TASK_ID", task), ("KEY_ID", key)])?;
             succeeded(sample, &output)?;
         }
         let (samples, blocks) = (self.samples.len(), self.blocks.len());

@@ -11,8 +11,8 @@ use serde_json::Value;
 
 use crate::tools::{absolute, cargo, must};
 
-/// Free ports, ephemeral data, and one model without a node.
-const SERVE: [&str; 9] = [
+/// Free ports, ephemeral data, one model without a node, and accounts that manage their keys.
+const SERVE: [&str; 11] = [
     "serve",
     "--port",
     "0",
@@ -22,6 +22,8 @@ const SERVE: [&str; 9] = [
     "--ready-json",
     "--exclude-model",
     "face-mesh",
+    "--owners-manage-keys",
+    "yes",
 ];
 
 /// The service that a task drives.

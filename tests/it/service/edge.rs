@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use inferstore_document::{Operation, members, operations};
-use inferstore_service::Scope;
+use inferstore_service::{Config, Scope};
 use reqwest::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{MODEL, an_input, start};
+use super::{MODEL, an_input, start, start_with};
 use crate::support::caller::{Odd, filled};
 
 fn method(operation: Operation) -> Method {
@@ -30,15 +30,20 @@ fn examples(operation: Operation) -> Vec<Odd<'static>> {
 
 #[tokio::test]
 async fn every_operation_of_the_document_is_served() {
-    let (service, caller) = start().await;
+    let mut config = Config::ephemeral();
+    config.owners_manage_keys = Some(true);
+    let (service, caller) = start_with(config).await;
     // Organization of an example.
     service.add_account("city-lab", Scope::Organization).await.expect("the account is new");
     service.add_member("city-lab", "demo").await.expect("both are there");
+    let key = caller.post("/api-key/keys", &json!({ "name": "to be revoked" })).await;
+    let key = key.data()["id"].as_str().expect("a key");
     for operation in operations() {
         let task = caller.post(&format!("/api-key/model/{MODEL}/task"), &an_input()).await;
         let resource = match operation.path {
             path if path.contains("/task/{id}") => task.data()["data"].as_str().expect("a task"),
             path if path.contains("{folder}") => "samples",
+            path if path.contains("{key}") => key,
             _ => MODEL,
         };
         let examples = examples(operation);

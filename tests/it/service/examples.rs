@@ -31,6 +31,7 @@ const VARIABLE: &[&str] = &[
     "policy",
     "x-amz-meta-target",
     "x-amz-signature",
+    "key",
 ];
 
 /// Returns every example of a JSON response, with its operation and name.
@@ -110,9 +111,12 @@ fn without_digits(text: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_example_of_a_response_is_what_the_service_sends() {
     let mut compared = Compared::default();
-    let service = Service::start(Config::ephemeral().with_controls()).await.expect("the service starts");
+    let mut config = Config::ephemeral().with_controls();
+    config.owners_manage_keys = Some(true);
+    let service = Service::start(config).await.expect("the service starts");
     let caller = Caller::first(&service);
     compare_reads(&mut compared, &caller).await;
+    compare_keys(&mut compared, &caller).await;
     compare_files(&mut compared, &service, &caller).await;
     compare_tasks(&mut compared, &service, &caller).await;
     compare_logs(&mut compared).await;
@@ -137,6 +141,27 @@ async fn compare_reads(compared: &mut Compared, caller: &Caller) {
     compared.with("getModelVersioning", "version", &caller.get(&format!("{model}/versioning")).await);
 }
 
+async fn compare_keys(compared: &mut Compared, caller: &Caller) {
+    let new = json!({
+        "name": "nightly job", "expires_at": "2099-12-31T00:00:00.000Z", "daily_limit": "5",
+        "models": ["background-removal"],
+    });
+    let created = caller.post(KEYS, &new).await;
+    compared.with("createKey", "created", &created);
+    compared.with("createKey", "name_taken", &caller.post(KEYS, &new).await);
+    let listed = caller.get(KEYS).await;
+    compared.with("listKeys", "keys", &listed);
+    let own = listed.data()["records"][1]["id"].as_str().expect("the first key").to_owned();
+    compared.with("revokeKey", "itself", &caller.delete(&format!("{KEYS}/{own}")).await);
+    let ruled = caller.with_key(created.data()["key"].as_str());
+    compared.with("createKey", "by_ruled_key", &ruled.post(KEYS, &new).await);
+    let made = created.data()["id"].as_str().expect("the new key");
+    compared.with("revokeKey", "revoked", &caller.delete(&format!("{KEYS}/{made}")).await);
+    let closed = Service::start(Config::ephemeral()).await.expect("the service starts");
+    compared.with("createKey", "by_operator", &Caller::first(&closed).post(KEYS, &new).await);
+}
+
+const KEYS: &str = "/api-key/keys";
 const PRESIGN: &str = "/api-key/storage/upload/create-presigned-url";
 
 async fn compare_files(compared: &mut Compared, service: &Service, caller: &Caller) {

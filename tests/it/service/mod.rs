@@ -5,6 +5,7 @@ mod create_keys;
 mod edge;
 mod examples;
 mod inputs;
+mod keys;
 mod kinds;
 mod limits;
 mod money;

@@ -83,9 +83,13 @@ fn arguments(config: &Config) -> Vec<String> {
     known.workers = config.workers;
     known.insufficient_balance = config.insufficient_balance;
     known.excluded_models.clone_from(&config.excluded_models);
+    known.owners_manage_keys = config.owners_manage_keys;
     assert_eq!(format!("{config:?}"), format!("{known:?}"), "a cluster has no such settings");
     let mut arguments = vec![format!("--workers={}", config.workers)];
     arguments.extend(config.excluded_models.iter().map(|model| format!("--exclude-model={model}")));
+    if config.owners_manage_keys == Some(true) {
+        arguments.push("--owners-manage-keys=yes".to_owned());
+    }
     if config.insufficient_balance == InsufficientBalance::FailTask {
         arguments.push("--insufficient-balance=fail-task".to_owned());
     }

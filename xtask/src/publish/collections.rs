@@ -11,8 +11,11 @@ use serde_json::{Value, json};
 const RUN: [&str; 5] = ["createPresignedUpload", "uploadBytes", "createTask", "getTask", "downloadResult"];
 
 /// Schemas of parameters whose values earlier responses set, with their variables.
-const CHAINED: [(&str, &str); 2] =
-    [("#/components/schemas/TaskId", "task_id"), ("#/components/schemas/IdempotencyKey", "create_key")];
+const CHAINED: [(&str, &str); 3] = [
+    ("#/components/schemas/TaskId", "task_id"),
+    ("#/components/schemas/IdempotencyKey", "create_key"),
+    ("#/components/schemas/KeyId", "key_id"),
+];
 
 /// Beginning of the URLs of files in the examples.
 const FILES: &str = "https://storage.inferstore.example/";
@@ -196,10 +199,14 @@ ADD_FIELDS;"#,
         ),
         "createTask" | "createTaskAlias" => (CREATE_KEY, CREATED),
         "getTask" => ("", POLL),
+        "createKey" => ("", MADE),
         _ => ("", ""),
     };
     let test = match name {
         "cancelTask" => r#"TEST("cancels, or comes too late", () => EXPECT(STATUS).to.be.within(200, 499));"#,
+        "createKey" | "revokeKey" => {
+            r#"TEST("succeeds, or the service does not permit it", () => EXPECT(STATUS).to.be.within(200, 499));"#
+        }
         "getTask" => {
             r#"TEST("has not failed", () => EXPECT(DATA.status).to.not.be.oneOf(["failed", "canceled"]));"#
         }
@@ -221,6 +228,8 @@ const CREATED: &str = r#"if (STATUS < 300) {
   SET("task_id", DATA.data);
   SET("create_key", "");
 }"#;
+
+const MADE: &str = r#"if (STATUS < 300) SET("key_id", DATA.id);"#;
 
 const POLL: &str = r#"if (STATUS < 300 && !TERMINAL.includes(DATA.status)) {
   AGAIN;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE};
 use inferstore_console::call::quoted;
 use inferstore_service::{
@@ -37,6 +38,9 @@ const OTLP_ENDPOINT_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 /// The two responses that the API describes for a task that the balance does not cover.
 const REFUSE: &str = "refuse";
 const FAIL_TASK: &str = "fail-task";
+
+const YES: &str = "yes";
+const NO: &str = "no";
 
 /// Arguments of `serve`; `Command::Serve` describes it.
 #[derive(Debug, Args)]
@@ -159,6 +163,9 @@ pub(crate) struct Arguments {
     /// names them
     #[arg(long, value_name = "FILE")]
     limits: Option<PathBuf>,
+    /// Accounts make and revoke their own keys over the API and in the console; a policy [default of a new database: no]
+    #[arg(long, value_name = "WHAT", value_parser = PossibleValuesParser::new([YES, NO]).map(|word| word == YES))]
+    owners_manage_keys: Option<bool>,
     /// The balance of the first account
     #[arg(long, value_name = "AMOUNT", default_value = "100")]
     balance: Money,
@@ -460,6 +467,7 @@ fn config(arguments: Arguments, first_key: Option<String>, session: &Session) ->
     config.movement_retention = arguments.movement_retention;
     config.queue_timeout = arguments.queue_timeout;
     config.storage_price_per_gib_day = arguments.storage_price;
+    config.owners_manage_keys = arguments.owners_manage_keys;
     config.roles = arguments.role.unwrap_or_default();
     if arguments.insufficient_balance == FAIL_TASK {
         config.insufficient_balance = InsufficientBalance::FailTask;

@@ -2,6 +2,7 @@
 //!
 //! Futures are boxed here: otherwise every crate that awaits an async function compiles its body.
 
+mod keys;
 mod model;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use inferstore_api::operations;
 use inferstore_api::types::{FolderName, MimeCategory, StorageFile, TaskId, TaskRecord};
 use serde::{Deserialize, Serialize};
 
+pub use keys::Keys;
 pub use model::Model;
 
 use crate::files::source::File;

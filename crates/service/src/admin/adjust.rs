@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::Admin;
 use super::http::{Done, PageQuery, found};
+use crate::accounts::check_line;
 use crate::http::request::{ApiJson, ApiPath, ApiQuery};
 use crate::http::response::{Failure, Success};
 use crate::ledger::{Adjusted, Adjustment, Credit, Money, Purse};
@@ -54,7 +55,7 @@ impl Body {
             [("reference", &self.reference, MAX_REFERENCE), ("note", &self.note, MAX_NOTE)]
         {
             if let Some(text) = text {
-                check_line(name, text, max)?;
+                check_line(name, text, max).map_err(Failure::unprocessable)?;
             }
         }
         let adjustment = Adjustment { reference: self.reference, note: self.note, ..credit.into() };
@@ -63,14 +64,6 @@ impl Body {
         }
         Ok(adjustment)
     }
-}
-
-/// Validates a text for people: one line of limited length.
-pub(super) fn check_line(name: &str, text: &str, max: usize) -> Result<(), Failure> {
-    if text.trim().is_empty() || text.chars().count() > max || text.chars().any(char::is_control) {
-        return Err(Failure::unprocessable(format!("a {name} is one line of 1 to {max} characters")));
-    }
-    Ok(())
 }
 
 pub(super) async fn credit(admin: Admin, ApiPath(account): ApiPath, body: ApiJson<Body>) -> Done {

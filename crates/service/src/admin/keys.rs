@@ -8,7 +8,6 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::Admin;
-use super::adjust::check_line;
 use super::http::Done;
 use crate::accounts::KeyRules;
 use crate::clock::Moment;
@@ -16,7 +15,6 @@ use crate::http::request::{ApiJson, ApiPath};
 use crate::http::response::{Failure, Success};
 use crate::ledger::Money;
 
-const MAX_NAME: usize = 100;
 /// Maximum lifetime of an expiring key: a century.
 const MAX_DAYS: u32 = 36_500;
 
@@ -32,22 +30,15 @@ struct NewKey {
 impl NewKey {
     fn rules(self, now: Moment) -> Result<KeyRules, Failure> {
         let Self { name, expires_in_days, daily_limit, models } = self;
-        if let Some(name) = &name {
-            check_line("name", name, MAX_NAME)?;
-        }
         if expires_in_days.is_some_and(|days| !(1..=MAX_DAYS).contains(&days)) {
             let message = format!("expires_in_days must lie between 1 and {MAX_DAYS}");
             return Err(Failure::unprocessable(message));
         }
-        if daily_limit.is_some_and(|limit| !limit.is_positive()) {
-            return Err(Failure::unprocessable("the daily limit is not above zero"));
-        }
-        if models.as_ref().is_some_and(Vec::is_empty) {
-            return Err(Failure::unprocessable("models names no model"));
-        }
         let life = |days| Duration::from_hours(u64::from(days) * 24);
         let expires_at = expires_in_days.map(|days| now.after(life(days)));
-        Ok(KeyRules { name, expires_at, daily_limit, models })
+        let rules = KeyRules { name, expires_at, daily_limit, models };
+        rules.check().map_err(Failure::unprocessable)?;
+        Ok(rules)
     }
 }
 

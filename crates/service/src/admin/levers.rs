@@ -5,9 +5,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::Admin;
-use super::adjust::{MAX_NOTE, check_line};
+use super::adjust::MAX_NOTE;
 use super::http::{Done, found, no_task, not_found};
-use crate::accounts::{Account, AccountState, OPERATOR, Scope};
+use crate::accounts::{Account, AccountState, OPERATOR, Scope, check_line};
 use crate::files::TargetsOf;
 use crate::http::request::{ApiJson, ApiPath, present};
 use crate::http::response::{Failure, Success};
@@ -135,7 +135,7 @@ pub(super) struct Failing {
 
 pub(super) async fn fail_task(admin: Admin, ApiPath(task): ApiPath, body: ApiJson<Failing>) -> Done {
     let message = body.value.message;
-    check_line("message", &message, MAX_NOTE)?;
+    check_line("message", &message, MAX_NOTE).map_err(Failure::unprocessable)?;
     changed(&task, admin.database.fail_task(&task, &message, admin.clock.now()).await?, Status::Computing)
 }
 

@@ -2,6 +2,7 @@
 
 mod account;
 mod caller;
+mod keys;
 mod middleware;
 mod models;
 mod storage;
@@ -16,12 +17,16 @@ use axum::http::header::CONTENT_TYPE;
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::routing::get;
 use caller::Caller;
+#[cfg(test)]
+pub(crate) use keys::MAX_KEYS;
 pub(crate) use middleware::RequestLimit;
 #[cfg(test)]
 pub(crate) use tasks::MAX_PAGE as MAX_HISTORY_PAGE;
+use tokio::sync::Mutex;
 use tower::util::option_layer;
 
 use crate::accounts::AccountId;
+use crate::background::BackgroundTasks;
 use crate::clock::Clock;
 use crate::config::{CorsOrigin, Limits};
 use crate::database::Database;
@@ -45,6 +50,9 @@ pub(crate) struct Api {
     pub(crate) random: Randomness,
     pub(crate) objects: Arc<Objects>,
     pub(crate) dispatcher: Arc<Dispatcher>,
+    pub(crate) background: BackgroundTasks,
+    /// Held while a key is made.
+    pub(crate) key_creates: Mutex<()>,
     pub(crate) account_requests: ShareLimit<AccountId>,
     /// Rate limit of one account, if configured.
     pub(crate) request_rate: Option<RateLimit>,
@@ -73,6 +81,7 @@ pub(crate) struct Middleware<'a> {
 pub(crate) fn router(api: Api, middleware: Middleware<'_>) -> Router {
     let operations = Router::new()
         .merge(account::routes())
+        .merge(keys::routes())
         .merge(models::routes())
         .merge(tasks::routes())
         .merge(storage::routes())

@@ -92,6 +92,9 @@ pub struct Config {
     /// Storage price of one GiB (2^30 bytes) for one day. None (default) keeps the policy of the database, initially
     /// 0.001.
     pub storage_price_per_gib_day: Option<Money>,
+    /// Policy: true if an account makes and revokes its own keys over the API, with a key that has no expiry, limit or
+    /// models. None (default) keeps the policy of the database, initially false.
+    pub owners_manage_keys: Option<bool>,
     /// Interval of storage billing, at least one second.
     pub storage_billing_interval: Duration,
     /// Number of concurrent tasks in this process; 0 if only other processes run tasks.
@@ -315,6 +318,7 @@ impl Config {
             insufficient_balance: InsufficientBalance::default(),
             target_life: Duration::from_mins(15),
             storage_price_per_gib_day: None,
+            owners_manage_keys: None,
             storage_billing_interval: Duration::from_hours(1),
             workers: std::thread::available_parallelism().map_or(2, usize::from),
             model_process: None,

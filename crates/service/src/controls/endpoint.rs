@@ -113,7 +113,7 @@ mod tests {
         let spelling = "neither /api/v1 nor a query, such as /api-key/balance";
         let of_balance = "path must be one of /api-key/balance";
         for (fault, why) in [
-            (json!({ "path": "/nope" }), "path must be one of /api-key/balance, /api-key/model/list, "),
+            (json!({ "path": "/nope" }), "path must be one of /api-key/balance, /api-key/keys, "),
             (json!({ "path": "/api-key/model/{model_id}" }), "/api-key/model/{id}, "),
             (json!({ "path": "/api-key/model/a/b" }), "path must be one of"),
             (json!({ "path": "/api-key/balance/" }), "path must be one of"),

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use super::wiring::LEASE_FILES;
-use crate::api::MAX_HISTORY_PAGE;
+use crate::api::{MAX_HISTORY_PAGE, MAX_KEYS};
 use crate::config::{Config, FirstAccount, Limits};
 use crate::files::{MAX_FILE, MAX_FORM_FILE, MAX_KEY as MAX_OBJECT_KEY};
 use crate::policies::Policies;
@@ -118,6 +118,7 @@ fn settings(config: Config, policies: Policies) -> Vec<(&'static str, String)> {
         insufficient_balance,
         target_life,
         storage_price_per_gib_day: _,
+        owners_manage_keys: _,
         storage_billing_interval,
         workers: _,
         model_process,
@@ -165,6 +166,7 @@ fn settings(config: Config, policies: Policies) -> Vec<(&'static str, String)> {
         ("Config::movement_retention", time_or_ever(policies.movement_retention)),
         ("Config::queue_timeout", time_or_ever(policies.queue_timeout)),
         ("Config::storage_price_per_gib_day", policies.storage_price_per_gib_day.to_string()),
+        ("Config::owners_manage_keys", if policies.owners_manage_keys { "yes" } else { "no" }.to_owned()),
         ("FirstAccount::username", username),
         ("FirstAccount::balance", balance.to_string()),
         ("FirstAccount::free_balance", free_balance.to_string()),
@@ -189,6 +191,8 @@ fn settings(config: Config, policies: Policies) -> Vec<(&'static str, String)> {
 fn constants() -> Vec<(&'static str, String)> {
     vec![
         ("page of a history", count(MAX_HISTORY_PAGE)),
+        ("valid keys of one account", count(MAX_KEYS as u64)),
+        ("new keys of one account in 24 hours", count(MAX_KEYS as u64)),
         ("`Idempotency-Key`", count(MAX_KEY as u64)),
         ("memory for an `Idempotency-Key`", time(KEY_RETENTION)),
         ("file", bytes(MAX_FILE)),

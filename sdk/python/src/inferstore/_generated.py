@@ -90,6 +90,37 @@ class AccountBalance(TypedDict):
     """The wallet address associated with the account."""
 
 
+class KeyPage(TypedDict):
+    """Keys of an account, newest first."""
+
+    records: NotRequired[list[KeyRecord] | None]
+    """The keys."""
+    total: NotRequired[int | None]
+    """Number of all keys that the account ever had."""
+    can_manage: NotRequired[bool | None]
+    """True if the key of the call may make and revoke keys."""
+
+
+class KeyRecord(TypedDict):
+    """An API key without its secret. A rule that is null does not hold."""
+
+    id: str
+    name: NotRequired[str | None]
+    """The name of the key, for people."""
+    created_at: NotRequired[str | None]
+    """Time at which the key was made."""
+    expires_at: NotRequired[str | None]
+    """Time from which the key is refused."""
+    revoked_at: NotRequired[str | None]
+    """Time at which the key was revoked."""
+    daily_limit: NotRequired[str | None]
+    """Limit on the prices of the tasks that the key creates on one day of UTC, without failed and canceled ones."""
+    models: NotRequired[list[str] | None]
+    """The models whose tasks the key may create; null for all."""
+    is_current: NotRequired[bool | None]
+    """True for the key of the call."""
+
+
 class ModelPage(TypedDict):
     """One page of a list of models."""
 
@@ -211,10 +242,15 @@ class Descriptor(TypedDict):
     samples: NotRequired[list[str] | None]
     """Sample values. Their shape shows how to send the parameter: the samples of numeric-looking parameters are strings, so send strings."""
     title: NotRequired[str | None]
+    """The name of the parameter for people. Where there is none, take the name on the wire."""
     description: NotRequired[str | None]
+    """A sentence or two for people: what the parameter is, and what its values do."""
     default: NotRequired[str | None]
+    """The value with which a form begins, in the shape of the samples. The service fills in nothing: a required input has to be sent."""
     labels: NotRequired[dict[str, str] | None]
+    """For the type `options`, names for people, from word to label. A word without a label is its own; what is sent is always the word."""
     max_pixels: NotRequired[int | None]
+    """For pictures, the largest width times height that the model takes. The task of a larger one fails, so read the size from the header of a file before uploading it. Where it is absent, the model may have a limit all the same."""
 
 
 class NumConfig(TypedDict):
@@ -263,7 +299,7 @@ class TaskResult(TypedDict):
 
 
 class TaskLogs(TypedDict):
-    """"""
+    """The log of a task."""
 
     text: NotRequired[str | None]
     """The last lines, at most 64 KiB."""
@@ -338,6 +374,8 @@ class StorageStatistics(TypedDict):
     """Number of files uploaded through the presigned flow."""
     total_size: NotRequired[int | None]
     """Their total size in bytes."""
+    price_per_gib_day: NotRequired[str | None]
+    """Price of storing one GiB (2^30 bytes) for one day, in the currency of `getModelCost`."""
 
 
 class ImageBlendingInput(TypedDict):

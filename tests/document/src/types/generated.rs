@@ -19,6 +19,16 @@ pub fn rewritten(schema: &str, body: &str) -> ::serde_json::Result<String> {
             >(body)
         }
         "FileUrl" => super::through::<::inferstore_api::types::FileUrl>(body),
+        "KeyCreatedResponse" => {
+            super::through::<
+                ::inferstore_api::Envelope<::inferstore_api::types::CreatedKey>,
+            >(body)
+        }
+        "KeyListResponse" => {
+            super::through::<
+                ::inferstore_api::Envelope<::inferstore_api::types::KeyPage>,
+            >(body)
+        }
         "ModelListRequest" => {
             super::through::<::inferstore_api::types::ModelListRequest>(body)
         }
@@ -37,6 +47,7 @@ pub fn rewritten(schema: &str, body: &str) -> ::serde_json::Result<String> {
                 ::inferstore_api::Envelope<::inferstore_api::types::ModelVersioning>,
             >(body)
         }
+        "NewKeyRequest" => super::through::<::inferstore_api::types::NewKeyRequest>(body),
         "PresignRequest" => {
             super::through::<::inferstore_api::types::PresignRequest>(body)
         }

@@ -187,12 +187,13 @@ fn amount(text: &str) -> Option<Value> {
     text.parse().ok().map(Value::Number)
 }
 
-/// Required fields of a response: identifiers, the payload, and targets of an upload.
-const INDISPENSABLE: [&str; 8] = [
+/// Required fields of a response: identifiers, the payload, a new key, and targets of an upload.
+const INDISPENSABLE: [&str; 9] = [
     "/data",
     "/status",
     "/data/data",
     "/data/id",
+    "/data/key",
     "/data/task_id",
     "/data/model_id",
     "/data/endpoint",

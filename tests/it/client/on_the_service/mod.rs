@@ -19,7 +19,9 @@ pub(crate) const MODEL: &str = "color-harmonization";
 
 /// Starts a service with controls, and a client with the key of its first account.
 pub(crate) async fn start() -> (Service, Controls, Client) {
-    let service = Service::start(Config::ephemeral().with_controls()).await.expect("the service starts");
+    let mut config = Config::ephemeral().with_controls();
+    config.owners_manage_keys = Some(true);
+    let service = Service::start(config).await.expect("the service starts");
     let controls = service.controls().expect("they are on");
     let client = client_of(&service);
     (service, controls, client)

@@ -40,6 +40,13 @@ async fn every_operation_of_the_client_reaches_the_service_and_is_answered() {
     client.storage_statistics().await.expect("getStorageStatistics");
     client.delete_file(small.download_url).await.expect("deleteFile");
     client.task(second.id()).logs().await.expect("getTaskLogs");
+    let keys = client.keys();
+    let made = keys.create(types::NewKeyRequest::new("laptop")).await.expect("createKey");
+    let listed = keys.list().await.expect("listKeys");
+    assert_eq!((listed.total, listed.can_manage), (Some(2), Some(true)));
+    let second = client.with_key(made.key.expose()).expect("the key is valid in a header");
+    second.balance().await.expect("the new key is accepted");
+    keys.revoke(made.id).await.expect("revokeKey");
 
     let journal = controls.journal();
     for entry in &journal {

@@ -60,6 +60,9 @@ pub(super) fn probes(operation: Operation, owns: &Belongings) -> Vec<Probe> {
         }
         "deleteFile" => vec![probe("", Some(json!({ "url": owns.file })))],
         "getTaskLogs" => vec![probe(&owns.ended, None)],
+        // Refused for everyone: a stranger may make keys of its own account.
+        "createKey" => vec![probe("", Some(json!({ "name": "" })))],
+        "revokeKey" => vec![probe(&owns.key, None)],
         _ if !template.contains('{') && operation.request().is_none() => vec![probe("", None)],
         other => panic!("the operation {other} is new: say here what a stranger may not see of it"),
     }
@@ -82,6 +85,6 @@ impl Probe {
     /// Returns true if the request names a resource of one account, so that no other account may succeed.
     pub(super) fn is_for_the_owner(&self) -> bool {
         let names_something = self.has_parameter || self.body.is_some();
-        names_something && !matches!(self.operation, "listModels" | "listFiles")
+        names_something && !matches!(self.operation, "listModels" | "listFiles" | "createKey")
     }
 }

@@ -25,6 +25,8 @@ pub(super) struct Belongings {
     pub(super) model: String,
     pub(super) file: String,
     pub(super) username: String,
+    /// Identifier of a key besides that of the caller.
+    pub(super) key: String,
 }
 
 pub(super) struct Victim {
@@ -60,7 +62,9 @@ impl Victim {
         let computing = run(MODEL, json!({ "input": file })).await;
         until(caller, &computing, "computing").await;
         script(Script::run()).await;
-        let owns = Belongings { queued, computing, ended, model, file, username: name.to_owned() };
+        let key = caller.post("/api-key/keys", &json!({ "name": "second" })).await;
+        let key = key.data()["id"].as_str().expect("a key has an identifier").to_owned();
+        let owns = Belongings { queued, computing, ended, model, file, username: name.to_owned(), key };
         Self { caller: caller.clone(), owns }
     }
 
@@ -78,6 +82,7 @@ impl Victim {
             format!("/api-key/model/{}/versioning", owns.model),
             "/api-key/storage/upload/documents".to_owned(),
             "/api-key/storage/upload/statistics".to_owned(),
+            "/api-key/keys".to_owned(),
         ] {
             view.push(self.caller.get(&path).await.data().clone());
         }
@@ -102,12 +107,13 @@ impl Belongings {
             model: "private-and-unknown".to_owned(),
             file: format!("{bucket}/{}/documents/private%20plans.bmp", hex(32)),
             username: "no-such-account".to_owned(),
+            key: hex(12),
         }
     }
 
     /// Returns every name by which a leak would be recognized.
-    pub(super) fn names(&self) -> [&str; 6] {
-        [&self.queued, &self.computing, &self.ended, &self.model, &self.file, &self.username]
+    pub(super) fn names(&self) -> [&str; 7] {
+        [&self.queued, &self.computing, &self.ended, &self.model, &self.file, &self.username, &self.key]
     }
 }
 
@@ -134,6 +140,7 @@ pub(super) async fn until(caller: &Caller, task: &str, status: &str) {
 pub(super) async fn start() -> (Service, Controls, [Victim; 2]) {
     let mut config = Config::ephemeral().with_controls();
     config.workers = 3;
+    config.owners_manage_keys = Some(true);
     config.operations = Some(([127, 0, 0, 1], 0).into());
     config.nodes = Some(([127, 0, 0, 1], 0).into());
     let service = Service::start(config).await.expect("the service starts");
