@@ -35,7 +35,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::failure::{Failure, Result};
 use crate::guard::Guard;
-use crate::pages::{Words, account, assets, catalog, model, run, storage, task};
+use crate::pages::{Words, account, assets, catalog, keys, model, run, storage, task};
 use crate::state::{App, random_id};
 
 /// Poll interval of a console with its service in the same process, where a read is cheap.
@@ -174,9 +174,10 @@ async fn route(app: &App, request: Request) -> Result<Response> {
         ("GET", ["files"]) => Ok(Redirect::to("/files/samples").into_response()),
         ("GET", ["files", folder]) => storage::list(app, folder, &query).await,
         ("POST", ["files", folder]) => storage::upload(app, folder, request).await,
-        ("GET", ["files", folder, "delete"]) => storage::confirm(app, folder, &query),
         ("POST", ["files", folder, "delete"]) => storage::delete(app, folder, request).await,
         ("GET", ["account"]) => account::show(app).await,
+        ("POST", ["account", "keys"]) => keys::create(app, request).await,
+        ("POST", ["account", "keys", id]) => keys::revoke(app, id).await,
         ("GET", ["docs"]) => Ok(assets::reference()),
         ("GET", ["view" | "uploads", id]) => files::show(app, id, &query, request).await,
         ("GET", ["assets", _]) => assets::asset(request.uri().path()),

@@ -7,6 +7,7 @@ use inferstore::Decimal;
 use inferstore::types::TaskRecord;
 use jiff::{SignedDuration, Timestamp};
 
+use super::keys;
 use super::run::price;
 use super::task::{MAX_READ, history};
 
@@ -15,22 +16,22 @@ const DAYS: i64 = 14;
 const MODELS: usize = 8;
 
 pub(crate) async fn show(app: &App) -> Result<Response> {
-    let balance = within(app.client.balance()).await?;
-    let unit = app.currency().await;
-    let (mut tasks, read_to) = history(app, None, usize::MAX, |_| true).await?;
+    let (balance, unit, tasks, storage, keys) = tokio::join!(
+        within(app.client.balance()),
+        app.currency(),
+        history(app, None, usize::MAX, |_| true),
+        within(app.client.storage_statistics()),
+        within(app.client.keys().list())
+    );
+    let (balance, (mut tasks, read_to)) = (balance?, tasks?);
+    // Other implementations may have neither keys nor a price of storage.
+    let storage_price = storage.ok().and_then(|storage| storage.price_per_gib_day);
+    let keys = keys.ok().filter(|keys| keys.records.is_some());
     // The oldest day of an incomplete history, some of whose tasks were not read.
     let oldest = tasks.last().filter(|_| read_to > 0).map(|task| day_of(task).to_owned());
     tasks.retain(|task| task.status == Some(TaskStatus::Success));
-    let mut whole = Decimal::default();
-    let mut by_day: BTreeMap<String, Decimal> = BTreeMap::new();
-    let mut by_model: BTreeMap<String, Decimal> = BTreeMap::new();
-    for task in &tasks {
-        let day = day_of(task).to_owned();
-        let model = task.model_id.clone().unwrap_or_default();
-        for sum in [&mut whole, by_day.entry(day).or_default(), by_model.entry(model).or_default()] {
-            *sum = sum.checked_add(&task.cost.clone().unwrap_or_default()).unwrap_or_else(|| sum.clone());
-        }
-    }
+    let whole = sums(&tasks, |_| "").remove("").unwrap_or_default();
+    let mut by_day = sums(&tasks, day_of);
     let days = (0..DAYS).map(|back| Timestamp::now() - SignedDuration::from_hours(24 * back));
     let days = days.map(|day| day.strftime("%F").to_string());
     let is_read = |day: &String| oldest.as_ref().is_none_or(|oldest| day >= oldest);
@@ -40,38 +41,43 @@ pub(crate) async fn show(app: &App) -> Result<Response> {
     let is_used = |(sum, _): &(Option<Decimal>, String)| sum.as_ref().is_none_or(|sum| !sum.is_zero());
     let used = days.iter().rposition(is_used).map_or(0, |last| last + 1);
     let days = &days[..used];
+    let by_model = sums(&tasks, |task| task.model_id.as_deref().unwrap_or_default());
     let mut models: Vec<_> = by_model.into_iter().map(|(model, sum)| (Some(sum), model)).collect();
     models.sort_by(|a, b| b.cmp(a));
     models.truncate(MODELS);
-    let purses = [
-        ("Balance", &balance.balance),
-        ("Free credits", &balance.free_balance),
-        ("Debt", &balance.debt),
-        ("Earnings", &balance.earnings),
-    ];
+    let purses = [&balance.balance, &balance.free_balance, &balance.debt, &balance.earnings];
+    let purses = ["Balance", "Free credits", "Debt", "Earnings"].into_iter().zip(purses);
     let body = html! {
         div.heading { h1 { "Account" } p.muted { (app.client.base_url()) } }
         dl.purses { @for (name, sum) in purses { div.card { dt { (name) } dd { (price(sum.as_ref(), unit)) } } } }
+        @if storage_price.is_some() { p.muted { "Storing 1 GiB costs " (price(storage_price.as_ref(), unit)) " a day." } }
         section.card {
             h2 { "Spent by day" }
-            p.muted {
-                "The last " (DAYS) " days, in UTC."
-                @if let Some(oldest) = &oldest {
-                    " Only the " (MAX_READ) " latest tasks are counted: " (oldest) " may be incomplete, and older days are unknown."
-                }
+            p.muted { "The last " (DAYS) " days, in UTC."
+                @if let Some(oldest) = &oldest { " Only the " (MAX_READ) " latest tasks are counted: " (oldest) " may be incomplete, and older days are unknown." }
             }
             @if days.is_empty() { p { "Nothing was spent yet." } } @else { (chart("Day", days, unit)) }
         }
         section.card {
             h2 { "Spent by model" }
-            p.muted {
-                "In " (tasks.len()) " successful tasks, " (price(Some(&whole), unit)) " in all."
+            p.muted { "In " (tasks.len()) " successful tasks, " (price(Some(&whole), unit)) " in all."
                 @if read_to > 0 { " Only the " (MAX_READ) " latest tasks are counted." }
             }
             (chart("Model", &models, unit))
         }
+        @if let Some(keys) = &keys { (keys::section(keys, unit)) }
     };
     Ok(page("Account", "/account", body))
+}
+
+/// Sums costs by a key of their tasks.
+fn sums(tasks: &[TaskRecord], key: impl Fn(&TaskRecord) -> &str) -> BTreeMap<String, Decimal> {
+    let mut sums = BTreeMap::<_, Decimal>::new();
+    for task in tasks {
+        let sum = sums.entry(key(task).to_owned()).or_default();
+        *sum = sum.checked_add(&task.cost.clone().unwrap_or_default()).unwrap_or_else(|| sum.clone());
+    }
+    sums
 }
 
 fn day_of(task: &TaskRecord) -> &str {
@@ -85,19 +91,8 @@ fn chart(what: &str, sums: &[(Option<Decimal>, String)], unit: &str) -> Markup {
     html! {
         table.bars {
             thead.hidden { tr { th { (what) } th { "Share" } th { "Spent" } } }
-            tbody {
-                @for (sum, name) in sums {
-                    tr {
-                        td { (name) }
-                        td.wide {
-                            svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" {
-                                rect.track width="100" height="10" {}
-                                rect width=(100.0 * length(sum) / longest) height="10" {}
-                            }
-                        }
-                        td.end { (price(sum.as_ref(), unit)) }
-                    }
-                }
+            @for (sum, name) in sums {
+                tr { td { (name) } td.wide { progress max=(longest) value=(length(sum)) aria-hidden="true" {} } td.end { (price(sum.as_ref(), unit)) } }
             }
         }
     }

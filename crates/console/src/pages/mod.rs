@@ -3,6 +3,7 @@
 pub(crate) mod account;
 pub(crate) mod assets;
 pub(crate) mod catalog;
+pub(crate) mod keys;
 pub(crate) mod model;
 pub(crate) mod run;
 pub(crate) mod storage;

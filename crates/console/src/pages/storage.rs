@@ -111,24 +111,16 @@ pub(crate) async fn list(app: &App, folder: &str, query: &Words) -> Result<Respo
         @if files.is_empty() {
             div.empty { h2 { @if search.is_empty() { "No files here" } @else { "No file matches" } } p { "Files among the inputs of a run are stored under Samples." } }
         } @else {
-            form method="get" action={ "/files/" (segment(folder)) "/delete" } {
+            form method="post" action={ "/files/" (segment(folder)) "/delete" } {
                 input type="hidden" name="page" value=(number);
                 input type="hidden" name="search" value=(search);
                 ul.cards.files { @for file in &files { li.card { (card(app, file)) } } }
-                p { button.danger type="submit" { "Delete the selected files" } }
+                details { summary { "Delete the selected files" } p { "Nothing can bring back a deleted file. " button.danger type="submit" { "Delete" } } }
             }
         }
         (pager(pages, number, |one| place(folder, one, search)))
     };
     Ok(page("Files", "/files", body))
-}
-
-fn thumbnail(address: Option<&str>, mime: &str) -> Markup {
-    html! {
-        div.thumbnail {
-            @if let Some(address) = address { img src={ (address) "?small" } alt="" loading="lazy"; } @else { span.muted { (mime) } }
-        }
-    }
 }
 
 fn card(app: &App, file: &StorageFile) -> Markup {
@@ -138,7 +130,9 @@ fn card(app: &App, file: &StorageFile) -> Markup {
     let address = file.download_url.as_deref().map(|url| app.link_to(file, url));
     let is_shown = bytes <= MAX_THUMBNAIL && is_picture(mime);
     html! {
-        (thumbnail(address.as_deref().filter(|_| is_shown), mime))
+        div.thumbnail {
+            @if let Some(address) = address.as_deref().filter(|_| is_shown) { img src={ (address) "?small" } alt="" loading="lazy"; } @else { span.muted { (mime) } }
+        }
         h2 title=(key(file)) { (name) }
         p.muted { (size(bytes.unsigned_abs())) " · " (when(file.created_at.as_ref())) @if file.is_expired == Some(true) { " · expired" } }
         @if let Some(address) = &address {
@@ -188,43 +182,15 @@ fn selected(app: &App, words: &Words) -> Result<Vec<(String, String)>> {
     ids.map(|id| Ok((id.to_owned(), app.linked(id)?))).collect()
 }
 
-/// Asks for confirmation before a deletion.
-pub(crate) fn confirm(app: &App, folder: &str, query: &Words) -> Result<Response> {
-    let (number, search) = chosen(query)?;
-    let files = selected(app, query)?;
-    let back = place(folder, number, search);
-    if files.is_empty() {
-        return Ok(Redirect::to(&back).into_response());
-    }
-    let title = match &files[..] {
-        [(_, url)] => format!("Delete {}?", original_name(url)),
-        files => format!("Delete {} files?", files.len()),
-    };
-    let body = html! {
-        h1 { (title) }
-        p { "Nothing can bring back a deleted file." }
-        ul.cards.files {
-            @for (id, url) in &files {
-                @let address = format!("/view/{id}");
-                @let mime = crate::shown::mime_of(url, None);
-                li.card { (thumbnail(Some(address.as_str()).filter(|_| is_picture(&mime)), &mime)) h2 { (original_name(url)) } }
-            }
-        }
-        form.bar method="post" action={ "/files/" (segment(folder)) "/delete" } {
-            @for (id, _) in &files { input type="hidden" name={ (CHOSEN) (id) } value="on"; }
-            input type="hidden" name="page" value=(number);
-            input type="hidden" name="search" value=(search);
-            button.danger type="submit" { "Delete" }
-            a.button href=(back) { "Cancel" }
-        }
-    };
-    Ok(page("Delete files", "/files", body))
+/// Reads a small form.
+pub(crate) async fn sent_words(app: &App, request: Request) -> Words {
+    let words = axum::Form::<Words>::from_request(request, app).await;
+    words.map_or_else(|_| Words::new(), |axum::Form(words)| words)
 }
 
 /// Deletes files that a page has shown.
 pub(crate) async fn delete(app: &App, folder: &str, request: Request) -> Result<Response> {
-    let words = axum::Form::<Words>::from_request(request, app).await;
-    let words = words.map_or_else(|_| Words::new(), |axum::Form(words)| words);
+    let words = sent_words(app, request).await;
     let (number, search) = chosen(&words)?;
     let files = selected(app, &words)?;
     for (_, url) in &files {

@@ -146,7 +146,7 @@ async fn a_person_runs_a_model_by_dropping_a_picture() {
     looks_right(&tab, "files").await;
     tab.shows("1 file was stored").await;
     tab.click(".files input[type=checkbox]").await;
-    tab.click("button.danger").await;
+    tab.click("form details summary").await;
     tab.shows("Nothing can bring back").await;
     looks_right(&tab, "delete").await;
     tab.click("button.danger").await;

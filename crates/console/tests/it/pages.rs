@@ -154,15 +154,9 @@ async fn files_are_stored_listed_fetched_and_deleted() {
     let small = small.expect("a response").bytes().await.expect("bytes");
     let small = image::load_from_memory(&small).expect("a picture");
     assert_eq!((small.width(), small.height()), (384, 240));
-    // A page asks for confirmation, and leads back to the page before.
+    // The form comes back to the page that it was on.
     let chosen = format!("file.{}=on&page=1&search=b", id(text));
-    visitor
-        .get(&format!("/files/covers/delete?{chosen}"))
-        .await
-        .says("Delete b.txt?")
-        .says("method=\"post\"");
-    visitor.get(&format!("/files/covers/delete?{chosen}&file.{}=on", id(link))).await.says("Delete 2 files?");
-    visitor.get("/files/covers").await.says("2 stored");
+    page.says("action=\"/files/covers/delete\"").says("Nothing can bring back a deleted file");
     let deleted = delete(&visitor, &chosen).await;
     assert_eq!(deleted.status, StatusCode::SEE_OTHER);
     assert_eq!(deleted.header("location"), "/files/covers?page=1&search=b&deleted=1");
@@ -173,8 +167,12 @@ async fn files_are_stored_listed_fetched_and_deleted() {
 }
 
 async fn delete(visitor: &Visitor, form: &str) -> Seen {
-    let request =
-        visitor.request(reqwest::Method::POST, "/files/covers/delete").header("origin", &visitor.origin);
+    send(visitor, "/files/covers/delete", form).await
+}
+
+/// Sends a small form.
+async fn send(visitor: &Visitor, path: &str, form: &str) -> Seen {
+    let request = visitor.request(reqwest::Method::POST, path).header("origin", &visitor.origin);
     let request = request.header("content-type", "application/x-www-form-urlencoded").body(form.to_owned());
     crate::support::seen(request).await
 }
@@ -396,9 +394,62 @@ async fn the_account_shows_the_balance_and_what_was_spent() {
     let page = visitor.get("/account").await;
     page.says("4.9 USD</dd>")
         .says("In 2 successful tasks, 0.1 USD in all")
-        .says("<rect width=\"100\"")
+        .says("Storing 1 GiB costs 0.001 USD a day")
+        .says("<progress")
         .says("0.1 USD</td>")
         .says("color-extraction</td>");
+}
+
+#[tokio::test]
+async fn the_account_makes_a_key_shows_it_once_and_revokes_it() {
+    let mut config = Config::ephemeral();
+    config.owners_manage_keys = Some(true);
+    let site = Site::start_with(config).await;
+    let visitor = site.open().await;
+    let none = visitor.get("/account").await;
+    none.says("(of this console)").says("Make a key");
+    assert!(!none.body.contains("Revoke"), "the console does not revoke its own key: {}", none.body);
+
+    let form = "name=the+nightly+job&expires=2999-01-31&limit=0.5&models=haze-removal%2C+color-extraction";
+    let made = send(&visitor, "/account/keys", form).await;
+    let key = made.body.split("<code>").nth(1).and_then(|rest| rest.split('<').next()).expect("a key");
+    site.client.with_key(key).expect("a key").balance().await.expect("the service accepts the key");
+    assert_eq!(made.header("cache-control"), "no-store");
+    let id = key.split('_').nth(1).expect("an identifier");
+    let page = visitor.get("/account").await;
+    page.says("the nightly job")
+        .says(&format!("isk_{id}_…"))
+        .says("2999-01-31 23:59:59 UTC")
+        .says("0.5 USD a day")
+        .says("only haze-removal, color-extraction");
+    for secret in [key, &site.key] {
+        assert!(!page.body.contains(secret), "{}", page.body);
+    }
+    let again = send(&visitor, "/account/keys", form).await;
+    assert_eq!(again.status, StatusCode::CONFLICT);
+    again.says("choose another name");
+    let wrong = send(&visitor, "/account/keys", "name=other&limit=much").await;
+    assert_eq!(wrong.status, StatusCode::UNPROCESSABLE_ENTITY);
+
+    let revoked = send(&visitor, &format!("/account/keys/{id}"), "").await;
+    assert_eq!((revoked.status, revoked.header("location")), (StatusCode::SEE_OTHER, "/account"));
+    let page = visitor.get("/account").await;
+    page.says("· revoked <time");
+    assert!(!page.body.contains("Revoke"), "{}", page.body);
+    assert!(site.client.with_key(key).expect("a key").balance().await.is_err());
+}
+
+#[tokio::test]
+async fn the_account_lists_its_keys_where_only_the_operator_makes_them() {
+    let site = Site::start().await;
+    site.service.add_key("demo").await.expect("a key");
+    let visitor = site.open().await;
+    let page = visitor.get("/account").await;
+    assert_eq!(page.body.matches("<code>isk_").count(), 2, "{}", page.body);
+    page.says("The operator of the service makes and revokes keys");
+    assert!(!page.body.contains("Make a key") && !page.body.contains("Revoke"), "{}", page.body);
+    let refused = send(&visitor, "/account/keys", "name=mine").await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
 }
 
 /// Service with 5,000 tasks of today, of two models.
