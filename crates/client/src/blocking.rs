@@ -34,68 +34,43 @@
 //! thread, which would wait for itself.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
-use std::pin::Pin;
 use std::sync::{OnceLock, mpsc};
-use std::thread;
+use std::{iter, thread};
 
 use futures_util::future::FutureExt;
 use futures_util::stream::{Stream, StreamExt};
 use tokio::runtime::{Builder, Handle};
 
 /// Blocking form of operations that can be awaited.
-pub trait Blocking: IntoFuture {
+pub trait Blocking: IntoFuture<IntoFuture: Send + 'static, Output: Send + 'static> + Sized {
     /// Waits for the result.
     ///
     /// # Panics
     ///
     /// The operating system cannot start a thread, or the caller's code within the operation panics.
-    fn blocking(self) -> Self::Output;
-}
-
-impl<F> Blocking for F
-where
-    F: IntoFuture<IntoFuture: Send + 'static, Output: Send + 'static>,
-{
     fn blocking(self) -> Self::Output {
         wait(self.into_future())
     }
 }
 
+impl<F: IntoFuture<IntoFuture: Send + 'static, Output: Send + 'static>> Blocking for F {}
+
 /// Blocking form of a stream.
-pub trait BlockingIter: Stream + Sized {
-    /// Reads the stream item by item.
-    fn blocking_iter(self) -> Iter<Self>;
-}
-
-impl<S> BlockingIter for S
-where
-    S: Stream<Item: Send + 'static> + Send + 'static,
-{
-    fn blocking_iter(self) -> Iter<Self> {
-        Iter { stream: Some(Box::pin(self)) }
+pub trait BlockingIter: Stream<Item: Send + 'static> + Send + Sized + 'static {
+    /// Reads the stream item by item. Each item is waited for as in [`Blocking::blocking`].
+    fn blocking_iter(self) -> impl Iterator<Item = Self::Item> {
+        // `None` after a panic.
+        let mut unread = Some(Box::pin(self));
+        iter::from_fn(move || {
+            let mut stream = unread.take()?;
+            let (item, stream) = wait(async move { (stream.next().await, stream) });
+            unread = Some(stream);
+            item
+        })
     }
 }
 
-/// Iterator over a stream. Each item is waited for as in [`Blocking::blocking`].
-#[derive(Debug)]
-pub struct Iter<S> {
-    /// `None` while an item is being read, and after a panic.
-    stream: Option<Pin<Box<S>>>,
-}
-
-impl<S> Iterator for Iter<S>
-where
-    S: Stream<Item: Send + 'static> + Send + 'static,
-{
-    type Item = S::Item;
-
-    fn next(&mut self) -> Option<S::Item> {
-        let mut stream = self.stream.take()?;
-        let (item, stream) = wait(async move { (stream.next().await, stream) });
-        self.stream = Some(stream);
-        item
-    }
-}
+impl<S: Stream<Item: Send + 'static> + Send + 'static> BlockingIter for S {}
 
 /// Runs a future on the runtime of this crate, and blocks the thread until it completes.
 fn wait<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {

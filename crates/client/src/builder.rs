@@ -17,11 +17,9 @@ use serde::Deserialize;
 
 use crate::client::Client;
 use crate::memory::{Memory, NameKey};
-use crate::transport::error::{Error, Result};
 use crate::transport::middleware::{HttpStack, Middleware};
-use crate::transport::redact::{Redactor, cut, printable};
 use crate::transport::retry::{Retries, Retry, seconds};
-use crate::transport::{Core, Shared, Timeouts};
+use crate::transport::{Core, Error, Redactor, Result, Shared, Timeouts, cut, printable};
 
 /// No read timeout: reqwest counts it from the start of the request, which would limit the duration of an
 /// upload. Transfers have idle timeouts instead.
@@ -105,16 +103,12 @@ impl Settings {
 
     /// Rejects values with which no request could succeed.
     fn check(&self) -> Result<()> {
-        let invalid = |problem: &str| Err(Error::Config(problem.to_owned()));
+        check_key(&self.api_key)?;
         if self.read_timeout.is_zero() || self.transfer_timeout.is_zero() {
-            return invalid(
-                "read_timeout and transfer_timeout must be above zero: each request would time out",
-            );
+            let problem = "read_timeout and transfer_timeout must be above zero: each request would time out";
+            return Err(Error::Config(problem.to_owned()));
         }
-        if HeaderValue::from_str(&self.user_agent).is_err() {
-            return invalid("the user_agent has characters that a header cannot carry");
-        }
-        Ok(())
+        check_header("the user_agent", &self.user_agent)
     }
 }
 
@@ -235,7 +229,6 @@ impl ClientBuilder {
     /// [`configure_http`](Self::configure_http).
     pub fn build(self) -> Result<Client> {
         let base_url = check_base_url(&self.settings.base_url, self.settings.allow_insecure_http)?;
-        check_key(&self.settings.api_key)?;
         self.settings.check()?;
         if base_url.starts_with("https:") {
             match https_support() {
@@ -272,7 +265,7 @@ impl ClientBuilder {
             memory: Memory::new(self.settings.create_settle_time),
             announced: Mutex::default(),
         };
-        let core = Core::new(api, redactor, name_key, Arc::new(shared));
+        let core = Core { api, redactor, name_key, shared: Arc::new(shared) };
         Ok(Client { core: Arc::new(core) })
     }
 
@@ -303,10 +296,12 @@ pub(crate) fn check_key(key: &ApiKey) -> Result<()> {
     if key.expose().is_empty() {
         return Err(Error::Config("the API key is empty".to_owned()));
     }
-    if HeaderValue::from_str(key.expose()).is_err() {
-        return Err(Error::Config("the API key has characters that a header cannot carry".to_owned()));
-    }
-    Ok(())
+    check_header("the API key", key.expose())
+}
+
+fn check_header(what: &str, value: &str) -> Result<()> {
+    let invalid = |_| Error::Config(format!("{what} has characters that a header cannot carry"));
+    HeaderValue::from_str(value).map(drop).map_err(invalid)
 }
 
 fn check_base_url(text: &str, allow_insecure_http: bool) -> Result<String> {

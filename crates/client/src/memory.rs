@@ -24,7 +24,7 @@ const MAX_DURATIONS: usize = 20;
 const MIN_DOUBT: Duration = Duration::from_secs(60);
 
 /// Memory shared by clients of one service with different keys.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Memory {
     pub(crate) declarations: Cache<ModelId, DeclaredInputs, 1_000>,
     durations: Cache<ModelId, Vec<Duration>, 1_000>,
@@ -72,15 +72,7 @@ impl Creates {
 
 impl Memory {
     pub(crate) fn new(settle_time: Duration) -> Self {
-        Self {
-            declarations: Cache::default(),
-            durations: Cache::default(),
-            task_inputs: Cache::default(),
-            known: Cache::default(),
-            prepared: Cache::default(),
-            creates: Mutex::default(),
-            settle_time,
-        }
+        Self { settle_time, ..Self::default() }
     }
 
     pub(crate) fn add_duration(&self, model: &ModelId, duration: Duration) {

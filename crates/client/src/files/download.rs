@@ -7,23 +7,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::{BoxFuture, FutureExt};
-use futures_util::stream::{self, StreamExt};
+use futures_util::future::{BoxFuture, FutureExt, TryFutureExt};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
-use reqwest::{Response, StatusCode, Url};
+use reqwest::{Method, Response, StatusCode, Url};
 use serde::{Deserialize, Serialize};
 use tempfile::TempPath;
 use tokio::io::AsyncWriteExt;
 
 use crate::files;
 use crate::files::source::blocking;
-use crate::transport::deadline::Deadline;
-use crate::transport::error::{Error, Result};
-use crate::transport::error::{FileError, FileErrorKind};
-use crate::transport::events::{Events, Items, Sink};
-use crate::transport::{Core, Timeouts};
+use crate::transport::middleware::Attempt;
+use crate::transport::{Core, Deadline, Error, Events, FileError, FileErrorKind, Items, Result, Sink};
 
-pub(super) const MAX_REDIRECTS: u32 = 5;
+const MAX_REDIRECTS: u32 = 5;
 
 /// Limit of [`Download::bytes`], unless [`Limits::max_size`] sets another one: 256 MiB.
 const MAX_IN_MEMORY: u64 = 256 * 1024 * 1024;
@@ -167,31 +164,24 @@ impl Download {
     /// As [`to_file`](Self::to_file).
     pub fn bytes(self) -> BoxFuture<'static, Result<Bytes>> {
         let download = self.limits(|limits| _ = limits.max_size.get_or_insert(MAX_IN_MEMORY));
-        async move {
-            let mut stream = download.stream();
-            let mut content = Vec::new();
-            while let Some(bytes) = stream.next().await {
-                content.extend_from_slice(&bytes?);
-            }
-            Ok(content.into())
-        }
-        .boxed()
+        let content = download.stream().0.try_fold(Vec::new(), |mut content, bytes| async move {
+            content.extend_from_slice(&bytes);
+            Ok(content)
+        });
+        content.map_ok(Bytes::from).boxed()
     }
 
     /// Returns the content as a stream of bytes, which ends with an error if the content is incomplete.
     pub fn stream(self) -> DownloadStream {
-        let chunks = stream::try_unfold(Err(self), |transfer: Result<(Transfer, Deadline), Self>| async {
-            let (mut transfer, deadline) = match transfer {
-                Ok(begun) => begun,
-                Err(download) => {
-                    let deadline = Deadline::of_transfer(download.limits.deadline);
-                    (deadline.bound(download.request(deadline)).await?, deadline)
-                }
-            };
-            let bytes = deadline.bound(transfer.next()).await?;
-            Ok(bytes.map(|bytes| (bytes, Ok((transfer, deadline)))))
-        });
-        Items(chunks.boxed())
+        let chunks = async move {
+            let deadline = Deadline::of_transfer(self.limits.deadline);
+            let transfer = deadline.bound(self.request(deadline)).await?;
+            Ok(stream::try_unfold(transfer, move |mut transfer| async move {
+                let bytes = deadline.bound(transfer.next()).await?;
+                Ok(bytes.map(|bytes| (bytes, transfer)))
+            }))
+        };
+        Items(chunks.try_flatten_stream().boxed())
     }
 
     /// Downloads to the path, or into the folder `path` under a name with this stem.
@@ -249,54 +239,67 @@ impl Download {
     }
 
     /// Requests the content once, and follows redirects.
-    async fn attempt(&self, from: &Url, number: u32) -> Result<Transfer, FileError> {
-        // The host is the part of the URL that grants no access.
-        let host = from.host_str().unwrap_or_default();
-        let rejected = |message: String| FileError::new(host, FileErrorKind::Rejected, message);
-        let Timeouts { read, transfer } = self.core.timeouts;
-        let mut url = from.clone();
-        for _ in 0..=MAX_REDIRECTS {
-            (self.url_filter)(&url).map_err(rejected)?;
-            let storage = &self.core.storage;
-            // Compressed content would have another length.
-            let request = storage.http.get(url.clone()).header(ACCEPT_ENCODING, "identity");
-            let response = async { storage.send(request.build()?, "download", number).await };
-            let response = files::within(host, transfer.max(read), response).await?;
-            let status = response.status();
-            if status.is_redirection() {
-                url = redirect(&url, response.headers()).map_err(|message| rejected(message.to_owned()))?;
-                continue;
-            }
-            if !status.is_success() {
-                let redactor = self.core.redactor.with_target(from, &[]).with_target(response.url(), &[]);
-                return Err(files::rejected(host, response, &redactor).await);
-            }
-            if status == StatusCode::PARTIAL_CONTENT {
-                return Err(rejected("the server sent a part of the content only".to_owned()));
-            }
-            let mime = response.headers().get(CONTENT_TYPE).and_then(|mime| mime.to_str().ok());
-            let transfer = Transfer {
-                core: Arc::clone(&self.core),
-                url: from.clone(),
-                host: host.to_owned(),
-                max_size: self.limits.max_size,
-                received: 0,
-                total: response.content_length(),
-                mime: mime.map(str::to_owned),
-                response,
-            };
-            transfer.check_size(transfer.total.unwrap_or_default())?;
-            return Ok(transfer);
+    async fn attempt(&self, url: &Url, number: u32) -> Result<Transfer, FileError> {
+        let (core, host) = (&self.core, host(url));
+        let attempt = Attempt { operation: "download", number };
+        let response = follow(core, Method::GET, url, &*self.url_filter, attempt).await?;
+        if !response.status().is_success() {
+            let redactor = core.redactor.with_target(url, &[]).with_target(response.url(), &[]);
+            return Err(files::rejected(host, response, &redactor).await);
         }
-        Err(rejected(format!("there are more than {MAX_REDIRECTS} redirects")))
+        if response.status() == StatusCode::PARTIAL_CONTENT {
+            let message = "the server sent a part of the content only";
+            return Err(FileError::new(host, FileErrorKind::Rejected, message));
+        }
+        let mime = response.headers().get(CONTENT_TYPE).and_then(|mime| mime.to_str().ok());
+        let transfer = Transfer {
+            core: Arc::clone(core),
+            url: url.clone(),
+            max_size: self.limits.max_size,
+            received: 0,
+            total: response.content_length(),
+            mime: mime.map(str::to_owned),
+            response,
+        };
+        transfer.check_size(transfer.total.unwrap_or_default())?;
+        Ok(transfer)
     }
+}
+
+/// Returns the name of a download in errors: the host is the part of the URL that grants no access.
+fn host(url: &Url) -> &str {
+    url.host_str().unwrap_or_default()
+}
+
+/// Sends a request without a body, and follows redirects as far as the filter accepts their URLs.
+pub(super) async fn follow(
+    core: &Core,
+    method: Method,
+    from: &Url,
+    url_filter: &(dyn Fn(&Url) -> Result<(), String> + Send + Sync),
+    Attempt { operation, number }: Attempt,
+) -> Result<Response, FileError> {
+    let rejected = |message: String| FileError::new(host(from), FileErrorKind::Rejected, message);
+    let idle_timeout = core.timeouts.transfer.max(core.timeouts.read);
+    let mut url = from.clone();
+    for _ in 0..=MAX_REDIRECTS {
+        url_filter(&url).map_err(rejected)?;
+        // Compressed content would have another length.
+        let request = core.storage.http.request(method.clone(), url.clone());
+        let request = request.header(ACCEPT_ENCODING, "identity");
+        let response = async { core.storage.send(request.build()?, operation, number).await };
+        let response = files::within(host(from), idle_timeout, response).await?;
+        if !response.status().is_redirection() {
+            return Ok(response);
+        }
+        url = redirect(&url, response.headers()).map_err(|message| rejected(message.to_owned()))?;
+    }
+    Err(rejected(format!("there are more than {MAX_REDIRECTS} redirects")))
 }
 
 struct Transfer {
     core: Arc<Core>,
     url: Url,
-    /// Name of the download in errors.
-    host: String,
     max_size: Option<u64>,
     response: Response,
     received: u64,
@@ -308,7 +311,7 @@ impl Transfer {
     /// Returns the next bytes, or `None` at the end of the content.
     async fn next(&mut self) -> Result<Option<Bytes>> {
         let idle_timeout = self.core.timeouts.transfer;
-        let bytes = files::within(&self.host, idle_timeout, self.response.chunk()).await?;
+        let bytes = files::within(host(&self.url), idle_timeout, self.response.chunk()).await?;
         if let Some(bytes) = &bytes {
             self.received += bytes.len() as u64;
             self.check_size(self.received)?;
@@ -322,7 +325,7 @@ impl Transfer {
         match self.max_size {
             Some(max) if size > max => {
                 let message = format!("the content has more than {max} bytes");
-                Err(FileError::new(&self.host, FileErrorKind::TooLarge, message))
+                Err(FileError::new(host(&self.url), FileErrorKind::TooLarge, message))
             }
             _ => Ok(()),
         }
@@ -356,7 +359,7 @@ fn extension(mime: &str) -> Option<&str> {
     known.iter().find(|known| subtype.eq_ignore_ascii_case(known)).or(known.first()).copied()
 }
 
-pub(super) fn redirect(from: &Url, headers: &HeaderMap) -> Result<Url, &'static str> {
+fn redirect(from: &Url, headers: &HeaderMap) -> Result<Url, &'static str> {
     let location = headers.get(LOCATION).and_then(|location| location.to_str().ok());
     match location.and_then(|location| from.join(location).ok()) {
         Some(to) if to.scheme() == "https" => Ok(to),

@@ -12,10 +12,8 @@ use reqwest::{Response, StatusCode, Url};
 use tokio::time::timeout;
 
 use crate::transport::call::read_error_body;
-use crate::transport::deadline::Deadline;
-use crate::transport::error::{FileError, FileErrorKind};
-use crate::transport::redact::{Redactor, without_markup};
-use crate::transport::retry;
+use crate::transport::redact::without_markup;
+use crate::transport::{Deadline, FileError, FileErrorKind, Redactor, retry};
 
 /// Longest message and code of an object store in an error, in characters.
 const MAX_MESSAGE: usize = 300;

@@ -15,8 +15,7 @@ use tokio::task::spawn_blocking;
 
 use crate::files::mime;
 use crate::memory::{NameKey, hasher};
-use crate::transport::error::Result;
-use crate::transport::error::{FileError, FileErrorKind};
+use crate::transport::{FileError, FileErrorKind, Result};
 
 /// Largest file that the storage accepts: 100 MiB.
 pub(crate) const MAX_SIZE: u64 = inferstore_api::limits::MAX_PRESIGN_REQUEST_SIZE;
@@ -63,20 +62,23 @@ impl File {
     pub fn path(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref().to_owned();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Self { source: Source::Path(path), name, mime: None, pixels: None }
+        Self::new(name, Source::Path(path))
+    }
+
+    fn new(name: impl Into<String>, source: Source) -> Self {
+        Self { source, name: name.into(), mime: None, pixels: None }
     }
 
     /// Makes a file from bytes in memory.
     pub fn bytes(name: impl Into<String>, bytes: impl Into<Bytes>) -> Self {
-        Self { source: Source::Bytes(bytes.into()), name: name.into(), mime: None, pixels: None }
+        Self::new(name, Source::Bytes(bytes.into()))
     }
 
     /// Makes a file from a reader. The content is copied to a temporary file at first use, because the size
     /// must be known before the upload, and a retry needs the content again. The last clone deletes the
     /// temporary file.
     pub fn reader(name: impl Into<String>, reader: impl AsyncRead + Send + Unpin + 'static) -> Self {
-        let spool = Spool(spool(reader).map_err(Arc::new).boxed().shared());
-        Self { source: Source::Reader(spool), name: name.into(), mime: None, pixels: None }
+        Self::new(name, Source::Reader(Spool(spool(reader).map_err(Arc::new).boxed().shared())))
     }
 
     /// Renames the file.
@@ -91,13 +93,9 @@ impl File {
         Self { mime: Some(mime.into()), ..self }
     }
 
-    /// Reads the file once, for its size, MIME type and content hash.
-    pub(crate) async fn prepare(&self) -> Result<Prepared> {
-        self.prepare_named(None).await
-    }
-
-    /// Reads the file once, and computes the hash for its stored name if there is a key.
-    pub(crate) async fn prepare_named(&self, key: Option<NameKey>) -> Result<Prepared> {
+    /// Reads the file once, for its size, MIME type and content hash; also for the hash of its stored name, if
+    /// there is a key.
+    pub(crate) async fn prepare(&self, key: Option<NameKey>) -> Result<Prepared> {
         let label = match &self.source {
             Source::Path(path) => path.display().to_string(),
             _ => self.name.clone(),
@@ -133,9 +131,8 @@ impl File {
 impl Source {
     /// Reads the content once. The path becomes absolute, because the working directory may change.
     async fn read(&self, key: Option<NameKey>) -> io::Result<(Self, Digest)> {
-        match self {
+        match self.clone() {
             Self::Path(path) => {
-                let path = path.clone();
                 blocking(move || {
                     // Check before opening: opening a pipe blocks until another process writes to it.
                     let metadata = std::fs::metadata(&path)?;
@@ -152,12 +149,8 @@ impl Source {
                 .await
             }
             Self::Bytes(bytes) => {
-                let bytes = bytes.clone();
-                blocking(move || {
-                    let digest = Digest::of(io::Cursor::new(&bytes), key)?;
-                    Ok((Self::Bytes(bytes), digest))
-                })
-                .await
+                let digest = blocking(move || Digest::of(io::Cursor::new(bytes), key)).await?;
+                Ok((self.clone(), digest))
             }
             Self::Reader(spool) => {
                 let path = spool.read().await?;

@@ -10,7 +10,7 @@ use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value;
 
 use crate::files::web_url;
-use crate::transport::redact::Redactor;
+use crate::transport::Redactor;
 
 /// Mark of a presigned object URL: the bucket URL of a form has no such parameter.
 const SIGNED_URL: &str = "X-Amz-Algorithm";

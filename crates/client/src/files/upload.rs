@@ -12,7 +12,7 @@ use inferstore_api::operations::CREATE_PRESIGNED_UPLOAD;
 use inferstore_api::types::{PresignRequest, UploadFolder};
 use parking_lot::Mutex;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use reqwest::{Request, Response, Url};
+use reqwest::{Method, Request, Response};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::watch;
@@ -20,13 +20,13 @@ use tokio::time::timeout;
 use tracing::{Instrument, debug_span};
 
 use crate::files;
-use crate::files::download::{MAX_REDIRECTS, redirect};
+use crate::files::download::follow;
 use crate::files::source::{CHUNK, Digest, File, Prepared, unreadable};
 use crate::files::target::{Target, UploadMethod, form};
-use crate::transport::deadline::Deadline;
-use crate::transport::error::{Error, FileError, FileErrorKind, Result};
-use crate::transport::events::{Events, Sink, awaited, ignored};
-use crate::transport::{Core, Timeouts};
+use crate::transport::middleware::Attempt;
+use crate::transport::{
+    Core, Deadline, Error, Events, FileError, FileErrorKind, Result, Sink, Timeouts, awaited, ignored,
+};
 
 /// Maximum number of new targets after a rejected one.
 const MAX_FRESH_TARGETS: u32 = 2;
@@ -138,7 +138,7 @@ impl Upload {
             Error::InvalidArgument(format!("the folder cannot be uploaded into: {error}"))
         })?;
         // A reader may be slow.
-        let file = deadline.bound(Box::pin(self.file.prepare())).await?;
+        let file = deadline.bound(Box::pin(self.file.prepare(None))).await?;
         upload(&self.core, folder, &file, self.org_username, deadline, events, &|_| ()).await
     }
 }
@@ -219,8 +219,11 @@ impl Transfer<'_> {
     /// Returns true if a `HEAD` request finds a file of this size. After any failure, the file is uploaded.
     async fn is_stored(&self, target: &Target) -> bool {
         let Some(url) = files::web_url(&target.download_url) else { return false };
-        let found = timeout(self.core.timeouts.read, stored_size(self.core, url)).await;
-        found.is_ok_and(|found| found == Some(self.file.size))
+        let attempt = Attempt { operation: "upload", number: 1 };
+        let found = follow(self.core, Method::HEAD, &url, &|_| Ok(()), attempt);
+        let Ok(Ok(found)) = timeout(self.core.timeouts.read, found).await else { return false };
+        let size = found.headers().get(CONTENT_LENGTH).and_then(|size| size.to_str().ok()?.parse().ok());
+        found.status().is_success() && size == Some(self.file.size)
     }
 
     async fn presign(&self) -> Result<Target> {
@@ -364,20 +367,6 @@ impl Body {
         let message = "it changed while it was uploaded, so the upload was stopped";
         FileError::new(&self.file.label, FileErrorKind::Changed, message)
     }
-}
-
-/// Returns the size of a stored file, by a `HEAD` request.
-async fn stored_size(core: &Core, mut url: Url) -> Option<u64> {
-    for _ in 0..=MAX_REDIRECTS {
-        let request = core.storage.http.head(url.clone()).build().ok()?;
-        let response = core.storage.send(request, "upload", 1).await.ok()?;
-        if !response.status().is_redirection() {
-            let size = response.headers().get(CONTENT_LENGTH).filter(|_| response.status().is_success())?;
-            return size.to_str().ok()?.parse().ok();
-        }
-        url = redirect(&url, response.headers()).ok()?;
-    }
-    None
 }
 
 /// Returns the timeout of the response after the last byte: buffers of this machine still hold content, and

@@ -86,20 +86,14 @@ macro_rules! from_paths {
             fn from(path: $path) -> Self {
                 Self::path(path)
             }
-        }
-
-        impl From<$path> for Input {
-            fn from(path: $path) -> Self {
-                Self::File(File::path(path))
-            }
         })*
     };
 }
 from_paths!(&Path, &PathBuf, PathBuf);
 
-impl From<File> for Input {
-    fn from(file: File) -> Self {
-        Self::File(file)
+impl<F: Into<File>> From<F> for Input {
+    fn from(file: F) -> Self {
+        Self::File(file.into())
     }
 }
 

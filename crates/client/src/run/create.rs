@@ -124,10 +124,10 @@ impl Create {
     /// Sends the create once, or with retries if its idempotency key allows. `Ok(Err)`: the service may have
     /// created a task.
     async fn send_once(&self, is_wanted: &IsWanted<'_>) -> Result<Result<Created, CallContext>> {
-        let call = self.core.call(operations::CREATE_TASK).until(self.deadline).with_idempotency_key();
-        let (model, key) = (&self.inputs_key.0, &self.key);
-        let sent = call.while_wanted(is_wanted).send(|api| api.create_task(model, Some(key), &self.input));
-        match sent.await {
+        let call =
+            self.core.call(operations::CREATE_TASK).until(self.deadline).with_idempotency_key(is_wanted);
+        let model = &self.inputs_key.0;
+        match call.send(|api| api.create_task(model, Some(&self.key), &self.input)).await {
             Ok(created) => Ok(match check_task_id(&created.data) {
                 Ok(()) => {
                     self.core.memory.claim(&created.data);

@@ -24,9 +24,9 @@ use crate::run::create::{Create, Created};
 use crate::run::prepared::SentBefore;
 use crate::run::task::{WaitOptions, cancel, wait};
 use crate::run::{Abandon, Outcome, PreparedRun, RunEvent, Settings, Task};
-use crate::transport::redact::MAX_MESSAGE;
 use crate::transport::{
-    CallContext, Core, CostLimit, Deadline, Error, Result, Sink, TaskDisposition, UnknownOutcome, model_id,
+    CallContext, Core, CostLimit, Deadline, Error, MAX_MESSAGE, Result, Sink, TaskDisposition,
+    UnknownOutcome, model_id,
 };
 
 const DELETE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -204,8 +204,11 @@ impl Execution {
         let values = match cached.and_then(|declared| check(&declared, &fields).ok()) {
             Some(values) => values,
             // The declaration may have changed since it was cached.
-            None => check(&*self.core.read_declaration(&self.model, self.deadline).await?, &fields)
-                .map_err(|invalid| Error::Inputs(invalid.redacted(&self.core.redactor)))?,
+            None => {
+                let version = self.core.versioning(&self.model, self.deadline).await?;
+                check(&version.input_format.unwrap_or_default(), &fields)
+                    .map_err(|invalid| Error::Inputs(invalid.redacted(&self.core.redactor)))?
+            }
         };
         let Settings { max_cost, options, .. } = &self.settings;
         check_limits(&self.core, &self.model, max_cost.as_ref(), options.require_serving, self.deadline)
@@ -221,7 +224,7 @@ impl Execution {
         let mut fields = self.fields.clone();
         for (field, input) in &mut fields {
             if let Input::File(file) = input {
-                let prepared = file.prepare_named(key).await.map_err(|error| error.in_field(field))?;
+                let prepared = file.prepare(key).await.map_err(|error| error.in_field(field))?;
                 file.mime = Some(prepared.mime.clone());
                 file.pixels = prepared.pixels;
                 files.insert(field.clone(), prepared);

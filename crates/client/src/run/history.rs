@@ -82,19 +82,13 @@ pub(super) async fn search(
         // A page may repeat a task if older ones were deleted between two reads.
         .filter(|record| seen.insert(record.task_id.clone()))
         .collect();
-    let known_inputs = |task: &TaskId| core.memory.task_inputs.get(task, Duration::MAX);
-    if candidates.iter().filter(|record| known_inputs(&record.task_id).is_none()).count() > MAX_INPUT_READS {
+    let is_unread = |record: &&TaskRecord| known_inputs(core, &record.task_id).is_none();
+    if candidates.iter().filter(is_unread).count() > MAX_INPUT_READS {
         found.history = HistoryRead::Partial;
         return Ok(found);
     }
     let read = stream::iter(candidates)
-        .map(|record| async move {
-            let inputs = match known_inputs(&record.task_id) {
-                None => inputs_of(core, &record.task_id).await,
-                known => known,
-            };
-            (inputs, record)
-        })
+        .map(|record| async move { (inputs_of(core, &record.task_id).await, record) })
         .buffered(MAX_CONCURRENT_READS);
     let read: Vec<_> = read.collect().await;
     let adoptable = since.and_then(|since| since.checked_sub(ADOPT_TOLERANCE));
@@ -152,8 +146,15 @@ async fn latest_records(
     Ok((records, is_whole))
 }
 
+fn known_inputs(core: &Core, task: &TaskId) -> Option<Fingerprint> {
+    core.memory.task_inputs.get(task, Duration::MAX)
+}
+
 /// Returns the inputs of a task, or `None` if they cannot be read.
 async fn inputs_of(core: &Core, task: &TaskId) -> Option<Fingerprint> {
+    if let Some(known) = known_inputs(core, task) {
+        return Some(known);
+    }
     let detail = core.get_task(task, Deadline::never()).await.ok()?;
     let inputs = fingerprint_of(&detail.input_data?);
     core.memory.task_inputs.insert(task.clone(), inputs);

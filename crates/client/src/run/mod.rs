@@ -26,8 +26,7 @@ pub use task::{Task, TaskPoll, Wait};
 use crate::files::upload::UploadEvent;
 use crate::inputs::Inputs;
 use crate::run::execution::Execution;
-use crate::transport::events::awaited;
-use crate::transport::{Core, Error, Events, Result, Sink, ignored};
+use crate::transport::{Core, Error, Events, Result, Sink, awaited, ignored};
 
 /// Event of a run.
 #[derive(Clone, Debug, PartialEq)]

@@ -14,9 +14,7 @@ use serde_json::Value;
 
 use crate::files::download::{Download, Limits};
 use crate::inputs::is_http;
-use crate::transport::events::awaited;
-use crate::transport::redact::{MAX_MESSAGE, Redactor};
-use crate::transport::{Core, Deadline, Error, OutputMismatch, Result};
+use crate::transport::{Core, Deadline, Error, MAX_MESSAGE, OutputMismatch, Redactor, Result, awaited};
 
 const MAX_CONCURRENT_DOWNLOADS: usize = 4;
 

@@ -18,8 +18,7 @@ use crate::run::Task;
 use crate::run::create::Create;
 use crate::run::execution::check_limits;
 use crate::run::history::{DAY, Found, MINUTE, fingerprint_of, search};
-use crate::transport::events::awaited;
-use crate::transport::{CallContext, Core, Deadline, Error, Result, printable_id};
+use crate::transport::{CallContext, Core, Deadline, Error, Result, awaited, printable_id};
 
 /// Shortest backoff between two searches, which end when no create can appear any more.
 const MIN_PAUSE: Duration = Duration::from_millis(100);

@@ -4,16 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
+use inferstore_api::operations;
 use inferstore_api::types::{ModelId, TaskDetail, TaskId, TaskLogs, TaskStatus};
 use tokio::time::{Instant, sleep_until};
 
 use crate::run::poll::Schedule;
 use crate::run::{Outcome, PollInterval, RunEvent, RunEvents};
-use crate::transport::events::awaited;
-use crate::transport::redact::MAX_MESSAGE;
 use crate::transport::{
-    Core, Deadline, DeadlineReached, Error, Events, Result, Sink, TaskDisposition, TaskFailure,
-    check_task_id, ignored,
+    Core, Deadline, DeadlineReached, Error, Events, MAX_MESSAGE, Result, Sink, TaskDisposition, TaskFailure,
+    awaited, check_task_id, ignored,
 };
 
 /// Time between the last read and the deadline, if the schedule has no later one.
@@ -163,7 +162,12 @@ impl Task {
     /// Errors of every call: see [`Error`](crate::Error).
     pub fn logs(&self) -> BoxFuture<'static, Result<TaskLogs>> {
         let task = self.clone();
-        async move { task.core.task_logs(&task.id).await }.boxed()
+        async move {
+            check_task_id(&task.id)?;
+            let call = task.core.call(operations::GET_TASK_LOGS).about(&task.id);
+            call.send(|api| api.get_task_logs(&task.id)).await
+        }
+        .boxed()
     }
 }
 

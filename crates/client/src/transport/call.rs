@@ -1,5 +1,6 @@
 //! Single path of every API call: sends, retries, unwraps the envelope, and converts failures to [`Error`].
 
+use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::pin::{Pin, pin};
 use std::time::Duration;
@@ -7,15 +8,13 @@ use std::time::Duration;
 use inferstore_api::types::{EnvelopeStatus, TaskId};
 use inferstore_api::{Envelope, Error as RawError, Operation, ResponseValue, Safety};
 use reqwest::header::HeaderMap;
-use serde::Deserialize;
+use serde_json::value::RawValue;
 use tracing::{Instrument, Span, debug, debug_span, field};
 
-use crate::transport::Core;
-use crate::transport::deadline::Deadline;
-use crate::transport::error::{CallContext, Error, OTHER_REQUEST, Result, is_too_large};
+use crate::transport::error::{OTHER_REQUEST, is_too_large};
 use crate::transport::middleware::Attempt;
-use crate::transport::redact::{MAX_INPUT, MAX_MESSAGE, Redactor};
-use crate::transport::retry;
+use crate::transport::redact::MAX_INPUT;
+use crate::transport::{CallContext, Core, Deadline, Error, MAX_MESSAGE, Redactor, Result, retry};
 
 const MAX_EXCERPT: usize = 2_000;
 
@@ -74,14 +73,10 @@ impl<'a> Call<'a> {
         Self { task: Some(task.clone()), ..self }
     }
 
-    /// Retries the call like a read if the service supports idempotency keys: the call carries one.
-    pub(crate) fn with_idempotency_key(self) -> Self {
-        Self { has_idempotency_key: true, ..self }
-    }
-
-    /// Sends nothing more once the caller has stopped waiting.
-    pub(crate) fn while_wanted(self, is_wanted: &'a IsWanted<'a>) -> Self {
-        Self { is_wanted, ..self }
+    /// Retries the call like a read if the service supports idempotency keys: the call carries one. Sends
+    /// nothing more once the caller has stopped waiting.
+    pub(crate) fn with_idempotency_key(self, is_wanted: &'a IsWanted<'a>) -> Self {
+        Self { has_idempotency_key: true, is_wanted, ..self }
     }
 
     /// Sends the call, with retries as far as its safety, the budget and the deadline allow.
@@ -187,11 +182,11 @@ impl<'a> Call<'a> {
             }
             // Boxed: failures are rare, and the future of every call would contain this one.
             Some(Err(error)) => Err(Box::pin(self.failure(error)).await),
-            None if self.deadline.is_over() => {
-                Err(Error::Transport(Box::new(because("the deadline passed"))))
-            }
             None => {
-                let problem = format!("it was not complete after {:.1} s", longest.as_secs_f64());
+                let mut problem = format!("it was not complete after {:.1} s", longest.as_secs_f64());
+                if self.deadline.is_over() {
+                    problem = "the deadline passed".to_owned();
+                }
                 Err(Error::Transport(Box::new(because(problem))))
             }
         }
@@ -246,18 +241,20 @@ async fn rejected(response: reqwest::Response, redactor: &Redactor, deadline: De
 
 /// Makes the error of an undecodable 2xx: a failure in an envelope, or a foreign response.
 fn undecodable(body: &[u8], error: &serde_json::Error, redactor: &Redactor) -> Error {
-    let envelope = serde_json::from_slice(body);
-    let is_failure =
-        envelope.is_ok_and(|Status { status }: Status| status != EnvelopeStatus::Success.as_str());
+    let excerpt = excerpt(body, redactor);
+    if member(body, "status").is_some_and(|status| status != EnvelopeStatus::Success.as_str()) {
+        let message = message(body, redactor);
+        // The generated client returns only a 2xx in this way.
+        return Error::Api(Box::new(CallContext {
+            status: Some(200),
+            message,
+            excerpt,
+            ..CallContext::default()
+        }));
+    }
     // The parser quotes values of the body.
     let problem = redactor.foreign(&error.to_string(), MAX_MESSAGE);
-    let excerpt = excerpt(body, redactor);
-    if !is_failure {
-        return Error::Decode(Box::new(CallContext { excerpt, ..because(problem) }));
-    }
-    let message = message(body, redactor);
-    // The generated client returns only a 2xx in this way.
-    Error::Api(Box::new(CallContext { status: Some(200), message, excerpt, ..CallContext::default() }))
+    Error::Decode(Box::new(CallContext { excerpt, ..because(problem) }))
 }
 
 fn open<T>(response: ResponseValue<Envelope<T>>, redactor: &Redactor) -> Result<(u16, T)> {
@@ -288,21 +285,14 @@ pub(crate) async fn read_error_body(mut response: reqwest::Response, deadline: D
     body
 }
 
-// Fields of a body that may be large; serde skips the rest.
-
-#[derive(Deserialize)]
-struct Status {
-    status: String,
-}
-
-#[derive(Deserialize)]
-struct Message {
-    message: String,
+/// Returns a text of a JSON object, whose other members may be large and stay unparsed.
+fn member(body: &[u8], name: &str) -> Option<String> {
+    let members: BTreeMap<String, &RawValue> = serde_json::from_slice(body).ok()?;
+    serde_json::from_str(members.get(name)?.get()).ok()
 }
 
 fn message(body: &[u8], redactor: &Redactor) -> Option<String> {
-    let Message { message } = serde_json::from_slice(body).ok()?;
-    Some(redactor.foreign(&message, MAX_MESSAGE))
+    Some(redactor.foreign(&member(body, "message")?, MAX_MESSAGE))
 }
 
 fn excerpt(body: &[u8], redactor: &Redactor) -> Option<String> {

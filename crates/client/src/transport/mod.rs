@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use inferstore_api::types::{
-    FileUrl, ModelId, ModelVersioning, ServingStatus, TaskCost, TaskDetail, TaskId, TaskLogs, TaskPage,
+    FileUrl, ModelId, ModelVersioning, ServingStatus, TaskCost, TaskDetail, TaskId, TaskPage,
 };
 use inferstore_api::{ApiKey, operations};
 use parking_lot::Mutex;
@@ -28,12 +28,11 @@ pub use error::{
     ViolationKind,
 };
 pub use events::{Events, Items, Step};
-pub(crate) use events::{Sink, ignored};
-pub(crate) use redact::{cut, printable_id};
+pub(crate) use events::{Sink, awaited, ignored};
+pub(crate) use redact::{MAX_MESSAGE, Redactor, cut, printable, printable_id};
 
 use crate::memory::{DeclaredInputs, Memory, NameKey};
 use crate::transport::middleware::HttpStack;
-use crate::transport::redact::Redactor;
 use crate::transport::retry::Retries;
 
 /// Response header by which a service announces support for idempotency keys, with their minimum retention in
@@ -46,7 +45,7 @@ pub(crate) struct Core {
     pub(crate) redactor: Redactor,
     /// Key for stored names.
     pub(crate) name_key: NameKey,
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// State shared by all clients of one builder.
@@ -82,20 +81,11 @@ pub(crate) struct Timeouts {
 }
 
 impl Core {
-    pub(crate) fn new(
-        api: inferstore_api::Client,
-        redactor: Redactor,
-        name_key: NameKey,
-        shared: Arc<Shared>,
-    ) -> Self {
-        Self { api, redactor, name_key, shared }
-    }
-
     /// Returns the core of a client with another key. Both keys are redacted.
     pub(crate) fn with_key(&self, key: ApiKey) -> Self {
         let redactor = self.redactor.with_key(key.expose());
         let name_key = NameKey::new(key.expose());
-        Self::new(self.api.with_key(key), redactor, name_key, Arc::clone(&self.shared))
+        Self { api: self.api.with_key(key), redactor, name_key, shared: Arc::clone(&self.shared) }
     }
 }
 
@@ -180,12 +170,6 @@ impl Core {
         call.send(|api| api.cancel_task(id)).await.map(drop)
     }
 
-    pub(crate) async fn task_logs(&self, id: &TaskId) -> Result<TaskLogs> {
-        check_task_id(id)?;
-        let call = self.call(operations::GET_TASK_LOGS).about(id);
-        call.send(|api| api.get_task_logs(id)).await
-    }
-
     pub(crate) async fn list_tasks(&self, limit: u32, offset: u64, deadline: Deadline) -> Result<TaskPage> {
         let call = self.call(operations::LIST_TASKS).until(deadline);
         call.send(|api| api.list_tasks(Some(limit), Some(offset))).await
@@ -202,20 +186,14 @@ impl Core {
     pub(crate) async fn versioning(&self, id: &ModelId, deadline: Deadline) -> Result<ModelVersioning> {
         let call = self.call(operations::GET_MODEL_VERSIONING).until(deadline);
         let version = call.send(|api| api.get_model_versioning(id)).await?;
-        let declared = DeclaredInputs::new(version.input_format.clone().unwrap_or_default());
-        self.memory.declarations.insert(id.clone(), declared);
+        let declared = version.input_format.clone().unwrap_or_default();
+        self.memory.declarations.insert(id.clone(), DeclaredInputs::new(declared));
         Ok(version)
     }
 
     /// Returns the cached declared inputs of a model, unless they have expired.
     pub(crate) fn cached_declaration(&self, id: &ModelId) -> Option<DeclaredInputs> {
         self.memory.declarations.get(id, DECLARATION_TTL)
-    }
-
-    pub(crate) async fn read_declaration(&self, id: &ModelId, deadline: Deadline) -> Result<DeclaredInputs> {
-        let version = self.versioning(id, deadline).await?;
-        let cached = self.cached_declaration(id);
-        Ok(cached.unwrap_or_else(|| DeclaredInputs::new(version.input_format.unwrap_or_default())))
     }
 
     pub(crate) async fn delete_file(&self, download_url: &str, deadline: Deadline) -> Result<()> {

@@ -34,9 +34,7 @@ pub(crate) struct Redactor {
 impl Redactor {
     /// Makes a redactor of the API key.
     pub(crate) fn new(key: &str) -> Self {
-        let mut redactor = Self::default();
-        redactor.add([key.to_owned()]);
-        redactor
+        Self::default().with_key(key)
     }
 
     /// Adds another API key.
@@ -98,16 +96,14 @@ impl Redactor {
         match value {
             Value::String(text) => Value::String(self.foreign(&text, MAX_MESSAGE)),
             Value::Array(items) => items.into_iter().map(|item| self.foreign_json(item)).collect(),
-            Value::Object(members) => Value::Object(
-                members
-                    .into_iter()
-                    .map(|(name, value)| {
-                        let is_credential = CREDENTIAL_NAMES.contains(&name.to_ascii_lowercase().as_str());
-                        let value = if is_credential { MASK.into() } else { self.foreign_json(value) };
-                        (self.foreign(&name, MAX_MESSAGE), value)
-                    })
-                    .collect(),
-            ),
+            Value::Object(members) => {
+                let redacted = members.into_iter().map(|(name, value)| {
+                    let is_credential = CREDENTIAL_NAMES.contains(&name.to_ascii_lowercase().as_str());
+                    let value = if is_credential { MASK.into() } else { self.foreign_json(value) };
+                    (self.foreign(&name, MAX_MESSAGE), value)
+                });
+                redacted.collect()
+            }
             other => other,
         }
     }

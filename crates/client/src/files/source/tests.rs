@@ -14,11 +14,11 @@ async fn name_size_and_mime_type_are_known_before_the_upload() -> TestResult {
     let from_memory = File::bytes("photo.jpg", std::fs::read(&path)?);
     let from_reader = File::reader("photo.jpg", io::Cursor::new(std::fs::read(&path)?));
     for file in [&from_path, &from_memory, &from_reader] {
-        let prepared = file.prepare().await?;
+        let prepared = file.prepare(None).await?;
         assert_eq!((prepared.name.as_str(), prepared.size), ("photo.jpg", 10));
         assert_eq!(prepared.mime, "image/jpeg");
     }
-    let renamed = from_path.named("other.bin").with_mime("image/webp").prepare().await?;
+    let renamed = from_path.named("other.bin").with_mime("image/webp").prepare(None).await?;
     assert_eq!((renamed.name.as_str(), renamed.mime.as_str()), ("other.bin", "image/webp"));
     assert_eq!(renamed.label, path.display().to_string(), "errors name the file on this machine");
     Ok(())
@@ -35,17 +35,17 @@ async fn the_header_of_a_picture_says_its_pixels_wherever_it_stands() -> TestRes
     std::fs::write(&path, &jpeg)?;
     let reader = File::reader("photo.jpg", io::Cursor::new(jpeg.clone()));
     for file in [File::from(path.as_path()), File::bytes("photo.jpg", jpeg.clone()), reader] {
-        assert_eq!(file.prepare().await?.pixels, Some(12_000 * 9_000));
+        assert_eq!(file.prepare(None).await?.pixels, Some(12_000 * 9_000));
     }
     for other in [&jpeg[..40_000], b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF89a", b"text"] {
-        assert_eq!(File::bytes("photo.jpg", other.to_vec()).prepare().await?.pixels, None);
+        assert_eq!(File::bytes("photo.jpg", other.to_vec()).prepare(None).await?.pixels, None);
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn the_content_alone_identifies_a_file() -> TestResult {
-    let id = async |file: File| Ok::<_, crate::Error>(file.prepare().await?.content_id);
+    let id = async |file: File| Ok::<_, crate::Error>(file.prepare(None).await?.content_id);
     let bytes = |text: &'static str| File::bytes("a.bin", text);
     let one = id(bytes("one")).await?;
     assert_eq!(one, id(bytes("one").named("b.bin")).await?, "under another name");
@@ -73,15 +73,15 @@ async fn the_hash_does_not_depend_on_how_the_content_arrives() -> TestResult {
             let _ = writer.write_all(piece).await;
         }
     });
-    let piecewise = File::reader("a.bin", reader).prepare().await?;
-    let at_once = File::bytes("a.bin", content).prepare().await?;
+    let piecewise = File::reader("a.bin", reader).prepare(None).await?;
+    let at_once = File::bytes("a.bin", content).prepare(None).await?;
     assert_eq!(piecewise.content_id, at_once.content_id);
     Ok(())
 }
 
 #[tokio::test]
 async fn unique_names_cannot_be_guessed() -> TestResult {
-    let prepared = File::bytes("a.bin", "content").prepare().await?;
+    let prepared = File::bytes("a.bin", "content").prepare(None).await?;
     let [one, two] = [prepared.clone().with_unique_name().name, prepared.with_unique_name().name];
     assert!(one != two && one.len() == 32 + "-a.bin".len() && one.ends_with("-a.bin"), "{one}");
     Ok(())
@@ -90,7 +90,7 @@ async fn unique_names_cannot_be_guessed() -> TestResult {
 #[tokio::test]
 async fn the_temporary_file_of_a_reader_is_private_and_goes_with_its_last_owner() -> TestResult {
     let file = File::reader("a.bin", io::Cursor::new("content"));
-    let prepared = file.prepare().await?;
+    let prepared = file.prepare(None).await?;
     let Source::Reader(spool) = &prepared.source else { return Err("it is not a reader".into()) };
     let path = spool.read().await?.to_path_buf();
     #[cfg(unix)]
@@ -112,7 +112,7 @@ async fn the_temporary_file_of_a_reader_is_private_and_goes_with_its_last_owner(
 async fn a_reader_that_failed_is_not_read_again() -> TestResult {
     let file = File::reader("a.bin", broken_reader());
     for _ in 0..2 {
-        let error = said(file.prepare().await.map(drop));
+        let error = said(file.prepare(None).await.map(drop));
         assert!(error.contains("a.bin: it cannot be read") && error.contains("the cable is cut"), "{error}");
     }
     Ok(())
@@ -124,11 +124,14 @@ async fn a_reader_is_read_on_when_the_upload_that_began_it_was_dropped() -> Test
     let file = File::reader("a.bin", reader);
     {
         // More than the pipe can hold, so a part was read.
-        let written = select(Box::pin(file.prepare()), Box::pin(writer.write_all(b"one two"))).await;
+        let written = select(Box::pin(file.prepare(None)), Box::pin(writer.write_all(b"one two"))).await;
         assert!(matches!(written, Either::Right(_)));
     }
     drop(writer);
-    assert_eq!(file.prepare().await?.content_id, File::bytes("b.bin", "one two").prepare().await?.content_id);
+    assert_eq!(
+        file.prepare(None).await?.content_id,
+        File::bytes("b.bin", "one two").prepare(None).await?.content_id
+    );
     Ok(())
 }
 
@@ -175,7 +178,7 @@ fn a_reader_is_equal_to_its_clones_alone() {
 async fn the_stored_name_of_an_input_is_short_and_has_no_control_characters() -> TestResult {
     let long = format!("{}é.png", "n".repeat(250));
     for (name, end) in [("new\nline\t.png", "new_line_.png"), (&long, "né.png")] {
-        let stored = File::bytes(name, "pixels").prepare().await?.with_unique_name().name;
+        let stored = File::bytes(name, "pixels").prepare(None).await?.with_unique_name().name;
         assert!(stored.ends_with(end) && stored.len() <= 140, "{stored:?}");
     }
     Ok(())

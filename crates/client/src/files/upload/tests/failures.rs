@@ -132,7 +132,7 @@ async fn a_file_that_changes_meanwhile_is_not_stored() -> TestResult {
 async fn prepared_file(scratch: &Scratch) -> Result<(PathBuf, Prepared), Box<dyn std::error::Error>> {
     let path = scratch.path("a.txt");
     std::fs::write(&path, "before")?;
-    let prepared = File::from(path.as_path()).prepare().await?;
+    let prepared = File::from(path.as_path()).prepare(None).await?;
     Ok((path, prepared))
 }
 
