@@ -112,11 +112,10 @@ impl Client {
     /// Errors of every call: see [`Error`].
     pub fn models_page(&self, query: ModelListRequest) -> BoxFuture<'static, Result<Page<ModelSummary>>> {
         let core = Arc::clone(&self.core);
-        async move {
+        Box::pin(async move {
             let page = core.call(operations::LIST_MODELS).send(|api| api.list_models(&query)).await?;
             Ok(Page::new(page.records, page.total))
-        }
-        .boxed()
+        })
     }
 
     /// Returns the handle of a task.
@@ -246,13 +245,12 @@ impl Client {
     ) -> BoxFuture<'static, Result<String>> {
         let core = Arc::clone(&self.core);
         let path = path.into();
-        let send = async move {
+        Box::pin(async move {
             let safety = if method == Method::GET { Safety::Repeatable } else { Safety::Once };
             let body = body.as_deref().map(RawValue::get);
             let call = core.call_unlisted(OTHER_REQUEST, safety);
             call.send(|api| around_text(api.send(method.clone(), &path, body))).await
-        };
-        send.boxed()
+        })
     }
 
     /// Returns the generated client: each operation of the document as a method, sent once without retries.

@@ -1,9 +1,8 @@
 //! Errors about profiles.
 
-use std::fmt;
-
 /// Reason why a profile cannot be used or stored. No message contains a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 #[non_exhaustive]
 pub struct ProfileError {
     /// Kind of the failure.
@@ -43,11 +42,3 @@ impl ProfileError {
         Self::new(ProfileErrorKind::File, message, "correct that on this machine and try again")
     }
 }
-
-impl fmt::Display for ProfileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for ProfileError {}

@@ -191,31 +191,20 @@ pub(crate) struct Prepared {
     pub(crate) pixels: Option<u64>,
     /// Identity of the content: a 128-bit hash keyed per process, so that nobody can construct a collision.
     pub(crate) content_id: u128,
-    /// Keyed hash of content and MIME type, if a key was given.
-    name_hash: Option<u128>,
+    /// Keyed hash of content and MIME type, if a key was given. A stored file that is named by it has the same
+    /// content.
+    pub(super) name_hash: Option<u128>,
     source: Source,
 }
 
 impl Prepared {
     /// Gives the file an unguessable name: the URL of an input is its only access control, and the service
-    /// does not define the effect of a name that exists.
-    pub(crate) fn with_unique_name(self) -> Self {
-        Self { name: format!("{}-{}", random_hex(), storable(&self.name)), name_hash: None, ..self }
-    }
-
-    /// Gives the file a name that equal content has in every process with this API key, and that cannot be
-    /// guessed without the key. A file without a keyed hash gets a unique name.
-    pub(crate) fn with_content_name(self) -> Self {
-        match self.name_hash {
-            Some(hash) => Self { name: format!("{hash:032x}-{}", storable(&self.name)), ..self },
-            None => self.with_unique_name(),
-        }
-    }
-
-    /// Returns true if the name is derived from the content: a stored file of this name then has the same
-    /// content.
-    pub(crate) fn is_named_by_content(&self) -> bool {
-        self.name_hash.is_some()
+    /// does not define the effect of a name that exists. If stored content is reused, equal content has the same
+    /// name in every process with this API key.
+    pub(crate) fn with_stored_name(self, is_reused: bool) -> Self {
+        let name_hash = self.name_hash.filter(|_| is_reused);
+        let prefix = name_hash.map_or_else(random_hex, |hash| format!("{hash:032x}"));
+        Self { name: format!("{prefix}-{}", storable(&self.name)), name_hash, ..self }
     }
 
     /// Opens the content from its beginning.

@@ -25,7 +25,7 @@ use crate::files::source::{CHUNK, Digest, File, Prepared, unreadable};
 use crate::files::target::{Target, UploadMethod, form};
 use crate::transport::middleware::Attempt;
 use crate::transport::{
-    Core, Deadline, Error, Events, FileError, FileErrorKind, Result, Sink, Timeouts, awaited, ignored,
+    Core, Deadline, Error, Events, FileError, FileErrorKind, Result, Sink, Timeouts, awaited,
 };
 
 /// Maximum number of new targets after a rejected one.
@@ -143,7 +143,7 @@ impl Upload {
     }
 }
 
-awaited!(Upload => UploadedFile, |upload| upload.run(ignored()).boxed());
+awaited!(Upload => UploadedFile, |upload| upload.events().into_future());
 
 /// Uploads a prepared file. `on_target` gets each target before it is used: an upload cut off by a deadline
 /// may still be stored.
@@ -184,7 +184,7 @@ impl Transfer<'_> {
     async fn run(mut self) -> Result<UploadedFile> {
         let size = self.file.size;
         let mut target = self.presign().await?;
-        if self.file.is_named_by_content() && self.is_stored(&target).await {
+        if self.file.name_hash.is_some() && self.is_stored(&target).await {
             self.progress(size);
             return Ok(self.uploaded(target));
         }
@@ -240,7 +240,8 @@ impl Transfer<'_> {
         let (counter, mut sent) = watch::channel(0);
         let failure = Arc::new(Mutex::new(None));
         let body = Body { file: self.file.clone(), reader: self.file.open().await?, digest: Digest::new() };
-        let request = self.request(target, body.chunks(counter, Arc::clone(&failure)));
+        let content = reqwest::Body::wrap_stream(body.chunks(counter, Arc::clone(&failure)));
+        let request = self.request(target, content);
         let response = self.response(request, number, &mut sent).await;
         if let Some(error) = failure.lock().take() {
             return Err(error);
@@ -257,14 +258,9 @@ impl Transfer<'_> {
     }
 
     /// Builds the request with its exact length: object storage rejects chunked bodies.
-    fn request(
-        &self,
-        target: &Target,
-        chunks: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
-    ) -> reqwest::Result<Request> {
+    fn request(&self, target: &Target, file: reqwest::Body) -> reqwest::Result<Request> {
         let http = &self.core.storage.http;
         let Prepared { name, mime, size, .. } = self.file;
-        let file = reqwest::Body::wrap_stream(chunks);
         let url = target.url.clone();
         let request = match &target.method {
             UploadMethod::Put { content_type } => {
@@ -289,12 +285,11 @@ impl Transfer<'_> {
         let storage = &self.core.storage;
         let mut response = pin!(async { storage.send(request?, "upload", number).await });
         loop {
-            let handed_over = match timeout(idle, select(response.as_mut(), pin!(sent.changed()))).await {
-                Ok(Either::Left((response, _))) => {
+            let handed_over = match select(response.as_mut(), pin!(timeout(idle, sent.changed()))).await {
+                Either::Left((response, _)) => {
                     return response.map_err(|error| files::transport(file, error));
                 }
-                Ok(Either::Right((handed_over, _))) => handed_over,
-                Err(_) => return Err(files::idle(file, idle)),
+                Either::Right((handed_over, _)) => handed_over.map_err(|_| files::idle(file, idle))?,
             };
             if handed_over.is_err() {
                 // The body has ended.

@@ -142,7 +142,8 @@ fn fit_value(name: &str, descriptor: &Descriptor, value: &Value) -> Result<Value
     match (kind_of(descriptor), value) {
         // For an unknown type, only the typing rule applies.
         (Other(_), Value::Number(_)) if JsonType::of(samples) == Some(JsonType::Text) => {
-            Ok(Numeric::of(value).map_or_else(|| value.clone(), |number| number.as_text(false)))
+            Ok(Numeric::of(value)
+                .map_or_else(|| value.clone(), |number| number.spelled(Some(JsonType::Text), false)))
         }
         (Other(_), _) => Ok(value.clone()),
         (_, Value::Null | Value::Array(_) | Value::Object(_)) => refused(ViolationKind::WrongType),

@@ -55,27 +55,18 @@ impl<'a> Numeric<'a> {
     /// exponent: not all readers of integers accept `30.0`.
     pub(super) fn spelled(&self, form: Option<JsonType>, integer: bool) -> Value {
         let given = if self.given.is_string() { JsonType::Text } else { JsonType::Number };
-        match form.unwrap_or(given) {
-            JsonType::Text => self.as_text(integer),
-            JsonType::Number => self.as_number(integer),
+        let plain = self.value.to_plain_string();
+        if form.unwrap_or(given) == JsonType::Number {
+            let as_given = exact(&self.text).filter(|_| !integer);
+            // A value that no JSON number can hold stays; the service decides.
+            let unchanged =
+                || if given == JsonType::Text { Value::from(&*self.text) } else { self.given.clone() };
+            return as_given.or_else(|| exact(&plain?)).unwrap_or_else(unchanged);
         }
-    }
-
-    /// Plain digits where possible: not every reader accepts an exponent, `+` or `.5`.
-    pub(super) fn as_text(&self, integer: bool) -> Value {
+        // Plain digits where possible: not every reader accepts an exponent, `+`, `.5` or `-0.0`.
         let is_plain = self.text.parse::<Number>().is_ok() && !self.text.contains(['e', 'E']);
-        // Zero is normalized: not every reader accepts `-0.0`.
-        let keeps_digits = !integer && self.given.is_string() && is_plain && !self.value.is_zero();
-        let plain = if keeps_digits { None } else { self.value.to_plain_string() };
-        Value::String(plain.unwrap_or_else(|| self.text.clone()))
-    }
-
-    /// Keeps a value that no JSON number can hold; the service decides.
-    fn as_number(&self, integer: bool) -> Value {
-        let as_given = if integer { None } else { exact(&self.text) };
-        let number = as_given.or_else(|| exact(&self.value.to_plain_string()?));
-        let unchanged = if self.given.is_string() { Value::from(&*self.text) } else { self.given.clone() };
-        number.unwrap_or(unchanged)
+        let keeps_digits = !integer && given == JsonType::Text && is_plain && !self.value.is_zero();
+        Value::String(plain.filter(|_| !keeps_digits).unwrap_or_else(|| self.text.clone()))
     }
 }
 

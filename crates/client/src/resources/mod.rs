@@ -7,7 +7,7 @@ mod model;
 
 use std::sync::Arc;
 
-use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::future::BoxFuture;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use inferstore_api::limits::{MAX_LIST_TASKS_LIMIT, RESERVED_FOLDER_NAMES};
 use inferstore_api::operations;
@@ -31,15 +31,13 @@ pub struct Page<T> {
     pub records: Vec<T>,
     /// Number of records on all pages, if the service states it.
     pub total: Option<u64>,
-    /// Number of pages, if the service states it.
-    pub pages: Option<u64>,
 }
 
 impl<T> Page<T> {
     /// Makes a page from the response, where null, absent and empty are equivalent.
     pub fn new(records: Option<Vec<T>>, total: Option<i64>) -> Self {
         let total = total.and_then(|total| u64::try_from(total).ok());
-        Self { records: records.unwrap_or_default(), total, pages: None }
+        Self { records: records.unwrap_or_default(), total }
     }
 }
 
@@ -98,11 +96,10 @@ impl Tasks {
     /// Errors of every call: see [`Error`](crate::Error).
     pub fn page(&self, limit: u32, offset: u64) -> BoxFuture<'static, Result<Page<TaskRecord>>> {
         let core = Arc::clone(&self.core);
-        async move {
+        Box::pin(async move {
             let page = core.list_tasks(limit, offset, Deadline::never()).await?;
             Ok(Page::new(page.records, page.total))
-        }
-        .boxed()
+        })
     }
 
     /// Marks tasks as known to this program, such as those in a journal after a restart: they are never
@@ -198,18 +195,14 @@ impl Folder {
     /// [`Error::InvalidArgument`] for a folder that cannot be listed, and those of every call.
     pub fn page(&self, query: FileQuery, page: u64) -> BoxFuture<'static, Result<Page<StorageFile>>> {
         let folder = self.clone();
-        async move {
+        Box::pin(async move {
             let name = folder.listable()?;
             let category = query.category.as_ref();
             let call = folder.core.call(operations::LIST_FILES);
             let send = call.send(|api| api.list_files(&name, Some(page), query.page_size, category));
             let listing = send.await?;
-            Ok(Page {
-                pages: listing.total_pages.and_then(|pages| u64::try_from(pages).ok()),
-                ..Page::new(listing.files, listing.total)
-            })
-        }
-        .boxed()
+            Ok(Page::new(listing.files, listing.total))
+        })
     }
 }
 
@@ -225,7 +218,7 @@ mod tests {
             pages += 1;
             let total = is_total_stated.then_some(count);
             let records = (start..count.min(start + most)).collect();
-            async move { Ok(Page { records, total, pages: None }) }
+            async move { Ok(Page { records, total }) }
         });
         listing.try_collect().await
     }

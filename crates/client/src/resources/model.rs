@@ -75,11 +75,10 @@ impl Model {
     /// Errors of every call: see [`Error`](crate::Error).
     pub fn get(&self) -> BoxFuture<'static, Result<ModelDetail>> {
         let model = self.clone();
-        async move {
+        Box::pin(async move {
             let id = model_id(&model.id)?;
             model.core.call(operations::GET_MODEL).send(|api| api.get_model(&id)).await
-        }
-        .boxed()
+        })
     }
 
     /// Returns the price of one run.

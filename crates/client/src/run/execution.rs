@@ -2,18 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::panic::resume_unwind;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use futures_util::future::{Either, select};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use inferstore_api::types::{ModelId, UploadFolder};
 use inferstore_api::{Decimal, operations};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
-use tokio::sync::watch;
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, warn};
 
 use crate::files::source::Prepared;
@@ -25,8 +23,7 @@ use crate::run::prepared::SentBefore;
 use crate::run::task::{WaitOptions, cancel, wait};
 use crate::run::{Abandon, Outcome, PreparedRun, RunEvent, Settings, Task};
 use crate::transport::{
-    CallContext, Core, CostLimit, Deadline, Error, MAX_MESSAGE, Result, Sink, TaskDisposition,
-    UnknownOutcome, model_id,
+    CallContext, Core, CostLimit, Deadline, Error, MAX_MESSAGE, Result, Sink, TaskDisposition, UnknownOutcome,
 };
 
 const DELETE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -41,14 +38,14 @@ type Fields = BTreeMap<String, Input>;
 type Files = BTreeMap<String, Prepared>;
 
 pub(crate) struct Execution {
-    core: Arc<Core>,
-    model: ModelId,
-    fields: Fields,
-    settings: Settings,
-    deadline: Deadline,
-    sink: Sink<RunEvent>,
+    pub(super) core: Arc<Core>,
+    pub(super) model: ModelId,
+    pub(super) fields: Fields,
+    pub(super) settings: Settings,
+    pub(super) deadline: Deadline,
+    pub(super) sink: Sink<RunEvent>,
     /// URLs to which files may have been uploaded, including by an upload that was cut off.
-    targets: Mutex<Vec<String>>,
+    pub(super) targets: Mutex<Vec<String>>,
 }
 
 /// Inputs as sent, and the URLs of the uploads among them.
@@ -57,46 +54,17 @@ struct Ready {
     uploaded: Vec<String>,
 }
 
-/// Liveness of the caller of a run. `None`: the run ends when it is dropped, and need not check.
-struct Caller(Option<watch::Receiver<()>>);
-
-impl Caller {
-    fn is_waiting(&self) -> bool {
-        self.0.as_ref().is_none_or(|alive| alive.has_changed().is_ok())
-    }
-
-    /// Runs a future until the caller drops the run; `None` then.
-    async fn race<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        let Some(mut alive) = self.0.clone() else { return Some(work.await) };
-        match select(pin!(work), pin!(alive.changed())).await {
-            Either::Left((done, _)) => Some(done),
-            Either::Right(_) => None,
-        }
-    }
-}
-
 impl Execution {
-    /// Makes a run whose time begins now.
-    pub(crate) fn begin(
-        core: Arc<Core>,
-        model: String,
-        fields: Fields,
-        settings: Settings,
-        sink: Sink<RunEvent>,
-    ) -> Result<Self> {
-        let model = model_id(&model)?;
-        let deadline = Deadline::after(settings.deadline);
-        Ok(Self { core, model, fields, settings, deadline, sink, targets: Mutex::default() })
-    }
-
     /// Runs the model to its end. If the cleanup of a dropped run is requested, runs in a Tokio task of its
     /// own, which outlives the caller.
     pub(crate) async fn run_to_end(self) -> Result<Outcome> {
+        // Canceled when the caller drops the run.
+        let dropped = CancellationToken::new();
         if self.settings.on_abandon == Abandon::Leave {
-            return self.outcome(&Caller(None)).await;
+            return self.outcome(&dropped).await;
         }
-        let (_alive, watched) = watch::channel(());
-        let run = async move { self.outcome(&Caller(Some(watched))).await };
+        let _caller = dropped.clone().drop_guard();
+        let run = async move { self.outcome(&dropped).await };
         match tokio::spawn(run.in_current_span()).await.map_err(tokio::task::JoinError::try_into_panic) {
             Ok(result) => result,
             Err(Ok(panic)) => resume_unwind(panic),
@@ -116,32 +84,32 @@ impl Execution {
             ));
         }
         let Ready { inputs, uploaded } = self.ready(self.deletes_uploads()).await?;
-        let created = self.create(inputs, !uploaded.is_empty(), &Caller(None)).await?;
+        let created = self.create(inputs, !uploaded.is_empty(), &CancellationToken::new()).await?;
         Ok(self.task(&created))
     }
 
-    async fn outcome(&self, caller: &Caller) -> Result<Outcome> {
-        let Some(ready) = caller.race(self.ready(self.deletes_uploads())).await else {
+    async fn outcome(&self, dropped: &CancellationToken) -> Result<Outcome> {
+        let Some(ready) = dropped.run_until_cancelled(self.ready(self.deletes_uploads())).await else {
             if self.deletes_uploads() {
                 self.clean_up_cut().await;
             }
-            return Err(dropped());
+            return Err(was_dropped());
         };
         // Not raced with the caller: a sent create is awaited, because its task may have to be canceled.
         let Ready { inputs, uploaded } = ready?;
-        let created = self.create(inputs, !uploaded.is_empty(), caller).await?;
+        let created = self.create(inputs, !uploaded.is_empty(), dropped).await?;
         let task = self.task(&created);
         // An adopted task may belong to another program.
         let cancels = self.settings.on_abandon != Abandon::Leave && created.is_proven;
         let poll = self.settings.poll.clone();
         let options = WaitOptions { poll, cancel_at_deadline: cancels };
-        let waited = caller.race(Box::pin(wait(&task, options, self.deadline, &self.sink, None))).await;
-        let Some(ended) = waited else {
+        let wait = Box::pin(wait(&task, options, self.deadline, &self.sink, None));
+        let Some(ended) = dropped.run_until_cancelled(wait).await else {
             let has_ended = cancels && abandon(&task).await;
             if self.deletes_uploads() {
                 self.clean_up(Vec::new(), has_ended).await;
             }
-            return Err(dropped());
+            return Err(was_dropped());
         };
         let has_result = matches!(ended, Ok(_) | Err(Error::TaskFailed(_) | Error::TaskCanceled(_)));
         let deletes =
@@ -268,7 +236,7 @@ impl Execution {
         let uploads = contents.into_values().map(|(file, fields)| async move {
             let (events, field) = (Arc::clone(&self.sink), fields[0].clone());
             let sink = Arc::new(move |event| events(RunEvent::Upload { field: field.clone(), event }));
-            let file = if reuses_uploads { file.with_content_name() } else { file.with_unique_name() };
+            let file = file.with_stored_name(reuses_uploads);
             let on_target = |url: &str| {
                 if !reuses_uploads {
                     self.targets.lock().push(url.to_owned());
@@ -299,13 +267,13 @@ impl Execution {
         &self,
         inputs: Map<String, Value>,
         has_uploads: bool,
-        caller: &Caller,
+        dropped: &CancellationToken,
     ) -> Result<Created> {
         let create = Create::new(&self.core, &random_id(), &self.model, inputs, has_uploads, self.deadline)?;
         (self.sink)(RunEvent::Creating);
         // Lets a caller that reads the events drop the run before the create is sent.
         tokio::task::yield_now().await;
-        let created = Box::pin(create.send(&|| caller.is_waiting())).await;
+        let created = Box::pin(create.send(&|| !dropped.is_cancelled())).await;
         if let Err(error) = &created {
             // A rejected create may mean that the cached declaration is outdated; a rejection because of the
             // account does not.
@@ -380,7 +348,7 @@ fn random_id() -> String {
     format!("{:032x}", fastrand::u128(..))
 }
 
-fn dropped() -> Error {
+fn was_dropped() -> Error {
     Error::InvalidArgument("the run was dropped".to_owned())
 }
 

@@ -14,6 +14,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, FutureExt};
 use inferstore_api::Decimal;
 use inferstore_api::types::{TaskId, TaskStatus, UploadFolder};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tracing::{Instrument, Span, info_span};
@@ -26,7 +27,7 @@ pub use task::{Task, TaskPoll, Wait};
 use crate::files::upload::UploadEvent;
 use crate::inputs::Inputs;
 use crate::run::execution::Execution;
-use crate::transport::{Core, Error, Events, Result, Sink, awaited, ignored};
+use crate::transport::{Core, Deadline, Error, Events, Result, Sink, awaited, ignored, model_id};
 
 /// Event of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -248,32 +249,32 @@ impl<T> Run<T> {
     ) -> BoxFuture<'static, Result<Done>> {
         let Self { core, model, inputs, settings, .. } = self;
         let caller = Span::current();
-        async move {
+        Box::pin(async move {
             // A stream polled outside of any span belongs to the trace of its caller.
             let polled = Span::current();
             let parent = if polled.is_none() { caller } else { polled };
             let span = info_span!(parent: &parent, "inferstore_run", otel.kind = "internal", model);
             let perform = async move {
                 let fields = inputs.map_err(Error::InvalidArgument)?.into_fields()?;
-                work(Execution::begin(core, model, fields, settings, sink)?).await
+                let model = model_id(&model)?;
+                let deadline = Deadline::after(settings.deadline);
+                let targets = Mutex::default();
+                work(Execution { core, model, fields, settings, deadline, sink, targets }).await
             };
             perform.instrument(span).await
-        }
-        .boxed()
+        })
     }
 }
 
 impl<T: Send + 'static> Run<T> {
     /// Returns the run as a stream of events.
     pub fn events(self) -> RunEvents<T> {
-        Events::new(|sink| self.begin(sink))
-    }
-
-    fn begin(self, sink: Sink<RunEvent>) -> BoxFuture<'static, Result<Outcome<T>>> {
         let convert = self.convert;
-        let outcome = self.perform(sink, |run| run.run_to_end().boxed());
-        async move { convert(outcome.await?) }.boxed()
+        Events::new(|sink| {
+            let outcome = self.perform(sink, |run| run.run_to_end().boxed());
+            async move { convert(outcome.await?) }.boxed()
+        })
     }
 }
 
-awaited!(Run<T> => Outcome<T>, |run| run.begin(ignored()), T);
+awaited!(Run<T> => Outcome<T>, |run| run.events().into_future(), T);

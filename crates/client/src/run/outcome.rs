@@ -138,7 +138,9 @@ impl Outcome {
     /// As [`url`](Self::url); also for an outcome that no client returned.
     pub fn download(&self, name: &str) -> Result<Download> {
         let url = self.url(name)?;
-        Ok(Download::new(Arc::clone(self.core()?), url))
+        let no_client = "only an outcome that a client returned can be downloaded";
+        let core = self.core.clone().ok_or_else(|| Error::InvalidArgument(no_client.to_owned()))?;
+        Ok(Download::new(core, url))
     }
 
     /// Downloads every URL of the output into the folder, each under the name of its field with the extension
@@ -146,12 +148,6 @@ impl Outcome {
     pub fn save_all(&self, folder: impl AsRef<Path>) -> SaveAll {
         let folder = folder.as_ref().to_owned();
         SaveAll { outcome: self.clone(), folder, limits: Limits::default() }
-    }
-
-    fn core(&self) -> Result<&Arc<Core>> {
-        self.core.as_ref().ok_or_else(|| {
-            Error::InvalidArgument("only an outcome that a client returned can be downloaded".to_owned())
-        })
     }
 }
 

@@ -12,7 +12,7 @@ use crate::run::poll::Schedule;
 use crate::run::{Outcome, PollInterval, RunEvent, RunEvents};
 use crate::transport::{
     Core, Deadline, DeadlineReached, Error, Events, MAX_MESSAGE, Result, Sink, TaskDisposition, TaskFailure,
-    awaited, check_task_id, ignored,
+    awaited, check_task_id,
 };
 
 /// Time between the last read and the deadline, if the schedule has no later one.
@@ -162,12 +162,11 @@ impl Task {
     /// Errors of every call: see [`Error`](crate::Error).
     pub fn logs(&self) -> BoxFuture<'static, Result<TaskLogs>> {
         let task = self.clone();
-        async move {
+        Box::pin(async move {
             check_task_id(&task.id)?;
             let call = task.core.call(operations::GET_TASK_LOGS).about(&task.id);
             call.send(|api| api.get_task_logs(&task.id)).await
-        }
-        .boxed()
+        })
     }
 }
 
@@ -214,20 +213,17 @@ impl Wait {
 
     /// Returns the wait as a stream of events.
     pub fn events(self) -> RunEvents {
-        Events::new(|sink| self.begin(sink))
-    }
-
-    fn begin(self, sink: Sink<RunEvent>) -> BoxFuture<'static, Result<Outcome>> {
-        async move {
-            check_task_id(&self.task.id)?;
-            let deadline = Deadline::after(self.deadline);
-            wait(&self.task, self.options, deadline, &sink, Some(Duration::ZERO)).await
-        }
-        .boxed()
+        Events::new(|sink| {
+            Box::pin(async move {
+                check_task_id(&self.task.id)?;
+                let deadline = Deadline::after(self.deadline);
+                wait(&self.task, self.options, deadline, &sink, Some(Duration::ZERO)).await
+            })
+        })
     }
 }
 
-awaited!(Wait => Outcome, |wait| wait.begin(ignored()));
+awaited!(Wait => Outcome, |wait| wait.events().into_future());
 
 /// Reads the task until it has ended: first after this delay, else when tasks of its model are likely to end.
 /// The deadline is that of the whole operation, which in a run started before the wait.

@@ -177,7 +177,7 @@ impl<'a> Call<'a> {
         let sent = stack.within(Attempt { operation: self.operation, number }, sent);
         match limit.timeout(sent).await {
             Some(Ok(response)) => {
-                self.core.note_response(response.headers());
+                self.core.note_response(response.status(), response.headers());
                 open(response, &self.core.redactor)
             }
             // Boxed: failures are rare, and the future of every call would contain this one.
@@ -196,7 +196,7 @@ impl<'a> Call<'a> {
         let redactor = &self.core.redactor;
         match error {
             RawError::UnexpectedResponse(response) => {
-                self.core.note_failure(response.headers());
+                self.core.note_response(response.status(), response.headers());
                 rejected(response, redactor, self.deadline).await
             }
             RawError::InvalidResponsePayload(body, error) => undecodable(&body, &error, redactor),

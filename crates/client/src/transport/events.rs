@@ -101,15 +101,6 @@ impl<E: Send + 'static, T: Send + 'static> Stream for Events<E, T> {
     }
 }
 
-impl<E: Send + 'static, T: Send + 'static> IntoFuture for Events<E, T> {
-    type Output = Result<T>;
-    type IntoFuture = BoxFuture<'static, Result<T>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.finish())
-    }
-}
-
 // No field is structurally pinned.
 impl<E, T> Unpin for Events<E, T> {}
 
@@ -121,8 +112,8 @@ impl<E, T> std::fmt::Debug for Events<E, T> {
 
 /// Implements awaiting and streaming for an operation.
 macro_rules! awaited {
-    ($operation:ty => $done:ty, $begin:expr $(, $parameter:ident)?) => {
-        impl$(<$parameter: Send + 'static>)? IntoFuture for $operation {
+    ($operation:ty => $done:ty, $begin:expr $(, $parameter:ident)*) => {
+        impl<$($parameter: Send + 'static),*> IntoFuture for $operation {
             type Output = Result<$done>;
             type IntoFuture = BoxFuture<'static, Result<$done>>;
 
@@ -134,6 +125,8 @@ macro_rules! awaited {
     };
 }
 pub(crate) use awaited;
+
+awaited!(Events<E, T> => T, |events| Box::pin(events.finish()), E, T);
 
 /// Stream of items that the service or object storage returns piece by piece. It ends with its first error.
 #[must_use = "nothing is read while it is not polled"]

@@ -18,6 +18,7 @@ use inferstore_api::types::{
 };
 use inferstore_api::{ApiKey, operations};
 use parking_lot::Mutex;
+use reqwest::StatusCode;
 use reqwest::header::{DATE, HeaderMap, HeaderName, HeaderValue};
 use tokio::time::Instant;
 
@@ -110,20 +111,16 @@ impl Shared {
         seconds.to_str().ok()?.parse().ok().map(Duration::from_secs)
     }
 
-    /// Records the announcements of a successful response.
-    pub(crate) fn note_response(&self, headers: &HeaderMap) {
+    /// Records the announcements of a response. A success is from the service itself, of which an older version
+    /// announces nothing; a failure without an announcement may be from a gateway.
+    pub(crate) fn note_response(&self, status: StatusCode, headers: &HeaderMap) {
         let mut announced = self.announced.lock();
-        if let Some(date) = headers.get(DATE) {
+        if let Some(date) = headers.get(DATE).filter(|_| status.is_success()) {
             announced.date = Some((date.clone(), Instant::now()));
         }
-        // A success is from the service itself: an older version announces nothing.
-        announced.key_retention = headers.get(KEY_RETENTION).cloned();
-    }
-
-    /// Records the announcements of a failure. A failing gateway announces nothing.
-    pub(crate) fn note_failure(&self, headers: &HeaderMap) {
-        if let Some(retention) = headers.get(KEY_RETENTION) {
-            self.announced.lock().key_retention = Some(retention.clone());
+        let key_retention = headers.get(KEY_RETENTION).cloned();
+        if status.is_success() || key_retention.is_some() {
+            announced.key_retention = key_retention;
         }
     }
 }

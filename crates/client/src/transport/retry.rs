@@ -105,20 +105,19 @@ pub(crate) struct Retries {
     pub(crate) policy: Retry,
     /// In half retries: a success earns one.
     budget: AtomicU32,
-    full: u32,
 }
 
 const RETRY_COST: u32 = 2;
 
 impl Retries {
     pub(crate) fn new(policy: Retry) -> Self {
-        let full = policy.budget.saturating_mul(RETRY_COST);
-        Self { policy, budget: AtomicU32::new(full), full }
+        Self { budget: AtomicU32::new(policy.budget.saturating_mul(RETRY_COST)), policy }
     }
 
     pub(crate) fn succeeded(&self) {
-        debug_assert!(self.budget.load(Relaxed) <= self.full, "the retry budget exceeds its limit");
-        let earned = |left| (left < self.full).then_some(left + 1);
+        let full = self.policy.budget.saturating_mul(RETRY_COST);
+        debug_assert!(self.budget.load(Relaxed) <= full, "the retry budget exceeds its limit");
+        let earned = |left| (left < full).then_some(left + 1);
         let _ = self.budget.fetch_update(Relaxed, Relaxed, earned);
     }
 

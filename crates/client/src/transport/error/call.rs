@@ -143,11 +143,6 @@ impl CallContext {
         text
     }
 
-    /// Returns the cause of the last failure, such as an error of the HTTP library.
-    pub fn cause(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
-        self.source.as_deref()
-    }
-
     pub(crate) fn is_too_large(&self) -> bool {
         self.source.as_deref().is_some_and(|source| is_too_large(source))
     }
