@@ -16,7 +16,7 @@ use reqwest::redirect::Policy;
 use serde::Deserialize;
 
 use crate::client::Client;
-use crate::memory::{Memory, NameKey};
+use crate::memory::{Memory, name_hasher};
 use crate::transport::middleware::{HttpStack, Middleware};
 use crate::transport::retry::{Retries, Retry, seconds};
 use crate::transport::{Core, Error, Redactor, Result, Shared, Timeouts, cut, printable};
@@ -243,7 +243,7 @@ impl ClientBuilder {
         let direct = self.http(http_client_builder().no_proxy(), NO_READ_TIMEOUT)?;
         let Settings { api_key, retry, read_timeout, transfer_timeout, .. } = self.settings;
         let redactor = Redactor::new(api_key.expose());
-        let name_key = NameKey::new(api_key.expose());
+        let name_hasher = name_hasher(api_key.expose());
         let middleware: Arc<[Arc<dyn Middleware>]> =
             self.middleware.into_iter().chain(self.transport).collect();
         let mut api = inferstore_api::Client::new_with_client(&base_url, http.clone(), api_key)
@@ -265,7 +265,7 @@ impl ClientBuilder {
             memory: Memory::new(self.settings.create_settle_time),
             announced: Mutex::default(),
         };
-        let core = Core { api, redactor, name_key, shared: Arc::new(shared) };
+        let core = Core { api, redactor, name_hasher, shared: Arc::new(shared) };
         Ok(Client { core: Arc::new(core) })
     }
 

@@ -38,6 +38,16 @@ pub(crate) struct Memory {
     pub(crate) settle_time: Duration,
 }
 
+/// Part of a value that does not count for its equality.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Uncompared<T>(pub(crate) T);
+
+impl<T> PartialEq for Uncompared<T> {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
 pub(crate) type DeclaredInputs = Arc<BTreeMap<String, Descriptor>>;
 
 /// Key of a create: creates with equal keys cannot be distinguished in the task history.
@@ -243,24 +253,14 @@ fn hash(value: &Value, hasher: &mut impl Hasher) {
     }
 }
 
-/// Key for the hashes in stored names, derived from the API key.
-#[derive(Clone, Copy)]
-pub(crate) struct NameKey(u64, u64);
-
-impl NameKey {
-    /// Derives the key. SipHash-2-4 with a secret key is a pseudorandom function: a stored name reveals
-    /// nothing about the API key.
-    pub(crate) fn new(api_key: &str) -> Self {
-        let mut hasher = SipHasher24::new();
-        hasher.write(b"inferstore: names of stored contents\n");
-        hasher.write(api_key.as_bytes());
-        let hash = hasher.finish128();
-        Self(hash.h1, hash.h2)
-    }
-
-    pub(crate) fn hasher(self) -> SipHasher24 {
-        SipHasher24::new_with_keys(self.0, self.1)
-    }
+/// Returns the hasher for stored names, keyed by the API key. SipHash-2-4 with a secret key is a pseudorandom
+/// function: a stored name reveals nothing about the API key.
+pub(crate) fn name_hasher(api_key: &str) -> SipHasher24 {
+    let mut hasher = SipHasher24::new();
+    hasher.write(b"inferstore: names of stored contents\n");
+    hasher.write(api_key.as_bytes());
+    let hash = hasher.finish128();
+    SipHasher24::new_with_keys(hash.h1, hash.h2)
 }
 
 /// Returns a 128-bit hasher keyed per process, so that nobody can construct a collision.

@@ -231,8 +231,7 @@ impl Download {
                 Ok(transfer) => return Ok(transfer),
                 Err(error) => error,
             };
-            let may_retry = error.kind == FileErrorKind::Transport;
-            if !may_retry || !attempts.backoff(error.retry_after).await {
+            if error.kind != FileErrorKind::Transport || !attempts.backoff(error.retry_after).await {
                 return Err(error.into());
             }
         }

@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::task::spawn_blocking;
 
 use crate::files::mime;
-use crate::memory::{NameKey, hasher};
+use crate::memory::hasher;
 use crate::transport::{FileError, FileErrorKind, Result};
 
 /// Largest file that the storage accepts: 100 MiB.
@@ -95,7 +95,7 @@ impl File {
 
     /// Reads the file once, for its size, MIME type and content hash; also for the hash of its stored name, if
     /// there is a key.
-    pub(crate) async fn prepare(&self, key: Option<NameKey>) -> Result<Prepared> {
+    pub(crate) async fn prepare(&self, key: Option<SipHasher24>) -> Result<Prepared> {
         let label = match &self.source {
             Source::Path(path) => path.display().to_string(),
             _ => self.name.clone(),
@@ -130,7 +130,7 @@ impl File {
 
 impl Source {
     /// Reads the content once. The path becomes absolute, because the working directory may change.
-    async fn read(&self, key: Option<NameKey>) -> io::Result<(Self, Digest)> {
+    async fn read(&self, key: Option<SipHasher24>) -> io::Result<(Self, Digest)> {
         match self.clone() {
             Self::Path(path) => {
                 blocking(move || {
@@ -257,8 +257,8 @@ impl Digest {
     }
 
     /// Digests a reader. Stops when the content is too large: a file may be growing.
-    fn of(mut reader: impl Read + Seek, key: Option<NameKey>) -> io::Result<Self> {
-        let mut digest = Self { name_hasher: key.map(NameKey::hasher), ..Self::new() };
+    fn of(mut reader: impl Read + Seek, key: Option<SipHasher24>) -> io::Result<Self> {
+        let mut digest = Self { name_hasher: key, ..Self::new() };
         let mut chunk = vec![0; CHUNK];
         while digest.size <= MAX_SIZE {
             match reader.read(&mut chunk)? {
@@ -316,7 +316,7 @@ pub(super) async fn blocking<T: Send + 'static>(
     spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
-fn random_hex() -> String {
+pub(crate) fn random_hex() -> String {
     let draw = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}", draw(), draw())
 }

@@ -192,16 +192,13 @@ impl Transfer<'_> {
         let mut attempts = self.core.retries.start("upload", self.deadline);
         let mut fresh_targets = 0;
         while let Err(error) = self.send(&target, attempts.count).await {
-            let may_retry = match error.kind {
-                FileErrorKind::Transport => true,
-                FileErrorKind::Forbidden => fresh_targets < MAX_FRESH_TARGETS,
-                _ => false,
-            };
+            let is_expired = error.kind == FileErrorKind::Forbidden && fresh_targets < MAX_FRESH_TARGETS;
+            let may_retry = is_expired || error.kind == FileErrorKind::Transport;
             if !may_retry || !attempts.backoff(error.retry_after).await {
                 return Err(error.into());
             }
             (self.events)(UploadEvent::Retrying { problem: error.message });
-            if error.kind == FileErrorKind::Forbidden {
+            if is_expired {
                 fresh_targets += 1;
                 target = self.presign().await?;
             }

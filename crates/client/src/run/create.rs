@@ -44,10 +44,9 @@ pub(crate) struct Create {
 #[derive(Clone, Debug)]
 pub(crate) struct Created {
     pub(crate) task: TaskId,
+    /// True if the task was found in the history: only an upload among its inputs then proves that it belongs
+    /// to this run, which may cancel it.
     pub(crate) is_adopted: bool,
-    /// True if the task certainly belongs to this run, which may then cancel it: the response named the task,
-    /// or an upload of this run is among its inputs.
-    pub(crate) is_proven: bool,
 }
 
 impl Create {
@@ -131,7 +130,7 @@ impl Create {
             Ok(created) => Ok(match check_task_id(&created.data) {
                 Ok(()) => {
                     self.core.memory.claim(&created.data);
-                    Ok(Created { task: created.data, is_adopted: false, is_proven: true })
+                    Ok(Created { task: created.data, is_adopted: false })
                 }
                 // There is a task, and only the history can name it.
                 Err(invalid) => {
@@ -176,8 +175,7 @@ impl Create {
                 only_match.filter(|task| !pending.is_ambiguous() && self.core.memory.claim(task))
             {
                 info!(task = printable_id(task.as_str()), "a lost create was found in the task history");
-                let is_proven = self.is_unmistakable;
-                return Ok(Some(Created { task: task.clone(), is_adopted: true, is_proven }));
+                return Ok(Some(Created { task: task.clone(), is_adopted: true }));
             }
             let is_hopeless = found.is_complete() && found.matches.len() > 1;
             if is_last || is_hopeless || self.deadline.timeout(sleep(self.pause(number))).await.is_none() {

@@ -14,12 +14,12 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, warn};
 
-use crate::files::source::Prepared;
+use crate::files::source::{Prepared, random_hex};
 use crate::files::upload::upload;
 use crate::inputs::{Input, check};
 use crate::memory::{DeclaredInputs, RunState};
 use crate::run::create::{Create, Created};
-use crate::run::prepared::SentBefore;
+use crate::run::prepared::now;
 use crate::run::task::{WaitOptions, cancel, wait};
 use crate::run::{Abandon, Outcome, PreparedRun, RunEvent, Settings, Task};
 use crate::transport::{
@@ -49,10 +49,7 @@ pub(crate) struct Execution {
 }
 
 /// Inputs as sent, and the URLs of the uploads among them.
-struct Ready {
-    inputs: Map<String, Value>,
-    uploaded: Vec<String>,
-}
+type Ready = (Map<String, Value>, Vec<String>);
 
 impl Execution {
     /// Runs the model to its end. If the cleanup of a dropped run is requested, runs in a Tokio task of its
@@ -83,7 +80,7 @@ impl Execution {
                     .to_owned(),
             ));
         }
-        let Ready { inputs, uploaded } = self.ready(self.deletes_uploads()).await?;
+        let (inputs, uploaded) = self.ready(self.deletes_uploads()).await?;
         let created = self.create(inputs, !uploaded.is_empty(), &CancellationToken::new()).await?;
         Ok(self.task(&created))
     }
@@ -96,11 +93,12 @@ impl Execution {
             return Err(was_dropped());
         };
         // Not raced with the caller: a sent create is awaited, because its task may have to be canceled.
-        let Ready { inputs, uploaded } = ready?;
+        let (inputs, uploaded) = ready?;
         let created = self.create(inputs, !uploaded.is_empty(), dropped).await?;
         let task = self.task(&created);
-        // An adopted task may belong to another program.
-        let cancels = self.settings.on_abandon != Abandon::Leave && created.is_proven;
+        // An adopted task may belong to another program, unless an upload of this run is among its inputs.
+        let is_own = !created.is_adopted || !uploaded.is_empty();
+        let cancels = self.settings.on_abandon != Abandon::Leave && is_own;
         let poll = self.settings.poll.clone();
         let options = WaitOptions { poll, cancel_at_deadline: cancels };
         let wait = Box::pin(wait(&task, options, self.deadline, &self.sink, None));
@@ -140,7 +138,7 @@ impl Execution {
 
     /// Runs all steps before the create.
     pub(crate) async fn prepare(self) -> Result<PreparedRun> {
-        let Ready { inputs, uploaded } = self.ready(true).await?;
+        let (inputs, uploaded) = self.ready(true).await?;
         if !self.fields.values().any(|input| matches!(input, Input::File(_))) {
             // Without an upload, no recent response shows the clock of the service, and this machine may have
             // been suspended since the last one.
@@ -153,8 +151,8 @@ impl Execution {
             prepared_at: self.core.service_time().unwrap_or_else(SystemTime::now),
             max_cost: self.settings.max_cost,
             require_serving: self.settings.options.require_serving,
-            id: random_id(),
-            sent_before: SentBefore::default(),
+            id: random_hex(),
+            sent_before: now(),
         };
         // This client knows that no create was sent.
         self.core.memory.prepared_run(&run.key(), RunState::New);
@@ -187,7 +185,7 @@ impl Execution {
     /// Prepares all files among the inputs, so that a missing file fails the run before anything is sent.
     /// Returns them with the inputs, which then have MIME types and pixels.
     async fn prepared_files(&self) -> Result<(Files, Fields)> {
-        let key = self.settings.options.reuse_uploads.then_some(self.core.name_key);
+        let key = self.settings.options.reuse_uploads.then_some(self.core.name_hasher);
         let mut files = Files::new();
         let mut fields = self.fields.clone();
         for (field, input) in &mut fields {
@@ -207,7 +205,7 @@ impl Execution {
             let (files, mut inputs) = self.checked().await?;
             let (urls, uploaded) = self.upload(files).await?;
             inputs.extend(urls);
-            Ok(Ready { inputs, uploaded })
+            Ok((inputs, uploaded))
         };
         let ready = self.deadline.bound(Box::pin(ready)).await;
         match &ready {
@@ -218,16 +216,13 @@ impl Execution {
         ready
     }
 
-    /// Returns true if stored content is reused. Without idempotency keys, only a unique upload can identify
-    /// a lost create.
-    fn reuses_uploads(&self) -> bool {
-        self.settings.options.reuse_uploads && !self.deletes_uploads() && self.core.key_retention().is_some()
-    }
-
     /// Uploads the files concurrently, equal content once. Returns the URL of each field, and the URLs of
     /// uploads that belong to this run alone.
     async fn upload(&self, files: Files) -> Result<(Map<String, Value>, Vec<String>)> {
-        let reuses_uploads = self.reuses_uploads();
+        let options = &self.settings.options;
+        // Without idempotency keys, only a unique upload can identify a lost create.
+        let knows_keys = self.core.key_retention().is_some();
+        let reuses_uploads = options.reuse_uploads && !self.deletes_uploads() && knows_keys;
         let mut contents: HashMap<(String, u128), (Prepared, Vec<String>)> = HashMap::new();
         for (field, file) in files {
             let content = (file.mime.clone(), file.content_id);
@@ -242,7 +237,6 @@ impl Execution {
                     self.targets.lock().push(url.to_owned());
                 }
             };
-            let options = &self.settings.options;
             let folder = options.upload_folder.unwrap_or(UploadFolder::Samples);
             let organization = options.org_username.clone();
             let upload = upload(&self.core, folder, &file, organization, self.deadline, sink, &on_target);
@@ -269,7 +263,7 @@ impl Execution {
         has_uploads: bool,
         dropped: &CancellationToken,
     ) -> Result<Created> {
-        let create = Create::new(&self.core, &random_id(), &self.model, inputs, has_uploads, self.deadline)?;
+        let create = Create::new(&self.core, &random_hex(), &self.model, inputs, has_uploads, self.deadline)?;
         (self.sink)(RunEvent::Creating);
         // Lets a caller that reads the events drop the run before the create is sent.
         tokio::task::yield_now().await;
@@ -342,10 +336,6 @@ async fn abandon(task: &Task) -> bool {
         warn!(?disposition, "the task of a dropped run could not be canceled");
     }
     has_ended
-}
-
-fn random_id() -> String {
-    format!("{:032x}", fastrand::u128(..))
 }
 
 fn was_dropped() -> Error {

@@ -14,12 +14,13 @@ use serde_json::Value;
 
 use crate::files::download::{Download, Limits};
 use crate::inputs::is_http;
+use crate::memory::Uncompared;
 use crate::transport::{Core, Deadline, Error, MAX_MESSAGE, OutputMismatch, Redactor, Result, awaited};
 
 const MAX_CONCURRENT_DOWNLOADS: usize = 4;
 
 /// Outcome of a task that succeeded.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Outcome<T = Value> {
     /// Identifier of the task.
@@ -38,7 +39,7 @@ pub struct Outcome<T = Value> {
     pub(crate) is_adopted: bool,
     /// Client for downloads. `None` in an outcome that was deserialized or made by hand.
     #[serde(skip)]
-    core: Option<Arc<Core>>,
+    core: Uncompared<Option<Arc<Core>>>,
 }
 
 impl<T> Outcome<T> {
@@ -51,7 +52,7 @@ impl<T> Outcome<T> {
             duration: None,
             stored_inputs: Vec::new(),
             is_adopted: false,
-            core: None,
+            core: Uncompared(None),
         }
     }
 
@@ -62,21 +63,11 @@ impl<T> Outcome<T> {
     }
 }
 
-impl<T: PartialEq> PartialEq for Outcome<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.task == other.task
-            && self.output == other.output
-            && self.cost == other.cost
-            && self.duration == other.duration
-            && self.stored_inputs == other.stored_inputs
-    }
-}
-
 impl Outcome {
     pub(crate) fn of(task: TaskDetail, core: &Arc<Core>) -> Self {
         let duration = between(task.created_at.as_ref(), task.updated_at.as_ref());
         let output = task.result.and_then(|result| result.result).unwrap_or(Value::Null);
-        let core = Some(Arc::clone(core));
+        let core = Uncompared(Some(Arc::clone(core)));
         Self { cost: task.cost, duration, core, ..Self::new(task.task_id, output) }
     }
 
@@ -93,7 +84,7 @@ impl Outcome {
                 Ok(Outcome { task, output, cost, duration, stored_inputs, is_adopted, core })
             }
             Err(error) => {
-                let redactor = self.core.as_ref().map(|core| core.redactor.clone()).unwrap_or_default();
+                let redactor = self.core.0.as_ref().map(|core| core.redactor.clone()).unwrap_or_default();
                 // The parser quotes values of the output.
                 let problem = redactor.foreign(&error.to_string(), MAX_MESSAGE);
                 Err(Error::OutputType(Box::new(OutputMismatch::new(self.task, self.output, problem))))
@@ -139,7 +130,7 @@ impl Outcome {
     pub fn download(&self, name: &str) -> Result<Download> {
         let url = self.url(name)?;
         let no_client = "only an outcome that a client returned can be downloaded";
-        let core = self.core.clone().ok_or_else(|| Error::InvalidArgument(no_client.to_owned()))?;
+        let core = self.core.0.clone().ok_or_else(|| Error::InvalidArgument(no_client.to_owned()))?;
         Ok(Download::new(core, url))
     }
 

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep};
 use tracing::info;
 
-use crate::memory::{RunKey, RunState};
+use crate::memory::{RunKey, RunState, Uncompared};
 use crate::run::Task;
 use crate::run::create::Create;
 use crate::run::execution::check_limits;
@@ -71,26 +71,16 @@ pub struct PreparedRun {
     #[serde(default)]
     pub require_serving: bool,
     pub(crate) id: String,
-    #[serde(skip)]
+    #[serde(skip, default = "now")]
     pub(crate) sent_before: SentBefore,
 }
 
 /// Last time at which a create of a prepared run may have been sent: before this process read the run, or by
 /// a client of this process. Clones share it.
-#[derive(Clone, Debug)]
-pub(crate) struct SentBefore(Arc<Mutex<Instant>>);
+pub(crate) type SentBefore = Uncompared<Arc<Mutex<Instant>>>;
 
-impl Default for SentBefore {
-    fn default() -> Self {
-        Self(Arc::new(Mutex::new(Instant::now())))
-    }
-}
-
-/// Does not count for the equality of prepared runs.
-impl PartialEq for SentBefore {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
+pub(super) fn now() -> SentBefore {
+    Uncompared(Arc::new(Mutex::new(Instant::now())))
 }
 
 impl PreparedRun {

@@ -1,6 +1,5 @@
 //! Single path of every API call: sends, retries, unwraps the envelope, and converts failures to [`Error`].
 
-use std::collections::BTreeMap;
 use std::error::Error as StdError;
 use std::pin::{Pin, pin};
 use std::time::Duration;
@@ -8,7 +7,8 @@ use std::time::Duration;
 use inferstore_api::types::{EnvelopeStatus, TaskId};
 use inferstore_api::{Envelope, Error as RawError, Operation, ResponseValue, Safety};
 use reqwest::header::HeaderMap;
-use serde_json::value::RawValue;
+use serde::Deserialize;
+use serde_json::Value;
 use tracing::{Instrument, Span, debug, debug_span, field};
 
 use crate::transport::error::{OTHER_REQUEST, is_too_large};
@@ -196,8 +196,13 @@ impl<'a> Call<'a> {
         let redactor = &self.core.redactor;
         match error {
             RawError::UnexpectedResponse(response) => {
-                self.core.note_response(response.status(), response.headers());
-                rejected(response, redactor, self.deadline).await
+                let status = response.status();
+                self.core.note_response(status, response.headers());
+                let request_id = request_id(response.headers(), redactor);
+                let retry_after = retry::retry_after(response.headers());
+                let body = read_error_body(response, self.deadline).await;
+                let context = context_of(status.as_u16(), &body, redactor);
+                Error::Api(Box::new(CallContext { request_id, retry_after, ..context }))
             }
             RawError::InvalidResponsePayload(body, error) => undecodable(&body, &error, redactor),
             RawError::CommunicationError(error) if error.is_builder() => {
@@ -224,37 +229,17 @@ fn because(source: impl Into<Box<dyn StdError + Send + Sync>>) -> CallContext {
     CallContext { source: Some(source.into()), ..CallContext::default() }
 }
 
-async fn rejected(response: reqwest::Response, redactor: &Redactor, deadline: Deadline) -> Error {
-    let status = response.status();
-    let request_id = request_id(response.headers(), redactor);
-    let retry_after = retry::retry_after(response.headers());
-    let body = read_error_body(response, deadline).await;
-    Error::Api(Box::new(CallContext {
-        status: Some(status.as_u16()),
-        request_id,
-        retry_after,
-        message: message(&body, redactor),
-        excerpt: excerpt(&body, redactor),
-        ..CallContext::default()
-    }))
-}
-
 /// Makes the error of an undecodable 2xx: a failure in an envelope, or a foreign response.
 fn undecodable(body: &[u8], error: &serde_json::Error, redactor: &Redactor) -> Error {
-    let excerpt = excerpt(body, redactor);
-    if member(body, "status").is_some_and(|status| status != EnvelopeStatus::Success.as_str()) {
-        let message = message(body, redactor);
-        // The generated client returns only a 2xx in this way.
-        return Error::Api(Box::new(CallContext {
-            status: Some(200),
-            message,
-            excerpt,
-            ..CallContext::default()
-        }));
+    // The generated client returns only a 2xx in this way.
+    let context = context_of(200, body, redactor);
+    let Failure { status, .. } = serde_json::from_slice(body).unwrap_or_default();
+    if status.as_str().is_some_and(|status| status != EnvelopeStatus::Success.as_str()) {
+        return Error::Api(Box::new(context));
     }
     // The parser quotes values of the body.
     let problem = redactor.foreign(&error.to_string(), MAX_MESSAGE);
-    Error::Decode(Box::new(CallContext { excerpt, ..because(problem) }))
+    Error::Decode(Box::new(CallContext { excerpt: context.excerpt, ..because(problem) }))
 }
 
 fn open<T>(response: ResponseValue<Envelope<T>>, redactor: &Redactor) -> Result<(u16, T)> {
@@ -285,18 +270,20 @@ pub(crate) async fn read_error_body(mut response: reqwest::Response, deadline: D
     body
 }
 
-/// Returns a text of a JSON object, whose other members may be large and stay unparsed.
-fn member(body: &[u8], name: &str) -> Option<String> {
-    let members: BTreeMap<String, &RawValue> = serde_json::from_slice(body).ok()?;
-    serde_json::from_str(members.get(name)?.get()).ok()
+/// Members of a failure; serde skips the rest of its body, which may be large.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Failure {
+    status: Value,
+    message: Value,
 }
 
-fn message(body: &[u8], redactor: &Redactor) -> Option<String> {
-    Some(redactor.foreign(&member(body, "message")?, MAX_MESSAGE))
-}
-
-fn excerpt(body: &[u8], redactor: &Redactor) -> Option<String> {
+/// Makes the context of a response from its status and its body.
+fn context_of(status: u16, body: &[u8], redactor: &Redactor) -> CallContext {
+    let Failure { message, .. } = serde_json::from_slice(body).unwrap_or_default();
+    let message = message.as_str().map(|message| redactor.foreign(message, MAX_MESSAGE));
     let beginning = &body[..body.len().min(MAX_ERROR_BODY)];
-    let text = redactor.foreign(&String::from_utf8_lossy(beginning), MAX_EXCERPT);
-    (!text.is_empty()).then_some(text)
+    let excerpt = redactor.foreign(&String::from_utf8_lossy(beginning), MAX_EXCERPT);
+    let excerpt = Some(excerpt).filter(|excerpt| !excerpt.is_empty());
+    CallContext { status: Some(status), message, excerpt, ..CallContext::default() }
 }

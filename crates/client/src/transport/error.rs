@@ -374,10 +374,7 @@ impl Error {
 
     /// Returns the tasks that a create of unknown outcome may have become, newest last.
     pub fn candidates(&self) -> &[TaskId] {
-        match self {
-            Self::OutcomeUnknown(unknown) => &unknown.candidates,
-            _ => &[],
-        }
+        if let Self::OutcomeUnknown(unknown) = self { &unknown.candidates } else { &[] }
     }
 
     /// Returns the disposition of an abandoned task.
@@ -458,8 +455,8 @@ impl Error {
             | Self::CostLimitExceeded(_)
             | Self::ModelOffline(_) => true,
             other => {
-                let operation = other.context().map(|context| context.operation);
-                operation == Some(operations::CREATE_TASK.id) && other.is_permanent()
+                let is_create = |call: &CallContext| call.operation == operations::CREATE_TASK.id;
+                other.is_permanent() && other.context().is_some_and(is_create)
             }
         }
     }

@@ -20,6 +20,7 @@ use inferstore_api::{ApiKey, operations};
 use parking_lot::Mutex;
 use reqwest::StatusCode;
 use reqwest::header::{DATE, HeaderMap, HeaderName, HeaderValue};
+use siphasher::sip128::SipHasher24;
 use tokio::time::Instant;
 
 pub(crate) use deadline::Deadline;
@@ -32,7 +33,7 @@ pub use events::{Events, Items, Step};
 pub(crate) use events::{Sink, awaited, ignored};
 pub(crate) use redact::{MAX_MESSAGE, Redactor, cut, printable, printable_id};
 
-use crate::memory::{DeclaredInputs, Memory, NameKey};
+use crate::memory::{DeclaredInputs, Memory, name_hasher};
 use crate::transport::middleware::HttpStack;
 use crate::transport::retry::Retries;
 
@@ -44,8 +45,8 @@ const KEY_RETENTION: HeaderName = HeaderName::from_static("idempotency-key-reten
 pub(crate) struct Core {
     pub(crate) api: inferstore_api::Client,
     pub(crate) redactor: Redactor,
-    /// Key for stored names.
-    pub(crate) name_key: NameKey,
+    /// Hasher of stored names.
+    pub(crate) name_hasher: SipHasher24,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -85,8 +86,8 @@ impl Core {
     /// Returns the core of a client with another key. Both keys are redacted.
     pub(crate) fn with_key(&self, key: ApiKey) -> Self {
         let redactor = self.redactor.with_key(key.expose());
-        let name_key = NameKey::new(key.expose());
-        Self { api: self.api.with_key(key), redactor, name_key, shared: Arc::clone(&self.shared) }
+        let name_hasher = name_hasher(key.expose());
+        Self { api: self.api.with_key(key), redactor, name_hasher, shared: Arc::clone(&self.shared) }
     }
 }
 

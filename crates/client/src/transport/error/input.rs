@@ -131,13 +131,9 @@ impl InvalidInputs {
 
     /// Redacts the secrets that the declaration of the model may contain.
     pub(crate) fn redacted(mut self, redactor: &Redactor) -> Self {
-        for violation in &mut self.violations {
-            violation.field = redactor.mask(&violation.field);
-            violation.message = redactor.mask(&violation.message);
-        }
-        for name in &mut self.parameters {
-            *name = redactor.mask(name);
-        }
+        let violations = self.violations.iter_mut();
+        let texts = violations.flat_map(|violation| [&mut violation.field, &mut violation.message]);
+        texts.chain(&mut self.parameters).for_each(|text| *text = redactor.mask(text));
         self
     }
 
