@@ -95,10 +95,11 @@ impl Create {
     ) -> Result<Created> {
         let sent_at = Instant::now();
         let service_time = self.core.service_time();
-        let mut context = match self.send_once(is_wanted).await? {
-            Ok(created) => return Ok(created),
-            Err(lost) => lost,
+        let mut lost = match self.send_once(is_wanted).await {
+            Err(error) if error.is_in_doubt() => error,
+            known => return known,
         };
+        let mut found = Found::default();
         if self.core.key_retention().is_none() {
             // Time of the create by the clock of the service, which the response shows. A suspended machine
             // counts less elapsed time.
@@ -108,41 +109,33 @@ impl Create {
             };
             match self.reconcile(since, pending).await {
                 Ok(Some(created)) => return Ok(created),
-                Err(found) => return Err(found.into_error(context, false)),
+                Err(searched) => found = searched,
                 // A rejection says nothing about the first create, which may still be on its way.
                 Ok(None) => match self.send_once(&|| true).await {
-                    Ok(Ok(created)) => return Ok(created),
-                    Ok(Err(lost)) => context = lost,
+                    Ok(created) => return Ok(created),
+                    Err(error) if error.is_in_doubt() => lost = error,
                     Err(_) => {}
                 },
             }
         }
-        Err(Found::default().into_error(context, false))
+        let context = lost.context_mut().map(std::mem::take).unwrap_or_default();
+        Err(found.into_error(context, false))
     }
 
-    /// Sends the create once, or with retries if its idempotency key allows. `Ok(Err)`: the service may have
-    /// created a task.
-    async fn send_once(&self, is_wanted: &IsWanted<'_>) -> Result<Result<Created, CallContext>> {
+    /// Sends the create once, or with retries if its idempotency key allows.
+    async fn send_once(&self, is_wanted: &IsWanted<'_>) -> Result<Created> {
         let call =
             self.core.call(operations::CREATE_TASK).until(self.deadline).with_idempotency_key(is_wanted);
         let model = &self.inputs_key.0;
-        match call.send(|api| api.create_task(model, Some(&self.key), &self.input)).await {
-            Ok(created) => Ok(match check_task_id(&created.data) {
-                Ok(()) => {
-                    self.core.memory.claim(&created.data);
-                    Ok(Created { task: created.data, is_adopted: false })
-                }
-                // There is a task, and only the history can name it.
-                Err(invalid) => {
-                    let context = CallContext::new(operations::CREATE_TASK.id, Some(200));
-                    Err(CallContext { source: Some(Box::new(invalid)), ..context })
-                }
-            }),
-            Err(mut error) => match error.context_mut() {
-                Some(context) if context.is_in_doubt => Ok(Err(std::mem::take(context))),
-                _ => Err(error),
-            },
+        let task = call.send(|api| api.create_task(model, Some(&self.key), &self.input)).await?.data;
+        if let Err(invalid) = check_task_id(&task) {
+            // There is a task, and only the history can name it.
+            let context = CallContext::new(operations::CREATE_TASK.id, Some(200));
+            let source = Some(invalid.into());
+            return Err(Error::Decode(Box::new(CallContext { is_in_doubt: true, source, ..context })));
         }
+        self.core.memory.claim(&task);
+        Ok(Created { task, is_adopted: false })
     }
 
     /// Searches for the task of a lost create. Adopts exactly one match; a match that may belong to another

@@ -338,7 +338,7 @@ pub(crate) async fn cancel(task: &Task, limit: Deadline) -> (TaskDisposition, Op
         let Err(error) = task.core.cancel_task(&task.id, limit).await else {
             return (TaskDisposition::Canceled, None);
         };
-        is_in_doubt |= error.context().is_some_and(|context| context.is_in_doubt);
+        is_in_doubt |= error.is_in_doubt();
         delay = delay.max(error.retry_after().unwrap_or_default());
         if error.is_permanent() || !limit.allows(delay) {
             // A rate limit says nothing about the task, and a gateway timeout nothing about the service.

@@ -482,6 +482,11 @@ impl Error {
         }
     }
 
+    /// Returns true if an attempt of the call may have had its effect, and only its response was lost.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.context().is_some_and(|context| context.is_in_doubt)
+    }
+
     /// Returns true if a failed read of a task ends the wait: the task has ended, or every further read would
     /// fail the same way.
     pub fn ends_wait(&self) -> bool {
