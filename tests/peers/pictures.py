@@ -267,15 +267,13 @@ def extraction(file):
 PLAIN = "it weighs fixed neighbors of each new pixel, where ours {}; `docs/models.md` has how good the pictures are"
 ANIME = (
     "it smooths a picture of a sixteenth of the pixels in bytes, and enlarges that; ours smooths every pixel in three "
-    "colors of Oklab, in floating point. Filters of bytes would be the remedy"
+    "colors of Oklab, in floating point"
 )
 CASCADES = (
-    "the cascade is half of the time of `face-detection`: it sums rectangles in floating point, OpenCV in integers. "
-    "Integers would be the remedy"
+    "both sum rectangles in integers; it skips the window beside one that fails the first stage, where ours tests each"
 )
 BYTES = (
-    "not profiled; it works on bytes, with AVX-512 where the processor has it, and ours on floating point, with the "
-    "instructions of every x86-64"
+    "it works on bytes, with AVX-512 where the processor has it, and ours mostly on floating point, with AVX2"
 )
 # Kind, name, why ours is behind if it is, and method.
 METHODS = [
@@ -288,7 +286,7 @@ METHODS = [
     ("semantic-low-light-enhancement", "OpenCV, the same and CascadeClassifier", BYTES, semantic_low_light),
     ("low-light-enhancement", "OpenCV, gamma of a guided filter, bilateralFilter", BYTES, low_light),
     ("super-resolution", "OpenCV, Lanczos and back-projection", "", back_projection),
-    ("super-resolution", "OpenCV, resize by Lanczos", PLAIN.format("corrects them in eight rounds"), lanczos),
+    ("super-resolution", "OpenCV, resize by Lanczos", PLAIN.format("corrects them in two rounds"), lanczos),
     ("super-resolution-alt", "OpenCV, resize by cubics", PLAIN.format("looks for the edge through each"), cubic),
     ("haze-removal", "OpenCV, dark channel by erode", "", haze),
     ("video-edge-map", "OpenCV, Canny", BYTES, edges),

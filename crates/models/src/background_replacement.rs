@@ -35,6 +35,14 @@ impl Model for BackgroundReplacement {
         let colors =
             original.colors.as_chunks_mut::<3>().0.iter_mut().zip(background.colors.as_chunks::<3>().0);
         for ((pixel, behind), subject) in colors.zip(&subject) {
+            match subject {
+                0 => {
+                    *pixel = *behind;
+                    continue;
+                }
+                255 => continue,
+                _ => {}
+            }
             let share = from_byte(*subject);
             for (byte, behind) in pixel.iter_mut().zip(behind) {
                 *byte = (f32::from(*behind) + share * (f32::from(*byte) - f32::from(*behind)) + 0.5) as u8;

@@ -1,6 +1,9 @@
 //! A cascade of boosted Haar features (Viola and Jones, 2001): many cheap tests on sums of rectangles,
 //! ordered so that nearly every window fails one of the first.
 
+use multiversion::multiversion;
+
+use crate::picture::to_byte;
 use crate::plane::Plane;
 use crate::{Error, Limits};
 
@@ -57,42 +60,163 @@ impl Cascade {
         step: usize,
         limits: &Limits,
     ) -> Result<Vec<(usize, usize)>, Error> {
+        let Some(count) = (luma.width + 1).checked_sub(WINDOW) else { return Ok(Vec::new()) };
         let sums = Sums::of(luma);
+        let placed = self.placed(sums.width);
         let mut passing = Vec::new();
         for top in (0..(luma.height + 1).saturating_sub(WINDOW)).step_by(step) {
             limits.check_time()?;
-            for left in (0..(luma.width + 1).saturating_sub(WINDOW)).step_by(step) {
-                if self.passes(&sums, left, top) {
+            placed.pass_row(&sums, top, count, |left| {
+                if left % step == 0 {
                     passing.push((left, top));
                 }
-            }
+            });
         }
         Ok(passing)
     }
 
-    fn passes(&self, sums: &Sums, left: usize, top: usize) -> bool {
-        /// The contrast is measured without the border of the window.
-        const INNER: usize = WINDOW - 2;
-        let area = (INNER * INNER) as f64;
+    /// Returns the cascade for sums of this width.
+    fn placed(&self, width: usize) -> Placed {
+        let part = |part: &Part| PlacedPart {
+            corners: [(0, 0), (part.width, 0), (0, part.height), (part.width, part.height)]
+                .map(|(right, down)| (part.top + down) * width + part.left + right),
+            weight: part.weight,
+        };
+        let stump = |stump: &Stump| PlacedStump {
+            threshold: stump.threshold,
+            below: stump.below,
+            above: stump.above,
+            parts: stump.parts.iter().map(part).collect(),
+        };
+        // Rounding must not reject what the training accepted.
+        let stage = |stage: &Stage| (stage.threshold - 1e-5, stage.stumps.iter().map(stump).collect());
+        // The contrast is measured without the border of the window.
         let inner = Part { left: 1, top: 1, width: INNER, height: INNER, weight: 1.0 };
-        let (sum, squares) = (Sums::sum(&sums.values, sums.width, left, top, &inner), {
-            Sums::sum(&sums.squares, sums.width, left, top, &inner)
-        });
-        let contrast = (area * squares - sum * sum).max(0.0).sqrt();
-        // A window without contrast would only test noise.
-        if contrast < area * 2.0 {
-            return false;
+        Placed { inner: part(&inner), stages: self.stages.iter().map(stage).collect() }
+    }
+}
+
+/// Side of the part of a window whose contrast counts.
+const INNER: usize = WINDOW - 2;
+/// Number of neighboring windows that are tested together.
+const LANES: usize = 16;
+/// Number of windows that are tested one by one: of all, most fail one of the first stages.
+const FEW: u32 = 2;
+
+/// Cascade whose rectangles are offsets into the sums of a picture.
+struct Placed {
+    inner: PlacedPart,
+    stages: Vec<(f32, Vec<PlacedStump>)>,
+}
+
+struct PlacedStump {
+    threshold: f32,
+    below: f32,
+    above: f32,
+    parts: Vec<PlacedPart>,
+}
+
+#[derive(Clone, Copy)]
+struct PlacedPart {
+    /// Upper left, upper right, lower left, lower right.
+    corners: [usize; 4],
+    weight: f32,
+}
+
+impl Placed {
+    /// Calls `found` with the left side of each of the first `count` windows of a row that passes.
+    fn pass_row(&self, sums: &Sums, top: usize, count: usize, mut found: impl FnMut(usize)) {
+        for left in (0..count).step_by(LANES) {
+            let mut passing = passing_lanes(self, sums, top * sums.width + left);
+            passing &= (1_u32 << (count - left).min(LANES)) - 1;
+            while passing != 0 {
+                found(left + passing.trailing_zeros() as usize);
+                passing &= passing - 1;
+            }
         }
-        self.stages.iter().all(|stage| {
-            let vote = |stump: &Stump| {
-                let value: f64 = stump
-                    .parts
-                    .iter()
-                    .map(|part| f64::from(part.weight) * Sums::sum(&sums.values, sums.width, left, top, part))
-                    .sum();
-                if value / contrast < f64::from(stump.threshold) { stump.below } else { stump.above }
-            };
-            stage.stumps.iter().map(vote).sum::<f32>() >= stage.threshold - 1e-5
+    }
+}
+
+/// Returns a bit for each of the neighboring windows from a position that passes all stages.
+#[multiversion(targets("x86_64+avx2+bmi1+popcnt"))]
+fn passing_lanes(placed: &Placed, sums: &Sums, at: usize) -> u32 {
+    const AREA: f64 = (INNER * INNER) as f64;
+    let sum = placed.inner.lanes(&sums.values, at);
+    let squares = placed.inner.lanes(&sums.squares, at);
+    let contrast: [f32; LANES] = std::array::from_fn(|lane| {
+        let (sum, squares) = (f64::from(sum[lane]), f64::from(squares[lane]));
+        ((AREA * squares - sum * sum).max(0.0) as f32).sqrt()
+    });
+    // A window without contrast would only test noise.
+    let mut passing = mask(&contrast, AREA as f32 * 2.0);
+    for (threshold, stumps) in &placed.stages {
+        if passing == 0 {
+            break;
+        }
+        if passing.count_ones() > FEW {
+            let mut votes = [0.0; LANES];
+            for stump in stumps {
+                stump.vote_lanes(&sums.values, at, &contrast, &mut votes);
+            }
+            passing &= mask(&votes, *threshold);
+        } else {
+            for (lane, contrast) in contrast.iter().enumerate() {
+                let is_rejected = || {
+                    let vote = |stump: &PlacedStump| stump.vote(&sums.values, at + lane, *contrast);
+                    stumps.iter().map(vote).sum::<f32>() < *threshold
+                };
+                if passing >> lane & 1 == 1 && is_rejected() {
+                    passing &= !(1 << lane);
+                }
+            }
+        }
+    }
+    passing
+}
+
+/// Returns a bit for each value that reaches the threshold.
+#[inline(always)]
+fn mask(values: &[f32; LANES], threshold: f32) -> u32 {
+    values.iter().enumerate().fold(0, |mask, (lane, value)| mask | u32::from(*value >= threshold) << lane)
+}
+
+impl PlacedStump {
+    #[inline(always)]
+    fn vote(&self, sums: &[u32], at: usize, contrast: f32) -> f32 {
+        let value: f32 = self.parts.iter().map(|part| part.weight * part.sum(sums, at) as f32).sum();
+        if value < self.threshold * contrast { self.below } else { self.above }
+    }
+
+    #[inline(always)]
+    fn vote_lanes(&self, sums: &[u32], at: usize, contrast: &[f32; LANES], votes: &mut [f32; LANES]) {
+        let mut values = [0.0; LANES];
+        for part in &self.parts {
+            let sums = part.lanes(sums, at);
+            values = std::array::from_fn(|lane| values[lane] + part.weight * sums[lane] as f32);
+        }
+        *votes = std::array::from_fn(|lane| {
+            let is_below = values[lane] < self.threshold * contrast[lane];
+            votes[lane] + if is_below { self.below } else { self.above }
+        });
+    }
+}
+
+impl PlacedPart {
+    /// Returns the sum for the window at a position. The sums of the picture may wrap; that of a window does not.
+    #[inline(always)]
+    fn sum(&self, sums: &[u32], at: usize) -> i32 {
+        let [upper_left, upper_right, lower_left, lower_right] = self.corners.map(|corner| sums[at + corner]);
+        lower_right.wrapping_sub(lower_left).wrapping_sub(upper_right).wrapping_add(upper_left) as i32
+    }
+
+    /// Returns the sums for neighboring windows.
+    #[inline(always)]
+    fn lanes(&self, sums: &[u32], at: usize) -> [i32; LANES] {
+        let near = |corner: usize| sums[at + corner..].first_chunk::<LANES>().unwrap_or(&[0; LANES]);
+        let [upper_left, upper_right, lower_left, lower_right] = self.corners.map(near);
+        std::array::from_fn(|lane| {
+            let lower = lower_right[lane].wrapping_sub(lower_left[lane]);
+            lower.wrapping_sub(upper_right[lane]).wrapping_add(upper_left[lane]) as i32
         })
     }
 }
@@ -110,35 +234,89 @@ fn parse_stump(line: &str) -> Option<Stump> {
     Some(Stump { threshold, below, above, parts })
 }
 
-/// Integral image: the sum of any rectangle takes four reads. Values are steps of 255, as in the training.
+/// Integral images of the luma and of its squares: the sum of any rectangle takes four reads. Values are steps of 255, as
+/// in the training.
 struct Sums {
     width: usize,
-    values: Vec<f64>,
-    squares: Vec<f64>,
+    values: Vec<u32>,
+    squares: Vec<u32>,
 }
 
 impl Sums {
     fn of(luma: &Plane) -> Self {
         let width = luma.width + 1;
-        let mut values = vec![0.0; width * (luma.height + 1)];
+        // The last windows are tested together with some behind the last row.
+        let mut values = vec![0_u32; width * (luma.height + 1) + LANES];
         let mut squares = values.clone();
         for (y, row) in luma.rows().enumerate() {
-            let (mut sum, mut square) = (0.0, 0.0);
+            let (mut sum, mut square) = (0_u32, 0_u32);
             for (x, value) in row.iter().enumerate() {
-                let value = f64::from(*value * 255.0).round();
-                sum += value;
-                square += value * value;
+                let value = u32::from(to_byte(*value));
+                sum = sum.wrapping_add(value);
+                square = square.wrapping_add(value * value);
                 let at = (y + 1) * width + x + 1;
-                values[at] = values[at - width] + sum;
-                squares[at] = squares[at - width] + square;
+                values[at] = values[at - width].wrapping_add(sum);
+                squares[at] = squares[at - width].wrapping_add(square);
             }
         }
         Self { width, values, squares }
     }
+}
 
-    fn sum(sums: &[f64], width: usize, left: usize, top: usize, part: &Part) -> f64 {
-        let first = (top + part.top) * width + left + part.left;
-        let last = first + part.height * width;
-        sums[last + part.width] - sums[last] - sums[first + part.width] + sums[first]
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    /// Returns the windows that pass, by the definition of a cascade.
+    fn by_definition(cascade: &Cascade, luma: &Plane) -> Vec<(usize, usize)> {
+        let bytes = luma.map(|value| f32::from(to_byte(value)));
+        let sum = |left: usize, top: usize, part: &Part, power: i32| {
+            let rows = bytes.rows().skip(top + part.top).take(part.height);
+            let values = rows.flat_map(|row| &row[left + part.left..left + part.left + part.width]);
+            values.map(|value| f64::from(*value).powi(power)).sum::<f64>()
+        };
+        let inner = Part { left: 1, top: 1, width: INNER, height: INNER, weight: 1.0 };
+        let passes = |left: usize, top: usize| {
+            let area = (INNER * INNER) as f64;
+            let [mean, squares] = [1, 2].map(|power| sum(left, top, &inner, power));
+            let contrast = (area * squares - mean * mean).sqrt();
+            let vote = |stump: &Stump| {
+                let parts = stump.parts.iter().map(|part| f64::from(part.weight) * sum(left, top, part, 1));
+                let is_below = parts.sum::<f64>() < f64::from(stump.threshold) * contrast;
+                f64::from(if is_below { stump.below } else { stump.above })
+            };
+            let votes = |stage: &Stage| stage.stumps.iter().map(vote).sum::<f64>();
+            contrast >= area * 2.0
+                && cascade.stages.iter().all(|stage| votes(stage) >= f64::from(stage.threshold) - 1e-5)
+        };
+        let corners =
+            (0..=luma.height - WINDOW).flat_map(|top| (0..=luma.width - WINDOW).map(move |left| (left, top)));
+        corners.filter(|(left, top)| passes(*left, *top)).collect()
+    }
+
+    #[test]
+    fn windows_tested_together_pass_as_each_does_alone() {
+        let text = include_str!("../data/frontal-face/cascade.txt");
+        // The first stages, so that windows of noise pass.
+        let stages = text.match_indices("stage ").nth(3).unwrap().0;
+        let cascade = Cascade::parse(&text[..stages]).unwrap();
+        for (width, height) in [(WINDOW, WINDOW), (WINDOW + 1, 30), (61, 45), (19, 40)] {
+            let values = (0..width * height).map(|at| ((at * at * 7919) % 101) as f32 / 150.0).collect();
+            let luma = Plane { width, height, values };
+            let together = cascade.passing(&luma, 1, &Limits::default()).unwrap();
+            if width < WINDOW {
+                assert!(together.is_empty());
+                continue;
+            }
+            let alone = by_definition(&cascade, &luma);
+            assert_eq!(together, alone, "{width} x {height}");
+            let coarse = cascade.passing(&luma, 2, &Limits::default()).unwrap();
+            assert!(coarse.iter().all(|at| together.contains(at) && at.0 % 2 == 0 && at.1 % 2 == 0));
+            if width > 60 {
+                let all = (width - WINDOW + 1) * (height - WINDOW + 1);
+                assert!(!alone.is_empty() && alone.len() < all, "{} of {all}", alone.len());
+            }
+        }
     }
 }

@@ -41,19 +41,22 @@ impl Model for ColorHarmonization {
         let (width, height) = (picture.width, picture.height);
         let mut enlarged = Enlarged::new(regions.iter().collect(), width, height);
         let mut rows = [(); 2].map(|()| vec![0.0; width]);
-        picture.change_rows(limits, |y, [red, green, blue]| {
+        picture.change_rows(limits, |y, row| {
+            oklab::row_from_srgb(row.each_mut().map(|values| &mut **values));
             for (number, row) in rows.iter_mut().enumerate() {
                 enlarged.row(number, y, row);
             }
+            let [_, a, b] = &mut *row;
             for x in 0..width {
-                let [lightness, a, b] = oklab::from_srgb([red[x], green[x], blue[x]]);
-                let chroma = a.hypot(b);
+                let chroma = a[x].hypot(b[x]);
                 let region = hue(rows[0][x], rows[1][x]);
-                let drawn =
-                    template.nearest(region).map_or(region, |sector| template.drawn_into(sector, hue(a, b)));
+                let drawn = template
+                    .nearest(region)
+                    .map_or(region, |sector| template.drawn_into(sector, hue(a[x], b[x])));
                 let (sin, cos) = drawn.to_radians().sin_cos();
-                [red[x], green[x], blue[x]] = oklab::to_shown_srgb([lightness, chroma * cos, chroma * sin]);
+                (a[x], b[x]) = (chroma * cos, chroma * sin);
             }
+            oklab::row_to_shown_srgb(row.each_mut().map(|values| &mut **values));
         })?;
         let [_, a, b] = picture.oklab(size, limits)?;
         let after = histogram(&a, &b, alpha.as_deref());

@@ -95,12 +95,12 @@ struct Moments {
 /// Returns the moments of the colors nearest to each mean.
 fn moments(colors: &[(Color, f32)], means: &[Color]) -> Vec<Moments> {
     let mut all = vec![Moments::default(); means.len()];
-    for (color, weight) in colors {
-        let nearest = means
-            .iter()
-            .zip(&mut all)
-            .min_by(|(a, _), (b, _)| squared_distance(*color, **a).total_cmp(&squared_distance(*color, **b)));
-        if let Some((_, moments)) = nearest {
+    for (color, weight) in colors.iter().filter(|(_, weight)| *weight > 0.0) {
+        let distances = means.iter().map(|mean| squared_distance(*color, *mean));
+        let (nearest, _) = distances.enumerate().fold((0, f32::INFINITY), |nearest, (at, distance)| {
+            if distance < nearest.1 { (at, distance) } else { nearest }
+        });
+        if let Some(moments) = all.get_mut(nearest) {
             let weight = f64::from(*weight);
             let color = color.map(f64::from);
             moments.weight += weight;

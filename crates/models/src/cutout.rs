@@ -5,12 +5,13 @@
 //! subject. Color models of both sides and a random walk that stops at edges (Grady, 2005) then refine each
 //! other. A neural network finds people whose colors resemble the background.
 
-use crate::color_model::{Color, ColorModel, squared_distance};
+use crate::color_model::{Color, ColorModel};
 use crate::guided::GuidedFilter;
 use crate::oklab;
 use crate::people;
 use crate::picture::{Picture, luma, to_byte};
 use crate::plane::{Plane, pixels};
+use crate::random_walk::RandomWalk;
 use crate::resample::Enlarged;
 use crate::{Error, Limits};
 
@@ -19,11 +20,6 @@ const SMALL: usize = 320;
 /// Width of the border that counts as background, as a share of the shorter side.
 const BORDER: f32 = 0.06;
 const ROUNDS: usize = 5;
-const SWEEPS: usize = 120;
-/// Factor above 1 of successive over-relaxation, for faster convergence.
-const OVERRELAXATION: f32 = 1.85;
-/// Weight of a pixel's own color against its neighbors.
-const TRUST: f32 = 0.04;
 /// Weight of the prior that subjects are in the middle.
 const CENTER: f32 = 1.2;
 /// Plausible share of the picture for a subject.
@@ -148,8 +144,8 @@ fn search(colors: &[Color], width: usize, height: usize, limits: &Limits) -> Res
         sigmoid(away + place.values[at])
     };
     let guesses: Vec<f32> = (0..colors.len()).map(first).collect();
-    let edges = Edges::of(colors, width, height);
-    let mut subject = edges.walk(Plane { width, height, values: guesses }, limits)?;
+    let walk = RandomWalk::of(colors, width, height);
+    let mut subject = walk.spread(&guesses, limits)?;
     let mut confused = 0.0;
     for _ in 0..ROUNDS {
         let belongs: Vec<f32> =
@@ -167,8 +163,7 @@ fn search(colors: &[Color], width: usize, height: usize, limits: &Limits) -> Res
             let so_far = 2.0 * (2.0 * subject.values[at] - 1.0);
             sigmoid(colors_say + so_far + place.values[at])
         });
-        let guesses = Plane { width, height, values: guesses.collect() };
-        subject = edges.walk(guesses, limits)?;
+        subject = walk.spread(&guesses.collect::<Vec<f32>>(), limits)?;
     }
     Ok((subject.map(|value| sigmoid((value - 0.5) * 16.0)), confused))
 }
@@ -214,71 +209,6 @@ fn place(border: &Plane) -> Plane {
         }
     }
     place
-}
-
-/// Similarity of neighboring pixels: to the right and below.
-struct Edges {
-    right: Vec<f32>,
-    below: Vec<f32>,
-}
-
-impl Edges {
-    fn of(colors: &[Color], width: usize, height: usize) -> Self {
-        let mut right = vec![0.0; colors.len()];
-        let mut below = vec![0.0; colors.len()];
-        for at in 0..colors.len() {
-            if at % width + 1 < width {
-                right[at] = squared_distance(colors[at], colors[at + 1]);
-            }
-            if at / width + 1 < height {
-                below[at] = squared_distance(colors[at], colors[at + width]);
-            }
-        }
-        let mean = (right.iter().chain(&below).sum::<f32>() / (2 * colors.len()) as f32).max(1e-6);
-        let alike = |steps: Vec<f32>, there: &dyn Fn(usize) -> bool| {
-            let alike =
-                |(at, step): (usize, f32)| if there(at) { (-step / (2.0 * mean)).exp() + 1e-3 } else { 0.0 };
-            steps.into_iter().enumerate().map(alike).collect()
-        };
-        Self {
-            right: alike(right, &|at| at % width + 1 < width),
-            below: alike(below, &|at| at / width + 1 < height),
-        }
-    }
-
-    /// Random walk: spreads each guess to similar neighbors. The result is the mean over the pixels where a
-    /// walker from the pixel stops.
-    fn walk(&self, guesses: Plane, limits: &Limits) -> Result<Plane, Error> {
-        let (width, height) = (guesses.width, guesses.height);
-        let mut field = guesses.values.clone();
-        for sweep in 0..2 * SWEEPS {
-            limits.check_time()?;
-            for y in 0..height {
-                for x in ((y + sweep) % 2..width).step_by(2) {
-                    let at = y * width + x;
-                    let (mut sum, mut weights) = (TRUST * guesses.values[at], TRUST);
-                    let mut add = |weight: f32, value: f32| {
-                        sum += weight * value;
-                        weights += weight;
-                    };
-                    if x > 0 {
-                        add(self.right[at - 1], field[at - 1]);
-                    }
-                    if x + 1 < width {
-                        add(self.right[at], field[at + 1]);
-                    }
-                    if y > 0 {
-                        add(self.below[at - width], field[at - width]);
-                    }
-                    if y + 1 < height {
-                        add(self.below[at], field[at + width]);
-                    }
-                    field[at] += OVERRELAXATION * (sum / weights - field[at]);
-                }
-            }
-        }
-        Ok(Plane { width, height, values: field })
-    }
 }
 
 /// Removes small pieces and fills small holes.

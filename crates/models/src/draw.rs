@@ -25,9 +25,12 @@ pub(crate) fn line(picture: &mut Picture, from: Point, to: Point, thickness: f32
         for x in columns {
             let (off_x, off_y) = (x as f32 - from.0, y as f32 - from.1);
             let along = ((off_x * across + off_y * down) / (length * length)).clamp(0.0, 1.0);
-            let distance = (off_x - along * across).hypot(off_y - along * down);
+            let (beside_x, beside_y) = (off_x - along * across, off_y - along * down);
+            let distance = (beside_x * beside_x + beside_y * beside_y).sqrt();
             let cover = (thickness / 2.0 + 0.5 - distance).clamp(0.0, 1.0);
-            put(picture, y * width + x, color, cover);
+            if cover > 0.0 {
+                put(picture, y * width + x, color, cover);
+            }
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use image::codecs::webp::WebPEncoder;
 use image::{ExtendedColorType, ImageEncoder, ImageFormat, ImageResult};
-use jpeg_encoder::{ColorType, Encoder, EncodingError, SamplingFactor};
 
+use crate::jpeg;
 use crate::picture::Picture;
 use crate::{Error, Output};
 
-/// JPEG quality without visible loss.
+/// JPEG quality without visible loss, with all of the colors: chroma is not subsampled.
 const JPEG_QUALITY: u8 = 93;
 const MAX_JPEG_SIDE: usize = u16::MAX as usize;
 const MAX_WEBP_SIDE: usize = 16_383;
@@ -45,7 +45,8 @@ impl Picture {
         let mut file = Vec::with_capacity(pixels + pixels / 32 + (64 << 10));
         match format {
             ImageFormat::Jpeg => {
-                write_jpeg(&mut file, &self).map_err(|error| failed(error.to_string()))?;
+                let profile = self.form.profile.as_deref();
+                jpeg::write(&mut file, &self.colors, self.width, profile, JPEG_QUALITY);
             }
             ImageFormat::WebP => {
                 let encoder = WebPEncoder::new_lossless(&mut file);
@@ -73,18 +74,6 @@ fn write(mut encoder: impl ImageEncoder, picture: Picture, width: u32, height: u
     colors.clear();
     colors.shrink_to_fit();
     encoder.write_image(&bytes, width, height, ExtendedColorType::Rgba8)
-}
-
-/// Writes a JPEG file with all of its colors: chroma is not subsampled.
-fn write_jpeg(file: &mut Vec<u8>, picture: &Picture) -> Result<(), EncodingError> {
-    // Larger sides are written as PNG.
-    let [width, height] = [picture.width, picture.height].map(|side| side as u16);
-    let mut encoder = Encoder::new(file, JPEG_QUALITY);
-    encoder.set_sampling_factor(SamplingFactor::R_4_4_4);
-    if let Some(profile) = &picture.form.profile {
-        encoder.add_icc_profile(profile)?;
-    }
-    encoder.encode(&picture.colors, width, height, ColorType::Rgb)
 }
 
 /// Writes a PNG file row by row, optimized for speed.

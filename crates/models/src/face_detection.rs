@@ -10,7 +10,7 @@ use crate::plane::Plane;
 use crate::pyramid::halved;
 use crate::{Error, Inputs, Limits, Model, Output};
 
-const NEED: Need = Need { pixel: 14, reduced_pixel: 40, least: 0 };
+const NEED: Need = Need { pixel: 14, reduced_pixel: 35, least: 0 };
 /// Ratio of successive face sizes.
 const GROWTH: f64 = 1.1;
 /// Difference of two windows of the same face, as a share of their size.

@@ -1,6 +1,8 @@
 //! Features that can be found again in another view: corners on several scales, each with an orientation and
 //! a binary descriptor (after ORB, Rublee et al., 2011).
 
+use multiversion::multiversion;
+
 use crate::plane::Plane;
 use crate::{Error, Limits};
 
@@ -74,9 +76,11 @@ type Corner = (usize, usize, f32);
 fn corners(level: &Plane, limits: &Limits) -> Result<Vec<Corner>, Error> {
     let mut strengths = Plane::filled(level.width, level.height, 0.0);
     let steps = CIRCLE.map(|(dx, dy)| dy * level.width as isize + dx);
+    let mut possible = vec![false; level.width];
     for y in REACH..level.height - REACH {
         limits.check_time()?;
-        for x in REACH..level.width - REACH {
+        mark_possible([-3, 0, 3].map(|step| level.row(y as isize + step)), &mut possible);
+        for x in (REACH..level.width - REACH).filter(|x| possible[*x]) {
             let at = y * level.width + x;
             let center = level.values[at];
             let differences = steps.map(|step| level.values[at.wrapping_add_signed(step)] - center);
@@ -98,14 +102,28 @@ fn corners(level: &Plane, limits: &Limits) -> Result<Vec<Corner>, Error> {
             let at = y * level.width + x;
             let strength = strengths.values[at];
             let rows = [at - level.width, at, at + level.width];
-            let strongest =
-                rows.iter().all(|row| strengths.values[row - 1..=row + 1].iter().all(|s| *s <= strength));
-            if strength > 0.0 && strongest {
+            let is_strongest =
+                || rows.iter().all(|row| strengths.values[row - 1..=row + 1].iter().all(|s| *s <= strength));
+            if strength > 0.0 && is_strongest() {
                 corners.push((x, y, strength));
             }
         }
     }
     Ok(corners)
+}
+
+/// Marks the pixels of a row that differ from one of the pixels above and below, and from one of those beside them: an
+/// arc has one of each. `rows` are those of the circle's ends and the row itself.
+#[multiversion(targets("x86_64+avx2"))]
+fn mark_possible([above, row, below]: [&[f32]; 3], possible: &mut [bool]) {
+    let centers = row.iter().skip(3).zip(above.iter().zip(below).skip(3));
+    let beside = row.iter().zip(row.iter().skip(6));
+    for (possible, ((center, (above, below)), (left, right))) in
+        possible.iter_mut().skip(3).zip(centers.zip(beside))
+    {
+        let differs = |value: &f32| (value - center).abs() > CONTRAST;
+        *possible = (differs(above) | differs(below)) & (differs(left) | differs(right));
+    }
 }
 
 /// Returns true if `ARC` consecutive bits are set around the circle.

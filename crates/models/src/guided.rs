@@ -38,10 +38,60 @@ impl GuidedFilter {
         Ok(Self { slope: mean(&slope)?, offset: mean(&offset)? })
     }
 
+    /// Fits a filter that smooths `source` but for its own edges.
+    pub(crate) fn fit_itself(
+        source: &Plane,
+        radius: usize,
+        epsilon: f32,
+        limits: &Limits,
+    ) -> Result<Self, Error> {
+        let mean = source.box_mean(radius, limits)?;
+        let mut slope = source.map(|value| value * value).box_mean(radius, limits)?;
+        slope.change(&mean, |square, mean| {
+            let variance = square - mean * mean;
+            variance / (variance.max(0.0) + epsilon)
+        });
+        let offset = slope.zip(&mean, |slope, mean| mean - slope * mean);
+        Ok(Self { slope: slope.box_mean(radius, limits)?, offset: offset.box_mean(radius, limits)? })
+    }
+
+    /// Returns the filter that has the effect of this one and then of another.
+    pub(crate) fn then(mut self, other: &Self) -> Self {
+        self.slope.change(&other.slope, |first, second| first * second);
+        self.offset.change(&other.slope, |first, second| first * second);
+        self.offset.change(&other.offset, |first, second| first + second);
+        self
+    }
+
     /// Applies the filter to a guide of the same size.
     pub(crate) fn over(&self, guide: &Plane) -> Plane {
         let mut followed = self.slope.zip(guide, |slope, guide| slope * guide);
         followed.change(&self.offset, |followed, offset| followed + offset);
         followed
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_of_itself_is_that_of_a_guide_and_two_in_turn_are_one() {
+        let limits = Limits::default();
+        let values = (0..40 * 30).map(|at| ((at * 7919) % 101) as f32 / 100.0).collect();
+        let plane = Plane { width: 40, height: 30, values };
+        let by_guide = GuidedFilter::fit(&plane, &plane, 3, 0.01, &limits).unwrap();
+        let by_itself = GuidedFilter::fit_itself(&plane, 3, 0.01, &limits).unwrap();
+        let smooth = by_guide.over(&plane);
+        let second = GuidedFilter::fit_itself(&smooth, 2, 0.02, &limits).unwrap();
+        let [wanted, other, in_turn] = [
+            second.over(&smooth),
+            second.over(&by_itself.over(&plane)),
+            by_itself.then(&second).over(&plane),
+        ];
+        for ((wanted, other), in_turn) in wanted.values.iter().zip(&other.values).zip(&in_turn.values) {
+            assert!((wanted - other).abs() < 1e-4 && (wanted - in_turn).abs() < 1e-4);
+        }
     }
 }

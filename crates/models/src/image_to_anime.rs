@@ -1,15 +1,17 @@
 //! Image to anime: flat colors and dark lines, after "Real-Time Video Abstraction" (Winnemöller, Olsen and
 //! Gooch, 2006). Smoothing and lines are estimated at a reduced size.
 
+use std::ops::Range;
+
 use crate::guided::GuidedFilter;
 use crate::memory::Need;
 use crate::oklab;
-use crate::picture::{Picture, Row};
+use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::resample::Enlarged;
 use crate::{Error, Inputs, Limits, Model, Output};
 
-const NEED: Need = Need { pixel: 14, reduced_pixel: 130, least: 0 };
+const NEED: Need = Need { pixel: 14, reduced_pixel: 56, least: 0 };
 const SMOOTHINGS: usize = 3;
 /// Squared differences that are smoothed away: of lightness, and of both colors.
 const SMALL: [f32; 3] = [3e-3, 3e-4, 3e-4];
@@ -20,6 +22,8 @@ const VIVIDNESS: f32 = 1.3;
 /// Darkness of a line relative to its surroundings, and the sharpness of its edge.
 const LINE: f32 = 0.015;
 const LINE_HARDNESS: f32 = 60.0;
+/// Darkness from which a line is as black as it gets.
+const BLACKEST: f32 = -0.02;
 
 pub(crate) struct ImageToAnime;
 
@@ -34,44 +38,37 @@ impl Model for ImageToAnime {
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let mut picture = Picture::read(inputs, "input", NEED, limits)?;
-        let drawing = Drawing::of(&picture, limits)?;
+        let Drawing { smoothing, darkness } = Drawing::of(&picture, limits)?;
         let (width, height) = (picture.width, picture.height);
-        let lines = drawing.smoothings.iter().flatten().flat_map(|filter| [&filter.slope, &filter.offset]);
-        let mut planes = Enlarged::new(lines.chain([&drawing.darkness]).collect(), width, height);
+        let filters = smoothing.iter().flat_map(|filter| [&filter.slope, &filter.offset]);
+        let mut planes = Enlarged::new(filters.chain([&darkness]).collect(), width, height);
         let (mut slope, mut offset) = (vec![0.0; width], vec![0.0; width]);
+        let tones = Steps::of(0.0..1.0, toned);
+        let inks = Steps::of(BLACKEST..0.0, ink);
         picture.change_rows(limits, |y, row| {
-            change_pixels(row, oklab::from_srgb);
-            for round in 0..SMOOTHINGS {
-                for (channel, values) in row.iter_mut().enumerate() {
-                    let number = 2 * (round * SMALL.len() + channel);
-                    planes.row(number, y, &mut slope);
-                    planes.row(number + 1, y, &mut offset);
-                    for (value, (slope, offset)) in values.iter_mut().zip(slope.iter().zip(&offset)) {
-                        *value = slope * *value + offset;
-                    }
+            oklab::row_from_srgb(row.each_mut().map(|values| &mut **values));
+            for (channel, values) in row.iter_mut().enumerate() {
+                planes.row(2 * channel, y, &mut slope);
+                planes.row(2 * channel + 1, y, &mut offset);
+                let vividness = if channel == 0 { 1.0 } else { VIVIDNESS };
+                for (value, (slope, offset)) in values.iter_mut().zip(slope.iter().zip(&offset)) {
+                    *value = vividness * (slope * *value + offset);
                 }
             }
-            planes.row(2 * SMOOTHINGS * SMALL.len(), y, &mut slope);
-            for (lightness, darkness) in row[0].iter_mut().zip(&slope) {
-                *lightness = toned(*lightness) * ink(*darkness);
+            let darkness = &mut slope;
+            planes.row(2 * SMALL.len(), y, darkness);
+            for (lightness, darkness) in row[0].iter_mut().zip(darkness) {
+                *lightness = tones.at(*lightness) * inks.at(*darkness);
             }
-            change_pixels(row, |[lightness, a, b]| {
-                oklab::to_shown_srgb([lightness, a * VIVIDNESS, b * VIVIDNESS])
-            });
+            oklab::row_to_shown_srgb(row.each_mut().map(|values| &mut **values));
         })?;
         Ok(vec![("output", picture.into_file()?)])
     }
 }
 
-fn change_pixels([red, green, blue]: &mut Row, change: impl Fn([f32; 3]) -> [f32; 3]) {
-    for ((red, green), blue) in red.iter_mut().zip(green).zip(blue) {
-        [*red, *green, *blue] = change([*red, *green, *blue]);
-    }
-}
-
 struct Drawing {
-    /// Filters of each round and channel.
-    smoothings: Vec<Vec<GuidedFilter>>,
+    /// All rounds of smoothing as one filter for each channel.
+    smoothing: Vec<GuidedFilter>,
     /// Lightness of each pixel above its surroundings.
     darkness: Plane,
 }
@@ -80,22 +77,46 @@ impl Drawing {
     fn of(picture: &Picture, limits: &Limits) -> Result<Self, Error> {
         let mut colors = picture.oklab(picture.reduced_size(), limits)?;
         let radius = (colors[0].width.min(colors[0].height) / 160).max(2);
-        let mut smoothings = Vec::new();
-        for _ in 0..SMOOTHINGS {
-            let mut round = Vec::new();
-            for (plane, small) in colors.iter_mut().zip(SMALL) {
-                let filter = GuidedFilter::fit(plane, plane, radius, small, limits)?;
+        let mut smoothing = Vec::new();
+        for (plane, small) in colors.iter_mut().zip(SMALL) {
+            let mut whole: Option<GuidedFilter> = None;
+            for _ in 0..SMOOTHINGS {
+                let filter = GuidedFilter::fit_itself(plane, radius, small, limits)?;
                 *plane = filter.over(plane);
-                round.push(filter);
+                whole = Some(match whole {
+                    None => filter,
+                    Some(whole) => whole.then(&filter),
+                });
             }
-            smoothings.push(round);
+            smoothing.extend(whole);
         }
         let [lightness, ..] = colors;
         let radius = radius.div_ceil(3);
         let mut darkness = lightness.box_mean(radius, limits)?.box_mean(radius, limits)?;
         let around = darkness.box_mean(2 * radius, limits)?.box_mean(2 * radius, limits)?;
         darkness.change(&around, |near, around| near - around + LINE);
-        Ok(Self { smoothings, darkness })
+        Ok(Self { smoothing, darkness })
+    }
+}
+
+/// Function of a number as a table, constant outside its range.
+struct Steps {
+    values: Vec<f32>,
+    start: f32,
+    scale: f32,
+}
+
+impl Steps {
+    fn of(range: Range<f32>, function: fn(f32) -> f32) -> Self {
+        const COUNT: usize = 4096;
+        let scale = COUNT as f32 / (range.end - range.start);
+        let values = (0..=COUNT).map(|at| function(range.start + at as f32 / scale)).collect();
+        Self { values, start: range.start, scale }
+    }
+
+    fn at(&self, value: f32) -> f32 {
+        let place = ((value - self.start) * self.scale + 0.5) as usize;
+        self.values[place.min(self.values.len() - 1)]
     }
 }
 

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use image::DynamicImage;
+use multiversion::multiversion;
 
 use crate::decode::decode;
 use crate::encode::FileFormat;
@@ -109,11 +110,9 @@ impl Picture {
     }
 
     pub(crate) fn oklab(&self, size: (usize, usize), limits: &Limits) -> Result<[Plane; 3], Error> {
-        let [mut red, mut green, mut blue] = self.planes(size, limits)?;
-        for ((red, green), blue) in red.values.iter_mut().zip(&mut green.values).zip(&mut blue.values) {
-            [*red, *green, *blue] = oklab::from_srgb([*red, *green, *blue]);
-        }
-        Ok([red, green, blue])
+        let mut planes = self.planes(size, limits)?;
+        oklab::row_from_srgb(planes.each_mut().map(|plane| &mut *plane.values));
+        Ok(planes)
     }
 
     /// Returns the luma at this size, by the weights of Rec. 709 on the encoded values.
@@ -123,10 +122,11 @@ impl Picture {
             let values = pixels.map(|pixel| luma(pixel.map(from_byte))).collect();
             return Ok(Plane { width: size.0, height: size.1, values });
         }
+        let mut bytes = vec![0; self.width * self.height];
+        write_luma(&self.colors, &mut bytes);
         let mut values = Vec::with_capacity(size.0 * size.1);
-        self.resample(size, limits, |row| {
-            values.extend(row.as_chunks::<3>().0.iter().map(|pixel| luma(*pixel)));
-        })?;
+        let put = |row: &[f32]| values.extend_from_slice(row);
+        resample_bytes::<1>(&bytes, (self.width, self.height), size, limits, put)?;
         Ok(Plane { width: size.0, height: size.1, values })
     }
 
@@ -241,14 +241,76 @@ fn resample_bytes<const CHANNELS: usize>(
     limits: &Limits,
     put: impl FnMut(&[f32]),
 ) -> Result<(), Error> {
+    /// Size of the shrunk picture, as a multiple of the new size. Beyond it, its filter makes no difference.
+    const FINE: usize = 3;
+    let factor = (from.0 / (FINE * to.0)).min(from.1 / (FINE * to.1));
+    if factor > 1 {
+        let (shrunk, size) = shrunk::<CHANNELS>(bytes, from, factor, limits)?;
+        let lengths = (from.0 as f64 / factor as f64, from.1 as f64 / factor as f64);
+        let add = |y: usize, weight: f32, sums: &mut [f32]| {
+            let length = CHANNELS * size.0;
+            add_bytes(&shrunk[y * length..(y + 1) * length], weight / 255.0, sums);
+        };
+        return resample::<CHANNELS>(size, lengths, to, limits, add, put);
+    }
     let length = CHANNELS * from.0;
     let add = |y: usize, weight: f32, sums: &mut [f32]| {
-        let weight = weight / 255.0;
-        for (sum, byte) in sums.iter_mut().zip(&bytes[y * length..(y + 1) * length]) {
-            *sum += weight * f32::from(*byte);
-        }
+        add_bytes(&bytes[y * length..(y + 1) * length], weight / 255.0, sums);
     };
-    resample::<CHANNELS>(from, to, limits, add, put)
+    resample::<CHANNELS>(from, (from.0 as f64, from.1 as f64), to, limits, add, put)
+}
+
+#[multiversion(targets("x86_64+avx2"))]
+fn add_bytes(bytes: &[u8], weight: f32, sums: &mut [f32]) {
+    for (sum, byte) in sums.iter_mut().zip(bytes) {
+        *sum += weight * f32::from(*byte);
+    }
+}
+
+/// Returns bytes, `CHANNELS` per pixel, averaged over squares of this side, and their size. The last squares may be
+/// incomplete.
+fn shrunk<const CHANNELS: usize>(
+    bytes: &[u8],
+    (width, height): (usize, usize),
+    side: usize,
+    limits: &Limits,
+) -> Result<(Vec<u8>, (usize, usize)), Error> {
+    let size = (width.div_ceil(side), height.div_ceil(side));
+    let mut shrunk = Vec::with_capacity(CHANNELS * size.0 * size.1);
+    let mut columns = vec![0_u32; CHANNELS * width];
+    for rows in bytes.chunks(CHANNELS * width * side) {
+        limits.check_time()?;
+        columns.fill(0);
+        for row in rows.chunks_exact(CHANNELS * width) {
+            sum_bytes(row, &mut columns);
+        }
+        let count = (rows.len() / (CHANNELS * width)) as u32;
+        for square in columns.as_chunks::<CHANNELS>().0.chunks(side) {
+            let count = count * square.len() as u32;
+            let mut sums = [count / 2; CHANNELS];
+            for pixel in square {
+                sums.iter_mut().zip(pixel).for_each(|(sum, value)| *sum += value);
+            }
+            shrunk.extend(sums.map(|sum| (sum / count) as u8));
+        }
+    }
+    Ok((shrunk, size))
+}
+
+#[multiversion(targets("x86_64+avx2"))]
+fn sum_bytes(bytes: &[u8], sums: &mut [u32]) {
+    for (sum, byte) in sums.iter_mut().zip(bytes) {
+        *sum += u32::from(*byte);
+    }
+}
+
+/// Writes the luma of each pixel, by the weights of Rec. 709 in steps of 256.
+#[multiversion(targets("x86_64+avx2"))]
+fn write_luma(colors: &[u8], bytes: &mut [u8]) {
+    for (byte, pixel) in bytes.iter_mut().zip(colors.as_chunks::<3>().0) {
+        let [red, green, blue] = pixel.map(u16::from);
+        *byte = ((54 * red + 183 * green + 19 * blue + 128) >> 8) as u8;
+    }
 }
 
 pub(crate) fn pack<Values: AsRef<[f32]>>(row: &[Values; 3], bytes: &mut [u8]) {

@@ -1,5 +1,7 @@
 //! One channel of a picture in floating point, and common filters.
 
+use multiversion::multiversion;
+
 use crate::resample::resample;
 use crate::{Error, Limits};
 
@@ -84,13 +86,12 @@ impl Plane {
             return Ok(self.clone());
         }
         let mut values = Vec::with_capacity(width * height);
-        let add = |y: usize, weight: f32, sums: &mut [f32]| {
-            for (sum, value) in sums.iter_mut().zip(self.row(y as isize)) {
-                *sum += weight * value;
-            }
+        let add_row = |y: usize, weight: f32, sums: &mut [f32]| {
+            add(self.row(y as isize), weight, sums);
         };
         let put = |row: &[f32]| values.extend_from_slice(row);
-        resample::<1>((self.width, self.height), (width, height), limits, add, put)?;
+        let lengths = (self.width as f64, self.height as f64);
+        resample::<1>((self.width, self.height), lengths, (width, height), limits, add_row, put)?;
         Ok(Self { width, height, values })
     }
 
@@ -119,35 +120,31 @@ impl Plane {
         // Number of pixels within the radius.
         let count = |at: usize, length: usize| (at + radius + 1).min(length) - at.saturating_sub(radius);
         let shares: Vec<f64> = (0..width).map(|x| 1.0 / count(x, width) as f64).collect();
-        // Double precision: single precision would drift along a long line.
-        let mut columns = vec![0.0_f64; width];
+        // Double precision: single precision would drift along a long line. Zeros around it are beyond the picture.
+        let mut padded = vec![0.0_f64; width + 2 * radius + 1];
+        let inner = radius + 1..radius + 1 + width;
+        // Differences of successive sums: only one addition waits for the one before.
+        let mut changes = vec![0.0; width];
         let mut means = Self::filled(width, height, 0.0);
         for y in 0..radius.min(height) {
-            for (sum, value) in columns.iter_mut().zip(self.row(y as isize)) {
-                *sum += f64::from(*value);
-            }
+            sum_values(self.row(y as isize), 1.0, &mut padded[inner.clone()]);
         }
         for (y, row) in means.rows_mut().enumerate() {
             limits.check_time()?;
             if y + radius < height {
-                for (sum, value) in columns.iter_mut().zip(self.row((y + radius) as isize)) {
-                    *sum += f64::from(*value);
-                }
+                sum_values(self.row((y + radius) as isize), 1.0, &mut padded[inner.clone()]);
             }
             if y > radius {
-                for (sum, value) in columns.iter_mut().zip(self.row((y - radius - 1) as isize)) {
-                    *sum -= f64::from(*value);
-                }
+                sum_values(self.row((y - radius - 1) as isize), -1.0, &mut padded[inner.clone()]);
             }
             let share = 1.0 / count(y, height) as f64;
-            let mut sum: f64 = columns.iter().take(radius).sum();
-            for (x, mean) in row.iter_mut().enumerate() {
-                sum += columns.get(x + radius).copied().unwrap_or(0.0);
-                if x > radius {
-                    sum -= columns[x - radius - 1];
-                }
-                *mean = (sum * share * shares[x]) as f32;
+            write_differences(&padded[2 * radius + 1..], &padded[..width], &mut changes);
+            let mut sum: f64 = padded[inner.start..inner.start + radius.min(width)].iter().sum();
+            for change in &mut changes {
+                sum += *change;
+                *change = sum;
             }
+            write_scaled(&changes, &shares, share, row);
         }
         Ok(means)
     }
@@ -179,6 +176,34 @@ impl Plane {
                 *smallest = start.min(*end);
             }
         })
+    }
+}
+
+#[multiversion(targets("x86_64+avx2"))]
+fn add(values: &[f32], weight: f32, sums: &mut [f32]) {
+    for (sum, value) in sums.iter_mut().zip(values) {
+        *sum += weight * value;
+    }
+}
+
+#[multiversion(targets("x86_64+avx2"))]
+fn sum_values(values: &[f32], sign: f64, sums: &mut [f64]) {
+    for (sum, value) in sums.iter_mut().zip(values) {
+        *sum += sign * f64::from(*value);
+    }
+}
+
+#[multiversion(targets("x86_64+avx2"))]
+fn write_differences(ones: &[f64], others: &[f64], differences: &mut [f64]) {
+    for (difference, (one, other)) in differences.iter_mut().zip(ones.iter().zip(others)) {
+        *difference = one - other;
+    }
+}
+
+#[multiversion(targets("x86_64+avx2"))]
+fn write_scaled(sums: &[f64], shares: &[f64], share: f64, means: &mut [f32]) {
+    for (mean, (sum, own)) in means.iter_mut().zip(sums.iter().zip(shares)) {
+        *mean = (sum * (share * own)) as f32;
     }
 }
 

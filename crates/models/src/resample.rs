@@ -12,8 +12,9 @@ struct Taps {
 }
 
 impl Taps {
-    fn new(from: usize, to: usize) -> Self {
-        let ratio = from as f64 / to as f64;
+    /// Makes the taps of a line of `from` pixels, the last of which ends at `length`.
+    fn new(from: usize, length: f64, to: usize) -> Self {
+        let ratio = length / to as f64;
         let scale = ratio.max(1.0);
         let reach = 3.0 * scale;
         let count = (2 * reach.ceil() as usize + 2).min(from);
@@ -34,6 +35,27 @@ impl Taps {
     fn of(&self, at: usize) -> (usize, &[f32]) {
         (self.firsts[at], &self.weights[at * self.count..(at + 1) * self.count])
     }
+
+    /// Writes the new pixels of a line.
+    fn weigh<const CHANNELS: usize>(&self, line: &[f32], new: &mut [f32]) {
+        for (at, pixel) in new.as_chunks_mut::<CHANNELS>().0.iter_mut().enumerate() {
+            let (first, weights) = self.of(at);
+            let near = line[first * CHANNELS..(first + self.count) * CHANNELS].as_chunks::<CHANNELS>().0;
+            // Several sums of each channel do not wait for each other.
+            let mut sums = [[0.0; CHANNELS]; 4];
+            let (near, last) = near.as_chunks::<4>();
+            let (weights, last_weights) = weights.as_chunks::<4>();
+            for (near, weights) in near.iter().zip(weights) {
+                for ((sum, values), weight) in sums.iter_mut().zip(near).zip(weights) {
+                    sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += weight * value);
+                }
+            }
+            for ((sum, values), weight) in sums.iter_mut().zip(last).zip(last_weights) {
+                sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += weight * value);
+            }
+            *pixel = std::array::from_fn(|channel| sums.iter().map(|sum| sum[channel]).sum());
+        }
+    }
 }
 
 fn lanczos(x: f64) -> f64 {
@@ -43,16 +65,17 @@ fn lanczos(x: f64) -> f64 {
 }
 
 /// Calls `put` with each row of the picture at another size. `add` adds a source row times a weight; a pixel
-/// has `CHANNELS` adjacent values.
+/// has `CHANNELS` adjacent values, and the last pixels end at `lengths`.
 pub(crate) fn resample<const CHANNELS: usize>(
     from: (usize, usize),
+    lengths: (f64, f64),
     to: (usize, usize),
     limits: &Limits,
     add: impl Fn(usize, f32, &mut [f32]),
     mut put: impl FnMut(&[f32]),
 ) -> Result<(), Error> {
-    let columns = Taps::new(from.0, to.0);
-    let rows = Taps::new(from.1, to.1);
+    let columns = Taps::new(from.0, lengths.0, to.0);
+    let rows = Taps::new(from.1, lengths.1, to.1);
     let mut high = vec![0.0; from.0 * CHANNELS];
     let mut row = vec![0.0; to.0 * CHANNELS];
     for y in 0..to.1 {
@@ -62,17 +85,7 @@ pub(crate) fn resample<const CHANNELS: usize>(
         for (near, weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != 0.0) {
             add(first + near, *weight, &mut high);
         }
-        for (x, pixel) in row.as_chunks_mut::<CHANNELS>().0.iter_mut().enumerate() {
-            let (first, weights) = columns.of(x);
-            let near = high[first * CHANNELS..(first + columns.count) * CHANNELS].as_chunks::<CHANNELS>().0;
-            let mut sum = [0.0; CHANNELS];
-            for (values, weight) in near.iter().zip(weights) {
-                for (sum, value) in sum.iter_mut().zip(values) {
-                    *sum += weight * value;
-                }
-            }
-            *pixel = sum;
-        }
+        columns.weigh::<CHANNELS>(&high, &mut row);
         put(&row);
     }
     Ok(())

@@ -1,21 +1,19 @@
 //! Super-resolution, second method: doubles the size by directional cubic convolution (Zhou, Shen and Dong,
 //! 2012), which interpolates every new pixel along its edge, never across it.
 
+use multiversion::multiversion;
+
 use crate::memory::Need;
-use crate::picture::{Picture, luma};
-use crate::plane::Plane;
-use crate::super_resolution::doubled;
+use crate::picture::Picture;
+use crate::tile::{Columns, STEPS, Tile, doubled};
 use crate::{Error, Inputs, Limits, Model, Output};
 
 /// The output has four times as many pixels as the input.
 const NEED: Need = Need { pixel: 36, reduced_pixel: 70, least: 0 };
-/// Ratio of variations from which one direction crosses an edge.
-const CLEARLY: f32 = 1.15;
-/// Added to both variations, so that noise is no edge. In units of the sum over a window.
-const NOISE: f32 = 0.02;
-/// Halo of a new pixel: in the large picture, and in the small one.
-const REACH: usize = 4;
-const HALO: usize = REACH;
+/// Added to both variations, so that noise is no edge.
+const NOISE: i16 = 5 * STEPS;
+/// Halo of a pixel in the small picture.
+const HALO: usize = 4;
 
 pub(crate) struct SuperResolutionAlt;
 
@@ -30,126 +28,179 @@ impl Model for SuperResolutionAlt {
 
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
         let small = Picture::read(inputs, "input_image", NEED, limits)?;
-        let large = doubled(small, HALO, limits, |colors| upscaled(&colors, limits))?;
+        let large = doubled(small, HALO, limits, upscaled)?;
         Ok(vec![("output_image", large.into_file()?)])
     }
 }
 
 /// Doubles the colors, along the edges of their luma.
-fn upscaled(colors: &[Plane; 3], limits: &Limits) -> Result<[Plane; 3], Error> {
-    let [red, green, blue] = colors;
-    let luma = Plane::of_pixels(colors, luma);
-    let mut large = [&luma, red, green, blue].map(Padded::spaced);
-    // First the pixels between four source pixels, along a diagonal; then the rest, which now have four
-    // neighbors, along a row or a column.
-    fill(&mut large, |y| (y % 2 == 1).then_some(1), [(1, 1), (1, -1)], limits)?;
-    fill(&mut large, |y| Some(1 - y % 2), [(1, 0), (0, 1)], limits)?;
-    let [_, red, green, blue] = large.map(|plane| plane.inner());
-    Ok([red, green, blue])
-}
-
-struct Padded {
-    width: usize,
-    height: usize,
-    plane: Plane,
-}
-
-impl Padded {
-    /// Puts the values of a plane at the even positions of a plane twice as large.
-    fn spaced(small: &Plane) -> Self {
-        let (width, height) = (2 * small.width, 2 * small.height);
-        let plane = Plane::filled(width + 2 * REACH, height + 2 * REACH, 0.0);
-        let mut large = Self { width, height, plane };
-        for (y, row) in small.rows().enumerate() {
-            let start = large.index(0, 2 * y);
-            let places = large.plane.values[start..start + width].iter_mut().step_by(2);
-            places.zip(row).for_each(|(place, value)| *place = *value);
-        }
-        large.pad();
-        large
-    }
-
-    fn index(&self, x: usize, y: usize) -> usize {
-        (y + REACH) * self.plane.width + x + REACH
-    }
-
-    /// Fills the padding with the nearest pixel of the same parity, so that source pixels stay source pixels.
-    fn pad(&mut self) {
-        let (width, height) = (self.width, self.height);
-        let (full_width, full_height) = (self.plane.width, self.plane.height);
-        for y in 0..height {
-            let start = (y + REACH) * full_width;
-            let row = &mut self.plane.values[start..start + full_width];
-            for x in (0..REACH).chain(REACH + width..full_width) {
-                row[x] = row[REACH + nearest_alike(x, width)];
-            }
-        }
-        for y in (0..REACH).chain(REACH + height..full_height) {
-            let from = (REACH + nearest_alike(y, height)) * full_width;
-            self.plane.values.copy_within(from..from + full_width, y * full_width);
-        }
-    }
-
-    fn inner(&self) -> Plane {
-        self.plane.cut(REACH, REACH, self.width, self.height)
-    }
-}
-
-/// Returns the nearest position of the same parity within a line of even length, for `at` of the padded line.
-fn nearest_alike(at: usize, length: usize) -> usize {
-    if at < REACH + length { (REACH + at) % 2 } else { length - 2 + (at - REACH) % 2 }
-}
-
-type Step = (isize, isize);
-
-/// Fills the new pixels of each row, every second one from `first`, along the direction in which the luma,
-/// the first plane, changes less.
-fn fill(
-    planes: &mut [Padded; 4],
-    first: impl Fn(usize) -> Option<usize>,
-    directions: [Step; 2],
-    limits: &Limits,
-) -> Result<(), Error> {
-    let (width, height) = (planes[0].width, planes[0].height);
-    let stride = planes[0].plane.width as isize;
-    // The other direction crosses the first.
-    let steps = directions.map(|(x, y)| y * stride + x);
-    let turned = directions.map(|(x, y)| x * stride - y);
+fn upscaled(colors: &[Tile; 3]) -> [Columns; 3] {
+    let (width, height) = (colors[0].width, colors[0].height);
+    let mut luma = Tile::new(width, height);
     for y in 0..height {
-        limits.check_time()?;
-        let Some(first) = first(y) else { continue };
-        for x in (first..width).step_by(2) {
-            let at = planes[0].index(x, y);
-            let [one, other] =
-                [0, 1].map(|number| variation(&planes[0].plane.values, at, steps[number], turned[number]));
-            let share = if one > CLEARLY * other {
-                0.0
-            } else if other > CLEARLY * one {
-                1.0
-            } else {
-                let [one, other] = [one, other].map(|varies| varies.powi(5));
-                other / (one + other)
-            };
-            for plane in &mut *planes {
-                let [along_one, along_other] = steps.map(|step| cubic(&plane.plane.values, at, step));
-                plane.plane.values[at] = share * along_one + (1.0 - share) * along_other;
-            }
+        write_luma(colors.each_ref().map(|color| color.row(y as isize, 0)), luma.row_mut(y));
+    }
+    luma.pad();
+    let [red, green, blue] = colors;
+    let sources = [&luma, red, green, blue];
+    // First the pixels between four source pixels, along a diagonal; then the rest, which now have four neighbors, along
+    // a row or a column.
+    let mut centers = [(); 4].map(|()| Tile::new(width, height));
+    let mut shares = vec![0; width];
+    for y in 0..height {
+        write_shares(rising(&luma, y), falling(&luma, y), &mut shares);
+        for (source, center) in sources.iter().zip(&mut centers) {
+            let [one, other] = [rising(source, y).line, falling(source, y).line];
+            write_along(one, other, &shares, center.row_mut(y));
         }
     }
-    planes.iter_mut().for_each(Padded::pad);
-    Ok(())
+    centers.iter_mut().for_each(Tile::pad);
+    let [center_luma, center_colors @ ..] = &centers;
+    let mut large = [(); 3].map(|()| Columns::new(width, 2 * height));
+    for y in 0..height {
+        write_shares(beside_across(&luma, center_luma, y), beside_down(&luma, center_luma, y), &mut shares);
+        for ((source, center), large) in colors.iter().zip(center_colors).zip(&mut large) {
+            large.even.row_mut(2 * y).copy_from_slice(source.row(y as isize, 0));
+            large.odd.row_mut(2 * y + 1).copy_from_slice(center.row(y as isize, 0));
+            let [one, other] = [beside_across(source, center, y).line, beside_down(source, center, y).line];
+            write_along(one, other, &shares, large.odd.row_mut(2 * y));
+        }
+        write_shares(below_across(&luma, center_luma, y), below_down(&luma, center_luma, y), &mut shares);
+        for ((source, center), large) in colors.iter().zip(center_colors).zip(&mut large) {
+            let [one, other] = [below_across(source, center, y).line, below_down(source, center, y).line];
+            write_along(one, other, &shares, large.even.row_mut(2 * y + 1));
+        }
+    }
+    large
 }
 
-/// Returns the variation along a line through a new pixel and along the parallel lines beside it.
-fn variation(values: &[f32], at: usize, step: isize, aside: isize) -> f32 {
-    let value = |offset: isize| values[at.wrapping_add_signed(offset)];
-    let change = |from: isize| (value(from) - value(from + 2 * step)).abs();
-    let line: f32 = [-3, -1, 1].into_iter().map(|times| change(times * step)).sum();
-    let beside = |aside: isize| change(aside - 2 * step) + change(aside);
-    line + beside(aside) + beside(-aside) + NOISE
+/// Lines through and beside each new pixel of a row, in one direction. Each is a row of known pixels, which is moved.
+struct Lines<'a> {
+    /// Known pixels on the line: two before the new one, and two behind it.
+    line: [&'a [i16]; 4],
+    /// Known pixels on the parallel lines at both sides.
+    beside: [[&'a [i16]; 3]; 2],
 }
 
-fn cubic(values: &[f32], at: usize, step: isize) -> f32 {
-    let value = |times: isize| values[at.wrapping_add_signed(times * step)];
-    (9.0 * (value(-1) + value(1)) - value(-3) - value(3)) / 16.0
+/// Returns the falling diagonals through the center right of and below each pixel of a row.
+fn falling(source: &Tile, y: usize) -> Lines<'_> {
+    let at = |aside: isize, down: isize| source.row(y as isize + down, aside);
+    Lines {
+        line: [at(-1, -1), at(0, 0), at(1, 1), at(2, 2)],
+        beside: [[at(-1, 0), at(0, 1), at(1, 2)], [at(0, -1), at(1, 0), at(2, 1)]],
+    }
+}
+
+/// Returns the rising diagonals through the same centers.
+fn rising(source: &Tile, y: usize) -> Lines<'_> {
+    let at = |aside: isize, down: isize| source.row(y as isize + down, aside);
+    Lines {
+        line: [at(-1, 2), at(0, 1), at(1, 0), at(2, -1)],
+        beside: [[at(0, 2), at(1, 1), at(2, 0)], [at(-1, 1), at(0, 0), at(1, -1)]],
+    }
+}
+
+/// Returns the rows through the new pixel right of each pixel of a row.
+fn beside_across<'a>(source: &'a Tile, center: &'a Tile, y: usize) -> Lines<'a> {
+    let y = y as isize;
+    let beside = |y: isize| [-1, 0, 1].map(|aside| center.row(y, aside));
+    Lines { line: [-1, 0, 1, 2].map(|aside| source.row(y, aside)), beside: [beside(y - 1), beside(y)] }
+}
+
+/// Returns the columns through the new pixel right of each pixel of a row.
+fn beside_down<'a>(source: &'a Tile, center: &'a Tile, y: usize) -> Lines<'a> {
+    let y = y as isize;
+    let beside = |aside: isize| [-1, 0, 1].map(|down| source.row(y + down, aside));
+    Lines { line: [-2, -1, 0, 1].map(|down| center.row(y + down, 0)), beside: [beside(0), beside(1)] }
+}
+
+/// Returns the rows through the new pixel below each pixel of a row.
+fn below_across<'a>(source: &'a Tile, center: &'a Tile, y: usize) -> Lines<'a> {
+    let y = y as isize;
+    let beside = |y: isize| [-1, 0, 1].map(|aside| source.row(y, aside));
+    Lines { line: [-2, -1, 0, 1].map(|aside| center.row(y, aside)), beside: [beside(y), beside(y + 1)] }
+}
+
+/// Returns the columns through the new pixel below each pixel of a row.
+fn below_down<'a>(source: &'a Tile, center: &'a Tile, y: usize) -> Lines<'a> {
+    let y = y as isize;
+    let beside = |aside: isize| [-1, 0, 1].map(|down| center.row(y + down, aside));
+    Lines { line: [-1, 0, 1, 2].map(|down| source.row(y + down, 0)), beside: [beside(-1), beside(0)] }
+}
+
+#[multiversion(targets("x86_64+avx2"))]
+fn write_luma([red, green, blue]: [&[i16]; 3], luma: &mut [i16]) {
+    for (luma, ((red, green), blue)) in luma.iter_mut().zip(red.iter().zip(green).zip(blue)) {
+        *luma = ((54 * i32::from(*red) + 183 * i32::from(*green) + 19 * i32::from(*blue)) >> 8) as i16;
+    }
+}
+
+/// Writes twice the share of the second direction: all where the first one varies clearly more, which crosses an edge,
+/// and half where neither does.
+#[multiversion(targets("x86_64+avx2"))]
+fn write_shares<'a>(one: Lines<'a>, other: Lines<'a>, shares: &mut [i16]) {
+    let length = shares.len();
+    let (one, other) = (one.cut(length), other.cut(length));
+    for (x, share) in shares.iter_mut().enumerate() {
+        let (one, other) = (one.variation(x), other.variation(x));
+        *share = 1 + i16::from(one > more(other)) - i16::from(other > more(one));
+    }
+}
+
+/// Returns a seventh more.
+#[inline(always)]
+fn more(value: i16) -> i16 {
+    value.wrapping_add(value >> 3).wrapping_add(value >> 6)
+}
+
+impl Lines<'_> {
+    #[inline(always)]
+    fn cut(&self, length: usize) -> Self {
+        let [a, b, c, d] = self.line;
+        let [[e, f, g], [h, i, j]] = self.beside;
+        Lines {
+            line: [&a[..length], &b[..length], &c[..length], &d[..length]],
+            beside: [[&e[..length], &f[..length], &g[..length]], [&h[..length], &i[..length], &j[..length]]],
+        }
+    }
+
+    /// Returns the variation along the line through a new pixel and along the parallel lines beside it.
+    #[inline(always)]
+    fn variation(&self, x: usize) -> i16 {
+        let [a, b, c, d] = self.line;
+        let [[e, f, g], [h, i, j]] = self.beside;
+        let line = change(a[x], b[x]).wrapping_add(change(b[x], c[x])).wrapping_add(change(c[x], d[x]));
+        let left = change(e[x], f[x]).wrapping_add(change(f[x], g[x]));
+        let right = change(h[x], i[x]).wrapping_add(change(i[x], j[x]));
+        line.wrapping_add(left).wrapping_add(right).wrapping_add(NOISE)
+    }
+}
+
+#[inline(always)]
+fn change(from: i16, to: i16) -> i16 {
+    from.wrapping_sub(to).wrapping_abs()
+}
+
+/// Writes the cubic interpolation along two lines, in these shares.
+#[multiversion(targets("x86_64+avx2"))]
+fn write_along(one: [&[i16]; 4], other: [&[i16]; 4], shares: &[i16], into: &mut [i16]) {
+    let length = into.len();
+    let [a, b, c, d] = one;
+    let (a, b, c, d) = (&a[..length], &b[..length], &c[..length], &d[..length]);
+    let [e, f, g, h] = other;
+    let (e, f, g, h) = (&e[..length], &f[..length], &g[..length], &h[..length]);
+    let shares = &shares[..length];
+    for x in 0..length {
+        let one = cubic(a[x], b[x], c[x], d[x]);
+        let other = cubic(e[x], f[x], g[x], h[x]);
+        into[x] = one.wrapping_add(other.wrapping_sub(one).wrapping_mul(shares[x]) >> 1);
+    }
+}
+
+/// Returns nine times the sum of the inner numbers, minus the outer ones, by sixteen.
+#[inline(always)]
+fn cubic(a: i16, b: i16, c: i16, d: i16) -> i16 {
+    let inner = b.wrapping_add(c);
+    let outer = a.wrapping_add(d);
+    inner.wrapping_add(inner.wrapping_sub(outer) >> 3).wrapping_add(1) >> 1
 }
