@@ -14,4 +14,3 @@ mod secrets;
 mod service;
 mod stress;
 mod support;
-mod wire;

@@ -13,7 +13,7 @@ use crate::validate::{members, operations};
 
 pub(crate) const HANDLERS: &str = "crates/service/src/api";
 pub(crate) const CLIENT: &str = "crates/client/src";
-pub(crate) const WIRE: &str = "tests/it/wire.rs";
+pub(crate) const WIRE: &str = "crates/api/tests/wire/main.rs";
 pub(crate) const CALLS: &str = "tests/it/client/on_the_service/operations.rs";
 pub(crate) const TEST_KIT: &str = "crates/testing/src/lib.rs";
 pub(crate) const PROBES: &str = "tests/it/stress/authorization/probe.rs";

@@ -24,7 +24,7 @@ const GENERATED: &str = "crates/api/src/generated.rs";
 
 /// Crates of the workspace that each crate may use. A crate that is not listed may use none.
 const DIRECTIONS: &[(&str, &[&str])] = &[
-    ("crates/api", &["inferstore-drift", "inferstore-wire"]),
+    ("crates/api", &["inferstore-document", "inferstore-drift", "inferstore-wire"]),
     // The test kit and the wire are for tests alone.
     ("crates/client", &["inferstore-api", "inferstore-testing", "inferstore-wire"]),
     ("crates/batch", &["inferstore", "inferstore-testing"]),

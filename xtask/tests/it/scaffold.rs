@@ -18,7 +18,7 @@ const FILES: [&str; 13] = [
     "crates/service/src/catalog/models/color-extraction.json",
     "crates/testing/src/lib.rs",
     "tests/it/client/on_the_service/operations.rs",
-    "tests/it/wire.rs",
+    "crates/api/tests/wire/main.rs",
 ];
 
 const PROBES: &str = "tests/it/stress/authorization/probe.rs";
@@ -70,7 +70,7 @@ fn an_operation_is_written_into_each_of_its_places() {
         ("crates/client/src/run/task.rs", "pub fn get_task_trial(&self)"),
         ("crates/testing/src/lib.rs", "\"getTaskTrial\" => Some("),
         ("tests/it/client/on_the_service/operations.rs", "get_task_trial().await.expect(\"getTaskTrial\")"),
-        ("tests/it/wire.rs", "client.get_task_trial(&task(\"t-1\")).await"),
+        ("crates/api/tests/wire/main.rs", "client.get_task_trial(&task(\"t-1\")).await"),
         (PROBES, "\"getTaskTrial\" => vec![probe(&owns.ended, None)]"),
     ] {
         assert!(folder.read(file).contains(text), "{file} lacks {text}");
@@ -92,7 +92,7 @@ fn arguments_of_an_operation_reach_the_method_and_its_tests() {
     assert_valid(&folder);
     let client = folder.read("crates/client/src/client.rs");
     assert!(client.contains("api.search_trials(&body)"), "{client}");
-    assert!(folder.read("tests/it/wire.rs").contains("&request(\"searchTrials\")"));
+    assert!(folder.read("crates/api/tests/wire/main.rs").contains("&request(\"searchTrials\")"));
     assert!(folder.read(PROBES).contains("\"searchTrials\" => vec![probe(\"\", Some(json!({})))]"));
 }
 

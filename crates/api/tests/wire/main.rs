@@ -1,12 +1,14 @@
-//! Requests on the wire, byte by byte, against a listening socket: one snapshot per operation.
+//! Requests on the wire, byte by byte, against a listening socket: one snapshot per operation. Without the
+//! service, so that an edit of the document is tested in seconds.
+
+#![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on says so by panicking")]
 
 use inferstore_api::{ApiKey, Client, Error, ResponseValue, types};
 use inferstore_document::{members, operations};
+use inferstore_wire::{Server, response};
 use reqwest::Method;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-
-use inferstore_wire::{Server, response};
 
 /// Calls the operation against a server that responds with the example of the document, and returns the
 /// request.
@@ -125,7 +127,7 @@ sends!(revoke_key, "revokeKey", async |client| client.revoke_key(&"k-1".into()).
 
 #[test]
 fn every_operation_of_the_document_has_its_snapshot_here() {
-    let source = include_str!("wire.rs");
+    let source = include_str!("main.rs");
     let missing: Vec<_> = operations()
         .map(|operation| operation.id())
         .filter(|id| !source.contains(&format!("\"{id}\", async")))
