@@ -38,7 +38,7 @@ pub(crate) enum Language {
     TypeScript,
 }
 
-/// The methods of the clients for the operations that need no more than a call.
+/// The methods of the clients for the operations that need no more than a call, where the document has them.
 const OPERATIONS: [(&str, &str); 12] = [
     ("getBalance", "balance"),
     ("listModels", "models"),
@@ -291,15 +291,17 @@ impl<'a> File<'a> {
              Any: ...\n"
         )?;
         for (id, name) in OPERATIONS {
+            let Some(operation) = self.operation(document, id) else { continue };
             let Operation { id, method, path, places, named, query, body, result, is_repeatable, summary } =
-                self.operation(document, id)?;
+                operation;
             let name = openapi_impact::snake_case(name);
             let mut head: String =
                 places.iter().map(|(name, type_of)| format!(", {name}: {type_of}")).collect();
             if !named.is_empty() {
                 head.push_str(", *");
                 named.iter().for_each(|(name, type_of)| {
-                    let name = openapi_impact::snake_case(name);
+                    let (name, type_of) =
+                        (openapi_impact::snake_case(name), type_of.trim_end_matches(" | None"));
                     head.push_str(&format!(", {name}: {type_of} | None = None"));
                 });
             }
@@ -339,8 +341,9 @@ impl<'a> File<'a> {
              protected abstract operation<T>(name: string, method: string, path: string, options?: CallOptions): Promise<T>;\n",
         );
         for (id, name) in OPERATIONS {
+            let Some(operation) = self.operation(document, id) else { continue };
             let Operation { id, method, path, places, named, query, body, result, is_repeatable, summary } =
-                self.operation(document, id)?;
+                operation;
             let mut head: Vec<String> =
                 places.iter().map(|(name, type_of)| format!("{name}: {type_of}")).collect();
             if !named.is_empty() {
@@ -383,12 +386,12 @@ impl<'a> File<'a> {
         Ok(())
     }
 
-    fn operation(&mut self, document: &'a Tree, id: &'static str) -> Result<Operation<'a>> {
+    fn operation(&mut self, document: &'a Tree, id: &'static str) -> Option<Operation<'a>> {
         let mut found = document["paths"].members().flat_map(|(path, item)| {
             item.members().map(move |(method, operation)| (path, item, method, operation))
         });
-        let found = found.find(|(_, _, _, operation)| operation["operationId"].is(id));
-        let (path, item, method, operation) = found.with_context(|| format!("there is no operation {id}"))?;
+        let (path, item, method, operation) =
+            found.find(|(_, _, _, operation)| operation["operationId"].is(id))?;
         let success = operation["responses"]["200"]["$ref"].as_str().and_then(|at| document.pointer(at));
         let envelope =
             success.and_then(|success| success["content"]["application/json"]["schema"]["$ref"].as_str());
@@ -430,7 +433,7 @@ impl<'a> File<'a> {
                 parts.body.get_or_insert_default().push(name);
             }
         }
-        Ok(parts)
+        Some(parts)
     }
 
     fn typescript_kinds(&mut self, kinds: &[Kind<'_>]) -> Result<()> {
@@ -494,12 +497,16 @@ mod tests {
             (
                 format!("/{id}/{{id}}"),
                 json!({"get": {
-                    "operationId": id, "x-safety": "once", "description": "Does it. † Ours.",
-                    "parameters": [{"name": "id", "in": "path", "schema": {"type": "string"}}],
+                    "operationId": id, "x-safety": "once", "description": "Does it.",
+                    "parameters": [
+                        {"name": "id", "in": "path", "schema": {"type": "string"}},
+                        {"name": "since", "in": "query", "schema": {"type": "string", "nullable": true}},
+                    ],
                 }}),
             )
         };
-        let paths: serde_json::Map<_, _> = OPERATIONS.into_iter().map(operation).collect();
+        // The last one is not in this document.
+        let paths: serde_json::Map<_, _> = OPERATIONS.into_iter().take(11).map(operation).collect();
         Tree::from(json!({"paths": paths, "components": {"schemas": {
             "Tone": {"type": "string", "enum": ["a b"], "description": "A tone. † Ours."},
             "TintInput": {
@@ -512,8 +519,11 @@ mod tests {
                 },
             },
             "TintOutput": {
-                "type": "object", "description": "† Tinted.", "additionalProperties": true, "required": ["price"],
-                "properties": {"price": {"type": "number", "x-decimal": true, "nullable": true}},
+                "type": "object", "additionalProperties": true, "required": ["price"],
+                "properties": {"price": {
+                    "type": "number", "x-decimal": true, "nullable": true,
+                    "description": "† What it costs. † Never negative.",
+                }},
             },
         }}}))
     }
@@ -527,12 +537,12 @@ mod tests {
             "    image: FileInput\n",
             "    angle: int | str\n",
             "    tone: NotRequired[Tone]\n",
-            "class TintOutput(TypedDict):\n    \"\"\"Tinted.\"\"\"\n\n",
-            "    price: Decimal | None\n",
+            "    price: Decimal | None\n    \"\"\"What it costs.\"\"\"\n",
             "self, model: Literal[\"tint\"], inputs: TintInput, **options: Unpack[RunOptions]\n    ) -> Outcome[TintOutput]: ...",
             "DECIMALS = frozenset([\"price\"])",
-            "    async def cancel(self, model: str) -> None:\n        \"\"\"Does it.\"\"\"\n        await self._operation(\"cancelTask\", \
-             \"GET\", f\"/cancelTask/{segment('model', model)}\", repeatable=False)\n",
+            "    async def cancel(self, model: str, *, since: str | None = None) -> None:\n        \"\"\"Does it.\"\"\"\n        \
+             await self._operation(\"cancelTask\", \"GET\", f\"/cancelTask/{segment('model', model)}\", query={\"since\": since}, \
+             repeatable=False)\n",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
@@ -546,8 +556,9 @@ mod tests {
             "export type Tone =\n  | \"a b\";",
             "  angle: number | `${number}`;\n",
             "  tone?: Tone;\n",
-            "  cancel(model: string): Promise<void> {\n    return this.operation(\"cancelTask\", \"GET\", \
-             `/cancelTask/${segment(\"model\", model)}`, { repeatable: false });\n",
+            "  cancel(model: string, query: { since?: string | null } = {}): Promise<void> {\n    return \
+             this.operation(\"cancelTask\", \"GET\", `/cancelTask/${segment(\"model\", model)}`, { query, repeatable: false \
+             });\n",
             "  price: string | null;\n",
             "  \"tint\": { input: TintInput; output: TintOutput };\n",
         ] {
