@@ -106,13 +106,21 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// A component is used when something refers to it; a schema also when `x-model-kind` names it.
+    /// A component is used when a path or a used component refers to it; a schema also when `x-model-kind` names it.
     pub(super) fn unused_components(&mut self) {
-        let mut used: BTreeSet<String> =
-            self.references.iter().map(|(_, reference, _)| (*reference).to_owned()).collect();
+        let mut used = BTreeSet::new();
         for (input, schema) in members(&self.root["components"]["schemas"]) {
             if let Some(output) = schema["x-model-kind"]["output"].as_str() {
                 used.extend([reference_to("schemas", input), reference_to("schemas", output)]);
+            }
+        }
+        let mut reached = 0;
+        while reached < used.len() || reached == 0 {
+            reached = used.len().max(1);
+            for (_, reference, place) in &self.references {
+                if owner(place).is_none_or(|owner| used.contains(&owner)) {
+                    used.insert((*reference).to_owned());
+                }
             }
         }
         for (section, name) in self.components() {
@@ -142,6 +150,14 @@ impl<'a> Check<'a> {
             .iter()
             .flat_map(|section| members(&components[section]).map(|(name, _)| (*section, name)))
             .collect()
+    }
+}
+
+/// Returns the reference that leads to the component in which the place is.
+fn owner(place: &Place) -> Option<String> {
+    match place.keys() {
+        [components, section, name, ..] if components == "components" => Some(reference_to(section, name)),
+        _ => None,
     }
 }
 

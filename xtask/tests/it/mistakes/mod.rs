@@ -67,6 +67,20 @@ fn every_mistake_is_reported_in_one_line_with_its_place() {
     insta::assert_snapshot!("messages_about_mistakes", reported);
 }
 
+#[test]
+fn everything_that_only_a_removed_operation_used_is_named_at_once() {
+    let real = real_document();
+    let (before, rest) = real.split_once("  /api-key/task/{id}/logs:\n").expect("the operation is there");
+    let (_, after) = rest.split_once("  /api-key/task/histories:\n").expect("another one follows");
+    let folder = Folder::new("mistakes_unused");
+    folder.write("document.yaml", &format!("{before}  /api-key/task/histories:\n{after}"));
+    let message = folder.generate(&[]).failed();
+    for name in ["responses/GetTaskLogsSuccess", "schemas/TaskLogsResponse", "schemas/TaskLogs"] {
+        assert!(message.contains(&format!(" at #/components/{name}: nothing uses it")), "{message}");
+    }
+    assert_eq!(message.lines().count(), 3, "{message}");
+}
+
 /// No list of mistakes is complete, so this loses a line here and there.
 #[test]
 fn whatever_line_is_lost_the_answer_is_a_file_or_lines_that_name_a_place() {
