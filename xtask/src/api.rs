@@ -25,7 +25,6 @@ const DEFAULT: &str = " { … }";
 /// Set where cargo runs this program instead of rustdoc.
 pub(crate) const AS_RUSTDOC: &str = "XTASK_AS_RUSTDOC";
 
-/// Compare the public API of the published crates with their public-api.txt, and with the last release.
 #[derive(clap::Args)]
 pub(crate) struct Job {
     /// Write those files instead.

@@ -15,9 +15,6 @@ use sha2::{Digest, Sha256};
 /// The document of the repository.
 pub(crate) const DOCUMENT: &str = "openapi/inferstore.yaml";
 
-/// Text before the hash in the header of the generated client.
-pub(crate) const HASH_LABEL: &str = "// SHA-256 of the document as JSON: ";
-
 /// The document as it stands on disk.
 pub(crate) struct Document {
     pub(crate) path: PathBuf,
@@ -42,12 +39,6 @@ impl Document {
     /// Returns the index of the line at which the place begins.
     pub(crate) fn index(&self, pointer: &Pointer) -> Option<usize> {
         usize::try_from(self.lines.of(pointer)?).ok()?.checked_sub(1)
-    }
-
-    /// Returns the hash in the header of the generated file: of the data, whatever its comments and layout. None, if the text
-    /// cannot be read.
-    pub(crate) fn hash_of(text: &str) -> Option<String> {
-        serde_saphyr::from_str(text).ok().map(|value: Value| Self::hash(value.to_string()))
     }
 
     pub(crate) fn hash(bytes: impl AsRef<[u8]>) -> String {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use inferstore_contract::tools::cargo;
 
-/// The arguments of a task, which the whole program reads.
+// Without a doc comment, which would replace the help of the task.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Job {

@@ -69,34 +69,30 @@ use self::{
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask", disable_help_subcommand = true, max_term_width = 110)]
 enum Task {
-    #[cfg_attr(
-        not(feature = "generator"),
-        command(
-            about = "Bring everything that follows from the document up to date, check it, and print what is left to do by hand"
-        )
-    )]
+    /// Bring everything that follows from the document up to date, check it, and print what is left to do by hand.
+    ///
+    /// It validates the document; writes the generated code, the reference of the console and, where signatures changed, the
+    /// public API of inferstore-api; checks the descriptions and examples; runs the linters, if something that they read has
+    /// changed; and lists what changed since HEAD, with who breaks. The exit code is 1 when something is wrong, and with
+    /// --check also when a file is stale or something is left to do.
     Sync(sync::Job),
-    #[cfg_attr(
-        not(feature = "generator"),
-        command(about = "Write the mechanical part of a field, a word, an operation or a model kind")
-    )]
+    /// Write the mechanical part of a field, a word, an operation or a model kind.
+    ///
+    /// An addition gets the sign † of our decisions, because the original description does not have it. Run `cargo xtask sync`
+    /// afterwards; it lists what is left to do by hand.
     Scaffold(scaffold::Job),
-    #[cfg_attr(
-        not(feature = "generator"),
-        command(
-            about = "Write what is generated from openapi/inferstore.yaml, which is validated first: crates/api/src/generated.rs, the types of the tests, the reference of the console, the types of the Python and TypeScript packages"
-        )
-    )]
+    /// Write what is generated from openapi/inferstore.yaml, which is validated first: crates/api/src/generated.rs, the types
+    /// of the tests, the reference of the console, the part that programs embed, the types of the Python and TypeScript packages.
     Generate(generate::Job),
     Diff(diff::Job),
-    #[cfg_attr(
-        not(feature = "generator"),
-        command(
-            about = "Compare the responses of a live installation with the document, by read-only calls"
-        )
-    )]
+    /// Compare the responses of a live installation with the document, by read-only calls.
+    ///
+    /// It calls every GET of the document and the list of models, with the first model, the first task and the folders that
+    /// it finds, and names every field, word, null and type that the document does not have, without values. The key stands
+    /// in INFERSTORE_API_KEY. The exit code is 0 when nothing differs, 1 when something does, 2 when the installation cannot
+    /// be asked.
     Drift(drift::Job),
-    #[cfg_attr(not(feature = "generator"), command(about = "Write target/publish, a folder for other teams"))]
+    /// Write target/publish, a folder for other teams.
     Publish(publish::Job),
     Contract(inferstore_contract::Job),
     Flows(inferstore_contract::flows::Job),
@@ -104,12 +100,7 @@ enum Task {
     Fuzz(fuzz::Job),
     Coverage(coverage::Job),
     Bench(bench::Job),
-    #[cfg_attr(
-        not(feature = "generator"),
-        command(
-            about = "Compare the public API of the published crates with their public-api.txt, and with the last release"
-        )
-    )]
+    /// Compare the public API of the published crates with their public-api.txt, and with the last release.
     Api(api::Job),
     Package(package::Job),
     /// Check the licenses and the second versions of the dependencies, without a network.

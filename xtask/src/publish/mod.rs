@@ -48,7 +48,6 @@ const FOLDER: &str = "target/publish";
 /// Reads a publication as strict tools do.
 const CHECK: &str = include_str!("check.mjs");
 
-/// Write target/publish, a folder for other teams.
 #[derive(clap::Args)]
 pub(crate) struct Job {
     /// Show in a browser that the pages work without a network.
