@@ -19,12 +19,6 @@ pub(crate) use embedded::{EMBEDDED, embedded};
 /// The variable that holds the key of the installation, as for the client.
 const API_KEY: &str = "INFERSTORE_API_KEY";
 
-/// Compare the responses of a live installation with the document, by read-only calls.
-///
-/// It calls every GET of the document and the list of models, with the first model, the first task and the folders that
-/// it finds, and names every field, word, null and type that the document does not have, without values. The key stands
-/// in INFERSTORE_API_KEY. The exit code is 0 when nothing differs, 1 when something does, 2 when the installation cannot
-/// be asked.
 #[derive(clap::Args)]
 pub(crate) struct Job {
     /// The versioned root of the API, such as http://127.0.0.1:8787/api/v1.
@@ -49,7 +43,7 @@ impl Job {
         let findings = survey.findings();
         let code = if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
         if self.patch {
-            return Ok((patch::unified(&document, findings), code));
+            return Ok((patch::unified(document, findings)?, code));
         }
         let mut report = String::new();
         for finding in findings {

@@ -1,13 +1,12 @@
 //! `cargo xtask scaffold`: the mechanical part of an addition to the API.
 
 mod code;
-mod yaml;
+pub(crate) mod yaml;
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use clap::ValueEnum;
 use yaml::Yaml;
 
 use crate::document::{DOCUMENT, Document};
@@ -16,10 +15,8 @@ use crate::generate;
 /// The models that a new service has.
 const BUILT_IN: &str = "crates/service/src/catalog/built_in.rs";
 
-/// Write the mechanical part of a field, a word, an operation or a model kind.
-///
-/// An addition gets the sign † of our decisions, because the original description does not have it. Run `cargo xtask sync`
-/// afterwards; it lists what is left to do by hand.
+const FIELD_TYPES: [&str; 5] = ["string", "integer", "number", "boolean", "date-time"];
+
 #[derive(clap::Args)]
 pub(crate) struct Job {
     #[command(subcommand)]
@@ -34,8 +31,8 @@ enum Addition {
         schema: String,
         /// Such as queue_position.
         name: String,
-        #[arg(long = "type", value_name = "TYPE", default_value = "string")]
-        kind: FieldType,
+        #[arg(long = "type", value_name = "TYPE", default_value = "string", value_parser = FIELD_TYPES)]
+        kind: String,
         /// Its description: a sentence.
         #[arg(long, value_name = "TEXT")]
         description: String,
@@ -82,38 +79,17 @@ enum Addition {
     },
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum FieldType {
-    String,
-    Integer,
-    Number,
-    Boolean,
-    DateTime,
-}
-
-impl FieldType {
-    const fn lines(self) -> &'static [&'static str] {
-        match self {
-            Self::String => &["type: string"],
-            Self::Integer => &["type: integer", "format: int64"],
-            Self::Number => &["type: number", "format: double"],
-            Self::Boolean => &["type: boolean"],
-            Self::DateTime => &["type: string", "format: date-time"],
-        }
-    }
-}
-
 impl Job {
     pub(crate) fn run(self, root: &Path) -> Result<String> {
         let path = root.join(DOCUMENT);
-        let mut yaml = Yaml::load(&path)?;
+        let mut yaml = Yaml::of(Document::load(&path)?);
         let mut report = String::new();
         match &self.addition {
             Addition::Field { schema, name, kind, description } => {
-                yaml.add_field(schema, name, kind.lines(), description)?;
+                yaml.add_field(schema, name, kind, description)?;
             }
             Addition::Word { schema, word, meaning, terminal } => {
-                yaml.add_word(schema, word, meaning, *terminal)?;
+                yaml.add_word(&yaml.schema(schema)?, word, meaning, *terminal)?;
             }
             Addition::Operation { id, like, path, summary } => {
                 if let (Some(like), Some(path), Some(summary)) = (like, path, summary) {

@@ -1,7 +1,5 @@
 //! Additions to the text of the document: everything else in it stays as it is written.
 
-use std::path::Path;
-
 use anyhow::{Context, Result, bail, ensure};
 use openapi_impact::pascal_case;
 
@@ -11,64 +9,104 @@ use crate::validate::{members, operations, resolved};
 /// The marker of an addition to the original description.
 const DECISION: &str = "†";
 
+/// A line that the text no longer has. No line of YAML has this character.
+const REMOVED: &str = "\0";
+
 /// The document with the blocks to insert, each with the index of the line that it stands before.
-pub(super) struct Yaml {
+pub(crate) struct Yaml {
     document: Document,
     lines: Vec<String>,
     insertions: Vec<(usize, String)>,
 }
 
 impl Yaml {
-    pub(super) fn load(path: &Path) -> Result<Self> {
-        let document = Document::load(path)?;
+    pub(crate) fn of(document: Document) -> Self {
         let lines = document.text.lines().map(str::to_owned).collect();
-        Ok(Self { document, lines, insertions: Vec::new() })
+        Self { document, lines, insertions: Vec::new() }
     }
 
     /// The text with the insertions.
-    pub(super) fn text(mut self) -> String {
+    pub(crate) fn text(mut self) -> String {
         // From the last one on, so that the places of the others stay.
         self.insertions.sort_by_key(|(index, _)| *index);
         for (index, block) in self.insertions.into_iter().rev() {
             self.lines.insert(index, block);
         }
+        self.lines.retain(|line| line != REMOVED);
         self.lines.join("\n") + "\n"
     }
 
-    pub(super) fn add_field(&mut self, schema: &str, name: &str, kind: &[&str], text: &str) -> Result<()> {
-        let pointer = schema_place(schema);
-        let value = self.schema(schema)?;
+    /// Adds an optional property to a schema, as its last one.
+    pub(super) fn add_field(&mut self, schema: &str, name: &str, kind: &str, text: &str) -> Result<()> {
+        let pointer = self.schema(schema)?;
+        let value = self.value(&pointer);
         ensure!(value["properties"].get(name).is_none(), "{schema} has {name} already");
         // Objects of responses are open; their optional properties may be null.
-        let nullable = (value["additionalProperties"] == true).then_some("nullable: true");
-        let properties = self.block(&pointer.at("properties"))?;
-        let indent = indent_of(&self.lines[properties.start]) + 2;
-        let mut block = format!("{:indent$}{name}:", "");
-        for line in kind.iter().copied().chain(nullable) {
-            block += &format!("\n{:indent$}  {line}", "");
+        let is_nullable = value["additionalProperties"] == true;
+        self.add_property(&pointer.at("properties"), name, &type_lines(kind), is_nullable, text)
+    }
+
+    pub(crate) fn add_property(
+        &mut self,
+        properties: &Pointer,
+        name: &str,
+        kind: &[String],
+        is_nullable: bool,
+        text: &str,
+    ) -> Result<()> {
+        let block = self.block(properties)?;
+        let indent = indent_of(&self.lines[block.start]) + 2;
+        let mut property = format!("{:indent$}{name}:", "");
+        let nullable = is_nullable.then_some("nullable: true");
+        for line in kind.iter().map(String::as_str).chain(nullable) {
+            property += &format!("\n{:indent$}  {line}", "");
         }
-        block +=
+        property +=
             &format!("\n{:indent$}  description: |\n{:indent$}    {DECISION} {}", "", "", sentence(text));
-        self.insertions.push((properties.end, block));
+        self.insertions.push((block.end, property));
         Ok(())
     }
 
-    pub(super) fn add_word(
+    /// Adds a line to a block, as its first one.
+    pub(crate) fn add_line(&mut self, pointer: &Pointer, line: &str) -> Result<()> {
+        let start = self.block(pointer)?.start;
+        let indent = indent_of(&self.lines[start]) + 2;
+        self.insertions.push((start + 1, format!("{:indent$}{line}", "")));
+        Ok(())
+    }
+
+    /// Replaces the type of a schema that has one, and its format.
+    pub(crate) fn set_type(&mut self, pointer: &Pointer, kind: &str) -> Result<()> {
+        let mut block = self.block(pointer)?;
+        let Some(at) = block.clone().find(|at| self.lines[*at].trim_start().starts_with("type: ")) else {
+            return Ok(());
+        };
+        let indent = indent_of(&self.lines[at]);
+        let format = format!("{:indent$}format: ", "");
+        if let Some(format) = block.find(|at| self.lines[*at].starts_with(&format)) {
+            self.lines[format] = REMOVED.to_owned();
+        }
+        let lines = type_lines(kind).into_iter().map(|line| format!("{:indent$}{line}", ""));
+        self.lines[at] = lines.collect::<Vec<_>>().join("\n");
+        Ok(())
+    }
+
+    pub(crate) fn add_word(
         &mut self,
-        schema: &str,
+        pointer: &Pointer,
         word: &str,
         meaning: &str,
         is_terminal: bool,
     ) -> Result<()> {
-        let pointer = schema_place(schema);
-        let value = self.schema(schema)?;
+        let value = self.value(pointer);
+        let has_meanings = value["description"].as_str().is_some_and(|text| text.contains("\n- `"));
         let list = ["x-extensible-enum", "enum"].into_iter().find(|key| value.get(key).is_some());
-        let list = list.with_context(|| format!("{schema} has no list of words"))?;
+        let list = list.with_context(|| format!("{pointer} has no list of words"))?;
         self.add_item(&pointer.at(list), word)?;
         if is_terminal {
             self.add_item(&pointer.at("x-terminal"), word)?;
         }
-        if self.schema(schema)?["description"].as_str().is_some_and(|text| text.contains("\n- `")) {
+        if has_meanings {
             let description = self.block(&pointer.at("description"))?;
             let indent = indent_of(&self.lines[description.start]) + 2;
             let terminal = if is_terminal { " Terminal." } else { "" };
@@ -184,17 +222,23 @@ impl Yaml {
             (like.to_owned(), name.to_owned()),
             (old, new),
         ];
-        let input = self.copy_described(&schema_place(input), &format!("{DECISION} {text}"))?;
+        let input = self.copy_described(&schema_pointer(input), &format!("{DECISION} {text}"))?;
         let input = input.replacen(&format!("{DECISION} "), &format!("{title}. "), 1);
-        let output = schema_place(output);
+        let output = schema_pointer(output);
         let blocks = [input, self.copy(&output)?].map(|block| replaced(block, &names)).join("\n");
         self.insertions.push((self.block(&output)?.end, blocks));
         Ok(())
     }
 
-    fn schema(&self, name: &str) -> Result<&serde_json::Value> {
-        let schema = self.document.value["components"]["schemas"].get(name);
-        schema.with_context(|| format!("there is no schema {name} in the document"))
+    /// Returns the pointer of a schema that the document has.
+    pub(super) fn schema(&self, name: &str) -> Result<Pointer> {
+        let pointer = schema_pointer(name);
+        ensure!(!self.value(&pointer).is_null(), "there is no schema {name} in the document");
+        Ok(pointer)
+    }
+
+    fn value(&self, pointer: &Pointer) -> &serde_json::Value {
+        pointer.keys().iter().fold(&self.document.value, |value, key| &value[key.as_str()])
     }
 
     fn copy(&self, pointer: &Pointer) -> Result<String> {
@@ -209,7 +253,7 @@ impl Yaml {
         Ok(self.copy(pointer)?.replacen(&self.lines[old].join("\n"), &new, 1))
     }
 
-    /// The lines of a place: its key, and what is indented below it.
+    /// The lines of a pointer: its key, and what is indented below it.
     fn block(&self, pointer: &Pointer) -> Result<std::ops::Range<usize>> {
         let start =
             self.document.index(pointer).with_context(|| format!("there is no {pointer} in the document"))?;
@@ -223,7 +267,20 @@ impl Yaml {
     }
 }
 
-fn schema_place(name: &str) -> Pointer {
+/// Returns the lines of a schema of this type; none for a type that needs more than them.
+pub(crate) fn type_lines(kind: &str) -> Vec<String> {
+    let (kind, format) = match kind {
+        "null" | "object" | "array" => return Vec::new(),
+        "integer" => (kind, Some("int64")),
+        "number" => (kind, Some("double")),
+        "date-time" => ("string", Some(kind)),
+        _ => (kind, None),
+    };
+    let format = format.map(|format| format!("format: {format}"));
+    [format!("type: {kind}")].into_iter().chain(format).collect()
+}
+
+fn schema_pointer(name: &str) -> Pointer {
     Pointer::of(&["components", "schemas", name])
 }
 

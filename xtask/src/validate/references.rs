@@ -154,7 +154,7 @@ impl<'a> Check<'a> {
 }
 
 /// Returns the reference that leads to the component in which the place is.
-fn owner(place: &Place) -> Option<String> {
+fn owner(place: &Pointer) -> Option<String> {
     match place.keys() {
         [components, section, name, ..] if components == "components" => Some(reference_to(section, name)),
         _ => None,
