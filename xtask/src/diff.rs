@@ -1,5 +1,6 @@
 //! `cargo xtask diff`: the documents that it compares, and its exit codes.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -7,7 +8,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use openapi_impact::{
-    Severity, Tree, Version, check_version, compare, json, lines, load, read, text, verdict_in_words,
+    Severity, Tree, Version, check_version, compare, json, lines, load, read, snake_case, text,
+    verdict_in_words,
 };
 
 use crate::document::DOCUMENT;
@@ -56,26 +58,32 @@ enum Format {
     Json,
 }
 
-/// Returns one line about the version of the document; an error when the version is too low for what changed since the
-/// last published one, or when CHANGELOG.md does not name what breaks since the merge base.
+/// Returns one line about the version of the document; fails if either of `checks` does, with the messages of both.
 pub(crate) fn check(root: &Path) -> Result<String> {
+    let mut passed = String::new();
+    let mut failed = Vec::new();
+    for check in checks(root) {
+        match check {
+            Ok(line) => passed.push_str(&line),
+            Err(error) => failed.push(format!("{error:#}")),
+        }
+    }
+    ensure!(failed.is_empty(), "{}", failed.join("\n"));
+    Ok(passed)
+}
+
+/// Checks that the version of the document is high enough for the changes since the last published one, and that
+/// CHANGELOG.md names what breaks since the merge base.
+pub(crate) fn checks(root: &Path) -> [Result<String>; 2] {
+    [check_published(root), check_changelog(root)]
+}
+
+fn check_published(root: &Path) -> Result<String> {
     let new = Revision::of_file(&root.join(DOCUMENT))?;
     let old = Revision::published_last(root)?;
     let verdict = compare(&old.tree, &new.tree).verdict();
-    check_release(root, &old, &new, verdict)
-}
-
-fn check_release(
-    root: &Path,
-    published: &Revision,
-    new: &Revision,
-    verdict: Option<Severity>,
-) -> Result<String> {
-    let (from, to) = (published.version()?, new.version()?);
+    let (from, to) = (old.version()?, new.version()?);
     check_version(from, to, verdict)?;
-    if let Some(base) = merge_base(root)? {
-        check_changelog(root, &base, new)?;
-    }
     Ok(format!("{} since {from}: {to} is high enough\n", verdict_in_words(verdict)))
 }
 
@@ -87,9 +95,43 @@ pub(crate) fn one_line_a_change(root: &Path) -> Result<String> {
     Ok(format!("since HEAD: {}\n{}", verdict_in_words(changes.verdict()), lines(&changes)))
 }
 
-/// Fails when something breaks since that commit, unless CHANGELOG.md has one more line that says so.
-fn check_changelog(root: &Path, base: &str, new: &Revision) -> Result<()> {
-    let Some(old) = Revision::of_commit(root, base)? else { return Ok(()) };
+/// Returns a line for each operation and schema that is gone since HEAD and that other files still name.
+pub(crate) fn leftovers(root: &Path) -> Result<Vec<String>> {
+    const ELSEWHERE: [&str; 5] = ["--", ".", ":!openapi/published", ":!xtask", ":!CHANGELOG.md"];
+    let new = Revision::of_file(&root.join(DOCUMENT))?;
+    let Some(old) = Revision::of_commit(root, "HEAD")? else { return Ok(Vec::new()) };
+    let kept = names(&new.tree);
+    let mut left = Vec::new();
+    for name in names(&old.tree).difference(&kept) {
+        let mut arguments = vec!["grep", "-nwIF", "-e", name];
+        let (snake, upper) = (snake_case(name), snake_case(name).to_uppercase());
+        if name.starts_with(|first: char| first.is_ascii_lowercase()) {
+            arguments.extend(["-e", &snake, "-e", &upper]);
+        }
+        arguments.extend(ELSEWHERE);
+        let found = git(root, &arguments)?.unwrap_or_default();
+        let places: Vec<_> =
+            found.lines().map(|line| line.splitn(3, ':').take(2).collect::<Vec<_>>().join(":")).collect();
+        if !places.is_empty() {
+            left.push(format!("{name} is gone, and is still in\n  {}", places.join("\n  ")));
+        }
+    }
+    Ok(left)
+}
+
+/// The names of the operations and of the schemas, and the paths in quotes.
+fn names(document: &Tree) -> BTreeSet<String> {
+    let paths = || document["paths"].members();
+    let ids = paths().flat_map(|(_, item)| item.members()).filter_map(|(_, one)| one["operationId"].as_str());
+    let schemas = document["components"]["schemas"].members().map(|(name, _)| name);
+    ids.chain(schemas).map(str::to_owned).chain(paths().map(|(path, _)| format!("\"{path}\""))).collect()
+}
+
+/// Fails when something breaks since the merge base, unless CHANGELOG.md has one more line that says so.
+fn check_changelog(root: &Path) -> Result<String> {
+    let Some(base) = merge_base(root)? else { return Ok(String::new()) };
+    let Some(old) = Revision::of_commit(root, &base)? else { return Ok(String::new()) };
+    let new = Revision::of_file(&root.join(DOCUMENT))?;
     let changes = compare(&old.tree, &new.tree);
     let named = |text: &str| text.lines().filter(|line| line.starts_with(BREAKING_LINE)).count();
     let before = git(root, &["show", &format!("{base}:./{CHANGELOG}")])?.unwrap_or_default();
@@ -101,7 +143,7 @@ fn check_changelog(root: &Path, base: &str, new: &Revision) -> Result<()> {
         old.name,
         lines(&changes),
     );
-    Ok(())
+    Ok(String::new())
 }
 
 /// A document that is compared.
@@ -164,7 +206,7 @@ impl Job {
         let checked = if self.old.is_some() || self.since.is_some() {
             check_version(old.version()?, new.version()?, verdict).map(|()| report.clone())
         } else {
-            check_release(root, &old, &new, verdict)
+            check(root)
         };
         Ok(match checked {
             Ok(line) if self.format == Format::Text => (line, ExitCode::SUCCESS),
@@ -242,4 +284,40 @@ fn compare_with_oasdiff(root: &Path) -> Result<(String, ExitCode)> {
     ]);
     let status = test.env("OASDIFF", program).status().context("cannot run cargo")?;
     Ok((String::new(), if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_places_that_name_a_removed_operation_or_schema_are_left() -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        let root = folder.path();
+        let write = |name: &str, text: &str| {
+            let path = root.join(name);
+            fs::create_dir_all(path.parent().unwrap_or(root)).and_then(|()| fs::write(path, text))
+        };
+        let old = "openapi: 3.0.3\npaths:\n  /log: {get: {operationId: getLog}}\n\
+                   components: {schemas: {Log: {type: object}, Kept: {type: object}}}\n";
+        write(DOCUMENT, old)?;
+        write("a.rs", "Kept\nGET_LOG get_log\nLogs\n")?;
+        write("b.rs", "route(\"/log\")\nLog\n")?;
+        write(CHANGELOG, "getLog\n")?;
+        let user = ["-c", "user.name=Ada", "-c", "user.email=ada@inferstore.example"];
+        let commit = [&user[..], &["commit", "--quiet", "--message", "begin"]].concat();
+        for arguments in [&["init", "--quiet"][..], &["add", "."], &commit] {
+            git(root, arguments)?.context("git fails")?;
+        }
+        assert_eq!(leftovers(root)?, Vec::<String>::new());
+
+        write(DOCUMENT, "openapi: 3.0.3\npaths: {}\ncomponents: {schemas: {Kept: {type: object}}}\n")?;
+        let expected = [
+            "\"/log\" is gone, and is still in\n  b.rs:1",
+            "Log is gone, and is still in\n  b.rs:2",
+            "getLog is gone, and is still in\n  a.rs:2",
+        ];
+        assert_eq!(leftovers(root)?, expected);
+        Ok(())
+    }
 }

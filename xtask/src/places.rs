@@ -1,6 +1,5 @@
 //! The places outside of the document that an operation or a model kind needs, and which of them are missing.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -23,51 +22,62 @@ const BUILT_IN: &str = "crates/service/src/catalog/models";
 
 const METHODS: &str = "crates/models/src";
 
-/// Returns a line for each place that an operation or a kind of the document lacks, with the text to put there.
+/// The texts of the places of operations.
+pub(crate) struct Code {
+    handlers: String,
+    texts: Vec<(&'static str, String)>,
+}
+
+impl Code {
+    pub(crate) fn read(root: &Path) -> Result<Self> {
+        let texts = [CLIENT, WIRE, CALLS, TEST_KIT, PROBES];
+        let texts = texts.map(|place| Ok((place, text_of(&root.join(place))?)));
+        Ok(Self {
+            handlers: text_of(&root.join(HANDLERS))?,
+            texts: texts.into_iter().collect::<Result<_>>()?,
+        })
+    }
+
+    /// Returns the places that an operation lacks.
+    pub(crate) fn lacks(&self, path: &str, operation: &Value) -> Vec<&'static str> {
+        let id = operation["operationId"].as_str().unwrap_or_default();
+        let is_alias = operation.get("x-alias-of").is_some();
+        let takes_something = path.contains('{') || operation.get("requestBody").is_some();
+        let has_route = self.handlers.split('"').any(|text| without_names(text) == without_names(path));
+        let lacks = |(place, text): &(&'static str, String)| {
+            let is_there = |part: String| text.contains(&part);
+            match *place {
+                // An alias has no method of its own.
+                CLIENT | CALLS | TEST_KIT if is_alias => false,
+                CLIENT => !is_there(format!("operations::{}", constant_case(id))),
+                CALLS => !is_there(format!("(\"{id}\")")),
+                PROBES if !takes_something => false,
+                _ => !is_there(format!("\"{id}\"")),
+            }
+        };
+        let others = self.texts.iter().filter(|place| lacks(place)).map(|(place, _)| *place);
+        (!has_route).then_some(HANDLERS).into_iter().chain(others).collect()
+    }
+}
+
+/// Returns a line for each operation or kind of the document that lacks places, with the places.
 pub(crate) fn left_to_do(root: &Path, document: &Value) -> Result<Vec<String>> {
-    let handlers = text_of(&root.join(HANDLERS))?;
-    let routes: BTreeSet<String> =
-        handlers.split('"').filter(|text| text.starts_with('/')).map(without_names).collect();
-    let client = text_of(&root.join(CLIENT))?;
-    let wire = text_of(&root.join(WIRE))?;
-    let test_kit = text_of(&root.join(TEST_KIT))?;
-    let probes = text_of(&root.join(PROBES))?;
+    let code = Code::read(root)?;
     let methods = text_of(&root.join(METHODS))?;
     let mut left = Vec::new();
-    for (path, method, _, operation) in operations(document) {
+    for (path, _, _, operation) in operations(document) {
         let id = operation["operationId"].as_str().unwrap_or_default();
-        let (name, constant) = (snake_case(id), constant_case(id));
-        if !routes.contains(&without_names(path)) {
+        let lacks = code.lacks(path, operation);
+        if !lacks.is_empty() {
             left.push(format!(
-                "{id}: no handler. In {HANDLERS}/, in the file of its noun:\n    .route(\"{path}\", {method}({name}))\n\
-                 async fn {name}(Caller {{ app, account, .. }}: Caller) -> Done<…>"
+                "{id} is not in {}\nhint: `cargo xtask scaffold operation {id}` writes it there",
+                lacks.join(", ")
             ));
         }
-        if handlers.contains(&format!("{id} {NOT_YET}")) {
-            left.push(format!("{id}: its handler responds with 501. Write `{name}` in {HANDLERS}/"));
-        }
-        // An alias has no method of its own.
-        if operation.get("x-alias-of").is_none() && !client.contains(&format!("operations::{constant}")) {
+        if code.handlers.contains(&format!("{id} {NOT_YET}")) {
             left.push(format!(
-                "{id}: no method of the client. In {CLIENT}/resources/, in the file of its noun:\n    \
-                 core.call(operations::{constant}).send(|api| api.{name}(…)).await\n\
-                 and a call of it in {CALLS}"
-            ));
-        }
-        if !wire.contains(&format!("\"{id}\"")) {
-            left.push(format!(
-                "{id}: no request on the wire. In {WIRE}:\n    sends!({name}, \"{id}\", async |client| client.{name}(…).await);"
-            ));
-        }
-        if operation.get("x-alias-of").is_none() && !test_kit.contains(&format!("\"{id}\"")) {
-            left.push(format!(
-                "{id}: 404 in the test kit. In `perform` of {TEST_KIT}:\n    \"{id}\" => Some(json!({{…}})),"
-            ));
-        }
-        let takes_something = path.contains('{') || operation.get("requestBody").is_some();
-        if takes_something && !probes.contains(&format!("\"{id}\"")) {
-            left.push(format!(
-                "{id}: no probe by other accounts. In `probes` of {PROBES}, a row for \"{id}\""
+                "{id}: its handler responds with 501. Write `{}` in {HANDLERS}/",
+                snake_case(id)
             ));
         }
     }
@@ -106,13 +116,13 @@ pub(crate) fn text_of(path: &Path) -> Result<String> {
 }
 
 #[cfg(test)]
-#[expect(clippy::expect_used, reason = "a test that cannot go on says so by panicking")]
+#[expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on says so by panicking")]
 mod tests {
     use std::fs;
 
     use serde_json::json;
 
-    use super::{BUILT_IN, CLIENT, HANDLERS, METHODS, NOT_YET, PROBES, TEST_KIT, WIRE, left_to_do};
+    use super::{BUILT_IN, CALLS, CLIENT, HANDLERS, METHODS, NOT_YET, PROBES, TEST_KIT, WIRE, left_to_do};
 
     #[test]
     fn a_new_operation_lacks_each_place_until_it_is_there() {
@@ -124,9 +134,9 @@ mod tests {
         };
         let [handlers, client] = [HANDLERS, CLIENT].map(|folder| format!("{folder}/tasks.rs"));
         let methods = format!("{METHODS}/lib.rs");
-        write(&methods, "");
-        let places = [&handlers, &client, WIRE, TEST_KIT, PROBES];
-        places.iter().for_each(|name| write(name, ""));
+        for name in [&handlers, &client, &methods, WIRE, CALLS, TEST_KIT, PROBES] {
+            write(name, "");
+        }
         fs::create_dir_all(root.path().join(BUILT_IN)).expect("a folder");
         let document = json!({
             "paths": {"/task/{id}/logs": {"get": {"operationId": "getTaskLogs"}}},
@@ -134,27 +144,18 @@ mod tests {
         });
         let left = || left_to_do(root.path(), &document).expect("the files can be read");
 
-        let missing = left();
-        assert_eq!(missing.len(), 7, "{missing:?}");
-        for (place, text) in places.iter().zip([
-            ".route(\"/task/{id}/logs\", get(get_task_logs))",
-            "operations::GET_TASK_LOGS",
-            "sends!(get_task_logs, \"getTaskLogs\"",
-            "\"getTaskLogs\" => ",
-            "a row for \"getTaskLogs\"",
-        ]) {
-            let folder = place.trim_end_matches("/tasks.rs");
-            assert!(
-                missing.iter().any(|line| line.contains(folder) && line.contains(text)),
-                "{text}: {missing:?}"
-            );
-        }
+        let [operation, model, method] = &left()[..] else { panic!("{:?}", left()) };
+        let places = [HANDLERS, CLIENT, WIRE, CALLS, TEST_KIT, PROBES].join(", ");
+        assert!(operation.starts_with(&format!("getTaskLogs is not in {places}\nhint: ")), "{operation}");
+        assert!(model.contains("no model") && method.contains("no built-in method"), "{model} {method}");
 
         write(&handlers, &format!(".route(\"/task/{{task}}/logs\", get(logs)) getTaskLogs {NOT_YET}"));
-        assert!(left()[0].contains("responds with 501"), "{:?}", left());
-        write(&handlers, ".route(\"/task/{task}/logs\", get(logs))");
         write(&client, "core.call(operations::GET_TASK_LOGS)");
         [WIRE, TEST_KIT, PROBES].iter().for_each(|name| write(name, "\"getTaskLogs\""));
+        assert!(left()[0].starts_with(&format!("getTaskLogs is not in {CALLS}\n")), "{:?}", left());
+        write(CALLS, "(\"getTaskLogs\")");
+        assert!(left()[0].contains("responds with 501"), "{:?}", left());
+        write(&handlers, ".route(\"/task/{task}/logs\", get(logs))");
         write(&format!("{BUILT_IN}/echo.json"), "{}");
         write(&methods, "\"echo\"");
         assert_eq!(left(), Vec::<String>::new());

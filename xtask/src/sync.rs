@@ -16,12 +16,6 @@ use crate::{api, diff, generate, lint, places};
 /// Interval at which `--watch` looks at the document.
 const WATCH_INTERVAL: Duration = Duration::from_millis(300);
 
-/// Bring everything that follows from the document up to date, check it, and print what is left to do by hand.
-///
-/// It validates the document; writes the generated code, the reference of the console and, where signatures changed, the
-/// public API of inferstore-api; checks the descriptions and examples; runs the linters, if something that they read has
-/// changed; and lists what changed since HEAD, with who breaks. The exit code is 1 when something is wrong, and with
-/// --check also when a file is stale or something is left to do.
 #[derive(clap::Args)]
 pub(crate) struct Job {
     /// Write nothing.
@@ -67,8 +61,10 @@ fn sync(root: &Path, is_check: bool) -> Result<String> {
     });
     report.push_str(&api?);
     let mut left = places::left_to_do(root, &Document::load(&root.join(DOCUMENT))?.value)?;
+    left.extend(diff::leftovers(root)?);
     // Each of them is done by hand, and the next check says more.
-    for check in [document, linted, diff::one_line_a_change(root), diff::check(root)] {
+    let [version, changelog] = diff::checks(root);
+    for check in [document, linted, diff::one_line_a_change(root), version, changelog] {
         match check {
             Ok(passed) => report.push_str(&passed),
             Err(error) => left.push(format!("{error:#}")),

@@ -11,7 +11,7 @@ use quote::ToTokens;
 use serde_json::Value;
 use syn::visit::Visit;
 
-use crate::places::{self, CALLS, HANDLERS, NOT_YET, PROBES, TEST_KIT, WIRE};
+use crate::places::{self, CALLS, CLIENT, Code, HANDLERS, NOT_YET, PROBES, TEST_KIT, WIRE};
 use crate::tables::constant_case;
 use crate::validate::{members, operations, resolved};
 
@@ -89,10 +89,11 @@ pub(super) fn write(root: &Path, document: &Value, id: &str, generated: &str) ->
     let rest: Vec<_> = generated.arguments.iter().filter(|(_, kind)| !is_id(kind)).collect();
     let request = operation.get("requestBody").map(|body| example(resolved(document, body)));
     let response = example(resolved(document, &operation["responses"]["200"]));
-    let lacks = |file: &str, text: &str| places::text_of(&root.join(file)).map(|all| !all.contains(text));
+    let lacking = Code::read(root)?.lacks(path, operation);
+    let lacks = |place: &str| lacking.contains(&place);
     let mut report = String::new();
 
-    if lacks(HANDLERS, &format!("\"{path}\""))? {
+    if lacks(HANDLERS) {
         let file = sibling(root, path)?;
         let argument = if path.contains('{') { ", ApiPath(_id): ApiPath" } else { "" };
         let body = if request.is_some() { ", _: ApiJson<serde_json::Value>" } else { "" };
@@ -107,7 +108,7 @@ pub(super) fn write(root: &Path, document: &Value, id: &str, generated: &str) ->
             ),
         )?;
     }
-    if lacks("crates/client/src", &format!("operations::{constant}"))? {
+    if lacks(CLIENT) {
         let parameters: String =
             rest.iter().map(|(name, kind)| format!(", {name}: {}", owned(kind))).collect();
         let arguments = generated.arguments.iter().map(|(name, kind)| match kind.as_str() {
@@ -139,7 +140,7 @@ pub(super) fn write(root: &Path, document: &Value, id: &str, generated: &str) ->
         kind if kind.starts_with("Option<") => "None".to_owned(),
         _ => format!("&request(\"{id}\")"),
     });
-    if lacks(WIRE, &format!("\"{id}\""))? {
+    if lacks(WIRE) {
         let arguments: Vec<_> = in_wire.collect();
         let call = format!(
             "sends!({name}, \"{id}\", async |client| client.{name}({}).await);\n",
@@ -147,7 +148,7 @@ pub(super) fn write(root: &Path, document: &Value, id: &str, generated: &str) ->
         );
         report += &insert(root, WIRE, "\n#[test]\nfn every_operation", &call)?;
     }
-    if lacks(CALLS, &format!("(\"{id}\")"))? {
+    if lacks(CALLS) {
         let arguments = rest.iter().map(|(_, kind)| match (kind.starts_with("Option<"), &request) {
             (false, Some(body)) => {
                 format!("serde_json::from_value(serde_json::json!({body})).expect(\"the example\")")
@@ -158,12 +159,12 @@ pub(super) fn write(root: &Path, document: &Value, id: &str, generated: &str) ->
         let call = format!("    {}.{name}({arguments}).await.expect(\"{id}\");\n", handle.in_calls);
         report += &insert(root, CALLS, "\n    let journal", &call)?;
     }
-    if lacks(TEST_KIT, &format!("\"{id}\""))? {
+    if lacks(TEST_KIT) {
         let data = response.get("data").map_or_else(|| "null".to_owned(), Value::to_string);
         let arm = format!("            \"{id}\" => Some(json!({data})),\n");
         report += &insert_in(root, TEST_KIT, "fn perform(", "            _ => None,\n", &arm)?;
     }
-    if (path.contains('{') || request.is_some()) && lacks(PROBES, &format!("\"{id}\""))? {
+    if lacks(PROBES) {
         let body = request.map_or_else(|| "None".to_owned(), |body| format!("Some(json!({body}))"));
         let arm = format!("        \"{id}\" => vec![probe({}, {body})],\n", handle.in_probes);
         report += &insert(root, PROBES, "        _ if !template", &arm)?;

@@ -192,6 +192,17 @@ fn a_breaking_edit_needs_a_changelog_line_while_a_major_is_unpublished() {
 }
 
 #[test]
+fn a_low_version_and_a_changelog_without_the_break_are_reported_at_once() {
+    let folder = unpublished_major("diff_both");
+    let version = format!("version: {}", real_version());
+    edit(&folder, &version, "version: 1.1.0");
+    edit(&folder, "operationId: getBalance", "operationId: readBalance");
+    let message = diff(&folder, &["--check"]).err;
+    assert!(message.contains("needs at least 2.0.0"), "{message}");
+    assert!(message.contains("and CHANGELOG.md does not say so"), "{message}");
+}
+
+#[test]
 fn a_property_with_another_name_is_recognized_and_the_way_out_named() {
     let folder = unpublished_major("diff_rename");
     edit(&folder, "        debt:\n", "        debts:\n");

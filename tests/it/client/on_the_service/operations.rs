@@ -32,7 +32,7 @@ async fn every_operation_of_the_client_reaches_the_service_and_is_answered() {
     assert_eq!(history.total, Some(2));
 
     let folder = client.folder("documents");
-    let small = folder.upload(File::bytes("small.txt", "a note")).await.expect("a form");
+    let small = folder.upload(File::bytes("small.txt", "a note")).await.expect("createPresignedUpload");
     folder.upload(File::bytes("large.txt", vec![b'x'; 5_242_881])).await.expect("a put");
     let place = tempfile::tempdir().expect("a temporary folder");
     client.download(&small.download_url).to_file(place.path().join("small.txt")).await.expect("it is read");
