@@ -57,8 +57,9 @@ const DIRECTIONS: [(&str, &str); 16] = [
 ];
 
 /// The layers of crates, from the bottom: a module imports only those before it.
-const LAYERS: [(&str, &str); 2] = [
+const LAYERS: [(&str, &str); 3] = [
     ("crates/client/src/", "memory transport files inputs run resources"),
+    ("crates/console/src/", "text assets parts failure cache guard runs state files form shown call pages"),
     (
         "crates/service/src/",
         "error hex ids string_enum clock random ledger accounts catalog queue files registry operator metrics telemetry \

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 use serde_json::{Map, Number, Value};
 
-use crate::form::text_of;
-use crate::pages::segment;
+use crate::text::{segment, text_of};
 
 type Files = BTreeMap<String, String>;
 

@@ -1,6 +1,7 @@
 //! Failures as pages. The client redacts its errors.
 
 use std::path::Path;
+use std::str::FromStr;
 use std::time::Duration;
 
 use axum::http::StatusCode;
@@ -9,7 +10,8 @@ use inferstore::types::TaskId;
 use inferstore::{Error, ErrorKind};
 use maud::{Markup, Render, html};
 
-use crate::pages;
+use crate::parts::page_that_reloads;
+use crate::text::{Words, segment, word};
 
 const SERVICE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -106,6 +108,16 @@ impl From<std::io::Error> for Failure {
     }
 }
 
+/// Parses a query parameter. An invalid value is an error: otherwise the page would not match its address.
+pub(crate) fn parsed<T: FromStr>(query: &Words, name: &str) -> Result<Option<T>> {
+    let word = word(query, name);
+    if word.is_empty() {
+        return Ok(None);
+    }
+    let unknown = || Failure::not_found(&format!("The address has an unknown value: {name}={word}."));
+    word.parse().map(Some).map_err(|_| unknown())
+}
+
 pub(crate) async fn within<T>(call: impl Future<Output = Result<T, Error>> + Send) -> Result<T> {
     match tokio::time::timeout(SERVICE_TIMEOUT, call).await {
         Ok(result) => result.map_err(Failure::from),
@@ -125,7 +137,7 @@ impl Render for Failure {
                 @if !self.candidates.is_empty() {
                     p { "The client found these tasks in the history; one of them may be this run:" }
                     ul { @for task in &self.candidates {
-                        li { a href={ "/tasks/" (pages::segment(task.as_str())) } { (task.as_str()) } }
+                        li { a href={ "/tasks/" (segment(task.as_str())) } { (task.as_str()) } }
                     } }
                 }
                 @if !self.hint.is_empty() {
@@ -154,7 +166,7 @@ impl IntoResponse for Failure {
             }
         };
         let title = format!("Error: {}", self.title);
-        let page = pages::page_that_reloads(&title, "", self.retries.then_some(5), body);
+        let page = page_that_reloads(&title, "", self.retries.then_some(5), body);
         (self.status, page).into_response()
     }
 }

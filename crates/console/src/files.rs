@@ -24,9 +24,10 @@ use tokio::sync::Semaphore;
 use tower::ServiceExt;
 use tower_http::services::ServeFile;
 
+use crate::cache::Kept;
 use crate::failure::{Failure, Result, named, within};
-use crate::pages::Words;
 use crate::state::{App, random_id};
+use crate::text::Words;
 
 /// Largest upload of the storage, and largest output that is shown.
 pub(crate) const MAX_FILE: u64 = 100 * 1024 * 1024;
@@ -47,19 +48,6 @@ const DOWNLOAD_TTL: Duration = Duration::from_secs(60);
 /// Types that a browser shows without running code. SVG is not one.
 const INERT: &str = "image/png image/jpeg image/gif image/webp image/bmp image/avif video/mp4 video/webm video/ogg \
     video/quicktime audio/mpeg audio/wav audio/ogg audio/mp4 audio/flac audio/aac";
-
-/// File of a browser or of the service on this machine. Dropping the last clone deletes it.
-#[derive(Clone)]
-pub(crate) struct Kept {
-    pub(crate) id: String,
-    pub(crate) name: String,
-    pub(crate) size: u64,
-    /// Hash of the content of a file from a browser.
-    pub(crate) digest: u64,
-    pub(crate) mime: String,
-    pub(crate) path: Arc<TempPath>,
-    pub(crate) expires: Option<Instant>,
-}
 
 impl App {
     /// Returns the address on the console for a file of the service.

@@ -13,10 +13,11 @@ use serde_json::{Map, Value};
 use tempfile::NamedTempFile;
 use tokio::io::AsyncWriteExt;
 
+use crate::cache::Kept;
 use crate::failure::{Failure, Result};
-use crate::files::{Kept, MAX_FILE};
-use crate::pages::titled;
+use crate::files::MAX_FILE;
 use crate::state::{App, random_id};
+use crate::text::{text_of, titled};
 
 /// Limits of a form, and of its number of parts.
 const MAX_FORM: usize = 1024 * 1024 * 1024;
@@ -183,8 +184,9 @@ impl Form {
 }
 
 /// Returns the display name of a parameter: its title, else its name.
-pub(crate) fn title_of(name: &str, descriptor: &Descriptor) -> String {
-    descriptor.title.clone().filter(|title| !title.trim().is_empty()).unwrap_or_else(|| titled(name))
+pub(crate) fn title_of(name: &str, descriptor: Option<&Descriptor>) -> String {
+    let title = descriptor.and_then(|descriptor| descriptor.title.clone());
+    title.filter(|title| !title.trim().is_empty()).unwrap_or_else(|| titled(name))
 }
 
 pub(crate) fn label_of(word: &str, descriptor: &Descriptor) -> String {
@@ -197,8 +199,4 @@ pub(crate) fn label_of(word: &str, descriptor: &Descriptor) -> String {
 pub(crate) fn begin_of(descriptor: &Descriptor) -> &str {
     let sample = descriptor.samples.iter().flatten().next();
     descriptor.default.as_ref().or(sample).map(Sample::as_str).unwrap_or_default()
-}
-
-pub(crate) fn text_of(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -13,9 +13,10 @@ use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, html};
 use subtle::ConstantTimeEq;
 
+use crate::assets::ICON;
 use crate::failure::Failure;
-use crate::pages::assets::ICON;
-use crate::pages::{Words, page, word};
+use crate::parts::page;
+use crate::text::{Words, word};
 
 /// Content security policy: nothing foreign, no inline script or style. `blob:` is the preview of a chosen
 /// file.

@@ -3,17 +3,21 @@
 //! It works with every service that a [`Client`] reaches. The API key stays in the client: no page, header,
 //! URL or log line holds it. A random token in [`Console::url`] admits a browser, which keeps it as a cookie.
 
+mod assets;
+mod cache;
 pub mod call;
 mod failure;
 mod files;
 mod form;
 mod guard;
 mod pages;
+mod parts;
 mod runs;
 mod shown;
 mod state;
+mod text;
 
-pub use pages::titled;
+pub use text::titled;
 
 use std::fmt;
 use std::fs::File;
@@ -35,8 +39,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::failure::{Failure, Result};
 use crate::guard::Guard;
-use crate::pages::{Words, account, assets, catalog, keys, model, run, storage, task};
+use crate::pages::{account, catalog, keys, model, reference, run, storage, task};
 use crate::state::{App, random_id};
+use crate::text::Words;
 
 /// Poll interval of a console with its service in the same process, where a read is cheap.
 pub const LOCAL_POLL: PollInterval =
@@ -148,6 +153,7 @@ async fn respond(State(app): State<Arc<App>>, request: Request) -> Response {
 }
 
 async fn route(app: &App, request: Request) -> Result<Response> {
+    let no_page = || Failure::not_found("The console has no such page.");
     let Query(query) = Query::try_from_uri(request.uri()).unwrap_or_default();
     // hyper sends no body for HEAD.
     let is_head = request.method() == Method::HEAD;
@@ -178,10 +184,10 @@ async fn route(app: &App, request: Request) -> Result<Response> {
         ("GET", ["account"]) => account::show(app).await,
         ("POST", ["account", "keys"]) => keys::create(app, request).await,
         ("POST", ["account", "keys", id]) => keys::revoke(app, id).await,
-        ("GET", ["docs"]) => Ok(assets::reference()),
+        ("GET", ["docs"]) => Ok(reference::show()),
         ("GET", ["view" | "uploads", id]) => files::show(app, id, &query, request).await,
-        ("GET", ["assets", _]) => assets::asset(request.uri().path()),
-        ("GET", ["openapi.yaml"]) => Ok(assets::document()),
-        _ => Err(Failure::not_found("The console has no such page.")),
+        ("GET", ["assets", _]) => assets::asset(request.uri().path()).ok_or_else(no_page),
+        ("GET", ["openapi.yaml"]) => Ok(reference::document()),
+        _ => Err(no_page()),
     }
 }

@@ -1,23 +1,19 @@
 //! Runs started or watched by this console, their progress, and the stream of changes.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use axum::response::sse::Event;
 use futures_util::stream::{self, Stream};
 use inferstore::types::{TaskId, TaskStatus};
 use inferstore::{Decimal, Error, RunEvent, RunEvents, UploadEvent};
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::cache::{Kept, lock};
 use crate::failure::{Failure, named};
-use crate::files::Kept;
-use crate::pages::{printable, run as page};
-use crate::state::lock;
 
 const MAX_RUNS: usize = 1_000;
 
@@ -124,14 +120,13 @@ impl Runs {
         run.change(&self.changes, |progress| progress.note = Some(text));
     }
 
-    /// Streams the current state and then the changes of one run, or of all.
+    /// Streams the current progress and then the changes of one run, or of all.
     pub(crate) fn changes(
         self: &Arc<Self>,
         one: Option<u64>,
-        unit: String,
-    ) -> impl Stream<Item = Result<Event, Infallible>> + use<> {
-        let start = (Arc::clone(self), self.changes.subscribe(), 0, unit);
-        stream::unfold(start, move |(runs, mut changes, seen, unit)| async move {
+    ) -> impl Stream<Item = (Arc<Run>, Progress)> + use<> {
+        let start = (Arc::clone(self), self.changes.subscribe(), 0);
+        stream::unfold(start, move |(runs, mut changes, seen)| async move {
             loop {
                 // Read the counter first: a change during the search triggers the next round.
                 let latest = *changes.borrow_and_update();
@@ -139,16 +134,8 @@ impl Runs {
                 let progress = runs_of_page.map(|run| (run.progress(), run));
                 let due = progress.filter(|(progress, _)| (seen + 1..=latest).contains(&progress.change));
                 if let Some((progress, run)) = due.min_by_key(|(progress, _)| progress.change) {
-                    let html = match one {
-                        Some(_) => page::steps(&run, &progress),
-                        None => page::row(&run, &progress, &unit),
-                    };
-                    let is_over = progress.end.is_some();
-                    let state = printable(&page::state(&progress).0);
-                    let html = printable(&html.into_string());
-                    let data = json!({ "run": run.id, "html": html, "state": state, "over": is_over });
-                    let event = Event::default().data(data.to_string());
-                    return Some((Ok(event), (runs, changes, progress.change, unit)));
+                    let change = progress.change;
+                    return Some(((run, progress), (runs, changes, change)));
                 }
                 changes.changed().await.ok()?;
                 tokio::time::sleep(CHANGE_INTERVAL).await;
@@ -189,7 +176,7 @@ impl Run {
             size: 0,
             form: 0,
             picture: None,
-            created: page::now(),
+            created: now(),
             started: Instant::now(),
             progress,
         }
@@ -238,4 +225,9 @@ impl Progress {
             matches!(self.end, Some(Ok(_))) || self.status.as_ref().is_some_and(TaskStatus::is_terminal);
         self.end.is_some() && is_over && self.task.is_some()
     }
+}
+
+/// Returns the current time in seconds.
+pub(crate) fn now() -> Timestamp {
+    Timestamp::now().round(jiff::Unit::Second).unwrap_or_else(|_| Timestamp::now())
 }

@@ -6,8 +6,9 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::files::name_of;
-use crate::pages::{segment, titled};
+use crate::form::title_of;
 use crate::state::App;
+use crate::text::segment;
 
 const MAX_COLORS: usize = 64;
 
@@ -80,11 +81,12 @@ pub(crate) fn value(
     let pretty = || serde_json::to_string_pretty(value).unwrap_or_default();
     let text = value.as_str().map_or_else(pretty, str::to_owned);
     let url = url_of(value, descriptor);
+    let title = title_of(name, descriptor);
     html! {
         figure.value {
-            figcaption { (titled(name)) @if let Some(url) = url { (save(&app.link(url), file_name)) } }
+            figcaption { (title) @if let Some(url) = url { (save(&app.link(url), file_name)) } }
             @if let Some(url) = url {
-                (file(app, url, descriptor, &titled(name)))
+                (file(app, url, descriptor, &title))
             } @else if let Some(colors) = colors(&text) {
                 ul.swatches {
                     @for color in colors {
@@ -97,7 +99,7 @@ pub(crate) fn value(
                     }
                 }
             } @else if text.contains('\n') || text.len() > 200 {
-                pre tabindex="0" role="group" aria-label=(titled(name)) { (text) }
+                pre tabindex="0" role="group" aria-label=(title) { (text) }
             } @else {
                 p.text { (text) }
             }

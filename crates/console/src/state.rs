@@ -1,16 +1,15 @@
 //! State of a console: client, guard, files and runs.
 
-use std::collections::VecDeque;
 use std::hash::RandomState;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use inferstore::types::TaskDetail;
 use inferstore::{Client, PollInterval};
 use tokio_util::sync::CancellationToken;
 
-use crate::files::Kept;
+use crate::cache::{Bounded, Kept};
 use crate::guard::Guard;
 use crate::runs::Runs;
 
@@ -66,40 +65,4 @@ pub(crate) fn random_id() -> io::Result<String> {
     let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
-}
-
-/// Cache by identifier. Removes the oldest values when the sum of weights exceeds the limit.
-pub(crate) struct Bounded<V> {
-    limit: u64,
-    entries: Mutex<VecDeque<(String, V, u64)>>,
-}
-
-impl<V: Clone> Bounded<V> {
-    fn new(limit: u64) -> Self {
-        Self { limit, entries: Mutex::default() }
-    }
-
-    pub(crate) fn get(&self, id: &str) -> Option<V> {
-        lock(&self.entries).iter().find(|(own, ..)| own == id).map(|(_, value, _)| value.clone())
-    }
-
-    pub(crate) fn insert(&self, id: String, value: V, weight: u64) {
-        let mut entries = lock(&self.entries);
-        entries.retain(|(own, ..)| *own != id);
-        entries.push_back((id, value, weight));
-        let mut sum: u64 = entries.iter().map(|(.., weight)| weight).sum();
-        while sum > self.limit
-            && let Some((.., weight)) = entries.pop_front()
-        {
-            sum -= weight;
-        }
-    }
-
-    pub(crate) fn retain(&self, stays: impl Fn(&V) -> bool) {
-        lock(&self.entries).retain(|(_, value, _)| stays(value));
-    }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

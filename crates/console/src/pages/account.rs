@@ -8,7 +8,6 @@ use inferstore::types::TaskRecord;
 use jiff::{SignedDuration, Timestamp};
 
 use super::keys;
-use super::run::price;
 use super::task::{MAX_READ, history};
 
 /// Number of days, and of models, in the charts.

@@ -8,16 +8,13 @@ use inferstore::Error;
 use inferstore::types::{ModelFilter, ModelListRequest, ModelSort, ModelSummary};
 use tokio::time::timeout;
 
-use super::run::price;
-
 const PAGE: u32 = 24;
 
 /// Timeout of the serving states in the catalog, which are only information.
 const SERVING_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Size up to which the console searches the catalog itself, and number of models per request.
+/// Size up to which the console searches the catalog itself.
 const MAX_SEARCHED: u64 = 500;
-const READ: u32 = 100;
 
 /// Synonyms in searches, as prefixes of words.
 const SYNONYMS: [&[&str]; 9] = [
@@ -82,29 +79,18 @@ async fn models(
     search: &str,
     request: ModelListRequest,
 ) -> Result<(Vec<ModelSummary>, u64), Error> {
+    let page = app.client.models_page(request.clone()).await?;
+    let total = page.total.unwrap_or_default();
     if search.is_empty() {
-        let page = app.client.models_page(request).await?;
+        return Ok((page.records, total));
+    }
+    if total > MAX_SEARCHED {
+        let found = ModelListRequest { search: Some(search.to_owned()), ..request };
+        let page = app.client.models_page(found).await?;
         return Ok((page.records, page.total.unwrap_or_default()));
     }
-    let mut all = Vec::new();
-    loop {
-        let offset = Some(all.len() as u64);
-        let page =
-            app.client.models_page(ModelListRequest { limit: Some(READ), offset, ..request.clone() }).await?;
-        let total = page.total.unwrap_or_default();
-        if total > MAX_SEARCHED {
-            let page = app
-                .client
-                .models_page(ModelListRequest { search: Some(search.to_owned()), ..request })
-                .await?;
-            return Ok((page.records, page.total.unwrap_or_default()));
-        }
-        let is_last = page.records.is_empty();
-        all.extend(page.records);
-        if is_last || all.len() as u64 >= total {
-            break;
-        }
-    }
+    let whole = ModelListRequest { limit: None, offset: None, ..request.clone() };
+    let mut all = app.client.models(whole).try_collect().await?;
     all.retain(|model| matches(search, model));
     let total = all.len() as u64;
     let skipped = usize::try_from(request.offset.unwrap_or_default()).unwrap_or(usize::MAX);

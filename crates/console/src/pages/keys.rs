@@ -4,8 +4,8 @@ use super::prelude::*;
 use axum::response::Redirect;
 use inferstore::types::{KeyPage, KeyRecord, NewKeyRequest};
 
-use super::run::{now, price};
 use super::storage::sent_words;
+use crate::runs::now;
 
 /// Fields of the form: name, type, label.
 const FIELDS: [(&str, &str, &str); 4] = [

@@ -60,7 +60,7 @@ async fn show_with(app: &App, id: &str, form: &Form) -> Result<Response> {
                     p.error.summary role="alert" {
                         "Error: nothing was sent: " (form.errors.len())
                         @if form.errors.len() == 1 { " input does" } @else { " inputs do" } " not fit:"
-                        @for field in form.errors.keys() { " " a href={ "#in." (field) } { (titled(field)) } }
+                        @for field in form.errors.keys() { " " a href={ "#in." (field) } { (title_of(field, version.input_format.as_ref().and_then(|format| format.get(field)))) } }
                     }
                 }
                 input type="hidden" name="form" value=(random_id().unwrap_or_default());
@@ -123,7 +123,7 @@ fn about(detail: &ModelDetail, version: &ModelVersioning) -> Markup {
             h3 { "Returns" }
             dl {
                 @for (name, descriptor) in ordered(version.output_format.as_ref()) {
-                    dt { (title_of(name, descriptor)) } dd { (help(descriptor)) }
+                    dt { (title_of(name, Some(descriptor))) } dd { (help(descriptor)) }
                 }
             }
         }
@@ -177,7 +177,7 @@ fn field(app: &App, name: &str, descriptor: &Descriptor, form: &Form) -> Markup 
     let begin = if is_new { begin_of(descriptor) } else { "" };
     let given = form.values.get(name).map(String::as_str);
     let name_and_need = html! {
-        (title_of(name, descriptor)) @if descriptor.required != Some(true) { span.muted { " optional" } }
+        (title_of(name, Some(descriptor))) @if descriptor.required != Some(true) { span.muted { " optional" } }
     };
     let label = html! { label for=(id) { (name_and_need) } };
     html! {
@@ -221,7 +221,7 @@ fn number(id: &str, value: &str, descriptor: &Descriptor) -> Markup {
         div.number {
             @if min.is_some() && max.is_some() {
                 input type="range" min=[&min] max=[&max] step=(step.replace("any", "0.01")) value=(value)
-                    aria-label={ "Slider of " (id.trim_start_matches("in.")) } hidden;
+                    aria-label={ "Slider of " (title_of(id.trim_start_matches("in."), Some(descriptor))) } hidden;
             }
             // `type="number"` would send an empty text for an invalid number, and the default would be used.
             input type="text" inputmode="decimal" id=(id) name=(id) value=(exact(value))
@@ -260,7 +260,7 @@ fn file(app: &App, name: &str, descriptor: &Descriptor, form: &Form) -> Markup {
             details open[!url.is_empty()] {
                 summary { "or give the URL of a file" }
                 input type="url" name={ "url." (name) } value=(exact(url)) placeholder="https://…"
-                    aria-label={ "URL of " (title_of(name, descriptor)) };
+                    aria-label={ "URL of " (title_of(name, Some(descriptor))) };
                 // Examples load only on request: a model may name any host.
                 @for example in descriptor.samples.iter().flatten().take(MAX_EXAMPLES) {
                     button.quiet.example type="button" data-url=(example.as_str()) hidden {

@@ -1,11 +1,14 @@
 //! Runs: list of runs in progress and of the history, and the progress of one run.
 
 use super::prelude::*;
-use axum::response::sse::{KeepAlive, Sse};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use inferstore::types::{ModelListRequest, TaskId, TaskRecord};
-use jiff::Timestamp;
+use serde_json::json;
 
 use super::task::{MAX_READ, history, input_name, lasted, picture_of};
 use crate::call::same_call;
@@ -17,8 +20,16 @@ const MODELS: u32 = 100;
 
 /// Streams the changes of one run, or of all.
 pub(crate) async fn events(app: &App, query: &Words) -> Response {
+    let one = word(query, "run").parse().ok();
     let unit = app.currency().await.to_owned();
-    let changes = app.runs.changes(word(query, "run").parse().ok(), unit);
+    let event = move |(run, progress): (Arc<Run>, Progress)| {
+        let html = if one.is_some() { steps(&run, &progress) } else { run_row(&run, &progress, &unit) };
+        let html = printable(&html.into_string());
+        let state = printable(&state(&progress).0);
+        let data = json!({ "run": run.id, "html": html, "state": state, "over": progress.end.is_some() });
+        Ok::<_, Infallible>(Event::default().data(data.to_string()))
+    };
+    let changes = app.runs.changes(one).map(event);
     let changes = changes.take_until(app.ended.clone().cancelled_owned());
     Sse::new(changes).keep_alive(KeepAlive::default()).into_response()
 }
@@ -57,7 +68,7 @@ pub(crate) async fn list(app: &App, query: &Words) -> Result<Response> {
     rows.extend(runs.iter().filter_map(|(progress, run)| {
         let at = run.created.to_string();
         is_shown(run.model.as_deref(), state(progress).1, &at)
-            .then(|| (at, html! { li data-run=(run.id) { (row(run, progress, unit)) } }))
+            .then(|| (at, html! { li data-run=(run.id) { (run_row(run, progress, unit)) } }))
     }));
     rows.sort_by(|(one, _), (other, _)| other.cmp(one));
     let is_filtered = [model, status, day].iter().any(|filter| !filter.is_empty());
@@ -85,29 +96,21 @@ pub(crate) async fn list(app: &App, query: &Words) -> Result<Response> {
     Ok(page_that_reloads("Runs", "/runs", is_running.then_some(3), body))
 }
 
-struct Row<'a> {
-    address: String,
-    picture: Option<String>,
-    name: Option<&'a str>,
-    model: Option<&'a str>,
-    badge: Markup,
-    note: String,
-    duration: Markup,
-    cost: String,
-    created: Markup,
-}
-
-impl maud::Render for Row<'_> {
-    fn render(&self) -> Markup {
-        let model = self.model.map_or_else(|| "Task".to_owned(), titled);
-        html! {
-            div.thumbnail { @if let Some(picture) = &self.picture { img src={ (picture) "?small" } alt="" loading="lazy"; } }
-            p.what { a href=(self.address) { (model) } @if let Some(name) = self.name { " " span.muted { (name) } } }
-            p.state { (self.badge) @if !self.note.is_empty() { " " span.muted { (self.note) } } }
-            p.duration { (self.duration) }
-            p.cost { (self.cost) }
-            p.created { (self.created) }
-        }
+/// Renders a run in a list: its state, duration, cost and time of creation.
+fn row(
+    address: &str,
+    picture: Option<&str>,
+    model: Option<&str>,
+    name: Option<&str>,
+    [state, duration, cost, created]: [Markup; 4],
+) -> Markup {
+    html! {
+        div.thumbnail { @if let Some(picture) = picture { img src={ (picture) "?small" } alt="" loading="lazy"; } }
+        p.what { a href=(address) { (model.map_or_else(|| "Task".to_owned(), titled)) } @if let Some(name) = name { " " span.muted { (name) } } }
+        p.state { (state) }
+        p.duration { (duration) }
+        p.cost { (cost) }
+        p.created { (created) }
     }
 }
 
@@ -119,47 +122,38 @@ fn task_address(task: &TaskId, model: Option<&str>) -> String {
 async fn task_row(app: &App, record: &TaskRecord, unit: &str) -> (String, Markup) {
     let task = app.detail(record.task_id.as_str()).await;
     let name = task.as_deref().and_then(input_name);
+    let picture = task.as_ref().and_then(|task| picture_of(app, task));
     let model = record.model_id.as_deref();
+    let address = task_address(&record.task_id, model);
     let is_success = record.status == Some(TaskStatus::Success);
-    let row = Row {
-        address: task_address(&record.task_id, model),
-        picture: task.as_ref().and_then(|task| picture_of(app, task)),
-        name: name.as_deref(),
-        model,
-        badge: badge(record.status.as_ref()),
-        note: String::new(),
-        duration: html! { @if let Some(time) = lasted(record) { (duration(time)) } },
-        cost: if is_success { price(record.cost.as_ref(), unit) } else { String::new() },
-        created: when(record.created_at.as_ref()),
-    };
+    let cells = [
+        badge(record.status.as_ref()),
+        html! { @if let Some(time) = lasted(record) { (duration(time)) } },
+        html! { @if is_success { (price(record.cost.as_ref(), unit)) } },
+        when(record.created_at.as_ref()),
+    ];
     let at = record.created_at.as_ref().map(|at| at.as_str().to_owned()).unwrap_or_default();
-    (at, html! { (row) })
+    (at, row(&address, picture.as_deref(), model, name.as_deref(), cells))
 }
 
-pub(crate) fn row(run: &Run, progress: &Progress, unit: &str) -> Markup {
-    let cost = match &progress.end {
-        Some(Ok(cost)) => price(cost.as_ref(), unit),
-        _ => String::new(),
+fn run_row(run: &Run, progress: &Progress, unit: &str) -> Markup {
+    let address = match &progress.task {
+        Some(task) if progress.has_result() => task_address(task, run.model.as_deref()),
+        _ => format!("/runs/{}", run.id),
     };
-    let row = Row {
-        address: match &progress.task {
-            Some(task) if progress.has_result() => task_address(task, run.model.as_deref()),
-            _ => format!("/runs/{}", run.id),
-        },
-        picture: run.picture.as_ref().map(|id| format!("/uploads/{id}")),
-        name: run.files.values().next().map(String::as_str),
-        model: run.model.as_deref(),
-        badge: state_badge(progress),
-        note: summary(progress),
-        duration: clock(progress),
-        cost,
-        created: html! { time datetime=(run.created) { (run.created.strftime("%F %T UTC")) } },
-    };
-    html! { (row) }
+    let picture = run.picture.as_ref().map(|id| format!("/uploads/{id}"));
+    let name = run.files.values().next().map(String::as_str);
+    let cells = [
+        html! { (state_badge(progress)) " " span.muted { (summary(progress)) } },
+        clock(progress),
+        html! { @if let Some(Ok(cost)) = &progress.end { (price(cost.as_ref(), unit)) } },
+        html! { time datetime=(run.created) { (run.created.strftime("%F %T UTC")) } },
+    ];
+    row(&address, picture.as_deref(), run.model.as_deref(), name, cells)
 }
 
 /// Returns the status as a word, and the class of its badge.
-pub(crate) fn state(progress: &Progress) -> (String, &str) {
+fn state(progress: &Progress) -> (String, &str) {
     match (&progress.end, &progress.status) {
         (Some(Ok(_)), _) => ("Success".to_owned(), "success"),
         (Some(Err(_)), _) if !progress.has_result() => ("Problem".to_owned(), "failed"),
@@ -232,7 +226,7 @@ pub(crate) async fn show(app: &App, id: &str) -> Result<Response> {
     Ok(page_that_reloads(&title, "/runs", (!is_over).then_some(2), body))
 }
 
-pub(crate) fn steps(run: &Run, progress: &Progress) -> Markup {
+fn steps(run: &Run, progress: &Progress) -> Markup {
     let is_created = progress.task.is_some();
     let status = progress.status.as_ref();
     let is_over = progress.end.is_some();
@@ -273,13 +267,4 @@ pub(crate) fn steps(run: &Run, progress: &Progress) -> Markup {
                 @if let Some(task) = &progress.task { a.button href={ "/tasks/" (segment(task.as_str())) } { "Look at the task again" } } }
         }
     }
-}
-
-pub(crate) fn price(sum: Option<&inferstore::Decimal>, unit: &str) -> String {
-    format!("{} {unit}", amount(sum)).trim_end().to_owned()
-}
-
-/// Returns the current time in seconds.
-pub(crate) fn now() -> Timestamp {
-    Timestamp::now().round(jiff::Unit::Second).unwrap_or_else(|_| Timestamp::now())
 }

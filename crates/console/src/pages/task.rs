@@ -10,9 +10,9 @@ use inferstore::types::{Descriptor, ModelListRequest, TaskCost, TaskDetail, Task
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
-use super::run::price;
 use crate::call::same_call;
 use crate::files::original_name;
+use crate::form::title_of;
 use crate::runs::Run;
 use crate::shown::{compare, output_name, picture, url_of, value};
 
@@ -94,9 +94,7 @@ pub(crate) fn lasted(task: &TaskRecord) -> Option<Duration> {
 }
 
 pub(crate) fn input_name(task: &TaskDetail) -> Option<String> {
-    let inputs = task.input_data.clone().unwrap_or_default();
-    let files = ordered(&inputs, task.input_format.as_ref());
-    let url = files.iter().find_map(|(_, value, descriptor)| url_of(value, *descriptor))?;
+    let url = inputs(task).into_iter().find_map(|(_, value, descriptor)| url_of(value, descriptor))?;
     Some(original_name(url)).filter(|name| !name.is_empty())
 }
 
@@ -104,9 +102,7 @@ pub(crate) fn input_name(task: &TaskDetail) -> Option<String> {
 /// service.
 pub(crate) fn picture_of(app: &App, task: &TaskDetail) -> Option<String> {
     let output = output(task);
-    let inputs = task.input_data.clone().unwrap_or_default();
-    let outputs = ordered(&output, task.output_format.as_ref());
-    let mut all = outputs.into_iter().chain(ordered(&inputs, task.input_format.as_ref()));
+    let mut all = ordered(&output, task.output_format.as_ref()).into_iter().chain(inputs(task));
     all.find_map(|(_, value, descriptor)| picture(app, value, descriptor)).map(|url| app.link(url))
 }
 
@@ -129,7 +125,6 @@ pub(crate) async fn show(app: &App, id: &str, query: &Words) -> Result<Response>
     let unit = app.currency().await;
     let files = run.map(|run| run.files.clone()).unwrap_or_default();
     let name = model.as_deref().map_or_else(|| "Task".to_owned(), titled);
-    let inputs = task.input_data.clone().unwrap_or_default();
     let body = html! {
         div.heading {
             h1 { (name) " " (badge(task.status.as_ref())) }
@@ -137,12 +132,12 @@ pub(crate) async fn show(app: &App, id: &str, query: &Words) -> Result<Response>
                 p { a.button href={ "/models/" (segment(model)) "?from=" (segment(id)) } { "Run again" } }
             }
         }
-        @if task.status == Some(TaskStatus::Success) { (result(app, &task, &inputs, model.as_deref())) } @else { (problem(&task)) }
+        @if task.status == Some(TaskStatus::Success) { (result(app, &task, model.as_deref())) } @else { (problem(&task)) }
         div.columns {
             section.card {
                 h2 { "Inputs" }
                 div.values {
-                    @for (name, one, descriptor) in ordered(&inputs, task.input_format.as_ref()) {
+                    @for (name, one, descriptor) in inputs(&task) {
                         @let file = one.as_str().map(original_name).unwrap_or_default();
                         (value(app, name, one, descriptor, &file))
                     }
@@ -159,7 +154,7 @@ pub(crate) async fn show(app: &App, id: &str, query: &Words) -> Result<Response>
                 }
             }
         }
-        @if let Some(model) = &model { (same_call(model, &inputs, &files)) }
+        @if let Some(model) = &model { (same_call(model, &task.input_data.clone().unwrap_or_default(), &files)) }
     };
     let status = titled(task.status.as_ref().map_or("unknown", TaskStatus::as_str));
     Ok(page(&format!("{status} · {name}"), "/runs", body))
@@ -171,15 +166,22 @@ async fn model_of(app: &App, id: &str) -> Option<String> {
     found.into_iter().next()?.model_id
 }
 
+/// Value with its name and declaration.
+type Entry<'a> = (&'a String, &'a Value, Option<&'a Descriptor>);
+
+fn inputs(task: &TaskDetail) -> Vec<Entry<'_>> {
+    ordered(task.input_data.iter().flatten(), task.input_format.as_ref())
+}
+
 /// Returns values in the order of the model's declaration.
 fn ordered<'a>(
-    values: &'a Map<String, Value>,
+    values: impl IntoIterator<Item = (&'a String, &'a Value)>,
     format: Option<&'a BTreeMap<String, Descriptor>>,
-) -> Vec<(&'a String, &'a Value, Option<&'a Descriptor>)> {
-    let descriptor = |name: &str| format.and_then(|format| format.get(name));
-    let mut values: Vec<_> = values.iter().map(|(name, value)| (name, value, descriptor(name))).collect();
-    values.sort_by_key(|(.., descriptor)| descriptor.and_then(|one| one.position).unwrap_or(i64::MAX));
-    values
+) -> Vec<Entry<'a>> {
+    let entry = |(name, value)| (name, value, format.and_then(|format| format.get(name)));
+    let mut entries: Vec<Entry<'a>> = values.into_iter().map(entry).collect();
+    entries.sort_by_key(|(.., descriptor)| descriptor.and_then(|one| one.position).unwrap_or(i64::MAX));
+    entries
 }
 
 fn output(task: &TaskDetail) -> Map<String, Value> {
@@ -190,11 +192,10 @@ fn output(task: &TaskDetail) -> Map<String, Value> {
     }
 }
 
-fn result(app: &App, task: &TaskDetail, inputs: &Map<String, Value>, model: Option<&str>) -> Markup {
+fn result(app: &App, task: &TaskDetail, model: Option<&str>) -> Markup {
     let output = output(task);
-    let inputs = ordered(inputs, task.input_format.as_ref());
     let outputs = ordered(&output, task.output_format.as_ref());
-    let before = inputs.iter().find_map(|(_, value, descriptor)| picture(app, value, *descriptor));
+    let before = inputs(task).into_iter().find_map(|(_, value, descriptor)| picture(app, value, descriptor));
     let input = input_name(task);
     let named = |name: &str, value: &Value| {
         output_name(input.as_deref(), model, name, value.as_str().unwrap_or_default())
@@ -222,8 +223,8 @@ fn problem(task: &TaskDetail) -> Markup {
     let is_failed = task.status == Some(TaskStatus::Failed);
     // Messages use names of inputs; the form has titles.
     let mut message = task.message.clone().unwrap_or_default();
-    for name in task.input_data.iter().flatten().map(|(name, _)| name) {
-        message = message.replace(&format!("`{name}`"), &format!("“{}”", titled(name)));
+    for (name, _, descriptor) in inputs(task) {
+        message = message.replace(&format!("`{name}`"), &format!("“{}”", title_of(name, descriptor)));
     }
     html! {
         section.card.failure {

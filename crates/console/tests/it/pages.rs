@@ -380,7 +380,7 @@ async fn a_message_names_inputs_by_their_titles_and_folds_details() {
         .await
         .expect("a script");
     let run = visitor.run("haze-removal", FormBody::new().file("in.input_image", "a.png", &picture())).await;
-    visitor.result(&run).await.says("The input “Input image” is too large");
+    visitor.result(&run).await.says("The input “Hazy image” is too large");
 }
 
 #[tokio::test]

@@ -1,17 +1,10 @@
-//! Assets: style, script and icon, the document, and its reference.
+//! Assets: style, script and icon.
 
-use super::prelude::*;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::LazyLock;
 
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use maud::PreEscaped;
-
-const DOCUMENT: &str = include_str!("../../../../openapi/inferstore.yaml");
-
-/// Reference, which `cargo xtask generate` writes from the document: the command needs no parser of YAML and
-/// Markdown.
-const REFERENCE: &str = include_str!("../../assets/reference.html");
+use axum::response::{IntoResponse, Response};
 
 /// Static file whose address changes with its content.
 pub(crate) struct Asset {
@@ -22,7 +15,7 @@ pub(crate) struct Asset {
 
 macro_rules! asset {
     ($name:literal, $extension:literal, $mime:literal) => {{
-        const TEXT: &str = include_str!(concat!("../../assets/", $name, $extension));
+        const TEXT: &str = include_str!(concat!("../assets/", $name, $extension));
         let address: LazyLock<String> = LazyLock::new(|| {
             let mut hasher = DefaultHasher::new();
             TEXT.hash(&mut hasher);
@@ -37,17 +30,8 @@ pub(crate) static SCRIPT: Asset = asset!("app", ".js", "text/javascript; charset
 pub(crate) static ICON: Asset = asset!("icon", ".svg", "image/svg+xml");
 
 /// Returns the asset at this path, cacheable for ever.
-pub(crate) fn asset(path: &str) -> Result<Response> {
-    let asset = [&STYLE, &SCRIPT, &ICON].into_iter().find(|asset| *asset.address == path);
-    let asset = asset.ok_or_else(|| Failure::not_found("The console has no such page."))?;
+pub(crate) fn asset(path: &str) -> Option<Response> {
+    let asset = [&STYLE, &SCRIPT, &ICON].into_iter().find(|asset| *asset.address == path)?;
     let cache = "public, max-age=31536000, immutable";
-    Ok(([(CONTENT_TYPE, asset.mime), (CACHE_CONTROL, cache)], asset.text).into_response())
-}
-
-pub(crate) fn document() -> Response {
-    ([(CONTENT_TYPE, "text/plain; charset=utf-8")], DOCUMENT).into_response()
-}
-
-pub(crate) fn reference() -> Response {
-    page("API", "/docs", html! { div.reference { (PreEscaped(REFERENCE)) } })
+    Some(([(CONTENT_TYPE, asset.mime), (CACHE_CONTROL, cache)], asset.text).into_response())
 }
