@@ -379,15 +379,15 @@ const work = (form) => {
     if (source) item.append(button("Compare", () => compareWith(label, source)));
     earlier.prepend(item);
   };
-  const show = async (address) => {
-    const page = parse(await (await fetch(address)).text());
+  const show = async (response) => {
+    const page = parse(await response.text());
     const main = page.querySelector("main");
     main.querySelector("h1")?.remove();
     now.replaceChildren(...main.children);
     document.title = page.title;
     enhance(now);
     const live = now.querySelector("[data-live]");
-    if (live) return follow(live, () => show(address));
+    if (live) return follow(live, async () => show(await fetch(response.url)));
     // A page that is loaded again has the inputs of this try.
     const task = now.querySelector("a.task")?.pathname.split("/").pop();
     if (task) history.replaceState(null, "", `${form.action}?from=${task}`);
@@ -419,7 +419,7 @@ const work = (form) => {
         all(".invalid", form).forEach((field) => field.classList.remove("invalid"));
         form.querySelector(".summary")?.remove();
         say("");
-        await show(response.url);
+        await show(response);
         area.scrollIntoView({ block: "nearest" });
       } else {
         const page = parse(await response.text());

@@ -1,14 +1,17 @@
 //! Whole life of a console in headless Chromium. Ignored by default because it needs Chromium and axe-core;
 //! `.ci/run` installs both and runs it.
 
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
+use image::{ImageFormat, Rgb, RgbImage};
 use inferstore::{Client, PollInterval};
 use inferstore_api::operations;
 use inferstore_console::Console;
 use inferstore_service::{Config, Controls, Fault, Script, Service};
 use serde_json::{Value, json};
 
+mod flows;
 mod workbench;
 
 use crate::devtools::{Browser, Tab};
@@ -49,18 +52,30 @@ async fn fits(tab: &Tab, page: &str) {
     );
 }
 
-/// Checks a page in light, in dark and on a phone: accessibility, width, and a screenshot of each.
+/// Looks of a page: name, width in CSS pixels, device pixels in one of them, color scheme, forced colors. A window of
+/// 1280 pixels at 200 % has 640 CSS pixels.
+const LOOKS: [(&str, u32, u32, &str, &str); 6] = [
+    ("1280-light", 1280, 1, "light", "none"),
+    ("1280-dark", 1280, 1, "dark", "none"),
+    ("360-light", 360, 1, "light", "none"),
+    ("360-dark", 360, 1, "dark", "none"),
+    ("zoomed", 640, 2, "light", "none"),
+    ("forced", 1280, 1, "dark", "active"),
+];
+
+/// Checks a page in each look: accessibility, width, and a screenshot.
 async fn looks_right(tab: &Tab, page: &str) {
-    for (look, scheme, width) in [("light", "light", 1200), ("dark", "dark", 1200), ("phone", "light", 360)] {
-        tab.size(width, 820).await;
-        tab.scheme(scheme).await;
-        fits(tab, page).await;
-        is_accessible(tab, &format!("{page} in {look}")).await;
+    for (look, width, scale, scheme, forced) in LOOKS {
+        tab.size(width, 820, scale).await;
+        tab.colors(scheme, forced).await;
+        let page = format!("{page}-{look}");
+        fits(tab, &page).await;
+        is_accessible(tab, &page).await;
         tab.eval("scrollTo({top: 0, behavior: 'instant'})").await;
-        tab.picture(&format!("{page}-{look}")).await;
+        tab.picture(&page).await;
     }
-    tab.size(1200, 820).await;
-    tab.scheme("light").await;
+    tab.size(1280, 820, 1).await;
+    tab.colors("light", "none").await;
 }
 
 /// Drops a picture onto the page, and waits for its preview, which shifts the layout.
@@ -74,15 +89,59 @@ fn address(site: &Site, path: &str) -> String {
     format!("{}{path}", site.console.url().split("/?").next().expect("an address"))
 }
 
+/// Opens a browser at the page of a model.
+async fn at_model(site: &Site, model: &str) -> (Browser, Tab) {
+    let (browser, tab) = at_start(site).await;
+    tab.open(&address(site, &format!("/models/{model}"))).await;
+    (browser, tab)
+}
+
+/// Opens a browser at the first page.
+async fn at_start(site: &Site) -> (Browser, Tab) {
+    let browser = Browser::start().await;
+    let tab = browser.tab().await;
+    tab.colors("light", "none").await;
+    tab.open(site.console.url()).await;
+    tab.until("document.querySelector('.cards')").await;
+    (browser, tab)
+}
+
+fn png(image: impl Into<image::DynamicImage>) -> Vec<u8> {
+    let mut bytes = Cursor::new(Vec::new());
+    image.into().write_to(&mut bytes, ImageFormat::Png).expect("a picture can be written");
+    bytes.into_inner()
+}
+
+/// Writes a file to drop.
+fn file(folder: &tempfile::TempDir, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = folder.path().join(name);
+    std::fs::write(&path, bytes).expect("it is written");
+    path
+}
+
+/// Returns a script that pastes files, an array of JavaScript.
+fn paste(files: &str) -> String {
+    format!(
+        "(() => {{ const data = new DataTransfer(); {files}.forEach((file) => data.items.add(file)); \
+        document.body.dispatchEvent(new ClipboardEvent('paste', {{clipboardData: data, bubbles: true}})); }})()"
+    )
+}
+
+/// Returns a photo of 12 megapixels.
+fn photo() -> Vec<u8> {
+    let wave = |x: u32, y: u32| Rgb([(x / 16) as u8, (y / 12) as u8, (x.wrapping_mul(y) % 31) as u8]);
+    let mut bytes = Cursor::new(Vec::new());
+    let photo = RgbImage::from_fn(4_000, 3_000, wave);
+    photo.write_to(&mut bytes, ImageFormat::Jpeg).expect("a picture can be written");
+    bytes.into_inner()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Chromium and axe-core; .ci/run has them"]
 async fn a_person_runs_a_model_by_dropping_a_picture() {
     let site = Site::start().await;
-    let browser = Browser::start().await;
-    let tab = browser.tab().await;
-    tab.scheme("light").await;
-    tab.open(site.console.url()).await;
-    tab.until("location.search === '' && document.querySelector('.cards')").await;
+    let (browser, tab) = at_start(&site).await;
+    tab.until("location.search === ''").await;
     assert_eq!(tab.eval("document.cookie").await, "", "the cookie is not for scripts");
     looks_right(&tab, "models").await;
 
@@ -177,10 +236,7 @@ async fn a_person_runs_a_model_by_dropping_a_picture() {
 async fn what_goes_wrong_is_shown_where_it_is() {
     let site = Site::start().await;
     let controls = controls(&site);
-    let browser = Browser::start().await;
-    let tab = browser.tab().await;
-    tab.open(site.console.url()).await;
-    tab.until("document.querySelector('.cards')").await;
+    let (browser, tab) = at_start(&site).await;
     let start = |model: &'static str| {
         let (tab, site) = (&tab, &site);
         async move {
@@ -197,17 +253,6 @@ async fn what_goes_wrong_is_shown_where_it_is() {
     tab.shows("The task was canceled").await;
     tab.shows("not billed").await;
     tab.picture("canceled").await;
-
-    // A failing task.
-    controls
-        .let_model("haze-removal", Script::fail("the picture is upside down").once())
-        .await
-        .expect("a script");
-    start("haze-removal").await;
-    tab.shows("The model failed").await;
-    tab.shows("he picture is upside down").await;
-    is_accessible(&tab, "failed").await;
-    tab.picture("failed").await;
 
     // A lost response: the create is retried with its idempotency key, and the run continues.
     controls.clear_journal();
@@ -243,10 +288,7 @@ async fn a_service_that_was_gone_is_there_again() {
     let mut config = Config::folder(folder.path());
     (config.api, config.storage) = (ANYWHERE, ANYWHERE);
     let site = Site::start_with(config.clone()).await;
-    let browser = Browser::start().await;
-    let tab = browser.tab().await;
-    tab.open(site.console.url()).await;
-    tab.until("document.querySelector('.cards')").await;
+    let (_browser, tab) = at_start(&site).await;
     let port = |url: &str| url.split(':').nth(2).and_then(|rest| rest.split('/').next()?.parse().ok());
     config.api.set_port(port(site.service.base_url()).expect("a port"));
     let Site { service, console, .. } = site;
@@ -265,10 +307,7 @@ async fn a_service_that_was_gone_is_there_again() {
 #[ignore = "needs Chromium and axe-core; .ci/run has them"]
 async fn a_model_runs_without_javascript_and_without_a_mouse() {
     let site = Site::start().await;
-    let browser = Browser::start().await;
-    let tab = browser.tab().await;
-    tab.open(site.console.url()).await;
-    tab.until("document.querySelector('.cards')").await;
+    let (_browser, tab) = at_start(&site).await;
     let visitor = site.open().await;
     let upload = visitor
         .post(
@@ -328,10 +367,7 @@ async fn a_hundred_runs_side_by_side_stay_live() {
             )
             .await;
     }
-    let browser = Browser::start().await;
-    let tab = browser.tab().await;
-    tab.open(site.console.url()).await;
-    tab.until("document.querySelector('.cards')").await;
+    let (_browser, tab) = at_start(&site).await;
     tab.open(&address(&site, "/runs")).await;
     tab.until("document.querySelectorAll('[data-run]').length === 100").await;
     tab.until("document.querySelectorAll('.badge.in_queue').length === 100").await;
@@ -349,10 +385,7 @@ async fn a_live_page_keeps_the_focus_and_says_when_its_console_has_ended() {
     controls(&site).let_model("color-extraction", Script::stay_queued()).await.expect("a script");
     let form = crate::support::FormBody::new().file("in.input", "a.png", &crate::support::picture());
     let run = site.open().await.run("color-extraction", form).await;
-    let browser = Browser::start().await;
-    let tab = browser.tab().await;
-    tab.open(site.console.url()).await;
-    tab.until("document.querySelector('.cards')").await;
+    let (_browser, tab) = at_start(&site).await;
     tab.open(&address(&site, &run)).await;
     tab.until("document.querySelector('[data-live] [role=status]').textContent === 'In queue'").await;
     tab.shows("A canceled task is not billed").await;
@@ -375,10 +408,7 @@ async fn a_picture_with_too_many_pixels_is_named_when_it_is_chosen() {
     let sample = "https://storage.inferstore.example/samples/ball.jpg";
     let input = json!({"type": "file", "position": 0, "max_pixels": 20_000, "samples": [sample]});
     publish(&site, "small", "Takes little.", &input, &json!({"type": "string", "position": 0})).await;
-    let browser = Browser::start().await;
-    let tab = browser.tab().await;
-    tab.open(site.console.url()).await;
-    tab.until("document.querySelector('.cards')").await;
+    let (_browser, tab) = at_start(&site).await;
     tab.open(&address(&site, "/models/small")).await;
     choose(&tab, &hazy()).await;
     tab.shows("megapixels; this model takes at most 0.02.").await;

@@ -1,7 +1,7 @@
 //! Client of Chromium's DevTools protocol: pages, mouse and keyboard, dropped files, screenshots.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -152,7 +152,7 @@ impl Browser {
         for domain in ["Page", "Runtime", "Network", "Log"] {
             tab.call(&format!("{domain}.enable"), json!({})).await;
         }
-        tab.size(1200, 820).await;
+        tab.size(1280, 820, 1).await;
         tab
     }
 
@@ -170,13 +170,27 @@ impl Tab {
         self.wire.call(Some(&self.session), method, parameters).await
     }
 
-    pub(crate) async fn size(&self, width: u32, height: u32) {
-        let metrics = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+    /// Sets the size of the window in CSS pixels, and the number of device pixels in one of them.
+    pub(crate) async fn size(&self, width: u32, height: u32, scale: u32) {
+        let metrics = json!({"width": width, "height": height, "deviceScaleFactor": scale, "mobile": false});
         self.call("Emulation.setDeviceMetricsOverride", metrics).await;
     }
 
-    pub(crate) async fn scheme(&self, scheme: &str) {
-        let features = json!([{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"}]);
+    /// Makes the window that of a telephone, which is touched.
+    pub(crate) async fn telephone(&self) {
+        let metrics = json!({"width": 360, "height": 740, "deviceScaleFactor": 3, "mobile": true});
+        self.call("Emulation.setDeviceMetricsOverride", metrics).await;
+        self.call("Emulation.setTouchEmulationEnabled", json!({"enabled": true})).await;
+    }
+
+    /// Sets the color scheme, and whether the system forces its own colors: `none` or `active`.
+    pub(crate) async fn colors(&self, scheme: &str, forced: &str) {
+        let features = [
+            ("prefers-color-scheme", scheme),
+            ("forced-colors", forced),
+            ("prefers-reduced-motion", "reduce"),
+        ];
+        let features = features.map(|(name, value)| json!({"name": name, "value": value}));
         self.call("Emulation.setEmulatedMedia", json!({"features": features})).await;
     }
 
@@ -245,6 +259,29 @@ impl Tab {
         }
     }
 
+    /// Touches an element with a finger.
+    pub(crate) async fn tap(&self, selector: &str) {
+        let (x, y) = self.middle(selector).await;
+        for (kind, points) in [("touchStart", json!([{"x": x, "y": y}])), ("touchEnd", json!([]))] {
+            self.call("Input.dispatchTouchEvent", json!({"type": kind, "touchPoints": points})).await;
+        }
+    }
+
+    /// Types a text into the element with the focus.
+    pub(crate) async fn text(&self, text: &str) {
+        self.call("Input.insertText", json!({"text": text})).await;
+    }
+
+    /// Chooses a local file in the dialog of a file input.
+    pub(crate) async fn choose(&self, selector: &str, file: &Path) {
+        let element = format!("document.querySelector({})", json!(selector));
+        self.until(&element).await;
+        let element = json!({"expression": element});
+        let element = self.call("Runtime.evaluate", element).await;
+        let chosen = json!({"objectId": element["result"]["objectId"], "files": [file]});
+        self.call("DOM.setFileInputFiles", chosen).await;
+    }
+
     /// Turns the wheel over an element; up is negative.
     pub(crate) async fn wheel(&self, selector: &str, turns: f64) {
         let (x, y) = self.middle(selector).await;
@@ -284,13 +321,22 @@ impl Tab {
         }
     }
 
-    pub(crate) async fn picture(&self, name: &str) -> PathBuf {
+    /// Writes a picture of the window below the target folder.
+    pub(crate) async fn picture(&self, name: &str) {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("console");
         std::fs::create_dir_all(&folder).expect("a folder for pictures");
-        let taken = self.call("Page.captureScreenshot", json!({"format": "png"})).await;
-        let bytes = STANDARD.decode(taken["data"].as_str().expect("a picture")).expect("base64");
-        let path = folder.join(format!("{name}.png"));
-        std::fs::write(&path, bytes).expect("a picture can be written");
-        path
+        let bytes = self.capture(json!({"format": "webp", "quality": 60})).await;
+        std::fs::write(folder.join(format!("{name}.webp")), bytes).expect("a picture can be written");
+    }
+
+    /// Returns the pixels of the window.
+    pub(crate) async fn pixels(&self) -> image::RgbImage {
+        let bytes = self.capture(json!({"format": "png"})).await;
+        image::load_from_memory(&bytes).expect("a picture").into_rgb8()
+    }
+
+    async fn capture(&self, format: Value) -> Vec<u8> {
+        let taken = self.call("Page.captureScreenshot", format).await;
+        STANDARD.decode(taken["data"].as_str().expect("a picture")).expect("base64")
     }
 }

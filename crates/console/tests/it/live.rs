@@ -97,6 +97,35 @@ async fn a_hundred_streams_side_by_side_end_with_their_runs() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_runs_side_by_side_add_no_call_to_a_page() {
+    let site = Site::start().await;
+    let controls = site.service.controls().expect("controls");
+    let visitor = site.open().await;
+    let run =
+        async || visitor.run("color-extraction", FormBody::new().file("in.input", "a.png", &picture())).await;
+    visitor.result(&run().await).await;
+    // The runs themselves read their tasks.
+    let calls = async |path| {
+        visitor.get(path).await;
+        controls.clear_journal();
+        visitor.get(path).await;
+        let is_other = |operation: &_| *operation != Some(operations::GET_TASK.into());
+        controls.journal().iter().map(|entry| entry.operation).filter(is_other).count()
+    };
+    let idle = [calls("/").await, calls("/runs").await];
+    // The list of models, and whether each is served; the models of the filter, the size of the history, and its end.
+    assert_eq!(idle, [16, 3]);
+    controls.let_model("color-extraction", Script::stay_queued()).await.expect("a script");
+    for _ in 0..50 {
+        run().await;
+    }
+    while controls.tasks().await.expect("a count")["in_queue"] < 50 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!([calls("/").await, calls("/runs").await], idle);
+}
+
 #[tokio::test]
 async fn a_queued_task_is_canceled_and_one_of_elsewhere_is_watched() {
     let site = Site::start().await;
