@@ -403,7 +403,9 @@ const work = (form) => {
     if (several?.files.length > 1) {
       keep();
       area.hidden = false;
-      await runEach(form, several, now);
+      const runs = runEach(form, several, now);
+      area.scrollIntoView({ block: "nearest" });
+      await runs;
       isSending = false;
       return;
     }

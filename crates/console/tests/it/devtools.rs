@@ -325,7 +325,7 @@ impl Tab {
     pub(crate) async fn picture(&self, name: &str) {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("console");
         std::fs::create_dir_all(&folder).expect("a folder for pictures");
-        let bytes = self.capture(json!({"format": "webp", "quality": 60})).await;
+        let bytes = self.capture(json!({"format": "webp", "quality": 45})).await;
         std::fs::write(folder.join(format!("{name}.webp")), bytes).expect("a picture can be written");
     }
 

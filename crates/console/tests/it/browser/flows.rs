@@ -63,7 +63,7 @@ async fn tab_to(tab: &Tab, selector: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Chromium; .ci/run has it"]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
 async fn a_novice_runs_a_photo_of_a_telephone() {
     let site = Site::start().await;
     let folder = tempfile::tempdir().expect("a folder");
@@ -87,7 +87,7 @@ async fn a_novice_runs_a_photo_of_a_telephone() {
     // The result comes into view by itself.
     tab.until("(({ top, bottom }) => top < innerHeight && bottom > 0)(document.querySelector('.stage').getBoundingClientRect())").await;
     fits(&tab, "result").await;
-    tab.picture("telephone").await;
+    is_accessible(&tab, "telephone").await;
     let name = "new URL(document.querySelector('.tools .save').href).searchParams.get('download')";
     assert_eq!(tab.eval(name).await, "IMG_2041-haze-removal.jpg");
     assert_eq!(controls(&site).seen(operations::CREATE_TASK), 1);
@@ -95,7 +95,7 @@ async fn a_novice_runs_a_photo_of_a_telephone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Chromium; .ci/run has it"]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
 async fn a_cut_out_is_shown_without_the_input_behind_it() {
     let site = Site::start().await;
     let folder = tempfile::tempdir().expect("a folder");
@@ -110,12 +110,12 @@ async fn a_cut_out_is_shown_without_the_input_behind_it() {
     let [ground, subject] = colors_at(&tab, 0).await;
     assert!(is_red(subject), "{subject:?}");
     assert!(ground.iter().all(|part| *part > 200), "the checkerboard, and no input: {ground:?}");
-    tab.picture("cut-out").await;
+    is_accessible(&tab, "cut-out").await;
     assert_eq!(browser.problems(), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Chromium; .ci/run has it"]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
 async fn a_replacement_tells_its_two_pictures_apart() {
     let site = Site::start().await;
     let folder = tempfile::tempdir().expect("a folder");
@@ -141,7 +141,7 @@ async fn a_replacement_tells_its_two_pictures_apart() {
         "{:?} {subject:?}",
         [red, green, blue]
     );
-    tab.picture("replacement").await;
+    is_accessible(&tab, "replacement").await;
     // The wrong way round, the message has the words of the form.
     choose_both(&plain, &folder.path().join("disc.png")).await;
     tab.click("form.run button.primary").await;
@@ -171,7 +171,7 @@ async fn a_failed_task_says_why_and_its_form_runs_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Chromium; .ci/run has it"]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
 async fn a_restart_brings_the_page_back_with_the_runs_before_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut config = Config::folder(folder.path());
@@ -228,6 +228,7 @@ async fn many_pictures_are_many_runs_and_one_archive() {
     tab.shows("Run 5 times").await;
     tab.click("form.run button.primary").await;
     tab.shows("5 of 5 runs have ended, 5 with success.").await;
+    tab.until("document.querySelector('.batch').getBoundingClientRect().top < innerHeight").await;
     assert_eq!(tab.eval("document.querySelectorAll('.batch li img').length").await, 5);
     assert_eq!(controls(&site).seen(operations::CREATE_TASK), 5);
     looks_right(&tab, "batch").await;
@@ -261,7 +262,7 @@ async fn many_pictures_are_many_runs_and_one_archive() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Chromium; .ci/run has it"]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
 async fn two_tries_are_compared_on_one_page() {
     let site = Site::start().await;
     let (browser, tab) = at_model(&site, "color-harmonization").await;
@@ -288,7 +289,7 @@ async fn two_tries_are_compared_on_one_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Chromium; .ci/run has it"]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
 async fn a_picture_of_last_week_is_found() {
     let site = Site::start().await;
     let visitor = site.open().await;
@@ -312,7 +313,7 @@ async fn a_picture_of_last_week_is_found() {
     .await;
     tab.shows("holiday.png").await;
     tab.until("document.querySelectorAll('.runs > li').length === 1 && document.querySelector('.runs img').naturalWidth > 0").await;
-    tab.picture("last-week").await;
+    is_accessible(&tab, "last-week").await;
     tab.click(".runs a").await;
     tab.until("document.querySelector('.result .slides')").await;
     tab.click("a.button[href*='?from=']").await;
@@ -328,7 +329,7 @@ async fn a_picture_of_last_week_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Chromium; .ci/run has it"]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
 async fn the_keyboard_alone_runs_a_model_and_compares_its_pictures() {
     let site = Site::start().await;
     let (browser, tab) = at_start(&site).await;

@@ -4,7 +4,7 @@ use super::*;
 use crate::support::picture;
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Chromium; .ci/run has it"]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
 async fn a_picture_is_zoomed_saved_under_a_name_of_its_own_and_used_again() {
     let site = Site::start().await;
     let (browser, tab) = at_model(&site, "haze-removal").await;
@@ -40,7 +40,7 @@ async fn a_picture_is_zoomed_saved_under_a_name_of_its_own_and_used_again() {
     tab.until("document.fullscreenElement?.matches('.compare')").await;
     let fits = format!("{shown}.getBoundingClientRect().bottom <= innerHeight");
     tab.until(&fits).await;
-    tab.picture("fullscreen").await;
+    is_accessible(&tab, "fullscreen").await;
     tab.eval(full).await;
     tab.until("!document.fullscreenElement").await;
 
@@ -63,7 +63,7 @@ async fn a_picture_is_zoomed_saved_under_a_name_of_its_own_and_used_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Chromium; .ci/run has it"]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
 async fn a_run_has_a_clock_a_title_and_an_expectation() {
     let site = Site::start().await;
     let (browser, tab) = at_model(&site, "color-extraction").await;
@@ -86,7 +86,7 @@ async fn a_run_has_a_clock_a_title_and_an_expectation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Chromium; .ci/run has it"]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
 async fn a_mistake_gets_the_focus_and_a_number_without_a_value_shows_none() {
     let site = Site::start().await;
     let number =
@@ -109,7 +109,7 @@ async fn a_mistake_gets_the_focus_and_a_number_without_a_value_shows_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Chromium; .ci/run has it"]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
 async fn files_are_taken_from_anywhere_on_the_page() {
     let site = Site::start().await;
     let (browser, tab) = at_model(&site, "haze-removal").await;
@@ -188,7 +188,7 @@ async fn the_printed_curl_call_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs Chromium; .ci/run has it"]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
 async fn a_photo_is_sent_once_and_its_result_fetched_once() {
     let site = Site::start().await;
     let photo = photo();
