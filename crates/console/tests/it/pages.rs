@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use inferstore::middleware::{BoxFuture, Middleware, Next};
 use inferstore::{Client, PollInterval};
@@ -15,21 +14,13 @@ use serde_json::json;
 use crate::support::{ANYWHERE, FormBody, Seen, Site, TEMPORARY, Visitor, picture, publish};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_page_is_small_and_quick() {
+async fn the_first_page_is_small() {
     let site = Site::start().await;
     let visitor = site.open().await;
-    let mut quickest = Duration::MAX;
-    let mut size = 0;
-    for _ in 0..20 {
-        let start = Instant::now();
-        size = visitor.get("/").await.body.len();
-        quickest = quickest.min(start.elapsed());
-    }
-    // The best of several: other tests run on the same cores.
-    assert!(quickest <= Duration::from_millis(50), "{quickest:?}");
     let page = visitor.get("/").await;
     let assets: BTreeSet<_> = page.body.split('"').filter(|text| text.starts_with("/assets/")).collect();
     assert_eq!(assets.len(), 3);
+    let mut size = page.body.len();
     for address in assets {
         let asset = visitor.get(address).await;
         // The address changes with the content, so browsers may cache for ever.
