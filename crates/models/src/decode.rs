@@ -3,11 +3,18 @@
 use std::borrow::Cow;
 use std::io::Cursor;
 
-use image::{DynamicImage, ImageDecoder, ImageError, ImageReader};
+use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader};
 
-use crate::encode::FileFormat;
 use crate::memory::{Need, held};
 use crate::{Error, Inputs, Limits, container, webp};
+
+/// Properties that an output file inherits from its input.
+#[derive(Debug, Default)]
+pub(crate) struct FileFormat {
+    pub(crate) format: Option<ImageFormat>,
+    /// ICC profile, unless sRGB.
+    pub(crate) profile: Option<Vec<u8>>,
+}
 
 pub(crate) fn pixels(decoder: &impl ImageDecoder) -> u64 {
     let (width, height) = decoder.dimensions();

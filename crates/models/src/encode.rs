@@ -14,14 +14,6 @@ const MAX_WEBP_SIDE: usize = 16_383;
 /// Limit because the WebP encoder holds copies of a picture.
 const MAX_WEBP_PIXELS: usize = 16_000_000;
 
-/// Properties that an output file inherits from its input.
-#[derive(Debug, Default)]
-pub(crate) struct FileFormat {
-    pub(crate) format: Option<ImageFormat>,
-    /// ICC profile, unless sRGB.
-    pub(crate) profile: Option<Vec<u8>>,
-}
-
 impl Picture {
     pub(crate) fn into_file(self) -> Result<Output, Error> {
         let format = match self.form.format {

@@ -1,7 +1,7 @@
 //! Diagram of the hues: a wheel before and one after, with the histogram of the hues and the sectors of the
 //! template.
 
-use crate::encode::FileFormat;
+use crate::decode::FileFormat;
 use crate::oklab;
 use crate::picture::{Picture, to_byte};
 use crate::template::{Histogram, Turned};

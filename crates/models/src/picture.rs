@@ -5,8 +5,7 @@ use std::ops::Range;
 use image::DynamicImage;
 use multiversion::multiversion;
 
-use crate::decode::decode;
-use crate::encode::FileFormat;
+use crate::decode::{FileFormat, decode};
 use crate::memory::{Need, REDUCED};
 use crate::oklab;
 use crate::plane::Plane;
