@@ -222,8 +222,8 @@ async fn plain_http_to_this_machine_goes_through_no_proxy_from_the_environment()
         child.args(["--exact", std::thread::current().name().unwrap()]);
         child
             .env(CHILD_BASE_URL, base_url)
-            .env("HTTP_PROXY", &proxy.origin())
-            .env("http_proxy", &proxy.origin());
+            .env("HTTP_PROXY", proxy.origin())
+            .env("http_proxy", proxy.origin());
         child.env_remove("NO_PROXY").env_remove("no_proxy").env_remove("REQUEST_METHOD");
         async move { tokio::task::spawn_blocking(move || child.output()).await.unwrap().unwrap() }
     };

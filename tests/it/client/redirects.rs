@@ -8,7 +8,7 @@ use inferstore_wire::Server;
 
 #[tokio::test]
 async fn a_redirect_is_an_error_of_a_write_and_stays_in_the_origin_of_a_read() {
-    let destination = Server::answering_json(&serde_json::json!({"status": "success", "data": {}}));
+    let destination = Server::answering_json(serde_json::json!({"status": "success", "data": {}}));
     for status in [301, 302, 303, 307, 308] {
         for location in ["/api/v1/elsewhere".to_owned(), destination.base_url()] {
             let head = format!("HTTP/1.1 {status} Elsewhere\r\nlocation: {location}\r\nconnection: close");

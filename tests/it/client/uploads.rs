@@ -107,7 +107,7 @@ async fn one_setting_of_the_http_client_applies_to_api_and_object_storage() {
     let target = json!({
         "endpoint": storage.origin(), "fields": "{}", "download_url": "https://files.example/a.txt",
     });
-    let api = Server::answering_json(&json!({ "status": "success", "data": target }));
+    let api = Server::answering_json(json!({ "status": "success", "data": target }));
     let traced = HeaderMap::from_iter([(HeaderName::from_static("x-trace"), HeaderValue::from_static("7"))]);
     let builder = quick(api.base_url(), "key")
         .configure_http(move |http| http.user_agent("my-program/1.0").default_headers(traced.clone()));

@@ -54,13 +54,13 @@ fn a_session_at_each_width() {
             match words {
                 "task list" => assert!(run_on_terminal.contains(&id), "{columns}: {run_on_terminal}"),
                 "files list samples" => {
-                    assert!(run_on_terminal.contains("samples/"), "{columns}: {run_on_terminal}")
+                    assert!(run_on_terminal.contains("samples/"), "{columns}: {run_on_terminal}");
                 }
                 "models list" => {
-                    assert!(run_on_terminal.contains("semantic-low-light-enhancement"), "{run_on_terminal}")
+                    assert!(run_on_terminal.contains("semantic-low-light-enhancement"), "{run_on_terminal}");
                 }
                 "files upload covers hazy.png" => {
-                    assert!(run_on_terminal.contains("/covers/hazy.png"), "{run_on_terminal}")
+                    assert!(run_on_terminal.contains("/covers/hazy.png"), "{run_on_terminal}");
                 }
                 _ => {}
             }
