@@ -127,12 +127,16 @@ async fn admin(data: &Path) -> Result<AdminClient> {
 
 /// Publishes the models that the node brings.
 async fn publish_all(config: &Config, arguments: &Arguments, session: &Session) -> Result {
+    // Before the first one is published, which cannot be undone.
+    let specs: Vec<ModelFile> =
+        config.publish.iter().map(|file| ModelFile::read(file, config)).collect::<Result<_>>()?;
     let mut admin = admin(&arguments.data_dir).await?;
     let mut published = Ok(());
-    for model in &config.publish {
-        published = publish(&mut admin, &arguments.account, model).await.map(|model| {
-            session.output.note(format!("{model} is published by {}", arguments.account));
-        });
+    for spec in &specs {
+        published = publish(&mut admin, &arguments.account, spec).await;
+        if published.is_ok() {
+            session.output.note(format!("{} is published by {}", spec.id, arguments.account));
+        }
         if published.is_err() {
             break;
         }
@@ -149,21 +153,44 @@ async fn create_key(admin: &mut AdminClient, name: &str, config: &Config) -> Res
     created["node_key"].as_str().map(str::to_owned).ok_or_else(|| failed("the response has no key"))
 }
 
+/// File with the declaration of a model.
+struct ModelFile<'a> {
+    path: &'a Path,
+    text: String,
+    id: String,
+}
+
+impl<'a> ModelFile<'a> {
+    /// Reads a file of a model that the node serves.
+    fn read(path: &'a Path, config: &Config) -> Result<Self> {
+        let unusable = |error: &dyn std::fmt::Display| Failure::usage(format!("{}: {error}", path.display()));
+        let text = std::fs::read_to_string(path).map_err(|error| unusable(&error))?;
+        let spec: Value = serde_json::from_str(&text).map_err(|error| unusable(&error))?;
+        let id = spec["id"].as_str().ok_or_else(|| unusable(&"a model has an id"))?.to_owned();
+        if !config.models.contains_key(&id) {
+            let served: Vec<&str> = config.models.keys().map(String::as_str).collect();
+            let hint = "the id of a model is in model.json, in node.json, and in the last line of a model.py";
+            return Err(
+                unusable(&format_args!("the node serves {}, not {id}", served.join(", "))).with_hint(hint)
+            );
+        }
+        Ok(Self { path, text, id })
+    }
+}
+
 /// Publishes a model, or a new version of it.
-async fn publish(admin: &mut AdminClient, account: &str, file: &Path) -> Result<String> {
-    let unusable = |error: &dyn std::fmt::Display| Failure::usage(format!("{}: {error}", file.display()));
-    let text = std::fs::read_to_string(file).map_err(|error| unusable(&error))?;
-    let spec: Value = serde_json::from_str(&text).map_err(|error| unusable(&error))?;
-    let id = spec["id"].as_str().ok_or_else(|| unusable(&"a model has an id"))?;
+async fn publish(admin: &mut AdminClient, account: &str, file: &ModelFile<'_>) -> Result {
+    let ModelFile { path, text, id } = file;
+    let spec: Value = serde_json::from_str(text).map_err(|error| failed(error.to_string()))?;
     let body = format!(r#"{{"account":{},"model":{text}}}"#, json!(account));
-    let Err(first) = admin.call("POST", &["models"], Some(body)).await else { return Ok(id.to_owned()) };
+    let Err(first) = admin.call("POST", &["models"], Some(body)).await else { return Ok(()) };
     let formats = json!({
         "account": account, "input_format": spec["input_format"], "output_format": spec["output_format"]
     });
     let version = admin.call("POST", &["models", id, "versions"], Some(formats.to_string())).await;
     // A model that cannot be published as new may be there.
     version.map_err(|_| {
-        let hint = format!("choose another id in {}, and in the node.json beside it", file.display());
+        let hint = format!("choose another id in {}, and in the node.json beside it", path.display());
         refused(first).with_hint(hint)
     })?;
     // The price and the visibility of the file replace those of the published model.
@@ -173,7 +200,7 @@ async fn publish(admin: &mut AdminClient, account: &str, file: &Path) -> Result<
         let change = Value::Object(change).to_string();
         admin.call("PATCH", &["models", id], Some(change)).await.map_err(refused)?;
     }
-    Ok(id.to_owned())
+    Ok(())
 }
 
 /// One of several changes was refused: those before it are made.

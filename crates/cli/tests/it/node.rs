@@ -74,3 +74,23 @@ async fn a_worker_that_cannot_start_ends_the_node_before_it_is_registered() {
     assert!(!stderr.contains("registered") && !stderr.contains("serving"), "{stderr}");
     service.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_publishes_no_model_that_it_does_not_serve() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let (data, lab) = (folder.path().join("data"), folder.path().join("lab"));
+    let service = Service::start(Config::folder(&data)).await.expect("the service starts");
+    std::fs::create_dir(&lab).expect("a folder can be made");
+    let settings = serde_json::json!({
+        "service": "http://127.0.0.1:9", "publish": ["model.json"], "models": { "echo": { "command": ["true"] } },
+    });
+    std::fs::write(lab.join("node.json"), settings.to_string()).expect("a file can be written");
+    std::fs::write(lab.join("model.json"), r#"{"id": "repeat"}"#).expect("a file can be written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_inferstore"));
+    command.env("INFERSTORE_NODE_KEY", "").args(["node", "run"]).arg(&lab).arg("--data-dir").arg(&data);
+    let ended = command.output().expect("it runs");
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("model.json: the node serves echo, not repeat"), "{stderr}");
+    service.shutdown().await;
+}
