@@ -121,6 +121,7 @@ pub(super) const BLOCKS: &[(&str, &str, Check)] = &[
     ("docs/deployment.md", "INFERSTORE_BASE_URL=https://localhost", Not("the test machine has no nginx")),
     ("docs/deployment.md", "install --directory", MACHINE),
     ("docs/deployment.md", "# /etc/systemd/system/inferstore-daily.service", MACHINE),
+    ("docs/deployment.md", "# /etc/systemd/system/inferstore-daily-failed.service", MACHINE),
     ("docs/deployment.md", "# /etc/systemd/system/inferstore-daily.timer", MACHINE),
     ("docs/deployment.md", "rsync", Not("it needs a second machine")),
     ("docs/deployment.md", "systemctl stop", MACHINE),
