@@ -125,7 +125,7 @@ pub(super) const BLOCKS: &[(&str, &str, Check)] = &[
     ("docs/deployment.md", "# /etc/systemd/system/inferstore-daily.timer", MACHINE),
     ("docs/deployment.md", "rsync", Not("it needs a second machine")),
     ("docs/deployment.md", "systemctl stop", MACHINE),
-    ("docs/deployment.md", "inferstore admin backup", MACHINE),
+    ("docs/deployment.md", "sudo -u inferstore inferstore admin backup", MACHINE),
     ("docs/mcp.md", "inferstore mcp", Run("inferstore serve; mkdir pictures")),
     ("docs/monitoring.md", "curl --fail", Run("inferstore serve")),
     ("docs/monitoring.md", "# prometheus.yml", By(".ci/monitoring")),
