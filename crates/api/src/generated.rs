@@ -892,10 +892,6 @@ pub mod types {
     #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
     #[non_exhaustive]
     pub struct StorageStatistics {
-        /// Price of storing one GiB (2^30 bytes) for one day, in the currency of
-        /// [`get_model_cost`](crate::Client::get_model_cost).
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub price_per_gib_day: Option<Decimal>,
         /// Number of files uploaded through the presigned flow.
         #[serde(
             default,

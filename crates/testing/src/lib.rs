@@ -326,7 +326,7 @@ impl State {
             "getStorageStatistics" => {
                 let files = self.list(None);
                 let size: u64 = files.iter().filter_map(|file| file["size"].as_u64()).sum();
-                Some(json!({ "total_files": files.len(), "total_size": size, "price_per_gib_day": "0.001" }))
+                Some(json!({ "total_files": files.len(), "total_size": size }))
             }
             "deleteFile" => self.files.remove(body["url"].as_str().unwrap_or_default()).map(|_| Value::Null),
             "getTaskLogs" => Some(json!({ "text": "", "offset": 0, "attempt": 1 })),

@@ -336,8 +336,6 @@ export interface StorageStatistics {
   total_files?: number | null;
   /** Their total size in bytes. */
   total_size?: number | null;
-  /** Price of storing one GiB (2^30 bytes) for one day, in the currency of `getModelCost`. */
-  price_per_gib_day?: string | null;
 }
 
 /** Multi-method image blending. Blends an object into a background. */

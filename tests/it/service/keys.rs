@@ -191,12 +191,3 @@ async fn a_list_has_every_valid_key_and_the_latest_others() {
     assert_eq!((&records[100]["is_current"], &records[100]["revoked_at"]), (&json!(true), &Value::Null));
     assert!(records[..100].iter().all(|record| record["revoked_at"].is_string()));
 }
-
-#[tokio::test]
-async fn statistics_state_the_price_of_storage() {
-    let mut config = Config::ephemeral();
-    config.storage_price_per_gib_day = Some("0.25".parse().expect("an amount"));
-    let service = Service::start(config).await.expect("the service starts");
-    let statistics = Caller::first(&service).get("/api-key/storage/upload/statistics").await;
-    assert_eq!(statistics.data()["price_per_gib_day"], "0.25");
-}

@@ -17,8 +17,6 @@ use crate::accounts::{Account, AccountState, Scope};
 use crate::files::{FOLDERS, MAX_FILE, MAX_KEY, StoredFile, Target, TargetsOf, Usage};
 use crate::http::request::{ApiJson, ApiPath, ApiQuery, Whole, page_size, position, present, whole};
 use crate::http::response::{Done, Failure, Success, beginning};
-use crate::ledger::Money;
-use crate::policies;
 
 /// `Retry-After` in seconds for a caller with too many unused upload targets.
 const UNUSED_RETRY: u64 = 60;
@@ -196,18 +194,9 @@ async fn list(
     }))
 }
 
-#[derive(Serialize)]
-struct Statistics {
-    #[serde(flatten)]
-    usage: Usage,
-    price_per_gib_day: Money,
-}
-
-async fn statistics(Caller { api, account, .. }: Caller) -> Done<Statistics> {
+async fn statistics(Caller { api, account, .. }: Caller) -> Done<Usage> {
     api.objects.reconcile(TargetsOf::Owner(account.id)).await?;
-    let usage = api.database.usage(account.id).await?;
-    let price_per_gib_day = policies::storage_price_per_gib_day(&*api.database).await?;
-    Ok(Success::data(Statistics { usage, price_per_gib_day }))
+    Ok(Success::data(api.database.usage(account.id).await?))
 }
 
 #[derive(Deserialize)]

@@ -374,8 +374,6 @@ class StorageStatistics(TypedDict):
     """Number of files uploaded through the presigned flow."""
     total_size: NotRequired[int | None]
     """Their total size in bytes."""
-    price_per_gib_day: NotRequired[str | None]
-    """Price of storing one GiB (2^30 bytes) for one day, in the currency of `getModelCost`."""
 
 
 class ImageBlendingInput(TypedDict):
