@@ -1,8 +1,9 @@
 //! Links between the Markdown pages of the repository: each relative link leads to a file, and each anchor to a heading.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
-use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd};
 
 const CHANGELOG: &str = "CHANGELOG.md";
 
@@ -16,9 +17,9 @@ pub(crate) fn broken(texts: &BTreeMap<String, String>) -> Vec<String> {
     };
     let mut broken = Vec::new();
     for (name, text) in texts.iter().filter(|(name, text)| is_checked(name, text)) {
-        for (at, target) in links(text) {
+        for (range, target) in links(text) {
             if !leads_somewhere(texts, name, &target) {
-                let line = text[..at].lines().count().max(1);
+                let line = text[..range.start].lines().count().max(1);
                 broken.push(format!("{name}:{line} links to {target}"));
             }
         }
@@ -26,12 +27,12 @@ pub(crate) fn broken(texts: &BTreeMap<String, String>) -> Vec<String> {
     broken
 }
 
-/// Links and pictures with their byte offsets; those with a scheme, such as `https:`, are left out.
-fn links(text: &str) -> Vec<(usize, String)> {
+/// Links and pictures with their byte ranges; those with a scheme, such as `https:`, are left out.
+pub(crate) fn links(text: &str) -> Vec<(Range<usize>, String)> {
     let events = Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter();
     let targets = events.filter_map(|(event, range)| match event {
         Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
-            Some((range.start, dest_url.into_string()))
+            Some((range, dest_url.into_string()))
         }
         _ => None,
     });
@@ -63,32 +64,46 @@ fn resolve(page: &str, path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// The anchors that GitHub gives to the headings of a page.
+/// The anchors of the headings of a page.
 fn anchors(text: &str) -> BTreeSet<String> {
-    let mut anchors = BTreeSet::new();
-    let mut heading: Option<String> = None;
-    for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
-        match event {
-            Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
+    let events = with_anchors(Parser::new_ext(text, Options::ENABLE_TABLES));
+    let anchor = |event| match event {
+        Event::Start(Tag::Heading { id, .. }) => id.map(CowStr::into_string),
+        _ => None,
+    };
+    events.into_iter().filter_map(anchor).collect()
+}
+
+/// Returns the events of a page, whose headings have the anchors that GitHub gives to them.
+pub(crate) fn with_anchors<'a>(events: impl Iterator<Item = Event<'a>>) -> Vec<Event<'a>> {
+    let mut events: Vec<Event<'a>> = events.collect();
+    let mut taken = BTreeSet::new();
+    let mut heading: Option<(usize, String)> = None;
+    for at in 0..events.len() {
+        match &events[at] {
+            Event::Start(Tag::Heading { .. }) => heading = Some((at, String::new())),
             Event::Text(words) | Event::Code(words) => {
-                if let Some(heading) = &mut heading {
-                    heading.push_str(&words);
+                if let Some((_, heading)) = &mut heading {
+                    heading.push_str(words);
                 }
             }
             Event::End(TagEnd::Heading(_)) => {
-                let slug = slug(&heading.take().unwrap_or_default());
+                let Some((begin, words)) = heading.take() else { continue };
+                let slug = slug(&words);
                 let numbered = (1..).map(|number| format!("{slug}-{number}"));
                 let free =
-                    [slug.clone()].into_iter().chain(numbered).find(|anchor| !anchors.contains(anchor));
-                anchors.extend(free);
+                    [slug.clone()].into_iter().chain(numbered).find(|anchor| taken.insert(anchor.clone()));
+                if let Event::Start(Tag::Heading { id, .. }) = &mut events[begin] {
+                    *id = free.map(CowStr::from);
+                }
             }
             _ => {}
         }
     }
-    anchors
+    events
 }
 
-pub(crate) fn slug(heading: &str) -> String {
+fn slug(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.collect::<String>().to_lowercase().replace(' ', "-")
 }

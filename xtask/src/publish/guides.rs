@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, html};
+use pulldown_cmark::{Event, Options, Parser, Tag, html};
 
-use crate::links::slug;
+use crate::links::with_anchors;
 use inferstore_contract::examples::{EXAMPLES, Example, FOLDER};
 
 const PAGE: &str = include_str!("guide.html");
@@ -80,24 +80,8 @@ fn page(name: &str, markdown: &str, version: &str, older: &[String]) -> String {
 /// Returns the HTML of a text: headings can be linked to, and links lead to pages instead of Markdown.
 fn content(markdown: &str) -> String {
     let options = Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES;
-    let mut events: Vec<Event<'_>> = Parser::new_ext(markdown, options).map(linked).collect();
-    let mut texts = String::new();
-    let mut begin = None;
-    for at in 0..events.len() {
-        match &events[at] {
-            Event::Start(Tag::Heading { .. }) => (begin, texts) = (Some(at), String::new()),
-            Event::Text(text) | Event::Code(text) if begin.is_some() => texts.push_str(text),
-            Event::End(pulldown_cmark::TagEnd::Heading(_)) => {
-                let anchor = slug(&texts);
-                if let Some(Event::Start(Tag::Heading { id, .. })) = begin.take().map(|at| &mut events[at]) {
-                    *id = Some(CowStr::from(anchor));
-                }
-            }
-            _ => {}
-        }
-    }
     let mut text = String::new();
-    html::push_html(&mut text, events.into_iter());
+    html::push_html(&mut text, with_anchors(Parser::new_ext(markdown, options).map(linked)).into_iter());
     text
 }
 
@@ -119,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_page_has_its_menu_its_anchors_and_links_to_pages() {
-        let text = "# A lost response\n\n## The `rule` of the service\n\n[faults](controls.md#all), [a](x.md)\n\n| a |\n|---|\n| <b |\n";
+        let text = "# A lost response\n\n## The `rule` of the service\n\n## The rule of the service\n\n[faults](controls.md#all), [a](x.md)\n\n| a |\n|---|\n| <b |\n";
         let files = BTreeMap::from([("safe-creates.md".to_owned(), text.to_owned())]);
         let pages = pages(&files, "2.0.0", &["1.0.0".to_owned()]);
         let page = &pages["safe-creates.html"];
@@ -127,6 +111,7 @@ mod tests {
             "<title>A lost response",
             "<a href=\"safe-creates.html\" aria-current=\"page\">",
             "<h2 id=\"the-rule-of-the-service\">",
+            "<h2 id=\"the-rule-of-the-service-1\">",
             "<a href=\"controls.html#all\">faults</a>, <a href=\"x.md\">a</a>",
             "<td>&lt;b</td>",
             "<a href=\"versions/1.0.0.yaml\">1.0.0</a>",

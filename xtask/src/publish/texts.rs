@@ -5,6 +5,7 @@ use inferstore_contract::examples::{EXAMPLES, Example};
 use openapi_impact::{METHODS, Tree};
 
 use crate::descriptions::with_linked_decisions;
+use crate::links::links;
 
 /// The sections of `openapi/README.md` for readers of a publication.
 const SECTIONS: [&str; 2] = ["## Start in your language", "## Breaking changes"];
@@ -29,17 +30,16 @@ pub(super) fn readme(of_repository: &str, version: &str) -> Result<String> {
 
 /// Returns the text with the words alone of links to files that are not published.
 pub(super) fn without_dead_links(text: &str, is_published: impl Fn(&str) -> bool) -> String {
-    let mut parts = text.split("](");
-    let mut kept = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let target = part.split(')').next().unwrap_or_default();
+    let mut kept = text.to_owned();
+    // From the last one on, so that the ranges of the others stay.
+    for (range, target) in links(text).into_iter().rev() {
         let file = target.split('#').next().unwrap_or_default();
-        match kept.rfind('[') {
-            Some(begin) if !file.is_empty() && !file.contains("://") && !is_published(file) => {
-                kept.remove(begin);
-                kept.push_str(part.get(target.len() + 1..).unwrap_or_default());
-            }
-            _ => kept.push_str(&format!("]({part}")),
+        let link = &text[range.clone()];
+        if !file.is_empty()
+            && !is_published(file)
+            && let Some(end) = link.rfind("](")
+        {
+            kept.replace_range(range, link[..end].trim_start_matches(['!', '[']));
         }
     }
     kept
