@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::Result;
@@ -45,6 +46,9 @@ pub(crate) struct ModelOverview {
     pub(crate) updated_at: Moment,
 }
 
+/// Maximum number of characters of a logged body.
+const MAX_BODY: usize = 1_000;
+
 /// Entry of the audit log: a request, its body, and the status of the response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Action {
@@ -53,6 +57,21 @@ pub(crate) struct Action {
     /// Truncated body without secrets (redaction).
     pub(crate) body: Option<String>,
     pub(crate) status: i64,
+}
+
+impl Action {
+    /// Creates an entry; the body has no secrets.
+    pub(crate) fn new(at: Moment, request: String, body: Option<&Value>, status: u16) -> Self {
+        let body = body.map(|body| body.to_string().chars().take(MAX_BODY).collect());
+        Self { at, request, body, status: status.into() }
+    }
+
+    /// Writes the entry to the audit log. A failure is logged alone, because the request itself is done.
+    pub(crate) async fn record(&self, database: &(impl AdminDatabase + ?Sized)) {
+        if let Err(cause) = database.record_action(self).await {
+            tracing::error!(%cause, request = self.request, "a request is missing in the audit log");
+        }
+    }
 }
 
 /// Movement of money that belongs to no task.
@@ -175,4 +194,19 @@ pub(crate) trait AdminDatabase: Send + Sync {
     async fn requeue_task(&self, id: &str, now: Moment) -> Result<TaskChange>;
     /// Refunds the charge of a task from the publisher's earnings to the purses that paid for it, once.
     async fn refund(&self, task: &str, now: Moment) -> Result<Refund>;
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_long_body_is_truncated_in_the_log() {
+        let logged = |body| Action::new(Moment(0), "POST /api-key/keys".to_owned(), Some(&body), 200).body;
+        assert_eq!(logged(json!({"name": "laptop"})).as_deref(), Some(r#"{"name":"laptop"}"#));
+        let long = logged(json!({"models": vec!["m".repeat(200); 100]}));
+        assert_eq!(long.map(|body| body.chars().count()), Some(MAX_BODY));
+    }
 }

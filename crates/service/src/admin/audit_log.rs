@@ -15,8 +15,6 @@ use crate::http::request::{ApiQuery, read_body};
 use crate::http::response::{Failure, Success};
 use crate::operator::Action;
 
-const MAX_BODY: usize = 1_000;
-
 /// Logs a request that changes data, unless the service refuses the request.
 pub(super) async fn record(
     State(admin): State<Admin>,
@@ -30,21 +28,18 @@ pub(super) async fn record(
     let body = read_body(Request::from_parts(parts.clone(), body), admin.limits.into()).await?;
     let path = percent_decode_str(parts.uri.path()).decode_utf8_lossy();
     let request = format!("{} {path}", parts.method);
-    let redact_body = redact_body(&body);
+    let body_to_log = redact_body(&body);
     let response = next.run(Request::from_parts(parts, Body::from(body))).await;
     let status = response.status();
     if !status.is_client_error() {
         let at = admin.clock.now();
-        let action = Action { at, request, body: redact_body, status: status.as_u16().into() };
-        if let Err(cause) = admin.database.record_action(&action).await {
-            tracing::error!(%cause, request = action.request, "a request of an operator is not in the log");
-        }
+        Action::new(at, request, body_to_log.as_ref(), status.as_u16()).record(&*admin.database).await;
     }
     Ok(response)
 }
 
-/// Returns the logged part of a body. An API key is replaced by its identifier (redaction).
-fn redact_body(body: &[u8]) -> Option<String> {
+/// Returns a body for the log. An API key is replaced by its identifier (redaction).
+fn redact_body(body: &[u8]) -> Option<Value> {
     let mut body: Value = serde_json::from_slice(body).ok()?;
     if let Some(key) = body.get_mut("key")
         && let Some(text) = key.as_str()
@@ -52,7 +47,7 @@ fn redact_body(body: &[u8]) -> Option<String> {
     {
         *key = json!(key_id(text));
     }
-    Some(body.to_string().chars().take(MAX_BODY).collect())
+    Some(body)
 }
 
 /// Returns true for the identifier of a key or its prefix, false for a whole key.
@@ -79,11 +74,13 @@ mod tests {
             ("a chosen key of an account", "chosen"),
         ] {
             let body = format!("{{\"key\":\"{key}\"}}");
-            assert!(redact_body(body.as_bytes()).is_some_and(|body| !body.contains(secret)), "{key}");
+            let logged = redact_body(body.as_bytes());
+            assert!(logged.is_some_and(|body| !body.to_string().contains(secret)), "{key}");
         }
         for id in ["0123456789ab", "isk_0123"] {
             let body = format!("{{\"key\":\"{id}\"}}");
-            assert_eq!(redact_body(body.as_bytes()), Some(body), "an identifier, or its beginning");
+            let logged = redact_body(body.as_bytes()).map(|body| body.to_string());
+            assert_eq!(logged, Some(body), "an identifier, or its beginning");
         }
     }
 }

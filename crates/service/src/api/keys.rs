@@ -212,15 +212,7 @@ async fn revoke(Caller { api, account, key, .. }: Caller, ApiPath(id): ApiPath) 
 /// have been committed.
 async fn record(database: &dyn Database, clock: &Clock, request: &str, detail: &Value, is_done: bool) {
     let status = if is_done { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
-    let action = Action {
-        at: clock.now(),
-        request: request.to_owned(),
-        body: Some(detail.to_string()),
-        status: status.as_u16().into(),
-    };
-    if let Err(cause) = database.record_action(&action).await {
-        tracing::error!(%cause, request, "a change of an account's keys is not in the log");
-    }
+    Action::new(clock.now(), request.to_owned(), Some(detail), status.as_u16()).record(database).await;
 }
 
 #[cfg(test)]
