@@ -157,6 +157,7 @@ async fn create_key(admin: &mut AdminClient, name: &str, config: &Config) -> Res
 struct ModelFile<'a> {
     path: &'a Path,
     text: String,
+    spec: Value,
     id: String,
 }
 
@@ -174,14 +175,13 @@ impl<'a> ModelFile<'a> {
                 unusable(&format_args!("the node serves {}, not {id}", served.join(", "))).with_hint(hint)
             );
         }
-        Ok(Self { path, text, id })
+        Ok(Self { path, text, spec, id })
     }
 }
 
 /// Publishes a model, or a new version of it.
 async fn publish(admin: &mut AdminClient, account: &str, file: &ModelFile<'_>) -> Result {
-    let ModelFile { path, text, id } = file;
-    let spec: Value = serde_json::from_str(text).map_err(|error| failed(error.to_string()))?;
+    let ModelFile { path, text, spec, id } = file;
     let body = format!(r#"{{"account":{},"model":{text}}}"#, json!(account));
     let Err(first) = admin.call("POST", &["models"], Some(body)).await else { return Ok(()) };
     let formats = json!({
