@@ -114,7 +114,7 @@ impl Job {
         if let Some(service) = service.filter(|_| !self.all && self.only.is_none()) {
             compare(root, &rows)?;
             report.push_str(&schemathesis(root, &document, &service)?);
-            // Another service: Schemathesis has made a key of the name in the samples.
+            // The samples need another service, because Schemathesis has made a key with their name.
             report.push_str(&flows::run(root, &self.target.service(&SERVE)?)?);
             report.push_str(&examples::run(root)?);
             report.push_str(&collections::run(root)?);

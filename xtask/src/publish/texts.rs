@@ -31,7 +31,7 @@ pub(super) fn readme(of_repository: &str, version: &str) -> Result<String> {
 /// Returns the text with the words alone of links to files that are not published.
 pub(super) fn without_dead_links(text: &str, is_published: impl Fn(&str) -> bool) -> String {
     let mut kept = text.to_owned();
-    // From the last one on, so that the ranges of the others stay.
+    // The last link is replaced first, so that the ranges of the others stay valid.
     for (range, target) in links(text).into_iter().rev() {
         let file = target.split('#').next().unwrap_or_default();
         let link = &text[range.clone()];

@@ -127,7 +127,7 @@ async fn admin(data: &Path) -> Result<AdminClient> {
 
 /// Publishes the models that the node brings.
 async fn publish_all(config: &Config, arguments: &Arguments, session: &Session) -> Result {
-    // Before the first one is published, which cannot be undone.
+    // All files are read before the first model is published, because a publication cannot be undone.
     let specs: Vec<ModelFile> =
         config.publish.iter().map(|file| ModelFile::read(file, config)).collect::<Result<_>>()?;
     let mut admin = admin(&arguments.data_dir).await?;
