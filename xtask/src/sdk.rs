@@ -39,7 +39,7 @@ pub(crate) enum Language {
 }
 
 /// The methods of the clients for the operations that need no more than a call, where the document has them.
-const OPERATIONS: [(&str, &str); 12] = [
+const OPERATIONS: [(&str, &str); 13] = [
     ("getBalance", "balance"),
     ("listModels", "models"),
     ("getModel", "model"),
@@ -51,6 +51,7 @@ const OPERATIONS: [(&str, &str); 12] = [
     ("cancelTask", "cancel"),
     ("listFiles", "files"),
     ("getStorageStatistics", "statistics"),
+    ("getStoragePrice", "storagePrice"),
     ("deleteFile", "deleteFile"),
 ];
 

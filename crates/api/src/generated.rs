@@ -888,6 +888,21 @@ pub mod types {
         )]
         pub status: Option<bool>,
     }
+    /// The price of storage.
+    #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+    #[non_exhaustive]
+    pub struct StoragePrice {
+        /// Price of storing one GiB (2^30 bytes) for one day.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub per_gib_day: Option<Decimal>,
+        /// Currency code, for example `USD`.
+        #[serde(
+            default,
+            deserialize_with = "lenient::optional",
+            skip_serializing_if = "Option::is_none"
+        )]
+        pub unit: Option<String>,
+    }
     /// Amount of stored data.
     #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
     #[non_exhaustive]
@@ -1479,6 +1494,13 @@ pub mod operations {
         path: "/api-key/model/{id}/versioning",
         safety: Safety::Repeatable,
     };
+    /// Read the price of storage: `GET /api-key/storage/price`.
+    pub const GET_STORAGE_PRICE: Operation = Operation {
+        id: "getStoragePrice",
+        method: "GET",
+        path: "/api-key/storage/price",
+        safety: Safety::Repeatable,
+    };
     /// Delete a file: `DELETE /api-key/storage/store/url`.
     pub const DELETE_FILE: Operation = Operation {
         id: "deleteFile",
@@ -1554,6 +1576,7 @@ pub mod operations {
         &CREATE_TASK,
         &GET_MODEL_COST,
         &GET_MODEL_VERSIONING,
+        &GET_STORAGE_PRICE,
         &DELETE_FILE,
         &CREATE_PRESIGNED_UPLOAD,
         &GET_STORAGE_STATISTICS,
@@ -2060,6 +2083,44 @@ pub mod client {
                 .build()?;
             let info = OperationInfo {
                 operation_id: "get_model_versioning",
+            };
+            self.pre(&mut request, &info).await?;
+            let result = self.exec(request, &info).await;
+            self.post(&result, &info).await?;
+            let response = result?;
+            match response.status().as_u16() {
+                200..=299 => body::read(response).await,
+                _ => Err(Error::UnexpectedResponse(response)),
+            }
+        }
+        /// Read the price of storage
+        ///
+        /// The price of storing the files of the account. Storage is billed to the second, apart from
+        /// tasks.
+        ///
+        /// Sends a `GET` request to `/api-key/storage/price`
+        pub async fn get_storage_price<'a>(
+            &'a self,
+        ) -> Result<ResponseValue<Envelope<types::StoragePrice>>, Error<()>> {
+            let url = format!("{}/api-key/storage/price", self.baseurl,);
+            let mut header_map = reqwest::header::HeaderMap::with_capacity(1usize);
+            header_map
+                .append(
+                    reqwest::header::HeaderName::from_static("api-version"),
+                    reqwest::header::HeaderValue::from_static(Self::api_version()),
+                );
+            #[allow(unused_mut)]
+            let mut request = self
+                .client
+                .get(url)
+                .header(
+                    reqwest::header::ACCEPT,
+                    reqwest::header::HeaderValue::from_static("application/json"),
+                )
+                .headers(header_map)
+                .build()?;
+            let info = OperationInfo {
+                operation_id: "get_storage_price",
             };
             self.pre(&mut request, &info).await?;
             let result = self.exec(request, &info).await;

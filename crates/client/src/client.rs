@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt};
-use inferstore_api::types::{AccountBalance, ModelListRequest, ModelSummary, StorageStatistics, TaskId};
+use inferstore_api::types::{
+    AccountBalance, ModelListRequest, ModelSummary, StoragePrice, StorageStatistics, TaskId,
+};
 use inferstore_api::{ApiKey, Envelope, Error as RawError, NoData, ResponseValue, Safety, operations};
 use reqwest::Method;
 use serde_json::value::RawValue;
@@ -142,6 +144,17 @@ impl Client {
     pub fn storage_statistics(&self) -> BoxFuture<'static, Result<StorageStatistics>> {
         let core = Arc::clone(&self.core);
         async move { core.call(operations::GET_STORAGE_STATISTICS).send(|api| api.get_storage_statistics()).await }
+            .boxed()
+    }
+
+    /// Reads the price of storage.
+    ///
+    /// # Errors
+    ///
+    /// Errors of every call: see [`Error`].
+    pub fn storage_price(&self) -> BoxFuture<'static, Result<StoragePrice>> {
+        let core = Arc::clone(&self.core);
+        async move { core.call(operations::GET_STORAGE_PRICE).send(|api| api.get_storage_price()).await }
             .boxed()
     }
 

@@ -32,7 +32,7 @@
 //! | [`Client::task`] | one task, also in another process: read, [`wait`](Task::wait), cancel |
 //! | [`Client::tasks`] | the history |
 //! | [`Client::folder`] | one folder: [`upload`](Folder::upload) and list |
-//! | [`Client::delete_file`], [`Client::storage_statistics`] | stored files |
+//! | [`Client::delete_file`], [`Client::storage_statistics`], [`Client::storage_price`] | stored files |
 //! | [`Client::balance`] | the account |
 //! | [`Client::download`] | an output as bytes, stream or file |
 //! | [`Client::adopt_or_start`] | a [prepared run](PreparedRun) that becomes one task, even across a crash |

@@ -36,14 +36,12 @@ pub(crate) struct Policies {
 impl Policies {
     pub(crate) async fn read(database: &dyn Database) -> Result<Self> {
         let month = Duration::from_hours(30 * 24);
-        let price = database.setting(STORAGE_PRICE).await?;
-        let price = price.map(|price| price.parse().map_err(|_| unreadable(STORAGE_PRICE))).transpose()?;
         Ok(Self {
             task_retention: time(database, TASK_RETENTION, None).await?,
             movement_retention: time(database, MOVEMENT_RETENTION, None).await?,
             output_retention: time(database, OUTPUT_RETENTION, Some(month)).await?,
             queue_timeout: time(database, QUEUE_TIMEOUT, None).await?,
-            storage_price_per_gib_day: price.unwrap_or(Money::from_smallest(1_000_000)),
+            storage_price_per_gib_day: storage_price_per_gib_day(database).await?,
             owners_manage_keys: owners_manage_keys(database).await?,
         })
     }
@@ -68,6 +66,13 @@ impl Policies {
         }
         Ok(())
     }
+}
+
+/// Returns the storage price of one GiB for one day.
+pub(crate) async fn storage_price_per_gib_day(database: &dyn Database) -> Result<Money> {
+    let price = database.setting(STORAGE_PRICE).await?;
+    let price = price.map(|price| price.parse().map_err(|_| unreadable(STORAGE_PRICE))).transpose()?;
+    Ok(price.unwrap_or(Money::from_smallest(1_000_000)))
 }
 
 /// Returns true if accounts may make and revoke their own keys.

@@ -336,6 +336,7 @@ impl State {
             }
             "createKey" => Some(json!({ "id": "second", "key": "isk_second_secret" })),
             "revokeKey" => Some(Value::Null),
+            "getStoragePrice" => Some(json!({ "per_gib_day": "0.001", "unit": "USD" })),
             _ => None,
         };
         data.map_or_else(not_found, |data| success(&data))

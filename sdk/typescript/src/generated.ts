@@ -338,6 +338,14 @@ export interface StorageStatistics {
   total_size?: number | null;
 }
 
+/** The price of storage. */
+export interface StoragePrice {
+  /** Price of storing one GiB (2^30 bytes) for one day. */
+  per_gib_day?: string | null;
+  /** Currency code, for example `USD`. */
+  unit?: string | null;
+}
+
 /** Multi-method image blending. Blends an object into a background. */
 export interface ImageBlendingInput {
   /** The background image. */
@@ -623,6 +631,11 @@ export abstract class Operations {
   /** The number of files that were uploaded through presigned targets, and their total size. */
   statistics(): Promise<StorageStatistics> {
     return this.operation("getStorageStatistics", "GET", `/api-key/storage/upload/statistics`);
+  }
+
+  /** The price of storing the files of the account. Storage is billed to the second, apart from tasks. */
+  storagePrice(): Promise<StoragePrice> {
+    return this.operation("getStoragePrice", "GET", `/api-key/storage/price`);
   }
 
   /** Removes a file from object storage. The file is named by its `download_url`, in a JSON body. The path is fixed: its last segments are `store` and `url`. */

@@ -67,6 +67,7 @@ async fn failures(client: &Client) -> Vec<(&'static str, Error)> {
         ("createPresignedUpload", folder.upload(File::bytes("a.png", "x")).await.map(drop)),
         ("listFiles", folder.page(Default::default(), 1).await.map(drop)),
         ("getStorageStatistics", client.storage_statistics().await.map(drop)),
+        ("getStoragePrice", client.storage_price().await.map(drop)),
         ("deleteFile", client.delete_file(url).await.map(drop)),
         ("any other request", client.request(Method::GET, "/else", None).await.map(drop)),
     ];

@@ -176,6 +176,7 @@ async fn compare_files(compared: &mut Compared, service: &Service, caller: &Call
     compared.with("listFiles", "page", &caller.get("/api-key/storage/upload/samples").await);
     let statistics = caller.get("/api-key/storage/upload/statistics").await;
     compared.with("getStorageStatistics", "statistics", &statistics);
+    compared.with("getStoragePrice", "price", &caller.get("/api-key/storage/price").await);
     let headers = vec![("content-type", "application/json")];
     let body = Some(json!({ "url": url }).to_string().into_bytes());
     let deleted = caller.send(Method::DELETE, "/api-key/storage/store/url", Odd { headers, body }).await;

@@ -98,3 +98,12 @@ async fn accounts_and_memberships_are_what_they_are_said_to_be() {
     service.add_member("inferstore", "person").await.expect("twice is once");
     audited(&service).await;
 }
+
+#[tokio::test]
+async fn the_price_of_storage_is_what_the_operator_has_set() {
+    let mut config = Config::ephemeral();
+    config.storage_price_per_gib_day = Some(money("0.25"));
+    let (_service, caller) = start_with(config).await;
+    let price = caller.get("/api-key/storage/price").await;
+    assert_eq!(*price.data(), json!({ "per_gib_day": "0.25", "unit": "USD" }));
+}

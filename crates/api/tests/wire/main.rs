@@ -124,6 +124,7 @@ sends!(create_key_without_rules, "createKey", async |client| {
     client.create_key(&types::NewKeyRequest::new("laptop")).await
 });
 sends!(revoke_key, "revokeKey", async |client| client.revoke_key(&"k-1".into()).await);
+sends!(get_storage_price, "getStoragePrice", async |client| client.get_storage_price().await);
 
 #[test]
 fn every_operation_of_the_document_has_its_snapshot_here() {

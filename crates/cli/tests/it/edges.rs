@@ -399,7 +399,7 @@ fn doctor_compares_the_responses_with_the_document() {
     assert_eq!(ran.code, exit::DONE, "{ran}");
     let same = local.cli.call("doctor --api");
     assert!(same.code == exit::DONE && !same.stdout.contains("differs"), "{same}");
-    assert!(same.stdout.contains("the responses of 12 operations are compared\n"), "{same}");
+    assert!(same.stdout.contains("the responses of 13 operations are compared\n"), "{same}");
 
     let payload = r#"{"balance": "1", "queue_position": 7, "debt": true, "download_url": "ORIGIN/private"}"#;
     local.cli.set("INFERSTORE_BASE_URL", &service_of(payload));

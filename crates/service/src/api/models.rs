@@ -15,7 +15,7 @@ use crate::catalog::{
 };
 use crate::http::request::{ApiJson, ApiPath, Whole, page_size, position, present};
 use crate::http::response::{Done, Failure, Page, Success, with_stored_json};
-use crate::ledger::{Money, as_number};
+use crate::ledger::{Money, UNIT, as_number};
 use crate::queue::Serving;
 
 pub(crate) fn routes() -> Router<Arc<Api>> {
@@ -86,7 +86,7 @@ struct TaskCost {
 
 async fn cost(Caller { api, account, .. }: Caller, ApiPath(id): ApiPath) -> Done<TaskCost> {
     let found = find_model(&api, &account, &id).await?;
-    Ok(Success::data(TaskCost { cost: found.model.summary.price, symbol: "$", unit: "USD" }))
+    Ok(Success::data(TaskCost { cost: found.model.summary.price, symbol: "$", unit: UNIT }))
 }
 
 async fn serving(Caller { api, account, .. }: Caller, ApiPath(id): ApiPath) -> Done<Serving> {

@@ -17,6 +17,8 @@ use crate::accounts::{Account, AccountState, Scope};
 use crate::files::{FOLDERS, MAX_FILE, MAX_KEY, StoredFile, Target, TargetsOf, Usage};
 use crate::http::request::{ApiJson, ApiPath, ApiQuery, Whole, page_size, position, present, whole};
 use crate::http::response::{Done, Failure, Success, beginning};
+use crate::ledger::{Money, UNIT};
+use crate::policies;
 
 /// `Retry-After` in seconds for a caller with too many unused upload targets.
 const UNUSED_RETRY: u64 = 60;
@@ -27,6 +29,7 @@ pub(crate) fn routes() -> Router<Arc<Api>> {
         .route("/api-key/storage/upload/statistics", get(statistics))
         .route("/api-key/storage/upload/{folder}", get(list))
         .route("/api-key/storage/store/url", delete(remove))
+        .route("/api-key/storage/price", get(price))
 }
 
 #[derive(Deserialize)]
@@ -197,6 +200,17 @@ async fn list(
 async fn statistics(Caller { api, account, .. }: Caller) -> Done<Usage> {
     api.objects.reconcile(TargetsOf::Owner(account.id)).await?;
     Ok(Success::data(api.database.usage(account.id).await?))
+}
+
+#[derive(Serialize)]
+struct StoragePrice {
+    per_gib_day: Money,
+    unit: &'static str,
+}
+
+async fn price(Caller { api, .. }: Caller) -> Done<StoragePrice> {
+    let per_gib_day = policies::storage_price_per_gib_day(&*api.database).await?;
+    Ok(Success::data(StoragePrice { per_gib_day, unit: UNIT }))
 }
 
 #[derive(Deserialize)]

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use adjustment::{Adjusted, Adjustment};
-pub(crate) use money::as_number;
 pub use money::{Money, NotMoney};
+pub(crate) use money::{UNIT, as_number};
 pub(crate) use movement::{Movement, Origin, Side};
 
 use crate::clock::Moment;

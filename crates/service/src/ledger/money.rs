@@ -6,6 +6,9 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+/// Currency code of every amount.
+pub(crate) const UNIT: &str = "USD";
+
 const DECIMALS: usize = 9;
 const ONE: i64 = 1_000_000_000;
 

@@ -376,6 +376,15 @@ class StorageStatistics(TypedDict):
     """Their total size in bytes."""
 
 
+class StoragePrice(TypedDict):
+    """The price of storage."""
+
+    per_gib_day: NotRequired[str | None]
+    """Price of storing one GiB (2^30 bytes) for one day."""
+    unit: NotRequired[str | None]
+    """Currency code, for example `USD`."""
+
+
 class ImageBlendingInput(TypedDict):
     """Multi-method image blending. Blends an object into a background."""
 
@@ -847,6 +856,11 @@ class Operations:
         data: StorageStatistics = self._operation("getStorageStatistics", "GET", "/api-key/storage/upload/statistics")
         return data
 
+    def storage_price(self) -> StoragePrice:
+        """The price of storing the files of the account. Storage is billed to the second, apart from tasks."""
+        data: StoragePrice = self._operation("getStoragePrice", "GET", "/api-key/storage/price")
+        return data
+
     def delete_file(self, url: str) -> None:
         """Removes a file from object storage. The file is named by its `download_url`, in a JSON body. The path is fixed: its last segments are `store` and `url`."""
         self._operation("deleteFile", "DELETE", "/api-key/storage/store/url", json_body={"url": url}, repeatable=False)
@@ -1088,6 +1102,11 @@ class AsyncOperations:
     async def statistics(self) -> StorageStatistics:
         """The number of files that were uploaded through presigned targets, and their total size."""
         data: StorageStatistics = await self._operation("getStorageStatistics", "GET", "/api-key/storage/upload/statistics")
+        return data
+
+    async def storage_price(self) -> StoragePrice:
+        """The price of storing the files of the account. Storage is billed to the second, apart from tasks."""
+        data: StoragePrice = await self._operation("getStoragePrice", "GET", "/api-key/storage/price")
         return data
 
     async def delete_file(self, url: str) -> None:

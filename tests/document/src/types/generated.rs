@@ -61,6 +61,11 @@ pub fn rewritten(schema: &str, body: &str) -> ::serde_json::Result<String> {
                 ::inferstore_api::Envelope<::inferstore_api::types::ServingStatus>,
             >(body)
         }
+        "StoragePriceResponse" => {
+            super::through::<
+                ::inferstore_api::Envelope<::inferstore_api::types::StoragePrice>,
+            >(body)
+        }
         "StorageStatisticsResponse" => {
             super::through::<
                 ::inferstore_api::Envelope<::inferstore_api::types::StorageStatistics>,

@@ -47,6 +47,7 @@ async fn every_operation_of_the_client_reaches_the_service_and_is_answered() {
     let second = client.with_key(made.key.expose()).expect("the key is valid in a header");
     second.balance().await.expect("the new key is accepted");
     keys.revoke(made.id).await.expect("revokeKey");
+    client.storage_price().await.expect("getStoragePrice");
 
     let journal = controls.journal();
     for entry in &journal {
