@@ -15,14 +15,16 @@ const DAYS: i64 = 14;
 const MODELS: usize = 8;
 
 pub(crate) async fn show(app: &App) -> Result<Response> {
-    let (balance, unit, tasks, keys) = tokio::join!(
+    let (balance, unit, tasks, storage, keys) = tokio::join!(
         within(app.client.balance()),
         app.currency(),
         history(app, None, usize::MAX, |_| true),
+        within(app.client.storage_price()),
         within(app.client.keys().list())
     );
     let (balance, (mut tasks, read_to)) = (balance?, tasks?);
-    // Other implementations may have no keys.
+    // Other implementations may have neither.
+    let storage = storage.ok().filter(|storage| storage.per_gib_day.is_some());
     let keys = keys.ok().filter(|keys| keys.records.is_some());
     // The oldest day of an incomplete history, some of whose tasks were not read.
     let oldest = tasks.last().filter(|_| read_to > 0).map(|task| day_of(task).to_owned());
@@ -47,6 +49,7 @@ pub(crate) async fn show(app: &App) -> Result<Response> {
     let body = html! {
         div.heading { h1 { "Account" } p.muted { (app.client.base_url()) } }
         dl.purses { @for (name, sum) in purses { div.card { dt { (name) } dd { (price(sum.as_ref(), unit)) } } } }
+        @if let Some(storage) = &storage { p.muted { "Storing 1 GiB costs " (price(storage.per_gib_day.as_ref(), storage.unit.as_deref().unwrap_or(unit))) " a day." } }
         section.card {
             h2 { "Spent by day" }
             p.muted { "The last " (DAYS) " days, in UTC."

@@ -385,6 +385,7 @@ async fn the_account_shows_the_balance_and_what_was_spent() {
     let page = visitor.get("/account").await;
     page.says("4.9 USD</dd>")
         .says("In 2 successful tasks, 0.1 USD in all")
+        .says("Storing 1 GiB costs 0.001 USD a day")
         .says("<progress")
         .says("0.1 USD</td>")
         .says("color-extraction</td>");
