@@ -4,12 +4,13 @@
 use std::io::{self, ErrorKind, Write};
 #[cfg(unix)]
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::builder::StyledStr;
 use clap::{ColorChoice, ValueEnum};
 use inferstore::types::TaskDetail;
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 #[cfg(unix)]
 use tokio::io::Interest;
@@ -133,7 +134,7 @@ impl Output {
 
     /// Writes to standard output. Nothing fails when its reader has read enough.
     fn written(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-        let mut stdout = self.stdout.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stdout = self.stdout.lock();
         match write(&mut **stdout) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {
                 self.is_closed.store(true, Ordering::Relaxed);
@@ -177,7 +178,7 @@ impl Output {
     }
 
     fn to_stderr(&self, text: &str) {
-        let mut stderr = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stderr = self.stderr.lock();
         // A closed standard error leaves nowhere to report to.
         let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
     }

@@ -1,11 +1,11 @@
 //! Progress: bars on a terminal, plain lines everywhere else.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use inferstore::{DownloadEvent, Error, Events, RunEvent, UploadEvent};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::output::Output;
 use crate::table::printable;
@@ -51,7 +51,7 @@ impl SharedProgress {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Progress> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -4,13 +4,14 @@
 mod guard;
 
 use std::error::Error as StdError;
-use std::fmt;
 use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, StatusCode, Url};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::BuilderVerifierExt as _;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -29,7 +30,8 @@ const BACKOFF: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(
 const MAX_RETRIED: Duration = Duration::from_secs(15);
 
 /// Reason why a fetch failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct FetchError {
     message: String,
     is_temporary: bool,
@@ -55,14 +57,6 @@ impl FetchError {
         self.sink_failure
     }
 }
-
-impl fmt::Display for FetchError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl StdError for FetchError {}
 
 /// Retry policy of one fetch: up to three attempts, while failures are temporary and the fetch is younger
 /// than `MAX_RETRIED`.
@@ -251,16 +245,23 @@ fn failure(error: &reqwest::Error) -> FetchError {
 /// Sets TLS over ring explicitly: reqwest would otherwise panic if the process has installed no default
 /// provider.
 pub fn over_ring(builder: ClientBuilder) -> ClientBuilder {
-    use rustls::{ClientConfig, RootCertStore};
-    use rustls_platform_verifier::BuilderVerifierExt;
+    match tls_over_ring() {
+        Ok(config) => builder.tls_backend_preconfigured(config),
+        Err(_) => builder,
+    }
+}
 
+/// Returns settings of TLS over ring that trust the certificates of the system. On a system without certificates, such
+/// as a bare container, they trust no server; connections without TLS still work.
+///
+/// # Errors
+/// ring does not support the default versions of TLS.
+pub fn tls_over_ring() -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let Ok(config) = config else { return builder };
+    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let trusting_none = config.clone().with_root_certificates(RootCertStore::empty());
-    builder.tls_backend_preconfigured(match config.with_platform_verifier() {
+    Ok(match config.with_platform_verifier() {
         Ok(config) => config.with_no_client_auth(),
-        // A system without certificates (a bare container) trusts no server; plain `http` still works.
         Err(_) => trusting_none.with_no_client_auth(),
     })
 }

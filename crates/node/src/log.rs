@@ -1,8 +1,9 @@
 //! Log of a run: the end of the standard error of its program, which the node sends to the service while the model runs.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 use tokio::process::ChildStderr;
@@ -58,20 +59,16 @@ impl Buffer {
 }
 
 impl Tail {
-    fn buffer(&self) -> MutexGuard<'_, Buffer> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) async fn read(self, mut stderr: ChildStderr) {
         let mut chunk = vec![0; MAX_TAIL];
         while let Ok(read @ 1..) = stderr.read(&mut chunk).await {
-            self.buffer().push(&chunk[..read]);
+            self.0.lock().push(&chunk[..read]);
         }
     }
 
     /// Appends the last line to a message. Returns the message and the end of the text.
     pub(crate) fn explain(&self, what: String) -> (String, String) {
-        let buffer = self.buffer();
+        let buffer = self.0.lock();
         let mut begin = buffer.text.len().saturating_sub(MAX_TAIL);
         while !buffer.text.is_char_boundary(begin) {
             begin += 1;
@@ -104,18 +101,14 @@ struct Following {
 impl RunLog {
     /// Begins the log with the next line of this program.
     pub(crate) fn follow(&self, tail: &Tail) {
-        let begin = tail.buffer().end();
-        *self.following() = Some(Following { tail: tail.clone(), begin, sent: begin });
-    }
-
-    fn following(&self) -> MutexGuard<'_, Option<Following>> {
-        self.following.lock().unwrap_or_else(PoisonError::into_inner)
+        let begin = tail.0.lock().end();
+        *self.following.lock() = Some(Following { tail: tail.clone(), begin, sent: begin });
     }
 
     /// Returns the log and its end if the service does not have all of it.
     fn unsent(&self) -> Option<(Value, u64)> {
-        let Following { tail, begin, sent } = self.following().clone()?;
-        let buffer = tail.buffer();
+        let Following { tail, begin, sent } = self.following.lock().clone()?;
+        let buffer = tail.0.lock();
         let end = buffer.end();
         let first = begin.max(buffer.dropped);
         let text = usize::try_from(first - buffer.dropped).ok().and_then(|first| buffer.text.get(first..))?;
@@ -128,7 +121,7 @@ impl RunLog {
         let Some((log, end)) = self.unsent() else { return };
         match service.put_log(&registered.node, lease, &log).await {
             Ok(()) => {
-                if let Some(following) = &mut *self.following() {
+                if let Some(following) = &mut *self.following.lock() {
                     following.sent = end;
                 }
             }
@@ -154,22 +147,22 @@ mod tests {
     #[test]
     fn a_log_is_the_end_of_what_was_written_since_the_run_has_begun() {
         let tail = Tail::default();
-        tail.buffer().push(b"of an earlier run\n");
+        tail.0.lock().push(b"of an earlier run\n");
         let log = RunLog::default();
         assert!(log.unsent().is_none());
         log.follow(&tail);
         assert!(log.unsent().is_none(), "nothing is new");
         // A character in two reads, and a byte that is no character.
-        tail.buffer().push(b"caf\xc3");
-        tail.buffer().push(b"\xa9 \xff!");
+        tail.0.lock().push(b"caf\xc3");
+        tail.0.lock().push(b"\xa9 \xff!");
         let (sent, end) = log.unsent().unwrap_or_default();
         assert_eq!(sent, json!({ "text": "caf\u{e9} \u{fffd}!", "offset": 0 }));
-        if let Some(following) = &mut *log.following() {
+        if let Some(following) = &mut *log.following.lock() {
             following.sent = end;
         }
         assert!(log.unsent().is_none());
         // "\u{e9}" has two bytes: the cut is between characters.
-        tail.buffer().push("\u{e9}".repeat(MAX_TEXT / 2).as_bytes());
+        tail.0.lock().push("\u{e9}".repeat(MAX_TEXT / 2).as_bytes());
         let (sent, _) = log.unsent().unwrap_or_default();
         assert_eq!(sent["text"].as_str().map(str::len), Some(MAX_TEXT));
         assert_eq!(sent["offset"], 10);

@@ -47,12 +47,14 @@ impl WorkerCommand {
 }
 
 /// Reason why a worker returned no line.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkerError {
     /// Start failure or start timeout.
+    #[error("{0}")]
     Start(String),
     /// End of the process.
+    #[error("{message}")]
     Ended {
         /// Signal that ended the process, if any.
         signal: Option<i32>,
@@ -62,20 +64,9 @@ pub enum WorkerError {
         stderr: String,
     },
     /// Line that violates the protocol.
+    #[error("{0}")]
     Protocol(String),
 }
-
-impl std::fmt::Display for WorkerError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Start(message) | Self::Protocol(message) | Self::Ended { message, .. } => {
-                f.write_str(message)
-            }
-        }
-    }
-}
-
-impl std::error::Error for WorkerError {}
 
 /// Running worker. Dropping it kills the process and its children.
 #[derive(Debug)]

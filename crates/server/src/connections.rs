@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -104,13 +105,9 @@ impl Connection {
         Self { address: network(address), state: Mutex::new(state), closed }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Records received bytes. Returns true if they begin the head of a request.
     pub(crate) fn received(&self) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let begins = state.phase == Phase::Idle && state.bodies == 0;
         if begins {
             state.enter(Phase::Head);
@@ -120,18 +117,18 @@ impl Connection {
 
     /// Records a read without bytes. Returns true if the head of a request is incomplete.
     pub(crate) fn found_no_bytes(&self) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.waits_since.get_or_insert_with(Instant::now);
         state.phase == Phase::Head
     }
 
     pub(crate) fn blocked_on_write(&self) {
-        self.state().write_blocked_since.get_or_insert_with(Instant::now);
+        self.state.lock().write_blocked_since.get_or_insert_with(Instant::now);
     }
 
     /// Records that the client has read some, or all, of the response.
     pub(crate) fn written(&self, is_all: bool) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let was_blocked = state.write_blocked_since.take().is_some();
         if !is_all {
             return;
@@ -145,7 +142,7 @@ impl Connection {
 
     /// Records a request until the guard is dropped. None: the connection is being closed.
     pub(crate) fn begin_request(self: &Arc<Self>) -> Option<RequestGuard> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.phase == Phase::Evicted {
             return None;
         }
@@ -155,17 +152,17 @@ impl Connection {
 
     /// Records the reading of a body until the guard is dropped, which may be after the response.
     pub(crate) fn begin_body(self: &Arc<Self>) -> BodyGuard {
-        self.state().bodies += 1;
+        self.state.lock().bodies += 1;
         BodyGuard(Arc::clone(self))
     }
 
     fn stalled_since(&self) -> Option<Instant> {
-        self.state().stalled_since()
+        self.state.lock().stalled_since()
     }
 
     /// Closes the connection unless a request has begun.
     fn evict(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.stalled_since().is_some() {
             state.phase = Phase::Evicted;
             self.closed.cancel();
@@ -186,7 +183,7 @@ pub(crate) struct RequestGuard(Arc<Connection>);
 
 impl RequestGuard {
     pub(crate) fn begin_response(&self, is_large: bool) {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         if state.phase == Phase::Request {
             state.enter(Phase::Response);
             state.is_large |= is_large;
@@ -196,7 +193,7 @@ impl RequestGuard {
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        let mut state = self.0.state();
+        let mut state = self.0.state.lock();
         if state.phase != Phase::Evicted {
             state.enter(Phase::Idle);
         }
@@ -208,7 +205,7 @@ pub(crate) struct BodyGuard(Arc<Connection>);
 
 impl Drop for BodyGuard {
     fn drop(&mut self) {
-        self.0.state().bodies -= 1;
+        self.0.state.lock().bodies -= 1;
     }
 }
 
@@ -222,7 +219,7 @@ pub(crate) struct OpenConnection {
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
-        self.all.open().remove(&self.id);
+        self.all.open.lock().remove(&self.id);
     }
 }
 
@@ -236,10 +233,6 @@ impl Connections {
             next_id: AtomicU64::new(0),
             last_warning: Mutex::new(None),
         })
-    }
-
-    fn open(&self) -> MutexGuard<'_, HashMap<u64, Arc<Connection>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts an accepted connection. A full server evicts connections that wait for their clients.
@@ -261,7 +254,7 @@ impl Connections {
         };
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let connection = Arc::new(Connection::new(address, closed));
-        self.open().insert(id, Arc::clone(&connection));
+        self.open.lock().insert(id, Arc::clone(&connection));
         OpenConnection { all: Arc::clone(self), id, connection, _permit: permit }
     }
 
@@ -274,7 +267,7 @@ impl Connections {
                 "too many connections; those that wait for their clients are closed"
             );
         }
-        let open = self.open();
+        let open = self.open.lock();
         let mut by_address = HashMap::<_, usize>::new();
         for connection in open.values() {
             *by_address.entry(connection.address).or_default() += 1;
@@ -295,12 +288,12 @@ impl Connections {
 
     /// Returns the number of open connections.
     pub fn count(&self) -> usize {
-        self.open().len()
+        self.open.lock().len()
     }
 
     /// Returns true if the last warning is long enough ago; anyone can cause these warnings.
     pub(crate) fn may_warn(&self) -> bool {
-        let mut last = self.last_warning.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last_warning.lock();
         let is_due = last.is_none_or(|last| last.elapsed() >= WARNING_INTERVAL);
         if is_due {
             *last = Some(Instant::now());

@@ -3,9 +3,9 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use inferstore_server::temporary::{self, LOCK};
+use parking_lot::Mutex;
 
 use crate::config::Data;
 use crate::{Error, Result, database};
@@ -84,7 +84,7 @@ impl Folder {
         for lock in &self.locks {
             let _ = lock.unlock();
         }
-        drop(self.temporary.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.temporary.lock().take());
     }
 }
 

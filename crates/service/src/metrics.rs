@@ -1,10 +1,10 @@
 //! Metrics of one service in the OpenMetrics text format.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
+use parking_lot::Mutex;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -271,7 +271,7 @@ impl Metrics {
 
     /// Encodes all series, with those of these models alone.
     pub(crate) fn encode(&self, loads: &[ModelLoad], now: Moment) -> Result<String> {
-        let _scraping = self.scraping.lock().unwrap_or_else(PoisonError::into_inner);
+        let _scraping = self.scraping.lock();
         self.set_models(loads, now);
         let mut text = String::new();
         encode(&mut text, &self.registry).map_err(|cause| Error::new("encoding the metrics", cause))?;

@@ -1,6 +1,8 @@
 //! Randomness for identifiers and secrets: the system's, or a seeded generator for reproducible tests.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::clock::Moment;
 use crate::{Error, Result};
@@ -48,19 +50,19 @@ impl Randomness {
     /// Returns the state of the seeded generator; None without a seed.
     pub(crate) fn position(&self) -> Option<u64> {
         let rng = self.seeded.as_ref()?;
-        Some(rng.lock().unwrap_or_else(PoisonError::into_inner).get_seed())
+        Some(rng.lock().get_seed())
     }
 
     /// Restores a state of the seeded generator, so that it repeats its values.
     pub(crate) fn go_on_from(&self, position: u64) {
         if let Some(rng) = &self.seeded {
-            rng.lock().unwrap_or_else(PoisonError::into_inner).seed(position);
+            rng.lock().seed(position);
         }
     }
 
     fn fill(&self, bytes: &mut [u8]) -> Result<()> {
         match &self.seeded {
-            Some(rng) => rng.lock().unwrap_or_else(PoisonError::into_inner).fill(bytes),
+            Some(rng) => rng.lock().fill(bytes),
             None => getrandom::fill(bytes).map_err(|cause| Error::new("drawing random bytes", cause))?,
         }
         Ok(())

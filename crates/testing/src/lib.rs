@@ -3,7 +3,7 @@
 #![doc = include_str!("../README.md")]
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -14,6 +14,7 @@ use inferstore::reqwest::{self, Body, Method, Request, Response, Url};
 use inferstore::types::{ModelId, TaskId, TaskStatus};
 use inferstore::{Client, ClientBuilder, Decimal, Result, Timestamp};
 use inferstore_api::operations;
+use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
@@ -126,7 +127,7 @@ impl ScriptedService {
     /// task.
     #[must_use]
     pub fn without_idempotency_keys(self) -> Self {
-        self.state().ignores_keys = true;
+        self.0.lock().ignores_keys = true;
         self
     }
 
@@ -148,13 +149,13 @@ impl ScriptedService {
     /// stay queued.
     pub fn model(&self, id: impl Into<String>) -> ScriptedModel {
         let id = id.into();
-        self.state().models.entry(id.clone()).or_default();
+        self.0.lock().models.entry(id.clone()).or_default();
         ScriptedModel { service: self.clone(), id }
     }
 
     /// Stores a file in the folder `outputs` and returns its URL, for the output of a model.
     pub fn stores(&self, name: &str, mime: &str, content: impl Into<Bytes>) -> String {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let url = state.name(name);
         let stored =
             Stored { folder: "outputs".to_owned(), mime: mime.to_owned(), content: Some(content.into()) };
@@ -174,27 +175,23 @@ impl ScriptedService {
     }
 
     fn reply(&self, operation: &str, reply: Reply) -> &Self {
-        self.state().replies.entry(operation.to_owned()).or_default().push_back(reply);
+        self.0.lock().replies.entry(operation.to_owned()).or_default().push_back(reply);
         self
     }
 
     /// Returns the created tasks, in order.
     pub fn created(&self) -> Vec<CreatedTask> {
-        self.state().tasks.iter().map(|task| task.created.clone()).collect()
+        self.0.lock().tasks.iter().map(|task| task.created.clone()).collect()
     }
 
     /// Returns the content of a stored file, such as an uploaded input.
     pub fn content(&self, url: &str) -> Option<Bytes> {
-        self.state().files.get(url)?.content.clone()
+        self.0.lock().files.get(url)?.content.clone()
     }
 
     /// Returns the operations of all requests, in order.
     pub fn requests(&self) -> Vec<&'static str> {
-        self.state().requests.clone()
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().requests.clone()
     }
 }
 
@@ -236,7 +233,7 @@ impl ScriptedModel {
     }
 
     fn script(self, change: impl FnOnce(&mut Script)) -> Self {
-        change(self.service.state().models.entry(self.id.clone()).or_default());
+        change(self.service.0.lock().models.entry(self.id.clone()).or_default());
         self
     }
 }
@@ -250,13 +247,13 @@ impl Middleware for ScriptedService {
                 None => Bytes::new(),
             };
             let key = request.headers().get(IDEMPOTENCY_KEY).and_then(|key| key.to_str().ok());
-            let response = self.state().respond(request.method(), request.url(), key, body);
+            let response = self.0.lock().respond(request.method(), request.url(), key, body);
             let Some(mut response) = response else { return lost().await };
-            if !self.state().ignores_keys {
+            if !self.0.lock().ignores_keys {
                 let (name, value) = KEY_RETENTION;
                 response.headers_mut().insert(name, value);
             }
-            if let Ok(date) = httpdate::fmt_http_date(self.state().now()).parse() {
+            if let Ok(date) = httpdate::fmt_http_date(self.0.lock().now()).parse() {
                 response.headers_mut().entry(DATE).or_insert(date);
             }
             Ok(response)

@@ -6,11 +6,12 @@ use std::fmt;
 use std::io::{self, Cursor, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use inferstore_cli::Environment;
 use inferstore_service::{Config, Service};
 use inferstore_wire::{Reaction, Server};
+use parking_lot::Mutex;
 use tempfile::TempDir;
 
 /// A small picture that every model takes.
@@ -262,13 +263,13 @@ struct Stream(Arc<Mutex<Vec<u8>>>);
 
 impl Stream {
     fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+        String::from_utf8_lossy(&self.0.lock()).into_owned()
     }
 }
 
 impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 

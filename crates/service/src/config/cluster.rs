@@ -28,16 +28,9 @@ impl fmt::Debug for DatabaseUrl {
 }
 
 /// Error: value not allowed for this setting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct NotASetting(pub(crate) &'static str);
-
-impl fmt::Display for NotASetting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl std::error::Error for NotASetting {}
 
 /// Roles of a process. By default, one process has all roles.
 ///

@@ -1,7 +1,6 @@
 //! Active faults, and the choice of the fault for a request.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::middleware::RequestInfo;
@@ -36,13 +35,9 @@ impl Faults {
         Self { inner: Mutex::new(Inner { kept: Vec::new(), next: 1, random: random(seed) }), seed }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the first active fault that applies to a request. A fault whose `times` are used up is inactive.
     pub(super) fn meet(&self, seen: &RequestInfo) -> Option<(u64, Fault)> {
-        let Inner { kept, random, .. } = &mut *self.inner();
+        let Inner { kept, random, .. } = &mut *self.inner.lock();
         let met = kept.iter_mut().find(|kept| {
             let is_left = kept.fault.times.is_none_or(|times| kept.met < times);
             // Requests that the fault does not match consume no random number, so that they do not change the sequence.
@@ -53,7 +48,7 @@ impl Faults {
     }
 
     pub(super) fn reset(&self) {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         inner.kept.clear();
         inner.random = random(self.seed);
     }
@@ -72,7 +67,7 @@ impl Controls {
         if let Some(mistake) = fault.mistake() {
             return Err(Error::new("adding a fault", mistake));
         }
-        let mut inner = self.tester.faults.inner();
+        let mut inner = self.tester.faults.inner.lock();
         let id = inner.next;
         inner.next += 1;
         inner.kept.push(KeptFault { id, fault, met: 0 });
@@ -81,12 +76,12 @@ impl Controls {
 
     /// Returns the faults in the order of their addition, with those whose `times` are used up.
     pub fn faults(&self) -> Vec<KeptFault> {
-        self.tester.faults.inner().kept.clone()
+        self.tester.faults.inner.lock().kept.clone()
     }
 
     /// Clears one fault; false if there is none with this number.
     pub fn clear_fault(&self, id: u64) -> bool {
-        let kept = &mut self.tester.faults.inner().kept;
+        let kept = &mut self.tester.faults.inner.lock().kept;
         let before = kept.len();
         kept.retain(|fault| fault.id != id);
         kept.len() < before
@@ -94,6 +89,6 @@ impl Controls {
 
     /// Clears all faults.
     pub fn clear_faults(&self) {
-        self.tester.faults.inner().kept.clear();
+        self.tester.faults.inner.lock().kept.clear();
     }
 }

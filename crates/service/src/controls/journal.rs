@@ -1,8 +1,8 @@
 //! Journal of the latest requests and their responses, without keys, queries and bodies (redaction).
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::middleware::RequestInfo;
@@ -51,12 +51,8 @@ struct Inner {
 }
 
 impl Journal {
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn begin(&self, seen: &RequestInfo, at: String) -> u64 {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         inner.last += 1;
         let number = inner.last;
         if inner.entries.len() == MAX_ENTRIES {
@@ -78,27 +74,27 @@ impl Journal {
     }
 
     pub(super) fn note(&self, number: u64, change: impl FnOnce(&mut JournalEntry)) {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         if let Some(entry) = inner.entries.iter_mut().rev().find(|entry| entry.number == number) {
             change(entry);
         }
     }
 
     pub(super) fn clear(&self) {
-        self.inner().entries.clear();
+        self.inner.lock().entries.clear();
     }
 }
 
 impl Controls {
     /// Returns the latest 10,000 requests, oldest first.
     pub fn journal(&self) -> Vec<JournalEntry> {
-        self.tester.journal.inner().entries.iter().cloned().collect()
+        self.tester.journal.inner.lock().entries.iter().cloned().collect()
     }
 
     /// Returns the number of requests for an operation in the journal.
     pub fn seen(&self, operation: impl Into<Operation>) -> usize {
         let operation = operation.into();
-        let inner = self.tester.journal.inner();
+        let inner = self.tester.journal.inner.lock();
         inner.entries.iter().filter(|entry| entry.operation == Some(operation)).count()
     }
 

@@ -22,7 +22,7 @@ impl Controls {
         let (tester, admin) = (&self.tester, &self.admin);
         let baseline = tester.baseline.lock().await;
         tester.faults.reset();
-        tester.switch.scripts().clear();
+        tester.switch.scripts.lock().clear();
         let mut node = tester.switch.pause().await;
         node.is_up = true;
         tester.switch.interrupt(&mut node);

@@ -21,21 +21,21 @@ impl Controls {
         }
         // The pause waits for a claim that has read the old scripts, so that the script applies to every later task.
         let paused = self.tester.switch.pause().await;
-        self.tester.switch.scripts().insert(model.to_owned(), script);
+        self.tester.switch.scripts.lock().insert(model.to_owned(), script);
         drop(paused);
         self.scripts_changed().await
     }
 
     /// Clears the script of a model; false if there was none.
     pub async fn clear_script(&self, model: &str) -> Result<bool> {
-        let was_there = self.tester.switch.scripts().remove(model).is_some();
+        let was_there = self.tester.switch.scripts.lock().remove(model).is_some();
         self.scripts_changed().await?;
         Ok(was_there)
     }
 
     /// Returns the active scripts, with their remaining `times`.
     pub fn scripts(&self) -> BTreeMap<String, Script> {
-        self.tester.switch.scripts().clone()
+        self.tester.switch.scripts.lock().clone()
     }
 
     /// Publishes the served models at once, and retries the claims of queued tasks.

@@ -2,9 +2,10 @@
 //! appears after the lifetime of an entry at the latest.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::Result;
@@ -84,14 +85,14 @@ impl<V: Clone> Cache<V> {
         F: Future<Output = Result<Option<V>>>,
     {
         let invalidations = {
-            let state = self.lock();
+            let state = self.state.lock();
             match state.entries.get(key) {
                 Some((since, value)) if since.elapsed() < LIFETIME => return Ok(Some(value.clone())),
                 _ => state.invalidations,
             }
         };
         let value = read().await?;
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match &value {
             Some(value) if state.invalidations == invalidations => {
                 if state.entries.len() >= self.max_entries {
@@ -111,17 +112,13 @@ impl<V> Cache<V> {
     pub(crate) fn invalidate(self: &Arc<Self>) -> Invalidation<V> {
         Invalidation(Arc::clone(self))
     }
-
-    fn lock(&self) -> MutexGuard<'_, State<V>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 pub(crate) struct Invalidation<V>(Arc<Cache<V>>);
 
 impl<V> Drop for Invalidation<V> {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         state.invalidations += 1;
         state.entries.clear();
     }
@@ -168,7 +165,7 @@ mod tests {
             assert_eq!(cache.get_or_read(&key, || async { Ok(None) }).await?, None);
             cache.get_or_read(&key, || async { Ok(Some(1)) }).await?;
         }
-        assert!(cache.lock().entries.len() <= 10);
+        assert!(cache.state.lock().entries.len() <= 10);
         Ok(())
     }
 }

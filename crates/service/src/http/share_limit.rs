@@ -4,9 +4,10 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::accounts::AccountId;
@@ -38,7 +39,7 @@ impl<K: Clone + Eq + Hash> ShareLimit<K> {
 
     /// Returns a permit for this key; None if the key or all keys together have reached their limit.
     pub(crate) fn try_acquire(&self, key: K) -> Option<Permit<K>> {
-        let mut used = self.used();
+        let mut used = self.used.lock();
         let own = used.get(&key).copied().unwrap_or(0);
         let is_full = used.values().sum::<usize>() >= self.max;
         if is_full || own >= self.own {
@@ -49,15 +50,11 @@ impl<K: Clone + Eq + Hash> ShareLimit<K> {
     }
 }
 
-impl<K: Eq + Hash> ShareLimit<K> {
-    fn used(&self) -> MutexGuard<'_, HashMap<K, usize>> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl<K: Eq + Hash> ShareLimit<K> {}
 
 impl<K: Eq + Hash> Drop for Permit<K> {
     fn drop(&mut self) {
-        let mut used = self.limit.used();
+        let mut used = self.limit.used.lock();
         match used.get_mut(&self.key) {
             Some(own) if *own > 1 => *own -= 1,
             _ => drop(used.remove(&self.key)),
@@ -80,7 +77,7 @@ impl RateLimit {
     /// Counts a request, or returns the time until the account's next request is allowed.
     pub(crate) fn check(&self, account: AccountId) -> Result<(), Duration> {
         let now = Instant::now();
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = self.next.lock();
         let due = next.get(&account).map_or(now, |due| (*due).max(now)) + self.interval;
         let ahead = due - now;
         if ahead > Duration::from_secs(1) {
@@ -105,7 +102,7 @@ mod tests {
         drop(permits);
         assert!(limit.try_acquire(AccountId(9)).is_some());
         drop(others);
-        assert!(limit.used().is_empty());
+        assert!(limit.used.lock().is_empty());
         assert!(ShareLimit::quarter(1).try_acquire(AccountId(1)).is_some());
     }
 

@@ -1,14 +1,14 @@
 //! Limits of slow and endless bodies: a timeout with a minimum throughput, and a size limit.
 
-use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream, Bytes};
 use futures_util::{Stream, StreamExt};
 use inferstore_server::MIN_PROGRESS;
+use parking_lot::Mutex;
 use tokio::time::{Instant, timeout_at};
 
 pub(crate) struct MinThroughput {
@@ -51,26 +51,17 @@ struct Bounded {
     yields: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BodyError {
     /// The client closed the connection before the end of the body.
+    #[error("the body was cut off")]
     CutOff,
+    #[error("the body is larger than allowed")]
     TooLarge,
     /// The body arrives more slowly than `MIN_PROGRESS` bytes within the timeout.
+    #[error("the body took too long to arrive")]
     TooSlow,
 }
-
-impl fmt::Display for BodyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::CutOff => "the body was cut off",
-            Self::TooLarge => "the body is larger than allowed",
-            Self::TooSlow => "the body took too long to arrive",
-        })
-    }
-}
-
-impl std::error::Error for BodyError {}
 
 impl BoundedBody {
     pub(crate) fn new(body: Body, limit: u64) -> Self {
@@ -79,7 +70,7 @@ impl BoundedBody {
     }
 
     pub(crate) fn raise_limit(&self, bytes: u64) {
-        let mut bounded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bounded = self.0.lock();
         bounded.remaining = bounded.remaining.saturating_add(bytes);
     }
 }
@@ -88,7 +79,7 @@ impl Stream for BoundedBody {
     type Item = Result<Bytes, BodyError>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let mut bounded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bounded = self.0.lock();
         if std::mem::take(&mut bounded.yields) {
             cx.waker().wake_by_ref();
             return Poll::Pending;

@@ -95,21 +95,12 @@ impl FromStr for Money {
 }
 
 /// Error: the text is no amount. An amount has at most nine decimal digits and lies within the range of [`Money`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is no amount; write one up to {most} in digits, at most {DECIMALS} of them behind the point",
+    most = Money(i64::MAX)
+)]
 pub struct NotMoney(String);
-
-impl fmt::Display for NotMoney {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let most = Money(i64::MAX);
-        write!(
-            f,
-            "{:?} is no amount; write one up to {most} in digits, at most {DECIMALS} of them behind the point",
-            self.0
-        )
-    }
-}
-
-impl std::error::Error for NotMoney {}
 
 impl Serialize for Money {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -59,7 +59,8 @@ impl fmt::Debug for AdminClient {
 }
 
 /// A failed call of the operator.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
 pub struct AdminError {
     message: String,
     /// Status of the response; None without a response.
@@ -83,14 +84,6 @@ impl AdminError {
         Self { message: format!("calling the service failed: {cause}"), status: None }
     }
 }
-
-impl fmt::Display for AdminError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for AdminError {}
 
 impl AdminClient {
     /// Connects to the service that uses a data folder, or opens the data if no service does.

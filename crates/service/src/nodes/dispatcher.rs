@@ -3,9 +3,10 @@
 //! leases after lease expiry and for tasks that other processes have queued.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::MissedTickBehavior;
 
@@ -104,18 +105,14 @@ impl Drop for Ticket<'_> {
 }
 
 impl Dispatcher {
-    fn waiting(&self) -> MutexGuard<'_, WaitingSlots> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn task_queued(&self, model: &str) {
-        *self.waiting().queued.entry(model.to_owned()).or_default() += 1;
+        *self.waiting.lock().queued.entry(model.to_owned()).or_default() += 1;
         self.wakeup.notify_one();
     }
 
     /// Announces possible tasks for any slot: a node has left, or the models of the local node changed.
     pub(crate) fn look_for_all(&self) {
-        self.waiting().look_for_all = true;
+        self.waiting.lock().look_for_all = true;
         self.wakeup.notify_one();
     }
 
@@ -141,7 +138,7 @@ impl Dispatcher {
 
     fn enqueue(&self, slot: Option<Slot>, node: &str, waits: bool, ended: Option<EndedTask>) -> Ticket<'_> {
         let (sender, receiver) = oneshot::channel();
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         waiting.ended.extend(ended);
         waiting.slots.push_back(Waiter { slot, is_due: true, is_sample: false, waits, reply: sender });
         drop(waiting);
@@ -156,13 +153,13 @@ impl Dispatcher {
             DispatchedTask::Remote(lease) => lease,
             DispatchedTask::UnknownNode => return,
         };
-        self.waiting().unwanted.push((node, lease));
+        self.waiting.lock().unwanted.push((node, lease));
         self.wakeup.notify_one();
     }
 
     /// Takes out the slots that are worth a claim now (due, or one for each newly queued task) and the ended tasks.
     fn select(&self, local: Option<&Slot>, max_local: usize, max: usize) -> (Vec<Candidate>, Vec<EndedTask>) {
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         let WaitingSlots { slots, queued, look_for_all, ended, .. } = &mut *waiting;
         slots.retain(|waiter| !waiter.reply.is_closed());
         if std::mem::take(look_for_all) {
@@ -216,11 +213,11 @@ impl Dispatcher {
     /// Returns the number of slots that wait after a claim without a task.
     #[cfg(test)]
     pub(super) fn idle_slots(&self) -> usize {
-        self.waiting().slots.iter().filter(|waiter| !waiter.is_due).count()
+        self.waiting.lock().slots.iter().filter(|waiter| !waiter.is_due).count()
     }
 
     fn remote_slots(&self) -> Vec<SeenSlot> {
-        let waiting = self.waiting();
+        let waiting = self.waiting.lock();
         let slots = waiting.slots.iter().filter_map(|waiter| waiter.slot.as_ref());
         let slots: BTreeSet<_> = slots.map(|slot| (&slot.node, &slot.models)).collect();
         slots.into_iter().map(|(node, models)| (node.clone(), Arc::clone(models))).collect()
@@ -252,7 +249,7 @@ pub(super) async fn run(nodes: Arc<Nodes>) {
         tokio::select! {
             () = stop.cancelled() => {}
             () = nodes.dispatcher.wakeup.notified() => {}
-            _ = backstop.tick() => nodes.dispatcher.waiting().look_for_all = true,
+            _ = backstop.tick() => nodes.dispatcher.waiting.lock().look_for_all = true,
         }
     }
 }
@@ -270,12 +267,12 @@ async fn touch_waiting_slots(nodes: &Nodes) {
 /// Releases the leases of tasks whose slots stopped waiting.
 pub(crate) async fn release_unwanted(nodes: &Nodes) -> Result<()> {
     let dispatcher = &nodes.dispatcher;
-    let mut unwanted = std::mem::take(&mut dispatcher.waiting().unwanted);
+    let mut unwanted = std::mem::take(&mut dispatcher.waiting.lock().unwanted);
     while let Some((node, lease)) = unwanted.pop() {
         if let Err(cause) = nodes.database.release(&node, &lease.task, lease.attempt, nodes.clock.now()).await
         {
             unwanted.push((node, lease));
-            dispatcher.waiting().unwanted.append(&mut unwanted);
+            dispatcher.waiting.lock().unwanted.append(&mut unwanted);
             return Err(cause);
         }
         dispatcher.look_for_all();
@@ -364,7 +361,7 @@ async fn dispatch(nodes: &Nodes, expired: &mut ExpiredLeases) -> Result<bool> {
             claims
         }
         Err(cause) => {
-            dispatcher.waiting().slots.extend(selected.into_iter().map(|candidate| candidate.waiter));
+            dispatcher.waiting.lock().slots.extend(selected.into_iter().map(|candidate| candidate.waiter));
             return Err(cause);
         }
     };
@@ -405,19 +402,19 @@ impl Dispatcher {
         match claim {
             Claim::Leased(lease) => {
                 // After a sample has found a task, the other slots may find more.
-                self.waiting().look_for_all |= waiter.is_sample;
+                self.waiting.lock().look_for_all |= waiter.is_sample;
                 let task = if is_local { claiming.claimed(lease) } else { DispatchedTask::Remote(lease) };
                 if let Err(unwanted) = waiter.reply.send(task) {
                     self.give_back(slot.node, unwanted);
                 }
             }
             Claim::NoTask if waiter.waits => {
-                self.waiting().slots.push_back(Waiter { is_due: false, is_sample: false, ..waiter });
+                self.waiting.lock().slots.push_back(Waiter { is_due: false, is_sample: false, ..waiter });
             }
             // Dropping the reply ends the wait.
             Claim::NoTask => {}
             Claim::UnknownNode if is_local => {
-                self.waiting().slots.push_back(Waiter { is_due: true, ..waiter });
+                self.waiting.lock().slots.push_back(Waiter { is_due: true, ..waiter });
                 return false;
             }
             Claim::UnknownNode => {
@@ -485,7 +482,7 @@ mod tests {
     fn idle<'a>(dispatcher: &'a Dispatcher, models: &[&str]) -> Vec<Ticket<'a>> {
         let enqueue = |model: &&str| dispatcher.enqueue(Some(slot(model)), "node", true, None);
         let tickets = models.iter().map(enqueue).collect();
-        for waiter in &mut dispatcher.waiting().slots {
+        for waiter in &mut dispatcher.waiting.lock().slots {
             waiter.is_due = false;
         }
         tickets
@@ -511,7 +508,7 @@ mod tests {
         let candidate = selected.pop().map(|candidate| candidate.waiter.reply);
         assert!(candidate.is_some_and(|reply| reply.send(DispatchedTask::Remote(lease)).is_ok()));
         drop(ticket);
-        let unwanted = std::mem::take(&mut dispatcher.waiting().unwanted);
+        let unwanted = std::mem::take(&mut dispatcher.waiting.lock().unwanted);
         let unwanted: Vec<_> = unwanted.iter().map(|(node, lease)| (&**node, &*lease.task)).collect();
         assert_eq!(unwanted, [("node", "task")]);
     }

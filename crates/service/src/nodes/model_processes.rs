@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use inferstore_node::{RunError, WorkerCommand, WorkerError, WorkerProcess, WorkerResponse};
+use parking_lot::Mutex;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -128,12 +128,12 @@ impl ModelProcesses {
             None => WorkerProcess::start(&self.command).await?,
         };
         let response = process.exchange(line).await?;
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(process);
+        self.idle.lock().push(process);
         Ok(response)
     }
 
     fn take_idle(&self) -> Option<WorkerProcess> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle.lock();
         while let Some(mut process) = idle.pop() {
             if process.is_idle() {
                 return Some(process);

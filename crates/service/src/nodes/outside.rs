@@ -2,7 +2,8 @@
 //! node for a model has a better implementation.
 
 use std::collections::BTreeSet;
-use std::sync::{PoisonError, RwLock};
+
+use parking_lot::RwLock;
 
 use crate::Result;
 use crate::clock::Moment;
@@ -14,14 +15,14 @@ pub(crate) struct OutsideModels(RwLock<BTreeSet<String>>);
 
 impl OutsideModels {
     pub(super) fn contains(&self, model: &str) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).contains(model)
+        self.0.read().contains(model)
     }
 
     /// Reads the models of nodes with a heartbeat since this moment. Returns true if some models have no such node any
     /// more.
     pub(super) async fn refresh(&self, database: &dyn Database, since: Moment) -> Result<bool> {
         let models: BTreeSet<String> = database.models_of_outside_nodes(since).await?.into_iter().collect();
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.write();
         let lost_some = known.iter().any(|model| !models.contains(model));
         *known = models;
         Ok(lost_some)

@@ -123,7 +123,7 @@ impl Held<'_> {
             return None;
         }
         let mut served = BTreeSet::from_iter(models);
-        let scripts = self.switch.scripts();
+        let scripts = self.switch.scripts.lock();
         let scripted = scripts.iter().filter(|(_, script)| matches!(script.then, Then::Succeed | Then::Fail));
         served.extend(scripted.map(|(model, _)| model.clone()));
         Some(served.into_iter().collect())
@@ -132,14 +132,14 @@ impl Held<'_> {
     /// Returns the models whose tasks the node may claim, given those that it can run; None if the node is down.
     pub(crate) fn claimable(&self, models: Vec<String>) -> Option<Vec<String>> {
         let mut models = self.served(models)?;
-        let scripts = self.switch.scripts();
+        let scripts = self.switch.scripts.lock();
         models.retain(|model| scripts.get(model).is_none_or(|script| script.then != Then::StayQueued));
         Some(models)
     }
 
     /// Returns the replacement for a just claimed task of the model; None runs the model.
     pub(crate) fn replacement(&self, model: &str) -> Option<Replacement> {
-        let mut scripts = self.switch.scripts();
+        let mut scripts = self.switch.scripts.lock();
         let script = scripts.get_mut(model)?;
         let Script { then, after_ms, message, output, .. } = script.clone();
         if let Some(times) = &mut script.times {

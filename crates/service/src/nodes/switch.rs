@@ -1,8 +1,8 @@
 //! Switch of the local node: a test takes the node down, interrupts its runs, and scripts the results of tasks.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio_util::sync::CancellationToken;
 
@@ -11,7 +11,7 @@ use super::scripts::Script;
 pub(crate) struct Switch {
     /// Claims hold the read lock; controls take the write lock to pause claims.
     state: RwLock<State>,
-    scripts: Mutex<BTreeMap<String, Script>>,
+    pub(crate) scripts: Mutex<BTreeMap<String, Script>>,
     /// Cancels every run, current and future.
     interrupted: CancellationToken,
 }
@@ -34,10 +34,6 @@ impl Switch {
         let interrupted = CancellationToken::new();
         let state = State { is_up: true, running: interrupted.child_token() };
         Self { state: RwLock::new(state), scripts: Mutex::default(), interrupted }
-    }
-
-    pub(crate) fn scripts(&self) -> MutexGuard<'_, BTreeMap<String, Script>> {
-        self.scripts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the token that cancels every run.

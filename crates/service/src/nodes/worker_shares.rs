@@ -2,9 +2,10 @@
 //! the others, so that a short task does not wait for another account's long ones.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -40,7 +41,7 @@ impl WorkerShares {
     }
 
     fn active(&self) -> MutexGuard<'_, HashMap<AccountId, Activity>> {
-        let mut accounts = self.accounts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut accounts = self.accounts.lock();
         accounts.retain(|_, activity| activity.held > 0 || activity.last.elapsed() < ACTIVE);
         accounts
     }

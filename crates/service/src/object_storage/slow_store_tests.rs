@@ -1,8 +1,8 @@
 //! Tests with a scripted slow store: number of requests, names in memory, and responses to callers.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use axum::Router;
@@ -11,6 +11,7 @@ use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -47,15 +48,11 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    fn objects(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Stored>> {
-        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Stores a blob with an age in seconds.
     fn put(&self, name: &str, size: u64, seconds_ago: i64) {
         let modified = Timestamp::now() - jiff::SignedDuration::from_secs(seconds_ago);
         let stored = Stored { size, modified, text: String::new() };
-        self.objects().insert(format!("blobs/{name}"), stored);
+        self.objects.lock().insert(format!("blobs/{name}"), stored);
     }
 
     fn upload(&self, target: &Target) {
@@ -63,7 +60,7 @@ impl Store {
     }
 
     fn names(&self, folder: &str) -> Vec<String> {
-        let objects = self.objects();
+        let objects = self.objects.lock();
         objects.keys().filter_map(|key| key.strip_prefix(folder)).map(str::to_owned).collect()
     }
 
@@ -91,7 +88,7 @@ impl Store {
             return self.script(text("continuation-token"));
         }
         let after = text("continuation-token").max(text("start-after")).to_owned();
-        let objects = self.objects();
+        let objects = self.objects.lock();
         let of_prefix = objects.iter().filter(|(key, _)| key.starts_with(text("prefix")) && **key > after);
         let mut page: Vec<_> = of_prefix.take(PAGE + 1).collect();
         let is_truncated = page.len() > PAGE;
@@ -119,7 +116,7 @@ async fn respond(State(store): State<Arc<Store>>, request: Request) -> Response 
     let query: HashMap<String, String> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
     let key = request.uri().path().strip_prefix("/bucket").unwrap_or_default();
     let key = key.trim_start_matches('/').to_owned();
-    let found = store.objects().get(&key).cloned();
+    let found = store.objects.lock().get(&key).cloned();
     if query.contains_key("list-type") {
         store.pages.fetch_add(1, Ordering::SeqCst);
         // The listing is computed before the wait, so that later uploads are missing.
@@ -136,11 +133,11 @@ async fn respond(State(store): State<Arc<Store>>, request: Request) -> Response 
             let body = to_bytes(request.into_body(), 8 << 20).await.unwrap_or_default();
             let text = String::from_utf8_lossy(&body).into_owned();
             let stored = Stored { size: body.len() as u64, modified: Timestamp::now(), text };
-            store.objects().insert(key, stored);
+            store.objects.lock().insert(key, stored);
             StatusCode::OK.into_response()
         }
         (Method::DELETE, _) => {
-            store.objects().remove(&key);
+            store.objects.lock().remove(&key);
             StatusCode::NO_CONTENT.into_response()
         }
         (Method::HEAD, found) => {
@@ -505,7 +502,7 @@ async fn an_orphan_mark_of_an_earlier_version_goes_with_its_blob_or_row() -> Tes
     let service = &bench.service;
     let mark = |name: &str| {
         let stored = Stored { size: 0, modified: Timestamp::now(), text: String::new() };
-        bench.store.objects().insert(format!("orphans/2020-01-01/{name}"), stored);
+        bench.store.objects.lock().insert(format!("orphans/2020-01-01/{name}"), stored);
     };
     let (unknown, known) = ("a".repeat(26), target(service, "known").await?.0);
     bench.store.put(&unknown, 1, 9_000);
@@ -556,7 +553,7 @@ async fn an_object_that_is_gone_before_its_bytes_are_read_is_read_again() -> Tes
     bench.store.upload(&target);
     let opened = service.objects.read(&target.bucket, &target.key).await?.ok_or("the upload is not found")?;
     // The store has the object at the HEAD request, and no longer at the read.
-    bench.store.objects().clear();
+    bench.store.objects.lock().clear();
     let read = opened.bytes().await;
     assert!(read.as_ref().is_err_and(Error::is_unavailable), "a task would fail for it: {read:?}");
     Ok(())

@@ -2,12 +2,13 @@
 
 use std::error::Error;
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
 use inferstore_models::Output;
 use inferstore_wire::until;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::accounts::{Account, NewAccount, NewKey, Scope};
@@ -488,7 +489,7 @@ struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+        self.0.lock().write(bytes)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -513,7 +514,7 @@ async fn the_log_holds_no_signature_whatever_its_level() -> TestResult {
     let url = target["download_url"].as_str().unwrap_or_default();
     assert_eq!(client()?.get(url).send().await?.status(), 500);
 
-    let logged = String::from_utf8(log.0.lock().unwrap_or_else(PoisonError::into_inner).clone())?;
+    let logged = String::from_utf8(log.0.lock().clone())?;
     assert!(logged.contains("its bytes are missing"), "the failure is not logged");
     // The HTTP client of this test logs on the same thread; its lines are excluded.
     let ours = logged.lines().filter(|line| !line.contains("reqwest") && !line.contains("hyper_util"));

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -40,17 +40,13 @@ pub(super) struct UnsignedForm<'a> {
 
 impl Drop for UnsignedForm<'_> {
     fn drop(&mut self) {
-        self.all.open().forms.remove(&self.id);
+        self.all.open.lock().forms.remove(&self.id);
     }
 }
 
 impl UnsignedForms {
     pub(super) fn new(max: usize) -> Self {
         Self { free: Semaphore::new(max), open: Mutex::default() }
-    }
-
-    fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a form. Above the limit, waits and evicts old forms; None after `MAX_WAIT`.
@@ -65,7 +61,7 @@ impl UnsignedForms {
             }
         };
         let evicted = CancellationToken::new();
-        let mut open = self.open();
+        let mut open = self.open.lock();
         let id = open.next_id;
         open.next_id += 1;
         open.forms.insert(id, (Instant::now(), evicted.clone()));
@@ -74,7 +70,7 @@ impl UnsignedForms {
     }
 
     fn evict_oldest(&self) {
-        let mut open = self.open();
+        let mut open = self.open.lock();
         if let Some(oldest) = open.forms.first_entry()
             && oldest.get().0.elapsed() >= MIN_AGE
         {
@@ -100,7 +96,7 @@ mod tests {
         drop(first);
         let third = third.await;
         assert_eq!(is_evicted(&third), Some(false));
-        assert_eq!(forms.open().forms.len(), 2);
+        assert_eq!(forms.open.lock().forms.len(), 2);
 
         let begun = Instant::now();
         assert!(forms.admit().await.is_none(), "those that were told to end have not ended");
@@ -109,7 +105,7 @@ mod tests {
         drop((second, third));
         let fourth = forms.admit().await;
         drop(fourth);
-        assert!(forms.open().forms.is_empty(), "what has ended is not held");
+        assert!(forms.open.lock().forms.is_empty(), "what has ended is not held");
     }
 
     #[tokio::test(start_paused = true)]

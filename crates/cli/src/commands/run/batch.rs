@@ -5,13 +5,13 @@ pub(super) mod watch;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::StreamExt;
 use futures_util::stream;
 use inferstore::types::TaskId;
 use inferstore::{Client, Decimal, Error, ErrorKind, Outcome, PreparedRun, RunEvent, TaskDisposition};
 use inferstore_batch::{Item, Journal, Step, within_limits};
+use parking_lot::Mutex;
 use serde_json::json;
 
 use super::entries::Entry;
@@ -276,12 +276,12 @@ impl Batch {
     /// Runs the entries, and reports them.
     async fn run_entries(&self, signals: &mut Signals, session: &Session) -> Result {
         let total = self.plan.entries.len();
-        self.progress().count(total);
+        self.progress.lock().count(total);
         let (mut ended, is_interrupted) = self.run_all(signals, session).await;
-        self.progress().end();
+        self.progress.lock().end();
         let mut tasks = "tasks that were created go on".to_owned();
         if is_interrupted {
-            let waiting = std::mem::take(&mut *self.waiting());
+            let waiting = std::mem::take(&mut *self.waiting.lock());
             let left = self.leave(waiting, signals).await;
             if self.plan.options.cancel_on_interrupt {
                 let canceled = left.iter().filter(|ended| ended.status == Status::Canceled).count();
@@ -307,8 +307,8 @@ impl Batch {
         let runs = stream::iter(entries).map(|(place, entry)| async move {
             let mut ended = FileOutcome { place, file: entry.label.clone(), ..FileOutcome::default() };
             ended.failure = self.one(&mut ended, entry, session).await.err();
-            self.waiting().remove(&place);
-            self.progress().counted(&ended.file);
+            self.waiting.lock().remove(&place);
+            self.progress.lock().counted(&ended.file);
             ended
         });
         let mut runs = std::pin::pin!(runs.buffer_unordered(jobs));
@@ -355,15 +355,7 @@ impl Batch {
     /// Notes what an interrupt reports of a file from now on.
     fn note(&self, item: &Item, ended: &FileOutcome) {
         let waiting = WaitingItem { so_far: ended.clone(), item: item.clone() };
-        self.waiting().insert(ended.place, waiting);
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, BTreeMap<usize, WaitingItem>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock()
+        self.waiting.lock().insert(ended.place, waiting);
     }
 
     /// Runs one file to its outputs, from the step that the journal has.
@@ -395,14 +387,14 @@ impl Batch {
             }
             Some(Step::Started { task, .. }) => task,
             Some(Step::Prepared(prepared)) => {
-                self.progress().state(&file, "looking for its task");
+                self.progress.lock().state(&file, "looking for its task");
                 self.start(ended, &item, prepared).await?
             }
             _ => {
                 if self.stopped.load(Ordering::Relaxed) {
                     return Err(Failure::new(exit::FAILED, format!("{file}: not started")));
                 }
-                self.progress().state(&file, "preparing");
+                self.progress.lock().state(&file, "preparing");
                 ended.status = Status::Failed;
                 let prepare = || self.plan.run(entry).prepare();
                 let prepared = within_limits(prepare, || self.show_limit(&file)).await.map_err(|error| {
@@ -424,7 +416,7 @@ impl Batch {
         ended.output = outcome.output.clone();
         ended.status = Status::NotSaved;
         self.note(&item, ended);
-        self.progress().state(&file, "downloading");
+        self.progress.lock().state(&file, "downloading");
         let names =
             TemplateVariables { input: Some(entry.name.clone()), model: Some(self.plan.model.clone()) };
         let outputs = self.save(&item, &key, &outcome, own, &names, session).await;
@@ -467,7 +459,7 @@ impl Batch {
     }
 
     fn show_limit(&self, file: &str) {
-        self.progress().state(file, "waiting: the service limits the account");
+        self.progress.lock().state(file, "waiting: the service limits the account");
     }
 
     /// Waits for the task of a file.
@@ -478,7 +470,7 @@ impl Batch {
         let wait = wait.cancel_at_deadline(options.cancel_at_deadline).poll(options.poll);
         let outcome = watch(wait.events(), |event| {
             if let RunEvent::Status(status) = event {
-                self.progress().state(&ended.file, status.as_str());
+                self.progress.lock().state(&ended.file, status.as_str());
             }
         })
         .await;
@@ -524,7 +516,7 @@ impl Batch {
         let named = |old: &Path, new: &Path| {
             let (old, new) = (relative_path(old, session), relative_path(new, session));
             let line = format!("{} exists and stays; the new output is {}", old.display(), new.display());
-            self.progress().note(&line);
+            self.progress.lock().note(&line);
         };
         let outputs = delivery.destinations(&staged, &own, &outdated, named)?;
         item.saving(outcome, outputs.clone())?;
@@ -542,7 +534,7 @@ impl Batch {
         for (url, error) in item.delete_inputs().await {
             // Members of an organization cannot delete its files: they are not found.
             if self.plan.options.org.is_some() || !error.is_not_found() {
-                self.progress().note(&format!("an input is still stored: {url}"));
+                self.progress.lock().note(&format!("an input is still stored: {url}"));
             }
         }
     }

@@ -2,10 +2,11 @@
 //! hints: a process that misses one checks again later, and its caches expire.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tokio_postgres::AsyncMessage;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -87,7 +88,7 @@ impl Changes {
 
     /// Announces a change to other processes, soon but without guarantee.
     pub(super) fn announce(&self, change: Change) {
-        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner).insert(change);
+        self.outgoing.lock().insert(change);
         self.announced.notify_one();
     }
 
@@ -134,7 +135,7 @@ async fn send(changes: Arc<Changes>, pool: deadpool_postgres::Pool) {
     loop {
         changes.announced.notified().await;
         tokio::time::sleep(GATHERING).await;
-        let gathered = std::mem::take(&mut *changes.outgoing.lock().unwrap_or_else(PoisonError::into_inner));
+        let gathered = std::mem::take(&mut *changes.outgoing.lock());
         let payloads: Vec<String> =
             gathered.iter().map(|change| format!("{} {}", changes.origin, change.word())).collect();
         let notified = async {

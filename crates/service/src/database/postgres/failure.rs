@@ -1,6 +1,5 @@
 //! Failures of PostgreSQL: their retries, and their conversion to errors of the service.
 
-use std::fmt;
 use std::time::Duration;
 
 use deadpool_postgres::PoolError;
@@ -16,7 +15,8 @@ const MAX_DISCONNECTS: u32 = 2;
 /// Base of the exponential backoff with jitter.
 const INITIAL_BACKOFF: Duration = Duration::from_millis(4);
 
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("PostgreSQL failed")]
 pub(super) enum Failure {
     Postgres(tokio_postgres::Error),
     /// The commit failed, and may have taken effect.
@@ -72,14 +72,6 @@ impl Failure {
         }
     }
 }
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PostgreSQL failed")
-    }
-}
-
-impl std::error::Error for Failure {}
 
 /// Returns the server's message without its details, which may quote values of rows (redaction); without a server's
 /// message, the cause of the failed connection.

@@ -8,13 +8,14 @@
 //! after this time has passed for every process.
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, poll_fn};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -84,15 +85,11 @@ impl Primary {
         self.servers.len() > 1
     }
 
-    fn latest(&self) -> MutexGuard<'_, Latest> {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Opens a connection to the primary. Waits while the only server that accepts writes is a former primary.
     pub(super) async fn open(&self) -> Result<Opened, Error> {
         let Answer { timeline, client, connection, .. } = self.ask().await?;
         let (usable_from, is_outdated) = {
-            let latest = self.latest();
+            let latest = self.latest.lock();
             (latest.usable_from, (timeline == latest.timeline).then(|| latest.is_outdated.clone()))
         };
         let Some(is_outdated) = is_outdated else {
@@ -120,7 +117,7 @@ impl Primary {
 
     /// Records a timeline seen at this time.
     fn notice(&self, timeline: u32, at: Instant) {
-        let mut latest = self.latest();
+        let mut latest = self.latest.lock();
         if timeline <= latest.timeline {
             return;
         }

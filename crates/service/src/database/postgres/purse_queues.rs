@@ -2,8 +2,9 @@
 //! of an account, so that the other connections stay free for other accounts (fair scheduling).
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use tokio::sync::{Mutex as Queue, OwnedMutexGuard};
 
 use super::connect::LOCK_TIMEOUT;
@@ -23,7 +24,7 @@ impl PurseQueues {
     }
 
     fn queue(&self, account: AccountId) -> Arc<Queue<()>> {
-        let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = self.0.lock();
         queues.retain(|_, queue| queue.strong_count() > 0);
         let queue = queues.get(&account).and_then(Weak::upgrade).unwrap_or_default();
         queues.insert(account, Arc::downgrade(&queue));

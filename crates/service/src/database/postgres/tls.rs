@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_util::future::BoxFuture;
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
-use rustls_platform_verifier::BuilderVerifierExt as _;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect};
 use tokio_rustls::TlsConnector;
@@ -20,14 +19,7 @@ pub(super) struct Tls(Arc<ClientConfig>);
 
 impl Tls {
     pub(super) fn new() -> Result<Self, rustls::Error> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-        let trusting_none = config.clone().with_root_certificates(RootCertStore::empty());
-        Ok(Self(Arc::new(match config.with_platform_verifier() {
-            Ok(config) => config.with_no_client_auth(),
-            // Without system certificates, no server is trusted; connections without TLS still work.
-            Err(_) => trusting_none.with_no_client_auth(),
-        })))
+        Ok(Self(Arc::new(inferstore_fetch::tls_over_ring()?)))
     }
 }
 

@@ -2,10 +2,11 @@
 //! gets its response after the commit.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
@@ -79,15 +80,15 @@ impl Writer {
     }
 
     fn send(&self, job: Job) -> Result<()> {
-        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let jobs = self.jobs.lock();
         let sent = jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
         if sent { Ok(()) } else { Err(lost()) }
     }
 
     /// Closes the connection after the pending writes. Later writes fail.
     pub(super) async fn close(&self) {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.jobs.lock().take();
+        let closed = self.closed.lock().take();
         if let Some(closed) = closed {
             let _ = closed.await;
         }

@@ -3,9 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rusqlite::{Connection, InterruptHandle, OpenFlags};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
@@ -57,12 +58,8 @@ impl Readers {
         };
         if let Ok(_permits) = ended {
             self.permits.close();
-            self.lock().clear();
+            self.idle.lock().clear();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Session>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -98,9 +95,9 @@ impl SqliteDatabase {
         let done = spawn_blocking(move || {
             // The permit is held until the connection is returned, even if the caller was dropped.
             let _permit = permit;
-            let session = readers.lock().pop().ok_or_else(closed)?;
+            let session = readers.idle.lock().pop().ok_or_else(closed)?;
             let queried = catch_unwind(AssertUnwindSafe(|| query(&session)));
-            readers.lock().push(session);
+            readers.idle.lock().push(session);
             queried.unwrap_or_else(|panic| resume_unwind(panic))
         });
         done.await.map_err(|cause| Error::new("reading the database", cause))?

@@ -1,9 +1,8 @@
 //! Sessions of SQLite: shared work runs on a connection, on the thread of the connection, and never waits.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
+use parking_lot::{Mutex, MutexGuard};
 use rusqlite::Connection;
 
 use super::SqliteDatabase;
@@ -26,7 +25,7 @@ impl Session {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Connection> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -5,8 +5,8 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use async_trait::async_trait;
@@ -15,6 +15,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use md5::{Digest, Md5};
+use parking_lot::Mutex;
 use tempfile::TempPath;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -255,7 +256,7 @@ impl Folder {
             if_present(fs::remove_file(path))?;
         }
         let known = self.entries(&self.blobs, Kind::Folder, is_sub_folder)?.into_iter().map(|(name, _)| name);
-        self.sub_folders.lock().unwrap_or_else(PoisonError::into_inner).extend(known);
+        self.sub_folders.lock().extend(known);
         self.sync(&self.blobs)?;
         self.sync(folder)?;
         // The data folder may be new as well. Its parent may belong to another user, so a failed sync is ignored.
@@ -310,7 +311,7 @@ impl Folder {
     /// Creates the folder of a blob, and syncs it before its first use, even for concurrent blobs.
     fn ensure_sub_folder(&self, name: &str) -> io::Result<PathBuf> {
         let path = self.blobs.join(sub_folder(name));
-        let mut synced = self.sub_folders.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut synced = self.sub_folders.lock();
         if !synced.contains(sub_folder(name)) || !path.exists() {
             fs::create_dir_all(&path)?;
             self.sync(&self.blobs)?;

@@ -1,11 +1,12 @@
 //! Custom models inside the process, for programs that embed the service.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use inferstore_service::model::{Error, Inputs, Limits, Model, Output};
 use inferstore_service::{Config, ModelSpec, Service};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::support::{Bench, PUBLISHER, TestResult, echo};
@@ -232,7 +233,7 @@ impl Model for Stuck {
     }
 
     fn run(&self, _: &Inputs, _: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
-        let end = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = self.0.lock();
         // The timeout lets a failing test end.
         let _ = end.recv_timeout(Duration::from_mins(1));
         Err(Error::TimedOut)

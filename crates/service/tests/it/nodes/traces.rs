@@ -1,8 +1,9 @@
 //! Trace context of a create: sent to the node of its task, and written to the log.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 use tracing_subscriber::fmt::MakeWriter;
@@ -16,7 +17,7 @@ struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
     fn lines_with(&self, text: &str) -> Vec<String> {
-        let log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let log = self.0.lock();
         let log = String::from_utf8_lossy(&log).into_owned();
         log.lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
     }
@@ -24,7 +25,7 @@ impl Log {
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use deadpool_postgres::{GenericClient, Transaction};
 use futures_util::FutureExt as _;
+use parking_lot::Mutex;
 use rusqlite::types::FromSqlResult;
 use tokio::sync::oneshot;
 
@@ -138,13 +139,9 @@ struct State {
 }
 
 impl Creates {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a create to the next batch; returns true if a further statement must start.
     fn enqueue(&self, waiting: WaitingCreate) -> bool {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         if let Some(locked) = state.locked.get_mut(&waiting.create.task.account) {
             locked.push(waiting);
             return false;
@@ -158,7 +155,7 @@ impl Creates {
 
     /// Adds a create of a locked account; returns true if a statement for the account must start.
     fn enqueue_locked(&self, waiting: WaitingCreate) -> bool {
-        match self.state().locked.entry(waiting.create.task.account) {
+        match self.0.lock().locked.entry(waiting.create.task.account) {
             Entry::Occupied(mut locked) => {
                 locked.get_mut().push(waiting);
                 false
@@ -172,7 +169,7 @@ impl Creates {
 
     /// Returns the next batch; None, which ends the statement's task, if no create is pending.
     fn next_batch(&self) -> Option<Vec<WaitingCreate>> {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         if state.waiting.is_empty() {
             state.statements -= 1;
             return None;
@@ -183,7 +180,7 @@ impl Creates {
 
     /// Returns the next batch of a locked account; None, which unlocks the account here, if no create is pending.
     fn next_locked(&self, account: AccountId) -> Option<Vec<WaitingCreate>> {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let locked = state.locked.get_mut(&account).filter(|locked| !locked.is_empty());
         let Some(locked) = locked else {
             state.locked.remove(&account);
