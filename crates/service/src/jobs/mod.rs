@@ -86,7 +86,8 @@ async fn bill_storage(jobs: &Jobs) -> Result<()> {
     Ok(())
 }
 
-/// Fails tasks whose node stopped responding and that no live node claims, so that their price does not stay reserved.
+/// Lease expiry: fails tasks whose node stopped responding and that no live node claims, so that their price does not
+/// stay reserved.
 async fn fail_abandoned(jobs: &Jobs) -> Result<()> {
     let now = jobs.clock.now();
     let expired_before = now.before(jobs.lease_grace);

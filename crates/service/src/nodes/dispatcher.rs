@@ -1,6 +1,6 @@
 //! Dispatcher: one loop per process that claims queued tasks for all waiting slots of nodes. Waiting slots cause no
 //! queries: the dispatcher claims for a new slot, for a newly queued task, and, as a backstop, at an interval for
-//! leases after lease expiry and for tasks that other processes have queued.
+//! tasks after lease expiry and for tasks that other processes have queued.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

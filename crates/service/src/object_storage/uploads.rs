@@ -75,6 +75,11 @@ pub(super) async fn receive(
     api.background.run_to_end("storing an upload", store).await?
 }
 
+/// Makes received bytes a file. The blob is synced before the row that refers to the blob is written, so that no row
+/// refers to missing bytes. After a crash between the two, the sweeper finds a blob without a row.
+///
+/// The transaction that writes the row decides which upload counts. Afterwards one blob has no row: the blob of the
+/// replaced file, or the new blob if the upload is a repetition or is refused. This function deletes that blob.
 async fn store(
     api: &ObjectApi,
     target: &Target,

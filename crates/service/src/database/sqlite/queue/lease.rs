@@ -42,7 +42,8 @@ pub(in super::super) const EXPIRED: &str = "SELECT sequence, id, attempt - relea
      WHERE status = 'computing' AND lease_until < ?2 AND model IN (SELECT value FROM json_each(?1)) \
      ORDER BY lease_until LIMIT 1";
 
-/// Returns the claims of the slots if there is no task for any of them; None if there may be one.
+/// Checks without a write whether the slots can claim a task. Returns their claims if none of them can, and None if a
+/// claim has to be tried.
 pub(super) fn idle(
     db: &Connection,
     slots: &[Slot],
@@ -91,6 +92,15 @@ fn no_task(db: &Connection, slot: &Slot) -> Result<Claim> {
     Ok(if is_known { Claim::NoTask } else { Claim::UnknownNode })
 }
 
+/// Leases one task to a slot.
+///
+/// Tasks after lease expiry go first, in the order of their expiry. A task that has used up its attempts fails, and the
+/// search continues.
+///
+/// Queued tasks follow by fair scheduling. An account has one turn, a number, and a row of `turns` for each model with
+/// queued tasks. The account with the lowest turn gets the slot for its oldest task, and moves behind all others. A
+/// claim or a cancel that takes the last queued task leaves the row of `turns` behind; the claim that meets the row
+/// deletes it.
 fn claim_one(db: &Connection, slot: &Slot, rules: LeaseRules, now: Moment) -> Result<Option<Lease>> {
     let (node, models) = (&*slot.node, json(&slot.models));
     loop {
