@@ -69,7 +69,7 @@ enum Command {
         #[arg(long, value_name = "TEXT")]
         note: String,
     },
-    /// Publish, list, pause and retire models, and change what they cost and who sees them
+    /// Publish, list, pause and retire models, and change their texts, what they cost and who sees them
     #[command(subcommand)]
     Model(Model),
     /// List nodes, and create and revoke the keys of nodes outside the service
@@ -280,7 +280,7 @@ enum Key {
 
 const YES_OR_NO: [&str; 2] = ["yes", "no"];
 
-/// Publish, list, pause and retire models, and change what they cost and who sees them
+/// Publish, list, pause and retire models, and change their texts, what they cost and who sees them
 #[derive(Debug, Subcommand)]
 enum Model {
     /// List all models, private ones too, in the order of their publication
@@ -354,6 +354,18 @@ enum Model {
         /// The model
         model: String,
     },
+    /// Change the name, the description or the metadata of a model
+    ///
+    /// A node that starts again keeps these changes, until its model.json changes the same field.
+    #[command(
+        after_help = "Examples:\n  inferstore admin model describe edge-map --name edge_map --description Edges\n  inferstore admin model describe edge-map --metadata '{\"pretty_name\":\"Edges\"}'"
+    )]
+    Describe {
+        /// The model
+        model: String,
+        #[command(flatten)]
+        texts: Texts,
+    },
     /// Change what one run of a model costs; tasks that exist keep their price
     #[command(after_help = "Examples:\n  inferstore admin model price haze-removal 0.02")]
     Price {
@@ -362,6 +374,28 @@ enum Model {
         /// The price of one run
         price: Money,
     },
+}
+
+/// Texts of a model.
+#[derive(Debug, Args, serde::Serialize)]
+#[group(required = true, multiple = true)]
+struct Texts {
+    /// The title in the console and in searches
+    #[arg(long, value_name = "TEXT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// The description of the model
+    #[arg(long, value_name = "TEXT")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    /// Fields of the metadata, such as `pretty_name` and `license`; the others stay
+    #[arg(long, value_name = "JSON", value_parser = metadata)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<serde_json::Value>,
+}
+
+fn metadata(text: &str) -> Result<serde_json::Value, String> {
+    serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))
 }
 
 /// A part of a long list.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use inferstore_node::{Config, NodeKey, prepare, serve};
 use inferstore_service::{AdminClient, AdminError};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::admin::DATA_DIR;
 use super::signals::Signals;
@@ -157,7 +157,6 @@ async fn create_key(admin: &mut AdminClient, name: &str, config: &Config) -> Res
 struct ModelFile<'a> {
     path: &'a Path,
     text: String,
-    spec: Value,
     id: String,
 }
 
@@ -175,35 +174,18 @@ impl<'a> ModelFile<'a> {
                 unusable(&format_args!("the node serves {}, not {id}", served.join(", "))).with_hint(hint)
             );
         }
-        Ok(Self { path, text, spec, id })
+        Ok(Self { path, text, id })
     }
 }
 
-/// Publishes a model, or a new version of it.
+/// Publishes a model, or what its file has changed since the last start.
 async fn publish(admin: &mut AdminClient, account: &str, file: &ModelFile<'_>) -> Result {
-    let ModelFile { path, text, spec, id } = file;
-    let body = format!(r#"{{"account":{},"model":{text}}}"#, json!(account));
-    let Err(first) = admin.call("POST", &["models"], Some(body)).await else { return Ok(()) };
-    let formats = json!({
-        "account": account, "input_format": spec["input_format"], "output_format": spec["output_format"]
-    });
-    let version = admin.call("POST", &["models", id, "versions"], Some(formats.to_string())).await;
-    // A model that cannot be published as new may be there.
-    version.map_err(|_| {
-        let hint = format!("choose another id in {}, and in the node.json beside it", path.display());
-        refused(first).with_hint(hint)
-    })?;
-    // The price and the visibility of the file replace those of the published model.
-    let stated = ["price", "visibility"].map(|name| (name.to_owned(), spec[name].clone()));
-    let change: Map<String, Value> = stated.into_iter().filter(|(_, value)| !value.is_null()).collect();
-    if !change.is_empty() {
-        let change = Value::Object(change).to_string();
-        admin.call("PATCH", &["models", id], Some(change)).await.map_err(refused)?;
-    }
-    Ok(())
+    let body = format!(r#"{{"account":{},"model":{}}}"#, json!(account), file.text);
+    let published = admin.call("PUT", &["models"], Some(body)).await;
+    let correct = || format!("correct {}; an id also stands in the node.json beside it", file.path.display());
+    published.map(drop).map_err(|error| refused(error).with_hint(correct()))
 }
 
-/// One of several changes was refused: those before it are made.
 fn refused(error: AdminError) -> Failure {
     failed(error.to_string())
 }

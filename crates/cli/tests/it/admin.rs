@@ -60,6 +60,11 @@ fn accounts_keys_credits_and_prices_are_looked_after() {
             "admin model version studio model.json --data-dir data",
             "admin model visibility film-grain-too private --data-dir data",
             "admin model verified film-grain-too yes --data-dir data",
+            "admin model describe film-grain-too --name Grain --data-dir data",
+            "admin model describe film-grain-too --description Noise --metadata {\"license\":\"MIT\"} --data-dir data \
+             --format json",
+            "admin model describe film-grain-too --metadata {license} --data-dir data",
+            "admin model describe film-grain-too --data-dir data",
             "admin model playground film-grain-too no --data-dir data",
             "admin model pause film-grain-too --data-dir data",
             "admin model resume film-grain-too --data-dir data",

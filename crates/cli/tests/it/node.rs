@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use inferstore_service::{Config, Service};
+use inferstore_service::{AdminClient, Config, ModelChange, Service};
 
 /// Starts a node of this folder, and waits until it serves.
 fn node(folder: &Path, data: &Path) -> Child {
@@ -92,5 +92,45 @@ async fn a_node_publishes_no_model_that_it_does_not_serve() {
     let stderr = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("model.json: the node serves echo, not repeat"), "{stderr}");
+    service.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_states_what_the_file_changed_and_leaves_the_rest_to_operators() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let (data, lab) = (folder.path().join("data"), folder.path().join("lab"));
+    let mut config = Config::folder(&data);
+    config.nodes = Some(([127, 0, 0, 1], 0).into());
+    let service = Service::start(config).await.expect("the service starts");
+    std::fs::create_dir(&lab).expect("a folder can be made");
+    let url = service.nodes_url().expect("there is a listener");
+    let settings = serde_json::json!({
+        "service": url, "publish": ["model.json"], "models": { "echo": { "command": ["true"] } },
+    });
+    std::fs::write(lab.join("node.json"), settings.to_string()).expect("a file can be written");
+    let start = async |name: &str, price: &str| {
+        let model = serde_json::json!({
+            "id": "echo", "name": name, "description": "", "price": price, "visibility": "public",
+            "input_format": {}, "output_format": { "text": { "type": "string", "position": 0 } },
+        });
+        std::fs::write(lab.join("model.json"), model.to_string()).expect("a file can be written");
+        interrupt(node(&lab, &data));
+        let mut admin = AdminClient::open(&data).await.expect("the service runs");
+        let models = admin.call("GET", &["models"], None).await.expect("a list");
+        admin.close().await;
+        let models = models["models"].as_array().expect("models").clone();
+        let echo = models.into_iter().find(|model| model["model"] == "echo").expect("it is published");
+        [&echo["name"], &echo["price"]].map(|value| value.as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(start("first", "0.1").await, ["first", "0.1"]);
+    let change = ModelChange {
+        name: Some("operator".to_owned()),
+        price: Some("0.5".parse().expect("an amount")),
+        ..ModelChange::default()
+    };
+    service.change_model("echo", change).await.expect("the model is there");
+    assert_eq!(start("first", "0.1").await, ["operator", "0.5"], "the file is as before");
+    assert_eq!(start("second", "0.1").await, ["second", "0.5"], "the file has another name");
+    assert_eq!(start("second", "0.2").await, ["second", "0.2"]);
     service.shutdown().await;
 }

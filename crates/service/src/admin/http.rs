@@ -41,7 +41,7 @@ pub(crate) fn router(admin: Admin) -> Router {
         .route("/accounts/{account}/members/{person}", put(add_member).delete(remove_member))
         .route("/accounts/{account}/keys", get(keys).post(add_key))
         .route("/keys/revoke", post(revoke_key))
-        .route("/models", get(models).post(publish_model))
+        .route("/models", get(models).post(publish_model).put(republish_model))
         .route("/models/{model}", patch(change_model))
         .route("/models/{model}/versions", post(publish_version))
         .route("/nodes", get(nodes))
@@ -271,6 +271,14 @@ async fn publish_model(admin: Admin, body: ApiJson<Publication>) -> Done {
     let spec = ModelSpec::from_json(model.get())?;
     let model = spec.id.clone();
     let hash = admin.publish_model(&account, spec).await?;
+    Ok(Success::data(json!({ "publisher": account, "model": model, "commit_hash": hash })))
+}
+
+async fn republish_model(admin: Admin, body: ApiJson<Publication>) -> Done {
+    let Publication { account, model } = body.value;
+    let spec = ModelSpec::from_json(model.get())?;
+    let model = spec.id.clone();
+    let hash = admin.republish_model(&account, spec).await?;
     Ok(Success::data(json!({ "publisher": account, "model": model, "commit_hash": hash })))
 }
 

@@ -1,8 +1,13 @@
 //! Publication of models: an account adds a model and versions, and decides on its visibility and price. Like all
 //! administration, the methods are for programs that embed the service.
 
+use serde::Deserialize as _;
+use serde_json::{Map, Value};
+
 use super::Admin;
-use crate::catalog::{Existing, ModelChange, ModelSpec, ModelState, NewVersion, checked_formats};
+use crate::catalog::{
+    Existing, Metadata, ModelChange, ModelSpec, ModelState, NewVersion, check_texts, checked_formats,
+};
 use crate::ledger::Money;
 use crate::{Error, Result};
 
@@ -20,9 +25,30 @@ impl Admin {
         match self.database.publish(&[model], Existing::Keep).await? {
             0 => {
                 let cause = "the identifier is taken; a version can be added to one's own model";
-                Err(Error::new(format!("publishing the model {:?}", spec.id), cause))
+                Err(Error::new(spec.publishing(), cause))
             }
             _ => Ok(commit_hash),
+        }
+    }
+
+    /// Publishes a model, or what its publisher has changed since the last publication: name, description, metadata,
+    /// price, visibility, and the formats as a version. A change by the operator in between stays, unless the publisher
+    /// changes the same field. Returns the hash of the version.
+    ///
+    /// # Errors
+    /// If there is no such account, the model is invalid, another account has published it, or the database cannot be
+    /// written.
+    pub async fn republish_model(&self, username: &str, spec: ModelSpec) -> Result<String> {
+        let owner = self.account(username, "publishing a model").await?;
+        let model = spec.to_model(&owner, self.clock.now())?;
+        let commit_hash = model.version.commit_hash.clone();
+        self.database.publish(&[model], Existing::Restate).await?;
+        match self.database.published(&spec.id).await? {
+            Some(published) if published.model.owner == owner.id => Ok(commit_hash),
+            _ => Err(Error::new(
+                spec.publishing(),
+                "another account has published a model with this identifier",
+            )),
         }
     }
 
@@ -54,20 +80,39 @@ impl Admin {
     /// paused model wait, and those of a retired model are canceled.
     ///
     /// # Errors
-    /// If there is no such model, the price is negative, or the database cannot be written.
-    pub async fn change_model(&self, model: &str, change: ModelChange) -> Result<()> {
+    /// If there is no such model, a value is invalid, or the database cannot be written.
+    pub async fn change_model(&self, model: &str, mut change: ModelChange) -> Result<()> {
         let doing = || format!("changing the model {model:?}");
         if change.price.is_some_and(|price| price < Money::ZERO) {
             return Err(Error::new(doing(), "a price is not below zero"));
         }
+        check_texts(change.name.as_deref(), change.description.as_deref())
+            .map_err(|why| Error::new(doing(), why))?;
+        if let Some(fields) = change.metadata.take() {
+            change.metadata = Some(self.with_metadata(model, fields).await?);
+        }
+        let state = change.state;
         if !self.database.change_model(model, change, self.clock.now()).await? {
             return Err(Error::not_found(doing(), "there is no such model"));
         }
-        if change.state == Some(ModelState::Retired) {
+        if state == Some(ModelState::Retired) {
             self.cancel_queued(model).await?;
         }
         self.dispatcher.look_for_all();
         Ok(())
+    }
+
+    /// Returns the metadata of a model with other values in these fields.
+    async fn with_metadata(&self, model: &str, fields: Map<String, Value>) -> Result<Map<String, Value>> {
+        let doing = || format!("changing the metadata of the model {model:?}");
+        Metadata::deserialize(&fields).map_err(|why| Error::new(doing(), why))?;
+        let published = self.database.published(model).await?;
+        let published = published.ok_or_else(|| Error::not_found(doing(), "there is no such model"))?;
+        let stored = published.model.metadata.get();
+        let mut metadata: Map<String, Value> =
+            serde_json::from_str(stored).map_err(|cause| Error::new(doing(), cause))?;
+        metadata.extend(fields);
+        Ok(metadata)
     }
 
     async fn cancel_queued(&self, model: &str) -> Result<()> {

@@ -19,9 +19,10 @@ pub(crate) use samples::{sample_at, with_sample_urls};
 pub(crate) use search::{Filter, Search, Sort, folded, trending_since};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-pub(crate) use spec::checked_formats;
 pub use spec::{Metadata, ModelSpec, Visibility};
+pub(crate) use spec::{check_texts, checked_formats};
 
 use crate::accounts::AccountId;
 use crate::clock::Moment;
@@ -71,9 +72,15 @@ pub(crate) struct Model {
 }
 
 /// Changes to a model; a field that is None stays unchanged.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelChange {
+    /// Technical name.
+    pub name: Option<String>,
+    /// Description for people.
+    pub description: Option<String>,
+    /// Fields of [`Metadata`], by name; the other fields stay unchanged.
+    pub metadata: Option<Map<String, Value>>,
     /// Price of one task.
     pub price: Option<Money>,
     /// Visibility of the model.
@@ -153,6 +160,9 @@ pub(crate) enum Existing {
     /// Update the description and formats of a built-in model, but keep the values that people have set or caused
     /// (price, visibility, verified, playground, likes, downloads).
     Refresh,
+    /// Update the formats, and of the texts, the price and the visibility those that differ from what the publisher
+    /// stated before: a change by the operator stays until the publisher makes another one.
+    Restate,
 }
 
 pub(crate) type ModelPage = (Vec<ModelSummary>, u64);
@@ -174,7 +184,7 @@ pub(crate) trait Catalog: Send + Sync {
         version: &NewVersion,
         now: Moment,
     ) -> Result<Option<bool>>;
-    /// Changes a model, with effect on later tasks; false if there is no such model.
+    /// Changes a model, with effect on later tasks; false if there is no such model. The metadata replace the stored ones.
     async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool>;
     /// Retention: deletes uses of models that are too old for the sort order `trending`.
     async fn forget_uses(&self, now: Moment) -> Result<()>;

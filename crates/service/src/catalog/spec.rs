@@ -160,17 +160,23 @@ impl ModelSpec {
         if self.id == RESERVED {
             return Err(format!("{RESERVED:?} is a path of its own; take another identifier"));
         }
-        if self.name.trim().is_empty() || self.name.len() > MAX_NAME_LENGTH {
-            return Err(format!("a model needs a name of at most {MAX_NAME_LENGTH} bytes"));
-        }
-        if self.description.len() > MAX_DESCRIPTION_LENGTH {
-            return Err(format!("a description has at most {MAX_DESCRIPTION_LENGTH} bytes"));
-        }
+        check_texts(Some(&self.name), Some(&self.description))?;
         if self.price < Money::ZERO {
             return Err("a price is not below zero".to_owned());
         }
         checked_formats(self.input_format.get(), self.output_format.get())
     }
+}
+
+/// Validates the texts of a model that are given.
+pub(crate) fn check_texts(name: Option<&str>, description: Option<&str>) -> Result<(), String> {
+    if name.is_some_and(|name| name.trim().is_empty() || name.len() > MAX_NAME_LENGTH) {
+        return Err(format!("a model needs a name of at most {MAX_NAME_LENGTH} bytes"));
+    }
+    if description.is_some_and(|description| description.len() > MAX_DESCRIPTION_LENGTH) {
+        return Err(format!("a description has at most {MAX_DESCRIPTION_LENGTH} bytes"));
+    }
+    Ok(())
 }
 
 /// Validates and returns the formats of a version: every descriptor is complete enough to validate inputs, and the

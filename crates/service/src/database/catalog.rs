@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use serde_json::{Value, json};
 
 use super::cache::CachedRows;
 use super::dialect::Dialect;
 use super::engine::{Engine, How, Rows as _, Session, params, work};
 use super::lists::SUMMARY;
-use super::records::published;
+use super::records::{column as read_column, published};
+use super::values::Json;
 use crate::Result;
 use crate::accounts::AccountId;
 use crate::catalog::{
@@ -48,7 +50,7 @@ impl<E: Engine> Catalog for E {
                 let put = put_model(db, model, *existing).await?;
                 let is_refresh = *existing == Existing::Refresh;
                 let due_if = params![model.id, model.owner, is_refresh, model.version.commit_hash];
-                let is_due = (put || is_refresh) && db.is_there(is_due, due_if).await?;
+                let is_due = (put || *existing != Existing::Keep) && db.is_there(is_due, due_if).await?;
                 let versioned = is_due
                     && put_version(db, &model.id, &model.version, is_refresh, model.updated_at).await?;
                 changed += u64::from(put || versioned);
@@ -78,37 +80,78 @@ impl<E: Engine> Catalog for E {
     }
 
     async fn change_model(&self, model: &str, change: ModelChange, now: Moment) -> Result<bool> {
-        let ModelChange { price, visibility, is_verified, is_playground, state } = change;
+        let ModelChange { name, description, metadata, price, visibility, is_verified, is_playground, state } =
+            change;
+        let [folded_name, folded_description] = [&name, &description].map(|text| text.as_deref().map(folded));
+        let metadata = metadata.map(|metadata| Value::Object(metadata).to_string());
         let is_public = visibility.map(|visibility| visibility == Visibility::Public);
         let change = "UPDATE models SET price = coalesce($1, price), \
              is_public = coalesce($2, is_public), is_verified = coalesce($3, is_verified), \
-             is_playground = coalesce($4, is_playground), state = coalesce($5, state), updated_at = $6 WHERE id = $7";
-        let values = params![price, is_public, is_verified, is_playground, state, now, model];
+             is_playground = coalesce($4, is_playground), state = coalesce($5, state), name = coalesce($6, name), \
+             folded_name = coalesce($7, folded_name), description = coalesce($8, description), \
+             folded_description = coalesce($9, folded_description), metadata = coalesce($10, metadata), \
+             updated_at = $11 WHERE id = $12";
+        let values = params![
+            price,
+            is_public,
+            is_verified,
+            is_playground,
+            state,
+            name,
+            folded_name,
+            description,
+            folded_description,
+            metadata,
+            now,
+            model
+        ];
         Ok(self.run_as(CHANGE, change, values).await? > 0)
     }
 }
 
-/// Inserts or updates a model; returns true if the model is new or has changed.
+/// Inserts or updates a model; returns true if the model is new or its publisher states something else than before.
 async fn put_model(db: &dyn Session, model: &NewModel, existing: Existing) -> Result<bool> {
     let Dialect { greatest, model_number: [column, number], .. } = db.dialect();
+    let stated = json!({
+        "name": model.name, "description": model.description, "metadata": model.metadata, "price": model.price,
+        "is_public": model.is_public,
+    });
+    // A field that the publisher states as before may have been changed by the operator, and stays.
+    let earlier = "SELECT stated FROM models WHERE id = $1";
+    let earlier = db.first(earlier, params![model.id], read_column::<Option<Json<Value>>>).await?;
+    let earlier = earlier.flatten().map_or(Value::Null, |earlier| earlier.0);
+    let is_restated = |field: &str| earlier[field] != stated[field];
+    let is_sold_by_publisher = existing == Existing::Restate;
+    let [name, description, metadata] = ["name", "description", "metadata"].map(is_restated);
+    let [price, is_public] = ["price", "is_public"].map(|field| is_sold_by_publisher && is_restated(field));
+    let update = |column: &str, parameter: u8| {
+        format!("{column} = CASE WHEN ${parameter} THEN excluded.{column} ELSE models.{column} END")
+    };
+    let updates = [
+        update("name", 19),
+        update("folded_name", 19),
+        update("description", 20),
+        update("folded_description", 20),
+        update("metadata", 21),
+        update("price", 22),
+        update("is_public", 23),
+    ]
+    .join(", ");
     // Publishing an unchanged model writes nothing, so that a restart needs no disk sync.
     let sql = format!(
         "INSERT INTO models ({column}id, name, owner, description, is_official, is_verified, is_public, \
          is_playground, price, metadata, likes, downloads, created_at, updated_at, folded_name, \
-         folded_description) \
-         VALUES ({number}$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) \
-         ON CONFLICT (id) DO UPDATE SET name = excluded.name, description = excluded.description, \
-         is_official = excluded.is_official, metadata = excluded.metadata, \
-         updated_at = {greatest}(models.updated_at, excluded.updated_at), folded_name = excluded.folded_name, \
-         folded_description = excluded.folded_description \
-         WHERE $17 AND models.owner = excluded.owner AND (models.name, models.description, \
-         models.is_official, models.metadata) IS DISTINCT FROM \
-         (excluded.name, excluded.description, excluded.is_official, excluded.metadata)"
+         folded_description, stated) \
+         VALUES ({number}$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) \
+         ON CONFLICT (id) DO UPDATE SET {updates}, is_official = excluded.is_official, stated = excluded.stated, \
+         updated_at = {greatest}(models.updated_at, excluded.updated_at) \
+         WHERE $18 AND models.owner = excluded.owner AND models.stated IS DISTINCT FROM excluded.stated"
     );
-    let metadata = model.metadata.get();
+    let stored_metadata = model.metadata.get();
     let folded_name = folded(&model.name);
     let folded_description = folded(&model.description);
-    let is_refresh = existing == Existing::Refresh;
+    let stated = stated.to_string();
+    let is_updated = existing != Existing::Keep;
     let values = params![
         model.id,
         model.name,
@@ -119,14 +162,20 @@ async fn put_model(db: &dyn Session, model: &NewModel, existing: Existing) -> Re
         model.is_public,
         model.is_playground,
         model.price,
-        metadata,
+        stored_metadata,
         model.likes,
         model.downloads,
         model.created_at,
         model.updated_at,
         folded_name,
         folded_description,
-        is_refresh
+        stated,
+        is_updated,
+        name,
+        description,
+        metadata,
+        price,
+        is_public
     ];
     Ok(db.run(&sql, values).await? > 0)
 }

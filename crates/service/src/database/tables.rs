@@ -47,7 +47,8 @@ pub(crate) const TABLES: &[Table] = tables! {
     "members": Integer "organization", Integer "person"; ;
     "api_keys": Text "id"; "account" "hash" "created_at" "revoked_at" "name" "expires_at" "daily_limit" "models";
     "models": Integer "sequence"; "id" "name" "owner" "description" "is_official" "is_verified" "is_public" "is_playground"
-        "price" "metadata" "likes" "downloads" "created_at" "updated_at" "folded_name" "folded_description" "state";
+        "price" "metadata" "likes" "downloads" "created_at" "updated_at" "folded_name" "folded_description" "state"
+        "stated";
     "versions": Integer "id"; "model" "commit_hash" "is_active" "input_format" "output_format" "created_at" "is_built_in";
     "tasks": Integer "sequence"; "id" "account" "place" "model" "version" "publisher" "status" "price" "held_free"
         "held_balance" "cost" "message" "input" "output" "error" "node" "attempt" "releases" "leased_at" "lease_until"

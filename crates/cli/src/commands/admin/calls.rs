@@ -290,6 +290,10 @@ async fn model(command: Model, admin: &mut AdminClient, session: &mut Session) -
             let note = format!("{model} takes no tasks");
             change(admin, session, &model, json!({ "state": "retired" }), &note).await
         }
+        Model::Describe { model, texts } => {
+            let note = format!("{model} is described anew");
+            change(admin, session, &model, json!(texts), &note).await
+        }
         Model::Price { model, price } => {
             let note = format!("a run of {model} costs {price} from now on");
             change(admin, session, &model, json!({ "price": price.to_string() }), &note).await

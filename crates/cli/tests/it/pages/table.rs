@@ -81,6 +81,7 @@ pub(super) const BLOCKS: &[(&str, &str, Check)] = &[
     ("docs/admin-http.md", "curl --unix-socket", Run(WITH_KEY)),
     ("docs/admin.md", "inferstore admin account add", Run(WITH_KEY)),
     (
+    ("docs/admin.md", "inferstore admin model describe", Run("")),
         "docs/admin.md",
         "inferstore admin debit",
         Run("inferstore admin account resume lena; inferstore admin credit lena 2525"),

@@ -92,7 +92,7 @@ pub(crate) async fn a_change_of_a_model_leaves_what_it_does_not_name(engine: imp
         is_verified: Some(false),
         ..ModelChange::default()
     };
-    assert!(database.change_model(MODEL, hide, Moment(6)).await.unwrap());
+    assert!(database.change_model(MODEL, hide.clone(), Moment(6)).await.unwrap());
     assert!(!database.change_model("absent", hide, Moment(6)).await.unwrap());
 
     let models = database.all_models(10, 0).await.unwrap();

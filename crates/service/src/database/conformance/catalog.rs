@@ -5,10 +5,14 @@ use std::collections::BTreeSet;
 use std::slice;
 use std::time::Duration;
 
+use serde_json::json;
+use serde_json::value::RawValue;
+
 use super::{Engine, Fixture, model};
 use crate::accounts::AccountId;
 use crate::catalog::{
-    Existing, Filter, ModelChange, ModelState, NewModel, NewVersion, Search, Sort, Visibility, folded,
+    Existing, Filter, Model, ModelChange, ModelState, ModelSummary, NewModel, NewVersion, Search, Sort,
+    Visibility, folded,
 };
 use crate::clock::Moment;
 use crate::ledger::Money;
@@ -235,6 +239,72 @@ pub(crate) async fn the_next_page_after_a_change_of_the_catalog_shows_it(engine:
     }
 }
 
+pub(crate) async fn a_publisher_changes_what_it_states_anew(engine: impl Engine) {
+    let fixture = Fixture::new(engine).await;
+    let database = &fixture.database;
+    let first = NewModel { price: Money::from_smallest(1), ..model("second", fixture.customer) };
+    database.publish(slice::from_ref(&first), Existing::Keep).await.unwrap();
+    let metadata = json!({ "license": "MIT" });
+    let change = ModelChange {
+        name: Some("Of the operator".to_owned()),
+        description: Some("ÉTÉ".to_owned()),
+        metadata: metadata.as_object().cloned(),
+        price: Some(Money::from_smallest(5)),
+        visibility: Some(Visibility::Private),
+        ..ModelChange::default()
+    };
+    assert!(database.change_model("second", change, Moment(1)).await.unwrap());
+    let stored = async || {
+        let published = database.published("second").await.unwrap().unwrap();
+        let Model { summary, metadata, .. } = published.model.clone();
+        let ModelSummary { name, description, price, visibility, .. } = summary;
+        let hash = published.version.commit_hash.clone();
+        ((name, description, metadata.get().to_owned()), price.smallest(), visibility, hash)
+    };
+    let found = async |text: &str| {
+        let (caller, sort, now) = (fixture.customer, Sort::Created, Moment(1));
+        let search =
+            Search { caller, text: Some(folded(text)), sort, filter: None, limit: 1, offset: 0, now };
+        database.models(&search).await.unwrap().1
+    };
+    let texts =
+        |name: &str, description: &str, metadata: &str| (name.into(), description.into(), metadata.into());
+    let of_operator = texts("Of the operator", "ÉTÉ", r#"{"license":"MIT"}"#);
+    let hash = first.version.commit_hash.clone();
+    assert_eq!(stored().await, (of_operator.clone(), 5, Visibility::Private, hash.clone()));
+    assert_eq!((found("OF the op").await, found("été").await), (1, 1), "a search finds the new texts");
+
+    let restate =
+        async |model: &NewModel| database.publish(slice::from_ref(model), Existing::Restate).await.unwrap();
+    assert_eq!(restate(&first).await, 0);
+    assert_eq!(stored().await, (of_operator, 5, Visibility::Private, hash), "what is stated as before");
+
+    let version = NewVersion { commit_hash: "new".to_owned(), ..first.version.clone() };
+    let second =
+        NewModel { description: "Stated".to_owned(), price: Money::from_smallest(2), version, ..first };
+    assert_eq!((restate(&second).await, restate(&second).await), (1, 0));
+    let mixed = texts("Of the operator", "Stated", r#"{"license":"MIT"}"#);
+    assert_eq!(stored().await, (mixed, 2, Visibility::Private, "new".to_owned()), "a field each");
+    assert_eq!((found("été").await, found("stated").await), (0, 1));
+
+    let third = NewModel {
+        name: "Third".to_owned(),
+        metadata: RawValue::from_string(r#"{"license":"BSD"}"#.to_owned()).unwrap(),
+        is_public: !second.is_public,
+        ..second
+    };
+    let stated = [&third, &NewModel { is_public: !third.is_public, ..third.clone() }];
+    for model in stated {
+        assert_eq!(restate(model).await, 1);
+        let shown = if model.is_public { Visibility::Public } else { Visibility::Private };
+        let all = texts("Third", "Stated", r#"{"license":"BSD"}"#);
+        assert_eq!(stored().await, (all, 2, shown, "new".to_owned()));
+    }
+    let of_another = NewModel { owner: fixture.operator, name: "Stolen".to_owned(), ..third };
+    assert_eq!(restate(&of_another).await, 0);
+    assert_eq!(stored().await.0.0, "Third");
+}
+
 pub(crate) async fn what_an_operator_decided_of_a_built_in_model_survives_a_restart(engine: impl Engine) {
     let fixture = Fixture::new(engine).await;
     let database = &fixture.database;
@@ -244,6 +314,7 @@ pub(crate) async fn what_an_operator_decided_of_a_built_in_model_survives_a_rest
         is_verified: Some(false),
         is_playground: Some(true),
         state: Some(ModelState::Paused),
+        ..ModelChange::default()
     };
     assert!(database.change_model(super::MODEL, change, Moment(1)).await.unwrap());
     let described = NewModel { description: "New".to_owned(), ..model(super::MODEL, fixture.operator) };
@@ -259,6 +330,11 @@ pub(crate) async fn what_an_operator_decided_of_a_built_in_model_survives_a_rest
     let kept = page.first().unwrap();
     assert_eq!((&*kept.description, kept.price.smallest(), kept.is_verified), ("New", 5, false));
     assert_eq!(kept.visibility, Visibility::Private);
+    let named = ModelChange { name: Some("Named".to_owned()), ..ModelChange::default() };
+    assert!(database.change_model(super::MODEL, named, Moment(2)).await.unwrap());
+    assert_eq!(database.publish(&[described], Existing::Refresh).await.unwrap(), 0);
+    let name = database.published(super::MODEL).await.unwrap().unwrap().model.summary.name.clone();
+    assert_eq!(name, "Named", "a start of the service keeps the name of the operator");
 
     let one = model("built in", fixture.operator);
     let version = |name: &str| NewVersion { commit_hash: name.to_owned(), ..one.version.clone() };

@@ -80,6 +80,7 @@ macro_rules! conformance {
             catalog: every_list_is_what_sorting_all_models_would_give
                 a_search_finds_the_models_that_contain_its_text_whatever_that_is
                 the_next_page_after_a_change_of_the_catalog_shows_it
+                a_publisher_changes_what_it_states_anew
                 what_an_operator_decided_of_a_built_in_model_survives_a_restart;
             create_keys: a_create_that_is_sent_again_gets_its_task_whatever_happened_since
                 creates_with_one_key_at_the_same_moment_make_one_task

@@ -31,6 +31,7 @@ pub(super) const SCHEMA: &[Step] = &[
     Step::Statements(include_str!("schema_7.sql")),
     Step::Statements(include_str!("schema_8.sql")),
     Step::Statements(include_str!("schema_9.sql")),
+    Step::Statements(include_str!("schema_10.sql")),
 ];
 
 /// Oldest version of the schema whose processes are compatible with this one: they keep running, and can start, while

@@ -53,6 +53,7 @@ const SCHEMA: &[&str] = &[
     include_str!("schema_15.sql"),
     include_str!("schema_16.sql"),
     include_str!("schema_17.sql"),
+    include_str!("schema_18.sql"),
 ];
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);

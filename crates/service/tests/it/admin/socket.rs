@@ -46,6 +46,37 @@ async fn credits_and_prices_change_while_the_service_runs() -> TestResult {
 }
 
 #[tokio::test]
+async fn the_texts_of_a_model_change_while_the_service_runs() -> TestResult {
+    let mut bench = Bench::start().await?;
+    let before = bench.caller.get("/api-key/model/haze-removal").await?;
+    let change = json!({"name": "clear_view", "metadata": {"pretty_name": "Clear view"}});
+    bench.admin.call("PATCH", &["models", "haze-removal"], Some(change.to_string())).await?;
+    let after = bench.caller.get("/api-key/model/haze-removal").await?;
+    let mut expected = before.clone();
+    expected["name"] = json!("clear_view");
+    expected["model_metadata"]["pretty_name"] = json!("Clear view");
+    expected["updated_at"] = after["updated_at"].clone();
+    assert_eq!(after, expected, "the other fields of the metadata stay");
+    for (refused, why) in [
+        (json!({"name": " "}), "needs a name"),
+        (json!({"description": "a".repeat(10_001)}), "at most 10000 bytes"),
+        (json!({"metadata": {"model_id": "other"}}), "unknown field `model_id`"),
+        (json!({"metadata": {"library": "pillow"}}), "a sequence"),
+    ] {
+        let refused = bench.admin.call("PATCH", &["models", "haze-removal"], Some(refused.to_string())).await;
+        assert!(refused.as_ref().is_err_and(|error| error.to_string().contains(why)), "{refused:?}");
+    }
+    let unknown = json!({"metadata": {"license": "MIT"}}).to_string();
+    let unknown = bench.admin.call("PATCH", &["models", "absent"], Some(unknown)).await;
+    assert!(unknown.is_err_and(|error| error.to_string().contains("no such model")));
+    let log = bench.admin.call("GET", &["log"], None).await?;
+    let actions = log["actions"].as_array().ok_or("there are actions")?;
+    let logged = actions.iter().map(|action| action["body"].as_str().unwrap_or_default());
+    assert_eq!(logged.collect::<Vec<_>>(), [change.to_string()]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_socket_is_for_the_user_of_the_service_alone_and_ends_with_it() -> TestResult {
     let bench = Bench::start().await?;
     let socket = bench.folder.path().join("admin.sock");

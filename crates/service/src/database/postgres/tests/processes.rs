@@ -236,7 +236,7 @@ async fn a_database_of_the_first_schema_is_brought_up_to_date() {
     for column in [
         "movements DROP COLUMN adjustment",
         "accounts DROP COLUMN state, DROP COLUMN quota",
-        "models DROP COLUMN state",
+        "models DROP COLUMN state, DROP COLUMN stated",
         "api_keys DROP COLUMN name, DROP COLUMN expires_at, DROP COLUMN daily_limit, DROP COLUMN models",
         "versions DROP COLUMN is_built_in",
         "jobs DROP COLUMN holder, DROP COLUMN held_until",

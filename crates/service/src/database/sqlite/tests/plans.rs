@@ -28,7 +28,7 @@ async fn a_page_of_a_list_costs_the_same_however_many_models_there_are() {
     let fill = format!(
         "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {MODELS}) \
          INSERT INTO models SELECT 'm' || n, n + 1, 'name', 1 + n % 2, '', n % 2, 0, n % 3 > 0, 1, 0, '{{}}', \
-         n % 7, n % 5, n % 11, n % 13, 'name', '', 'active' FROM numbers"
+         n % 7, n % 5, n % 11, n % 13, 'name', '', 'active', NULL FROM numbers"
     );
     let used = "INSERT INTO model_days SELECT 'm' || (sequence - 1), 1, sequence FROM models \
                 WHERE sequence BETWEEN 2 AND 21";

@@ -1,0 +1,3 @@
+-- The texts, the price and the visibility that the publisher of a model stated last, as JSON; null if a process of an
+-- earlier version published the model.
+ALTER TABLE models ADD COLUMN stated TEXT;
