@@ -3,8 +3,8 @@
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
-    admin, alias, api, balance, completions, console, demo, doctor, files, help, login, mcp, model_init,
-    model_worker, models, node, open, profile, reference, run, serve, status, task, version,
+    admin, alias, api, balance, completions, console, demo, doctor, files, help, keys, login, mcp,
+    model_init, model_worker, models, node, open, profile, reference, run, serve, status, task, version,
 };
 use crate::settings::Global;
 
@@ -45,6 +45,11 @@ Data go to standard output, everything else to standard error. `inferstore help 
 pub(crate) enum Command {
     /// Show the balance of the account
     Balance(balance::Arguments),
+    /// List, create and revoke the API keys of the account
+    ///
+    /// Whether an account may create and revoke keys is up to the service: `serve --owners-manage-keys yes` permits it.
+    #[command(subcommand)]
+    Keys(keys::Command),
     /// Look through the catalog, and at one model
     #[command(subcommand)]
     Models(models::Command),

@@ -4,8 +4,8 @@ use std::pin::Pin;
 
 use crate::cli::{self, Command};
 use crate::commands::{
-    admin, alias, api, balance, completions, console, demo, doctor, files, help, login, mcp, model_init,
-    model_worker, models, node, open, profile, reference, run, serve, status, task, version,
+    admin, alias, api, balance, completions, console, demo, doctor, files, help, keys, login, mcp,
+    model_init, model_worker, models, node, open, profile, reference, run, serve, status, task, version,
 };
 use crate::failure::{Failure, Result};
 use crate::settings::Session;
@@ -32,6 +32,7 @@ pub(crate) fn execute(command: Command, session: Session) -> Result {
         Command::Console(arguments) => on_all_cores(console::execute(arguments, session)),
         Command::Open(arguments) => on_all_cores(open::execute(arguments, session)),
         Command::Balance(arguments) => on_one_core(balance::execute(&arguments, &session)),
+        Command::Keys(command) => on_one_core(keys::execute(command, &session)),
         Command::Models(command) => on_one_core(models::execute(command, &session)),
         Command::Run(arguments) => on_one_core(run::execute(arguments, session)),
         Command::Task(command) => on_one_core(task::execute(command, session)),

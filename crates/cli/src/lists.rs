@@ -29,12 +29,17 @@ struct Payload {
     records: Option<Vec<Box<RawValue>>>,
 }
 
+/// The JSON of the records of a payload.
+pub(crate) fn records(payload: &str) -> Vec<String> {
+    let records = serde_json::from_str::<Payload>(payload).ok().and_then(|payload| payload.records);
+    records.iter().flatten().map(ToString::to_string).collect()
+}
+
 /// One page.
 async fn page<T>(fetch: impl Future<Output = Result<Page<T>, Error>>) -> Result<Listed<T>> {
     let (page, payload) = with_json(fetch).await?;
-    let texts = serde_json::from_str::<Payload>(&payload).ok();
-    let mut texts = texts.and_then(|payload| payload.records).unwrap_or_default().into_iter();
-    let mut text = || texts.next().map(|text| text.to_string()).unwrap_or_default();
+    let mut texts = records(&payload).into_iter();
+    let mut text = || texts.next().unwrap_or_default();
     Ok(Listed {
         records: page.records.into_iter().map(|record| (record, text())).collect(),
         total: page.total,

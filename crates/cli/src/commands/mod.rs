@@ -10,6 +10,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod files;
 pub(crate) mod help;
+pub(crate) mod keys;
 pub(crate) mod login;
 pub(crate) mod mcp;
 pub(crate) mod model_init;

@@ -22,6 +22,7 @@ mod files;
 mod interactive;
 #[cfg(feature = "controls")]
 mod interrupted;
+mod keys;
 mod logs;
 #[cfg(feature = "controls")]
 mod mcp;
