@@ -8,8 +8,9 @@ use clap::error::ErrorKind;
 
 const LIMITS: &str = include_str!("../../../../docs/limits-and-settings.md");
 const TROUBLESHOOTING: &str = include_str!("../../../../docs/troubleshooting.md");
+const WITHOUT_ROOT: &str = include_str!("../../../../docs/without-root.md");
 
-const PAGES: [(&str, &str); 17] = [
+const PAGES: [(&str, &str); 18] = [
     ("README.md", include_str!("../../../../README.md")),
     ("admin.md", include_str!("../../../../docs/admin.md")),
     ("admin-http.md", include_str!("../../../../docs/admin-http.md")),
@@ -27,6 +28,7 @@ const PAGES: [(&str, &str); 17] = [
     ("nodes.md", include_str!("../../../../docs/nodes.md")),
     ("own-model.md", include_str!("../../../../docs/own-model.md")),
     ("troubleshooting.md", TROUBLESHOOTING),
+    ("without-root.md", WITHOUT_ROOT),
 ];
 
 #[test]
@@ -74,9 +76,35 @@ pub(super) fn check(page: &str, line: &str, words: &[&str], accepted: &[ErrorKin
 pub(super) fn words_of_line(line: &str) -> Option<Vec<&str>> {
     let line = line.strip_prefix("sudo -u inferstore ").unwrap_or(line);
     let line = line.strip_prefix("ExecStart=/usr/local/bin/").unwrap_or(line);
+    let line = line.strip_prefix("ExecStart=%h/.local/bin/").unwrap_or(line);
     let is_of_shell = |word: &&str| !matches!(*word, "#" | ">" | "<" | "|" | "&&" | "$INFERSTORE_OPTIONS");
     let words = line.split_whitespace().take_while(is_of_shell).map(|word| word.trim_matches('\''));
     line.starts_with("inferstore ").then(|| words.collect())
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn systemd_accepts_the_units_of_a_user() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let units: Vec<&str> =
+        WITHOUT_ROOT.split("```ini\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(units.len(), 4);
+    for unit in units {
+        let path = unit.lines().next().and_then(|line| line.strip_prefix("# ~/.config/systemd/user/"));
+        let file = folder.path().join(path.expect("the first line is the path"));
+        let system_only = ["User=", "Group=", "multi-user.target", "StateDirectory="];
+        assert!(system_only.iter().all(|setting| !unit.contains(setting)), "{unit}");
+        // The programs of the test machine are elsewhere.
+        let unit =
+            unit.replace("%h/.local/bin/inferstore", "/bin/true").replace("/usr/sbin/nginx", "/bin/true");
+        fs::write(&file, unit).expect("a file can be written");
+        let mut command = std::process::Command::new("systemd-analyze");
+        command.args(["verify", "--user", "--man=no"]).arg(&file).env("XDG_RUNTIME_DIR", folder.path());
+        // A machine without systemd verifies nothing.
+        let Ok(verified) = command.output() else { continue };
+        let stderr = String::from_utf8_lossy(&verified.stderr);
+        assert!(verified.status.success() && stderr.is_empty(), "{}: {stderr}", file.display());
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use Check::{By, Not, Run};
 
 const REGISTRY: Check = Not("the crates are in no registry before the first release");
 const MACHINE: Check = Not("it changes users, units or programs of the machine");
+const VERIFIED: Check = By("crates/cli/tests/it/docs.rs");
 const INSTALLS: Check = Not("it installs the command, which the tests have built");
 
 /// A service, and the identifier of a key instead of the one on the page.
@@ -80,8 +81,8 @@ pub(super) const BLOCKS: &[(&str, &str, Check)] = &[
     ("crates/testing/README.md", "use inferstore_service::", By("tests/it/client/on_the_service/mod.rs")),
     ("docs/admin-http.md", "curl --unix-socket", Run(WITH_KEY)),
     ("docs/admin.md", "inferstore admin account add", Run(WITH_KEY)),
-    (
     ("docs/admin.md", "inferstore admin model describe", Run("")),
+    (
         "docs/admin.md",
         "inferstore admin debit",
         Run("inferstore admin account resume lena; inferstore admin credit lena 2525"),
@@ -117,9 +118,6 @@ pub(super) const BLOCKS: &[(&str, &str, Check)] = &[
     ("docs/deployment.md", "openssl req", Not("it needs the proxy that uses the certificate")),
     ("docs/deployment.md", "upstream inferstore_api", Not("the test machine has no nginx")),
     ("docs/deployment.md", "api.example.com {", Not("the test machine has no Caddy")),
-    ("docs/deployment.md", "pid nginx.pid", Not("the test machine has no nginx")),
-    ("docs/deployment.md", "nginx -p", Not("the test machine has no nginx")),
-    ("docs/deployment.md", "INFERSTORE_BASE_URL=https://localhost", Not("the test machine has no nginx")),
     ("docs/deployment.md", "install --directory", MACHINE),
     ("docs/deployment.md", "# /etc/systemd/system/inferstore-daily.service", MACHINE),
     ("docs/deployment.md", "# /etc/systemd/system/inferstore-daily-failed.service", MACHINE),
@@ -187,6 +185,14 @@ pub(super) const BLOCKS: &[(&str, &str, Check)] = &[
     ("docs/testing.md", "cargo add", Not("it changes a project outside of the checkout")),
     ("docs/testing.md", "use inferstore_service::", By("tests/it/readme.rs")),
     ("docs/testing.md", "- uses: OWNER/inferstore", By("crates/cli/tests/it/action.rs")),
+    ("docs/without-root.md", "# ~/.config/systemd/user/inferstore.service", VERIFIED),
+    ("docs/without-root.md", "mkdir -p", MACHINE),
+    ("docs/without-root.md", "# ~/.config/systemd/user/inferstore-daily.service", VERIFIED),
+    ("docs/without-root.md", "# ~/.config/systemd/user/inferstore-daily.timer", VERIFIED),
+    ("docs/without-root.md", "pid nginx.pid", Not("the test machine has no nginx")),
+    ("docs/without-root.md", "nginx -p", Not("the test machine has no nginx")),
+    ("docs/without-root.md", "INFERSTORE_BASE_URL=https://localhost", Not("the test machine has no nginx")),
+    ("docs/without-root.md", "# ~/.config/systemd/user/inferstore-nginx.service", VERIFIED),
     ("docs/troubleshooting.md", "inferstore doctor", Run("inferstore serve")),
     ("openapi/README.md", "inferstore serve --ephemeral", Run("")),
     ("sdk/python/README.md", "pip install", By("tests/contract/src/packages.rs")),
