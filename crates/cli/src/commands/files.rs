@@ -45,8 +45,8 @@ pub(crate) enum Command {
     Delete(DeleteArguments),
     /// Upload what is new in a folder of this machine, or download what is new in the storage
     ///
-    /// A file is sent if it is not on the other side, has another size, or has changed since. The same command continues
-    /// after an interruption.
+    /// A file is sent if the other side has no file of this name with the same content. The same command continues after
+    /// an interruption.
     Sync(sync::SyncArguments),
 }
 
@@ -195,7 +195,9 @@ async fn download(arguments: DownloadArguments, client: &Client, session: &Sessi
     if recursive || list::is_pattern(&file) {
         let stored = list::select(&[file], recursive, client).await?;
         let folder = path.unwrap_or_default();
-        let (saved, failures) = download_all(stored, &folder, overwrite, jobs, client, session).await?;
+        make_folder(&session.environment.folder.join(&folder))?;
+        let downloads = stored.into_iter().map(|file| (folder.join(local_name(&file)), file)).collect();
+        let (saved, failures) = download_all(downloads, overwrite, jobs, client, session).await;
         session.output.report_done(&report(&saved))?;
         return session.output.failures(failures);
     }
@@ -249,23 +251,20 @@ async fn download_one(
     saved
 }
 
-/// Downloads stored files into a folder, several at the same time: samples/a.png becomes a.png.
+/// Downloads stored files to these paths, several at the same time.
 async fn download_all(
-    stored: Vec<Stored>,
-    folder: &Path,
+    downloads: Vec<(PathBuf, Stored)>,
     overwrite: bool,
     jobs: u16,
     client: &Client,
     session: &Session,
-) -> Result<(Vec<(PathBuf, DownloadedFile)>, Vec<Failure>)> {
-    make_folder(&session.environment.folder.join(folder))?;
+) -> (Vec<(PathBuf, DownloadedFile)>, Vec<Failure>) {
     let progress = &SharedProgress::new(&session.output);
-    let downloads = stored.into_iter().map(|file| async move {
-        let path = folder.join(local_name(&file));
+    let downloads = downloads.into_iter().map(|(path, file)| async move {
         let downloaded = download_one(&file.url, &path, overwrite, progress, client, session).await;
         downloaded.map(|downloaded| (path, downloaded)).map_err(|failure| failure.about(file.name()))
     });
-    Ok(run_all(downloads, jobs).await)
+    run_all(downloads, jobs).await
 }
 
 /// The path and the record of each file.
@@ -287,14 +286,17 @@ fn report(saved: &[(PathBuf, DownloadedFile)]) -> Report {
     Report::of_list(table, records, quiet)
 }
 
-/// The name of a copy: that of the stored file if it is fit to be one, or else that in the URL.
+/// The name of a copy: that of the stored file if it is fit to be one and not hidden, or else that in the URL.
 fn local_name(file: &Stored) -> String {
-    let leads_elsewhere = |c: char| matches!(c, '/' | '\\') || c.is_control();
-    let name = file
-        .own_name()
-        .filter(|name| !name.is_empty() && !name.starts_with('.') && !name.contains(leads_elsewhere));
+    let name = file.own_name().filter(|name| is_file_name(name) && !name.starts_with('.'));
     let name = name.map(str::to_owned).or_else(|| name_in(&file.url));
     name.unwrap_or_else(|| "download".to_owned())
+}
+
+/// Returns true for a name that leads into no other folder.
+fn is_file_name(name: &str) -> bool {
+    let leads_elsewhere = |c: char| matches!(c, '/' | '\\') || c.is_control();
+    !matches!(name, "" | "." | "..") && !name.contains(leads_elsewhere)
 }
 
 /// The last segment of the path of a URL, as far as it is fit to name a file.

@@ -37,6 +37,7 @@ mod rows;
 mod scripts;
 mod stored_inputs;
 mod support;
+mod sync;
 mod terminal;
 mod version;
 #[cfg(unix)]

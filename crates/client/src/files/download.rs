@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt, TryFutureExt};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
+use reqwest::header::{ACCEPT_ENCODING, CONTENT_TYPE, ETAG, HeaderMap, LOCATION};
 use reqwest::{Method, Response, StatusCode, Url};
 use serde::{Deserialize, Serialize};
 use tempfile::TempPath;
@@ -175,13 +175,30 @@ impl Download {
     pub fn stream(self) -> DownloadStream {
         let chunks = async move {
             let deadline = Deadline::of_transfer(self.limits.deadline);
-            let transfer = deadline.bound(self.request(deadline)).await?;
+            let transfer = deadline.bound(self.request(Method::GET, deadline)).await?;
             Ok(stream::try_unfold(transfer, move |mut transfer| async move {
                 let bytes = deadline.bound(transfer.next()).await?;
                 Ok(bytes.map(|bytes| (bytes, transfer)))
             }))
         };
         Items(chunks.try_flatten_stream().boxed())
+    }
+
+    /// Returns the `ETag` without its quotes, from a `HEAD` request. For a stored file, it is the MD5 of the content in
+    /// hexadecimal, as in S3, so a program can compare contents without a download.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`] if the URL cannot be read; [`Error::DeadlineReached`].
+    pub fn etag(self) -> BoxFuture<'static, Result<Option<String>>> {
+        let work = async move {
+            let deadline = Deadline::of_transfer(self.limits.deadline);
+            let transfer = deadline.bound(self.request(Method::HEAD, deadline)).await?;
+            transfer.core.retries.succeeded();
+            let etag = transfer.response.headers().get(ETAG).and_then(|etag| etag.to_str().ok());
+            Ok(etag.map(|etag| etag.trim_start_matches("W/").trim_matches('"').to_owned()))
+        };
+        work.boxed()
     }
 
     /// Downloads to the path, or into the folder `path` under a name with this stem.
@@ -202,7 +219,7 @@ impl Download {
             let temporary = blocking(move || temporary_file(&target, is_folder, overwrite)).await;
             let (file, temporary) = temporary.map_err(failed)?;
             let mut file = tokio::fs::File::from_std(file);
-            let mut transfer = self.request(deadline).await?;
+            let mut transfer = self.request(Method::GET, deadline).await?;
             while let Some(bytes) = transfer.next().await? {
                 file.write_all(&bytes).await.map_err(failed)?;
                 events(DownloadEvent::Progress { received: transfer.received, total: transfer.total });
@@ -221,13 +238,13 @@ impl Download {
     }
 
     /// Requests the content, with retries after transient failures.
-    async fn request(&self, deadline: Deadline) -> Result<Transfer> {
+    async fn request(&self, method: Method, deadline: Deadline) -> Result<Transfer> {
         let url = files::web_url(self.url.trim()).ok_or_else(|| {
             Error::InvalidArgument("the download is not a URL with http or https".to_owned())
         })?;
         let mut attempts = self.core.retries.start("download", deadline);
         loop {
-            let error = match self.attempt(&url, attempts.count).await {
+            let error = match self.attempt(&method, &url, attempts.count).await {
                 Ok(transfer) => return Ok(transfer),
                 Err(error) => error,
             };
@@ -238,10 +255,10 @@ impl Download {
     }
 
     /// Requests the content once, and follows redirects.
-    async fn attempt(&self, url: &Url, number: u32) -> Result<Transfer, FileError> {
+    async fn attempt(&self, method: &Method, url: &Url, number: u32) -> Result<Transfer, FileError> {
         let (core, host) = (&self.core, host(url));
         let attempt = Attempt { operation: "download", number };
-        let response = follow(core, Method::GET, url, &*self.url_filter, attempt).await?;
+        let response = follow(core, method.clone(), url, &*self.url_filter, attempt).await?;
         if !response.status().is_success() {
             let redactor = core.redactor.with_target(url, &[]).with_target(response.url(), &[]);
             return Err(files::rejected(host, response, &redactor).await);

@@ -1,21 +1,29 @@
 //! `inferstore files sync`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::ready;
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use clap::{Args, ValueHint};
+use futures_util::stream::{self, StreamExt};
 use inferstore::types::UploadFolder;
 use inferstore::{Client, File};
+use md5::{Digest, Md5};
 use serde_json::json;
 
 use super::list::{Stored, all};
 use super::upload::{Source, check_names, files, upload_all};
-use super::{delete_all, download_all, local_name};
+use super::{delete_all, download_all, is_file_name, local_name};
+use crate::commands::outputs::make_folder;
 use crate::failure::{Failure, Result};
 use crate::output::Report;
 use crate::settings::Session;
 use crate::table::{Fit, Table};
+
+/// Number of stored files whose content is compared at the same time.
+const CHECKS: usize = 16;
 
 /// Upload what is new in a folder of this machine, or download what is new in the storage
 #[derive(Debug, Args)]
@@ -48,7 +56,6 @@ struct Local {
 }
 
 /// The actions of a sync, by the name of each file.
-#[derive(Default)]
 struct Actions {
     sent: BTreeSet<String>,
     deleted: BTreeSet<String>,
@@ -70,35 +77,24 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
     let path = PathBuf::from(path);
     let local = local_files(&path, is_upload, session)?;
     let named = |file: Stored| {
-        let name = if is_upload { file.own_name()?.to_owned() } else { local_name(&file) };
+        let own = file.own_name().filter(|name| is_upload || is_file_name(name)).map(str::to_owned);
+        let name = if is_upload { own? } else { own.unwrap_or_else(|| local_name(&file)) };
         Some((name, file))
     };
     let stored: BTreeMap<String, Stored> = all(folder, client).await?.into_iter().filter_map(named).collect();
-    let actions = if is_upload {
-        let is_same =
-            |name: &String, file: &Local| stored.get(name).is_some_and(|stored| is_current(file, stored));
-        Actions {
-            sent: local
-                .iter()
-                .filter(|(name, file)| !is_same(name, file))
-                .map(|(name, _)| name.clone())
-                .collect(),
-            deleted: stored.keys().filter(|name| !local.contains_key(*name)).cloned().collect(),
-        }
-    } else {
-        let is_same = |name: &String, stored: &Stored| {
-            local.get(name).is_some_and(|file| is_current_copy(file, stored))
-        };
-        Actions {
-            sent: stored
-                .iter()
-                .filter(|(name, file)| !is_same(name, file))
-                .map(|(name, _)| name.clone())
-                .collect(),
-            deleted: local.keys().filter(|name| !stored.contains_key(*name)).cloned().collect(),
-        }
+    let pairs = local.iter().filter_map(|(name, file)| Some((name, file, stored.get(name)?)));
+    let checks = pairs.map(|(name, file, stored)| async move {
+        is_same(file, stored, is_upload, client, session).await.then_some(name)
+    });
+    let same: BTreeSet<&String> =
+        stream::iter(checks).buffer_unordered(CHECKS).filter_map(ready).collect().await;
+    let (here, there): (BTreeSet<_>, BTreeSet<_>) = (local.keys().collect(), stored.keys().collect());
+    let (source, destination) = if is_upload { (here, there) } else { (there, here) };
+    let deleted = destination.difference(&source).filter(|_| delete).map(|name| (*name).clone());
+    let actions = Actions {
+        sent: source.difference(&same).map(|name| (*name).clone()).collect(),
+        deleted: deleted.collect(),
     };
-    let actions = if delete { actions } else { Actions { deleted: BTreeSet::new(), ..actions } };
     if dry_run {
         session.output.note("nothing was sent or deleted");
         return session.output.report(&report(&actions, is_upload));
@@ -114,7 +110,8 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
     session.output.failures(failures)
 }
 
-/// The files below a folder by the names that they are stored under: a/b.png is a-b.png.
+/// The files below a folder by the names that they are stored under: a/b.png is a-b.png. Unfinished downloads and
+/// symlinks that lead nowhere are left out.
 fn local_files(path: &Path, must_exist: bool, session: &Session) -> Result<BTreeMap<String, Local>> {
     let root = session.environment.folder.join(path);
     if !root.is_dir() {
@@ -128,26 +125,49 @@ fn local_files(path: &Path, must_exist: bool, session: &Session) -> Result<BTree
     check_names(&found, false)?;
     let mut local = BTreeMap::new();
     for (path, name) in found {
-        let here = session.environment.folder.join(&path);
-        let metadata = std::fs::metadata(&here)
-            .map_err(|error| Failure::local_failure(format!("{} cannot be read", path.display()), error))?;
-        if let Some(name) = name.filter(|_| metadata.is_file()) {
+        let is_unfinished = name.as_ref().is_some_and(|name| {
+            name.rsplit_once(".inferstore-").is_some_and(|(_, rest)| rest.ends_with(".part"))
+        });
+        let metadata = std::fs::metadata(session.environment.folder.join(&path));
+        let (Ok(metadata), Some(name), false) = (metadata, name, is_unfinished) else { continue };
+        if metadata.is_file() {
             local.insert(name, Local { path, size: metadata.len(), modified: metadata.modified().ok() });
         }
     }
     Ok(local)
 }
 
-/// Returns true when a stored file has the size of a local one, and was uploaded after its last change.
-fn is_current(file: &Local, stored: &Stored) -> bool {
-    let is_later = stored.created.zip(file.modified).is_some_and(|(created, modified)| created >= modified);
-    stored.size == Some(file.size) && is_later
+/// Returns true when both files have the same content. A HEAD request returns the MD5 of the stored one; in a storage
+/// without it, the files are taken as the same when they have the same size, and that of the destination is the later
+/// one.
+async fn is_same(file: &Local, stored: &Stored, is_upload: bool, client: &Client, session: &Session) -> bool {
+    if stored.size.is_some_and(|size| size != file.size) {
+        return false;
+    }
+    let etag = client.download(stored.url.as_str()).etag().await.ok().flatten();
+    if let Some(etag) = etag.filter(|etag| etag.len() == 32) {
+        let path = session.environment.folder.join(&file.path);
+        let hashed = tokio::task::spawn_blocking(move || md5(&path)).await;
+        return matches!(hashed, Ok(Ok(hash)) if hash == etag.to_lowercase());
+    }
+    let times = stored.created.zip(file.modified);
+    times.is_some_and(|(created, modified)| if is_upload { created >= modified } else { modified >= created })
 }
 
-/// Returns true when a local file has the size of a stored one, and was written after its upload.
-fn is_current_copy(file: &Local, stored: &Stored) -> bool {
-    let is_later = stored.created.zip(file.modified).is_some_and(|(created, modified)| modified >= created);
-    stored.size == Some(file.size) && is_later
+/// The MD5 of a file in hexadecimal.
+fn md5(path: &Path) -> io::Result<String> {
+    let mut hash = Md5::new();
+    let mut file = BufReader::with_capacity(64 * 1024, std::fs::File::open(path)?);
+    loop {
+        let chunk = file.fill_buf()?;
+        if chunk.is_empty() {
+            break;
+        }
+        hash.update(chunk);
+        let length = chunk.len();
+        file.consume(length);
+    }
+    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 async fn upload(
@@ -181,8 +201,14 @@ async fn download(
     client: &Client,
     session: &Session,
 ) -> Result<Vec<Failure>> {
-    let wanted = stored.into_iter().filter(|(name, _)| actions.sent.contains(name)).map(|(_, file)| file);
-    let (_, mut failures) = download_all(wanted.collect(), path, true, jobs, client, session).await?;
+    make_folder(&session.environment.folder.join(path))?;
+    let wanted = stored.into_iter().filter(|(name, _)| actions.sent.contains(name));
+    // A file in an inner folder is replaced there.
+    let downloads = wanted.map(|(name, file)| {
+        let here = local.get(&name).map(|file| file.path.clone());
+        (here.unwrap_or_else(|| path.join(&name)), file)
+    });
+    let (_, mut failures) = download_all(downloads.collect(), true, jobs, client, session).await;
     if failures.is_empty() {
         for (_, file) in local.iter().filter(|(name, _)| actions.deleted.contains(*name)) {
             let deleted = std::fs::remove_file(session.environment.folder.join(&file.path));

@@ -185,6 +185,29 @@ async fn a_download_can_be_read_in_memory_and_as_a_stream() -> TestResult {
 }
 
 #[tokio::test]
+async fn the_etag_is_read_without_the_content() -> TestResult {
+    let mut answers = [
+        Reaction::status(503),
+        content(&[("etag", "\"0cc175b9\"")], b""),
+        content(&[("etag", "W/\"0cc175b9\"")], b""),
+        content(&[], b""),
+        refusal(404, "NoSuchKey"),
+    ]
+    .into_iter();
+    let server = Server::start(move |request| match request.method.as_str() {
+        "HEAD" => answers.next().unwrap_or_else(|| Reaction::status(500)),
+        method => content(&[("etag", method)], b""),
+    });
+    let download = client(&server)?.download(url(&server));
+    for etag in [Some("0cc175b9"), Some("0cc175b9"), None] {
+        assert_eq!(download.clone().etag().await?.as_deref(), etag);
+    }
+    let error = download.etag().await;
+    assert!(matches!(&error, Err(Error::File(error)) if error.kind == FileErrorKind::Rejected), "{error:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_stream_that_is_cut_ends_with_an_error() -> TestResult {
     let server = Server::start(|_| content(&[("content-length", "1000")], &[0; 10]));
     let mut stream = client(&server)?.download(url(&server)).stream();

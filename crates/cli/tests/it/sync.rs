@@ -1,0 +1,119 @@
+//! `files sync` compares contents, whatever the times of the files say, and continues after it was killed.
+
+use std::fs::{self, File};
+use std::time::{Duration, SystemTime};
+
+use inferstore_cli::exit;
+
+use crate::support::{Local, names_in, pictures};
+
+/// The actions of a sync, each as `upload a.txt`.
+fn sync(local: &Local, words: &str) -> String {
+    let ended = local.cli.call(&format!("files sync {words} --format jsonl"));
+    assert_eq!(ended.code, exit::DONE, "{ended}");
+    let records = ended.stdout.lines().map(|line| serde_json::from_str(line).expect("it is JSON"));
+    let action =
+        |record: serde_json::Value| format!("{} {}", record["action"], record["file"]).replace('"', "");
+    records.map(action).collect::<Vec<_>>().join(", ")
+}
+
+fn write(local: &Local, path: &str, text: &str) {
+    let path = local.cli.folder.path().join(path);
+    fs::create_dir_all(path.parent().expect("it has one")).expect("it can be made");
+    fs::write(path, text).expect("it can be written");
+}
+
+fn read(local: &Local, path: &str) -> String {
+    fs::read_to_string(local.cli.path(path)).expect("it can be read")
+}
+
+/// Sets the time of the last change, in seconds from now.
+fn change_time(local: &Local, path: &str, seconds: i64) {
+    let distance = Duration::from_secs(seconds.unsigned_abs());
+    let now = SystemTime::now();
+    let time = if seconds < 0 { now - distance } else { now + distance };
+    let file = File::options().write(true).open(local.cli.path(path)).expect("it is there");
+    file.set_modified(time).expect("it can be set");
+}
+
+#[test]
+fn contents_are_compared_whatever_sizes_times_and_names_say() {
+    let local = Local::start();
+    for (name, text) in [("a.txt", "one"), ("b.txt", "two"), ("c.txt", "one"), ("d.txt", "four")] {
+        write(&local, &format!("here/{name}"), text);
+    }
+    assert_eq!(sync(&local, "here samples -j 2"), "upload a.txt, upload b.txt, upload c.txt, upload d.txt");
+
+    // The same size, and a time before the upload.
+    write(&local, "here/b.txt", "TWO");
+    change_time(&local, "here/b.txt", -3600);
+    change_time(&local, "here/d.txt", 3600);
+    assert_eq!(sync(&local, "here samples --dry-run"), "upload b.txt");
+    assert_eq!(sync(&local, "here samples"), "upload b.txt", "what was touched is the same");
+    assert_eq!(sync(&local, "here samples"), "");
+
+    fs::rename(local.cli.path("here/c.txt"), local.cli.path("here/e.txt")).expect("it can be renamed");
+    assert_eq!(sync(&local, "here samples"), "upload e.txt");
+    assert_eq!(sync(&local, "here samples --delete --dry-run"), "delete c.txt");
+    assert_eq!(sync(&local, "here samples --delete"), "delete c.txt");
+    assert_eq!(local.cli.call("files stats -q").stdout, "4\n");
+}
+
+#[test]
+fn a_second_machine_has_the_same_files_and_sends_back_what_it_changes() {
+    let local = Local::start();
+    write(&local, "one/a.txt", "a");
+    write(&local, "one/.env", "hidden");
+    write(&local, "one/inner/x.txt", "x");
+    assert_eq!(sync(&local, "one samples"), "upload .env, upload a.txt, upload inner-x.txt");
+    assert_eq!(sync(&local, "samples two"), "download .env, download a.txt, download inner-x.txt");
+    for words in
+        ["samples two --delete", "two samples --delete", "samples one --delete", "one samples --delete"]
+    {
+        assert_eq!(sync(&local, words), "", "{words}");
+    }
+
+    write(&local, "two/inner-x.txt", "y");
+    assert_eq!(sync(&local, "two samples"), "upload inner-x.txt");
+    assert_eq!(sync(&local, "samples one"), "download inner-x.txt");
+    assert_eq!(read(&local, "one/inner/x.txt"), "y", "the file is replaced where it is");
+    assert_eq!(sync(&local, "one samples"), "");
+
+    // A copy that was edited later than the upload is no copy.
+    write(&local, "two/a.txt", "b");
+    change_time(&local, "two/a.txt", 3600);
+    write(&local, "two/own.txt", "own");
+    assert_eq!(sync(&local, "samples two --delete --dry-run"), "download a.txt, delete own.txt");
+    assert_eq!(sync(&local, "samples two --delete"), "download a.txt, delete own.txt");
+    assert_eq!(read(&local, "two/a.txt"), "a");
+}
+
+#[test]
+fn a_killed_sync_continues_and_leaves_nothing_that_is_sent_later() {
+    let local = Local::start();
+    fs::create_dir(local.cli.path("here")).expect("it can be made");
+    pictures(&local.cli.folder.path().join("here"), 60);
+    let stored = || local.cli.call("files list samples --all -q").stdout.lines().count();
+    let mut process = local.command("files sync here samples -j 1").spawn().expect("it starts");
+    while stored() < 3 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    process.kill().expect("it can be killed");
+    process.wait().expect("it ends");
+    let before = stored();
+    assert!(before < 60, "it was killed too late");
+    let left = sync(&local, "here samples --dry-run").split(", ").count();
+    sync(&local, "here samples -j 16");
+    assert_eq!(stored(), 60);
+    // An upload may have arrived just after the kill.
+    assert!((60 - before - 1..=60 - before).contains(&left), "{left} were left after {before}");
+
+    // What a killed download leaves.
+    write(&local, "here/.inferstore-8SbnTq.part", "half of a pict");
+    assert_eq!(sync(&local, "here samples"), "");
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("nowhere", local.cli.path("here/broken")).expect("it can be made");
+    assert_eq!(sync(&local, "here samples --delete"), "");
+    assert_eq!(sync(&local, "samples there -j 16").split(", ").count(), 60);
+    assert_eq!(names_in(&local.cli.folder.path().join("there")).len(), 60);
+}
