@@ -1,5 +1,8 @@
 //! Generated types of the packages in `sdk`: the resources of responses, and the inputs and outputs of the model kinds.
 
+mod python;
+mod typescript;
+
 use std::fmt::Write;
 
 use anyhow::{Context, Result};
@@ -21,12 +24,24 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict, Unpack, overload
 
 from ._inputs import segment
 from ._types import CreateOptions, FileInput, ModelId, Outcome, RunOptions
 
+"#;
+
+const PYTHON_CALL: &str = r#"
+
+class CallOptions(TypedDict, total=False):
+    """Options of a call."""
+
+    json_body: Mapping[str, object]
+    query: Mapping[str, object]
+    repeatable: bool
+    key: str
 "#;
 
 const TYPESCRIPT_HEAD: &str = "\nimport { type FileInput, segment } from \"./inputs.js\";\n";
@@ -39,8 +54,11 @@ pub(crate) enum Language {
 }
 
 /// The methods of the clients for the operations that need no more than a call, where the document has them.
-const OPERATIONS: [(&str, &str); 13] = [
+const OPERATIONS: [(&str, &str); 16] = [
     ("getBalance", "balance"),
+    ("listKeys", "keys"),
+    ("createKey", "createKey"),
+    ("revokeKey", "revokeKey"),
     ("listModels", "models"),
     ("getModel", "model"),
     ("getModelVersioning", "declaration"),
@@ -79,13 +97,17 @@ pub(crate) fn types(document: &Tree, language: Language, command: &str) -> Resul
             file.object(name, schema)?;
         }
     }
+    for (name, schema) in secrets(document) {
+        file.secret(name, schema)?;
+    }
     let kinds: Vec<Kind<'_>> = emitted.iter().filter_map(|(input, schema)| kind(input, schema)).collect();
     file.decimals(document)?;
     match language {
         Language::Python => {
-            for (class, prefix) in [("Operations", ""), ("AsyncOperations", "async ")] {
-                file.python_methods(&kinds, class, prefix)?;
-                file.python_operations(document, prefix)?;
+            file.text.push_str(PYTHON_CALL);
+            for (class, prefix) in [("", ""), ("Async", "async ")] {
+                file.python_operations(document, &format!("{class}Operations"), prefix)?;
+                file.python_methods(&kinds, &format!("{class}Runs"), prefix)?;
             }
         }
         Language::TypeScript => {
@@ -99,13 +121,38 @@ pub(crate) fn types(document: &Tree, language: Language, command: &str) -> Resul
 /// Returns whether users of a package meet the schema: not the envelopes, bodies of requests, and what carries a secret.
 fn is_emitted(schema: &Tree) -> bool {
     let properties = &schema["properties"];
-    let is_secret = properties.members().any(|(_, property)| property["x-secret"].is(true));
     let is_envelope =
         properties["status"]["$ref"].as_str().is_some_and(|name| name.ends_with("/EnvelopeStatus"));
     let is_resource = schema["additionalProperties"].is(true) && properties.is_map();
     !schema["enum"].is_null()
         || !schema["x-model-kind"].is_null()
-        || is_resource && !is_envelope && !is_secret && !properties["data"].is_map()
+        || is_resource && !is_envelope && !is_secret(schema) && !properties["data"].is_map()
+}
+
+fn is_secret(schema: &Tree) -> bool {
+    schema["properties"].members().any(|(_, property)| property["x-secret"].is(true))
+}
+
+/// The results of the methods that carry a secret.
+fn secrets(document: &Tree) -> Vec<(&str, &Tree)> {
+    let operations = document["paths"].members().flat_map(|(_, item)| item.members());
+    let ours = operations
+        .filter(|(_, operation)| OPERATIONS.iter().any(|(id, _)| operation["operationId"].is(*id)))
+        .filter_map(|(_, operation)| result(document, operation));
+    ours.filter_map(|data| target(document, data)).filter(|(_, schema)| is_secret(schema)).collect()
+}
+
+/// The schema of the data that an operation returns.
+fn result<'a>(document: &'a Tree, operation: &'a Tree) -> Option<&'a Tree> {
+    let success = operation["responses"]["200"]["$ref"].as_str().and_then(|at| document.pointer(at))?;
+    let envelope = success["content"]["application/json"]["schema"]["$ref"].as_str()?;
+    Some(&document.pointer(envelope)?["properties"]["data"]).filter(|data| !data.is_null())
+}
+
+/// The component that a reference names.
+fn target<'a>(document: &'a Tree, reference: &'a Tree) -> Option<(&'a str, &'a Tree)> {
+    let at = reference["$ref"].as_str()?;
+    Some((at.rsplit('/').next()?, document.pointer(at)?))
 }
 
 fn kind<'a>(input: &'a str, schema: &'a Tree) -> Option<Kind<'a>> {
@@ -168,6 +215,47 @@ impl<'a> File<'a> {
             }
         }
         self.text.push_str(if self.python() { "\n" } else { "}\n" });
+        Ok(())
+    }
+
+    /// A class that shows its secret members to nobody who does not ask for them.
+    fn secret(&mut self, name: &str, schema: &'a Tree) -> Result<()> {
+        let summary_of_class = summary(schema);
+        let members: Vec<_> = schema["properties"]
+            .members()
+            .map(|(name, value)| {
+                (name, self.type_of(value, false), summary(value), value["x-secret"].is(true))
+            })
+            .collect();
+        if self.python() {
+            write!(
+                self.text,
+                "\n@dataclass(frozen=True)\nclass {name}:\n    \"\"\"{summary_of_class}\"\"\"\n\n"
+            )?;
+            for (name, type_of, summary, is_secret) in &members {
+                let mark = if *is_secret { " = field(repr=False)" } else { "" };
+                writeln!(self.text, "    {name}: {type_of}{mark}")?;
+                if !summary.is_empty() {
+                    writeln!(self.text, "    \"\"\"{summary}\"\"\"")?;
+                }
+            }
+            self.text.push('\n');
+            return Ok(());
+        }
+        write!(self.text, "\n/** {summary_of_class} */\nexport class {name} {{\n")?;
+        let (mut given, mut set, mut getters) = (Vec::new(), String::new(), String::new());
+        for (name, type_of, summary, is_secret) in &members {
+            let mark = if *is_secret { "#" } else { "" };
+            writeln!(self.text, "  readonly {mark}{name}: {type_of};")?;
+            given.push(format!("{name}: {type_of}"));
+            writeln!(set, "    this.{mark}{name} = data.{name};")?;
+            if *is_secret {
+                let body = format!("    return this.#{name};\n  }}\n");
+                write!(getters, "\n  /** {summary} */\n  get {name}(): {type_of} {{\n{body}")?;
+            }
+        }
+        let given = given.join("; ");
+        write!(self.text, "\n  constructor(data: {{ {given} }}) {{\n{set}  }}\n{getters}}}\n")?;
         Ok(())
     }
 
@@ -244,161 +332,20 @@ impl<'a> File<'a> {
         Ok(())
     }
 
-    /// A base class with an overload of each method for each kind.
-    fn python_methods(&mut self, kinds: &[Kind<'_>], class: &str, prefix: &str) -> Result<()> {
-        write!(self.text, "\n\nclass {class}:\n    \"\"\"Methods that follow from the document.\"\"\"\n")?;
-        for (method, options, documentation) in [
-            (
-                "run",
-                "RunOptions",
-                "Uploads the files, creates the task at most once, waits for it, and returns its outcome.",
-            ),
-            ("create_once", "CreateOptions", "Creates the task at most once, and returns its identifier."),
-        ] {
-            let result =
-                |output: &str| if method == "run" { format!("Outcome[{output}]") } else { "str".to_owned() };
-            let mut overload = |model: &str, inputs: &str, output: &str| {
-                write!(
-                    self.text,
-                    "\n    @overload\n    {prefix}def {method}(\n        self, model: {model}, inputs: {inputs}, \
-                     **options: Unpack[{options}]\n    ) -> {}: ...\n",
-                    result(output)
-                )
-            };
-            for Kind { name, input, output } in kinds {
-                overload(&format!("Literal[{name:?}]"), input, output)?;
-            }
-            overload("ModelId", "Mapping[str, Any]", "Any")?;
-            let wait = if prefix.is_empty() { "" } else { "await " };
-            write!(
-                self.text,
-                "\n    {prefix}def {method}(self, model: str, inputs: Mapping[str, Any], **options: Any) -> {}:\n        \
-                 \"\"\"{documentation}\"\"\"\n        return {wait}self._{method}(model, inputs, **options)\n\n    \
-                 @abstractmethod\n    {prefix}def _{method}(\n        self, model: str, inputs: Mapping[str, Any], \
-                 **options: Any\n    ) -> {}: ...\n",
-                result("Any"),
-                result("Any")
-            )?;
-        }
-        Ok(())
-    }
-
-    /// A method for each operation that needs no more than a call.
-    fn python_operations(&mut self, document: &'a Tree, prefix: &str) -> Result<()> {
-        let wait = if prefix.is_empty() { "" } else { "await " };
-        write!(
-            self.text,
-            "\n    @abstractmethod\n    {prefix}def _operation(self, name: str, method: str, path: str, **options: Any) -> \
-             Any: ...\n"
-        )?;
-        for (id, name) in OPERATIONS {
-            let Some(operation) = self.operation(document, id) else { continue };
-            let Operation { id, method, path, places, named, query, body, result, is_repeatable, summary } =
-                operation;
-            let name = openapi_impact::snake_case(name);
-            let mut head: String =
-                places.iter().map(|(name, type_of)| format!(", {name}: {type_of}")).collect();
-            if !named.is_empty() {
-                head.push_str(", *");
-                named.iter().for_each(|(name, type_of)| {
-                    let (name, type_of) =
-                        (openapi_impact::snake_case(name), type_of.trim_end_matches(" | None"));
-                    head.push_str(&format!(", {name}: {type_of} | None = None"));
-                });
-            }
-            let object = |members: &[&str]| {
-                let members =
-                    members.iter().map(|name| format!("{name:?}: {}", openapi_impact::snake_case(name)));
-                format!("{{{}}}", members.collect::<Vec<_>>().join(", "))
-            };
-            let mut path = format!("{path:?}");
-            for (variable, _) in &places {
-                let filled = format!("{{segment('{variable}', {variable})}}");
-                path = path.replace(&format!("{{{variable}}}"), &filled);
-            }
-            let mark = if path.contains('{') { "f" } else { "" };
-            let body = body.map(|body| format!(", json_body={}", object(&body))).unwrap_or_default();
-            let query = if query.is_empty() { String::new() } else { format!(", query={}", object(&query)) };
-            let once = if is_repeatable { "" } else { ", repeatable=False" };
-            let call = format!("{wait}self._operation({id:?}, {method:?}, {mark}{path}{body}{query}{once})");
-            let call = match &result {
-                Some(result) => format!("data: {result} = {call}\n        return data"),
-                None => call,
-            };
-            let result = result.as_deref().unwrap_or("None");
-            let summary = format!("\"\"\"{summary}\"\"\"");
-            write!(
-                self.text,
-                "\n    {prefix}def {name}(self{head}) -> {result}:\n        {summary}\n        {call}\n"
-            )?;
-        }
-        Ok(())
-    }
-
-    fn typescript_operations(&mut self, document: &'a Tree) -> Result<()> {
-        self.text.push_str(
-            "\n/** Options of a call. */\nexport interface CallOptions {\n  body?: unknown;\n  query?: Record<string, unknown>;\n  \
-             repeatable?: boolean;\n}\n\n/** Methods that follow from the document. */\nexport abstract class Operations {\n  \
-             protected abstract operation<T>(name: string, method: string, path: string, options?: CallOptions): Promise<T>;\n",
-        );
-        for (id, name) in OPERATIONS {
-            let Some(operation) = self.operation(document, id) else { continue };
-            let Operation { id, method, path, places, named, query, body, result, is_repeatable, summary } =
-                operation;
-            let mut head: Vec<String> =
-                places.iter().map(|(name, type_of)| format!("{name}: {type_of}")).collect();
-            if !named.is_empty() {
-                let named: Vec<String> =
-                    named.iter().map(|(name, type_of)| format!("{name}?: {type_of}")).collect();
-                head.push(format!("query: {{ {} }} = {{}}", named.join("; ")));
-            }
-            let mut path = format!("`{path}`");
-            for (variable, _) in &places {
-                let filled = format!("${{segment(\"{variable}\", {variable})}}");
-                path = path.replace(&format!("{{{variable}}}"), &filled);
-            }
-            let mut options = Vec::new();
-            if let Some(body) = body {
-                let required: Vec<&str> =
-                    body.into_iter().filter(|member| places.iter().any(|(name, _)| name == member)).collect();
-                options.push(if required.is_empty() {
-                    "body: query".to_owned()
-                } else {
-                    format!("body: {{ {} }}", required.join(", "))
-                });
-            }
-            if !query.is_empty() {
-                options.push("query".to_owned());
-            }
-            if !is_repeatable {
-                options.push("repeatable: false".to_owned());
-            }
-            let options =
-                if options.is_empty() { String::new() } else { format!(", {{ {} }}", options.join(", ")) };
-            let result = result.as_deref().unwrap_or("void");
-            write!(
-                self.text,
-                "\n  /** {summary} */\n  {name}({}): Promise<{result}> {{\n    return this.operation({id:?}, {method:?}, \
-                 {path}{options});\n  }}\n",
-                head.join(", ")
-            )?;
-        }
-        self.text.push_str("}\n");
-        Ok(())
-    }
-
     fn operation(&mut self, document: &'a Tree, id: &'static str) -> Option<Operation<'a>> {
         let mut found = document["paths"].members().flat_map(|(path, item)| {
             item.members().map(move |(method, operation)| (path, item, method, operation))
         });
         let (path, item, method, operation) =
             found.find(|(_, _, _, operation)| operation["operationId"].is(id))?;
-        let success = operation["responses"]["200"]["$ref"].as_str().and_then(|at| document.pointer(at));
-        let envelope =
-            success.and_then(|success| success["content"]["application/json"]["schema"]["$ref"].as_str());
-        let data =
-            envelope.and_then(|at| document.pointer(at)).map(|envelope| &envelope["properties"]["data"]);
-        let result = data.filter(|data| !data.is_null()).map(|data| self.type_of(data, false));
+        let data = result(document, operation);
+        let of_secret = data.and_then(|data| target(document, data)).filter(|(_, schema)| is_secret(schema));
+        let members = of_secret.iter().flat_map(|(_, schema)| schema["properties"].members());
+        let secret = members.map(|(name, property)| (name, self.type_of(property, false))).collect();
+        let result = match of_secret {
+            Some((name, _)) => Some(name.to_owned()),
+            None => data.map(|data| self.type_of(data, false)),
+        };
         // The identifier of a path says of what it is.
         let of = if path.contains("/task/{id}") { "task" } else { "model" };
         let mut parts = Operation {
@@ -410,6 +357,7 @@ impl<'a> File<'a> {
             query: Vec::new(),
             body: None,
             result,
+            secret,
             is_repeatable: operation["x-safety"].is("repeatable"),
             summary: summary(operation),
         };
@@ -436,18 +384,6 @@ impl<'a> File<'a> {
         }
         Some(parts)
     }
-
-    fn typescript_kinds(&mut self, kinds: &[Kind<'_>]) -> Result<()> {
-        self.text.push_str(
-            "\n/** The inputs and the output of each model kind, by the identifier of its model. */\n",
-        );
-        self.text.push_str("export interface Kinds {\n");
-        for Kind { name, input, output } in kinds {
-            writeln!(self.text, "  {name:?}: {{ input: {input}; output: {output} }};")?;
-        }
-        self.text.push_str("}\n");
-        Ok(())
-    }
 }
 
 /// The parts of a method for an operation.
@@ -464,6 +400,8 @@ struct Operation<'a> {
     /// The names of the members of the body, if there is one.
     body: Option<Vec<&'a str>>,
     result: Option<String>,
+    /// The members of the result, if one of them is a secret, with their types.
+    secret: Vec<(&'a str, String)>,
     is_repeatable: bool,
     summary: String,
 }
@@ -507,7 +445,8 @@ mod tests {
             )
         };
         // The last one is not in this document.
-        let paths: serde_json::Map<_, _> = OPERATIONS.into_iter().take(11).map(operation).collect();
+        let paths: serde_json::Map<_, _> =
+            OPERATIONS.into_iter().take(OPERATIONS.len() - 1).map(operation).collect();
         Tree::from(json!({"paths": paths, "components": {"schemas": {
             "Tone": {"type": "string", "enum": ["a b"], "description": "A tone. † Ours."},
             "TintInput": {

@@ -105,14 +105,14 @@ def test_a_download_that_fails_leaves_no_file(client: Client, service: Service, 
 
 
 def test_a_file_that_changes_is_not_stored(client: Client, service: Service, tmp_path: Path) -> None:
-    from inferstore import _files
+    from inferstore import _client, _files
 
     path = tmp_path / "a.bin"
     path.write_bytes(b"before")
     source = _files.Source(path)
     path.write_bytes(b"after!")
     with pytest.raises(inferstore.FileError, match="it changed while it was uploaded"):
-        client._drive(_files.upload(client._core, source, "samples", None, _files.Deadline(None)))
+        _client._blocking(_files.store)(client, source, "samples")
     assert client.files("samples")["total"] == 0
 
 
@@ -199,6 +199,8 @@ def test_no_key_reaches_another_host_and_no_secret_reaches_a_text(
                 {},
                 b"<Error><Code>Bad</Code><Message>s3cr3ts1gnature s3cr3tp0licy isk_secret-key-0123456789</Message></Error>",
             )
+        if request.path.endswith("/keys"):
+            return 200, {}, b'{"status": 1, "data": {"id": "1", "key": "s3cr3tk3y-of-the-account'
         if request.path.endswith("/balance"):
             return 307, {"location": f"http://localhost:{request.server.server_port}/elsewhere"}, b""  # type: ignore[attr-defined]
         return (
@@ -209,10 +211,18 @@ def test_no_key_reaches_another_host_and_no_secret_reaches_a_text(
 
     with caplog.at_level(logging.DEBUG), scripted(respond) as url, Client(url + "/api/v1", key) as client:
         assert client.download_bytes(url + "/go") == PIXEL
-        texts = [repr(client), str(vars(client)), repr(client._core), repr(File(b"secret-content", "a"))]
+        texts = [
+            repr(client),
+            str(vars(client)),
+            repr(client._api),
+            repr(client._api._core),
+            repr(client._api._core.key),
+            repr(File(b"secret-content", "a")),
+        ]
         for action in (
             lambda: client.upload(File(PIXEL, "a.png")),
             client.balance,
+            lambda: client.create_key("laptop"),
             lambda: client.model("m"),
             lambda: client.run(ModelId("m"), {"a": 1}),
         ):
@@ -224,7 +234,7 @@ def test_no_key_reaches_another_host_and_no_secret_reaches_a_text(
                 error = error.__cause__ or error.__context__
     texts += [record.getMessage() for record in caplog.records]
     for text in texts:
-        for secret in (key, "s3cr3ts1gnature", "s3cr3tp0licy", "u:p@", "sig=1", "\x1b", "secret-content"):
+        for secret in (key, "s3cr3ts1gnature", "s3cr3tp0licy", "u:p@", "sig=1", "\x1b", "s3cr3tk3y", "secret-content"):
             assert secret not in text, text
     for headers in seen:
         names = {name.lower() for name in headers}

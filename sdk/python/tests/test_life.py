@@ -11,7 +11,7 @@ import pytest
 from conftest import INPUTS, MODEL, PIXEL, Service
 
 import inferstore
-from inferstore import Client, File, ModelId
+from inferstore import Client, File, ModelId, testing
 
 
 def picture(folder: Path, name: str = "a.png") -> Path:
@@ -72,6 +72,22 @@ def test_reads_of_the_catalog(client: Client) -> None:
     assert client.serving(MODEL)["serving"] is True
     assert client.files("samples")["total"] == 0
     assert client.statistics()["total_files"] == 0
+
+
+def test_a_key_that_an_account_makes_is_shown_to_who_asks_for_it() -> None:
+    with testing.Service.start("--owners-manage-keys", "yes") as service, service.client() as client:
+        made = client.create_key("nightly", daily_limit="5")
+        with service.client(api_key=made.key) as other:
+            assert other.balance()["balance"]
+        assert made.key not in f"{made} {made!r} {vars(client)}" and made.id in repr(made)
+        [record] = [record for record in client.keys()["records"] or [] if record["id"] == made.id]
+        assert (record["name"], record["daily_limit"], record["is_current"]) == ("nightly", "5", False)
+        with pytest.raises(inferstore.ApiError) as twice:
+            client.create_key("nightly")
+        assert twice.value.status == 409
+        client.revoke_key(made.id)
+        with service.client(api_key=made.key) as other, pytest.raises(inferstore.ApiError, match="401"):
+            other.balance()
 
 
 def test_wrong_inputs_are_refused_before_anything_is_uploaded(client: Client, service: Service, tmp_path: Path) -> None:

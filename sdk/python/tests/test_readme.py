@@ -33,6 +33,8 @@ GOOD = [
     'client.create_once("face-detection", {"input": "u", "model": MODEL, "confidence": 0.5}, key="k")',
     'client.run(ModelId("my-model"), {"anything": 1}, max_cost="1")',
     'client.run("color-extraction", {"input": "u"}).output["output"].upper()',
+    'client.download(client.upload(Path("a"), "samples", deadline=3).download_url, "b", overwrite=True).exists()',
+    'client.create_key("laptop", daily_limit="5").key.upper()',
 ]
 BAD = [
     'client.run("color-harmonization", {"input_image": Path("a"), "template": "v_shape", "angel": 30})',
@@ -44,6 +46,11 @@ BAD = [
     'client.run("color-extraction", {"input": "u"}, max_cost=0.1)',
     'client.run("color-extraction", {"input": "u"}, deadlin=3)',
     'client.run("color-extraction", {"input": "u"}).output["outptu"]',
+    'client.upload(Path("a"), "smaples")',
+    'client.upload(Path("a"), deadlin=3)',
+    'client.download("u")',
+    'client.save("u", "b")',
+    'client.wait("t").outptu',
 ]
 
 

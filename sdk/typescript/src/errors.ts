@@ -4,7 +4,7 @@ const MASK = "…";
 const MAX_MESSAGE = 1_000;
 const URLS = /([A-Za-z][A-Za-z0-9+.-]*:\/\/)([^\s/?#\\"]*@)?([^\s"'<>\\`?#]*)([?#][^\s"'<>\\`]*)?/g;
 const CREDENTIALS =
-  /((?:x-amz-(?:signature|credential|security-token)|x-api-key|policy)["']?\s*[:=]\s*["']?)[^\s&"'<\\]+/gi;
+  /((?:x-amz-(?:signature|credential|security-token)|x-api-key|policy|(?<=")key)\\?["']?\s*[:=]\s*\\?["']?)[^\s&"'<\\]+/gi;
 const AUTHORIZATION = /(authorization["']?\s*[:=]\s*["']?)[^"'<\\]+/gi;
 const HARMFUL = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
 const PUBLIC_FIELDS = ["key", "bucket", "content-type", "success_action_status"];

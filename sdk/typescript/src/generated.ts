@@ -545,6 +545,22 @@ export interface ColorExtractionOutput {
   output: string;
 }
 
+/** A new key. Grants access; a secret. */
+export class CreatedKey {
+  readonly id: string;
+  readonly #key: string;
+
+  constructor(data: { id: string; key: string }) {
+    this.id = data.id;
+    this.#key = data.key;
+  }
+
+  /** The whole key, for the header `x-api-key`. */
+  get key(): string {
+    return this.#key;
+  }
+}
+
 /** Members that are exact decimals. */
 export const DECIMALS: ReadonlySet<string> = new Set(["cost", "max", "min", "price", "step"]);
 
@@ -581,6 +597,21 @@ export abstract class Operations {
   /** The balance, free credits, debt and earnings of the account that owns the API key, as exact decimal strings. */
   balance(): Promise<AccountBalance> {
     return this.operation("getBalance", "GET", `/api-key/balance`);
+  }
+
+  /** The keys of the account with their rules, newest first: every valid one, and the latest 100 of those that are revoked or have expired. No response has the secret of a key that exists. */
+  keys(): Promise<KeyPage> {
+    return this.operation("listKeys", "GET", `/api-key/keys`);
+  }
+
+  /** A new key of the account, which this response alone has in full: treat `key` as a secret. Valid keys that an account makes have names of their own, so a second create with the same name is refused (`409`). If the response was lost, find the key by its name in `listKeys`, revoke it, and make another one. */
+  createKey(name: string, query: { expires_at?: string; daily_limit?: string; models?: Array<string> } = {}): Promise<CreatedKey> {
+    return this.operation<{ id: string; key: string }>("createKey", "POST", `/api-key/keys`, { body: { name, ...query }, repeatable: false }).then((data) => new CreatedKey(data));
+  }
+
+  /** Ends another key of the account, from the next request on; with several processes of the service, within ten seconds. A key does not revoke itself, so that an account keeps one that works. */
+  revokeKey(key: string): Promise<void> {
+    return this.operation("revokeKey", "DELETE", `/api-key/keys/${segment("key", key)}`, { repeatable: false });
   }
 
   /** One page of the catalog, searched, sorted and filtered. It is a `POST` because the query travels as a body; it changes nothing. All fields of the body are optional. Records carry the headline fields of a model; `getModel` returns the full record. */

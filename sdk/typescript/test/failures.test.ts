@@ -141,6 +141,7 @@ test("no key reaches another host, and no secret reaches a text", async () => {
       const endpoint = `${origin}/bucket?X-Amz-Algorithm=a&X-Amz-Signature=s3cr3ts1gnature`;
       return [200, {}, envelope(JSON.stringify({ endpoint, download_url: "https://f.example/a", fields: '{"policy":"s3cr3tp0licy"}' }))];
     }
+    if (url.endsWith("/keys")) return [200, {}, '{"status":1,"data":{"id":"1","key":"s3cr3tk3y-of-the-account'];
     if (url.startsWith("/bucket")) return [400, {}, `<Error><Code>Bad</Code><Message>s3cr3ts1gnature s3cr3tp0licy ${apiKey}</Message></Error>`];
     return [500, {}, JSON.stringify({ status: "fail", message: `\u001b[31m${apiKey}\n https://u:p@h.example/?sig=1` })];
   };
@@ -149,12 +150,12 @@ test("no key reaches another host, and no secret reaches a text", async () => {
     assert.equal((await client.download(`${origin}/go`)).size, PIXEL.length);
     const texts = [inspect(client, { depth: 10, showHidden: true }), JSON.stringify(client)];
     const upload = () => client.upload(new File([PIXEL], "a"));
-    for (const action of [upload, () => client.balance(), () => client.model("m"), () => client.run("m", { a: 1 })]) {
+    for (const action of [upload, () => client.balance(), () => client.createKey("a"), () => client.model("m"), () => client.run("m", { a: 1 })]) {
       const error = await failure(action());
       assert.ok(error instanceof InferstoreError, inspect(error));
       texts.push(inspect(error, { depth: 10, showHidden: true }), error.message, error.hint);
     }
-    for (const secret of [apiKey, "s3cr3ts1gnature", "s3cr3tp0licy", "u:p@", "sig=1", "\u001b"]) {
+    for (const secret of [apiKey, "s3cr3ts1gnature", "s3cr3tp0licy", "u:p@", "sig=1", "\u001b", "s3cr3tk3y"]) {
       for (const text of texts) assert.ok(!text.includes(secret), text);
     }
     assert.ok(seen.every(({ headers }) => !headers.host!.startsWith("localhost") || !("x-api-key" in headers)));

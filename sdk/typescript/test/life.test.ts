@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
+import { inspect } from "node:util";
 import * as inferstore from "../src/index.js";
 import { failure, INPUTS, MODEL, OUTPUT, PIXEL } from "./service.js";
 import { Service } from "../src/testing.js";
@@ -39,6 +40,25 @@ test("both tiers store what was sent", async () => {
     await client.deleteFile(stored.downloadUrl);
   }
   assert.deepEqual([(await service.requests("postObject")).length, (await service.requests("putObject")).length], [2, 1]);
+});
+
+test("a key that an account makes is shown to who asks for it", async () => {
+  const service = await Service.start("--owners-manage-keys", "yes");
+  try {
+    const client = service.client();
+    const made = await client.createKey("nightly", { daily_limit: "5" });
+    assert.ok((await service.client({ apiKey: made.key }).balance()).balance);
+    const texts = [inspect(made, { showHidden: true }), JSON.stringify(made), String(made)];
+    assert.ok(texts.every((text) => !text.includes(made.key)) && texts[0]!.includes(made.id));
+    const record = (await client.keys()).records?.find(({ id }) => id === made.id);
+    assert.deepEqual([record?.name, record?.daily_limit, record?.is_current], ["nightly", "5", false]);
+    const twice = await failure(client.createKey("nightly"));
+    assert.ok(twice instanceof inferstore.CallError && twice.status === 409);
+    await client.revokeKey(made.id);
+    assert.match(String(await failure(service.client({ apiKey: made.key }).balance())), /401/);
+  } finally {
+    await service.stop();
+  }
 });
 
 test("reads of the catalog", async () => {

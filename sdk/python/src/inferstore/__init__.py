@@ -5,44 +5,10 @@
 ...     print(client.balance())
 """
 
+from . import _errors
 from ._client import AsyncClient, Client
-from ._errors import (
-    ApiError,
-    CallError,
-    CostLimitExceeded,
-    DeadlineReached,
-    DecodeError,
-    FileError,
-    InferstoreError,
-    InvalidArgument,
-    InvalidInputs,
-    ModelOffline,
-    OutcomeUnknown,
-    TaskCanceled,
-    TaskFailed,
-    TransportError,
-)
+from ._errors import *  # noqa: F403
 from ._types import File, ModelId, Outcome, UploadedFile
 
-__all__ = [
-    "ApiError",
-    "AsyncClient",
-    "CallError",
-    "Client",
-    "CostLimitExceeded",
-    "DeadlineReached",
-    "DecodeError",
-    "File",
-    "FileError",
-    "InferstoreError",
-    "InvalidArgument",
-    "InvalidInputs",
-    "ModelId",
-    "ModelOffline",
-    "Outcome",
-    "OutcomeUnknown",
-    "TaskCanceled",
-    "TaskFailed",
-    "TransportError",
-    "UploadedFile",
-]
+__all__ = ["AsyncClient", "Client", "File", "ModelId", "Outcome", "UploadedFile"]
+__all__ += _errors.__all__

@@ -9,11 +9,28 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+__all__ = [
+    "ApiError",
+    "CallError",
+    "CostLimitExceeded",
+    "DeadlineReached",
+    "DecodeError",
+    "FileError",
+    "InferstoreError",
+    "InvalidArgument",
+    "InvalidInputs",
+    "ModelOffline",
+    "OutcomeUnknown",
+    "TaskCanceled",
+    "TaskFailed",
+    "TransportError",
+]
+
 MASK = "…"
 MAX_MESSAGE = 1_000
 _URL = re.compile(r"""([A-Za-z][A-Za-z0-9+.-]*://)([^\s/?#\\"]*@)?([^\s"'<>\\`?#]*)([?#][^\s"'<>\\`]*)?""")
 _CREDENTIAL = re.compile(
-    r"""(?i)((?:x-amz-(?:signature|credential|security-token)|x-api-key|policy)["']?\s*[:=]\s*["']?)[^\s&"'<\\]+"""
+    r"""(?i)((?:x-amz-(?:signature|credential|security-token)|x-api-key|policy|(?<=")key)\\?["']?\s*[:=]\s*\\?["']?)[^\s&"'<\\]+"""
 )
 _AUTHORIZATION = re.compile(r"""(?i)(authorization["']?\s*[:=]\s*["']?)[^"'<\\]+""")
 _HARMFUL = re.compile("[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
@@ -46,6 +63,9 @@ class Redactor:
         text = _CREDENTIAL.sub(rf"\1{MASK}", _AUTHORIZATION.sub(rf"\1{MASK}", text))
         return text if len(text) <= limit else text[:limit] + MASK
 
+    def reason(self, error: Exception) -> str:
+        return self.foreign(str(error) or type(error).__name__, 200)
+
 
 def _masked_url(match: re.Match[str]) -> str:
     scheme, user, address, query = match.groups()
@@ -60,72 +80,60 @@ def shown(text: str, limit: int = 80) -> str:
 class InferstoreError(Exception):
     """An operation failed. `str(error)` is one line; `hint` says what to try."""
 
+    hint: str
+    task: str | None = None
+    """The task that the operation was about, if one was created."""
     is_retryable = False
     """Whether the same call can be sent again, without having an effect twice, and may succeed."""
 
-    def __init__(self, message: str, hint: str, *, task: str | None = None) -> None:
+    def __init__(self, message: str, hint: str, **known: Any) -> None:
         super().__init__(message)
-        self.hint = hint
-        self.task = task
-        """The task that the operation was about, if one was created."""
+        vars(self).update(known, hint=hint)
         self.add_note(f"hint: {hint}")
 
 
 class InvalidArgument(InferstoreError):
     """An argument or a setting cannot be used. Nothing was sent."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, "fix what the message names and try again; nothing was sent")
+    def __init__(self, message: str, **known: Any) -> None:
+        super().__init__(message, "fix what the message names and try again; nothing was sent", **known)
 
 
 class InvalidInputs(InvalidArgument):
     """The inputs do not match what the model declares. Nothing was sent that costs money."""
 
+    problems: dict[str, str]
+    """The problem of each input, by its name."""
+
     def __init__(self, model: str, problems: dict[str, str]) -> None:
-        self.problems = problems
-        """The problem of each input, by its name."""
         listed = "; ".join(f"{name}: {problem}" for name, problem in problems.items())
-        super().__init__(f"the inputs of {shown(model)} are not valid: {listed}")
+        super().__init__(f"the inputs of {shown(model)} are not valid: {listed}", problems=problems)
 
 
 class CallError(InferstoreError):
     """A call to the API failed."""
 
-    def __init__(
-        self,
-        operation: str,
-        message: str,
-        hint: str,
-        *,
-        status: int | None = None,
-        service_message: str | None = None,
-        request_id: str | None = None,
-        retry_after: float | None = None,
-        in_doubt: bool = False,
-        unsent: bool = False,
-    ) -> None:
-        super().__init__(message, hint)
-        self.operation = operation
-        """The operation, by its identifier in the OpenAPI document."""
-        self.status = status
-        self.service_message = service_message
-        """The message of the service, redacted."""
-        self.request_id = request_id
-        self.retry_after = retry_after
-        """Seconds that the service asks to wait before the next attempt."""
-        self.attempts = 1
-        self.in_doubt = in_doubt
-        """Whether the service may have done what the call asked for."""
-        self.unsent = unsent
-
-
-class ApiError(CallError):
-    """The service responded with a failure."""
+    operation: str
+    """The operation, by its identifier in the OpenAPI document."""
+    status: int | None = None
+    service_message: str | None = None
+    """The message of the service, redacted."""
+    request_id: str | None = None
+    retry_after: float | None = None
+    """Seconds that the service asks to wait before the next attempt."""
+    attempts = 1
+    in_doubt = False
+    """Whether the service may have done what the call asked for."""
+    unsent = False
 
     @property
     def is_permanent(self) -> bool:
         """Whether the service refused the call for good: a 4xx other than 408 and 429."""
         return 400 <= (self.status or 0) < 500 and self.status not in (408, 429)
+
+
+class ApiError(CallError):
+    """The service responded with a failure."""
 
 
 class TransportError(CallError):
@@ -141,21 +149,25 @@ class DecodeError(CallError):
 class OutcomeUnknown(InferstoreError):
     """A create was sent, its response was lost, and it is unknown whether it made a task."""
 
+    HISTORIES = {
+        "complete": "the task history shows no matching task",
+        "partial": "the task history was read in part only",
+        "unreadable": "the task history could not be read",
+        "not read": "the service has not confirmed its idempotency key",
+    }
+    candidates: list[str]
+    """Tasks in the history that may be the one."""
+    history: str
+    """How much of the history was read: `complete`, `partial`, `unreadable`, `not read`."""
+
     def __init__(self, cause: CallError, candidates: list[str], history: str) -> None:
-        self.candidates = candidates
-        """Tasks in the history that may be the one."""
-        self.history = history
-        """How much of the history was read: `complete`, `partial`, `unreadable`, `not read`."""
-        found = "these tasks may be the one: " + ", ".join(map(shown, candidates))
-        if not candidates:
-            found = {
-                "complete": "the task history shows no matching task",
-                "partial": "the task history was read in part only",
-                "unreadable": "the task history could not be read",
-            }.get(history, "the service has not confirmed its idempotency key")
+        listed = "these tasks may be the one: " + ", ".join(map(shown, candidates))
+        found = listed if candidates else self.HISTORIES[history]
         super().__init__(
             f"{cause}; whether a task was created is unknown: {found}",
             "look for the task in the history before you create it again: a second task is billed too",
+            candidates=candidates,
+            history=history,
         )
 
 
@@ -193,11 +205,8 @@ class TaskFailed(InferstoreError):
     def __init__(self, task: str, message: str, detail: Any, kind: object = None) -> None:
         self.message, self.detail = message, detail
         otherwise = "fix the inputs or the balance if the message names them, otherwise run it again"
-        super().__init__(
-            f"the task {shown(task)} failed" + (f": {message}" if message else ""),
-            f"{self.HINTS.get(str(kind), otherwise)}; the task is not billed",
-            task=task,
-        )
+        hint = f"{self.HINTS.get(str(kind), otherwise)}; the task is not billed"
+        super().__init__(f"the task {shown(task)} failed" + (f": {message}" if message else ""), hint, task=task)
 
 
 class TaskCanceled(InferstoreError):
@@ -229,17 +238,10 @@ class DeadlineReached(InferstoreError):
 class FileError(InferstoreError):
     """A file could not be read, uploaded, downloaded or written."""
 
-    def __init__(
-        self,
-        file: str,
-        problem: str,
-        hint: str = "fix what the message names and try again",
-        *,
-        retryable: bool = False,
-        expired: bool = False,
-        status: int | None = None,
-        retry_after: float | None = None,
-    ) -> None:
-        super().__init__(f"{shown(file)}: {problem}", "try again later" if retryable else hint)
-        self.is_retryable, self.expired = retryable, expired
-        self.status, self.retry_after = status, retry_after
+    expired = False
+    status: int | None = None
+    retry_after: float | None = None
+
+    def __init__(self, file: str, problem: str, hint: str = "fix what the message names and try again", **known: Any):
+        again = "try again later" if known.get("is_retryable") else hint
+        super().__init__(f"{shown(file)}: {problem}", again, **known)

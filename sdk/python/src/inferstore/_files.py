@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import mimetypes
 import os
@@ -10,6 +11,7 @@ import re
 import secrets
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -18,10 +20,10 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 
 from ._errors import FileError, InvalidArgument, Redactor, shown
+from ._generated import UploadFolder
 from ._inputs import is_web_url
-from ._transport import Attempts, Core, Deadline, Flow, Reply, Secret, Send, TooLarge, call
-from ._transport import retry_after as retry_after_of
-from ._types import File, UploadedFile, as_object
+from ._transport import Api, Receiver, TooLarge, retry_after
+from ._types import File, FileInput, Outcome, Seconds, UploadedFile, as_object
 
 MAX_SIZE = 104_857_600
 MAX_IN_MEMORY = 256 * 1024 * 1024
@@ -30,282 +32,275 @@ MAX_FRESH_TARGETS = 2
 CHUNK = 64 * 1024
 TRANSFER_TIMEOUT = 30.0
 EXPIRED_CODES = ("ExpiredToken", "RequestTimeTooSkewed", "AccessDenied")
-SIGNATURES = [(b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif")]
+SIGNATURES = {rb"\x89PNG\r\n\x1a\n": "png", rb"\xff\xd8\xff": "jpeg", rb"GIF8": "gif", rb"RIFF....WEBP": "webp"}
+INCOMPLETE = "the transfer is not complete"
 
 
 class Source:
     """A file that can be sent as often as need be."""
 
-    def __init__(self, file: File | str | os.PathLike[str], name: str | None = None, mime: str | None = None) -> None:
-        self._content = file.content if isinstance(file, File) else None
-        self._path = None if isinstance(file, File) else Path(file)
+    def __init__(self, file: FileInput, name: str | None = None, mime: str | None = None) -> None:
         given = file if isinstance(file, File) else None
-        self.name = name or (given.name if given else os.path.basename(os.fspath(str(self._path))))
-        self.label = self.name if given else str(self._path)
-        try:
-            self.digest, self.size, head = self._read_once()
-        except OSError as error:
-            raise FileError(self.label, f"it cannot be read: {error.strerror}") from None
+        self._file, self.label = file, given.name if given else str(file)
+        self.name = name or (given.name if given else os.path.basename(self.label))
+        digest, self.size, head = hashlib.blake2b(digest_size=16), 0, b""
+        for chunk in self.chunks():
+            digest.update(chunk)
+            self.size, head = self.size + len(chunk), head or chunk[:16]
+            if self.size > MAX_SIZE:
+                break
+        self.digest = digest.digest()
         if not 0 < self.size <= MAX_SIZE:
             size = "it is empty" if self.size == 0 else f"it has {self.size} bytes"
             raise FileError(self.label, f"{size}; the storage takes 1 to {MAX_SIZE} bytes")
-        signed = next((mime for signature, mime in SIGNATURES if head.startswith(signature)), None)
-        if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-            signed = "image/webp"
-        guessed = signed or mimetypes.guess_type(self.name)[0] or "application/octet-stream"
-        self.mime = mime or (given.mime if given and given.mime else guessed)
+        signed = (f"image/{kind}" for signature, kind in SIGNATURES.items() if re.match(signature, head, re.S))
+        guessed = next(signed, None) or mimetypes.guess_type(self.name)[0] or "application/octet-stream"
+        self.mime = mime or (given and given.mime) or guessed
         if not self.name.strip():
             raise InvalidArgument(f"the file {shown(self.label)} has no name to be stored under")
         if not re.fullmatch(r"[!-~]+/[ -~]+", self.mime):
             raise InvalidArgument(f"mime: {shown(self.mime)} is not a MIME type")
 
     def chunks(self) -> Iterator[bytes]:
-        if self._path is None:
-            content = self._content or b""
-            yield from (content[at : at + CHUNK] for at in range(0, len(content), CHUNK))
-            return
-        with open(self._path, "rb") as file:
-            while chunk := file.read(CHUNK):
-                yield chunk
-
-    def _read_once(self) -> tuple[bytes, int, bytes]:
-        digest, size, head = hashlib.blake2b(digest_size=16), 0, b""
-        for chunk in self.chunks():
-            digest.update(chunk)
-            size, head = size + len(chunk), head or chunk[:16]
-            if size > MAX_SIZE:
-                break
-        return digest.digest(), size, head
+        try:
+            with io.BytesIO(self._file.content) if isinstance(self._file, File) else open(self._file, "rb") as stream:
+                while chunk := stream.read(CHUNK):
+                    yield chunk
+        except OSError as error:
+            raise FileError(self.label, f"it cannot be read: {error.strerror}") from None
 
     def checked_chunks(self) -> Iterator[bytes]:
         """The content, with an error in place of its last part if it has changed: the store keeps nothing then."""
-        digest, sent, held = hashlib.blake2b(digest_size=16), 0, b""
+        digest, left = hashlib.blake2b(digest_size=16), self.size
         for chunk in self.chunks():
             digest.update(chunk)
-            sent += len(chunk)
-            if sent > self.size:
+            left -= len(chunk)
+            if left < 0 or (left == 0 and digest.digest() != self.digest):
                 break
-            if held:
-                yield held
-            held = chunk
-        if sent != self.size or digest.digest() != self.digest:
+            yield chunk
+        if left != 0 or digest.digest() != self.digest:
             raise FileError(self.label, "it changed while it was uploaded, so the upload was stopped")
-        yield held
 
 
 class Body(httpx.SyncByteStream, httpx.AsyncByteStream):
     """The body of an upload, between the head and the tail of a form."""
 
-    def __init__(self, source: Source, until: float, head: bytes = b"", tail: bytes = b"") -> None:
-        self._source, self._until, self._head, self._tail = source, until, head, tail
-        self.size = len(head) + source.size + len(tail)
+    def __init__(self, source: Source, until: float, head: bytes, tail: bytes) -> None:
+        self._source, self._until, self._ends = source, until, ([head], [tail])
 
     def __iter__(self) -> Iterator[bytes]:
-        if self._head:
-            yield self._head
-        for chunk in self._source.checked_chunks():
+        head, tail = self._ends
+        for chunk in filter(None, chain(head, self._source.checked_chunks(), tail)):
             if monotonic() > self._until:
                 raise httpx.WriteTimeout("the deadline passed")
             yield chunk
-        if self._tail:
-            yield self._tail
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         for chunk in self:
             yield chunk
 
 
-def upload(core: Core, source: Source, folder: str, org_username: str | None, deadline: Deadline) -> Flow[UploadedFile]:
+async def upload(
+    api: Api,
+    /,
+    file: FileInput,
+    folder: UploadFolder = "samples",
+    *,
+    name: str | None = None,
+    mime: str | None = None,
+    org_username: str | None = None,
+    deadline: Seconds = None,
+) -> UploadedFile:
+    """Uploads a local file, or one in memory, of at most 104,857,600 bytes."""
+    api = Api(api._core, deadline)
+    source = await api._core.io.work(lambda: Source(file, name, mime))
+    with api._bounded(INCOMPLETE):
+        return await store(api, source, folder, org_username)
+
+
+async def store(api: Api, source: Source, folder: str, org_username: str | None = None) -> UploadedFile:
     """Uploads a file, again with a new target when its target was rejected."""
-    attempts, fresh = Attempts(core, deadline), 0
-    send, redactor, url = yield from presign(core, source, folder, org_username, deadline)
+    attempt, fresh = 0, 0
+    make, redactor, url = await presign(api, source, folder, org_username)
     while True:
+        attempt += 1
         try:
-            yield from transfer(core, source.label, send, redactor, deadline)
+            await transfer(api, source.label, make(), redactor, Receiver(api._deadline.at, CHUNK))
             return UploadedFile(url, source.name, source.mime, source.size)
         except FileError as error:
             may_retry = error.is_retryable or (error.expired and fresh < MAX_FRESH_TARGETS)
-            if not may_retry or not (yield from attempts.backoff(error.retry_after)):
+            if not may_retry or not await api._backoff(attempt, error.retry_after):
                 raise
             if error.expired:
                 fresh += 1
-                send, redactor, url = yield from presign(core, source, folder, org_username, deadline)
+                make, redactor, url = await presign(api, source, folder, org_username)
 
 
-def presign(
-    core: Core, source: Source, folder: str, org_username: str | None, deadline: Deadline
-) -> Flow[tuple[Callable[[], httpx.Request], Redactor, str]]:
+async def presign(
+    api: Api, source: Source, folder: str, org_username: str | None
+) -> tuple[Callable[[], httpx.Request], Redactor, str]:
     """Asks for an upload target. Returns what makes its request, what masks its credentials, and the URL of the file."""
     body = {"folder": folder, "mime": source.mime, "name": source.name, "size": source.size}
     body |= {"org_username": org_username} if org_username else {}
     path = "/api-key/storage/upload/create-presigned-url"
-    target = as_object(
-        (yield from call(core, "createPresignedUpload", "POST", path, json_body=body, deadline=deadline))
-    )
-    endpoint, fields = target.get("endpoint"), target.get("fields")
-    report = "report it to the operator of the service"
-    if not is_web_url(endpoint) or not is_web_url(target.get("download_url")) or not isinstance(fields, str):
-        raise FileError(source.label, "the upload target of the service is not a URL with fields", report)
+    target = as_object(await api._operation("createPresignedUpload", "POST", path, json_body=body))
+    endpoint, url = target.get("endpoint"), target.get("download_url")
     try:
-        members = json.loads(fields or "{}")
-        pairs = [
-            (name, value if isinstance(value, str) else json.dumps(value))
-            for name, value in members.items()
-            if value is not None and not isinstance(value, (list, dict))
-        ]
-    except (ValueError, AttributeError):
-        raise FileError(source.label, "the fields of the upload target are not a JSON object", report) from None
-    # The target grants access: no local variable shows it.
-    secret, form = Secret(str(endpoint)), Secret(json.dumps(pairs))
-
-    def make() -> httpx.Request:
-        return request_of(source, secret.expose(), json.loads(form.expose()), deadline.at)
-
-    return make, core.redactor.with_target(str(endpoint), pairs), str(target["download_url"])
+        fields = json.loads(target.get("fields") or "{}")
+    except (ValueError, TypeError):
+        fields = None
+    if not is_web_url(endpoint) or not is_web_url(url) or not isinstance(fields, dict):
+        report = "report it to the operator of the service"
+        raise FileError(source.label, "the upload target of the service is not a URL with fields", report)
+    pairs = [
+        (str(name), value if isinstance(value, str) else json.dumps(value))
+        for name, value in fields.items()
+        if value is not None and not isinstance(value, (list, dict))
+    ]
+    # The target grants access: it is in no field that a `repr` shows.
+    return (
+        lambda: request_of(source, endpoint, pairs, api._deadline.at),
+        api._core.redactor.with_target(endpoint, pairs),
+        url,
+    )
 
 
 def request_of(source: Source, endpoint: str, fields: list[tuple[str, str]], until: float) -> httpx.Request:
     """The request of step 2, with its exact length, because object storage refuses chunked bodies."""
-    host = httpx.URL(endpoint).netloc.decode("ascii")
-    if "X-Amz-Algorithm" in endpoint:
-        mime = next((value for name, value in fields if name.lower() == "content-type"), source.mime)
-        body = Body(source, until)
-        headers = {"host": host, "content-type": mime, "content-length": str(body.size)}
-        return httpx.Request("PUT", endpoint, headers=headers, stream=body)
-    boundary = secrets.token_hex(16)
-    head = "".join(
-        f'--{boundary}\r\nContent-Disposition: form-data; name="{quotable(name)}"\r\n\r\n{value}\r\n'
-        for name, value in fields
-    )
-    head += f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{quotable(source.name)}"\r\n'
-    head += f"Content-Type: {source.mime}\r\n\r\n"
-    body = Body(source, until, head.encode(), f"\r\n--{boundary}--\r\n".encode())
-    mime = f"multipart/form-data; boundary={boundary}"
-    headers = {"host": host, "content-type": mime, "content-length": str(body.size)}
-    return httpx.Request("POST", endpoint, headers=headers, stream=body)
+    method, head, tail = "PUT", b"", b""
+    mime = next((value for name, value in fields if name.lower() == "content-type"), source.mime)
+    if "X-Amz-Algorithm" not in endpoint:
+        boundary = secrets.token_hex(16)
+        parts = [f'name="{quotable(name)}"\r\n\r\n{value}\r\n' for name, value in fields]
+        parts.append(f'name="file"; filename="{quotable(source.name)}"\r\nContent-Type: {source.mime}\r\n\r\n')
+        head = "".join(f"--{boundary}\r\nContent-Disposition: form-data; {part}" for part in parts).encode()
+        method, tail = "POST", f"\r\n--{boundary}--\r\n".encode()
+        mime = f"multipart/form-data; boundary={boundary}"
+    host, size = httpx.URL(endpoint).netloc.decode("ascii"), len(head) + source.size + len(tail)
+    headers = {"host": host, "content-type": mime, "content-length": str(size)}
+    return httpx.Request(method, endpoint, headers=headers, stream=Body(source, until, head, tail))
 
 
 def quotable(name: str) -> str:
     return re.sub(r'[\x00-\x1f\x7f"\\]', "_", name)
 
 
-def transfer(
-    core: Core,
-    label: str,
-    make: Callable[[], httpx.Request],
-    redactor: Redactor,
-    deadline: Deadline,
-    sink: Callable[[bytes], object] | None = None,
-    max_size: int = 64 * 1024,
-) -> Flow[Reply]:
+async def transfer(
+    api: Api, label: str, request: httpx.Request, redactor: Redactor, receiver: Receiver
+) -> httpx.Response:
     """One exchange with object storage."""
-    until = deadline.at
     try:
-        reply: Reply = yield Send(make(), min(TRANSFER_TIMEOUT, deadline.left), until, max_size, sink)
+        response = await api._exchange(request, receiver, TRANSFER_TIMEOUT)
     except TooLarge:
-        raise FileError(label, f"the content has more than {max_size} bytes") from None
-    except (httpx.TransportError, httpx.InvalidURL) as error:
-        reason = redactor.foreign(str(error) or type(error).__name__, 200)
-        raise FileError(label, f"object storage gave no response: {reason}", retryable=monotonic() < until) from None
-    if reply.is_success or 300 <= reply.status < 400 and sink:
-        return reply
-    text = reply.body.decode(errors="replace")
-    code, message = (re.search(f"<{name}>([^<]*)</{name}>", text) for name in ("Code", "Message"))
-    found = code[1] if code else ""
-    said = redactor.foreign(f"{found} {message[1] if message else ''}" if code or message else text, 300)
+        raise FileError(label, f"the content has more than {receiver.max_size} bytes") from None
+    except httpx.TransportError as error:
+        problem = f"object storage gave no response: {redactor.reason(error)}"
+        raise FileError(label, problem, is_retryable=api._deadline.left > 0) from None
+    status = response.status_code
+    if response.is_success or (response.is_redirect and receiver.write):
+        return response
+    text = receiver.body.decode(errors="replace")
+    code, message = (re.findall(f"<{name}>([^<]*)</{name}>", text)[:1] for name in ("Code", "Message"))
+    said = redactor.foreign(" ".join(code + message) or text, 300)
     raise FileError(
         label,
-        f"object storage responded with {reply.status}" + (f": {said}" if said else ""),
+        f"object storage responded with {status}" + (f": {said}" if said else ""),
         "check the URL, the size and the type of the file",
-        retryable=found in ("RequestTimeout", "SlowDown") or reply.status >= 500 or reply.status in (408, 429),
-        expired=reply.status == 403 or (400 <= reply.status < 500 and found in EXPIRED_CODES),
-        status=reply.status,
-        retry_after=retry_after_of(reply.headers),
+        is_retryable=code in (["RequestTimeout"], ["SlowDown"]) or status >= 500 or status in (408, 429),
+        expired=status == 403 or (400 <= status < 500 and any(name in EXPIRED_CODES for name in code)),
+        status=status,
+        retry_after=retry_after(response.headers),
     )
 
 
-def fetch(
-    core: Core, url: str, deadline: Deadline, open_sink: Callable[[], Callable[[bytes], object]], max_size: int
-) -> Flow[Reply]:
+async def fetch(
+    api: Api, url: str, open_sink: Callable[[], Callable[[bytes], object]], max_size: int = 2**63
+) -> httpx.Response:
     """Downloads a URL into a sink, which is opened anew for each attempt, and follows redirects without the key."""
     if not is_web_url(url):
         raise InvalidArgument("url: the download is not a URL with http or https")
-    label = urlsplit(url).hostname or ""
-    attempts = Attempts(core, deadline)
+    label, attempt, current, redirects = urlsplit(url).hostname or "", 1, url, 0
     while True:
-        current = url
+        redactor = api._core.redactor.with_target(url).with_target(current)
+        request = httpx.Request("GET", current, headers={"accept-encoding": "identity"})
         try:
-            for _ in range(MAX_REDIRECTS + 1):
-
-                def make(current: str = current) -> httpx.Request:
-                    return httpx.Request("GET", current, headers={"accept-encoding": "identity"})
-
-                redactor = core.redactor.with_target(url).with_target(current)
-                reply = yield from transfer(core, label, make, redactor, deadline, open_sink(), max_size)
-                if reply.is_success:
-                    if reply.status == 206:
-                        raise FileError(label, "the server sent a part of the content only")
-                    return reply
-                target = urljoin(current, reply.headers.get("location", ""))
-                if not is_web_url(target) or target == current:
-                    raise FileError(label, "a redirect leads to no URL with http or https")
-                if current.startswith("https:") and not target.startswith("https:"):
-                    raise FileError(label, "a redirect leads from https to unencrypted http")
-                current = target
-            raise FileError(label, f"there are more than {MAX_REDIRECTS} redirects")
+            receiver = Receiver(api._deadline.at, max_size, open_sink())
+            response = await transfer(api, label, request, redactor, receiver)
         except FileError as error:
-            if not error.is_retryable or not (yield from attempts.backoff(error.retry_after)):
+            if not error.is_retryable or not await api._backoff(attempt, error.retry_after):
                 raise
+            current, redirects, attempt = url, 0, attempt + 1
+            continue
+        if response.is_success and response.status_code != 206:
+            return response
+        target, redirects = urljoin(current, response.headers.get("location", "")), redirects + 1
+        if response.is_success:
+            raise FileError(label, "the server sent a part of the content only")
+        if not is_web_url(target) or target == current:
+            raise FileError(label, "a redirect leads to no URL with http or https")
+        if current.startswith("https:") and not target.startswith("https:"):
+            raise FileError(label, "a redirect leads from https to unencrypted http")
+        if redirects > MAX_REDIRECTS:
+            raise FileError(label, f"there are more than {MAX_REDIRECTS} redirects")
+        current = target
 
 
-def fetch_bytes(core: Core, url: str, deadline: Deadline, max_size: int) -> Flow[bytes]:
-    content = bytearray()
+async def download_bytes(api: Api, /, url: str, *, max_size: int = MAX_IN_MEMORY, deadline: Seconds = None) -> bytes:
+    """Downloads into memory."""
+    api, content = Api(api._core, deadline), bytearray()
 
-    def open_sink() -> Callable[[bytes], object]:
+    def begin() -> Callable[[bytes], object]:
         content.clear()
         return content.extend
 
-    yield from fetch(core, url, deadline, open_sink, max_size)
+    with api._bounded(INCOMPLETE):
+        await fetch(api, url, begin, max_size)
     return bytes(content)
 
 
-def fetch_file(
-    core: Core, url: str, target: Path, deadline: Deadline, overwrite: bool, as_stem: bool = False
-) -> Flow[Path]:
-    """Downloads to a path. The file appears when it is complete. `as_stem`: the type of the content adds the extension."""
-    if not as_stem and target.exists() and not overwrite:
+async def download(
+    api: Api, /, url: str, path: str | os.PathLike[str], *, overwrite: bool = False, deadline: Seconds = None
+) -> Path:
+    """Downloads to a path. The file appears when it is complete."""
+    return await fetch_file(Api(api._core, deadline), url, Path(path), overwrite)
+
+
+async def save(
+    api: Api, /, outcome: Outcome[Any], folder: str | os.PathLike[str], *, deadline: Seconds = None
+) -> dict[str, Path]:
+    """Downloads every URL of an output into a folder. Returns the paths by the names of the output."""
+    api, paths, output = Api(api._core, deadline), {}, outcome.output
+    await api._core.io.work(lambda: os.makedirs(folder, exist_ok=True))
+    for name, url in (output if isinstance(output, dict) else {"output": output}).items():
+        if is_web_url(url):
+            # A name of a model must not lead out of the folder.
+            stem = Path(folder) / re.sub(r"[/\\:]", "_", f"{outcome.task}-{name}")
+            paths[str(name)] = await fetch_file(api, url, stem, is_stem=True)
+    return paths
+
+
+async def fetch_file(api: Api, url: str, target: Path, overwrite: bool = False, is_stem: bool = False) -> Path:
+    """Downloads to a path. The file appears when it is complete. `is_stem`: the type of the content adds the extension."""
+    if not is_stem and target.exists() and not overwrite:
         raise FileError(str(target), "it exists already", "name another path, or set overwrite=True")
     try:
-        descriptor, name = tempfile.mkstemp(prefix=".inferstore-", suffix=".part", dir=target.parent)
+        with tempfile.TemporaryDirectory(prefix=".inferstore-", dir=target.parent) as folder:
+            part = Path(folder, "part")
+            with open(part, "wb") as file, api._bounded(INCOMPLETE):
+
+                def begin() -> Callable[[bytes], object]:
+                    file.truncate(file.seek(0))
+                    return file.write
+
+                response = await fetch(api, url, begin)
+            if is_stem:
+                mime = response.headers.get("content-type", "").split(";")[0].strip()
+                extension = mimetypes.guess_extension(mime) or Path(urlsplit(url).path).suffix[:9]
+                stem, target, number = target, target.with_name(target.name + extension), 1
+                while target.exists():
+                    number += 1
+                    target = stem.with_name(f"{stem.name}-{number}{extension}")
+            os.replace(part, target) if overwrite else os.link(part, target)
+            return target
     except OSError as error:
         raise FileError(str(target), f"it cannot be written: {error.strerror}") from None
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-
-            def open_sink() -> Callable[[bytes], object]:
-                file.seek(0)
-                file.truncate()
-                return file.write
-
-            reply = yield from fetch(core, url, deadline, open_sink, 2**63)
-        os.chmod(name, 0o644)
-        if as_stem:
-            mime = reply.headers.get("content-type", "").split(";")[0].strip()
-            extension = mimetypes.guess_extension(mime) or Path(urlsplit(url).path).suffix[:9]
-            stem, target, number = target, target.with_name(target.name + extension), 1
-            while target.exists() and not overwrite:
-                number += 1
-                target = stem.with_name(f"{stem.name}-{number}{extension}")
-        os.replace(name, target) if overwrite else os.link(name, target)
-        return target
-    except OSError as error:
-        raise FileError(str(target), f"it cannot be written: {error.strerror}") from None
-    finally:
-        if os.path.exists(name):
-            os.unlink(name)
-
-
-def urls_of(output: Any) -> Iterator[tuple[str, str]]:
-    """The URLs among the members of an output, each with its name."""
-    members = output.items() if isinstance(output, dict) else [("output", output)]
-    return ((str(name), value) for name, value in members if is_web_url(value))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict, Unpack, overload
 
@@ -614,12 +615,116 @@ class ColorExtractionOutput(TypedDict):
     """A text that lists color codes in hex form."""
 
 
+@dataclass(frozen=True)
+class CreatedKey:
+    """A new key. Grants access; a secret."""
+
+    id: str
+    key: str = field(repr=False)
+    """The whole key, for the header `x-api-key`."""
+
+
 DECIMALS = frozenset(["cost", "max", "min", "price", "step"])
 """Members that are exact decimals."""
 
 
+class CallOptions(TypedDict, total=False):
+    """Options of a call."""
+
+    json_body: Mapping[str, object]
+    query: Mapping[str, object]
+    repeatable: bool
+    key: str
+
+
 class Operations:
     """Methods that follow from the document."""
+
+    @abstractmethod
+    def _operation(
+        self, name: str, method: str, path: str, **options: Unpack[CallOptions]
+    ) -> Any: ...
+
+    def balance(self) -> AccountBalance:
+        """The balance, free credits, debt and earnings of the account that owns the API key, as exact decimal strings."""
+        data: AccountBalance = self._operation("getBalance", "GET", "/api-key/balance")
+        return data
+
+    def keys(self) -> KeyPage:
+        """The keys of the account with their rules, newest first: every valid one, and the latest 100 of those that are revoked or have expired. No response has the secret of a key that exists."""
+        data: KeyPage = self._operation("listKeys", "GET", "/api-key/keys")
+        return data
+
+    def create_key(self, name: str, *, expires_at: str | None = None, daily_limit: str | None = None, models: list[str] | None = None) -> CreatedKey:
+        """A new key of the account, which this response alone has in full: treat `key` as a secret. Valid keys that an account makes have names of their own, so a second create with the same name is refused (`409`). If the response was lost, find the key by its name in `listKeys`, revoke it, and make another one."""
+        data = self._operation("createKey", "POST", "/api-key/keys", json_body={"name": name, "expires_at": expires_at, "daily_limit": daily_limit, "models": models}, repeatable=False)
+        return CreatedKey(data["id"], data["key"])
+
+    def revoke_key(self, key: str) -> None:
+        """Ends another key of the account, from the next request on; with several processes of the service, within ten seconds. A key does not revoke itself, so that an account keeps one that works."""
+        self._operation("revokeKey", "DELETE", f"/api-key/keys/{segment('key', key)}", repeatable=False)
+
+    def models(self, *, limit: int | None = None, offset: int | None = None, search: str | None = None, sort: ModelSort | None = None, filter_by: ModelFilter | None = None) -> ModelPage:
+        """One page of the catalog, searched, sorted and filtered. It is a `POST` because the query travels as a body; it changes nothing. All fields of the body are optional. Records carry the headline fields of a model; `getModel` returns the full record."""
+        data: ModelPage = self._operation("listModels", "POST", "/api-key/model/list", json_body={"limit": limit, "offset": offset, "search": search, "sort": sort, "filter_by": filter_by})
+        return data
+
+    def model(self, model: str) -> ModelDetail:
+        """The full record of one model, with its metadata and the times of its publication."""
+        data: ModelDetail = self._operation("getModel", "GET", f"/api-key/model/{segment('model', model)}")
+        return data
+
+    def declaration(self, model: str) -> ModelVersioning:
+        """The active version of the model with the formats it declares: a map from parameter name to descriptor for its inputs, and one for its outputs. Read it before you create a task; see the typing rule under the tag Models."""
+        data: ModelVersioning = self._operation("getModelVersioning", "GET", f"/api-key/model/{segment('model', model)}/versioning")
+        return data
+
+    def cost(self, model: str) -> TaskCost:
+        """The price of one inference on the model. It is 0 for a free model."""
+        data: TaskCost = self._operation("getModelCost", "GET", f"/api-key/model/{segment('model', model)}/task/cost")
+        return data
+
+    def serving(self, model: str) -> ServingStatus:
+        """Returns whether at least one serving node can run the model now, and the number of its consumers. A task on a model that no node serves waits in the queue."""
+        data: ServingStatus = self._operation("getModelServing", "GET", f"/api-key/model/{segment('model', model)}/serving")
+        return data
+
+    def task(self, task: str) -> TaskDetail:
+        """The task with its inputs, the formats its model declared when it ran, and, once it has ended, its result or its failure. This is the call to poll; see the tag Tasks for how often."""
+        data: TaskDetail = self._operation("getTask", "GET", f"/api-key/task/{segment('task', task)}/detail")
+        return data
+
+    def tasks(self, *, limit: int | None = None, offset: int | None = None) -> TaskPage:
+        """One page of the account's tasks, oldest first. Records carry a subset of a task's fields; `getTask` returns all of them. To see the latest tasks, ask for `total` first and start from its end."""
+        data: TaskPage = self._operation("listTasks", "GET", "/api-key/task/histories", query={"limit": limit, "offset": offset})
+        return data
+
+    def cancel(self, task: str) -> None:
+        """Cancels the task if it is still `in_queue`; it is not billed then. A task that is `computing` cannot be interrupted: it stays `computing` and runs to completion."""
+        self._operation("cancelTask", "DELETE", f"/api-key/task/{segment('task', task)}/cancel", repeatable=False)
+
+    def files(self, folder: str, *, page: int | None = None, page_size: int | None = None, type: MimeCategory | None = None) -> FileListing:
+        """One page of the files in a folder. Pages are counted from 1."""
+        data: FileListing = self._operation("listFiles", "GET", f"/api-key/storage/upload/{segment('folder', folder)}", query={"page": page, "pageSize": page_size, "type": type})
+        return data
+
+    def statistics(self) -> StorageStatistics:
+        """The number of files that were uploaded through presigned targets, and their total size."""
+        data: StorageStatistics = self._operation("getStorageStatistics", "GET", "/api-key/storage/upload/statistics")
+        return data
+
+    def storage_price(self) -> StoragePrice:
+        """The price of storing the files of the account. Storage is billed to the second, apart from tasks."""
+        data: StoragePrice = self._operation("getStoragePrice", "GET", "/api-key/storage/price")
+        return data
+
+    def delete_file(self, url: str) -> None:
+        """Removes a file from object storage. The file is named by its `download_url`, in a JSON body. The path is fixed: its last segments are `store` and `url`."""
+        self._operation("deleteFile", "DELETE", "/api-key/storage/store/url", json_body={"url": url}, repeatable=False)
+
+
+class Runs:
+    """Methods for the kinds of the document."""
 
     @overload
     def run(
@@ -799,75 +904,95 @@ class Operations:
         self, model: str, inputs: Mapping[str, Any], **options: Any
     ) -> str: ...
 
-    @abstractmethod
-    def _operation(self, name: str, method: str, path: str, **options: Any) -> Any: ...
-
-    def balance(self) -> AccountBalance:
-        """The balance, free credits, debt and earnings of the account that owns the API key, as exact decimal strings."""
-        data: AccountBalance = self._operation("getBalance", "GET", "/api-key/balance")
-        return data
-
-    def models(self, *, limit: int | None = None, offset: int | None = None, search: str | None = None, sort: ModelSort | None = None, filter_by: ModelFilter | None = None) -> ModelPage:
-        """One page of the catalog, searched, sorted and filtered. It is a `POST` because the query travels as a body; it changes nothing. All fields of the body are optional. Records carry the headline fields of a model; `getModel` returns the full record."""
-        data: ModelPage = self._operation("listModels", "POST", "/api-key/model/list", json_body={"limit": limit, "offset": offset, "search": search, "sort": sort, "filter_by": filter_by})
-        return data
-
-    def model(self, model: str) -> ModelDetail:
-        """The full record of one model, with its metadata and the times of its publication."""
-        data: ModelDetail = self._operation("getModel", "GET", f"/api-key/model/{segment('model', model)}")
-        return data
-
-    def declaration(self, model: str) -> ModelVersioning:
-        """The active version of the model with the formats it declares: a map from parameter name to descriptor for its inputs, and one for its outputs. Read it before you create a task; see the typing rule under the tag Models."""
-        data: ModelVersioning = self._operation("getModelVersioning", "GET", f"/api-key/model/{segment('model', model)}/versioning")
-        return data
-
-    def cost(self, model: str) -> TaskCost:
-        """The price of one inference on the model. It is 0 for a free model."""
-        data: TaskCost = self._operation("getModelCost", "GET", f"/api-key/model/{segment('model', model)}/task/cost")
-        return data
-
-    def serving(self, model: str) -> ServingStatus:
-        """Returns whether at least one serving node can run the model now, and the number of its consumers. A task on a model that no node serves waits in the queue."""
-        data: ServingStatus = self._operation("getModelServing", "GET", f"/api-key/model/{segment('model', model)}/serving")
-        return data
-
-    def task(self, task: str) -> TaskDetail:
-        """The task with its inputs, the formats its model declared when it ran, and, once it has ended, its result or its failure. This is the call to poll; see the tag Tasks for how often."""
-        data: TaskDetail = self._operation("getTask", "GET", f"/api-key/task/{segment('task', task)}/detail")
-        return data
-
-    def tasks(self, *, limit: int | None = None, offset: int | None = None) -> TaskPage:
-        """One page of the account's tasks, oldest first. Records carry a subset of a task's fields; `getTask` returns all of them. To see the latest tasks, ask for `total` first and start from its end."""
-        data: TaskPage = self._operation("listTasks", "GET", "/api-key/task/histories", query={"limit": limit, "offset": offset})
-        return data
-
-    def cancel(self, task: str) -> None:
-        """Cancels the task if it is still `in_queue`; it is not billed then. A task that is `computing` cannot be interrupted: it stays `computing` and runs to completion."""
-        self._operation("cancelTask", "DELETE", f"/api-key/task/{segment('task', task)}/cancel", repeatable=False)
-
-    def files(self, folder: str, *, page: int | None = None, page_size: int | None = None, type: MimeCategory | None = None) -> FileListing:
-        """One page of the files in a folder. Pages are counted from 1."""
-        data: FileListing = self._operation("listFiles", "GET", f"/api-key/storage/upload/{segment('folder', folder)}", query={"page": page, "pageSize": page_size, "type": type})
-        return data
-
-    def statistics(self) -> StorageStatistics:
-        """The number of files that were uploaded through presigned targets, and their total size."""
-        data: StorageStatistics = self._operation("getStorageStatistics", "GET", "/api-key/storage/upload/statistics")
-        return data
-
-    def storage_price(self) -> StoragePrice:
-        """The price of storing the files of the account. Storage is billed to the second, apart from tasks."""
-        data: StoragePrice = self._operation("getStoragePrice", "GET", "/api-key/storage/price")
-        return data
-
-    def delete_file(self, url: str) -> None:
-        """Removes a file from object storage. The file is named by its `download_url`, in a JSON body. The path is fixed: its last segments are `store` and `url`."""
-        self._operation("deleteFile", "DELETE", "/api-key/storage/store/url", json_body={"url": url}, repeatable=False)
-
 
 class AsyncOperations:
     """Methods that follow from the document."""
+
+    @abstractmethod
+    async def _operation(
+        self, name: str, method: str, path: str, **options: Unpack[CallOptions]
+    ) -> Any: ...
+
+    async def balance(self) -> AccountBalance:
+        """The balance, free credits, debt and earnings of the account that owns the API key, as exact decimal strings."""
+        data: AccountBalance = await self._operation("getBalance", "GET", "/api-key/balance")
+        return data
+
+    async def keys(self) -> KeyPage:
+        """The keys of the account with their rules, newest first: every valid one, and the latest 100 of those that are revoked or have expired. No response has the secret of a key that exists."""
+        data: KeyPage = await self._operation("listKeys", "GET", "/api-key/keys")
+        return data
+
+    async def create_key(self, name: str, *, expires_at: str | None = None, daily_limit: str | None = None, models: list[str] | None = None) -> CreatedKey:
+        """A new key of the account, which this response alone has in full: treat `key` as a secret. Valid keys that an account makes have names of their own, so a second create with the same name is refused (`409`). If the response was lost, find the key by its name in `listKeys`, revoke it, and make another one."""
+        data = await self._operation("createKey", "POST", "/api-key/keys", json_body={"name": name, "expires_at": expires_at, "daily_limit": daily_limit, "models": models}, repeatable=False)
+        return CreatedKey(data["id"], data["key"])
+
+    async def revoke_key(self, key: str) -> None:
+        """Ends another key of the account, from the next request on; with several processes of the service, within ten seconds. A key does not revoke itself, so that an account keeps one that works."""
+        await self._operation("revokeKey", "DELETE", f"/api-key/keys/{segment('key', key)}", repeatable=False)
+
+    async def models(self, *, limit: int | None = None, offset: int | None = None, search: str | None = None, sort: ModelSort | None = None, filter_by: ModelFilter | None = None) -> ModelPage:
+        """One page of the catalog, searched, sorted and filtered. It is a `POST` because the query travels as a body; it changes nothing. All fields of the body are optional. Records carry the headline fields of a model; `getModel` returns the full record."""
+        data: ModelPage = await self._operation("listModels", "POST", "/api-key/model/list", json_body={"limit": limit, "offset": offset, "search": search, "sort": sort, "filter_by": filter_by})
+        return data
+
+    async def model(self, model: str) -> ModelDetail:
+        """The full record of one model, with its metadata and the times of its publication."""
+        data: ModelDetail = await self._operation("getModel", "GET", f"/api-key/model/{segment('model', model)}")
+        return data
+
+    async def declaration(self, model: str) -> ModelVersioning:
+        """The active version of the model with the formats it declares: a map from parameter name to descriptor for its inputs, and one for its outputs. Read it before you create a task; see the typing rule under the tag Models."""
+        data: ModelVersioning = await self._operation("getModelVersioning", "GET", f"/api-key/model/{segment('model', model)}/versioning")
+        return data
+
+    async def cost(self, model: str) -> TaskCost:
+        """The price of one inference on the model. It is 0 for a free model."""
+        data: TaskCost = await self._operation("getModelCost", "GET", f"/api-key/model/{segment('model', model)}/task/cost")
+        return data
+
+    async def serving(self, model: str) -> ServingStatus:
+        """Returns whether at least one serving node can run the model now, and the number of its consumers. A task on a model that no node serves waits in the queue."""
+        data: ServingStatus = await self._operation("getModelServing", "GET", f"/api-key/model/{segment('model', model)}/serving")
+        return data
+
+    async def task(self, task: str) -> TaskDetail:
+        """The task with its inputs, the formats its model declared when it ran, and, once it has ended, its result or its failure. This is the call to poll; see the tag Tasks for how often."""
+        data: TaskDetail = await self._operation("getTask", "GET", f"/api-key/task/{segment('task', task)}/detail")
+        return data
+
+    async def tasks(self, *, limit: int | None = None, offset: int | None = None) -> TaskPage:
+        """One page of the account's tasks, oldest first. Records carry a subset of a task's fields; `getTask` returns all of them. To see the latest tasks, ask for `total` first and start from its end."""
+        data: TaskPage = await self._operation("listTasks", "GET", "/api-key/task/histories", query={"limit": limit, "offset": offset})
+        return data
+
+    async def cancel(self, task: str) -> None:
+        """Cancels the task if it is still `in_queue`; it is not billed then. A task that is `computing` cannot be interrupted: it stays `computing` and runs to completion."""
+        await self._operation("cancelTask", "DELETE", f"/api-key/task/{segment('task', task)}/cancel", repeatable=False)
+
+    async def files(self, folder: str, *, page: int | None = None, page_size: int | None = None, type: MimeCategory | None = None) -> FileListing:
+        """One page of the files in a folder. Pages are counted from 1."""
+        data: FileListing = await self._operation("listFiles", "GET", f"/api-key/storage/upload/{segment('folder', folder)}", query={"page": page, "pageSize": page_size, "type": type})
+        return data
+
+    async def statistics(self) -> StorageStatistics:
+        """The number of files that were uploaded through presigned targets, and their total size."""
+        data: StorageStatistics = await self._operation("getStorageStatistics", "GET", "/api-key/storage/upload/statistics")
+        return data
+
+    async def storage_price(self) -> StoragePrice:
+        """The price of storing the files of the account. Storage is billed to the second, apart from tasks."""
+        data: StoragePrice = await self._operation("getStoragePrice", "GET", "/api-key/storage/price")
+        return data
+
+    async def delete_file(self, url: str) -> None:
+        """Removes a file from object storage. The file is named by its `download_url`, in a JSON body. The path is fixed: its last segments are `store` and `url`."""
+        await self._operation("deleteFile", "DELETE", "/api-key/storage/store/url", json_body={"url": url}, repeatable=False)
+
+
+class AsyncRuns:
+    """Methods for the kinds of the document."""
 
     @overload
     async def run(
@@ -1046,69 +1171,3 @@ class AsyncOperations:
     async def _create_once(
         self, model: str, inputs: Mapping[str, Any], **options: Any
     ) -> str: ...
-
-    @abstractmethod
-    async def _operation(self, name: str, method: str, path: str, **options: Any) -> Any: ...
-
-    async def balance(self) -> AccountBalance:
-        """The balance, free credits, debt and earnings of the account that owns the API key, as exact decimal strings."""
-        data: AccountBalance = await self._operation("getBalance", "GET", "/api-key/balance")
-        return data
-
-    async def models(self, *, limit: int | None = None, offset: int | None = None, search: str | None = None, sort: ModelSort | None = None, filter_by: ModelFilter | None = None) -> ModelPage:
-        """One page of the catalog, searched, sorted and filtered. It is a `POST` because the query travels as a body; it changes nothing. All fields of the body are optional. Records carry the headline fields of a model; `getModel` returns the full record."""
-        data: ModelPage = await self._operation("listModels", "POST", "/api-key/model/list", json_body={"limit": limit, "offset": offset, "search": search, "sort": sort, "filter_by": filter_by})
-        return data
-
-    async def model(self, model: str) -> ModelDetail:
-        """The full record of one model, with its metadata and the times of its publication."""
-        data: ModelDetail = await self._operation("getModel", "GET", f"/api-key/model/{segment('model', model)}")
-        return data
-
-    async def declaration(self, model: str) -> ModelVersioning:
-        """The active version of the model with the formats it declares: a map from parameter name to descriptor for its inputs, and one for its outputs. Read it before you create a task; see the typing rule under the tag Models."""
-        data: ModelVersioning = await self._operation("getModelVersioning", "GET", f"/api-key/model/{segment('model', model)}/versioning")
-        return data
-
-    async def cost(self, model: str) -> TaskCost:
-        """The price of one inference on the model. It is 0 for a free model."""
-        data: TaskCost = await self._operation("getModelCost", "GET", f"/api-key/model/{segment('model', model)}/task/cost")
-        return data
-
-    async def serving(self, model: str) -> ServingStatus:
-        """Returns whether at least one serving node can run the model now, and the number of its consumers. A task on a model that no node serves waits in the queue."""
-        data: ServingStatus = await self._operation("getModelServing", "GET", f"/api-key/model/{segment('model', model)}/serving")
-        return data
-
-    async def task(self, task: str) -> TaskDetail:
-        """The task with its inputs, the formats its model declared when it ran, and, once it has ended, its result or its failure. This is the call to poll; see the tag Tasks for how often."""
-        data: TaskDetail = await self._operation("getTask", "GET", f"/api-key/task/{segment('task', task)}/detail")
-        return data
-
-    async def tasks(self, *, limit: int | None = None, offset: int | None = None) -> TaskPage:
-        """One page of the account's tasks, oldest first. Records carry a subset of a task's fields; `getTask` returns all of them. To see the latest tasks, ask for `total` first and start from its end."""
-        data: TaskPage = await self._operation("listTasks", "GET", "/api-key/task/histories", query={"limit": limit, "offset": offset})
-        return data
-
-    async def cancel(self, task: str) -> None:
-        """Cancels the task if it is still `in_queue`; it is not billed then. A task that is `computing` cannot be interrupted: it stays `computing` and runs to completion."""
-        await self._operation("cancelTask", "DELETE", f"/api-key/task/{segment('task', task)}/cancel", repeatable=False)
-
-    async def files(self, folder: str, *, page: int | None = None, page_size: int | None = None, type: MimeCategory | None = None) -> FileListing:
-        """One page of the files in a folder. Pages are counted from 1."""
-        data: FileListing = await self._operation("listFiles", "GET", f"/api-key/storage/upload/{segment('folder', folder)}", query={"page": page, "pageSize": page_size, "type": type})
-        return data
-
-    async def statistics(self) -> StorageStatistics:
-        """The number of files that were uploaded through presigned targets, and their total size."""
-        data: StorageStatistics = await self._operation("getStorageStatistics", "GET", "/api-key/storage/upload/statistics")
-        return data
-
-    async def storage_price(self) -> StoragePrice:
-        """The price of storing the files of the account. Storage is billed to the second, apart from tasks."""
-        data: StoragePrice = await self._operation("getStoragePrice", "GET", "/api-key/storage/price")
-        return data
-
-    async def delete_file(self, url: str) -> None:
-        """Removes a file from object storage. The file is named by its `download_url`, in a JSON body. The path is fixed: its last segments are `store` and `url`."""
-        await self._operation("deleteFile", "DELETE", "/api-key/storage/store/url", json_body={"url": url}, repeatable=False)

@@ -4,18 +4,20 @@ that the model takes. Only what the declaration makes certain is refused; the se
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from os import PathLike
-from typing import Any
-from urllib.parse import quote, urlsplit
+from typing import Any, TypeGuard
+from urllib.parse import quote
+
+import httpx
 
 from ._errors import InvalidArgument, InvalidInputs, shown
 from ._types import File, as_object
 
 
 class Problem(Exception):
-    """Why an input does not fit."""
+    """An input does not fit; the text adds what to do."""
 
 
 def is_file(value: object) -> bool:
@@ -24,21 +26,19 @@ def is_file(value: object) -> bool:
 
 def check(model: str, declared: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the values as they are sent; files stay as they are. A model that declares nothing takes everything."""
-    given = {name: value for name, value in inputs.items() if value is not None}
     problems: dict[str, str] = {}
     values: dict[str, Any] = {}
-    for name, value in given.items():
-        if declared and name not in declared:
-            near = difflib.get_close_matches(name, declared, 1)
-            hint = f"did you mean {shown(near[0])}?" if near else "expected one of " + ", ".join(map(shown, declared))
-            problems[name] = f"the model declares no such input, {hint}"
-            continue
-        try:
-            values[name] = fit(as_object(declared.get(name)), value)
-        except Problem as problem:
-            problems[name] = str(problem)
+    for name, value in inputs.items():
+        if value is not None and declared and name not in declared:
+            otherwise = ", expected one of " + ", ".join(map(shown, declared))
+            problems[name] = "the model declares no such input" + (near(name, declared) or otherwise)
+        elif value is not None:
+            try:
+                values[name] = fit(as_object(declared.get(name)), value)
+            except Problem as problem:
+                problems[name] = f"expected {expected(as_object(declared.get(name)))}, got {described(value)}{problem}"
     for name, descriptor in declared.items():
-        if as_object(descriptor).get("required") is True and name not in given:
+        if as_object(descriptor).get("required") is True and inputs.get(name) is None:
             problems[name] = f"required but not given, expected {expected(as_object(descriptor))}"
     if problems:
         raise InvalidInputs(model, problems)
@@ -46,38 +46,40 @@ def check(model: str, declared: Mapping[str, Any], inputs: Mapping[str, Any]) ->
 
 
 def fit(descriptor: Mapping[str, Any], value: Any) -> Any:
-    kind = descriptor.get("type")
-    samples = descriptor.get("samples") or []
-    wrong = Problem(f"expected {expected(descriptor)}, got {described(value)}")
+    kind, samples = descriptor.get("type"), descriptor.get("samples") or []
     if is_file(value):
         if kind in ("int", "float", "options"):
-            raise wrong
+            raise Problem
         return value
     if kind in ("file", "int", "float", "options", "string") and isinstance(value, (list, dict)):
-        raise wrong
+        raise Problem
     if kind in ("int", "float"):
-        number = numeric(value)
-        config = as_object(descriptor.get("num_config"))
-        low, high = numeric(config.get("min")), numeric(config.get("max"))
-        if low is not None and high is not None and low > high:
-            low = high = None
-        if number is None or (kind == "int" and number != number.to_integral_value()):
-            raise wrong
-        if (low is not None and number < low) or (high is not None and number > high):
-            raise wrong
-        return spelled(number, kind == "int", takes_numbers(samples), value)
+        return fit_number(as_object(descriptor.get("num_config")), samples, value, kind == "int")
     if kind == "options" and samples and value not in samples:
-        text = str(value)
-        if text not in map(str, samples):
-            near = difflib.get_close_matches(text, map(str, samples), 1)
-            raise Problem(f"{wrong}, did you mean {shown(near[0])}?") if near else wrong
-        return next(sample for sample in samples if str(sample) == text)
+        same = [sample for sample in samples if str(sample) == str(value)]
+        if not same:
+            raise Problem(near(str(value), map(str, samples)))
+        return same[0]
     if kind == "file" and not is_web_url(value):
         is_text = isinstance(value, str)
-        raise Problem(f"{wrong}; pass pathlib.Path({shown(value)}) to upload a local file") if is_text else wrong
+        raise Problem(f"; pass pathlib.Path({shown(value)}) to upload a local file" if is_text else "")
     if kind == "string" and isinstance(value, (bool, int, float, Decimal)):
         return str(value).lower() if isinstance(value, bool) else str(value)
     return value
+
+
+def fit_number(config: Mapping[str, Any], samples: list[Any], value: Any, is_int: bool) -> Any:
+    """Writes a number as the samples of the model show it; without samples as text, which the document asks for."""
+    number, low, high = numeric(value), numeric(config.get("min")), numeric(config.get("max"))
+    is_range = low is None or high is None or low <= high
+    if number is None or (is_int and number != number.to_integral_value()):
+        raise Problem
+    if is_range and ((low is not None and number < low) or (high is not None and number > high)):
+        raise Problem
+    if any(isinstance(sample, (int, float, Decimal)) and not isinstance(sample, bool) for sample in samples):
+        return int(number) if is_int else number
+    is_plain = isinstance(value, str) and not is_int and set(value.strip()) <= set("-.0123456789")
+    return value.strip() if is_plain else str(int(number)) if is_int else format(number, "f")
 
 
 def numeric(value: Any) -> Decimal | None:
@@ -91,31 +93,17 @@ def numeric(value: Any) -> Decimal | None:
     return number if number.is_finite() and abs(number.adjusted()) < 400 else None
 
 
-def takes_numbers(samples: list[Any]) -> bool | None:
-    """Returns whether the samples show bare numbers; `None` without samples."""
-    if any(isinstance(sample, (int, float, Decimal)) and not isinstance(sample, bool) for sample in samples):
-        return True
-    return False if samples and all(isinstance(sample, str) for sample in samples) else None
+def near(name: str, names: Iterable[str]) -> str:
+    found = difflib.get_close_matches(name, list(names), 1)
+    return f", did you mean {shown(found[0])}?" if found else ""
 
 
-def spelled(number: Decimal, is_int: bool, as_number: bool | None, given: Any) -> Any:
-    """Writes a number as the samples of the model show it; without samples as text, which the document asks for."""
-    text = str(int(number)) if is_int else format(number, "f")
-    if isinstance(given, str) and not is_int and numeric(given) and set(given.strip()) <= set("-.0123456789"):
-        text = given.strip()
-    if not as_number:
-        return text
-    return int(number) if is_int else number
-
-
-def is_web_url(value: Any) -> bool:
-    if not isinstance(value, str) or value != value.strip() or any(ord(character) < 32 for character in value):
-        return False
+def is_web_url(value: object) -> TypeGuard[str]:
     try:
-        parts = urlsplit(value)
-    except ValueError:
+        url = httpx.URL(value if isinstance(value, str) and value == value.strip() else "")
+    except httpx.InvalidURL:
         return False
-    return parts.scheme.lower() in ("http", "https") and bool(parts.hostname)
+    return url.scheme in ("http", "https") and bool(url.host)
 
 
 def expected(descriptor: Mapping[str, Any]) -> str:

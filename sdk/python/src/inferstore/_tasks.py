@@ -1,4 +1,4 @@
-"""Tasks: creating one at most once, the search of the history for a lost one, and waiting for its end.
+"""Tasks: creating one at most once, the search of the history for a lost one, waiting for its end, and whole runs.
 
 Every create carries an idempotency key. Where the service announces that it knows such keys, a create whose response
 was lost is sent again with its key. Elsewhere it is looked for in the task history: the model, the inputs and the time
@@ -7,211 +7,185 @@ must match, and the task must not belong to another create of this client. Exact
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
-from collections.abc import Mapping
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
+from functools import partial
 from time import monotonic
 from typing import Any, cast
 
-from ._errors import (
-    ApiError,
-    CallError,
-    DeadlineReached,
-    DecodeError,
-    InvalidArgument,
-    OutcomeUnknown,
-    TaskCanceled,
-    TaskFailed,
-)
-from ._inputs import segment
-from ._transport import INITIAL_BACKOFF, MAX_TASKS, Core, Deadline, Flow, Sleep, call, plain
-from ._types import Outcome, Schedule, as_object
+from . import _errors as errors
+from ._files import Source, store
+from ._inputs import check, is_file, numeric, segment
+from ._transport import INITIAL_BACKOFF, Api, Core, plain
+from ._types import Amount, Outcome, Seconds, as_object
 
+DECLARATION_TTL = 300.0
 PAGE = 100
 MAX_PAGES, MAX_SEARCHES, MAX_INPUT_READS = 12, 3, 300
 MIN_DOUBT = 60.0
 ADOPT_TOLERANCE = timedelta(seconds=5)
 LAST_READ = 0.5
+EARLY_READS = (0.1, 0.25, 0.5, 1.0)
 MAX_KEY = 255
 
+Identity = tuple[str, str]
+Record = dict[str, Any]
 
-def create(
-    core: Core, model: str, inputs: Mapping[str, Any], key: str, has_uploads: bool, deadline: Deadline
-) -> Flow[tuple[str, bool]]:
-    """Creates the task, or finds the one that a lost create became. Returns its identifier, and whether it was found."""
-    if not 0 < len(key) <= MAX_KEY or any(not "!" <= character <= "~" for character in key):
-        raise InvalidArgument(f"key: expected 1 to {MAX_KEY} visible characters of ASCII, without spaces")
-    identity = (model, fingerprint(inputs))
+
+@contextmanager
+def open_create(core: Core, identity: Identity) -> Iterator[Callable[[], bool]]:
+    """Notes a create until its outcome is known, and for a while if it stays unknown: it may still add its task to the
+    history. Gives what tells whether another create with the same inputs may do so."""
+    this, is_known = object(), False
+
+    def is_ambiguous() -> bool:
+        with core.lock:
+            core.creates = {other: of for other, of in core.creates.items() if of[1] > monotonic()}
+            return any(other is not this and of == identity for other, (of, _) in core.creates.items())
+
     with core.lock:
-        now = monotonic()
-        core.doubts = {other: since for other, since in core.doubts.items() if now - since < MIN_DOUBT}
-        core.open_creates[identity] = core.open_creates.get(identity, 0) + 1
-    is_decided = False
+        core.creates[this] = identity, float("inf")
     try:
-        created = yield from _create(core, identity, inputs, key, has_uploads, deadline)
-        is_decided = True
-        return created
-    except CallError as error:
-        is_decided = not error.in_doubt
+        yield is_ambiguous
+        is_known = True
+    except errors.CallError as error:
+        is_known = not error.in_doubt
         raise
     finally:
-        # A create of unknown outcome may still add its task to the history.
         with core.lock:
-            left = core.open_creates.pop(identity) - 1
-            if left:
-                core.open_creates[identity] = left
-            if not is_decided:
-                core.doubts[identity] = monotonic()
+            del core.creates[this]
+            core.creates |= {} if is_known else {this: (identity, monotonic() + MIN_DOUBT)}
 
 
-def _create(
-    core: Core, identity: tuple[str, str], inputs: Mapping[str, Any], key: str, has_uploads: bool, deadline: Deadline
-) -> Flow[tuple[str, bool]]:
-    path = f"/api-key/model/{segment('model', identity[0])}/task"
+async def create(api: Api, model: str, inputs: Mapping[str, Any], key: str, has_uploads: bool) -> tuple[str, bool]:
+    """Creates the task, or finds the one that a lost create became. Returns its identifier, and whether it was found."""
+    if not 0 < len(key) <= MAX_KEY or any(not "!" <= character <= "~" for character in key):
+        raise errors.InvalidArgument(f"key: expected 1 to {MAX_KEY} visible characters of ASCII, without spaces")
+    core, identity = api._core, (model, fingerprint(inputs))
+    path = f"/api-key/model/{segment('model', model)}/task"
 
-    def send() -> Flow[str]:
-        data = yield from call(
-            core, "createTask", "POST", path, json_body=inputs, deadline=deadline, repeatable=False, key=key
-        )
+    async def send() -> tuple[str, bool]:
+        data = await api._operation("createTask", "POST", path, json_body=inputs, repeatable=False, key=key)
         task = as_object(data).get("data")
         if not isinstance(task, str) or not task.strip():
-            problem = "createTask: the response names no task"
-            raise DecodeError("createTask", problem, "look for the task in the history", status=200, in_doubt=True)
+            known = {"operation": "createTask", "status": 200, "in_doubt": True}
+            raise errors.DecodeError(
+                "createTask: the response names no task", "look for the task in the history", **known
+            )
         core.claim(task)
-        return task
+        return task, False
 
-    sent_at, shown_time = monotonic(), core.service_time()
-    try:
-        return (yield from send()), False
-    except CallError as error:
-        if not error.in_doubt:
-            raise
-        lost = error
-    if core.knows_keys:
-        raise OutcomeUnknown(lost, [], "not read") from lost
-
-    def since(now: datetime) -> datetime:
-        counted = now - timedelta(seconds=monotonic() - sent_at)
-        return min(shown_time, counted) if shown_time else counted
-
-    matches: list[str] = []
-    history = "unreadable"
-    for number in range(1, MAX_SEARCHES + 1):
-        # Only an upload proves whose task it is when a clock of the service is wrong.
-        reach = timedelta(days=1) if number == MAX_SEARCHES and has_uploads else timedelta(minutes=1)
-        earlier: list[str] = []
+    with open_create(core, identity) as is_ambiguous:
+        sent_at, shown_time = monotonic(), core.service_time()
         try:
-            earlier, matches, history = yield from search(core, identity, since, reach, deadline)
-        except CallError:
-            history = "unreadable"
-        found = earlier + matches if has_uploads else matches
-        only = found[0] if len(found) == 1 and (has_uploads or history == "complete") else None
-        if core.knows_keys and not (has_uploads and only):
-            # A response of the search announced keys: the create can be sent again.
+            return await send()
+        except errors.CallError as error:
+            if not error.in_doubt:
+                raise
+            lost = error
+        matches: list[str] = []
+        history = "not read" if core.knows_keys else "unreadable"
+        for number in range(1, MAX_SEARCHES + 1) if not core.knows_keys else ():
+            # Only an upload proves whose task it is when a clock of the service is wrong.
+            reach = timedelta(days=1) if number == MAX_SEARCHES and has_uploads else timedelta(minutes=1)
+            earlier: list[str] = []
             try:
-                return (yield from send()), False
-            except CallError as error:
-                # A refusal says nothing about the first create, which may still be on its way.
-                raise OutcomeUnknown(error if error.in_doubt else lost, [], "not read") from error
-        if only and not is_ambiguous(core, identity) and core.claim(only):
-            return only, True
-        matches = earlier + matches
-        pause = INITIAL_BACKOFF * number
-        if number == MAX_SEARCHES or (history == "complete" and len(found) > 1) or not deadline.allows(pause):
-            break
-        yield Sleep(pause)
-    raise OutcomeUnknown(lost, matches, history) from lost
+                earlier, matches, history = await search(api, identity, sent_at, shown_time, reach)
+            except errors.CallError:
+                history = "unreadable"
+            found = earlier + matches if has_uploads else matches
+            only = found[0] if len(found) == 1 and (has_uploads or history == "complete") else None
+            if core.knows_keys and not (has_uploads and only):
+                # A response of the search announced keys: the create can be sent again.
+                try:
+                    return await send()
+                except errors.CallError as error:
+                    # A refusal says nothing about the first create, which may still be on its way.
+                    raise errors.OutcomeUnknown(error if error.in_doubt else lost, [], "not read") from error
+            if only and not is_ambiguous() and core.claim(only):
+                return only, True
+            matches, pause = earlier + matches, INITIAL_BACKOFF * number
+            is_hopeless = history == "complete" and len(found) > 1
+            if number == MAX_SEARCHES or is_hopeless or not api._deadline.allows(pause):
+                break
+            await core.io.sleep(pause)
+        raise errors.OutcomeUnknown(lost, matches, history) from lost
 
 
-def is_ambiguous(core: Core, identity: tuple[str, str]) -> bool:
-    """Returns whether a task in the history may be that of another create of this client with the same inputs."""
-    with core.lock:
-        in_doubt = monotonic() - core.doubts.get(identity, float("-inf")) < MIN_DOUBT
-        return core.open_creates.get(identity, 0) > 1 or in_doubt
-
-
-def search(
-    core: Core, identity: tuple[str, str], since: Any, reach: timedelta, deadline: Deadline
-) -> Flow[tuple[list[str], list[str], str]]:
+async def search(
+    api: Api, identity: Identity, sent_at: float, shown_time: datetime | None, reach: timedelta
+) -> tuple[list[str], list[str], str]:
     """Searches the history from its end backwards. Returns the matching tasks from before the create, those since, and
     how much was read."""
 
-    def page(offset: int) -> Flow[tuple[list[dict[str, Any]], int]]:
-        query = {"limit": PAGE, "offset": offset}
-        data = as_object(
-            (yield from call(core, "listTasks", "GET", "/api-key/task/histories", query=query, deadline=deadline))
-        )
-        total = data.get("total")
+    async def page(offset: int) -> tuple[list[Record], int]:
+        data = as_object(await api.tasks(limit=PAGE, offset=offset))
         records = [record for record in data.get("records") or [] if isinstance(as_object(record).get("task_id"), str)]
-        return records, total if isinstance(total, int) else 0
+        return records, data["total"] if isinstance(data.get("total"), int) else 0
 
-    first, total = yield from page(0)
-    created = since(core.service_time() or datetime.now(timezone.utc))
-    earliest, adoptable = created - reach, created - ADOPT_TOLERANCE
+    core = api._core
+    first, total = await page(0)
+    counted = (core.service_time() or datetime.now(timezone.utc)) - timedelta(seconds=monotonic() - sent_at)
+    created = min(shown_time or counted, counted)
     start = max(total - PAGE, 0)
-    records = first if start == 0 else (yield from page(start))[0]
-    pages = 1 + (start > 0)
-    last = len(records)
+    records = (await page(start))[0] if start else first
+    pages, last = 1 + (start > 0), len(records)
     # The total may be older than the records: the history ends at a page that is not full.
     while last == PAGE and pages < MAX_PAGES:
-        more, _ = yield from page(start + len(records))
-        pages, last = pages + 1, len(more)
-        records = records + more
+        more = (await page(start + len(records)))[0]
+        pages, last, records = pages + 1, len(more), records + more
     is_whole = last < PAGE and start + len(records) >= total
-    while start > 0 and not (records and is_before(records[0], earliest)):
+    while start and not (records and is_before(records[0], created - reach)):
         begin = max(start - PAGE, 0)
-        if begin > 0 and pages == MAX_PAGES:
+        if begin and pages == MAX_PAGES:
             is_whole = False
             break
-        before = (first if begin == 0 else (yield from page(begin))[0])[: start - begin]
-        pages += begin > 0
-        is_whole = is_whole and len(before) == start - begin
+        before = ((await page(begin))[0] if begin else first)[: start - begin]
+        pages, is_whole = pages + (begin > 0), is_whole and len(before) == start - begin
         records, start = before + records, begin
     candidates = {
-        record["task_id"]: record
+        record["task_id"]: is_before(record, created - ADOPT_TOLERANCE)
         for record in records
-        if record.get("model_id") in (None, identity[0])
-        and not is_before(record, earliest)
-        and record["task_id"] not in core.known
+        if record.get("model_id") in (None, identity[0]) and not is_before(record, created - reach)
     }
+    candidates = {task: is_early for task, is_early in candidates.items() if task not in core.known}
+    matches: dict[bool, list[str]] = {True: [], False: []}
     if sum(task not in core.task_inputs for task in candidates) > MAX_INPUT_READS:
         return [], [], "partial"
-    earlier: list[str] = []
-    matches: list[str] = []
-    for task, record in candidates.items():
-        if task not in core.task_inputs:
+    for task, is_early in candidates.items():
+        inputs = core.task_inputs.get(task)
+        if inputs is None:
             try:
-                detail = as_object((yield from read(core, task, deadline)))
-            except CallError:
+                data = as_object(await api.task(task)).get("input_data")
+            except errors.CallError:
+                data = None
+            if not isinstance(data, dict):
                 is_whole = False
                 continue
-            if not isinstance(detail.get("input_data"), dict):
-                is_whole = False
-                continue
-            with core.lock:
-                core.task_inputs[task] = fingerprint(detail["input_data"])
-                if len(core.task_inputs) > MAX_TASKS:
-                    core.task_inputs.popitem(last=False)
-        if core.task_inputs.get(task) == identity[1]:
-            (earlier if is_before(record, adoptable) else matches).append(task)
-    return earlier, matches, "complete" if is_whole else "partial"
+            inputs = fingerprint(data)
+            core.remember(core.task_inputs, task, inputs)
+        if inputs == identity[1]:
+            matches[is_early].append(task)
+    return matches[True], matches[False], "complete" if is_whole else "partial"
 
 
 def fingerprint(value: Any) -> str:
     """Returns a text that is equal for JSON that means the same: numbers by value, members in any order, without null."""
-
-    def canonical(value: Any) -> Any:
-        if isinstance(value, bool) or value is None or isinstance(value, str):
-            return value
-        if isinstance(value, (int, float, Decimal)):
-            return ["number", str((Decimal(repr(value)) if isinstance(value, float) else Decimal(value)).normalize())]
-        if isinstance(value, Mapping):
-            return {name: canonical(member) for name, member in value.items() if member is not None}
-        return [canonical(item) for item in value]
-
-    return json.dumps(canonical(value), sort_keys=True)
+    if isinstance(value, Mapping):
+        members = (f"{json.dumps(name)}:{fingerprint(value[name])}" for name in value if value[name] is not None)
+        return "{" + ",".join(sorted(members)) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(map(fingerprint, value)) + "]"
+    if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
+        return str(Decimal(repr(value) if isinstance(value, float) else value).normalize())
+    return json.dumps(value)
 
 
 def timestamp(record: Mapping[str, Any], name: str) -> datetime | None:
@@ -228,80 +202,80 @@ def is_before(record: Mapping[str, Any], earliest: datetime) -> bool:
     return created is not None and created < earliest
 
 
-def read(core: Core, task: str, deadline: Deadline) -> Flow[Any]:
-    return call(core, "getTask", "GET", f"/api-key/task/{segment('task', task)}/detail", deadline=deadline)
+def poll_delay(waited: float, durations: list[float], jitter: float) -> float:
+    """Returns the delay before the next read: four early reads, then the intervals that the service suggests. It learns
+    from the durations of earlier tasks of the model when the first read is worthwhile."""
+    first = longest = between = 0.0
+    if len(durations) >= 3:
+        ordered = sorted(durations)
+        median, longest = ordered[len(ordered) // 2], ordered[-1]
+        between = min(max(median / 60, 2), 5) if median < 300 else min(max(median / 60, 10), 30)
+        first = max(ordered[0] - between, 0) if longest - ordered[0] > 2 * between else longest
+    early = [read * jitter - waited for read in EARLY_READS if read * jitter > waited >= first]
+    if early:
+        return max(early[0], 0.01)
+    if waited < 2 * longest:
+        left = first - waited
+        return max(left / -(-left // 30), 0.01) if left > 0 else between
+    return min(max(waited * 0.08, 10), 30) if waited >= 60 else min(max(waited * 0.45, 2), 5)
 
 
-def wait(
-    core: Core, task: str, deadline: Deadline, *, model: str | None = None, cancel: bool = False, is_new: bool = False
-) -> Flow[Outcome[Any]]:
-    """Reads the task until it has ended. Failures that pass do not end the wait."""
+async def wait(api: Api, /, task: str, *, deadline: Seconds = None, cancel_at_deadline: bool = False) -> Outcome[Any]:
+    """Waits until the task has ended, through failures that pass, and returns its outcome if it succeeded."""
+    return await wait_for(Api(api._core, deadline), task, cancel_at_deadline)
+
+
+async def wait_for(api: Api, task: str, cancel: bool, model: str | None = None) -> Outcome[Any]:
+    """Reads the task until it has ended. The model is that of a new task."""
     segment("task", task)
-    schedule = Schedule(core.durations.get(model or "", []), random.random())
-    started = monotonic()
+    core, jitter, started = api._core, 1 + 0.2 * random.random(), monotonic()
     status: str | None = None
-    cause: CallError | None = None
-    delay = schedule.delay(0.0) if is_new else 0.0
+    cause: errors.CallError | None = None
     # Before the deadline there is time for a cancel and its response.
-    end = (
-        Deadline(deadline.left - min(deadline.left / 5, 2.0))
-        if cancel and deadline.seconds < float("inf")
-        else deadline
-    )
+    reserve = min(api._deadline.left / 5, 2.0) if cancel else 0.0
+    reader = Api(core, max(api._deadline.left - reserve, 0.0))
+    end = reader._deadline
+    delay = 0.0 if model is None else poll_delay(0.0, core.durations.get(model, []), jitter)
     while True:
         if not end.allows(delay):
             # One more read before the end, unless this was it.
-            delay = max(end.left - LAST_READ, 0.0) if end.left > LAST_READ else end.left
-        yield Sleep(delay)
-        if end.is_over:
+            delay = end.left - LAST_READ if end.left > LAST_READ else end.left
+        await core.io.sleep(delay)
+        if not end.left:
             break
+        cause, wished = None, 0.0
         try:
-            detail = as_object((yield from read(core, task, end)))
-        except CallError as error:
-            if (
-                isinstance(error, ApiError)
-                and error.is_permanent
-                or isinstance(error, DecodeError)
-                and error.is_too_large
-            ):
+            detail = as_object(await reader.task(task))
+        except errors.CallError as error:
+            if error.is_permanent or (isinstance(error, errors.DecodeError) and error.is_too_large):
                 error.task = task
                 raise
-            cause = error
-            delay = max(schedule.delay(monotonic() - started), min(error.retry_after or 0.0, 600.0))
-            continue
-        cause = None
-        status = detail["status"] if isinstance(detail.get("status"), str) else status
-        if status in ("success", "failed", "canceled"):
-            return ended(core, task, status, detail, model)
-        delay = schedule.delay(monotonic() - started)
+            cause, wished = error, min(error.retry_after or 0.0, 600.0)
+        else:
+            status = detail["status"] if isinstance(detail.get("status"), str) else status
+            if status in ("success", "failed", "canceled"):
+                return ended(core, task, status, detail, model)
+        delay = max(poll_delay(monotonic() - started, core.durations.get(model or "", []), jitter), wished)
     disposition = "the task has not ended" if status else "the state of the task is unknown"
     if cancel and status in (None, "in_queue"):
         disposition = "the task was canceled while it was queued"
         try:
-            yield from call(
-                core,
-                "cancelTask",
-                "DELETE",
-                f"/api-key/task/{segment('task', task)}/cancel",
-                deadline=deadline,
-                repeatable=False,
-            )
-        except CallError as error:
-            disposition = "the task has not ended" if not error.in_doubt else "whether the task was canceled is unknown"
+            await api.cancel(task)
+        except errors.CallError as error:
+            disposition = "whether the task was canceled is unknown" if error.in_doubt else "the task has not ended"
             cause = error
-    raise DeadlineReached(disposition, task) from cause
+    raise errors.DeadlineReached(disposition, task) from cause
 
 
 def ended(core: Core, task: str, status: str, detail: dict[str, Any], model: str | None) -> Outcome[Any]:
-    result = as_object(detail.get("result"))
+    result, message = as_object(detail.get("result")), detail.get("message")
     if status == "failed":
-        message = detail.get("message")
-        message = core.redactor.foreign(message) if isinstance(message, str) else ""
         error = result.get("error")
-        detail_text = core.redactor.foreign(json.dumps(plain(error))) if error is not None else None
-        raise TaskFailed(task, message, detail_text, as_object(error).get("kind"))
+        text = core.redactor.foreign(json.dumps(plain(error))) if error is not None else None
+        said = core.redactor.foreign(message) if isinstance(message, str) else ""
+        raise errors.TaskFailed(task, said, text, as_object(error).get("kind"))
     if status == "canceled":
-        raise TaskCanceled(task)
+        raise errors.TaskCanceled(task)
     created, updated = timestamp(detail, "created_at"), timestamp(detail, "updated_at")
     if model and created and updated:
         with core.lock:
@@ -309,3 +283,72 @@ def ended(core: Core, task: str, status: str, detail: dict[str, Any], model: str
     cost = detail.get("cost")
     output = plain(result.get("result"))
     return Outcome(task, output, cost if isinstance(cost, Decimal) else None, [], False, cast(Any, detail))
+
+
+async def start(
+    api: Api,
+    model: str,
+    inputs: Mapping[str, Any],
+    key: str | None = None,
+    max_cost: Amount | None = None,
+    require_serving: bool = False,
+    folder: str = "samples",
+) -> tuple[str, bool, list[str]]:
+    """Creates the task at most once. Returns its identifier, whether it was found in the history, and the uploads."""
+    key, core = key or secrets.token_hex(16), api._core
+    limit = None if isinstance(max_cost, float) else numeric(max_cost)
+    if max_cost is not None and (limit is None or limit < 0):
+        expected = 'expected a Decimal or a text such as "0.10"'
+        raise errors.InvalidArgument(f"max_cost: {errors.shown(str(max_cost))} is no amount; {expected}")
+    files = {name: value for name, value in inputs.items() if is_file(value)}
+    sources = {name: await core.io.work(partial(Source, value)) for name, value in files.items()}
+    values = await checked(api, model, inputs)
+    if limit is not None:
+        cost = as_object(await api.cost(model)).get("cost")
+        if not isinstance(cost, Decimal) or cost > limit:
+            raise errors.CostLimitExceeded(cost if isinstance(cost, Decimal) else None, limit)
+    if require_serving and as_object(await api.serving(model)).get("serving") is not True:
+        raise errors.ModelOffline(model)
+    uploads: dict[tuple[bytes, str], str] = {}
+    for name, source in sources.items():
+        content = source.digest, source.mime
+        if content not in uploads:
+            # A name that nobody else knows, and the same one for the same key: the inputs are the same then.
+            unique = hashlib.blake2b(key.encode() + source.digest, digest_size=16).hexdigest()
+            source.name = f"{unique}-{source.name}"
+            uploads[content] = (await store(api, source, folder)).download_url
+        values[name] = uploads[content]
+    try:
+        return *await create(api, model, values, key, bool(uploads)), list(uploads.values())
+    except errors.CallError as error:
+        if error.is_permanent:
+            core.declarations.pop(model, None)
+        raise
+
+
+async def checked(api: Api, model: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Checks the inputs against the declaration, which is read again when the cached one refuses them."""
+    read_at, declared = api._core.declarations.get(model, (float("-inf"), {}))
+    if monotonic() - read_at < DECLARATION_TTL:
+        try:
+            return check(model, declared, inputs)
+        except errors.InvalidInputs:
+            pass
+    declared = as_object(as_object(await api.declaration(model)).get("input_format"))
+    api._core.declarations[model] = monotonic(), declared
+    return check(model, declared, inputs)
+
+
+async def create_once(api: Api, /, model: str, inputs: Mapping[str, Any], **options: Any) -> str:
+    api = Api(api._core, options.pop("deadline", None))
+    with api._bounded("no task was created"):
+        return (await start(api, model, inputs, **options))[0]
+
+
+async def run(api: Api, /, model: str, inputs: Mapping[str, Any], **options: Any) -> Outcome[Any]:
+    api, cancel = Api(api._core, options.pop("deadline", None)), options.pop("cancel_at_deadline", False)
+    with api._bounded("no task was created"):
+        task, is_adopted, uploads = await start(api, model, inputs, **options)
+    # An adopted task without an upload of this run may be that of another program.
+    outcome = await wait_for(api, task, cancel and (bool(uploads) or not is_adopted), model)
+    return replace(outcome, stored_inputs=uploads, is_adopted=is_adopted)

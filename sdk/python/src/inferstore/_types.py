@@ -29,6 +29,8 @@ class File:
     mime: str | None = None
 
 
+Seconds: TypeAlias = float | timedelta | None
+
 FileInput: TypeAlias = str | PathLike[str] | File
 """A URL as text, a local path as a `Path`, or a file in memory."""
 
@@ -38,7 +40,7 @@ class CreateOptions(TypedDict, total=False):
 
     key: str
     """Idempotency key: the same key with the same inputs is one task, also from another process. Default: random."""
-    deadline: float | timedelta | None
+    deadline: Seconds
     """Time limit in seconds for everything. Default: none."""
     max_cost: Amount | None
     """The task is not created when the price is higher or not stated."""
@@ -77,40 +79,6 @@ class UploadedFile:
     name: str
     mime: str
     size: int
-
-
-class Schedule:
-    """Delays between the reads of a task: four early reads, then the intervals that the service suggests."""
-
-    EARLY = (0.1, 0.25, 0.5, 1.0)
-
-    def __init__(self, durations: list[float], random: float) -> None:
-        """Learns from the durations of earlier tasks of the model when the first read is worthwhile."""
-        self._jitter = 1 + 0.2 * random
-        self._first = self._longest = 0.0
-        self._delay = 0.0
-        if len(durations) >= 3:
-            durations = sorted(durations)
-            median, self._longest = durations[len(durations) // 2], durations[-1]
-            low, high = (2, 5) if median < 300 else (10, 30)
-            self._delay = min(max(median / 60, low), high)
-            spread = self._longest - durations[0]
-            self._first = max(durations[0] - self._delay, 0) if spread > 2 * self._delay else self._longest
-
-    def delay(self, waited: float) -> float:
-        """Returns the delay before the next read after this wait."""
-        if waited >= self._first:
-            early = next((read * self._jitter for read in self.EARLY if read * self._jitter > waited), None)
-            if early is not None:
-                return max(early - waited, 0.01)
-        if waited < 2 * self._longest:
-            if waited >= self._first:
-                return self._delay
-            left = self._first - waited
-            return max(left / -(-left // 30), 0.01)
-        if waited >= 60:
-            return min(max(waited * 0.08, 10), 30)
-        return min(max(waited * 0.45, 2), 5)
 
 
 def as_object(value: Any) -> dict[str, Any]:

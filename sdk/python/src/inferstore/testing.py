@@ -104,11 +104,11 @@ class Service:
 
     def client(self, **options: Any) -> Client:
         """Returns a client of the service, with these options of `Client`."""
-        return Client(self.base_url, self.api_key, **options)
+        return Client(**{"base_url": self.base_url, "api_key": self.api_key, **options})
 
     def async_client(self, **options: Any) -> AsyncClient:
         """Returns a client of the service for asyncio and trio."""
-        return AsyncClient(self.base_url, self.api_key, **options)
+        return AsyncClient(**{"base_url": self.base_url, "api_key": self.api_key, **options})
 
     def reset(self) -> None:
         """Restores the state of the start: money, tasks, files, clock; without faults and scripts."""
