@@ -1,6 +1,7 @@
 //! The service and the key of a command: from flags, then the environment, then profiles.
 
 use std::io::{self, BufRead, BufReader, Read};
+use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ColorChoice, ValueHint};
@@ -179,16 +180,20 @@ impl Session {
         }))
     }
 
-    /// The certificates that are trusted beside those of the system.
-    fn certificates(&self) -> Result<Vec<Certificate>> {
+    /// The file of certificates that are trusted beside those of the system.
+    pub(crate) fn cacert(&self) -> Option<PathBuf> {
         let given = self.global.cacert.as_deref().or_else(|| self.environment.variable(CACERT_VARIABLE));
-        let Some(path) = given else { return Ok(Vec::new()) };
+        given.map(|path| self.environment.folder.join(path))
+    }
+
+    /// The certificates that are trusted beside those of the system.
+    pub(crate) fn certificates(&self) -> Result<Vec<Certificate>> {
+        let Some(path) = self.cacert() else { return Ok(Vec::new()) };
         let unusable = |problem: String| {
-            Failure::usage(format!("the certificates in {path} cannot be used: {problem}"))
+            Failure::usage(format!("the certificates in {} cannot be used: {problem}", path.display()))
                 .with_hint("give a PEM file with the certificate of the authority")
         };
-        let pem =
-            std::fs::read(self.environment.folder.join(path)).map_err(|error| unusable(error.to_string()))?;
+        let pem = std::fs::read(&path).map_err(|error| unusable(error.to_string()))?;
         match Certificate::from_pem_bundle(&pem) {
             Ok(certificates) if !certificates.is_empty() => Ok(certificates),
             Ok(_) => Err(unusable("it has no certificate".to_owned())),

@@ -5,13 +5,16 @@ mod guard;
 
 use std::error::Error as StdError;
 use std::io;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, StatusCode, Url};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
-use rustls_platform_verifier::BuilderVerifierExt as _;
+use rustls_platform_verifier::Verifier;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -242,28 +245,54 @@ fn failure(error: &reqwest::Error) -> FetchError {
     FetchError { is_temporary: !error.is_redirect(), ..FetchError::permanent(message) }
 }
 
+/// Certificates that are trusted beside those of the system.
+#[derive(Debug, Clone, Default)]
+pub struct Certificates(Vec<CertificateDer<'static>>);
+
+impl Certificates {
+    /// Reads the certificates of a PEM file.
+    ///
+    /// # Errors
+    /// The reason, as a sentence that names the file.
+    pub fn read(file: &Path) -> Result<Self, String> {
+        let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let why = match read {
+            Ok(certificates) if !certificates.is_empty() => return Ok(Self(certificates)),
+            Ok(_) => "it has no certificate".to_owned(),
+            Err(cause) => cause.to_string(),
+        };
+        Err(format!("the certificates in {} cannot be used: {why}", file.display()))
+    }
+}
+
 /// Sets TLS over ring explicitly: reqwest would otherwise panic if the process has installed no default
 /// provider.
 pub fn over_ring(builder: ClientBuilder) -> ClientBuilder {
-    match tls_over_ring() {
+    over_ring_trusting(builder, &Certificates::default())
+}
+
+/// As [`over_ring`], trusting these certificates too. reqwest's own `add_root_certificate` has no effect on it.
+pub fn over_ring_trusting(builder: ClientBuilder, further: &Certificates) -> ClientBuilder {
+    match tls_over_ring(further) {
         Ok(config) => builder.tls_backend_preconfigured(config),
         Err(_) => builder,
     }
 }
 
-/// Returns settings of TLS over ring that trust the certificates of the system. On a system without certificates, such
-/// as a bare container, they trust no server; connections without TLS still work.
+/// Returns settings of TLS over ring that trust the certificates of the system and these. On a system without
+/// certificates, such as a bare container, they trust no other server; connections without TLS still work.
 ///
 /// # Errors
 /// ring does not support the default versions of TLS.
-pub fn tls_over_ring() -> Result<ClientConfig, rustls::Error> {
+pub fn tls_over_ring(further: &Certificates) -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let trusting_none = config.clone().with_root_certificates(RootCertStore::empty());
-    Ok(match config.with_platform_verifier() {
-        Ok(config) => config.with_no_client_auth(),
-        Err(_) => trusting_none.with_no_client_auth(),
-    })
+    let config = ClientConfig::builder_with_provider(Arc::clone(&provider));
+    let config = config.with_safe_default_protocol_versions()?;
+    let config = match Verifier::new_with_extra_roots(further.0.iter().cloned(), provider) {
+        Ok(verifier) => config.dangerous().with_custom_certificate_verifier(Arc::new(verifier)),
+        Err(_) => config.with_root_certificates(RootCertStore::empty()),
+    };
+    Ok(config.with_no_client_auth())
 }
 
 #[cfg(test)]

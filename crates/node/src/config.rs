@@ -38,6 +38,8 @@ pub struct Config {
     /// True if the key may travel over plain HTTP to another machine.
     #[serde(default)]
     pub allow_plain_http: bool,
+    /// PEM file of certificates that are trusted beside those of the system.
+    pub cacert: Option<PathBuf>,
     /// Graceful shutdown: time that runs in progress have to finish; the node then releases the remaining
     /// leases.
     #[serde(default = "drain_seconds")]
@@ -279,7 +281,7 @@ impl Config {
             }
         }
         config.workers.values_mut().for_each(|worker| within(&mut worker.folder));
-        for file in config.requirements.iter_mut().chain(&mut config.publish) {
+        for file in config.requirements.iter_mut().chain(&mut config.cacert).chain(&mut config.publish) {
             *file = base.join(&*file);
         }
         Ok(config)

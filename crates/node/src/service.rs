@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
+use inferstore_fetch::{Certificates, over_ring_trusting};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, RequestBuilder, StatusCode};
@@ -90,11 +91,11 @@ struct Failure {
 }
 
 impl Service {
-    pub(crate) fn new(config: &Config, key: &NodeKey) -> Result<Self, Error> {
+    pub(crate) fn new(config: &Config, key: &NodeKey, trusted: &Certificates) -> Result<Self, Error> {
         let doing = "preparing to call the service";
         let mut key = HeaderValue::from_str(key.text()).map_err(|cause| Error::new(doing, cause))?;
         key.set_sensitive(true);
-        let http = inferstore_fetch::over_ring(Client::builder())
+        let http = over_ring_trusting(Client::builder(), trusted)
             .user_agent(concat!("inferstore-node/", env!("CARGO_PKG_VERSION")))
             .default_headers(HeaderMap::from_iter([(
                 reqwest::header::HeaderName::from_static("x-node-key"),
@@ -202,7 +203,11 @@ async fn send<T: DeserializeOwned>(request: RequestBuilder) -> Result<Option<T>,
             // The request is invalid, so every retry would fail.
             return Refusal::Refused(format!("the request cannot be sent: {reason}"));
         }
-        Refusal::Later(reason)
+        let hint = match reason.contains("invalid peer certificate") {
+            true => "; name the certificate of its authority by --cacert, or as \"cacert\" in node.json",
+            false => "",
+        };
+        Refusal::Later(format!("{reason}{hint}"))
     };
     let response = request.send().await.map_err(failed)?;
     let status = response.status();
@@ -248,7 +253,9 @@ mod tests {
             let url = Server::answering(response("404 Not Found", "text/html", body)).origin();
             let settings = json!({ "service": url, "models": { "a": { "command": ["true"] } } });
             let config = Config::from_json(&settings.to_string())?;
-            let refused = Service::new(&config, &NodeKey::new("key"))?.deregister("node").await;
+            let refused = Service::new(&config, &NodeKey::new("key"), &Certificates::default())?
+                .deregister("node")
+                .await;
             assert_eq!(matches!(refused, Err(Refusal::Gone)), is_gone, "{refused:?}");
         }
         Ok(())
@@ -261,7 +268,9 @@ mod tests {
             let settings = json!({ "service": service, "models": { "a": { "command": ["true"] } } });
             let config = Config::from_json(&settings.to_string())?;
             // The listener sends no response.
-            let _ = Service::new(&config, &NodeKey::new("key"))?.register(&["a".to_owned()]).await;
+            let _ = Service::new(&config, &NodeKey::new("key"), &Certificates::default())?
+                .register(&["a".to_owned()])
+                .await;
             return Ok(());
         }
         let (service, proxy) = (

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use inferstore_fetch::Certificates;
 use tokio::sync::RwLock;
 use tokio_util::sync::CancellationToken;
 
@@ -32,7 +33,10 @@ pub(crate) struct Node {
 /// The settings are invalid, a worker does not start, or the service rejects the key. A service that does not
 /// respond is no error: the node retries.
 pub async fn serve(config: Config, key: NodeKey, stop: impl Future<Output = ()> + Send) -> Result<(), Error> {
-    let service = Service::new(&config, &key)?;
+    let trusted = config.cacert.as_deref().map(Certificates::read).transpose();
+    let trusted =
+        trusted.map_err(|why| Error::new("preparing to call the service", why))?.unwrap_or_default();
+    let service = Service::new(&config, &key, &trusted)?;
     let models: Vec<String> = config.models.keys().cloned().collect();
     let slots = slots(&config)?;
 
@@ -49,7 +53,7 @@ pub async fn serve(config: Config, key: NodeKey, stop: impl Future<Output = ()> 
         started.into_iter().collect::<Result<(), Error>>()?;
         let first = register(&service, &models, &stopping, true).await?;
         let Some(registered) = first else { return Ok(()) };
-        let gatherer = Gatherer::new(&registered.storage_url)?;
+        let gatherer = Gatherer::new(&registered.storage_url, &trusted)?;
         let node = Node { service, gatherer, models, registered: RwLock::new(Arc::new(registered)) };
         let slots = slots.into_iter().map(async |slot| {
             let ended = slot.serve(&node, &stopping).await;

@@ -72,6 +72,10 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
             }
         }
     })?;
+    if let Some(file) = session.cacert() {
+        session.certificates()?;
+        config.cacert = Some(file);
+    }
     let given = session.environment.variable(KEY_VARIABLE).map(str::to_owned);
     if given.is_none() {
         // Before the environment is created, which takes minutes: the service may refuse a model.

@@ -3,8 +3,12 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 use inferstore_service::{AdminClient, Config, ModelChange, Service};
+use rustls::ServerConfig;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
 
 /// Starts a node of this folder, and waits until it serves.
 fn node(folder: &Path, data: &Path) -> Child {
@@ -132,5 +136,73 @@ async fn a_start_states_what_the_file_changed_and_leaves_the_rest_to_operators()
     assert_eq!(start("first", "0.1").await, ["operator", "0.5"], "the file is as before");
     assert_eq!(start("second", "0.1").await, ["second", "0.5"], "the file has another name");
     assert_eq!(start("second", "0.2").await, ["second", "0.2"]);
+    service.shutdown().await;
+}
+
+/// Starts a TLS proxy in front of a service, with a self-signed certificate. Returns its address and the certificate.
+async fn tls_in_front_of(service: String) -> (String, String) {
+    let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let key = signed.signing_key.serialize_der().try_into().expect("a key");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.expect("the versions are supported").with_no_client_auth();
+    let config = config.with_single_cert(vec![signed.cert.der().clone()], key).expect("the key fits");
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let port = listener.local_addr().expect("an address").port();
+    tokio::spawn(async move {
+        while let Ok((connection, _)) = listener.accept().await {
+            let (acceptor, service) = (acceptor.clone(), service.clone());
+            tokio::spawn(async move {
+                // The handshake fails if the node rejects the certificate.
+                let Ok(mut connection) = acceptor.accept(connection).await else { return };
+                let mut service = TcpStream::connect(service).await.expect("the service listens");
+                let _ = tokio::io::copy_bidirectional(&mut connection, &mut service).await;
+            });
+        }
+    });
+    (format!("https://localhost:{port}"), signed.cert.pem())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_trusts_the_certificate_that_an_option_or_its_settings_name() {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let lab = folder.path().join("lab");
+    let mut config = Config::folder(folder.path().join("data"));
+    config.nodes = Some(([127, 0, 0, 1], 0).into());
+    let service = Service::start(config).await.expect("the service starts");
+    let key = service.add_node_key("lab").await.expect("the name is free");
+    std::fs::create_dir(&lab).expect("a folder can be made");
+    let listener = service.nodes_url().expect("there is a listener");
+    let (url, pem) = tls_in_front_of(listener.trim_start_matches("http://").to_owned()).await;
+    let settings = |cacert: Option<&str>| {
+        let settings = serde_json::json!({
+            "service": url, "cacert": cacert, "models": { "echo": { "command": ["true"] } },
+        });
+        std::fs::write(lab.join("node.json"), settings.to_string()).expect("a file can be written");
+    };
+    std::fs::write(lab.join("cert.pem"), pem).expect("a file can be written");
+    let certificate = lab.join("cert.pem").display().to_string();
+
+    for (in_settings, option, variable, says) in [
+        (None, None, None, "name the certificate of its authority by --cacert"),
+        (None, Some(certificate.as_str()), None, "registered"),
+        (None, None, Some(certificate.as_str()), "registered"),
+        (Some("cert.pem"), None, None, "registered"),
+        (None, Some("missing.pem"), None, "missing.pem cannot be used"),
+    ] {
+        settings(in_settings);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_inferstore"));
+        command.env("INFERSTORE_NODE_KEY", &key).args(["node", "run"]).arg(&lab);
+        option.map(|file| command.args(["--cacert", file]));
+        variable.map(|file| command.env("INFERSTORE_CACERT", file));
+        let mut node = command.stderr(Stdio::piped()).spawn().expect("it starts");
+        let stderr = node.stderr.take().expect("it is piped");
+        let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
+        let is_said = lines.any(|line| line.contains(says));
+        assert!(is_said, "{in_settings:?} {option:?} {variable:?}: no line has {says:?}");
+        let _ = node.kill();
+        node.wait().expect("it ends");
+    }
     service.shutdown().await;
 }

@@ -23,7 +23,7 @@ use crate::commands::signals::Signals;
 use crate::exit;
 use crate::failure::{Failure, Result};
 use crate::output::Report;
-use crate::progress::{Progress, SharedProgress, watch};
+use crate::progress::{SharedProgress, watch};
 use crate::settings::Session;
 use crate::table::Table;
 
