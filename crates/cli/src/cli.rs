@@ -110,7 +110,8 @@ pub(crate) enum Command {
     /// See the whole thing work: service, uploads, models, money
     ///
     /// Starts the service in a temporary folder, uploads pictures as a form and by PUT, runs models on them, and
-    /// downloads what came out. It needs no network, and nothing of it stays but the pictures.
+    /// downloads what came out. It needs no network, and nothing of it stays but the pictures. A second demo in the
+    /// same folder has the same pictures, and replaces no other file.
     Demo(demo::Arguments),
     /// Store where a service is, and the key to it
     ///

@@ -173,10 +173,15 @@ impl<'a> Demo<'a> {
         Ok(format!("{} and {} free credits", shown(balance.balance), shown(balance.free_balance)))
     }
 
-    /// Keeps a picture beside the outputs and uploads it.
+    /// Stores a picture beside the outputs and uploads it. A file of another content is not replaced.
     async fn upload(&self, label: &str, content: Vec<u8>, how: &str) -> Result<String> {
         let path = self.out.join(label);
-        std::fs::write(self.session.environment.folder.join(&path), &content).map_err(|error| {
+        let at = self.session.environment.folder.join(&path);
+        if std::fs::read(&at).is_ok_and(|present| present != content) {
+            let headline = format!("{} exists already, and is no picture of the demo", path.display());
+            return Err(Failure::new(exit::INPUT, headline).with_hint("--out names another folder"));
+        }
+        std::fs::write(at, &content).map_err(|error| {
             Failure::local_failure(format!("{} cannot be written", path.display()), error)
         })?;
         let file = File::bytes(label, content);
@@ -200,7 +205,8 @@ impl<'a> Demo<'a> {
         Ok(watch(run, show).await?)
     }
 
-    /// Downloads what came out, and returns where each output is, or what it is.
+    /// Downloads what came out, and returns where each output is, or what it is. An output that another demo has stored
+    /// is stored once, and a file of another content gets a name of its own.
     async fn save_outputs(&self, model: &str, outcome: &Outcome) -> Result<Vec<(String, String)>> {
         let mut kept = Vec::new();
         for (name, value) in outcome.output.as_object().into_iter().flatten() {
@@ -210,11 +216,14 @@ impl<'a> Demo<'a> {
                 continue;
             };
             let folder = self.session.environment.folder.join(self.out);
-            let file = download
-                .limits(|limits| limits.overwrite = true)
-                .to_dir(folder, format!("{model}-{name}"))
-                .await?;
-            let file = self.out.join(file.path.file_name().unwrap_or_default());
+            let stem = format!("{model}-{name}");
+            let mut path = download.to_dir(&folder, &stem).await?.path;
+            let plain = folder.join(stem).with_extension(path.extension().unwrap_or_default());
+            let content = |path: &Path| std::fs::read(path).ok();
+            if path != plain && content(&path) == content(&plain) && std::fs::remove_file(&path).is_ok() {
+                path = plain;
+            }
+            let file = self.out.join(path.file_name().unwrap_or_default());
             kept.push((name.clone(), file.display().to_string()));
         }
         Ok(kept)

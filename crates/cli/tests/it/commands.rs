@@ -268,6 +268,33 @@ fn the_demo_runs_from_beginning_to_end() {
 }
 
 #[test]
+fn a_second_demo_has_the_same_pictures_and_replaces_no_file_of_a_person() {
+    let cli = crate::support::Cli::new();
+    let folder = cli.folder.path().join("inferstore-demo");
+    assert_eq!(cli.call("demo -q").code, exit::DONE);
+    let first = names_in(&folder);
+    assert_eq!(cli.call("demo -q").code, exit::DONE);
+    assert_eq!(names_in(&folder), first);
+
+    let mine = folder.join("haze-removal-output_image.png");
+    std::fs::write(&mine, "mine").expect("it can be written");
+    let third = cli.call("demo -q");
+    let place = third.stdout.lines().next().expect("the first output");
+    assert_eq!(std::fs::read(&mine).expect("it is there"), b"mine");
+    assert!(place != "inferstore-demo/haze-removal-output_image.png", "{third}");
+    assert_eq!(names_in(&folder).len(), first.len() + 1);
+
+    std::fs::write(folder.join("hazy.png"), "mine").expect("it can be written");
+    let refused = cli.call("demo -q");
+    assert_eq!(refused.code, exit::INPUT, "{refused}");
+    assert!(
+        refused.stderr.contains("hazy.png exists already") && refused.stderr.contains("--out"),
+        "{refused}"
+    );
+    assert_eq!(std::fs::read(folder.join("hazy.png")).expect("it is there"), b"mine");
+}
+
+#[test]
 fn a_person_is_shown_what_a_model_wants() {
     let _filters = filters();
     let mut local = Local::start();
