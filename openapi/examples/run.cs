@@ -45,7 +45,8 @@ static class Run {
         // 1. Upload. The target grants access and needs no key.
         var photo = File.ReadAllBytes(arguments[0]);
         var name = Path.GetFileName(arguments[0]).Replace("\\", "\\\\").Replace("\"", "\\\"");
-        var file = $"{{\"folder\": \"samples\", \"name\": \"{name}\", \"mime\": \"image/png\", \"size\": {photo.Length}}}";
+        var kind = photo[0] == 0xFF ? "jpeg" : photo[0] == 'R' ? "webp" : photo[0] == 'G' ? "gif" : "png";
+        var file = $"{{\"folder\": \"samples\", \"name\": \"{name}\", \"mime\": \"image/{kind}\", \"size\": {photo.Length}}}";
         var target = Call(HttpMethod.Post, "/api-key/storage/upload/create-presigned-url", file);
         var endpoint = target.Element("endpoint").Value;
         var fields = Parse(Encoding.UTF8.GetBytes(target.Element("fields").Value));

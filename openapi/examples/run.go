@@ -83,7 +83,7 @@ func main() {
 		Endpoint, Fields string
 		URL              string `json:"download_url"`
 	}
-	file := map[string]any{"folder": "samples", "name": name, "mime": "image/png", "size": len(photo)}
+	file := map[string]any{"folder": "samples", "name": name, "mime": http.DetectContentType(photo), "size": len(photo)}
 	call("POST", "/api-key/storage/upload/create-presigned-url", "", file, &target)
 	var fields map[string]string
 	json.Unmarshal([]byte(target.Fields), &fields)

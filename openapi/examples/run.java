@@ -48,8 +48,10 @@ class Run {
     public static void main(String[] arguments) throws Exception {
         Path photo = Path.of(arguments[0]);
         // 1. Upload. The target grants access and needs no key.
-        String file = "{\"folder\": \"samples\", \"name\": \"%s\", \"mime\": \"image/png\", \"size\": %d}".formatted(
-            photo.getFileName().toString().replaceAll("[\"\\\\]", "\\\\$0"), Files.size(photo));
+        int first = Files.readAllBytes(photo)[0] & 0xFF;
+        String kind = first == 0xFF ? "jpeg" : first == 'R' ? "webp" : first == 'G' ? "gif" : "png";
+        String file = "{\"folder\": \"samples\", \"name\": \"%s\", \"mime\": \"image/%s\", \"size\": %d}".formatted(
+            photo.getFileName().toString().replaceAll("[\"\\\\]", "\\\\$0"), kind, Files.size(photo));
         var target = call("POST", "/api-key/storage/upload/create-presigned-url", file);
         var fields = texts(target.get("fields"));
         if (target.get("endpoint").contains("X-Amz-Algorithm")) {

@@ -51,7 +51,8 @@ fun main(arguments: Array<String>) {
     val (photo, result) = arguments.map(::File)
     // 1. Upload. The target grants access and needs no key.
     val name = photo.name.replace(Regex("""["\\]"""), """\\$0""")
-    val file = """{"folder": "samples", "name": "$name", "mime": "image/png", "size": ${photo.length()}}"""
+    val kind = mapOf(0xFF to "jpeg", 0x52 to "webp", 0x47 to "gif")[photo.inputStream().use { it.read() }] ?: "png"
+    val file = """{"folder": "samples", "name": "$name", "mime": "image/$kind", "size": ${photo.length()}}"""
     val target = call("POST", "/api-key/storage/upload/create-presigned-url", file)
     val (endpoint, fields) = target.getValue("endpoint") to texts(target.getValue("fields"))
     if ("X-Amz-Algorithm" in endpoint) {

@@ -52,13 +52,13 @@ function call(string $method, string $path, ?array $body = null, ?string $key = 
 [, $photo, $result] = $argv;
 
 // 1. Upload. The target grants access and needs no key.
-$file = ['folder' => 'samples', 'name' => basename($photo), 'mime' => 'image/png', 'size' => filesize($photo)];
+$file = ['folder' => 'samples', 'name' => basename($photo), 'mime' => getimagesize($photo)['mime'], 'size' => filesize($photo)];
 $target = call('POST', '/api-key/storage/upload/create-presigned-url', $file);
 $fields = json_decode($target['fields'], true, flags: JSON_THROW_ON_ERROR);
 if (str_contains($target['endpoint'], 'X-Amz-Algorithm')) {
     send('PUT', $target['endpoint'], ['content-type: ' . $fields['Content-Type']], file_get_contents($photo));
 } else {
-    send('POST', $target['endpoint'], [], $fields + ['file' => new CURLFile($photo, 'image/png', basename($photo))]);
+    send('POST', $target['endpoint'], [], $fields + ['file' => new CURLFile($photo, $file['mime'], basename($photo))]);
 }
 
 // 2. Create once: all attempts carry one key, so that they make one task.

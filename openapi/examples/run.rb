@@ -36,7 +36,8 @@ photo, result = ARGV
 content = File.binread(photo)
 
 # 1. Upload. The target grants access and needs no key.
-file = { folder: "samples", name: File.basename(photo), mime: "image/png", size: content.bytesize }
+mime = { "\xFF".b => "image/jpeg", "R" => "image/webp", "G" => "image/gif" }.fetch(content[0], "image/png")
+file = { folder: "samples", name: File.basename(photo), mime:, size: content.bytesize }
 target = call(Net::HTTP::Post, "/api-key/storage/upload/create-presigned-url", file)
 endpoint, fields = target["endpoint"], JSON.parse(target["fields"])
 if endpoint.include?("X-Amz-Algorithm")
@@ -44,7 +45,7 @@ if endpoint.include?("X-Amz-Algorithm")
   request.body = content
 else
   request = Net::HTTP::Post.new(URI(endpoint))
-  form = fields.to_a << ["file", content, { filename: File.basename(photo), content_type: "image/png" }]
+  form = fields.to_a << ["file", content, { filename: File.basename(photo), content_type: mime }]
   request.set_form(form, "multipart/form-data")
 end
 deliver(endpoint, request)

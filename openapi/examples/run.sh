@@ -10,8 +10,15 @@ printf 'header = "x-api-key: %s"\n' "$API_KEY" >"$work/key"
 # Sends a call again after a lost response, a 408, a 429 or a 5xx, and honours Retry-After.
 call() { curl -sS --fail-with-body --retry 5 --retry-all-errors -K "$work/key" -H 'content-type: application/json' "$@"; }
 
-# 1. Upload. The target grants access and needs no key.
-jq -n --arg name "${photo##*/}" --arg mime image/png --argjson size "$(wc -c <"$photo")" \
+# 1. Upload. The first bytes say what the file is. The target grants access and needs no key.
+case $(od -An -tx1 -N12 "$photo" | tr -d ' \n') in
+  89504e47*) mime=image/png ;;
+  ffd8ff*) mime=image/jpeg ;;
+  47494638*) mime=image/gif ;;
+  52494646????????57454250) mime=image/webp ;;
+  *) echo "$photo: not a PNG, JPEG, GIF or WebP" >&2; exit 2 ;;
+esac
+jq -n --arg name "${photo##*/}" --arg mime "$mime" --argjson size "$(wc -c <"$photo")" \
   '{folder: "samples", $name, $mime, $size}' >"$work/file.json"
 call -d @"$work/file.json" -o "$work/target.json" "$BASE_URL/api-key/storage/upload/create-presigned-url"
 if jq -e '.data.endpoint | contains("X-Amz-Algorithm")' "$work/target.json" >/dev/null; then

@@ -43,7 +43,7 @@ const KOTLINC: [&str; 4] = ["kotlinc", "-include-runtime", "-d", "run.jar"];
 
 const WORK: &str = "target/examples";
 pub(crate) const PHOTO: &str = "crates/cli/demo/hazy.png";
-const PNG: &[u8] = b"\x89PNG";
+const JPEG: &str = "crates/models/samples/small.jpg";
 
 pub(crate) fn run(root: &Path) -> Result<String> {
     let folder = absolute(&root.join(WORK))?;
@@ -55,6 +55,8 @@ pub(crate) fn run(root: &Path) -> Result<String> {
     let mut content = fs::read(&photo).context("cannot read the picture")?;
     content.resize(5_242_881, 0);
     fs::write(&large, content).context("cannot write the large picture")?;
+    let jpeg = folder.join("photo.jpg");
+    fs::copy(root.join(JPEG), &jpeg).context("cannot copy the photo")?;
     let service = Service::start(&["--balance", "1000", "--controls-port", "0"])?;
     for example in &EXAMPLES {
         let file = absolute(&root.join(FOLDER).join(example.file))?;
@@ -62,8 +64,10 @@ pub(crate) fn run(root: &Path) -> Result<String> {
             must(compiler, Command::new(compiler).args(options).arg(&file).current_dir(&folder))
                 .with_context(|| format!("{} does not compile", example.file))?;
         }
-        for input in [&photo, &large] {
-            example.run(&file, &service, input, &folder.join("result.png"))?;
+        for (input, mime) in [(&photo, "image/png"), (&large, "image/png"), (&jpeg, "image/jpeg")] {
+            example.run(&file, &service, input, &folder.join("result"))?;
+            let stored = service.last_upload()?;
+            ensure!(stored["mime"] == mime, "{} uploads {mime} as {}", example.file, stored["mime"]);
         }
     }
     Ok(format!("{} examples create one task through a lost response\n", EXAMPLES.len()))
@@ -90,7 +94,8 @@ impl Example {
         command.arg(photo).arg(result);
         must(program, service.connect(&mut command)).with_context(|| format!("{} fails", self.file))?;
         let picture = fs::read(result).with_context(|| format!("{} writes no picture", self.file))?;
-        ensure!(picture.starts_with(PNG), "{} writes something else than a picture", self.file);
+        let begin = fs::read(photo).context("cannot read the picture")?;
+        ensure!(picture.get(..3) == begin.get(..3), "{} writes something else than a picture", self.file);
         let state = service.control("GET", "/", &Value::Null)?;
         let tasks: u64 =
             state["tasks"].as_object().into_iter().flatten().filter_map(|(_, count)| count.as_u64()).sum();

@@ -110,6 +110,21 @@ impl Service {
         Ok(response["data"].clone())
     }
 
+    /// Returns the newest of the first hundred files in the folder `samples`.
+    pub(crate) fn last_upload(&self) -> Result<Value> {
+        let mut curl = Command::new("curl");
+        curl.args(["--silent", "--show-error", "--fail-with-body", "--header"]);
+        curl.arg(format!("x-api-key: {}", self.api_key));
+        curl.arg(format!("{}/api-key/storage/upload/samples?page=1&pageSize=100", self.base_url));
+        let response: Value =
+            serde_json::from_slice(&must("curl", &mut curl)?.stdout).context("the list is no JSON")?;
+        response["data"]["files"]
+            .as_array()
+            .and_then(|files| files.last())
+            .cloned()
+            .context("no file is listed")
+    }
+
     /// Sets the environment that consumers read.
     pub(crate) fn connect<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.env("BASE_URL", &self.base_url).env("API_KEY", &self.api_key)
