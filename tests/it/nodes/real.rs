@@ -90,8 +90,9 @@ async fn opencv_as_a_command_draws_the_edges_of_images_and_videos() {
     let edges = folder.path().join("edges.mp4");
     std::fs::write(&edges, bench.download(&output["output"]).await).expect("the folder is ours");
     let line = "import cv2,sys; v=cv2.VideoCapture(sys.argv[1]); \
-                n=int(v.get(cv2.CAP_PROP_FRAME_COUNT)); _,p=v.read(); print(n, p.shape, p.max() > 128)";
-    assert_eq!(opencv(line, &[&edges]), "12 (240, 320, 3) True");
+                n=int(v.get(cv2.CAP_PROP_FRAME_COUNT)); _,p=v.read(); \
+                codec=int(v.get(cv2.CAP_PROP_FOURCC)).to_bytes(4,'little').decode(); print(n, p.shape, p.max() > 128, codec)";
+    assert_eq!(opencv(line, &[&edges]), "12 (240, 320, 3) True VP90", "browsers play VP9");
 
     // A file that is no picture fails with the last line of the program.
     let text = folder.path().join("text.png");

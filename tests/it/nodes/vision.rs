@@ -173,7 +173,7 @@ for number in range(300):
 video.release()";
 
 /// Plays a video to its end. Prints the number of its pictures, their size and rate, and in how many of them the
-/// outermost edges are those of the square.
+/// outermost edges are those of the square, and the codec.
 const PLAY_VIDEO: &str = "
 import sys, cv2, numpy as np
 video = cv2.VideoCapture(sys.argv[1])
@@ -187,7 +187,7 @@ while True:
     right += len(columns) > 0 and abs(columns.min() - ends[0]) < 4 and abs(columns.max() - ends[1]) < 4
     count += 1
 print(count, *(int(video.get(of)) for of in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT)),
-    video.get(cv2.CAP_PROP_FPS), int(right))";
+    video.get(cv2.CAP_PROP_FPS), int(right), int(video.get(cv2.CAP_PROP_FOURCC)).to_bytes(4, 'little').decode())";
 
 /// Runs an MP4 of ten seconds through the service and the node: the output plays, and no picture is lost, repeated
 /// or out of place.
@@ -200,5 +200,5 @@ async fn ten_seconds_of_video_become_ten_seconds_of_edges(bench: &Bench, folder:
     assert!(url.ends_with(".mp4"), "{url}");
     let bytes = bench.download(&result["output"]).await;
     std::fs::write(&edges, bytes).expect("the folder is ours");
-    assert_eq!(python(PLAY_VIDEO, &[&edges]), "300 1280 720 30.0 300");
+    assert_eq!(python(PLAY_VIDEO, &[&edges]), "300 1280 720 30.0 300 VP90", "browsers play VP9");
 }

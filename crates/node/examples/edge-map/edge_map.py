@@ -26,8 +26,9 @@ def of_video(path, folder):
     video = cv2.VideoCapture(path)
     size = (int(video.get(cv2.CAP_PROP_FRAME_WIDTH)), int(video.get(cv2.CAP_PROP_FRAME_HEIGHT)))
     rate = video.get(cv2.CAP_PROP_FPS) or 25
+    # VP9 is the one codec of the wheel that browsers play in MP4.
     out = cv2.VideoWriter(
-        str(folder / "edges.mp4"), cv2.VideoWriter_fourcc(*"mp4v"), rate, size, isColor=False
+        str(folder / "edges.mp4"), cv2.VideoWriter_fourcc(*"vp09"), rate, size, isColor=False
     )
     pictures = 0
     while True:

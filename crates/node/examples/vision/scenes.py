@@ -75,7 +75,8 @@ def edges(inputs, folder):
         raise InputError("the pictures of the video are too large")
     rate = video.get(cv2.CAP_PROP_FPS)
     rate = rate if 1 <= rate <= 240 else 25
-    out = cv2.VideoWriter(str(folder / "edges.mp4"), cv2.VideoWriter_fourcc(*"mp4v"), rate, size, isColor=False)
+    # VP9 is the one codec of the wheel that browsers play in MP4.
+    out = cv2.VideoWriter(str(folder / "edges.mp4"), cv2.VideoWriter_fourcc(*"vp09"), rate, size, isColor=False)
     frames = 0
     while frames <= MAX_FRAMES:
         is_there, picture = video.read()
