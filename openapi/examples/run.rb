@@ -12,6 +12,8 @@ def deliver(url, request)
   (1..5).each do |attempt|
     begin
       response = Net::HTTP.start(uri.host, uri.port, use_ssl: uri.scheme == "https", max_retries: 0) { |http| http.request(request) }
+      # The library takes a body that was cut for a whole one.
+      raise EOFError if response.body.to_s.bytesize < response.content_length.to_i
       return response if response.is_a?(Net::HTTPSuccess) || response.is_a?(Net::HTTPRedirection)
       problem = "#{response.code} #{response.body}"
       abort "#{request.method} failed: #{problem}" unless response.code.to_i >= 500 || %w[408 429].include?(response.code)

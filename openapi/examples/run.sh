@@ -23,18 +23,18 @@ jq -n --arg name "${photo##*/}" --arg mime "$mime" --argjson size "$(wc -c <"$ph
 call -d @"$work/file.json" -o "$work/target.json" "$BASE_URL/api-key/storage/upload/create-presigned-url"
 if jq -e '.data.endpoint | contains("X-Amz-Algorithm")' "$work/target.json" >/dev/null; then
   jq -r '.data | "url = \(.endpoint | tojson)", (.fields | fromjson | to_entries[] | "header = \("\(.key): \(.value)" | tojson)")' \
-    "$work/target.json" | curl -sS --fail-with-body --retry 5 -K - --upload-file "$photo"
+    "$work/target.json" | curl -sS --fail-with-body --retry 5 --retry-all-errors -K - --upload-file "$photo"
 else
   jq -r '.data | "url = \(.endpoint | tojson)", (.fields | fromjson | to_entries[] | "form-string = \("\(.key)=\(.value)" | tojson)")' \
-    "$work/target.json" | curl -sS --fail-with-body --retry 5 -K - -F file=@"$photo"
+    "$work/target.json" | curl -sS --fail-with-body --retry 5 --retry-all-errors -K - -F file=@"$photo"
 fi
 url=$(jq -r .data.download_url "$work/target.json")
 
 # 2. Create once: all attempts carry one key, so that they make one task.
 key=$(od -An -tx1 -N16 /dev/urandom | tr -d ' \n')
-task=$(jq -n --arg url "$url" '{input_image: $url}' |
-  tee "$work/inputs.json" >/dev/null && call -H "idempotency-key: $key" -d @"$work/inputs.json" \
-  "$BASE_URL/api-key/model/$model/task" | jq -r .data.data)
+jq -n --arg url "$url" '{input_image: $url}' >"$work/inputs.json"
+call -H "idempotency-key: $key" -d @"$work/inputs.json" -o "$work/created.json" "$BASE_URL/api-key/model/$model/task"
+task=$(jq -r .data.data "$work/created.json")
 echo "task $task"
 
 # 3. Poll until the status is terminal.
@@ -51,5 +51,5 @@ done
 
 # 4. Download.
 jq -r '.data.result.result.output_image | "url = \(tojson)"' "$work/task.json" |
-  curl -sS --fail --location --retry 5 -K - -o "$result"
+  curl -sS --fail --location --retry 5 --retry-all-errors -K - -o "$result"
 echo "$result"

@@ -1,5 +1,6 @@
 //! Published examples: programs that run a model on a picture with only an HTTP library. Each runs against a
-//! service that loses the response to a create and returns an HTML page to a poll.
+//! service that loses the response to a create and returns an HTML page to a poll. The published judge of programs finds
+//! what survives, what is billed twice and what hangs.
 
 use std::fs;
 use std::path::Path;
@@ -8,11 +9,14 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::service::Service;
-use crate::tools::{absolute, must};
+use crate::service::{Service, build_command};
+use crate::tools::{absolute, must, output_of};
 
 /// Folder of the examples.
 pub const FOLDER: &str = "openapi/examples";
+
+/// Program of the folder that runs any program with each fault.
+pub const JUDGE: &str = "judge.py";
 
 /// Example program with its language.
 pub struct Example {
@@ -40,6 +44,12 @@ pub const EXAMPLES: [Example; 7] = [
 const MCS: [&str; 3] =
     ["mcs", "-r:System.Net.Http,System.Runtime.Serialization,System.Xml,System.Xml.Linq", "-out:run.exe"];
 const KOTLINC: [&str; 4] = ["kotlinc", "-include-runtime", "-d", "run.jar"];
+
+/// Example that the judge tests, also with mistakes.
+const JUDGED: &str = "run.sh";
+const KEY: &str = " -H \"idempotency-key: $key\"";
+const POLL: &str = "call -o \"$work/task.json\" \"$BASE_URL/api-key/task/$task/detail\"";
+const POLL_ONCE: &str = "curl -sS --fail -K \"$work/key\" -o \"$work/task.json\" \"$BASE_URL/api-key/task/$task/detail\" || sleep 3600";
 
 const WORK: &str = "target/examples";
 pub(crate) const PHOTO: &str = "crates/cli/demo/hazy.png";
@@ -70,7 +80,35 @@ pub(crate) fn run(root: &Path) -> Result<String> {
             ensure!(stored["mime"] == mime, "{} uploads {mime} as {}", example.file, stored["mime"]);
         }
     }
-    Ok(format!("{} examples create one task through a lost response\n", EXAMPLES.len()))
+    judge(root, &folder)?;
+    Ok(format!(
+        "{} examples create one task through a lost response; {JUDGE} finds mistakes\n",
+        EXAMPLES.len()
+    ))
+}
+
+/// Runs the judge on an example, on the same without an idempotency key, and on one that does not end after a failed poll.
+fn judge(root: &Path, folder: &Path) -> Result<()> {
+    let judge = absolute(&root.join(FOLDER).join(JUDGE))?;
+    let good = fs::read_to_string(root.join(FOLDER).join(JUDGED)).context("cannot read the example")?;
+    ensure!(good.contains(KEY) && good.contains(POLL), "{JUDGED} has no key or no poll to remove");
+    let naive = good.replace(KEY, "");
+    let hanging = good.replace(POLL, POLL_ONCE);
+    let lost = "createTask: response lost";
+    for (program, options, code, line) in [
+        (&good, &[][..], 0, "18 of 18 survived, 2 not met"),
+        (&naive, &["--only", lost], 1, "billed twice"),
+        (&hanging, &["--only", "getTask: 502", "--timeout", "10"], 1, "hung"),
+    ] {
+        fs::write(folder.join("judged.sh"), program).context("cannot write the judged program")?;
+        let mut command = Command::new("python3");
+        command.arg(&judge).args(options).args(["--", "sh", "judged.sh", "photo.png", "judged.png"]);
+        command.current_dir(folder).env("INFERSTORE_COMMAND", build_command()?);
+        let judged = command.output().context("cannot run Python")?;
+        let output = output_of(&judged);
+        ensure!(judged.status.code() == Some(code) && output.contains(line), "expected {line:?}:\n{output}");
+    }
+    Ok(())
 }
 
 impl Example {

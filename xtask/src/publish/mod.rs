@@ -35,10 +35,11 @@ use openapi_impact::Tree;
 const FLOWS: [&str; 2] = ["flows.arazzo.yaml", "upload-and-run.arazzo.yaml"];
 const GENERATORS: &str = "openapi/generators.md";
 /// Files that are published as they are: their paths in the repository, and in a publication.
-const COPIES: [(&str, &str); 4] = [
+const COPIES: [(&str, &str); 5] = [
     ("docs/controls.md", "controls.md"),
     ("docs/safe-creates.md", "safe-creates.md"),
     ("docs/testing.md", "testing.md"),
+    ("openapi/examples/judge.py", "examples/judge.py"),
     ("tests/contract/schemathesis.toml", "schemathesis.toml"),
 ];
 /// Version of the flows in the repository, which a publication replaces with its own version.
@@ -100,7 +101,7 @@ impl Job {
         files.insert("reference.md".to_owned(), texts::reference(&ordered, &version));
         files.insert("llms.txt".to_owned(), texts::llms(&ordered, &version));
         for (path, name) in COPIES {
-            files.insert(name.to_owned(), read(path)?);
+            files.insert(name.to_owned(), read(path)?.replace("](../openapi/", "]("));
         }
         for example in &EXAMPLES {
             let text = read(&format!("{EXAMPLES_FOLDER}/{}", example.file))?;

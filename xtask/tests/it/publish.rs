@@ -11,13 +11,14 @@ use serde_json::{Value, json};
 use crate::support::{Folder, Said, real_document, real_version, replaced, repository_file};
 
 /// Files from which a publication is made, beside the document; one consumer stands for all.
-const SOURCES: [&str; 20] = [
+const SOURCES: [&str; 21] = [
     "docs/controls.md",
     "docs/safe-creates.md",
     "docs/testing.md",
     "sdk/python/README.md",
     "sdk/typescript/README.md",
     "openapi/README.md",
+    "openapi/examples/judge.py",
     "openapi/examples/run.cs",
     "openapi/examples/run.go",
     "openapi/examples/run.java",
