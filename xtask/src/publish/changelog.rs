@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
 
 use openapi_impact::{Version, compare, load, markdown, verdict_in_words};
 
@@ -13,8 +13,21 @@ use openapi_impact::Tree;
 /// The hand-written changelog, whose sections on the document say in words what changed.
 const CHANGELOG: &str = "CHANGELOG.md";
 
-/// The changelog of all published versions and of this document, the last one first.
-pub(super) fn changelog(root: &Path, document: &Tree) -> Result<String> {
+/// A version of the document, and what changed in it.
+pub(super) struct Release {
+    pub(super) version: String,
+    /// Day of the version, such as `2026-11-21`.
+    pub(super) date: String,
+    /// Sentence about the version as a whole.
+    pub(super) verdict: String,
+    /// Section of the hand-written changelog; empty for none.
+    pub(super) words: String,
+    /// Every change with its place, in Markdown; empty for the first version.
+    changes: String,
+}
+
+/// Returns all published versions and this document, the last one first.
+pub(super) fn releases(root: &Path, document: &Tree) -> Result<Vec<Release>> {
     let mut versions = Vec::new();
     for (version, path) in published(root)? {
         versions.push((version, load(&path)?));
@@ -24,28 +37,61 @@ pub(super) fn changelog(root: &Path, document: &Tree) -> Result<String> {
         versions.push((version, document.clone()));
     }
     let written = fs::read_to_string(root.join(CHANGELOG)).unwrap_or_default();
-    let mut text = "# Changes of the Inferstore API\n\n\
-        A breaking change raises the first number of the version, an addition the second, a word the \
-        third.\n"
-        .to_owned();
-    for pair in versions.windows(2).rev() {
-        let [(old, was), (new, is)] = pair else { continue };
-        let changes = compare(was, is);
-        let verdict = verdict_in_words(changes.verdict());
-        text.push_str(&format!("\n## {new}\n\nSince {old}: {verdict}.\n\n"));
-        if let Some(words) = section(&written, &format!("### The document {new}")) {
-            text.push_str(&format!("{words}\n\nEvery change with its place:\n\n"));
-        }
-        text.push_str(&markdown(&changes));
+    let mut releases = Vec::new();
+    for (at, (version, is)) in versions.iter().enumerate() {
+        let (date, words) = section(&written, &version.to_string())?;
+        let before = at.checked_sub(1).and_then(|before| versions.get(before));
+        let (verdict, changes) = match before {
+            Some((old, was)) => {
+                let changes = compare(was, is);
+                (format!("Since {old}: {}.", verdict_in_words(changes.verdict())), markdown(&changes))
+            }
+            None => ("The first published version.".to_owned(), String::new()),
+        };
+        releases.push(Release {
+            version: version.to_string(),
+            date: date.to_owned(),
+            verdict,
+            words: words.to_owned(),
+            changes,
+        });
     }
-    if let Some((first, _)) = versions.first() {
-        text.push_str(&format!("\n## {first}\n\nThe first published version.\n"));
-    }
-    Ok(text)
+    releases.reverse();
+    Ok(releases)
 }
 
-/// Returns the text below a heading, up to the next heading.
-fn section<'a>(text: &'a str, heading: &str) -> Option<&'a str> {
-    let (_, rest) = text.split_once(&format!("{heading}\n"))?;
-    Some(rest.split("\n#").next().unwrap_or(rest).trim())
+/// The changelog of these versions, in Markdown.
+pub(super) fn changelog(releases: &[Release]) -> String {
+    let mut text = "# Changes of the Inferstore API\n\n\
+        A breaking change raises the first number of the version, an addition the second, a word the \
+        third. The versions [as a feed](feed.xml).\n"
+        .to_owned();
+    for Release { version, date, verdict, words, changes } in releases {
+        text.push_str(&format!("\n## {version}\n\n{date}. {verdict}\n"));
+        if !words.is_empty() {
+            text.push_str(&format!("\n{words}\n"));
+        }
+        if !words.is_empty() && !changes.is_empty() {
+            text.push_str("\nEvery change with its place:\n");
+        }
+        if !changes.is_empty() {
+            text.push_str(&format!("\n{changes}"));
+        }
+    }
+    text
+}
+
+/// Returns the date of a version and the text below its heading, up to the next heading.
+fn section<'a>(text: &'a str, version: &str) -> Result<(&'a str, &'a str)> {
+    let heading = format!("### The document {version} (");
+    let missing = || format!("{CHANGELOG} has no heading `{heading}YYYY-MM-DD)`, the day of the version");
+    let (_, rest) = text.split_once(&heading).with_context(missing)?;
+    let (date, rest) = rest.split_once(")\n").with_context(missing)?;
+    let is_date = date.len() == 10
+        && date.bytes().enumerate().all(|(at, byte)| match at {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        });
+    ensure!(is_date, missing());
+    Ok((date, rest.split("\n#").next().unwrap_or(rest).trim()))
 }

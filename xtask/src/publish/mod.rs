@@ -4,6 +4,7 @@
 mod changelog;
 mod collections;
 mod examples;
+mod feed;
 mod guides;
 mod index;
 mod json_schemas;
@@ -73,6 +74,7 @@ impl Job {
         let examples = examples::check(&ordered, &schemas)?;
         report.push_str(&format!("{examples} examples fit their schemas\n"));
 
+        let releases = changelog::releases(root, &ordered)?;
         let scratch = Scratch::new(root)?;
         let tools = Tools::install(root, &LINTERS)?;
         let consumers = Consumer::all(root)?;
@@ -90,7 +92,8 @@ impl Job {
             ("inferstore-codes.json".to_owned(), pretty(&views::single_statuses(&ordered))?),
             ("inferstore-typed.json".to_owned(), pretty(&views::typed(&ordered))?),
             ("reference.html".to_owned(), pages::build(&tools, &ordered, &scratch.0)?),
-            ("changelog.md".to_owned(), changelog::changelog(root, &ordered)?),
+            ("changelog.md".to_owned(), changelog::changelog(&releases)),
+            ("feed.xml".to_owned(), feed::feed(&releases)),
             ("index.html".to_owned(), index::page(root, &version, &schemas, &consumers)?),
             ("generators.md".to_owned(), generators),
             ("kinds.json".to_owned(), pretty(&schemas.kinds())?),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Mutex;
 
 use serde_json::{Value, json};
@@ -40,6 +41,11 @@ const SOURCES: [&str; 21] = [
 fn repository(name: &str, document: &str) -> Folder {
     let folder = Folder::new(name);
     folder.write("openapi/inferstore.yaml", document);
+    let version = real_version();
+    let dates = format!(
+        "### The document 2.9.0 (2026-12-01)\n\n### The document {version} (2026-11-21)\n\nA <new> & `old`.\n"
+    );
+    folder.write("CHANGELOG.md", &dates);
     for file in SOURCES {
         folder.write(file, &repository_file(file));
     }
@@ -153,6 +159,30 @@ fn a_linter_an_example_or_the_version_can_stop_a_publication() {
     }
 }
 
+/// The identifier, title, date and content of each entry of the feed, as an XML parser reads them.
+fn entries(folder: &Folder) -> Vec<Vec<String>> {
+    const READ: &str = "import json, sys, xml.etree.ElementTree as t
+atom = '{http://www.w3.org/2005/Atom}'
+feed = t.parse(sys.argv[1]).getroot()
+assert feed.findtext(atom + 'updated') == feed.findtext(f'{atom}entry/{atom}updated')
+names = ['id', 'title', 'updated', 'content']
+print(json.dumps([[entry.findtext(atom + name) for name in names] for entry in feed.iter(atom + 'entry')]))";
+    let mut python = Command::new("python3");
+    let read = Said::by(python.args(["-c", READ]).arg(folder.path("target/publish/feed.xml"))).succeeded();
+    serde_json::from_str(&read).expect("it is JSON")
+}
+
+#[test]
+fn a_version_without_a_day_is_not_published() {
+    let folder = repository("publish_no_day", &real_document());
+    folder.write("CHANGELOG.md", &format!("### The document {}\n", real_version()));
+    let message = publish(&folder, &[]).failed();
+    assert!(
+        message.contains(&format!("no heading `### The document {} (YYYY-MM-DD)`", real_version())),
+        "{message}"
+    );
+}
+
 /// The file of the published version of the real document.
 fn published() -> String {
     format!("openapi/published/{}.yaml", real_version())
@@ -165,6 +195,9 @@ fn a_release_is_kept_and_reported_by_the_changelog_of_the_next_one() {
     let report = publish(&folder, &["--release"]).succeeded();
     assert!(report.ends_with(&format!("{} written; commit it\n", published())), "{report}");
     assert_eq!(folder.read(&published()), real);
+    let before = entries(&folder);
+    assert_eq!(before.len(), 1);
+    assert!(before[0][3].contains("<p>A <new> &amp; <code>old</code>.</p>"), "{before:?}");
 
     let next = replaced(&real, "enum: [avatars,", "enum: [icons, avatars,");
     folder.write(
@@ -174,9 +207,19 @@ fn a_release_is_kept_and_reported_by_the_changelog_of_the_next_one() {
     publish(&folder, &["--release"]).succeeded();
     let changelog = folder.read("target/publish/changelog.md");
     let reported = format!(
-        "## 2.9.0\n\nSince {}: compatible.\n\n### createPresignedUpload\n\n- **compatible** \
+        "## 2.9.0\n\n2026-12-01. Since {}: compatible.\n\n### createPresignedUpload\n\n- **compatible** \
         `#/components/schemas/UploadFolder/enum`: the word `icons` is accepted too\n",
         real_version()
     );
     assert!(changelog.contains(&reported), "{changelog}");
+    let first =
+        format!("## {}\n\n2026-11-21. The first published version.\n\nA <new> & `old`.\n", real_version());
+    assert!(changelog.ends_with(&first), "{changelog}");
+    let [first, second] = entries(&folder).try_into().expect("two versions");
+    assert_eq!(
+        (first[1].as_str(), first[2].as_str()),
+        ("2.9.0", "2026-12-01T00:00:00Z"),
+        "the last one is first"
+    );
+    assert_eq!(second, before[0], "a version stays as it is");
 }
