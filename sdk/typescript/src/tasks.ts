@@ -46,11 +46,14 @@ interface Found {
 export async function create(core: Core, model: string, inputs: Record<string, unknown>, key: string, hasUploads: boolean, deadline: Deadline): Promise<Created> {
   if (!/^[!-~]{1,255}$/.test(key)) throw new InvalidArgument("key: expected 1 to 255 visible characters of ASCII, without spaces");
   const identity = JSON.stringify([model, fingerprint(inputs)]);
-  for (const [other, since] of core.doubts) if (performance.now() - since >= MIN_DOUBT) core.doubts.delete(other);
-  core.openCreates.set(identity, (core.openCreates.get(identity) ?? 0) + 1);
+  const self = Symbol();
+  const isAmbiguous = () =>
+    [...core.creates].some(([other, open]) => other !== self && open.identity === identity && open.until > performance.now());
+  for (const [other, { until }] of core.creates) if (until <= performance.now()) core.creates.delete(other);
+  core.creates.set(self, { identity, until: Infinity });
   let isSettled = false;
   try {
-    const created = await createOrFind(core, model, inputs, identity, key, hasUploads, deadline);
+    const created = await createOrFind(core, model, inputs, key, hasUploads, deadline, isAmbiguous);
     isSettled = true;
     return created;
   } catch (error) {
@@ -58,14 +61,12 @@ export async function create(core: Core, model: string, inputs: Record<string, u
     throw error;
   } finally {
     // A create of unknown outcome may still add its task to the history.
-    const left = (core.openCreates.get(identity) ?? 1) - 1;
-    if (left) core.openCreates.set(identity, left);
-    else core.openCreates.delete(identity);
-    if (!isSettled) core.doubts.set(identity, performance.now());
+    if (isSettled) core.creates.delete(self);
+    else core.creates.set(self, { identity, until: performance.now() + MIN_DOUBT });
   }
 }
 
-async function createOrFind(core: Core, model: string, inputs: Record<string, unknown>, identity: string, key: string, hasUploads: boolean, deadline: Deadline): Promise<Created> {
+async function createOrFind(core: Core, model: string, inputs: Record<string, unknown>, key: string, hasUploads: boolean, deadline: Deadline, isAmbiguous: () => boolean): Promise<Created> {
   const path = `/api-key/model/${segment("model", model)}/task`;
   const send = async (): Promise<Created> => {
     const data = asObject(await core.call("createTask", "POST", path, deadline, { body: inputs, repeatable: false, key }));
@@ -110,8 +111,7 @@ async function createOrFind(core: Core, model: string, inputs: Record<string, un
         throw new OutcomeUnknown(error.context.inDoubt ? error : lost, [], "not read");
       }
     }
-    const isAmbiguous = (core.openCreates.get(identity) ?? 0) > 1 || core.doubts.has(identity);
-    if (only !== undefined && !isAmbiguous && !core.known.has(only)) {
+    if (only !== undefined && !isAmbiguous() && !core.known.has(only)) {
       core.known.set(only, true);
       return { task: only, isAdopted: true };
     }

@@ -73,8 +73,8 @@ export class Core {
   /** Tasks of this client: a lost create must not adopt one of them. */
   readonly known = new Bounded<true>();
   readonly taskInputs = new Bounded<string>();
-  readonly openCreates = new Map<string, number>();
-  readonly doubts = new Map<string, number>();
+  /** Creates whose outcome is open: their model and inputs, and until when. */
+  readonly creates = new Map<symbol, { identity: string; until: number }>();
   readonly durations = new Map<string, number[]>();
   readonly declarations = new Map<string, { at: number; declared: Record<string, unknown> }>();
 
@@ -96,10 +96,6 @@ export class Core {
     return this.#date && this.#date.time + performance.now() - this.#date.at;
   }
 
-  takeRetry(): boolean {
-    return this.#budget >= 1 && (this.#budget--, true);
-  }
-
   #note({ status, headers }: Reply): void {
     if (status >= 200 && status < 300) {
       const time = Date.parse(headers.get("date") ?? "");
@@ -118,7 +114,7 @@ export class Core {
     // `fetch` is a function of its own, not a method.
     const send = this.#fetch;
     const response = await send(url, { redirect: "manual", credentials: "omit", cache: "no-store", ...init, signal: AbortSignal.any(signals) });
-    const parts: Uint8Array[] = [];
+    const parts: Uint8Array<ArrayBuffer>[] = [];
     let size = 0;
     for (const reader = response.body?.getReader(); reader; ) {
       const { done, value } = await reader.read();
@@ -131,7 +127,7 @@ export class Core {
       }
       parts.push(value);
     }
-    return { status: response.status, headers: response.headers, body: joined(parts), url: response.url || url };
+    return { status: response.status, headers: response.headers, body: new Uint8Array(await new Blob(parts).arrayBuffer()), url: response.url || url };
   }
 
   /** Sends a call, retries it as far as it is safe, and returns the `data` of its envelope. */
@@ -171,7 +167,8 @@ export class Core {
     const longest = Math.min(RETRY.initialBackoff * 2 ** (attempts - 1), RETRY.maxBackoff);
     const delay = Math.max(Math.random() * longest, (retryAfter ?? 0) * 1000);
     if (attempts >= RETRY.maxAttempts || (retryAfter ?? 0) > RETRY.maxRetryAfter || !deadline.allows(delay)) return false;
-    if (!this.takeRetry()) return false;
+    if (this.#budget < 1) return false;
+    this.#budget--;
     await deadline.sleep(delay);
     return true;
   }
@@ -276,12 +273,6 @@ export function retryAfterOf(headers: Headers): number | undefined {
 
 export function asObject(value: unknown): Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
-}
-
-function joined(parts: Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(parts.reduce((size, part) => size + part.length, 0));
-  parts.reduce((at, part) => (whole.set(part, at), at + part.length), 0);
-  return whole;
 }
 
 /** Parses JSON without losing a digit: a number that no double holds, and each exact decimal, becomes text. */
