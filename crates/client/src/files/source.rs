@@ -25,6 +25,8 @@ const SNIFF_LENGTH: usize = 8 * 1024;
 
 /// Longest part of a file name in a stored name, in bytes.
 const MAX_STORED_NAME: usize = 100;
+/// Maximum length of an extension, with its dot.
+const MAX_EXTENSION: usize = 12;
 
 pub(super) const CHUNK: usize = 64 * 1024;
 
@@ -213,11 +215,13 @@ impl Prepared {
     }
 }
 
-/// Returns the name without control characters, and only the end of a long one.
+/// Returns the name without control characters, and only the beginning and the extension of a long one.
 fn storable(name: &str) -> String {
     let name: String = name.chars().map(|c| if c.is_control() { '_' } else { c }).collect();
-    let start = (name.len().saturating_sub(MAX_STORED_NAME)..).find(|at| name.is_char_boundary(*at));
-    name[start.unwrap_or_default()..].to_owned()
+    let extension = name.rfind('.').filter(|at| name.len() - at <= MAX_EXTENSION).unwrap_or(name.len());
+    let room = MAX_STORED_NAME - (name.len() - extension);
+    let end = (0..=room.min(extension)).rfind(|at| name.is_char_boundary(*at)).unwrap_or_default();
+    format!("{}{}", &name[..end], &name[extension..])
 }
 
 /// Size, hash and first bytes of a content, computed chunk by chunk.
