@@ -49,8 +49,10 @@ fn remove_abandoned(own: &Path, prefix: &str, min_age: Duration) {
         // Anyone may create a symbolic link in a shared temporary folder, or a folder whose lock is a pipe,
         // which would block.
         let is_of_owner = self::owner(&entry.path()) == Some(owner);
-        let metadata =
-            entry.metadata().ok().filter(|metadata| is_of_kind && is_of_owner && metadata.is_dir());
+        let is_folder = entry.metadata().is_ok_and(|metadata| metadata.is_dir());
+        // The lock is as old as its process; a folder without one is being made.
+        let lock = fs::symlink_metadata(entry.path().join(LOCK)).or_else(|_| entry.metadata()).ok();
+        let metadata = lock.filter(|_| is_of_kind && is_of_owner && is_folder);
         let age = metadata.and_then(|metadata| metadata.modified().ok()?.elapsed().ok());
         if age.is_none_or(|age| age < min_age) {
             continue;
@@ -95,6 +97,12 @@ mod tests {
         let (kept, _) = folder("inferstore-data")?;
         remove_abandoned(&running, "inferstore-kind-", MIN_AGE);
         assert!(killed.exists(), "it may be about to be locked");
+        // A process that was killed a moment ago has used its folder until then; the lock is from its start.
+        let (busy, lock_of_busy) = folder("inferstore-kind-busy")?;
+        lock_of_busy.set_modified(std::time::SystemTime::now() - 2 * MIN_AGE)?;
+        drop(lock_of_busy);
+        remove_abandoned(&running, "inferstore-kind-", MIN_AGE);
+        assert!(!busy.exists());
         remove_abandoned(&running, "inferstore-kind-", Duration::ZERO);
         assert!(!killed.exists() && running.exists() && kept.exists());
         Ok(())
