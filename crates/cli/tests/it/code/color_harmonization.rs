@@ -1,4 +1,4 @@
-//! The model color-harmonization, version 94fe5c61bf826cce, in types. Written by `inferstore models code`.
+//! The model color-harmonization, version afa8f276ba18ca53, in types. Written by `inferstore models code`.
 //!
 //! The types need serde: `cargo add serde --features derive`.
 //! An input that is a file is a URL, such as that of an upload:
