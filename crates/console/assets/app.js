@@ -44,6 +44,12 @@ const retry = (isBack) => {
 };
 if (document.querySelector("[data-retry]")) retry(({ status }) => status < 502);
 
+// A page that is loaded again has the inputs of its latest try, and shows it.
+const remember = (root) => {
+  const [form, task] = [document.querySelector("form.run"), root.querySelector("a.task")?.pathname.split("/").pop()];
+  if (form && task) history.replaceState(null, "", `${form.action}?from=${task}`);
+};
+
 // Live progress. A browser has six connections for this console in all its tabs: hidden ones give theirs up.
 const follow = (area, ended) => {
   const isList = area.matches(".runs");
@@ -61,15 +67,17 @@ const follow = (area, ended) => {
   const receive = ({ data }) => {
     const { run, html, state, over } = JSON.parse(data);
     let place = area.querySelector(`[data-run="${run}"]`);
+    // The page has all earlier runs, so an unknown one is the newest.
     if (!place && isList) {
       place = create("li");
       place.dataset.run = run;
-      area.insertBefore(place, all("[data-run]", area).find((other) => Number(other.dataset.run) < run) ?? area.firstChild);
+      area.prepend(place);
     }
     if (!place) return;
     const focused = place.contains(document.activeElement) && keyOf(document.activeElement);
     place.innerHTML = html;
     localize(place);
+    if (!isList) remember(place);
     // A run whose task the page has already, from the history.
     const address = isList && place.querySelector("a").getAttribute("href");
     if (address && all("li:not([data-run]) a", area).some((link) => link.getAttribute("href") === address)) place.remove();
@@ -129,13 +137,16 @@ const takeFiles = (area) => {
     }
     const files = [...input.files];
     preview.replaceChildren();
-    for (const [place, file] of files.slice(0, 12).entries()) {
+    for (const [place, file] of files.entries()) {
       const tag = { image: "img", video: "video" }[file.type.split("/")[0]];
       if (!tag || file.type.startsWith("image/svg")) continue;
-      preview.append(create(tag, { alt: printable(file.name), src: URL.createObjectURL(file), place }));
+      const shown = create(tag, { alt: printable(file.name), src: URL.createObjectURL(file), place, hidden: place > 11 });
+      shown.onerror = () => (chosen.textContent += ` (${printable(file.name)} is no picture that this browser can read: the model may refuse it)`);
+      preview.append(shown);
     }
     chosen.textContent = printable(files.map((file) => file.name).join(", ")) || empty;
     if (form) form.querySelector(".go .primary").textContent = files.length > 1 ? `Run ${files.length} times` : "Run";
+    all(".go .each", form ?? area).forEach((each) => (each.hidden = files.length < 2));
     area.closest(".invalid")?.classList.remove("invalid");
   };
   input.addEventListener("change", show);
@@ -147,8 +158,9 @@ const takeFiles = (area) => {
 const receiveFiles = (event, data) => {
   const files = [...(data?.files ?? [])];
   const areas = all(".drop");
-  if (!files.length || !areas.length) return;
+  if (!files.length) return;
   event.preventDefault();
+  if (!areas.length) return say("This page takes no file: choose a model first.");
   const isEmpty = (area) => !area.querySelector(".preview > *");
   accept(event.target.closest?.(".drop") ?? areas.find(isEmpty) ?? areas[0], files);
 };
@@ -310,19 +322,35 @@ const runEach = async (form, input, area) => {
   addEventListener("beforeunload", warn);
   const outputs = [];
   let succeeded = 0;
-  const end = (run) => new Promise((resolve) => {
+  // Returns true at the end, and false if the console went away. The link leads to the task as soon as there is one.
+  const end = (run, link) => new Promise((resolve) => {
     const source = new EventSource(`/runs/events?run=${run.split("/").pop()}`);
-    source.onmessage = ({ data }) => JSON.parse(data).over && resolve(source.close());
+    const close = (isOver) => resolve(isOver, source.close());
+    source.onmessage = ({ data }) => {
+      const { html, over } = JSON.parse(data);
+      link.href = parse(html).querySelector("a.task")?.getAttribute("href") ?? link.href;
+      if (over) close(true);
+    };
+    source.onerror = () => close(false);
   });
+  // A console that starts anew counts its runs from 1, so a run without a task cannot be found again.
+  const found = async (link) => {
+    if (!link.pathname.startsWith("/tasks/")) throw new Error("lost");
+    await new Promise((resolve) => setTimeout(resolve, 2000));
+    const response = await fetch(link.href).catch(() => ({ status: 502 }));
+    return response.status < 502 ? response : found(link);
+  };
   const runOne = async (place, file, link, state) => {
     const data = new FormData(form);
     data.set(input.name, file);
     data.set("form", `${data.get("form")}.${place}`);
     let response = await fetch(form.action, { method: "POST", body: data });
-    if (response.url.includes("/runs/")) {
-      link.href = response.url;
-      await end(response.url);
-      response = await fetch(response.url);
+    let isOver = false;
+    while (response.url.includes("/runs/") && !isOver) {
+      const run = response.url;
+      if (!link.href) link.href = run;
+      isOver = await end(run, link);
+      response = isOver ? await fetch(run) : await found(link);
     }
     const page = parse(await response.text());
     const [problem, picture, task] = [".help .error, main .failure p", ".stage figure:last-child img", "a.task"].map((part) => page.querySelector(part));
@@ -362,10 +390,14 @@ const work = (form) => {
   const earlier = area.querySelector(".earlier");
   let [isSending, count] = [false, 0];
   const compareWith = (label, source) => {
-    const [figure] = all(".stage figure", now);
-    if (all(".stage figure", now).length < 2) return;
-    figure.querySelector("figcaption").textContent = label;
-    Object.assign(figure.querySelector("img"), { src: source, alt: label });
+    const [figure, output] = all(".stage figure", now);
+    if (!output) return say("There is no result to compare with.");
+    const [caption, image] = [figure.querySelector("figcaption"), figure.querySelector("img")];
+    figure.input ??= [caption.textContent, image.src];
+    // The same button again brings the input back.
+    const [text, src] = caption.textContent === label ? figure.input : [label, source];
+    caption.textContent = text;
+    Object.assign(image, { src, alt: text });
   };
   const keep = () => {
     const output = now.querySelector(".stage figure:last-child img");
@@ -384,15 +416,16 @@ const work = (form) => {
     const main = page.querySelector("main");
     main.querySelector("h1")?.remove();
     now.replaceChildren(...main.children);
+    area.hidden = false;
     document.title = page.title;
     enhance(now);
     const live = now.querySelector("[data-live]");
     if (live) return follow(live, async () => show(await fetch(response.url)));
-    // A page that is loaded again has the inputs of this try.
-    const task = now.querySelector("a.task")?.pathname.split("/").pop();
-    if (task) history.replaceState(null, "", `${form.action}?from=${task}`);
+    remember(now);
     say(page.title.split(" · ")[0], true);
   };
+  const from = new URLSearchParams(location.search).get("from");
+  if (from) fetch(`/tasks/${encodeURIComponent(from)}`).then((response) => response.ok && !count && show(response, (count = 1)), () => {});
   form.addEventListener("submit", async (event) => {
     // A file is removed by the server.
     if (event.submitter?.name === "remove") return;
@@ -415,7 +448,6 @@ const work = (form) => {
       if (response.redirected) {
         keep();
         count += 1;
-        area.hidden = false;
         // Another click is another run.
         form.elements.form.value += ".";
         all(".invalid", form).forEach((field) => field.classList.remove("invalid"));
@@ -446,6 +478,7 @@ const offer = (example) => {
   example.addEventListener("click", () => {
     const area = example.closest(".drop");
     const file = area.querySelector("input[type=file]");
+    area.querySelector("details").open = true;
     area.querySelector("input[type=url]").value = example.dataset.url;
     file.value = "";
     file.dispatchEvent(new Event("change", { bubbles: true }));

@@ -1,9 +1,10 @@
 //! Cache of bounded size, and the files in it.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use tempfile::TempPath;
 
 /// File of a browser or of the service on this machine. Dropping the last clone deletes it.
@@ -31,11 +32,11 @@ impl<V: Clone> Bounded<V> {
     }
 
     pub(crate) fn get(&self, id: &str) -> Option<V> {
-        lock(&self.entries).iter().find(|(own, ..)| own == id).map(|(_, value, _)| value.clone())
+        self.entries.lock().iter().find(|(own, ..)| own == id).map(|(_, value, _)| value.clone())
     }
 
     pub(crate) fn insert(&self, id: String, value: V, weight: u64) {
-        let mut entries = lock(&self.entries);
+        let mut entries = self.entries.lock();
         entries.retain(|(own, ..)| *own != id);
         entries.push_back((id, value, weight));
         let mut sum: u64 = entries.iter().map(|(.., weight)| weight).sum();
@@ -47,10 +48,6 @@ impl<V: Clone> Bounded<V> {
     }
 
     pub(crate) fn retain(&self, stays: impl Fn(&V) -> bool) {
-        lock(&self.entries).retain(|(_, value, _)| stays(value));
+        self.entries.lock().retain(|(_, value, _)| stays(value));
     }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

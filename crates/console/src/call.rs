@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Number, Value, json};
 
 use crate::text::{segment, text_of};
 
@@ -90,10 +90,9 @@ fn python_literal(value: &Value) -> String {
         Value::Bool(false) => "False".to_owned(),
         Value::Array(values) => format!("[{}]", joined(values.iter().map(python_literal).collect())),
         Value::Object(values) => {
-            let entries = values
-                .iter()
-                .map(|(name, value)| format!("{}: {}", Value::from(name.as_str()), python_literal(value)));
-            format!("{{{}}}", joined(entries.collect()))
+            let entry =
+                |(name, value): (&String, &Value)| format!("{}: {}", json!(name), python_literal(value));
+            format!("{{{}}}", joined(values.iter().map(entry).collect()))
         }
         other => other.to_string(),
     }

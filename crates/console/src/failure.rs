@@ -68,11 +68,10 @@ impl From<Error> for Failure {
         let hint = match kind {
             // The form has no field for the limit: the limit is the price on the page.
             ErrorKind::CostLimitExceeded => {
-                "run it again at the price that the page of the model shows now, or choose another model; \
-                 no task was created"
+                "run it at the price that its page shows now; no task was created"
             }
             ErrorKind::NoResponse => {
-                "start it with `inferstore serve` if it is on this machine, else check the network and the base URL"
+                "start it with `inferstore serve`, or check the network and the base URL"
             }
             _ => error.hint(),
         };
@@ -136,19 +135,11 @@ impl Render for Failure {
                 p { (self.text) }
                 @if !self.candidates.is_empty() {
                     p { "The client found these tasks in the history; one of them may be this run:" }
-                    ul { @for task in &self.candidates {
-                        li { a href={ "/tasks/" (segment(task.as_str())) } { (task.as_str()) } }
-                    } }
+                    ul { @for task in &self.candidates { li { a href={ "/tasks/" (segment(task.as_str())) } { (task.as_str()) } } } }
                 }
                 @if !self.hint.is_empty() {
-                    p.hint {
-                        "What to try: "
-                        // Commands are between backquotes.
-                        @for (index, part) in self.hint.split('`').enumerate() {
-                            @if index % 2 == 1 { code { (part) } } @else { (part) }
-                        }
-                        "."
-                    }
+                    // Commands are between backquotes.
+                    p.hint { "What to try: " @for (index, part) in self.hint.split('`').enumerate() { @if index % 2 == 1 { code { (part) } } @else { (part) } } "." }
                 }
                 @if let Some(detail) = &self.detail { details { summary { "Details" } p { (detail) } } }
             }

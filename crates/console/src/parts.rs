@@ -37,9 +37,7 @@ pub(crate) fn page_that_reloads(title: &str, section: &str, seconds: Option<u32>
                 header.top {
                     a.brand href="/" { img src=(*ICON.address) alt="" width="28" height="28"; "Inferstore" }
                     nav aria-label="Pages" {
-                        @for (path, name) in NAVIGATION {
-                            a href=(path) aria-current=[(path == section).then_some("page")] { (name) }
-                        }
+                        @for (path, name) in NAVIGATION { a href=(path) aria-current=[(path == section).then_some("page")] { (name) } }
                     }
                 }
                 p.notice #notice role="status" {}
@@ -77,15 +75,9 @@ pub(crate) fn pager(pages: u64, now: u64, address: impl Fn(u64) -> String) -> Ma
     html! {
         @if pages > 1 {
             nav.pager aria-label="Pages of the list" {
-                @if now > 1 {
-                    a href=(address(1)) { "First" }
-                    a href=(address((now - 1).min(pages))) { "Previous" }
-                }
+                @if now > 1 { a href=(address(1)) { "First" } a href=(address((now - 1).min(pages))) { "Previous" } }
                 @for one in near { a href=(address(one)) aria-current=[(one == now).then_some("page")] { (one) } }
-                @if now < pages {
-                    a href=(address(now + 1)) { "Next" }
-                    a href=(address(pages)) { "Last" }
-                }
+                @if now < pages { a href=(address(now + 1)) { "Next" } a href=(address(pages)) { "Last" } }
             }
         }
     }

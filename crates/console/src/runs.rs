@@ -1,18 +1,19 @@
 //! Runs started or watched by this console, their progress, and the stream of changes.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, Stream};
 use inferstore::types::{TaskId, TaskStatus};
 use inferstore::{Decimal, Error, RunEvent, RunEvents, UploadEvent};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::cache::{Kept, lock};
+use crate::cache::Kept;
 use crate::failure::{Failure, named};
 
 const MAX_RUNS: usize = 1_000;
@@ -62,16 +63,16 @@ pub(crate) struct Progress {
 
 impl Runs {
     pub(crate) fn get(&self, id: u64) -> Option<Arc<Run>> {
-        lock(&self.all).get(&id).cloned()
+        self.all.lock().get(&id).cloned()
     }
 
     /// Returns all runs, newest first.
     pub(crate) fn list(&self) -> Vec<Arc<Run>> {
-        lock(&self.all).values().rev().cloned().collect()
+        self.all.lock().values().rev().cloned().collect()
     }
 
     pub(crate) fn of_task(&self, task: &str) -> Option<Arc<Run>> {
-        let is_own = |run: &Arc<Run>| lock(&run.progress).task.as_ref().is_some_and(|id| id.as_str() == task);
+        let is_own = |run: &Arc<Run>| run.progress.lock().task.as_ref().is_some_and(|id| id.as_str() == task);
         self.list().into_iter().find(is_own)
     }
 
@@ -93,7 +94,7 @@ impl Runs {
         files: Vec<(String, Kept)>,
         events: impl FnOnce() -> RunEvents,
     ) -> Arc<Run> {
-        let mut all = lock(&self.all);
+        let mut all = self.all.lock();
         if let Some(same) = all.values().find(|same| same.form == run.form && run.form != 0) {
             return Arc::clone(same);
         }
@@ -106,7 +107,7 @@ impl Runs {
         }
         drop(all);
         run.change(&self.changes, |_| {});
-        let mut working = lock(&self.working);
+        let mut working = self.working.lock();
         while working.try_join_next().is_some() {}
         let following = follow(Arc::clone(&run), events(), self.changes.clone());
         working.spawn(async move {
@@ -120,12 +121,20 @@ impl Runs {
         run.change(&self.changes, |progress| progress.note = Some(text));
     }
 
-    /// Streams the current progress and then the changes of one run, or of all.
+    /// Returns the number of changes so far.
+    pub(crate) fn count(&self) -> u64 {
+        *self.changes.borrow()
+    }
+
+    /// Streams the current progress and then the changes of one run, or the changes of all after this number of them.
     pub(crate) fn changes(
         self: &Arc<Self>,
         one: Option<u64>,
+        after: u64,
     ) -> impl Stream<Item = (Arc<Run>, Progress)> + use<> {
-        let start = (Arc::clone(self), self.changes.subscribe(), 0);
+        // A page of a console that was restarted has seen more changes than there are.
+        let after = Some(after).filter(|after| *after <= self.count()).unwrap_or_default();
+        let start = (Arc::clone(self), self.changes.subscribe(), after);
         stream::unfold(start, move |(runs, mut changes, seen)| async move {
             loop {
                 // Read the counter first: a change during the search triggers the next round.
@@ -183,7 +192,7 @@ impl Run {
     }
 
     pub(crate) fn progress(&self) -> Progress {
-        let mut progress = lock(&self.progress).clone();
+        let mut progress = self.progress.lock().clone();
         if progress.end.is_none() {
             progress.elapsed = self.started.elapsed();
         }
@@ -192,7 +201,7 @@ impl Run {
 
     /// Changes the progress and wakes the streams of pages.
     fn change(&self, changes: &watch::Sender<u64>, change: impl FnOnce(&mut Progress)) {
-        let mut progress = lock(&self.progress);
+        let mut progress = self.progress.lock();
         change(&mut progress);
         changes.send_modify(|count| {
             *count += 1;

@@ -113,11 +113,21 @@ pub(crate) fn save(address: &str, name: &str) -> Markup {
     }
 }
 
-/// Returns the file name of an output: `china.jpg` and `haze-removal` make `china-haze-removal.png`.
-pub(crate) fn output_name(input: Option<&str>, model: Option<&str>, field: &str, url: &str) -> String {
+/// Returns the file name of an output: `china.jpg` and `haze-removal` make `china-haze-removal.png`. One of
+/// several outputs has its field in the name, too.
+pub(crate) fn output_name(
+    input: Option<&str>,
+    model: Option<&str>,
+    (field, is_one_of_several): (&str, bool),
+    url: &str,
+) -> String {
     let stem = input.map(|name| name.rsplit_once('.').map_or(name, |(stem, _)| stem));
     let extension = name_of(url).rsplit_once('.').map_or("", |(_, extension)| extension);
-    let words: Vec<_> = [stem, model].into_iter().flatten().filter(|word| !word.is_empty()).collect();
+    let words: Vec<_> = [stem, model, Some(field).filter(|_| is_one_of_several)]
+        .into_iter()
+        .flatten()
+        .filter(|word| !word.is_empty())
+        .collect();
     let base = if words.is_empty() { field.to_owned() } else { words.join("-") };
     if extension.is_empty() { base } else { format!("{base}.{extension}") }
 }
@@ -168,8 +178,10 @@ mod tests {
             (None, Some("haze-removal"), "haze-removal.png"),
             (None, None, "output_image.png"),
         ] {
-            assert_eq!(output_name(input, model, "output_image", url), name);
+            assert_eq!(output_name(input, model, ("output_image", false), url), name);
         }
+        let several = ("output_hue", true);
+        assert_eq!(output_name(Some("a.png"), Some("hues"), several, url), "a-hues-output_hue.png");
     }
 
     #[test]

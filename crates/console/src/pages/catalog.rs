@@ -29,6 +29,10 @@ const SYNONYMS: [&[&str]; 9] = [
     &["blend", "merg", "mix", "combin", "compos", "paste"],
 ];
 
+/// Words of searches that no model has to match.
+const FILLERS: &str =
+    "a an the of from my to too in out two make find fix improve image images picture pictures photo photos";
+
 pub(crate) async fn show(app: &App, query: &Words) -> Result<Response> {
     let [search, sort, filter, file] = ["q", "sort", "filter", "use"].map(|name| word(query, name));
     let number = parsed::<u64>(query, "page")?.unwrap_or(1).max(1);
@@ -85,8 +89,8 @@ async fn models(
         return Ok((page.records, total));
     }
     if total > MAX_SEARCHED {
-        let found = ModelListRequest { search: Some(search.to_owned()), ..request };
-        let page = app.client.models_page(found).await?;
+        let page =
+            app.client.models_page(ModelListRequest { search: Some(search.to_owned()), ..request }).await?;
         return Ok((page.records, page.total.unwrap_or_default()));
     }
     let whole = ModelListRequest { limit: None, offset: None, ..request.clone() };
@@ -99,13 +103,9 @@ async fn models(
 
 /// Returns true if every word of the search, or a synonym, is a prefix of a word of the model.
 fn matches(search: &str, model: &ModelSummary) -> bool {
-    let texts = [
-        Some(model.id.as_str()),
-        model.name.as_deref(),
-        model.description.as_deref(),
-        model.username.as_deref(),
-    ];
-    let text = texts.into_iter().flatten().collect::<Vec<_>>().join(" ").to_lowercase();
+    let texts =
+        [&model.name, &model.description, &model.username].map(|text| text.as_deref().unwrap_or_default());
+    let text = format!("{} {}", model.id.as_str(), texts.join(" ")).to_lowercase();
     let words: Vec<_> = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
     let begins = |start: &str| words.iter().any(|word| word.starts_with(start));
     let is_known = |wanted: &str| {
@@ -113,10 +113,9 @@ fn matches(search: &str, model: &ModelSummary) -> bool {
         begins(wanted) || groups.into_iter().any(|group| group.iter().any(|one| begins(one)))
     };
     let search = search.to_lowercase();
-    let filler =
-        ["a", "an", "the", "of", "from", "my", "to", "in", "image", "images", "picture", "photo", "photos"];
     let wanted = search.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    let (fillers, wanted): (Vec<_>, Vec<_>) = wanted.partition(|word| filler.contains(word));
+    let (fillers, wanted): (Vec<_>, Vec<_>) =
+        wanted.partition(|word| FILLERS.split(' ').any(|filler| filler == *word));
     // A search of fillers only is literal.
     let wanted = if wanted.is_empty() { fillers } else { wanted };
     !wanted.is_empty() && wanted.into_iter().all(is_known)

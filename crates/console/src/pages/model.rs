@@ -69,9 +69,7 @@ async fn show_with(app: &App, id: &str, form: &Form) -> Result<Response> {
                 (fields(app, &version, form))
                 div.go {
                     (price(&cost))
-                    @if serving == Some(false) {
-                        p.cost { "No node serves the model now: the task waits for one." }
-                    }
+                    @if serving == Some(false) { p.cost { "No node serves the model now: the task waits for one." } }
                     button.primary type="submit" { "Run" }
                 }
             }
@@ -91,7 +89,7 @@ fn price(price: &TaskCost) -> Markup {
     html! {
         @match &price.cost {
             Some(cost) if cost.is_zero() => p.cost { strong { "Free" } },
-            Some(cost) => p.cost { "Costs " strong { (amount(Some(cost))) " " (unit) } ", if it succeeds" },
+            Some(cost) => p.cost { "Costs " strong { (amount(Some(cost))) " " (unit) } span.each hidden { " for each file" } ", if it succeeds" },
             None => p.cost { "The service states no price." },
         }
         @if let Some(cost) = &price.cost { input type="hidden" name="max_cost" value=(amount(Some(cost))); }
@@ -116,15 +114,11 @@ fn about(detail: &ModelDetail, version: &ModelVersioning) -> Markup {
         section.card {
             h2 { "About" }
             dl {
-                @for (name, value) in facts {
-                    @if let Some(value) = value { dt { (name) } dd { (value) } }
-                }
+                @for (name, value) in facts { @if let Some(value) = value { dt { (name) } dd { (value) } } }
             }
             h3 { "Returns" }
             dl {
-                @for (name, descriptor) in ordered(version.output_format.as_ref()) {
-                    dt { (title_of(name, Some(descriptor))) } dd { (help(descriptor)) }
-                }
+                @for (name, descriptor) in ordered(version.output_format.as_ref()) { dt { (title_of(name, Some(descriptor))) } dd { (help(descriptor)) } }
             }
         }
     }
@@ -161,9 +155,7 @@ fn fields(app: &App, version: &ModelVersioning, form: &Form) -> Markup {
             @let error = form.errors.get(name);
             div.field.invalid[error.is_some()] {
                 (field(app, name, descriptor, form))
-                p.help id={ "in." (name) ".help" } {
-                    @if let Some(error) = error { span.error { (error) } } @else { (help(descriptor)) }
-                }
+                p.help id={ "in." (name) ".help" } { @if let Some(error) = error { span.error { (error) } } @else { (help(descriptor)) } }
             }
         }
     }
@@ -261,11 +253,11 @@ fn file(app: &App, name: &str, descriptor: &Descriptor, form: &Form) -> Markup {
                 summary { "or give the URL of a file" }
                 input type="url" name={ "url." (name) } value=(exact(url)) placeholder="https://…"
                     aria-label={ "URL of " (title_of(name, Some(descriptor))) };
-                // Examples load only on request: a model may name any host.
-                @for example in descriptor.samples.iter().flatten().take(MAX_EXAMPLES) {
-                    button.quiet.example type="button" data-url=(example.as_str()) hidden {
-                        "Example: " (name_of(example.as_str()))
-                    }
+            }
+            // Examples load only on request: a model may name any host.
+            @for example in descriptor.samples.iter().flatten().take(MAX_EXAMPLES) {
+                button.quiet.example type="button" data-url=(example.as_str()) hidden {
+                    "Example: " (name_of(example.as_str()))
                 }
             }
         }

@@ -21,6 +21,7 @@ const MODELS: u32 = 100;
 /// Streams the changes of one run, or of all.
 pub(crate) async fn events(app: &App, query: &Words) -> Response {
     let one = word(query, "run").parse().ok();
+    let after = word(query, "after").parse().unwrap_or_default();
     let unit = app.currency().await.to_owned();
     let event = move |(run, progress): (Arc<Run>, Progress)| {
         let html = if one.is_some() { steps(&run, &progress) } else { run_row(&run, &progress, &unit) };
@@ -29,7 +30,7 @@ pub(crate) async fn events(app: &App, query: &Words) -> Response {
         let data = json!({ "run": run.id, "html": html, "state": state, "over": progress.end.is_some() });
         Ok::<_, Infallible>(Event::default().data(data.to_string()))
     };
-    let changes = app.runs.changes(one).map(event);
+    let changes = app.runs.changes(one, after).map(event);
     let changes = changes.take_until(app.ended.clone().cancelled_owned());
     Sse::new(changes).keep_alive(KeepAlive::default()).into_response()
 }
@@ -56,6 +57,7 @@ pub(crate) async fn list(app: &App, query: &Words) -> Result<Response> {
     );
     let (records, read_to) = found?;
     let models = models.map(|page| page.records).unwrap_or_default();
+    let seen = app.runs.count();
     // The first page includes runs that the history lacks or shows with an old status.
     let runs = app.runs.list().into_iter().map(|run| (run.progress(), run));
     let runs: Vec<_> = runs.filter(|(progress, _)| before.is_none() && !progress.has_result()).collect();
@@ -88,7 +90,7 @@ pub(crate) async fn list(app: &App, query: &Words) -> Result<Response> {
             }
         }
         // Only the unfiltered first page is live.
-        ul.runs data-live=[(before.is_none() && !is_filtered).then_some("/runs/events")] { @for (_, row) in rows { (row) } }
+        ul.runs data-live=[(before.is_none() && !is_filtered).then(|| format!("/runs/events?after={seen}"))] { @for (_, row) in rows { (row) } }
         @if read_to > 0 {
             p { a.button href={ "/runs?status=" (segment(status)) "&model=" (segment(model)) "&day=" (segment(day)) "&before=" (read_to) } { "Older runs" } }
         }

@@ -93,9 +93,7 @@ pub(crate) async fn list(app: &App, folder: &str, query: &Words) -> Result<Respo
             p.muted { (statistics.total_files.unwrap_or_default()) " stored, " (size(statistics.total_size.unwrap_or_default().unsigned_abs())) " in all. Storage is billed." }
         }
         nav.tabs aria-label="Folders" {
-            @for one in UploadFolder::ALL {
-                a href={ "/files/" (one.as_str()) } aria-current=[(one.as_str() == folder).then_some("page")] { (titled(one.as_str())) }
-            }
+            @for one in UploadFolder::ALL { a href={ "/files/" (one.as_str()) } aria-current=[(one.as_str() == folder).then_some("page")] { (titled(one.as_str())) } }
         }
         form.card.drop method="post" action={ "/files/" (segment(folder)) } enctype="multipart/form-data" {
             div.preview {}

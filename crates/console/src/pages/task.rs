@@ -128,9 +128,7 @@ pub(crate) async fn show(app: &App, id: &str, query: &Words) -> Result<Response>
     let body = html! {
         div.heading {
             h1 { (name) " " (badge(task.status.as_ref())) }
-            @if let Some(model) = &model {
-                p { a.button href={ "/models/" (segment(model)) "?from=" (segment(id)) } { "Run again" } }
-            }
+            @if let Some(model) = &model { p { a.button href={ "/models/" (segment(model)) "?from=" (segment(id)) } { "Run again" } } }
         }
         @if task.status == Some(TaskStatus::Success) { (result(app, &task, model.as_deref())) } @else { (problem(&task)) }
         div.columns {
@@ -198,7 +196,8 @@ fn result(app: &App, task: &TaskDetail, model: Option<&str>) -> Markup {
     let before = inputs(task).into_iter().find_map(|(_, value, descriptor)| picture(app, value, descriptor));
     let input = input_name(task);
     let named = |name: &str, value: &Value| {
-        output_name(input.as_deref(), model, name, value.as_str().unwrap_or_default())
+        let field = (name, outputs.len() > 1);
+        output_name(input.as_deref(), model, field, value.as_str().unwrap_or_default())
     };
     let is_picture = |value: &Value, descriptor| picture(app, value, descriptor).is_some();
     let first = outputs.iter().position(|(_, value, descriptor)| is_picture(value, *descriptor));
@@ -209,9 +208,7 @@ fn result(app: &App, task: &TaskDetail, model: Option<&str>) -> Markup {
                 (compare(before.map(|url| app.link(url)).as_deref(), &app.link(value.as_str().unwrap_or_default()), &named(name, value)))
             }
             div.values {
-                @for (index, (name, one, descriptor)) in outputs.iter().enumerate() {
-                    @if Some(index) != first { (value(app, name, one, *descriptor, &named(name, one))) }
-                }
+                @for (index, (name, one, descriptor)) in outputs.iter().enumerate() { @if Some(index) != first { (value(app, name, one, *descriptor, &named(name, one))) } }
             }
         }
     }

@@ -256,7 +256,7 @@ async fn a_price_that_has_risen_since_it_was_shown_stops_the_run() {
     let form = FormBody::new().text("max_cost", "0.01").file("in.input", "a.png", &picture());
     let page = visitor.post("/models/color-extraction", form).await;
     assert_eq!(page.status, StatusCode::UNPROCESSABLE_ENTITY);
-    page.says("The price has changed").says("0.05").says("run it again at the price that the page");
+    page.says("The price has changed").says("0.05").says("run it at the price that its page shows now");
     assert_eq!(site.service.controls().expect("controls").seen(operations::CREATE_TASK), 0);
 }
 

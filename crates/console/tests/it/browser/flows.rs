@@ -1,6 +1,7 @@
 //! Nine flows of a first user: a photo of a telephone, a cut-out, a replacement, a failed task, a restart, many
 //! pictures, two tries, a picture of last week, and the keyboard alone.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use inferstore_console::LOCAL_POLL;
@@ -226,6 +227,7 @@ async fn many_pictures_are_many_runs_and_one_archive() {
     };
     tab.eval(&pictures(5)).await;
     tab.shows("Run 5 times").await;
+    tab.shows("Costs 0.01 USD for each file, if it succeeds").await;
     tab.click("form.run button.primary").await;
     tab.shows("5 of 5 runs have ended, 5 with success.").await;
     tab.until("document.querySelector('.batch').getBoundingClientRect().top < innerHeight").await;
@@ -282,6 +284,12 @@ async fn two_tries_are_compared_on_one_page() {
     assert_eq!(tab.eval("document.querySelector('.stage img').src").await, first[1]);
     assert_ne!(tab.eval(output).await, first[1]);
     looks_right(&tab, "tries").await;
+    tab.click(".earlier button").await;
+    tab.until("document.querySelector('.stage figcaption').textContent === 'Input'").await;
+    // Several outputs of a task have names of their own.
+    let names = "[...document.querySelectorAll('.result .save')].map(({ href }) => new URL(href).searchParams.get('download'))";
+    let names: BTreeSet<String> = serde_json::from_value(tab.eval(names).await).expect("names");
+    assert_eq!(names.len(), 2, "{names:?}");
     // The page of the first try has its inputs.
     tab.click(".earlier a").await;
     tab.until(&format!("location.pathname === {} && document.querySelector('.result')", first[0])).await;
@@ -307,6 +315,13 @@ async fn a_picture_of_last_week_is_found() {
     tab.click("nav a[href='/runs']").await;
     tab.shows("29.png").await;
     assert_ne!(tab.eval("document.body.innerText.includes('holiday.png')").await, true);
+    // A run that begins while the page is open comes first, and no run of a later page comes back.
+    run("color-extraction", "in.input", "now.png").await;
+    tab.shows("now.png").await;
+    tab.until("document.querySelectorAll('.runs .badge.success').length === 26").await;
+    let first =
+        "[...document.querySelectorAll('.runs .what .muted')].slice(0, 3).map((one) => one.textContent)";
+    assert_eq!(tab.eval(first).await, json!(["now.png", "29.png", "28.png"]));
     tab.eval(&format!(
         "(field => {{ field.value = '{day}'; field.dispatchEvent(new Event('change', {{bubbles: true}})) }})(document.querySelector('[type=date]'))"
     ))

@@ -1,5 +1,9 @@
 //! Workbench: pictures, repeated runs, clocks, errors, files from anywhere.
 
+use inferstore_console::LOCAL_POLL;
+use inferstore_wire::until;
+use tokio::net::TcpStream;
+
 use super::*;
 use crate::support::picture;
 
@@ -44,14 +48,14 @@ async fn a_picture_is_zoomed_saved_under_a_name_of_its_own_and_used_again() {
     tab.eval(full).await;
     tab.until("!document.fullscreenElement").await;
 
-    // A reload keeps the inputs.
+    // A reload keeps the inputs and the result.
+    let task = "document.querySelector('.latest a.task')?.pathname";
+    let first = tab.eval(task).await;
     tab.eval("location.reload()").await;
-    tab.until(
-        "document.querySelector('.preview img')?.naturalWidth > 0 && !document.querySelector('.slides')",
-    )
-    .await;
+    tab.until("document.querySelector('.preview img')?.naturalWidth > 0 && document.querySelector('.latest .slides')").await;
+    assert_eq!(tab.eval(task).await, first);
     tab.click("form.run button.primary").await;
-    tab.until("document.querySelector('.slides')").await;
+    tab.until(&format!("document.querySelector('.latest .slides') && {task} !== {first}")).await;
 
     tab.click(".tools a[href^='/?use=']").await;
     tab.shows("Choose the model that gets this file").await;
@@ -83,6 +87,69 @@ async fn a_run_has_a_clock_a_title_and_an_expectation() {
     tab.until(&format!("{clock} > {before} + 0.5")).await;
     tab.shows(": in progress").await;
     assert_eq!(browser.problems(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
+async fn a_page_that_is_loaded_again_shows_its_run() {
+    let site = Site::start().await;
+    controls(&site).let_model("color-extraction", Script::stay_queued()).await.expect("a script");
+    let (browser, tab) = at_model(&site, "color-extraction").await;
+    choose(&tab, &hazy()).await;
+    tab.click("form.run button.primary").await;
+    tab.until("location.search.startsWith('?from=')").await;
+    tab.eval("location.reload()").await;
+    tab.until("document.querySelector('.latest .steps') && document.querySelector('.preview img')").await;
+    controls(&site).clear_script("color-extraction").await.expect("a script");
+    tab.until("document.querySelector('.latest .swatches')").await;
+    tab.eval("location.reload()").await;
+    tab.until("document.querySelector('.latest .swatches')").await;
+    assert_eq!(controls(&site).seen(operations::CREATE_TASK), 1);
+    // A page without a form takes no file, and says so.
+    tab.open(&address(&site, "/account")).await;
+    tab.drop("h1", &hazy()).await;
+    tab.shows("choose a model first").await;
+    assert_eq!(browser.problems(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
+async fn several_runs_go_on_after_a_restart_of_the_console() {
+    let Site { service, console, client, .. } = Site::start().await;
+    drop(console);
+    let folder = tempfile::tempdir().expect("a folder");
+    let admission = folder.path().join("console");
+    let start = async || {
+        let console =
+            Console::start_beside(service.server(), client.clone(), ANYWHERE, LOCAL_POLL, Some(&admission));
+        console.await.expect("a console")
+    };
+    let console = start().await;
+    let controls = service.controls().expect("they are on");
+    controls.let_model("color-extraction", Script::stay_queued()).await.expect("a script");
+    let browser = Browser::start().await;
+    let tab = browser.tab().await;
+    tab.open(console.url()).await;
+    tab.until("document.querySelector('.cards')").await;
+    let origin = console.url().split("/?").next().expect("an address").to_owned();
+    tab.open(&format!("{origin}/models/color-extraction")).await;
+    let bytes = picture();
+    tab.eval(&paste(&format!(
+        "[1, 2].map((one) => new File([new Uint8Array({bytes:?})], one + '.png', {{type: 'image/png'}}))"
+    )))
+    .await;
+    tab.click("form.run button.primary").await;
+    tab.until("document.querySelectorAll(\".batch a[href^='/tasks/']\").length === 2").await;
+    let former = console.url().to_owned();
+    drop(console);
+    let address = origin.trim_start_matches("http://").to_owned();
+    until("the port is free", async || TcpStream::connect(&address).await.is_err()).await;
+    let console = start().await;
+    assert_eq!(console.url(), former);
+    controls.clear_script("color-extraction").await.expect("a script");
+    tab.shows("2 of 2 runs have ended, 2 with success.").await;
+    assert_eq!(controls.seen(operations::CREATE_TASK), 2);
+    service.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -132,7 +199,7 @@ async fn files_are_taken_from_anywhere_on_the_page() {
     tab.open(&address(&site, "/models/image-blending")).await;
     tab.eval(&paste(two)).await;
     tab.shows("This input takes one file: only a\u{fffd}gpj.png is used").await;
-    assert_eq!(tab.eval("document.querySelector('.chosen').textContent").await, "a\u{fffd}gpj.png");
+    tab.shows("a\u{fffd}gpj.png is no picture that this browser can read").await;
     assert_eq!(browser.problems(), Vec::<String>::new());
 }
 
