@@ -2,26 +2,17 @@
 
 use crate::cutout;
 use crate::memory::Need;
+use crate::model::{BuiltIn, Outputs};
 use crate::people::PEOPLE_MEMORY;
 use crate::picture::Picture;
-use crate::{Error, Inputs, Limits, Model, Output};
+use crate::{Error, Inputs, Limits};
 
 const NEED: Need = Need { pixel: 14, reduced_pixel: 34, least: PEOPLE_MEMORY };
 
-pub(crate) struct BackgroundRemoval;
+pub(crate) const MODEL: BuiltIn = BuiltIn { kind: "background-removal", need: NEED, run };
 
-impl Model for BackgroundRemoval {
-    fn kind(&self) -> &'static str {
-        "background-removal"
-    }
-
-    fn memory(&self, pixels: u64) -> Option<u64> {
-        Some(NEED.of(pixels))
-    }
-
-    fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
-        let mut picture = Picture::read(inputs, "input", NEED, limits)?;
-        picture.alpha = Some(cutout::cut(&mut picture, "input", limits)?);
-        Ok(vec![("output", picture.into_file()?)])
-    }
+fn run(inputs: &Inputs, limits: &Limits) -> Result<Outputs, Error> {
+    let mut picture = Picture::read(inputs, "input", NEED, limits)?;
+    picture.alpha = Some(cutout::cut(&mut picture, "input", limits)?);
+    Ok(vec![("output", picture.into_file()?)])
 }

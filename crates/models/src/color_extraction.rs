@@ -2,9 +2,10 @@
 
 use crate::color_model::squared_distance;
 use crate::memory::Need;
+use crate::model::{BuiltIn, Outputs};
 use crate::oklab;
 use crate::picture::{Picture, to_byte};
-use crate::{Error, Inputs, Limits, Model, Output};
+use crate::{Error, Inputs, Limits, Output};
 
 /// Initial number of clusters; similar clusters are merged afterwards.
 const CLUSTERS: usize = 12;
@@ -16,27 +17,17 @@ const LEAST_SHARE: f64 = 0.01;
 const ROUNDS: usize = 20;
 const NEED: Need = Need { pixel: 14, reduced_pixel: 2, least: 0 };
 
-pub(crate) struct ColorExtraction;
+pub(crate) const MODEL: BuiltIn = BuiltIn { kind: "color-extraction", need: NEED, run };
 
-impl Model for ColorExtraction {
-    fn kind(&self) -> &'static str {
-        "color-extraction"
+fn run(inputs: &Inputs, limits: &Limits) -> Result<Outputs, Error> {
+    let picture = Picture::read(inputs, "input", NEED, limits)?;
+    let samples = samples(&picture);
+    if samples.is_empty() {
+        let reason = "every pixel is transparent; send a picture that shows something".to_owned();
+        return Err(Error::Unusable { input: "input".to_owned(), reason });
     }
-
-    fn memory(&self, pixels: u64) -> Option<u64> {
-        Some(NEED.of(pixels))
-    }
-
-    fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
-        let picture = Picture::read(inputs, "input", NEED, limits)?;
-        let samples = samples(&picture);
-        if samples.is_empty() {
-            let reason = "every pixel is transparent; send a picture that shows something".to_owned();
-            return Err(Error::Unusable { input: "input".to_owned(), reason });
-        }
-        let codes: Vec<String> = palette(&samples, limits)?.into_iter().map(code).collect();
-        Ok(vec![("output", Output::Text(codes.join(", ")))])
-    }
+    let codes: Vec<String> = palette(&samples, limits)?.into_iter().map(code).collect();
+    Ok(vec![("output", Output::Text(codes.join(", ")))])
 }
 
 #[derive(Debug, Clone, Copy)]

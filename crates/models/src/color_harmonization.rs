@@ -2,69 +2,60 @@
 
 use crate::hue_wheel;
 use crate::memory::Need;
+use crate::model::{BuiltIn, Outputs};
 use crate::oklab;
 use crate::picture::{Picture, from_byte, resized_bytes};
 use crate::plane::Plane;
 use crate::resample::Enlarged;
 use crate::template::{Histogram, TEMPLATES, Turned};
-use crate::{Error, Inputs, Limits, Model, Output};
+use crate::{Error, Inputs, Limits};
 
 const NEED: Need = Need { pixel: 14, reduced_pixel: 40, least: 0 };
 /// Chroma below which a pixel is gray and its hue arbitrary.
 const GRAY: f32 = 0.01;
 
-pub(crate) struct ColorHarmonization;
+pub(crate) const MODEL: BuiltIn = BuiltIn { kind: "color-harmonization", need: NEED, run };
 
-impl Model for ColorHarmonization {
-    fn kind(&self) -> &'static str {
-        "color-harmonization"
-    }
-
-    fn memory(&self, pixels: u64) -> Option<u64> {
-        Some(NEED.of(pixels))
-    }
-
-    fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
-        let sectors = inputs.choice("template", TEMPLATES)?;
-        let angle = inputs.number("angle", 1.0..=90.0)? as f32;
-        let mut picture = Picture::read(inputs, "input_image", NEED, limits)?;
-        let size = picture.reduced_size();
-        let [_, a, b] = picture.oklab(size, limits)?;
-        let alpha = alpha_at(&picture, size, limits)?;
-        let before = histogram(&a, &b, alpha.as_deref());
-        let mut template = Turned::fitting(sectors, &before);
-        template.turn += angle;
-        // Smoothed hues: whole regions go to the same sector, even where single hues are noisy.
-        let radius = size.0.min(size.1) / 200 + 1;
-        let regions = [a.box_mean(radius, limits)?, b.box_mean(radius, limits)?];
-        drop((a, b));
-        let (width, height) = (picture.width, picture.height);
-        let mut enlarged = Enlarged::new(regions.iter().collect(), width, height);
-        let mut rows = [(); 2].map(|()| vec![0.0; width]);
-        picture.change_rows(limits, |y, row| {
-            oklab::row_from_srgb(row.each_mut().map(|values| &mut **values));
-            for (number, row) in rows.iter_mut().enumerate() {
-                enlarged.row(number, y, row);
-            }
-            let [_, a, b] = &mut *row;
-            for x in 0..width {
-                let chroma = a[x].hypot(b[x]);
-                let region = hue(rows[0][x], rows[1][x]);
-                let drawn = template
-                    .nearest(region)
-                    .map_or(region, |sector| template.drawn_into(sector, hue(a[x], b[x])));
-                let (sin, cos) = drawn.to_radians().sin_cos();
-                (a[x], b[x]) = (chroma * cos, chroma * sin);
-            }
-            oklab::row_to_shown_srgb(row.each_mut().map(|values| &mut **values));
-        })?;
-        let [_, a, b] = picture.oklab(size, limits)?;
-        let after = histogram(&a, &b, alpha.as_deref());
-        Ok(vec![
-            ("output_image", picture.into_file()?),
-            ("output_hue", hue_wheel::before_and_after(&before, &after, &template, limits)?),
-        ])
-    }
+fn run(inputs: &Inputs, limits: &Limits) -> Result<Outputs, Error> {
+    let sectors = inputs.choice("template", TEMPLATES)?;
+    let angle = inputs.number("angle", 1.0..=90.0)? as f32;
+    let mut picture = Picture::read(inputs, "input_image", NEED, limits)?;
+    let size = picture.reduced_size();
+    let [_, a, b] = picture.oklab(size, limits)?;
+    let alpha = alpha_at(&picture, size, limits)?;
+    let before = histogram(&a, &b, alpha.as_deref());
+    let mut template = Turned::fitting(sectors, &before);
+    template.turn += angle;
+    // Smoothed hues: whole regions go to the same sector, even where single hues are noisy.
+    let radius = size.0.min(size.1) / 200 + 1;
+    let regions = [a.box_mean(radius, limits)?, b.box_mean(radius, limits)?];
+    drop((a, b));
+    let (width, height) = (picture.width, picture.height);
+    let mut enlarged = Enlarged::new(regions.iter().collect(), width, height);
+    let mut rows = [(); 2].map(|()| vec![0.0; width]);
+    picture.change_rows(limits, |y, row| {
+        oklab::row_from_srgb(row.each_mut().map(|values| &mut **values));
+        for (number, row) in rows.iter_mut().enumerate() {
+            enlarged.row(number, y, row);
+        }
+        let [_, a, b] = &mut *row;
+        for x in 0..width {
+            let chroma = a[x].hypot(b[x]);
+            let region = hue(rows[0][x], rows[1][x]);
+            let drawn = template
+                .nearest(region)
+                .map_or(region, |sector| template.drawn_into(sector, hue(a[x], b[x])));
+            let (sin, cos) = drawn.to_radians().sin_cos();
+            (a[x], b[x]) = (chroma * cos, chroma * sin);
+        }
+        oklab::row_to_shown_srgb(row.each_mut().map(|values| &mut **values));
+    })?;
+    let [_, a, b] = picture.oklab(size, limits)?;
+    let after = histogram(&a, &b, alpha.as_deref());
+    Ok(vec![
+        ("output_image", picture.into_file()?),
+        ("output_hue", hue_wheel::before_and_after(&before, &after, &template, limits)?),
+    ])
 }
 
 fn alpha_at(picture: &Picture, size: (usize, usize), limits: &Limits) -> Result<Option<Vec<u8>>, Error> {

@@ -5,10 +5,11 @@ use std::sync::OnceLock;
 use crate::cascade::{Cascade, WINDOW};
 use crate::draw;
 use crate::memory::Need;
+use crate::model::{BuiltIn, Outputs};
 use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::pyramid::halved;
-use crate::{Error, Inputs, Limits, Model, Output};
+use crate::{Error, Inputs, Limits};
 
 const NEED: Need = Need { pixel: 14, reduced_pixel: 35, least: 0 };
 /// Ratio of successive face sizes.
@@ -20,43 +21,33 @@ const HALF_SURE: f64 = 4.0;
 const GREEN: [f32; 3] = [0.1, 0.95, 0.3];
 const BLACK: [f32; 3] = [0.0; 3];
 
-pub(crate) struct FaceDetection;
-
 /// Smallest face, as a share of the shorter side of the picture: people nearby look large.
 const RANGES: &[(&str, f64)] = &[
     ("Short-range model (best for faces within 2 meters)", 1.0 / 7.0),
     ("Full-range model (best for faces within 5 meters)", 1.0 / 30.0),
 ];
 
-impl Model for FaceDetection {
-    fn kind(&self) -> &'static str {
-        "face-detection"
-    }
+pub(crate) const MODEL: BuiltIn = BuiltIn { kind: "face-detection", need: NEED, run };
 
-    fn memory(&self, pixels: u64) -> Option<u64> {
-        Some(NEED.of(pixels))
+fn run(inputs: &Inputs, limits: &Limits) -> Result<Outputs, Error> {
+    let share = inputs.choice("model", RANGES)?;
+    let confidence = inputs.number("confidence", 0.0..=1.0)?;
+    let mut picture = Picture::read(inputs, "input", NEED, limits)?;
+    let size = searched_size(&picture, share);
+    let scale = picture.width as f32 / size.0 as f32;
+    let faces = faces(&picture.luma(size, limits)?, share, confidence, limits)?;
+    if faces.is_empty() {
+        draw::label(&mut picture, "no face found");
     }
-
-    fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
-        let share = inputs.choice("model", RANGES)?;
-        let confidence = inputs.number("confidence", 0.0..=1.0)?;
-        let mut picture = Picture::read(inputs, "input", NEED, limits)?;
-        let size = searched_size(&picture, share);
-        let scale = picture.width as f32 / size.0 as f32;
-        let faces = faces(&picture.luma(size, limits)?, share, confidence, limits)?;
-        if faces.is_empty() {
-            draw::label(&mut picture, "no face found");
-        }
-        let thickness = (picture.shorter_side() as f32 / 300.0).max(1.5);
-        for Window { left, top, size } in faces {
-            let [left, top, size] = [left, top, size].map(|value| value * scale);
-            let corners = ((left, top), (left + size, top + size));
-            // A dark rim keeps the box visible on bright and on green things.
-            draw::rectangle(&mut picture, corners.0, corners.1, thickness + 2.0, BLACK);
-            draw::rectangle(&mut picture, corners.0, corners.1, thickness, GREEN);
-        }
-        Ok(vec![("output", picture.into_file()?)])
+    let thickness = (picture.shorter_side() as f32 / 300.0).max(1.5);
+    for Window { left, top, size } in faces {
+        let [left, top, size] = [left, top, size].map(|value| value * scale);
+        let corners = ((left, top), (left + size, top + size));
+        // A dark rim keeps the box visible on bright and on green things.
+        draw::rectangle(&mut picture, corners.0, corners.1, thickness + 2.0, BLACK);
+        draw::rectangle(&mut picture, corners.0, corners.1, thickness, GREEN);
     }
+    Ok(vec![("output", picture.into_file()?)])
 }
 
 /// Returns the size at which the smallest faces are 2.5 windows of the cascade large; more finds nothing

@@ -7,9 +7,10 @@ use std::sync::OnceLock;
 use crate::draw;
 use crate::face_detection::{Window, faces, searched_size};
 use crate::memory::Need;
+use crate::model::{BuiltIn, Outputs};
 use crate::picture::Picture;
 use crate::plane::Plane;
-use crate::{Error, Inputs, Limits, Model, Output};
+use crate::{Error, Inputs, Limits, Output};
 
 const NEED: Need = Need { pixel: 14, reduced_pixel: 20, least: 0 };
 /// Smallest face, as a share of the shorter side: landmarks of smaller faces would be noise.
@@ -106,38 +107,28 @@ const POINTS: usize = 68;
 /// Distance of the mouth below the line of the eyes.
 const MOUTH: f32 = 1.13;
 
-pub(crate) struct FaceMesh;
+pub(crate) const MODEL: BuiltIn = BuiltIn { kind: "face-mesh", need: NEED, run };
 
-impl Model for FaceMesh {
-    fn kind(&self) -> &'static str {
-        "face-mesh"
-    }
-
-    fn memory(&self, pixels: u64) -> Option<u64> {
-        Some(NEED.of(pixels))
-    }
-
-    fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
-        let mut picture = Picture::read(inputs, "input", NEED, limits)?;
-        let size = searched_size(&picture, SMALLEST);
-        let luma = picture.luma(size, limits)?;
-        let scale = picture.width as f32 / size.0 as f32;
-        let mut found = faces(&luma, SMALLEST, SURE, limits)?;
-        found.sort_by(|one, other| one.left.total_cmp(&other.left));
-        let fit = |face: &Window| Ok(Mesh::fit(&luma, *face, limits)?.scaled(scale));
-        let meshes: Vec<Mesh> = found.iter().map(fit).collect::<Result<_, Error>>()?;
-        drop(luma);
-        let mut text = String::new();
-        for (number, mesh) in meshes.iter().enumerate() {
-            limits.check_time()?;
-            mesh.draw(&mut picture);
-            if meshes.len() > 1 {
-                let _ = writeln!(text, "face {number}");
-            }
-            mesh.list(picture.width, picture.height, &mut text);
+fn run(inputs: &Inputs, limits: &Limits) -> Result<Outputs, Error> {
+    let mut picture = Picture::read(inputs, "input", NEED, limits)?;
+    let size = searched_size(&picture, SMALLEST);
+    let luma = picture.luma(size, limits)?;
+    let scale = picture.width as f32 / size.0 as f32;
+    let mut found = faces(&luma, SMALLEST, SURE, limits)?;
+    found.sort_by(|one, other| one.left.total_cmp(&other.left));
+    let fit = |face: &Window| Ok(Mesh::fit(&luma, *face, limits)?.scaled(scale));
+    let meshes: Vec<Mesh> = found.iter().map(fit).collect::<Result<_, Error>>()?;
+    drop(luma);
+    let mut text = String::new();
+    for (number, mesh) in meshes.iter().enumerate() {
+        limits.check_time()?;
+        mesh.draw(&mut picture);
+        if meshes.len() > 1 {
+            let _ = writeln!(text, "face {number}");
         }
-        Ok(vec![("output", picture.into_file()?), ("multi_face_landmarks", Output::Text(text))])
+        mesh.list(picture.width, picture.height, &mut text);
     }
+    Ok(vec![("output", picture.into_file()?), ("multi_face_landmarks", Output::Text(text))])
 }
 
 /// Points of one face in pixels: across, down, and towards the viewer.

@@ -3,8 +3,9 @@
 use crate::draw;
 use crate::features::{self, Feature};
 use crate::memory::Need;
+use crate::model::{BuiltIn, Outputs};
 use crate::picture::Picture;
-use crate::{Error, Inputs, Limits, Model, Output};
+use crate::{Error, Inputs, Limits};
 
 /// For two pictures and their combined drawing.
 const NEED: Need = Need { pixel: 26, reduced_pixel: 30, least: 0 };
@@ -22,27 +23,17 @@ const MAX_DRAWING: usize = 4;
 /// Fewer matches than this agree by chance.
 const LEAST_AGREEING: usize = 8;
 
-pub(crate) struct FeatureMatching;
+pub(crate) const MODEL: BuiltIn = BuiltIn { kind: "feature-matching", need: NEED, run };
 
-impl Model for FeatureMatching {
-    fn kind(&self) -> &'static str {
-        "feature-matching"
-    }
-
-    fn memory(&self, pixels: u64) -> Option<u64> {
-        Some(NEED.of(pixels))
-    }
-
-    fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
-        let first = Picture::read(inputs, "input_1", NEED, limits)?;
-        let second = Picture::read(inputs, "input_2", NEED, limits)?;
-        check_shapes(&first, &second)?;
-        let ours = found(&first, limits)?;
-        let theirs = found(&second, limits)?;
-        let size = second.longer_side() as f32;
-        let matches = agreeing(matches(&ours, &theirs, limits)?, TOLERANCE * size, limits)?;
-        Ok(vec![("output", drawn(first, second, &matches).into_file()?)])
-    }
+fn run(inputs: &Inputs, limits: &Limits) -> Result<Outputs, Error> {
+    let first = Picture::read(inputs, "input_1", NEED, limits)?;
+    let second = Picture::read(inputs, "input_2", NEED, limits)?;
+    check_shapes(&first, &second)?;
+    let ours = found(&first, limits)?;
+    let theirs = found(&second, limits)?;
+    let size = second.longer_side() as f32;
+    let matches = agreeing(matches(&ours, &theirs, limits)?, TOLERANCE * size, limits)?;
+    Ok(vec![("output", drawn(first, second, &matches).into_file()?)])
 }
 
 fn found(picture: &Picture, limits: &Limits) -> Result<Vec<Feature>, Error> {

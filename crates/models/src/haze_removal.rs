@@ -4,10 +4,11 @@
 
 use crate::guided::GuidedFilter;
 use crate::memory::Need;
+use crate::model::{BuiltIn, Outputs};
 use crate::picture::{Picture, luma};
 use crate::plane::Plane;
 use crate::resample::Enlarged;
-use crate::{Error, Inputs, Limits, Model, Output};
+use crate::{Error, Inputs, Limits};
 
 /// Share of the haze that is removed: without any haze, a picture loses depth and looks unnatural.
 const STRENGTH: f32 = 0.92;
@@ -17,37 +18,27 @@ const LEAST_TRANSMISSION: f32 = 0.12;
 const SKY_TOLERANCE: f32 = 0.18;
 const NEED: Need = Need { pixel: 14, reduced_pixel: 44, least: 0 };
 
-pub(crate) struct HazeRemoval;
+pub(crate) const MODEL: BuiltIn = BuiltIn { kind: "haze-removal", need: NEED, run };
 
-impl Model for HazeRemoval {
-    fn kind(&self) -> &'static str {
-        "haze-removal"
-    }
-
-    fn memory(&self, pixels: u64) -> Option<u64> {
-        Some(NEED.of(pixels))
-    }
-
-    fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
-        let mut picture = Picture::read(inputs, "input_image", NEED, limits)?;
-        let (air, GuidedFilter { slope, offset }) = haze(&picture, limits)?;
-        let width = picture.width;
-        let mut lines = Enlarged::new(vec![&slope, &offset], width, picture.height);
-        let (mut slopes, mut offsets) = (vec![0.0; width], vec![0.0; width]);
-        picture.change_rows(limits, |y, [red, green, blue]| {
-            lines.row(0, y, &mut slopes);
-            lines.row(1, y, &mut offsets);
-            let colors = red.iter_mut().zip(green).zip(blue);
-            for (((red, green), blue), (slope, offset)) in colors.zip(slopes.iter().zip(&offsets)) {
-                let color = [*red, *green, *blue];
-                let transmission = transmission(color, air, slope * luma(color) + offset);
-                for (value, air) in [red, green, blue].into_iter().zip(air) {
-                    *value = (*value - air) / transmission + air;
-                }
+fn run(inputs: &Inputs, limits: &Limits) -> Result<Outputs, Error> {
+    let mut picture = Picture::read(inputs, "input_image", NEED, limits)?;
+    let (air, GuidedFilter { slope, offset }) = haze(&picture, limits)?;
+    let width = picture.width;
+    let mut lines = Enlarged::new(vec![&slope, &offset], width, picture.height);
+    let (mut slopes, mut offsets) = (vec![0.0; width], vec![0.0; width]);
+    picture.change_rows(limits, |y, [red, green, blue]| {
+        lines.row(0, y, &mut slopes);
+        lines.row(1, y, &mut offsets);
+        let colors = red.iter_mut().zip(green).zip(blue);
+        for (((red, green), blue), (slope, offset)) in colors.zip(slopes.iter().zip(&offsets)) {
+            let color = [*red, *green, *blue];
+            let transmission = transmission(color, air, slope * luma(color) + offset);
+            for (value, air) in [red, green, blue].into_iter().zip(air) {
+                *value = (*value - air) / transmission + air;
             }
-        })?;
-        Ok(vec![("output_image", picture.into_file()?)])
-    }
+        }
+    })?;
+    Ok(vec![("output_image", picture.into_file()?)])
 }
 
 /// Estimates the color of the air, and the transmission as a filter over the luma.

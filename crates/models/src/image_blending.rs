@@ -1,11 +1,12 @@
 //! Image blending: puts an object, marked by a mask, into a background without a visible seam.
 
 use crate::memory::Need;
+use crate::model::{BuiltIn, Outputs};
 use crate::picture::{Picture, from_byte, luma, resized_bytes, to_byte};
 use crate::plane::Plane;
 use crate::poisson::{self, Domain};
 use crate::pyramid::{masked, masks};
-use crate::{Error, Inputs, Limits, Model, Output};
+use crate::{Error, Inputs, Limits};
 
 /// For three pictures, each of which has its own limit.
 const NEED: Need = Need { pixel: 24, reduced_pixel: 4, least: 0 };
@@ -14,8 +15,6 @@ const NEED: Need = Need { pixel: 24, reduced_pixel: 4, least: 0 };
 const COARSEST: usize = 20;
 /// Brightness from which a mask pixel is marked.
 const MARKED: u8 = 128;
-
-pub(crate) struct ImageBlending;
 
 #[derive(Clone, Copy)]
 enum Method {
@@ -30,37 +29,29 @@ const METHODS: &[(&str, Method)] = &[
     ("Mixed Gradient", Method::MixedGradient),
 ];
 
-impl Model for ImageBlending {
-    fn kind(&self) -> &'static str {
-        "image-blending"
-    }
+pub(crate) const MODEL: BuiltIn = BuiltIn { kind: "image-blending", need: NEED, run };
 
-    fn memory(&self, pixels: u64) -> Option<u64> {
-        Some(NEED.of(pixels))
+fn run(inputs: &Inputs, limits: &Limits) -> Result<Outputs, Error> {
+    let method = inputs.choice("method", METHODS)?;
+    let mut background = Picture::read(inputs, "bg_img", NEED, limits)?;
+    let object = Picture::read(inputs, "obj_img", NEED, limits)?;
+    let mask = Picture::read(inputs, "mask_img", NEED, limits)?;
+    let object = Placed::new(object, mask, &background, limits)?;
+    if object.mask.iter().all(|value| *value < MARKED) {
+        let reason = "it marks nothing; send one that is white where the object is".to_owned();
+        return Err(Error::Unusable { input: "mask_img".to_owned(), reason });
     }
-
-    fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
-        let method = inputs.choice("method", METHODS)?;
-        let mut background = Picture::read(inputs, "bg_img", NEED, limits)?;
-        let object = Picture::read(inputs, "obj_img", NEED, limits)?;
-        let mask = Picture::read(inputs, "mask_img", NEED, limits)?;
-        let object = Placed::new(object, mask, &background, limits)?;
-        if object.mask.iter().all(|value| *value < MARKED) {
-            let reason = "it marks nothing; send one that is white where the object is".to_owned();
-            return Err(Error::Unusable { input: "mask_img".to_owned(), reason });
-        }
-        match method {
-            Method::Poisson => seamless(&mut background, &object, |object, _| object, limits)?,
-            Method::MixedGradient => seamless(&mut background, &object, stronger, limits)?,
-            Method::Laplacian => pyramids(&mut background, &object, limits)?,
-        }
-        if let Some(alpha) = &mut background.alpha {
-            for (at, alpha) in alpha.iter_mut().enumerate() {
-                *alpha = (*alpha).max(object.mask_at(at % background.width, at / background.width));
-            }
-        }
-        Ok(vec![("output", background.into_file()?)])
+    match method {
+        Method::Poisson => seamless(&mut background, &object, |object, _| object, limits)?,
+        Method::MixedGradient => seamless(&mut background, &object, stronger, limits)?,
+        Method::Laplacian => pyramids(&mut background, &object, limits)?,
     }
+    if let Some(alpha) = &mut background.alpha {
+        for (at, alpha) in alpha.iter_mut().enumerate() {
+            *alpha = (*alpha).max(object.mask_at(at % background.width, at / background.width));
+        }
+    }
+    Ok(vec![("output", background.into_file()?)])
 }
 
 /// Object and mask, scaled to fit into the background, with their position.

@@ -5,11 +5,12 @@ use std::ops::Range;
 
 use crate::guided::GuidedFilter;
 use crate::memory::Need;
+use crate::model::{BuiltIn, Outputs};
 use crate::oklab;
 use crate::picture::Picture;
 use crate::plane::Plane;
 use crate::resample::Enlarged;
-use crate::{Error, Inputs, Limits, Model, Output};
+use crate::{Error, Inputs, Limits};
 
 const NEED: Need = Need { pixel: 14, reduced_pixel: 56, least: 0 };
 const SMOOTHINGS: usize = 3;
@@ -25,45 +26,35 @@ const LINE_HARDNESS: f32 = 60.0;
 /// Darkness from which a line is as black as it gets.
 const BLACKEST: f32 = -0.02;
 
-pub(crate) struct ImageToAnime;
+pub(crate) const MODEL: BuiltIn = BuiltIn { kind: "image-to-anime", need: NEED, run };
 
-impl Model for ImageToAnime {
-    fn kind(&self) -> &'static str {
-        "image-to-anime"
-    }
-
-    fn memory(&self, pixels: u64) -> Option<u64> {
-        Some(NEED.of(pixels))
-    }
-
-    fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
-        let mut picture = Picture::read(inputs, "input", NEED, limits)?;
-        let Drawing { smoothing, darkness } = Drawing::of(&picture, limits)?;
-        let (width, height) = (picture.width, picture.height);
-        let filters = smoothing.iter().flat_map(|filter| [&filter.slope, &filter.offset]);
-        let mut planes = Enlarged::new(filters.chain([&darkness]).collect(), width, height);
-        let (mut slope, mut offset) = (vec![0.0; width], vec![0.0; width]);
-        let tones = Steps::of(0.0..1.0, toned);
-        let inks = Steps::of(BLACKEST..0.0, ink);
-        picture.change_rows(limits, |y, row| {
-            oklab::row_from_srgb(row.each_mut().map(|values| &mut **values));
-            for (channel, values) in row.iter_mut().enumerate() {
-                planes.row(2 * channel, y, &mut slope);
-                planes.row(2 * channel + 1, y, &mut offset);
-                let vividness = if channel == 0 { 1.0 } else { VIVIDNESS };
-                for (value, (slope, offset)) in values.iter_mut().zip(slope.iter().zip(&offset)) {
-                    *value = vividness * (slope * *value + offset);
-                }
+fn run(inputs: &Inputs, limits: &Limits) -> Result<Outputs, Error> {
+    let mut picture = Picture::read(inputs, "input", NEED, limits)?;
+    let Drawing { smoothing, darkness } = Drawing::of(&picture, limits)?;
+    let (width, height) = (picture.width, picture.height);
+    let filters = smoothing.iter().flat_map(|filter| [&filter.slope, &filter.offset]);
+    let mut planes = Enlarged::new(filters.chain([&darkness]).collect(), width, height);
+    let (mut slope, mut offset) = (vec![0.0; width], vec![0.0; width]);
+    let tones = Steps::of(0.0..1.0, toned);
+    let inks = Steps::of(BLACKEST..0.0, ink);
+    picture.change_rows(limits, |y, row| {
+        oklab::row_from_srgb(row.each_mut().map(|values| &mut **values));
+        for (channel, values) in row.iter_mut().enumerate() {
+            planes.row(2 * channel, y, &mut slope);
+            planes.row(2 * channel + 1, y, &mut offset);
+            let vividness = if channel == 0 { 1.0 } else { VIVIDNESS };
+            for (value, (slope, offset)) in values.iter_mut().zip(slope.iter().zip(&offset)) {
+                *value = vividness * (slope * *value + offset);
             }
-            let darkness = &mut slope;
-            planes.row(2 * SMALL.len(), y, darkness);
-            for (lightness, darkness) in row[0].iter_mut().zip(darkness) {
-                *lightness = tones.at(*lightness) * inks.at(*darkness);
-            }
-            oklab::row_to_shown_srgb(row.each_mut().map(|values| &mut **values));
-        })?;
-        Ok(vec![("output", picture.into_file()?)])
-    }
+        }
+        let darkness = &mut slope;
+        planes.row(2 * SMALL.len(), y, darkness);
+        for (lightness, darkness) in row[0].iter_mut().zip(darkness) {
+            *lightness = tones.at(*lightness) * inks.at(*darkness);
+        }
+        oklab::row_to_shown_srgb(row.each_mut().map(|values| &mut **values));
+    })?;
+    Ok(vec![("output", picture.into_file()?)])
 }
 
 struct Drawing {

@@ -66,21 +66,22 @@ pub use samples::{SAMPLE_PICTURES, SamplePicture};
 /// Returns every model of this crate, in the order of the catalog.
 #[must_use]
 pub fn built_in() -> Vec<Arc<dyn Model>> {
-    vec![
-        Arc::new(image_blending::ImageBlending),
-        Arc::new(color_harmonization::ColorHarmonization),
-        Arc::new(face_detection::FaceDetection),
-        Arc::new(feature_matching::FeatureMatching),
-        Arc::new(background_replacement::BackgroundReplacement),
-        Arc::new(face_mesh::FaceMesh),
-        Arc::new(semantic_low_light::SemanticLowLight),
-        Arc::new(low_light_enhancement::LowLightEnhancement),
-        Arc::new(super_resolution::SuperResolution),
-        Arc::new(super_resolution_alt::SuperResolutionAlt),
-        Arc::new(haze_removal::HazeRemoval),
-        Arc::new(video_edge_map::VideoEdgeMap),
-        Arc::new(background_removal::BackgroundRemoval),
-        Arc::new(image_to_anime::ImageToAnime),
-        Arc::new(color_extraction::ColorExtraction),
-    ]
+    let models = [
+        image_blending::MODEL,
+        color_harmonization::MODEL,
+        face_detection::MODEL,
+        feature_matching::MODEL,
+        background_replacement::MODEL,
+        face_mesh::MODEL,
+        semantic_low_light::MODEL,
+        low_light_enhancement::MODEL,
+        super_resolution::MODEL,
+        super_resolution_alt::MODEL,
+        haze_removal::MODEL,
+        video_edge_map::MODEL,
+        background_removal::MODEL,
+        image_to_anime::MODEL,
+        color_extraction::MODEL,
+    ];
+    models.into_iter().map(|model| Arc::new(model) as Arc<dyn Model>).collect()
 }

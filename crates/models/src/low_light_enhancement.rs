@@ -3,10 +3,11 @@
 
 use crate::guided::GuidedFilter;
 use crate::memory::Need;
+use crate::model::{BuiltIn, Outputs};
 use crate::picture::{self, Picture};
 use crate::plane::Plane;
 use crate::resample::Enlarged;
-use crate::{Error, Inputs, Limits, Model, Output};
+use crate::{Error, Inputs, Limits};
 
 const NEED: Need = Need { pixel: 14, reduced_pixel: 38, least: 0 };
 /// Goal of the mean illumination; brighter pictures stay unchanged.
@@ -21,23 +22,13 @@ const NOISE_RADIUS: usize = 2;
 /// Halo of a strip: two filters of two means.
 const HALO: usize = 4 * NOISE_RADIUS;
 
-pub(crate) struct LowLightEnhancement;
+pub(crate) const MODEL: BuiltIn = BuiltIn { kind: "low-light-enhancement", need: NEED, run };
 
-impl Model for LowLightEnhancement {
-    fn kind(&self) -> &'static str {
-        "low-light-enhancement"
-    }
-
-    fn memory(&self, pixels: u64) -> Option<u64> {
-        Some(NEED.of(pixels))
-    }
-
-    fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
-        let mut picture = Picture::read(inputs, "input_image", NEED, limits)?;
-        let gain = Gain::fit(&picture.planes(picture.reduced_size(), limits)?, limits)?;
-        enhance(&mut picture, &gain, None, limits)?;
-        Ok(vec![("output_image", picture.into_file()?)])
-    }
+fn run(inputs: &Inputs, limits: &Limits) -> Result<Outputs, Error> {
+    let mut picture = Picture::read(inputs, "input_image", NEED, limits)?;
+    let gain = Gain::fit(&picture.planes(picture.reduced_size(), limits)?, limits)?;
+    enhance(&mut picture, &gain, None, limits)?;
+    Ok(vec![("output_image", picture.into_file()?)])
 }
 
 /// Gain of each pixel, for the goal of the mean illumination.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use crate::Error;
+use crate::memory::Need;
 
 /// Built-in model.
 pub trait Model: Send + Sync {
@@ -23,6 +24,30 @@ pub trait Model: Send + Sync {
     ///
     /// An input is missing, unusable, or above `limits`; or the deadline has passed.
     fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error>;
+}
+
+/// Outputs by name.
+pub(crate) type Outputs = Vec<(&'static str, Output)>;
+
+/// Model of this crate: a kind, the memory of a run, and the function of a run.
+pub(crate) struct BuiltIn {
+    pub(crate) kind: &'static str,
+    pub(crate) need: Need,
+    pub(crate) run: fn(&Inputs, &Limits) -> Result<Outputs, Error>,
+}
+
+impl Model for BuiltIn {
+    fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    fn memory(&self, pixels: u64) -> Option<u64> {
+        Some(self.need.of(pixels))
+    }
+
+    fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Outputs, Error> {
+        (self.run)(inputs, limits)
+    }
 }
 
 /// One input of a model.

@@ -5,9 +5,10 @@
 use crate::face_detection::{Window, faces};
 use crate::low_light_enhancement::{Gain, Guides, enhance, quieted};
 use crate::memory::Need;
+use crate::model::{BuiltIn, Outputs};
 use crate::picture::{Picture, luma};
 use crate::plane::Plane;
-use crate::{Error, Inputs, Limits, Model, Output};
+use crate::{Error, Inputs, Limits};
 
 const NEED: Need = Need { pixel: 14, reduced_pixel: 80, least: 0 };
 /// Smallest face, as a share of the shorter side.
@@ -24,25 +25,15 @@ const CALM: f32 = 0.03;
 /// Brightness of a light source in a dark picture.
 const LAMP: f32 = 0.7;
 
-pub(crate) struct SemanticLowLight;
+pub(crate) const MODEL: BuiltIn = BuiltIn { kind: "semantic-low-light-enhancement", need: NEED, run };
 
-impl Model for SemanticLowLight {
-    fn kind(&self) -> &'static str {
-        "semantic-low-light-enhancement"
-    }
-
-    fn memory(&self, pixels: u64) -> Option<u64> {
-        Some(NEED.of(pixels))
-    }
-
-    fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
-        let mut picture = Picture::read(inputs, "input_image", NEED, limits)?;
-        let colors = picture.planes(picture.reduced_size(), limits)?;
-        let gain = Gain::fit(&colors, limits)?;
-        let guides = guides(colors, &gain, limits)?;
-        enhance(&mut picture, &gain, Some(&guides), limits)?;
-        Ok(vec![("output_image", picture.into_file()?)])
-    }
+fn run(inputs: &Inputs, limits: &Limits) -> Result<Outputs, Error> {
+    let mut picture = Picture::read(inputs, "input_image", NEED, limits)?;
+    let colors = picture.planes(picture.reduced_size(), limits)?;
+    let gain = Gain::fit(&colors, limits)?;
+    let guides = guides(colors, &gain, limits)?;
+    enhance(&mut picture, &gain, Some(&guides), limits)?;
+    Ok(vec![("output_image", picture.into_file()?)])
 }
 
 fn guides(colors: [Plane; 3], gain: &Gain, limits: &Limits) -> Result<Guides, Error> {

@@ -4,9 +4,10 @@
 use multiversion::multiversion;
 
 use crate::memory::Need;
+use crate::model::{BuiltIn, Outputs};
 use crate::picture::Picture;
 use crate::tile::{Columns, MARGIN, STEPS, Tile, doubled};
-use crate::{Error, Inputs, Limits, Model, Output};
+use crate::{Error, Inputs, Limits};
 
 /// The output has four times as many pixels as the input.
 const NEED: Need = Need { pixel: 36, reduced_pixel: 85, least: 0 };
@@ -19,22 +20,12 @@ const LANCZOS: [i16; 6] = [484, -4456, 17_761, -7027, -8735, 1973];
 /// Halo of a pixel: the filter, and one pixel per round.
 const HALO: usize = LANCZOS.len() / 2 + ROUNDS;
 
-pub(crate) struct SuperResolution;
+pub(crate) const MODEL: BuiltIn = BuiltIn { kind: "super-resolution", need: NEED, run };
 
-impl Model for SuperResolution {
-    fn kind(&self) -> &'static str {
-        "super-resolution"
-    }
-
-    fn memory(&self, pixels: u64) -> Option<u64> {
-        Some(NEED.of(pixels))
-    }
-
-    fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
-        let small = Picture::read(inputs, "input_image", NEED, limits)?;
-        let large = doubled(small, HALO, limits, |tiles| tiles.each_ref().map(upscaled))?;
-        Ok(vec![("output_image", large.into_file()?)])
-    }
+fn run(inputs: &Inputs, limits: &Limits) -> Result<Outputs, Error> {
+    let small = Picture::read(inputs, "input_image", NEED, limits)?;
+    let large = doubled(small, HALO, limits, |tiles| tiles.each_ref().map(upscaled))?;
+    Ok(vec![("output_image", large.into_file()?)])
 }
 
 fn upscaled(small: &Tile) -> Columns {

@@ -4,9 +4,10 @@
 use multiversion::multiversion;
 
 use crate::memory::Need;
+use crate::model::{BuiltIn, Outputs};
 use crate::picture::Picture;
 use crate::tile::{Columns, STEPS, Tile, doubled};
-use crate::{Error, Inputs, Limits, Model, Output};
+use crate::{Error, Inputs, Limits};
 
 /// The output has four times as many pixels as the input.
 const NEED: Need = Need { pixel: 36, reduced_pixel: 70, least: 0 };
@@ -15,22 +16,12 @@ const NOISE: i16 = 5 * STEPS;
 /// Halo of a pixel in the small picture.
 const HALO: usize = 4;
 
-pub(crate) struct SuperResolutionAlt;
+pub(crate) const MODEL: BuiltIn = BuiltIn { kind: "super-resolution-alt", need: NEED, run };
 
-impl Model for SuperResolutionAlt {
-    fn kind(&self) -> &'static str {
-        "super-resolution-alt"
-    }
-
-    fn memory(&self, pixels: u64) -> Option<u64> {
-        Some(NEED.of(pixels))
-    }
-
-    fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
-        let small = Picture::read(inputs, "input_image", NEED, limits)?;
-        let large = doubled(small, HALO, limits, upscaled)?;
-        Ok(vec![("output_image", large.into_file()?)])
-    }
+fn run(inputs: &Inputs, limits: &Limits) -> Result<Outputs, Error> {
+    let small = Picture::read(inputs, "input_image", NEED, limits)?;
+    let large = doubled(small, HALO, limits, upscaled)?;
+    Ok(vec![("output_image", large.into_file()?)])
 }
 
 /// Doubles the colors, along the edges of their luma.

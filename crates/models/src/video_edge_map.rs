@@ -11,9 +11,10 @@ use image::{AnimationDecoder, Delay, DynamicImage, Frames, ImageDecoder, ImageFo
 
 use crate::decode;
 use crate::memory::{Need, held};
+use crate::model::{BuiltIn, Outputs};
 use crate::picture::Picture;
 use crate::plane::Plane;
-use crate::{Error, Inputs, Limits, Model, Output};
+use crate::{Error, Inputs, Limits, Output};
 
 const INPUT: &str = "input";
 /// For one frame.
@@ -28,46 +29,35 @@ const PALETTE: [u8; 6] = [0, 0, 0, 255, 255, 255];
 const CERTAIN: f32 = 0.32;
 const POSSIBLE: f32 = 0.14;
 
-pub(crate) struct VideoEdgeMap;
+pub(crate) const MODEL: BuiltIn = BuiltIn { kind: "video-edge-map", need: NEED, run };
 
-impl Model for VideoEdgeMap {
-    fn kind(&self) -> &'static str {
-        "video-edge-map"
+fn run(inputs: &Inputs, limits: &Limits) -> Result<Outputs, Error> {
+    let bytes = inputs.file(INPUT)?;
+    if image::guess_format(bytes).is_err() {
+        let reason =
+            "its format cannot be decoded, such as that of MP4 or WebM; send an animated GIF or WebP";
+        return Err(Error::Unusable { input: INPUT.to_owned(), reason: reason.to_owned() });
     }
-
-    fn memory(&self, pixels: u64) -> Option<u64> {
-        Some(NEED.of(pixels))
-    }
-
-    fn run(&self, inputs: &Inputs, limits: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
-        let bytes = inputs.file(INPUT)?;
-        if image::guess_format(bytes).is_err() {
-            let reason =
-                "its format cannot be decoded, such as that of MP4 or WebM; send an animated GIF or WebP";
-            return Err(Error::Unusable { input: INPUT.to_owned(), reason: reason.to_owned() });
+    decode::check_sides(inputs, INPUT, MAX_SIDE, limits)?;
+    // Check the first frame like any picture before reading an animation.
+    let (first, _) = decode::decode(inputs, INPUT, NEED, limits)?;
+    let size = [first.width(), first.height()];
+    let mut bytes_out = Vec::new();
+    match frames(inputs, bytes) {
+        Some(frames) => {
+            drop(first);
+            let frames = frames.map_err(unreadable)?;
+            let frames = frames.map(|frame| frame.map(|frame| (frame.delay(), frame.into_buffer().into())));
+            encode(frames, size, &mut bytes_out, limits)?;
         }
-        decode::check_sides(inputs, INPUT, MAX_SIDE, limits)?;
-        // Check the first frame like any picture before reading an animation.
-        let (first, _) = decode::decode(inputs, INPUT, NEED, limits)?;
-        let size = [first.width(), first.height()];
-        let mut bytes_out = Vec::new();
-        match frames(inputs, bytes) {
-            Some(frames) => {
-                drop(first);
-                let frames = frames.map_err(unreadable)?;
-                let frames =
-                    frames.map(|frame| frame.map(|frame| (frame.delay(), frame.into_buffer().into())));
-                encode(frames, size, &mut bytes_out, limits)?;
-            }
-            None => encode(
-                std::iter::once(Ok((Delay::from_numer_denom_ms(STILL_MS, 1), first))),
-                size,
-                &mut bytes_out,
-                limits,
-            )?,
-        }
-        Ok(vec![("output", Output::File { bytes: bytes_out, mime: "image/gif", extension: "gif" })])
+        None => encode(
+            std::iter::once(Ok((Delay::from_numer_denom_ms(STILL_MS, 1), first))),
+            size,
+            &mut bytes_out,
+            limits,
+        )?,
     }
+    Ok(vec![("output", Output::File { bytes: bytes_out, mime: "image/gif", extension: "gif" })])
 }
 
 /// Returns the frames of an animation one by one. `None` for other files.
