@@ -5,7 +5,7 @@ use std::io::Read;
 use inferstore_cli::exit;
 use inferstore_wire::{Reaction, Server};
 
-use crate::support::{CLOSED, Cli, Local, PICTURE, names_in};
+use crate::support::{CLOSED, Cli, Local, PICTURE, filters, names_in};
 
 /// A service with one file, and its URL.
 fn with_file() -> (Local, String) {
@@ -294,13 +294,6 @@ fn a_documented_field_that_a_response_leaves_out_is_null() {
     assert_eq!(local.cli.call("task show @last --json=status,mesage").code, exit::USAGE);
     let listed = local.cli.call("task list --json=status,message");
     assert_eq!(listed.code, exit::USAGE, "a record of a list has no message: {listed}");
-    let listed = local.cli.call("task list --json=status,price --format jsonl");
-    assert!(
-        listed.code == exit::USAGE && listed.stderr.contains("the fields are: cost, created_at"),
-        "{listed}"
-    );
-    let balance = local.cli.call("balance --json=price");
-    assert!(balance.code == exit::USAGE && balance.stderr.contains("free_balance"), "{balance}");
 }
 
 #[test]
@@ -477,25 +470,22 @@ fn the_folder_of_a_new_model_is_named_where_it_is_taken_or_missing() {
 
 #[test]
 fn what_would_be_lost_or_misunderstood_is_refused_before_anything_is_sent() {
+    let _filters = filters();
     let local = Local::start();
     let cli = &local.cli;
     for name in ["one", "two"] {
         std::fs::create_dir(cli.path(name)).expect("it can be made");
         std::fs::copy(cli.path("hazy.png"), cli.path(&format!("{name}/n.png"))).expect("it can be copied");
     }
-    for (command, problem) in [
-        ("files upload samples one/n.png two/n.png", "would both be stored as \"n.png\""),
-        ("files upload samples -r one two", "would both be stored as \"n.png\""),
-        ("run haze-removal one/n.png two/n.png -o out/{model}.png", "have the same output"),
-        ("api /api-key/balance --json=balance", "with all of its fields"),
-        ("api /api-key/task/histories?offset=3 --paginate", "begins at the first page"),
-        ("api POST /api-key/model/list --paginate --body {\"offset\":3}", "begins at the first page"),
-    ] {
-        let ended = cli.call(command);
-        assert!(ended.code != exit::DONE && ended.stderr.contains(problem), "{command}: {ended}");
-    }
-    let empty = cli.call_with(&["run", "haze-removal", "hazy.png", "-o", ""]);
-    assert!(empty.code == exit::USAGE && empty.stderr.contains("-o has no path"), "{empty}");
+    insta::assert_snapshot!(cli.transcript(&[
+        "files upload samples one/n.png two/n.png",
+        "files upload samples -r one two",
+        "run haze-removal one/n.png two/n.png -o out/{model}.png",
+        "run haze-removal hazy.png -o ",
+        "api /api-key/balance --json=balance",
+        "api /api-key/task/histories?offset=3 --paginate",
+        "api POST /api-key/model/list --paginate --body {\"offset\":3}",
+    ]));
     assert_eq!(cli.call("task list -q").stdout, "");
     assert_eq!(cli.call("files list samples -q").stdout, "");
 }
