@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
+use std::mem::discriminant;
 use std::path::{Path, PathBuf};
 
 use inferstore::types::{ModelId, TaskId};
@@ -114,6 +115,20 @@ impl Step {
         self.charge().flatten()
     }
 
+    /// Returns true if the step may replace an earlier one of the item. A task that may be paid, and whose
+    /// outputs are not saved yet, stays with its item until the task has failed.
+    fn may_follow(&self, earlier: Option<&Self>) -> bool {
+        let earlier = earlier.map(Self::last);
+        let Some(Self::Started { task, .. } | Self::Gone { task, .. } | Self::Saving { task, .. }) = earlier
+        else {
+            return true;
+        };
+        match self.last() {
+            Self::Prepared(_) => false,
+            step => step.task().is_none_or(|own| own == task),
+        }
+    }
+
     /// Returns the uploaded inputs that are neither deleted nor being deleted.
     pub(crate) fn uploaded(&self) -> &[String] {
         match self {
@@ -159,7 +174,10 @@ impl Ledger {
     fn remove(&mut self, step: Option<&Step>) {
         match step.and_then(Step::charge) {
             Some(Some(cost)) => self.known = &self.known - &cost,
-            Some(None) => self.unknown -= 1,
+            Some(None) => {
+                debug_assert!(self.unknown > 0, "an item without a recorded cost was not counted");
+                self.unknown -= 1;
+            }
             None => {}
         }
     }
@@ -281,7 +299,14 @@ impl Journal {
 
     /// Writes a step and syncs the file.
     pub(crate) fn write(&mut self, key: &str, step: Step) -> Result<(), JournalError> {
+        let earlier = self.steps.get(key);
+        debug_assert!(step.may_follow(earlier), "a step replaces a task that may be paid");
+        debug_assert!(!self.has_task_of(key, &step), "the task of an item belongs to another item too");
         let line = serde_json::to_string(&(key, &step)).map(|line| line + "\n");
+        debug_assert!(
+            line.as_ref().is_ok_and(|line| is_journal_line(line, key, &step)),
+            "a later start would not read the line of a step",
+        );
         let written = line.map_err(io::Error::from).and_then(|line| {
             self.append(line.len() as u64, |file| {
                 file.write_all(line.as_bytes()).and_then(|()| file.sync_data())
@@ -295,6 +320,16 @@ impl Journal {
         let earlier = self.steps.insert(key.to_owned(), step);
         self.ledger.remove(earlier.as_ref());
         Ok(())
+    }
+
+    /// Returns true if the step starts a task that another item has.
+    fn has_task_of(&self, key: &str, step: &Step) -> bool {
+        let Step::Started { task, .. } = step else { return false };
+        self.steps.iter().any(|(other, step)| other != key && step.task() == Some(task))
+    }
+
+    fn items_without_cost(&self) -> usize {
+        self.steps.values().filter(|step| matches!(step.charge(), Some(None))).count()
     }
 
     /// Appends `length` bytes. A partial write is truncated: half a line followed by another would make the
@@ -314,10 +349,23 @@ impl Journal {
     }
 }
 
+/// Returns true for one line that a later start reads as this step. Numbers of an output may lose their last digits.
+fn is_journal_line(line: &str, key: &str, step: &Step) -> bool {
+    let read = serde_json::from_str::<(String, Step)>(line);
+    line.find('\n') == Some(line.len() - 1)
+        && read.is_ok_and(|(read_key, read)| {
+            read_key == key && discriminant(&read) == discriminant(step) && read.task() == step.task()
+        })
+}
+
 /// Unlocks explicitly: a child process that another thread is spawning holds the file open until it has
 /// executed.
 impl Drop for Journal {
     fn drop(&mut self) {
+        debug_assert!(
+            std::thread::panicking() || self.ledger.unknown as usize == self.items_without_cost(),
+            "the journal counts other items without a recorded cost than it has",
+        );
         // If the unlock fails, the operating system unlocks the file after its last close.
         let _ = self.file.unlock();
     }
@@ -375,6 +423,45 @@ mod tests {
         let second = journal.write("e", failed("lost")).unwrap_err();
         assert_eq!((first.kind, second.kind), (JournalErrorKind::Unwritable, JournalErrorKind::Unwritable));
         assert!(second.to_string().contains("could not be removed"), "{second}");
+    }
+
+    #[test]
+    fn a_task_that_may_be_paid_is_not_replaced() {
+        let started = |task: &str| Step::Started {
+            task: task.into(),
+            uploaded: Vec::new(),
+            model: None,
+            max_cost: None,
+        };
+        let deleting = Step::Deleting { uploaded: Vec::new(), then: Box::new(started("one")) };
+        let (one, other) = (started("one"), started("other"));
+        let run = include_str!("../tests/journal.jsonl").lines().next().unwrap();
+        let (_, prepared): (String, Step) = serde_json::from_str(run).unwrap();
+        for (earlier, step, may) in [
+            (None, &prepared, true),
+            (Some(&prepared), &one, true),
+            (Some(&one), &one, true),
+            (Some(&one), &deleting, true),
+            (Some(&one), &failed("it failed"), true),
+            (Some(&failed("it failed")), &prepared, true),
+            (Some(&one), &prepared, false),
+            (Some(&one), &other, false),
+            (Some(&deleting), &other, false),
+        ] {
+            assert_eq!(step.may_follow(earlier), may, "{step:?} after {earlier:?}");
+        }
+    }
+
+    #[cfg(debug_assertions)]
+    #[test]
+    #[should_panic(expected = "belongs to another item too")]
+    fn two_items_with_one_task_are_a_defect() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(NAME);
+        std::fs::write(&path, "[\"a\",{\"Started\":{\"task\":\"one\",\"uploaded\":[]}}]\n").unwrap();
+        let mut journal = Journal::open(&path).unwrap();
+        let step = journal.step("a").unwrap().clone();
+        let _ = journal.write("b", step);
     }
 
     #[test]

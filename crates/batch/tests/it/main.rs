@@ -3,6 +3,7 @@
 mod folder;
 mod items;
 mod outages;
+mod processes;
 mod reads;
 
 use std::time::Duration;
