@@ -34,7 +34,10 @@ const DIRECTIONS: [(&str, &str); 16] = [
         "inferstore inferstore-batch inferstore-console inferstore-drift inferstore-measure inferstore-node \
          inferstore-profiles inferstore-service inferstore-wire",
     ),
-    ("crates/console", "inferstore inferstore-api inferstore-fetch inferstore-server inferstore-service"),
+    (
+        "crates/console",
+        "inferstore inferstore-api inferstore-fetch inferstore-server inferstore-service inferstore-wire",
+    ),
     // The table of operations of the API crate is for the controls of testers alone, and the node crate for the
     // processes of the built-in models.
     (

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use inferstore_cli::exit;
 use inferstore_service::Script;
+use inferstore_wire::until;
 use serde_json::json;
 
 use crate::support::{Local, names_in, picture, pictures};
@@ -73,9 +74,8 @@ fn a_batch_that_goes_on_replaces_no_output_of_another_one() {
     local.script("color-harmonization", Script::run().after(Duration::from_secs(3)));
     let mut batch = local.command(&run(60)).spawn().expect("it starts");
     let journal = || std::fs::read_to_string(out.join("inferstore-batch.jsonl")).unwrap_or_default();
-    while journal().matches("\"Started\"").count() < 4 {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let are_started = || async { journal().matches("\"Started\"").count() >= 4 };
+    local.block_on(until("the tasks of both runs are started", are_started));
     batch.kill().expect("it runs");
     batch.wait().expect("it ends");
     let ended = local.cli.call(&run(60));

@@ -201,6 +201,8 @@ pub(crate) async fn run_all(jobs: &Jobs) -> Result<()> {
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
+    use inferstore_wire::until;
+
     use super::*;
     use crate::accounts::{AccountId, NewAccount, Scope};
     use crate::files::{Replaces, Target};
@@ -302,14 +304,8 @@ mod tests {
         assert!(all(&service.jobs).iter().all(|job| job.interval >= MIN_INTERVAL));
         let began = service.clock.now().before(HOUR);
         let (customer, before, _) = abandon_task(&service, began).await?;
-        let is_failed = async {
-            while service.database.purses(customer).await? != before {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-            Ok::<_, Error>(())
-        };
-        let in_time = tokio::time::timeout(Duration::from_secs(30), is_failed).await;
-        in_time.map_err(|cause| Error::new("waiting until the task is failed", cause))??;
+        let purses = || service.database.purses(customer);
+        until("the task is failed", || async { purses().await.is_ok_and(|purses| purses == before) }).await;
         service.shutdown().await;
         Ok(())
     }
@@ -334,15 +330,9 @@ mod tests {
         service.shutdown().await;
 
         let service = Service::start(Config::folder(folder.path())).await?;
-        let owed = async || Ok::<Money, Error>(service.database.purses(owner.id).await?.owed());
-        let is_billed = async {
-            while owed().await? == Money::ZERO {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-            Ok::<_, Error>(())
-        };
-        let in_time = tokio::time::timeout(Duration::from_mins(1), is_billed).await;
-        in_time.map_err(|cause| Error::new("waiting until storage is billed", cause))??;
+        let purses = || service.database.purses(owner.id);
+        let is_billed = async || purses().await.is_ok_and(|purses| purses.owed() > Money::ZERO);
+        until("storage is billed", is_billed).await;
         service.shutdown().await;
         Ok(())
     }

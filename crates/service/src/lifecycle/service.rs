@@ -356,6 +356,8 @@ impl Drop for Service {
 
 #[cfg(test)]
 mod tests {
+    use inferstore_wire::until;
+
     use super::*;
 
     type TestResult = std::result::Result<(), Box<dyn std::error::Error>>;
@@ -413,12 +415,7 @@ mod tests {
         let service = Service::start(Config::ephemeral()).await?;
         let folder = service.data_folder().to_owned();
         drop(service);
-        let removed = async {
-            while folder.exists() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(30), removed).await?;
+        until("the folder is removed", || async { !folder.exists() }).await;
         Ok(())
     }
 }

@@ -175,12 +175,9 @@ async fn long_tasks_of_one_account_leave_a_worker_to_active_accounts() -> Result
         }
         let computing = async || {
             let depths = service.database.depths().await?;
-            let computing = depths.into_iter().find(|(status, _)| *status == Status::Computing);
-            Ok::<_, Error>(computing.map_or(0, |(_, tasks)| tasks))
+            Ok::<_, Error>(depths.into_iter().any(|(status, tasks)| status == Status::Computing && tasks > 0))
         };
-        while computing().await? == 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        until("a long task computes", async || computing().await.is_ok_and(|computing| computing)).await;
     }
     service.shutdown().await;
     Ok(())
@@ -328,14 +325,8 @@ async fn the_local_node_is_alive_also_while_there_is_no_task() -> Result<(), Err
     config.lease = Duration::from_millis(300);
     let service = Service::start(config).await?;
     let later = service.clock.now().after(Duration::from_millis(1));
-    let is_seen = async {
-        while !service.database.serving(MODEL, later).await?.serving {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        Ok::<_, Error>(())
-    };
-    let in_time = tokio::time::timeout(Duration::from_secs(20), is_seen).await;
-    in_time.map_err(|_| Error::new("waiting for a heartbeat", "there is none"))??;
+    let is_seen = || async { service.database.serving(MODEL, later).await.is_ok_and(|seen| seen.serving) };
+    until("the local node sends a heartbeat", is_seen).await;
     service.shutdown().await;
     Ok(())
 }

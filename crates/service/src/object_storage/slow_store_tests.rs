@@ -10,6 +10,7 @@ use axum::body::to_bytes;
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use inferstore_wire::until;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
@@ -204,13 +205,8 @@ impl Bench {
     }
 
     /// Waits until the store has received this number of listing requests.
-    async fn until_pages(&self, pages: usize) -> TestResult {
-        let are_there = async {
-            while self.pages() < pages {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        Ok(tokio::time::timeout(Duration::from_secs(10), are_there).await?)
+    async fn until_pages(&self, pages: usize) {
+        until("the store lists pages", || async { self.pages() >= pages }).await;
     }
 
     async fn files(&self) -> TestResult<u64> {
@@ -238,7 +234,7 @@ async fn all_requests_share_a_listing_that_began_after_they_came() -> TestResult
     let bench = Bench::start(1_000).await?;
     let (first, second) = (target(&bench.service, "first").await?.0, target(&bench.service, "2").await?.0);
     let early = open(&bench, [bench.url_of(&first)]);
-    bench.until_pages(1).await?;
+    bench.until_pages(1).await;
     // The listing in progress misses these uploads.
     bench.store.upload(&first);
     bench.store.upload(&second);
@@ -388,12 +384,7 @@ async fn uploads_to_void_or_unsigned_targets_are_removed_at_the_next_look() -> T
     bench.store.upload(&stored);
     bench.store.put(&wrong.id, 7, 0);
     service.objects.reconcile_and_forget().await?;
-    let are_removed = async {
-        while !bench.store.names("blobs/").is_empty() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), are_removed).await?;
+    until("both blobs are deleted", || async { bench.store.names("blobs/").is_empty() }).await;
     assert_eq!(bench.files().await?, 0);
     Ok(())
 }
@@ -519,7 +510,7 @@ async fn an_orphan_mark_of_an_earlier_version_goes_with_its_blob_or_row() -> Tes
 async fn requests_that_wait_for_the_store_leave_most_connections_to_others() -> TestResult {
     let bench = Bench::start(8).await?;
     let waiting = open(&bench, [bench.url("first").await?, bench.url("second").await?]);
-    bench.until_pages(1).await?;
+    bench.until_pages(1).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     let other = bench.client.get(bench.url("third").await?).send();
     let other = tokio::time::timeout(Duration::from_secs(3), other).await??;

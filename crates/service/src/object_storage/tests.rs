@@ -559,13 +559,8 @@ async fn downloads_that_are_not_read_leave_most_connections_to_others() -> TestR
     let (status, _) = call(&service, "unknown", "GET", "/upload/statistics", Value::Null).await?;
     assert_eq!(status, 401, "the API responds");
     drop(first);
-    let is_free = async {
-        while client.get(url).send().await?.status() != 200 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        Ok::<_, reqwest::Error>(())
-    };
-    tokio::time::timeout(Duration::from_secs(30), is_free).await??;
+    let read = || client.get(url).send();
+    until("the place is free", || async { read().await.is_ok_and(|read| read.status() == 200) }).await;
     drop(second);
     Ok(())
 }

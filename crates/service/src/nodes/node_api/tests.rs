@@ -1,7 +1,6 @@
 //! Tests of the node API of a running service.
 
-use std::time::Duration;
-
+use inferstore_wire::until;
 use serde_json::{Value, json};
 
 use crate::nodes::OUTPUTS;
@@ -104,9 +103,7 @@ async fn a_node_that_leaves_while_it_waits_for_a_task_is_told_to_register_again(
     let bench = Bench::start().await?;
     let (lease, goodbye) = (format!("{}/lease", bench.node), format!("{}/goodbye", bench.node));
     let leave = async {
-        while bench.service.dispatcher.idle_slots() == 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        until("the node waits", || async { bench.service.dispatcher.idle_slots() > 0 }).await;
         bench.post(&goodbye, json!({})).await
     };
     let (leased, left) = tokio::try_join!(bench.post(&lease, json!({ "wait_seconds": 20 })), leave)?;
@@ -183,14 +180,7 @@ async fn a_node_serves_the_models_of_its_slots_and_built_ins_run_the_others() ->
         let task = service.database.task(customer, task).await?;
         Ok::<_, Error>(task.is_some_and(|task| task.status == Status::Failed))
     };
-    let built_in_runs_it = async {
-        while !is_run(&other).await? {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        Ok::<_, Error>(())
-    };
-    let in_time = tokio::time::timeout(Duration::from_secs(30), built_in_runs_it).await;
-    in_time.map_err(|_| Error::new("waiting for a task", "the built-in method leaves it"))??;
+    until("the built-in method runs it", async || is_run(&other).await.is_ok_and(|is_run| is_run)).await;
     assert!(!is_run(&served).await?);
     let (_, leased) = lease().await?;
     assert_eq!(leased["task"], served.as_str());

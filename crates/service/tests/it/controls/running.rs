@@ -10,12 +10,18 @@ use serde_json::json;
 
 use super::support::{Bench, MODEL, TestResult};
 
+const OTHER_MODEL: &str = "haze-removal";
+
 #[tokio::test]
 async fn a_model_stays_queued_runs_slowly_fails_and_succeeds_on_demand() -> TestResult {
     let bench = Bench::start().await?;
     bench.controls.let_model(MODEL, Script::stay_queued()).await?;
     let waits = bench.create().await?;
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    // A later task of another model ends: the node looked for tasks meanwhile.
+    bench.controls.let_model(OTHER_MODEL, Script::fail("no").once()).await?;
+    let other =
+        bench.caller.create(OTHER_MODEL, json!({"input_image": "https://files.example/a.png"})).await?;
+    bench.until(&other, &["failed"]).await?;
     assert_eq!(bench.task(&waits).await?["status"], "in_queue");
     assert_eq!(bench.get(&format!("/api-key/model/{MODEL}/serving")).await?["serving"], true);
 
@@ -82,7 +88,8 @@ async fn a_node_that_is_down_serves_nothing_and_its_task_begins_anew() -> TestRe
     assert_eq!(bench.get(&serving).await?["serving"], false);
     bench.controls.let_model(MODEL, Script::succeed(json!({"output": "#fff"}))).await?;
     let queued = bench.create().await?;
-    tokio::time::sleep(Duration::from_millis(700)).await;
+    // Every job runs, and all slots look for tasks.
+    bench.controls.advance_clock(Duration::from_secs(1)).await?;
     assert_eq!(bench.task(&task).await?["status"], "computing", "statuses never go back");
     assert_eq!(bench.task(&queued).await?["status"], "in_queue");
     assert!(!bench.controls.is_node_up().await);

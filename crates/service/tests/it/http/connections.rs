@@ -11,6 +11,14 @@ use crate::caller::Caller;
 
 const REQUEST: &str = "GET /nothing HTTP/1.1\r\nhost: x\r\n\r\n";
 
+/// Waits until the service closes a new connection because of the timeout of a request head.
+async fn until_a_new_head_is_out_of_time(service: &Service) -> TestResult {
+    let mut silent = TcpStream::connect(api(service)).await?;
+    let closed = tokio::time::timeout(Duration::from_secs(30), silent.read(&mut [0; 1])).await?;
+    assert!(matches!(closed, Ok(0) | Err(_)), "{closed:?}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn an_idle_connection_outlives_the_advised_polling_interval_as_announced() -> TestResult {
     let mut config = config();
@@ -19,8 +27,7 @@ async fn an_idle_connection_outlives_the_advised_polling_interval_as_announced()
     let mut stream = TcpStream::connect(api(&service)).await?;
     let response = ask(&mut stream, REQUEST).await?;
     assert!(response.contains("\r\nkeep-alive: timeout=75\r\n"), "{response}");
-    // Longer than the timeout of a request head.
-    tokio::time::sleep(Duration::from_millis(600)).await;
+    until_a_new_head_is_out_of_time(&service).await?;
     ask(&mut stream, REQUEST).await?;
     Ok(())
 }
@@ -37,8 +44,7 @@ async fn a_connection_refused_before_its_body_stays_open_as_announced() -> TestR
     assert!(response.starts_with("HTTP/1.1 401 "), "{response}");
     assert!(response.contains("\r\nkeep-alive: timeout=75\r\n"), "{response}");
     stream.write_all(&vec![b' '; 300_000]).await?;
-    // Longer than the timeout of a request head.
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    until_a_new_head_is_out_of_time(&service).await?;
     ask(&mut stream, REQUEST).await?;
     Ok(())
 }
@@ -98,8 +104,7 @@ async fn too_many_connections_close_the_one_that_was_idle_longest() -> TestResul
     for _ in 0..6 {
         idle.push(TcpStream::connect(api(&service)).await?);
     }
-    // Longer than the timeout of a new request. The first connection is used again, and so not the longest idle.
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // The first connection is used again, and so not the longest idle.
     ask(&mut first, REQUEST).await?;
     for _ in 0..6 {
         let mut newcomer = TcpStream::connect(api(&service)).await?;

@@ -151,7 +151,7 @@ async fn die(bench: &Bench, node: &Node<'_>, death: Death, pause: Duration) -> T
 /// Polls a task until its end; returns each observed status in order.
 async fn watch(bench: &Bench, task: &str) -> TestResult<Vec<String>> {
     let mut seen: Vec<String> = Vec::new();
-    loop {
+    for _ in 0..12_000 {
         let status: Value = bench.task(task).await?["status"].take();
         let status = status.as_str().unwrap_or_default();
         if seen.last().is_none_or(|last| last != status) {
@@ -162,4 +162,5 @@ async fn watch(bench: &Bench, task: &str) -> TestResult<Vec<String>> {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    Err(format!("the task {task} never ended: {seen:?}").into())
 }

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use inferstore_service::model::{Error, Inputs, Limits, Model, Output};
 use inferstore_service::{Config, Service};
@@ -14,6 +14,7 @@ use super::support::{Bench, PUBLISHER, TestResult, echo};
 
 #[derive(Default)]
 struct Slow {
+    runs: AtomicUsize,
     may_end: AtomicBool,
 }
 
@@ -23,6 +24,7 @@ impl Model for Slow {
     }
 
     fn run(&self, inputs: &Inputs, _: &Limits) -> Result<Vec<(&'static str, Output)>, Error> {
+        self.runs.fetch_add(1, Ordering::SeqCst);
         while !self.may_end.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -52,10 +54,12 @@ async fn a_task_survives_more_restarts_than_it_has_attempts() -> TestResult {
     bench.service.publish_model(PUBLISHER, echo("echo")?).await?;
     let task = bench.create("echo", json!({ "say": "hello" })).await?;
     until_it_runs(&bench, &task).await;
-    for _ in 0..6 {
+    let lease_length = Config::folder(folder.path()).lease;
+    for earlier_runs in 1..=6 {
         bench = bench.restart(start(folder.path(), Duration::ZERO, &model)).await?;
-        // The run begins at once, without waiting for a lease expiry.
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        let begun = Instant::now();
+        until("the task runs again", || async { model.runs.load(Ordering::SeqCst) > earlier_runs }).await;
+        assert!(begun.elapsed() < lease_length, "the run waited for a lease expiry");
         assert_eq!(bench.task(&task).await?["status"], "computing");
     }
     model.may_end.store(true, Ordering::SeqCst);

@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use inferstore_service::{Config, ModelSpec, Scope, Service};
+use inferstore_wire::until;
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
@@ -77,13 +78,9 @@ impl Bench {
     }
 
     pub(crate) async fn ended(&self, task: &str) -> TestResult<Value> {
-        loop {
-            let read = self.task(task).await?;
-            if !matches!(read["status"].as_str(), Some("in_queue" | "computing")) {
-                return Ok(read);
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let has_ended = |task: Value| !matches!(task["status"].as_str(), Some("in_queue" | "computing"));
+        until("the task ends", || async { self.task(task).await.is_ok_and(has_ended) }).await;
+        self.task(task).await
     }
 
     /// Returns the message in the envelope of the task's response.

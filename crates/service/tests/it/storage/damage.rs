@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use inferstore_service::{Config, Service};
+use inferstore_wire::until;
 
 use super::support::{Bench, TestResult, free_address};
 
@@ -14,16 +15,6 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let files = entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] });
     files.collect()
-}
-
-async fn until(what: &str, is_done: impl Fn() -> bool) -> TestResult {
-    for _ in 0..500 {
-        if is_done() {
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    Err(format!("the sweep has not {what}").into())
 }
 
 /// Settings of a folder that is started several times, with fixed addresses.
@@ -127,13 +118,13 @@ async fn settings_unknown_to_an_older_database_are_set_aside_and_restored() -> T
     fs::write(&database, older)?;
     let bench = Bench::with(config.clone()).await?;
     assert_eq!(bench.http.get(&url).send().await?.status(), 404);
-    until("set the blob aside", || files_below(&orphans).len() == 1).await?;
+    until("the sweep has set the blob aside", || async { files_below(&orphans).len() == 1 }).await;
     bench.service.shutdown().await;
 
     remove_database(folder.path())?;
     fs::write(&database, newer)?;
     let bench = Bench::with(config).await?;
-    until("brought the blob back", || files_below(&orphans).is_empty()).await?;
+    until("the sweep has brought the blob back", || async { files_below(&orphans).is_empty() }).await;
     assert_eq!(bench.http.get(&url).send().await?.text().await?, "kept");
     Ok(())
 }
@@ -151,7 +142,7 @@ async fn what_was_set_aside_is_deleted_after_some_days() -> TestResult {
         fs::write(orphan, "an orphan")?;
     }
     let bench = Bench::with(config).await?;
-    until("deleted the old orphan", || !long_ago.exists()).await?;
+    until("the sweep has deleted the old orphan", || async { !long_ago.exists() }).await;
     assert!(lately.exists() && !orphans.join("2001-01-01").exists());
     drop(bench);
     Ok(())
@@ -186,11 +177,13 @@ async fn foreign_files_in_the_folder_stop_neither_start_nor_sweep() -> TestResul
     let orphan = objects.join("blobs/or").join(STRAY_BLOB);
     fs::create_dir_all(objects.join("blobs/or"))?;
     fs::write(&orphan, "an upload without a row")?;
-    std::thread::sleep(Duration::from_millis(20));
+    // The sweeper looks only at blobs that are older than the start of the service.
+    let yesterday = SystemTime::now() - Duration::from_hours(24);
+    fs::File::options().write(true).open(&orphan)?.set_modified(yesterday)?;
 
     let bench = Bench::with(config).await?;
     assert!(!half.exists());
-    until("set the orphan aside", || !orphan.exists()).await?;
+    until("the sweep has set the orphan aside", || async { !orphan.exists() }).await;
     for stray in strays {
         assert!(objects.join(stray).exists(), "{stray} is gone");
     }

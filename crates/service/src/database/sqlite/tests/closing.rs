@@ -1,8 +1,11 @@
 //! Shutdown of the database during reads.
 
+use std::pin::pin;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use futures_util::poll;
 use tokio::sync::oneshot;
 
 use super::super::statements::Statements as _;
@@ -53,18 +56,22 @@ async fn reads_that_end_before_the_deadline_are_waited_for() {
     let folder = Folder::new();
     let database = folder.sqlite().await;
     let (begin, begun) = oneshot::channel();
+    let (end, ended) = mpsc::channel();
     let read = tokio::spawn({
         let database = database.clone();
         async move {
             let read = database.read(move |db| {
                 let _ = begin.send(());
-                std::thread::sleep(Duration::from_millis(100));
+                let _ = ended.recv();
                 Ok(db.one("SELECT 7", [], column::<i64>)?)
             });
             read.await
         }
     });
     begun.await.unwrap();
-    database.close(Instant::now() + TIMEOUT).await;
+    let mut close = pin!(database.close(Instant::now() + TIMEOUT));
+    assert!(poll!(&mut close).is_pending(), "the database is closed during a read");
+    end.send(()).unwrap();
+    close.await;
     assert_eq!(read.await.unwrap().unwrap(), 7);
 }
