@@ -3,11 +3,13 @@
 
 use std::ops::Range;
 
+use multiversion::multiversion;
+
 use crate::guided::GuidedFilter;
 use crate::memory::Need;
 use crate::model::{BuiltIn, Outputs};
 use crate::oklab;
-use crate::picture::Picture;
+use crate::picture::{Picture, rounded};
 use crate::plane::Plane;
 use crate::resample::Enlarged;
 use crate::{Error, Inputs, Limits};
@@ -42,16 +44,11 @@ fn run(inputs: &Inputs, limits: &Limits) -> Result<Outputs, Error> {
         for (channel, values) in row.iter_mut().enumerate() {
             planes.row(2 * channel, y, &mut slope);
             planes.row(2 * channel + 1, y, &mut offset);
-            let vividness = if channel == 0 { 1.0 } else { VIVIDNESS };
-            for (value, (slope, offset)) in values.iter_mut().zip(slope.iter().zip(&offset)) {
-                *value = vividness * (slope * *value + offset);
-            }
+            smooth(values, &slope, &offset, if channel == 0 { 1.0 } else { VIVIDNESS });
         }
         let darkness = &mut slope;
         planes.row(2 * SMALL.len(), y, darkness);
-        for (lightness, darkness) in row[0].iter_mut().zip(darkness) {
-            *lightness = tones.at(*lightness) * inks.at(*darkness);
-        }
+        draw(&mut row[0], darkness, &tones, &inks);
         oklab::row_to_shown_srgb(row.each_mut().map(|values| &mut **values));
     })?;
     Ok(vec![("output", picture.into_file()?)])
@@ -90,24 +87,41 @@ impl Drawing {
     }
 }
 
+#[multiversion(targets("x86_64+avx2"))]
+fn smooth(values: &mut [f32], slope: &[f32], offset: &[f32], vividness: f32) {
+    for (value, (slope, offset)) in values.iter_mut().zip(slope.iter().zip(offset)) {
+        *value = vividness * (slope * *value + offset);
+    }
+}
+
+/// Replaces the lightness of each pixel by its tone and what shows of it.
+#[multiversion(targets("x86_64+avx2"))]
+fn draw(lightness: &mut [f32], darkness: &[f32], tones: &Steps, inks: &Steps) {
+    for (lightness, darkness) in lightness.iter_mut().zip(darkness) {
+        *lightness = tones.at(*lightness) * inks.at(*darkness);
+    }
+}
+
 /// Function of a number as a table, constant outside its range.
 struct Steps {
-    values: Vec<f32>,
+    values: [f32; Self::COUNT + 1],
     start: f32,
     scale: f32,
 }
 
 impl Steps {
+    const COUNT: usize = 4096;
+
     fn of(range: Range<f32>, function: fn(f32) -> f32) -> Self {
-        const COUNT: usize = 4096;
-        let scale = COUNT as f32 / (range.end - range.start);
-        let values = (0..=COUNT).map(|at| function(range.start + at as f32 / scale)).collect();
+        let scale = Self::COUNT as f32 / (range.end - range.start);
+        let values = std::array::from_fn(|at| function(range.start + at as f32 / scale));
         Self { values, start: range.start, scale }
     }
 
+    #[inline(always)]
     fn at(&self, value: f32) -> f32 {
-        let place = ((value - self.start) * self.scale + 0.5) as usize;
-        self.values[place.min(self.values.len() - 1)]
+        let place = (value - self.start) * self.scale;
+        self.values[rounded(place, Self::COUNT as f32).min(Self::COUNT)]
     }
 }
 

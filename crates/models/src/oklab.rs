@@ -1,48 +1,17 @@
 //! Oklab: a color space with perceptual distances (Ottosson, 2020).
 
-use std::sync::LazyLock;
-
 use multiversion::multiversion;
-
-/// Size of the tables; values between are interpolated.
-const STEPS: usize = 4096;
-
-/// Function over 0 to 1, as a table.
-type Table = LazyLock<Vec<f32>>;
-
-static TO_LINEAR: Table = LazyLock::new(|| table(to_linear));
-static FROM_LINEAR: Table = LazyLock::new(|| table(from_linear));
-
-fn table(function: fn(f32) -> f32) -> Vec<f32> {
-    // One more entry, for the interpolation of the last step.
-    (0..=STEPS + 1).map(|at| function(at as f32 / STEPS as f32)).collect()
-}
-
-fn look_up(table: &[f32], value: f32) -> f32 {
-    let place = value.clamp(0.0, 1.0) * STEPS as f32;
-    let at = place as usize;
-    table[at] + (place - at as f32) * (table[at + 1] - table[at])
-}
 
 /// Converts sRGB from 0 to 1 into lightness, green–red and blue–yellow.
 pub(crate) fn from_srgb(color: [f32; 3]) -> [f32; 3] {
-    from_light(color.map(|value| look_up(&TO_LINEAR, value)))
+    from_light(color.map(to_linear))
 }
 
 /// Converts a row of sRGB, each channel by itself.
-pub(crate) fn row_from_srgb(mut row: [&mut [f32]; 3]) {
-    let table: &[f32] = &TO_LINEAR;
-    for values in &mut row {
-        values.iter_mut().for_each(|value| *value = look_up(table, *value));
-    }
-    row_from_light(row);
-}
-
 #[multiversion(targets("x86_64+avx2"))]
-fn row_from_light(row: [&mut [f32]; 3]) {
-    let [red, green, blue] = row;
+pub(crate) fn row_from_srgb([red, green, blue]: [&mut [f32]; 3]) {
     for ((red, green), blue) in red.iter_mut().zip(green).zip(blue) {
-        [*red, *green, *blue] = from_light([*red, *green, *blue]);
+        [*red, *green, *blue] = from_light([*red, *green, *blue].map(to_linear));
     }
 }
 
@@ -75,7 +44,7 @@ fn cube_root(value: f32) -> f32 {
 
 /// Converts to sRGB; clamps each channel of a color outside the gamut.
 pub(crate) fn to_srgb(color: [f32; 3]) -> [f32; 3] {
-    to_light(color).map(|value| look_up(&FROM_LINEAR, value))
+    to_light(color).map(from_linear)
 }
 
 /// Converts to linear light, outside 0 to 1 for colors outside the sRGB gamut.
@@ -93,57 +62,104 @@ fn to_light([lightness, a, b]: [f32; 3]) -> [f32; 3] {
 }
 
 /// Converts a row to sRGB; reduces the chroma of a color outside the gamut.
+#[multiversion(targets("x86_64+avx2"))]
 pub(crate) fn row_to_shown_srgb([lightness, a, b]: [&mut [f32]; 3]) {
     const PART: usize = 64;
-    let table: &[f32] = &FROM_LINEAR;
-    let mut light = [[0.0; 3]; PART];
     for ((lightness, a), b) in lightness.chunks_mut(PART).zip(a.chunks_mut(PART)).zip(b.chunks_mut(PART)) {
-        write_light([&*lightness, &*a, &*b], &mut light);
-        for (((lightness, a), b), light) in lightness.iter_mut().zip(a).zip(b).zip(light) {
-            let shown = if is_shown(light) { light } else { reduced([*lightness, *a, *b]) };
-            [*lightness, *a, *b] = shown.map(|value| look_up(table, value));
+        let mut outside = 0;
+        for ((lightness, a), b) in lightness.iter().zip(&*a).zip(&*b) {
+            outside += u32::from(!is_shown(to_light([*lightness, *a, *b])));
         }
-    }
-}
-
-#[multiversion(targets("x86_64+avx2"))]
-fn write_light([lightness, a, b]: [&[f32]; 3], light: &mut [[f32; 3]]) {
-    for (light, ((lightness, a), b)) in light.iter_mut().zip(lightness.iter().zip(a).zip(b)) {
-        *light = to_light([*lightness, *a, *b]);
+        if outside > 0 {
+            let mut shares = [0.0_f32; PART];
+            for step in [1.0, 0.5, 0.25, 0.125, 0.062_5, 0.031_25, 0.015_625] {
+                raise_shares(&mut shares, step, [&*lightness, &*a, &*b]);
+            }
+            for ((a, b), share) in a.iter_mut().zip(&mut *b).zip(shares) {
+                (*a, *b) = (*a * share, *b * share);
+            }
+        }
+        for ((lightness, a), b) in lightness.iter_mut().zip(a).zip(b) {
+            [*lightness, *a, *b] = to_light([*lightness, *a, *b]).map(from_linear);
+        }
     }
 }
 
 /// Returns true for light within the gamut, but for rounding.
-fn is_shown(light: [f32; 3]) -> bool {
-    light.iter().all(|value| (-1.5e-4..=1.004_5).contains(value))
+#[inline(always)]
+fn is_shown([red, green, blue]: [f32; 3]) -> bool {
+    let least = red.min(green).min(blue);
+    let most = red.max(green).max(blue);
+    (least >= -1.5e-4) & (most <= 1.004_5)
 }
 
-/// Returns the light of a color whose chroma is reduced until it fits into the gamut.
-fn reduced([lightness, a, b]: [f32; 3]) -> [f32; 3] {
-    let light = |share: f32| to_light([lightness, a * share, b * share]);
-    let (mut fitting, mut too_much) = (0.0, 1.0);
-    for _ in 0..6 {
-        let middle = (fitting + too_much) / 2.0;
-        if is_shown(light(middle)) {
-            fitting = middle;
-        } else {
-            too_much = middle;
-        }
+/// Adds a step to each share of the chroma of a color, if the color then fits into the gamut.
+#[inline(always)]
+fn raise_shares(shares: &mut [f32], step: f32, [lightness, a, b]: [&[f32]; 3]) {
+    for (share, ((lightness, a), b)) in shares.iter_mut().zip(lightness.iter().zip(a).zip(b)) {
+        let more = *share + step;
+        let is_fitting = (more <= 1.0) & is_shown(to_light([*lightness, a * more, b * more]));
+        *share = if is_fitting { more } else { *share };
     }
-    light(fitting)
 }
 
+/// Converts sRGB into linear light, both from 0 to 1. The polynomial is exact to a fiftieth of a step of a byte.
+#[inline(always)]
 fn to_linear(value: f32) -> f32 {
-    if value <= 0.040_45 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+    let value = value.clamp(0.0, 1.0);
+    let curve = [0.087_282_47, -0.307_377_81, 0.667_160_81, 0.519_381_9, 0.032_746_09, 0.000_916_89];
+    if value <= 0.040_45 { value / 12.92 } else { polynomial(value, curve) }
 }
 
+/// Converts linear light into sRGB, as exactly.
+#[inline(always)]
 fn from_linear(value: f32) -> f32 {
-    if value <= 0.003_130_8 { value * 12.92 } else { 1.055 * value.powf(1.0 / 2.4) - 0.055 }
+    let value = value.clamp(0.0, 1.0);
+    let curve = [0.081_332_31, -0.335_507_72, 1.122_687_4, 0.196_133_58, -0.064_611_22];
+    if value <= 0.003_130_8 { value * 12.92 } else { polynomial(value.sqrt().sqrt(), curve) }
+}
+
+/// Returns the value of a polynomial, whose highest power comes first.
+#[inline(always)]
+fn polynomial<const COUNT: usize>(value: f32, factors: [f32; COUNT]) -> f32 {
+    factors.into_iter().fold(0.0, |sum, factor| sum * value + factor)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_come_back_and_polynomials_are_the_curves_of_srgb() {
+        for byte in 0..=255_u8 {
+            let value = f32::from(byte) / 255.0;
+            let linear = if byte <= 10 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) };
+            // Steps of a byte are larger where it is bright.
+            let step = (0.02 / 255.0) * 2.4 * value.max(0.04);
+            assert!((to_linear(value) - linear).abs() < step, "{byte} is {} of light", to_linear(value));
+            assert!((from_linear(linear) - value).abs() < 0.02 / 255.0, "{linear} of light is not {byte}");
+        }
+    }
+
+    #[test]
+    fn a_color_of_a_row_beyond_the_gamut_keeps_lightness_and_hue() {
+        let colors = [[0.6, 0.1, 0.05], [0.5, 0.5, -0.2], [0.99, 0.0, 0.1], [0.3, 0.02, 0.01]];
+        let [mut lightness, mut a, mut b] = [0, 1, 2].map(|channel| colors.map(|color| color[channel]));
+        row_to_shown_srgb([&mut lightness, &mut a, &mut b]);
+        let [mut back_l, mut back_a, mut back_b] = [lightness, a, b];
+        row_from_srgb([&mut back_l, &mut back_a, &mut back_b]);
+        for (at, color) in colors.into_iter().enumerate() {
+            let is_inside = is_shown(to_light(color));
+            assert_eq!(is_inside, at == 0 || at == 3);
+            if is_inside {
+                assert!((to_srgb(color)[0] - lightness[at]).abs() < 1e-6);
+            }
+            assert!((back_l[at] - color[0]).abs() < 0.01, "{color:?} has the lightness {}", back_l[at]);
+            let turn = back_b[at].atan2(back_a[at]) - color[2].atan2(color[1]);
+            assert!(turn.abs() < 0.05, "{color:?} is turned by {turn}");
+            assert!(back_a[at].hypot(back_b[at]) < color[1].hypot(color[2]) + 0.002);
+        }
+    }
 
     #[test]
     fn colors_come_back_and_white_is_white() {

@@ -1,6 +1,8 @@
 //! Resampling row by row: Lanczos' filter, which neither blurs nor aliases, and linear enlargement of planes
 //! of a reduced size.
 
+use multiversion::multiversion;
+
 use crate::plane::Plane;
 use crate::{Error, Limits};
 
@@ -95,16 +97,25 @@ pub(crate) fn resample<const CHANNELS: usize>(
 pub(crate) struct Enlarged<'a> {
     planes: Vec<&'a Plane>,
     height: usize,
-    /// Left source pixel and weight of the right one, for each pixel of a row.
-    columns: Vec<(usize, f32)>,
+    /// First pixel of a row that is right of each source pixel, and the end of the row.
+    starts: Vec<usize>,
+    /// Weight of the source pixel to the right, for each pixel of a row.
+    shares: Vec<f32>,
     mixed: Vec<f32>,
+    /// Row with room for a whole group of pixels at its end.
+    wide: Vec<f32>,
 }
 
 impl<'a> Enlarged<'a> {
     pub(crate) fn new(planes: Vec<&'a Plane>, width: usize, height: usize) -> Self {
         let small = planes.first().map_or(1, |plane| plane.width);
-        let columns = (0..width).map(|x| between(x, small, width)).collect();
-        Self { planes, height, columns, mixed: vec![0.0; small + 1] }
+        let columns: Vec<(usize, f32)> = (0..width).map(|x| between(x, small, width)).collect();
+        let start = |source: usize| columns.partition_point(|(left, _)| *left < source);
+        let starts = (0..=small).map(start).collect();
+        let mut shares: Vec<f32> = columns.iter().map(|(_, share)| *share).collect();
+        shares.resize(width + GROUP, 0.0);
+        let (mixed, wide) = (vec![0.0; small + 1], vec![0.0; width + GROUP]);
+        Self { planes, height, starts, shares, mixed, wide }
     }
 
     /// Writes a row of one plane.
@@ -114,14 +125,37 @@ impl<'a> Enlarged<'a> {
             return into.copy_from_slice(plane.row(y as isize));
         }
         let (above, share) = between(y, plane.height, self.height);
-        let (above, below) = (plane.row(above as isize), plane.row(above as isize + 1));
-        for ((mixed, above), below) in self.mixed.iter_mut().zip(above).zip(below) {
-            *mixed = above + share * (below - above);
-        }
+        let rows = [above, above + 1].map(|y| plane.row(y as isize));
+        mix_rows(rows, share, &mut self.mixed);
         self.mixed[plane.width] = self.mixed[plane.width - 1];
-        for (value, (left, share)) in into.iter_mut().zip(&self.columns) {
-            let pair = &self.mixed[*left..left + 2];
-            *value = pair[0] + share * (pair[1] - pair[0]);
+        enlarge(&self.mixed, &self.starts, &self.shares, &mut self.wide);
+        into.copy_from_slice(&self.wide[..into.len()]);
+    }
+}
+
+/// Pixels that are computed at once.
+const GROUP: usize = 8;
+
+#[multiversion(targets("x86_64+avx2"))]
+fn mix_rows([above, below]: [&[f32]; 2], share: f32, mixed: &mut [f32]) {
+    for (mixed, (above, below)) in mixed.iter_mut().zip(above.iter().zip(below)) {
+        *mixed = above + share * (below - above);
+    }
+}
+
+/// Writes the pixels between each pair of source pixels, and a few beyond, which the next pair overwrites.
+#[multiversion(targets("x86_64+avx2"))]
+fn enlarge(mixed: &[f32], starts: &[usize], shares: &[f32], wide: &mut [f32]) {
+    for (pair, run) in mixed.array_windows::<2>().zip(starts.array_windows::<2>()) {
+        let (left, change) = (pair[0], pair[1] - pair[0]);
+        let mut start = run[0];
+        while start < run[1] {
+            let group = wide[start..].first_chunk_mut::<GROUP>();
+            let shares = shares[start..].first_chunk::<GROUP>();
+            if let (Some(group), Some(shares)) = (group, shares) {
+                *group = shares.map(|share| left + share * change);
+            }
+            start += GROUP;
         }
     }
 }
