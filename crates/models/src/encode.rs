@@ -3,6 +3,7 @@
 use image::codecs::webp::WebPEncoder;
 use image::{ExtendedColorType, ImageEncoder, ImageFormat, ImageResult};
 
+use crate::decode::FileFormat;
 use crate::jpeg;
 use crate::picture::Picture;
 use crate::{Error, Output};
@@ -16,7 +17,29 @@ const MAX_WEBP_PIXELS: usize = 16_000_000;
 
 impl Picture {
     pub(crate) fn into_file(self) -> Result<Output, Error> {
-        let format = match self.form.format {
+        let format = self.output_format();
+        let failed = |reason: String| Error::Failed { reason: format!("writing the picture: {reason}") };
+        let [width, height] = [self.width, self.height].map(u32::try_from);
+        let (Ok(width), Ok(height)) = (width, height) else {
+            return Err(failed("it is too large".to_owned()));
+        };
+        let mut file = self.empty_file();
+        match format {
+            ImageFormat::Jpeg => {
+                let profile = self.form.profile.as_deref();
+                file = jpeg::write(file, &self.colors, self.width, profile, JPEG_QUALITY);
+            }
+            ImageFormat::WebP => {
+                let encoder = WebPEncoder::new_lossless(&mut file);
+                write(encoder, self, width, height).map_err(|error| failed(error.to_string()))?;
+            }
+            _ => write_png(&mut file, &self, width, height).map_err(|error| failed(error.to_string()))?,
+        }
+        Ok(output(file, format))
+    }
+
+    fn output_format(&self) -> ImageFormat {
+        match self.form.format {
             Some(ImageFormat::Jpeg) if self.alpha.is_none() && self.longer_side() <= MAX_JPEG_SIDE => {
                 ImageFormat::Jpeg
             }
@@ -26,29 +49,55 @@ impl Picture {
                 ImageFormat::WebP
             }
             _ => ImageFormat::Png,
-        };
-        let failed = |reason: String| Error::Failed { reason: format!("writing the picture: {reason}") };
-        let [width, height] = [self.width, self.height].map(u32::try_from);
-        let (Ok(width), Ok(height)) = (width, height) else {
-            return Err(failed("it is too large".to_owned()));
-        };
-        // Capacity of an uncompressed file: a vector that grows by doubling would take more.
-        let pixels = self.colors.len() + self.alpha.as_ref().map_or(0, Vec::len);
-        let mut file = Vec::with_capacity(pixels + pixels / 32 + (64 << 10));
-        match format {
-            ImageFormat::Jpeg => {
-                let profile = self.form.profile.as_deref();
-                jpeg::write(&mut file, &self.colors, self.width, profile, JPEG_QUALITY);
-            }
-            ImageFormat::WebP => {
-                let encoder = WebPEncoder::new_lossless(&mut file);
-                write(encoder, self, width, height).map_err(|error| failed(error.to_string()))?;
-            }
-            _ => write_png(&mut file, &self, width, height).map_err(|error| failed(error.to_string()))?,
         }
-        file.shrink_to_fit();
-        let extension = format.extensions_str().first().copied().unwrap_or_default();
-        Ok(Output::File { bytes: file, mime: format.to_mime_type(), extension })
+    }
+
+    /// Returns a file with the capacity of the uncompressed picture: a vector that grows by doubling would take more.
+    fn empty_file(&self) -> Vec<u8> {
+        let channels = if self.alpha.is_some() { 4 } else { 3 };
+        let bytes = channels * self.width * self.height;
+        Vec::with_capacity(bytes + bytes / 32 + (64 << 10))
+    }
+}
+
+fn output(mut file: Vec<u8>, format: ImageFormat) -> Output {
+    file.shrink_to_fit();
+    let extension = format.extensions_str().first().copied().unwrap_or_default();
+    Output::File { bytes: file, mime: format.to_mime_type(), extension }
+}
+
+/// Output whose rows come in bands. A JPEG is written at once, without a copy of the whole picture.
+pub(crate) enum Bands {
+    Jpeg(Box<jpeg::Writer>),
+    Whole(Picture),
+}
+
+impl Bands {
+    pub(crate) fn new((width, height): (usize, usize), alpha: Option<Vec<u8>>, form: FileFormat) -> Self {
+        let mut picture = Picture { width, height, colors: Vec::new(), alpha, form };
+        if picture.output_format() == ImageFormat::Jpeg {
+            let profile = picture.form.profile.as_deref();
+            let writer = jpeg::Writer::new(picture.empty_file(), [width, height], profile, JPEG_QUALITY);
+            Self::Jpeg(Box::new(writer))
+        } else {
+            picture.colors.reserve_exact(3 * width * height);
+            Self::Whole(picture)
+        }
+    }
+
+    /// Takes the next rows: a multiple of eight, except for the last ones.
+    pub(crate) fn write(&mut self, rows: &[u8]) {
+        match self {
+            Self::Jpeg(writer) => writer.write(rows),
+            Self::Whole(picture) => picture.colors.extend_from_slice(rows),
+        }
+    }
+
+    pub(crate) fn into_file(self) -> Result<Output, Error> {
+        match self {
+            Self::Jpeg(writer) => Ok(output(writer.finished(), ImageFormat::Jpeg)),
+            Self::Whole(picture) => picture.into_file(),
+        }
     }
 }
 

@@ -120,41 +120,91 @@ const fn codes(table: &Huffman) -> Codes {
     codes
 }
 
-/// Writes rows of red, green and blue. The sides are at most 65,535.
-pub(crate) fn write(file: &mut Vec<u8>, colors: &[u8], width: usize, profile: Option<&[u8]>, quality: u8) {
-    let height = colors.len() / (3 * width);
-    let tables = QUANTIZATION.map(|table| table.map(|step| scaled(step, quality)));
-    write_header(file, &tables, [width, height], profile);
-    let mut components = [0, 1, 1].map(|kind| Component {
-        factors: factors(&tables[kind]),
-        constants: &CODES[0][kind],
-        others: &CODES[1][kind],
-        last: 0,
-    });
-    let mut bits = Bits { file: std::mem::take(file), waiting: 0, count: 0 };
-    let mut blocks = vec![[[[0.0; SIDE]; SIDE]; 3]; width.div_ceil(SIDE)];
-    let mut padded = Vec::new();
-    for top in (0..height).step_by(SIDE) {
-        for line in 0..SIDE {
-            let start = 3 * width * (top + line).min(height - 1);
-            padded.clear();
-            padded.extend_from_slice(&colors[start..start + 3 * width]);
-            while padded.len() < 3 * SIDE * blocks.len() {
-                padded.extend_from_within(padded.len() - 3..);
-            }
-            convert_line(&padded, &mut blocks, line);
-        }
-        transform(blocks.as_flattened_mut());
-        write_blocks(&blocks, &mut components, &mut bits);
-    }
-    *file = bits.finished();
-    file.extend_from_slice(b"\xff\xd9");
+/// Writes a picture: rows of red, green and blue. The sides are at most 65,535.
+pub(crate) fn write(
+    file: Vec<u8>,
+    colors: &[u8],
+    width: usize,
+    profile: Option<&[u8]>,
+    quality: u8,
+) -> Vec<u8> {
+    let mut writer = Writer::new(file, [width, colors.len() / (3 * width)], profile, quality);
+    writer.write(colors);
+    writer.finished()
 }
 
+/// File of a picture whose rows come in parts.
+pub(crate) struct Writer {
+    width: usize,
+    components: [Component; 3],
+    bits: Bits,
+    /// Blocks of one line of them.
+    blocks: Vec<[Block<f32>; 3]>,
+}
+
+impl Writer {
+    pub(crate) fn new(mut file: Vec<u8>, sides: [usize; 2], profile: Option<&[u8]>, quality: u8) -> Self {
+        let tables = QUANTIZATION.map(|table| table.map(|step| scaled(step, quality)));
+        write_header(&mut file, &tables, sides, profile);
+        let components = [0, 1, 1].map(|kind| Component {
+            factors: factors(&tables[kind]),
+            constants: &CODES[0][kind],
+            others: &CODES[1][kind],
+            last: 0,
+        });
+        let blocks = vec![[[[0.0; SIDE]; SIDE]; 3]; sides[0].div_ceil(SIDE)];
+        Self { width: sides[0], components, bits: Bits { file, waiting: 0, count: 0 }, blocks }
+    }
+
+    /// Writes the next rows: a multiple of eight, except for the last ones.
+    pub(crate) fn write(&mut self, colors: &[u8]) {
+        let Self { width, components, bits, blocks } = self;
+        let height = colors.len() / (3 * *width);
+        let mut padded = Vec::new();
+        for top in (0..height).step_by(SIDE) {
+            for line in 0..SIDE {
+                let start = 3 * *width * (top + line).min(height - 1);
+                padded.clear();
+                padded.extend_from_slice(&colors[start..start + 3 * *width]);
+                while padded.len() < 3 * SIDE * blocks.len() {
+                    padded.extend_from_within(padded.len() - 3..);
+                }
+                convert_line(&padded, blocks, line);
+            }
+            transform(blocks.as_flattened_mut());
+            write_blocks(blocks, components, bits);
+        }
+    }
+
+    pub(crate) fn finished(self) -> Vec<u8> {
+        let mut file = self.bits.finished();
+        file.extend_from_slice(b"\xff\xd9");
+        file
+    }
+}
+
+/// Writes a line of the blocks of luma and both chromas, each around 0.
 #[multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt"))]
 fn convert_line(pixels: &[u8], blocks: &mut [[Block<f32>; 3]], line: usize) {
-    for (pixels, block) in pixels.as_chunks::<{ 3 * SIDE }>().0.iter().zip(blocks) {
-        convert(pixels, block, line);
+    /// Blocks whose colors are separated at once.
+    const COUNT: usize = 8;
+    let mut colors = [[0.0_f32; COUNT * SIDE]; 3];
+    for (pixels, blocks) in pixels.chunks(3 * SIDE * COUNT).zip(blocks.chunks_mut(COUNT)) {
+        let [luma, blue_chroma, red_chroma] = &mut colors;
+        let places = luma.iter_mut().zip(blue_chroma).zip(red_chroma);
+        for (&[red, green, blue], ((luma, blue_chroma), red_chroma)) in
+            pixels.as_chunks::<3>().0.iter().zip(places)
+        {
+            let [red, green, blue] = [red, green, blue].map(f32::from);
+            *luma = 0.299 * red + 0.587 * green + 0.114 * blue - 128.0;
+            *blue_chroma = -0.168_735_9 * red - 0.331_264_1 * green + 0.5 * blue;
+            *red_chroma = 0.5 * red - 0.418_687_6 * green - 0.081_312_4 * blue;
+        }
+        for (channel, values) in colors.iter().enumerate() {
+            for (block, values) in blocks.iter_mut().zip(values.as_chunks::<SIDE>().0) {
+                block[channel][line] = *values;
+            }
+        }
     }
 }
 
@@ -213,19 +263,6 @@ fn write_segment(file: &mut Vec<u8>, marker: u8, content: &[u8]) {
     file.extend_from_slice(&[0xff, marker]);
     file.extend_from_slice(&(content.len() as u16 + 2).to_be_bytes());
     file.extend_from_slice(content);
-}
-
-/// Writes a line of the blocks of luma and both chromas, each around 0.
-#[inline(always)]
-fn convert(pixels: &[u8; 3 * SIDE], blocks: &mut [Block<f32>; 3], line: usize) {
-    let [red, green, blue]: [[f32; SIDE]; 3] =
-        std::array::from_fn(|channel| std::array::from_fn(|x| f32::from(pixels[3 * x + channel])));
-    for x in 0..SIDE {
-        let (red, green, blue) = (red[x], green[x], blue[x]);
-        blocks[0][line][x] = 0.299 * red + 0.587 * green + 0.114 * blue - 128.0;
-        blocks[1][line][x] = -0.168_735_9 * red - 0.331_264_1 * green + 0.5 * blue;
-        blocks[2][line][x] = 0.5 * red - 0.418_687_6 * green - 0.081_312_4 * blue;
-    }
 }
 
 /// Replaces each block by its cosine transform, transposed, with each result too large by `EXCESS` (Arai, Agui and
@@ -438,8 +475,7 @@ mod tests {
                     (smooth as usize + (at * at * 7919 / 13) % 101 * noise / 101).min(255) as u8
                 };
                 let colors: Vec<u8> = (0..3 * width * height).map(value).collect();
-                let mut file = Vec::new();
-                write(&mut file, &colors, width, None, 93);
+                let file = write(Vec::new(), &colors, width, None, 93);
                 let mut other = Vec::new();
                 let mut encoder = image::codecs::jpeg::JpegEncoder::new_with_quality(&mut other, 93);
                 encoder.encode(&colors, width as u32, height as u32, image::ExtendedColorType::Rgb8).unwrap();
@@ -458,10 +494,17 @@ mod tests {
     }
 
     #[test]
+    fn rows_in_parts_are_the_same_file() {
+        let colors: Vec<u8> = (0..3 * 37 * 43).map(|at| ((at * 7919) >> 3) as u8).collect();
+        let mut writer = Writer::new(Vec::new(), [37, 43], None, 93);
+        colors.chunks(3 * 37 * 16).for_each(|rows| writer.write(rows));
+        assert_eq!(writer.finished(), write(Vec::new(), &colors, 37, None, 93));
+    }
+
+    #[test]
     fn a_profile_in_several_segments_comes_back() {
         let profile: Vec<u8> = (0..150_000_u32).map(|at| ((at * 31) >> 3) as u8).collect();
-        let mut file = Vec::new();
-        write(&mut file, &[90; 3 * 16 * 16], 16, Some(&profile), 93);
+        let file = write(Vec::new(), &[90; 3 * 16 * 16], 16, Some(&profile), 93);
         let mut decoder = image::codecs::jpeg::JpegDecoder::new(std::io::Cursor::new(&file)).unwrap();
         assert_eq!(image::ImageDecoder::icc_profile(&mut decoder).unwrap(), Some(profile));
     }

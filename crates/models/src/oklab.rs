@@ -107,7 +107,7 @@ fn raise_shares(shares: &mut [f32], step: f32, [lightness, a, b]: [&[f32]; 3]) {
 #[inline(always)]
 fn to_linear(value: f32) -> f32 {
     let value = value.clamp(0.0, 1.0);
-    let curve = [0.087_282_47, -0.307_377_81, 0.667_160_81, 0.519_381_9, 0.032_746_09, 0.000_916_89];
+    let curve = [0.087_282_47, -0.307_377_81, 0.667_160_8, 0.519_381_9, 0.032_746_09, 0.000_916_89];
     if value <= 0.040_45 { value / 12.92 } else { polynomial(value, curve) }
 }
 

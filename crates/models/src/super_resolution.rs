@@ -25,7 +25,7 @@ pub(crate) const MODEL: BuiltIn = BuiltIn { kind: "super-resolution", need: NEED
 fn run(inputs: &Inputs, limits: &Limits) -> Result<Outputs, Error> {
     let small = Picture::read(inputs, "input_image", NEED, limits)?;
     let large = doubled(small, HALO, limits, |tiles| tiles.each_ref().map(upscaled))?;
-    Ok(vec![("output_image", large.into_file()?)])
+    Ok(vec![("output_image", large)])
 }
 
 fn upscaled(small: &Tile) -> Columns {

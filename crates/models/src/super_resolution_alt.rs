@@ -21,7 +21,7 @@ pub(crate) const MODEL: BuiltIn = BuiltIn { kind: "super-resolution-alt", need: 
 fn run(inputs: &Inputs, limits: &Limits) -> Result<Outputs, Error> {
     let small = Picture::read(inputs, "input_image", NEED, limits)?;
     let large = doubled(small, HALO, limits, upscaled)?;
-    Ok(vec![("output_image", large.into_file()?)])
+    Ok(vec![("output_image", large)])
 }
 
 /// Doubles the colors, along the edges of their luma.

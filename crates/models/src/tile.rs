@@ -5,9 +5,10 @@ use std::ops::Range;
 
 use multiversion::multiversion;
 
+use crate::encode::Bands;
 use crate::picture::{self, Picture};
 use crate::plane::clamp;
-use crate::{Error, Limits};
+use crate::{Error, Limits, Output};
 
 /// Steps of a fixed-point number for one step of a byte.
 pub(crate) const STEPS: i16 = 16;
@@ -72,16 +73,21 @@ impl Columns {
     }
 }
 
-/// Doubles width and height. `upscale` gets tiles with up to `halo` more pixels at each side.
+/// Returns the file of a picture of twice the width and height. `upscale` gets tiles with up to `halo` more pixels at
+/// each side.
 pub(crate) fn doubled(
-    small: Picture,
+    mut small: Picture,
     halo: usize,
     limits: &Limits,
     upscale: impl Fn(&[Tile; 3]) -> [Columns; 3],
-) -> Result<Picture, Error> {
+) -> Result<Output, Error> {
     const SIDES: (usize, usize) = (256, 128);
     let size = (2 * small.width, 2 * small.height);
-    let mut colors = vec![0; 3 * size.0 * size.1];
+    let resized =
+        |alpha: Vec<u8>| picture::resized_bytes::<1>(&alpha, (small.width, small.height), size, limits);
+    let alpha = small.alpha.take().map(resized).transpose()?;
+    let mut file = Bands::new(size, alpha, std::mem::take(&mut small.form));
+    let mut band = vec![0; 3 * size.0 * size.1.min(2 * SIDES.1)];
     for top in (0..small.height).step_by(SIDES.1) {
         for left in (0..small.width).step_by(SIDES.0) {
             limits.check_time()?;
@@ -98,14 +104,13 @@ pub(crate) fn doubled(
                 let [red, green, blue] = &large;
                 let line = [&red.even, &green.even, &blue.even, &red.odd, &green.odd, &blue.odd]
                     .map(|tile| &tile.values[kept(tile)]);
-                pack(line, &mut colors[3 * (y * size.0 + 2 * left)..][..6 * (right - left)]);
+                pack(line, &mut band[3 * ((y - 2 * top) * size.0 + 2 * left)..][..6 * (right - left)]);
             }
         }
+        let rows = size.1.min(2 * (top + SIDES.1)) - 2 * top;
+        file.write(&band[..3 * size.0 * rows]);
     }
-    let Picture { width, height, alpha, form, .. } = small;
-    let alpha =
-        alpha.map(|alpha| picture::resized_bytes::<1>(&alpha, (width, height), size, limits)).transpose()?;
-    Ok(Picture { width: size.0, height: size.1, colors, alpha, form })
+    file.into_file()
 }
 
 /// Returns a part of a picture.
