@@ -108,8 +108,10 @@ struct Peer {
     number: String,
     kind: String,
     name: String,
-    /// Reason why ours is behind.
-    note: String,
+    /// Work of both sides.
+    both: String,
+    /// Reason why ours is behind; none if it never is.
+    reason: String,
 }
 
 impl Peer {
@@ -123,11 +125,11 @@ impl Peer {
             ours,
             theirs,
             minimum: None,
-            note: None,
+            note: Some(self.both.clone()),
             command: COMMAND.to_owned(),
         };
-        if row.is_behind() && !self.note.is_empty() {
-            row.note = Some(self.note.clone());
+        if row.is_behind() && !self.reason.is_empty() {
+            row.note = Some(format!("{}. {}", self.both, self.reason));
         }
         row
     }
@@ -148,8 +150,8 @@ fn peers() -> Vec<Peer> {
     let lines = String::from_utf8(output.stdout).expect("Python prints UTF-8");
     let peer = |(number, line): (usize, &str)| {
         let mut words = line.split('\t').map(str::to_owned);
-        let mut next = || words.next().expect("a line has a kind, a name and a note");
-        Peer { number: number.to_string(), kind: next(), name: next(), note: next() }
+        let mut next = || words.next().expect("a line has a kind, a name and two notes");
+        Peer { number: number.to_string(), kind: next(), name: next(), both: next(), reason: next() }
     };
     lines.lines().enumerate().map(peer).collect()
 }
