@@ -4,6 +4,8 @@ use std::io::Cursor;
 
 use image::codecs::gif::GifEncoder;
 use image::codecs::jpeg::JpegEncoder;
+use image::codecs::png::PngEncoder;
+use image::codecs::webp::WebPEncoder;
 use image::{DynamicImage, Frame, ImageEncoder, ImageFormat, Rgb, RgbImage, Rgba, RgbaImage};
 use inferstore_models::{Error, Limits, Output, built_in};
 
@@ -133,21 +135,42 @@ fn a_photo_comes_back_in_its_format_and_what_is_transparent_as_png() {
 }
 
 #[test]
-fn a_color_profile_of_a_jpeg_stays_with_its_colors() {
+fn a_color_profile_stays_with_a_jpeg_or_webp_and_is_dropped_from_a_png() {
+    fn with_profile(mut encoder: impl ImageEncoder, profile: &[u8]) {
+        encoder.set_icc_profile(profile.to_vec()).expect("it has a place");
+        plain([90, 120, 60]).write_with_encoder(encoder).expect("it fits");
+    }
     let mut profile = vec![7; 300];
     profile[..4].copy_from_slice(&300_u32.to_be_bytes());
     profile[16..20].copy_from_slice(b"RGB ");
-    let mut bytes = Vec::new();
-    let mut encoder = JpegEncoder::new(&mut bytes);
-    encoder.set_icc_profile(profile.clone()).expect("it has a place");
-    encoder.encode_image(&plain([90, 120, 60])).expect("it fits");
-    let outputs = read(bytes);
-    let mut decoder = image::ImageReader::new(Cursor::new(outputs.bytes("output")))
-        .with_guessed_format()
-        .expect("it is in memory")
-        .into_decoder()
-        .expect("a picture");
-    assert_eq!(image::ImageDecoder::icc_profile(&mut decoder).expect("it is read"), Some(profile));
+    let [mut jpeg, mut webp, mut png] = [const { Vec::new() }; 3];
+    with_profile(JpegEncoder::new(&mut jpeg), &profile);
+    with_profile(WebPEncoder::new_lossless(&mut webp), &profile);
+    with_profile(PngEncoder::new(&mut png), &profile);
+    for (bytes, kept) in [(jpeg, Some(profile.clone())), (webp, Some(profile)), (png, None)] {
+        for kind in [KEEPS_COLORS, "super-resolution"] {
+            let outputs = run_file(kind, bytes.clone(), &Limits::default()).expect("a good picture");
+            let mut decoder = image::ImageReader::new(Cursor::new(outputs.bytes(outputs.0[0].0)))
+                .with_guessed_format()
+                .expect("it is in memory")
+                .into_decoder()
+                .expect("a picture");
+            assert_eq!(image::ImageDecoder::icc_profile(&mut decoder).expect("it is read"), kept, "{kind}");
+        }
+    }
+}
+
+#[test]
+fn alpha_that_hides_nothing_is_dropped_and_feature_matching_drops_any() {
+    let picture = DynamicImage::from(scenes::people(160, 120));
+    let opaque = encoded(&picture.to_rgba8().into(), ImageFormat::Png);
+    assert!(!read(opaque).picture("output").color().has_alpha());
+    let mut clear = picture.to_rgba8();
+    clear.pixels_mut().take(2_000).for_each(|pixel| pixel.0[3] = 0);
+    let bytes = encoded(&clear.into(), ImageFormat::Png);
+    assert!(read(bytes.clone()).picture("output").color().has_alpha());
+    let matches = run_file("feature-matching", bytes, &Limits::default()).expect("a good picture");
+    assert!(!matches.picture("output").color().has_alpha());
 }
 
 #[test]
