@@ -264,10 +264,10 @@ def extraction(file):
 
 
 # Why OpenCV is quicker, where it is.
-PLAIN = "it weighs fixed neighbors of each new pixel"
-ANIME = "it smooths a picture of a sixteenth of the pixels in bytes, and enlarges that"
-CASCADES = "it skips the window beside one that fails the first stage, where ours tests each"
-BYTES = "it works on bytes, with AVX-512 where the processor has it, and ours mostly on floating point, with AVX2"
+PLAIN = "OpenCV weighs fixed neighbors of each new pixel"
+ANIME = "OpenCV smooths a picture of a sixteenth of the pixels in bytes, and enlarges that"
+CASCADES = "OpenCV skips the window beside one that fails the first stage, where ours tests each"
+BYTES = "OpenCV works on bytes, with AVX-512 where the processor has it, and ours mostly on floating point, with AVX2"
 # What both sides do where they cut out.
 CUTOUT_NOTE = (
     "both cut out at {} pixels of the longer side and refine the edges at full size by a guided filter; ours also looks "
