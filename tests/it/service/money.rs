@@ -1,6 +1,6 @@
 //! Costs of tasks, and insufficient balances. `stress::money` tests concurrent spending.
 
-use inferstore_service::{Config, Credit, InsufficientBalance, Money, Scope};
+use inferstore_service::{Config, Credit, InsufficientBalance, Money, Scope, Service};
 use serde_json::{Value, json};
 
 use super::{MODEL, an_input, audited, start, start_with};
@@ -103,7 +103,7 @@ async fn accounts_and_memberships_are_what_they_are_said_to_be() {
 async fn the_price_of_storage_is_what_the_operator_has_set() {
     let mut config = Config::ephemeral();
     config.storage_price_per_gib_day = Some(money("0.25"));
-    let (_service, caller) = start_with(config).await;
-    let price = caller.get("/api-key/storage/price").await;
+    let service = Service::start(config).await.expect("the service starts");
+    let price = Caller::first(&service).get("/api-key/storage/price").await;
     assert_eq!(*price.data(), json!({ "per_gib_day": "0.25", "unit": "USD" }));
 }
