@@ -1,21 +1,55 @@
 //! `inferstore node run`, as a process beside a service.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use inferstore_service::{AdminClient, Config, ModelChange, Service};
 use rustls::ServerConfig;
+use serde_json::json;
+use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-/// Starts a node of this folder, and waits until it serves.
-fn node(folder: &Path, data: &Path) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_inferstore"));
-    // A variable without a value is no key.
-    command.env("INFERSTORE_NODE_KEY", "").args(["node", "run"]).arg(folder).arg("--data-dir").arg(data);
-    let mut process = command.stderr(Stdio::piped()).spawn().expect("it starts");
+/// A service with a listener for nodes, and the folder of a node beside it.
+struct Lab {
+    _temporary: TempDir,
+    data: PathBuf,
+    folder: PathBuf,
+    service: Service,
+    /// Address of the listener for nodes.
+    url: String,
+}
+
+impl Lab {
+    async fn start() -> Self {
+        let temporary = tempfile::tempdir().expect("a folder can be made");
+        let (data, folder) = (temporary.path().join("data"), temporary.path().join("lab"));
+        let mut config = Config::folder(&data);
+        config.nodes = Some(([127, 0, 0, 1], 0).into());
+        let service = Service::start(config).await.expect("the service starts");
+        std::fs::create_dir(&folder).expect("a folder can be made");
+        let url = service.nodes_url().expect("there is a listener").to_owned();
+        Self { _temporary: temporary, data, folder, service, url }
+    }
+
+    fn write(&self, name: &str, content: impl ToString) {
+        std::fs::write(self.folder.join(name), content.to_string()).expect("a file can be written");
+    }
+
+    /// Returns the command that runs the node. A variable without a value is no key.
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_inferstore"));
+        command.env("INFERSTORE_NODE_KEY", "").args(["node", "run"]).arg(&self.folder);
+        command.arg("--data-dir").arg(&self.data);
+        command
+    }
+}
+
+/// Starts a node, and waits until it serves.
+fn node(lab: &Lab) -> Child {
+    let mut process = lab.command().stderr(Stdio::piped()).spawn().expect("it starts");
     let stderr = process.stderr.take().expect("it is piped");
     let mut lines = BufReader::new(stderr).lines().map(|line| line.expect("a line"));
     let registered = lines.find(|line| line.contains("registered"));
@@ -31,95 +65,67 @@ fn interrupt(mut node: Child) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_draws_a_key_of_its_own_and_revokes_no_other() {
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let (data, lab) = (folder.path().join("data"), folder.path().join("lab"));
-    let mut config = Config::folder(&data);
-    config.nodes = Some(([127, 0, 0, 1], 0).into());
-    let service = Service::start(config).await.expect("the service starts");
-    service.add_node_key("lab").await.expect("the name is free");
-    std::fs::create_dir(&lab).expect("a folder can be made");
-    let url = service.nodes_url().expect("there is a listener");
-    let settings = serde_json::json!({ "service": url, "models": { "echo": { "command": ["true"] } } });
-    std::fs::write(lab.join("node.json"), settings.to_string()).expect("a file can be written");
+    let lab = Lab::start().await;
+    lab.service.add_node_key("lab").await.expect("the name is free");
+    lab.write("node.json", json!({ "service": lab.url, "models": { "echo": { "command": ["true"] } } }));
 
-    let (first, second) = (node(&lab, &data), node(&lab, &data));
+    let (first, second) = (node(&lab), node(&lab));
     interrupt(first);
-    let third = node(&lab, &data);
+    let third = node(&lab);
     for process in [second, third] {
         interrupt(process);
     }
-    assert!(service.revoke_node_key("lab").await.expect("the database works"), "the key was valid");
-    service.shutdown().await;
+    assert!(lab.service.revoke_node_key("lab").await.expect("the database works"), "the key was valid");
+    lab.service.shutdown().await;
 }
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_cannot_start_ends_the_node_before_it_is_registered() {
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let (data, lab) = (folder.path().join("data"), folder.path().join("lab"));
-    let mut config = Config::folder(&data);
-    config.nodes = Some(([127, 0, 0, 1], 0).into());
-    let service = Service::start(config).await.expect("the service starts");
-    std::fs::create_dir(&lab).expect("a folder can be made");
-    let url = service.nodes_url().expect("there is a listener");
-    let settings = serde_json::json!({
-        "service": url,
+    let lab = Lab::start().await;
+    let settings = json!({
+        "service": lab.url,
         "workers": { "broken": { "command": ["sh", "-c", "echo 'SyntaxError: invalid syntax' >&2; exit 1"] } },
         "models": { "echo": { "worker": "broken" } },
     });
-    std::fs::write(lab.join("node.json"), settings.to_string()).expect("a file can be written");
-    let program = env!("CARGO_BIN_EXE_inferstore");
-    let mut command = Command::new(program);
-    command.env("INFERSTORE_NODE_KEY", "").args(["node", "run"]).arg(&lab).arg("--data-dir").arg(&data);
-    let run = command.output();
-    let ended = run.expect("it starts");
+    lab.write("node.json", settings);
+    let ended = lab.command().output().expect("it starts");
     let stderr = String::from_utf8_lossy(&ended.stderr);
     assert!(!ended.status.success() && stderr.contains("SyntaxError"), "{stderr}");
     assert!(!stderr.contains("registered") && !stderr.contains("serving"), "{stderr}");
-    service.shutdown().await;
+    lab.service.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_publishes_no_model_that_it_does_not_serve() {
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let (data, lab) = (folder.path().join("data"), folder.path().join("lab"));
-    let service = Service::start(Config::folder(&data)).await.expect("the service starts");
-    std::fs::create_dir(&lab).expect("a folder can be made");
-    let settings = serde_json::json!({
+    let lab = Lab::start().await;
+    let settings = json!({
         "service": "http://127.0.0.1:9", "publish": ["model.json"], "models": { "echo": { "command": ["true"] } },
     });
-    std::fs::write(lab.join("node.json"), settings.to_string()).expect("a file can be written");
-    std::fs::write(lab.join("model.json"), r#"{"id": "repeat"}"#).expect("a file can be written");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_inferstore"));
-    command.env("INFERSTORE_NODE_KEY", "").args(["node", "run"]).arg(&lab).arg("--data-dir").arg(&data);
-    let ended = command.output().expect("it runs");
+    lab.write("node.json", settings);
+    lab.write("model.json", json!({ "id": "repeat" }));
+    let ended = lab.command().output().expect("it runs");
     let stderr = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("model.json: the node serves echo, not repeat"), "{stderr}");
-    service.shutdown().await;
+    lab.service.shutdown().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_states_what_the_file_changed_and_leaves_the_rest_to_operators() {
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let (data, lab) = (folder.path().join("data"), folder.path().join("lab"));
-    let mut config = Config::folder(&data);
-    config.nodes = Some(([127, 0, 0, 1], 0).into());
-    let service = Service::start(config).await.expect("the service starts");
-    std::fs::create_dir(&lab).expect("a folder can be made");
-    let url = service.nodes_url().expect("there is a listener");
-    let settings = serde_json::json!({
-        "service": url, "publish": ["model.json"], "models": { "echo": { "command": ["true"] } },
+    let lab = Lab::start().await;
+    let settings = json!({
+        "service": lab.url, "publish": ["model.json"], "models": { "echo": { "command": ["true"] } },
     });
-    std::fs::write(lab.join("node.json"), settings.to_string()).expect("a file can be written");
+    lab.write("node.json", settings);
     let start = async |name: &str, price: &str| {
-        let model = serde_json::json!({
+        let model = json!({
             "id": "echo", "name": name, "description": "", "price": price, "visibility": "public",
             "input_format": {}, "output_format": { "text": { "type": "string", "position": 0 } },
         });
-        std::fs::write(lab.join("model.json"), model.to_string()).expect("a file can be written");
-        interrupt(node(&lab, &data));
-        let mut admin = AdminClient::open(&data).await.expect("the service runs");
+        lab.write("model.json", model);
+        interrupt(node(&lab));
+        let mut admin = AdminClient::open(&lab.data).await.expect("the service runs");
         let models = admin.call("GET", &["models"], None).await.expect("a list");
         admin.close().await;
         let models = models["models"].as_array().expect("models").clone();
@@ -132,11 +138,11 @@ async fn a_start_states_what_the_file_changed_and_leaves_the_rest_to_operators()
         price: Some("0.5".parse().expect("an amount")),
         ..ModelChange::default()
     };
-    service.change_model("echo", change).await.expect("the model is there");
+    lab.service.change_model("echo", change).await.expect("the model is there");
     assert_eq!(start("first", "0.1").await, ["operator", "0.5"], "the file is as before");
     assert_eq!(start("second", "0.1").await, ["second", "0.5"], "the file has another name");
     assert_eq!(start("second", "0.2").await, ["second", "0.2"]);
-    service.shutdown().await;
+    lab.service.shutdown().await;
 }
 
 /// Starts a TLS proxy in front of a service, with a self-signed certificate. Returns its address and the certificate.
@@ -166,23 +172,11 @@ async fn tls_in_front_of(service: String) -> (String, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_trusts_the_certificate_that_an_option_or_its_settings_name() {
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let lab = folder.path().join("lab");
-    let mut config = Config::folder(folder.path().join("data"));
-    config.nodes = Some(([127, 0, 0, 1], 0).into());
-    let service = Service::start(config).await.expect("the service starts");
-    let key = service.add_node_key("lab").await.expect("the name is free");
-    std::fs::create_dir(&lab).expect("a folder can be made");
-    let listener = service.nodes_url().expect("there is a listener");
-    let (url, pem) = tls_in_front_of(listener.trim_start_matches("http://").to_owned()).await;
-    let settings = |cacert: Option<&str>| {
-        let settings = serde_json::json!({
-            "service": url, "cacert": cacert, "models": { "echo": { "command": ["true"] } },
-        });
-        std::fs::write(lab.join("node.json"), settings.to_string()).expect("a file can be written");
-    };
-    std::fs::write(lab.join("cert.pem"), pem).expect("a file can be written");
-    let certificate = lab.join("cert.pem").display().to_string();
+    let lab = Lab::start().await;
+    let key = lab.service.add_node_key("lab").await.expect("the name is free");
+    let (url, pem) = tls_in_front_of(lab.url.trim_start_matches("http://").to_owned()).await;
+    lab.write("cert.pem", pem);
+    let certificate = lab.folder.join("cert.pem").display().to_string();
 
     for (in_settings, option, variable, says) in [
         (None, None, None, "name the certificate of its authority by --cacert"),
@@ -191,9 +185,10 @@ async fn a_node_trusts_the_certificate_that_an_option_or_its_settings_name() {
         (Some("cert.pem"), None, None, "registered"),
         (None, Some("missing.pem"), None, "missing.pem cannot be used"),
     ] {
-        settings(in_settings);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_inferstore"));
-        command.env("INFERSTORE_NODE_KEY", &key).args(["node", "run"]).arg(&lab);
+        let models = json!({ "echo": { "command": ["true"] } });
+        lab.write("node.json", json!({ "service": url, "cacert": in_settings, "models": models }));
+        let mut command = lab.command();
+        command.env("INFERSTORE_NODE_KEY", &key);
         option.map(|file| command.args(["--cacert", file]));
         variable.map(|file| command.env("INFERSTORE_CACERT", file));
         let mut node = command.stderr(Stdio::piped()).spawn().expect("it starts");
@@ -204,5 +199,5 @@ async fn a_node_trusts_the_certificate_that_an_option_or_its_settings_name() {
         let _ = node.kill();
         node.wait().expect("it ends");
     }
-    service.shutdown().await;
+    lab.service.shutdown().await;
 }
