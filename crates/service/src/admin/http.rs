@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, FromRef, FromRequestParts, Request, State};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{delete, get, patch, post, put};
@@ -41,7 +41,7 @@ pub(crate) fn router(admin: Admin) -> Router {
         .route("/accounts/{account}/members/{person}", put(add_member).delete(remove_member))
         .route("/accounts/{account}/keys", get(keys).post(add_key))
         .route("/keys/revoke", post(revoke_key))
-        .route("/models", get(models).post(publish_model).put(republish_model))
+        .route("/models", get(models).post(publish_model).put(publish_model))
         .route("/models/{model}", patch(change_model))
         .route("/models/{model}/versions", post(publish_version))
         .route("/nodes", get(nodes))
@@ -266,19 +266,15 @@ struct Publication {
     model: Box<RawValue>,
 }
 
-async fn publish_model(admin: Admin, body: ApiJson<Publication>) -> Done {
+/// Publishes a new model (POST), or a model and what its publisher has changed (PUT).
+async fn publish_model(method: Method, admin: Admin, body: ApiJson<Publication>) -> Done {
     let Publication { account, model } = body.value;
     let spec = ModelSpec::from_json(model.get())?;
     let model = spec.id.clone();
-    let hash = admin.publish_model(&account, spec).await?;
-    Ok(Success::data(json!({ "publisher": account, "model": model, "commit_hash": hash })))
-}
-
-async fn republish_model(admin: Admin, body: ApiJson<Publication>) -> Done {
-    let Publication { account, model } = body.value;
-    let spec = ModelSpec::from_json(model.get())?;
-    let model = spec.id.clone();
-    let hash = admin.republish_model(&account, spec).await?;
+    let hash = match method {
+        Method::PUT => admin.republish_model(&account, spec).await?,
+        _ => admin.publish_model(&account, spec).await?,
+    };
     Ok(Success::data(json!({ "publisher": account, "model": model, "commit_hash": hash })))
 }
 

@@ -5,6 +5,7 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use super::Admin;
+use crate::accounts::AccountId;
 use crate::catalog::{
     Existing, Metadata, ModelChange, ModelSpec, ModelState, NewVersion, check_texts, checked_formats,
 };
@@ -19,15 +20,12 @@ impl Admin {
     /// If there is no such account, the model is invalid (the error contains the reason), its identifier is taken, or
     /// the database cannot be written.
     pub async fn publish_model(&self, username: &str, spec: ModelSpec) -> Result<String> {
-        let owner = self.account(username, "publishing a model").await?;
-        let model = spec.to_model(&owner, self.clock.now())?;
-        let commit_hash = model.version.commit_hash.clone();
-        match self.database.publish(&[model], Existing::Keep).await? {
-            0 => {
+        match self.put_model(username, &spec, Existing::Keep).await? {
+            (_, _, 0) => {
                 let cause = "the identifier is taken; a version can be added to one's own model";
                 Err(Error::new(spec.publishing(), cause))
             }
-            _ => Ok(commit_hash),
+            (_, commit_hash, _) => Ok(commit_hash),
         }
     }
 
@@ -39,17 +37,28 @@ impl Admin {
     /// If there is no such account, the model is invalid, another account has published it, or the database cannot be
     /// written.
     pub async fn republish_model(&self, username: &str, spec: ModelSpec) -> Result<String> {
-        let owner = self.account(username, "publishing a model").await?;
-        let model = spec.to_model(&owner, self.clock.now())?;
-        let commit_hash = model.version.commit_hash.clone();
-        self.database.publish(&[model], Existing::Restate).await?;
+        let (owner, commit_hash, _) = self.put_model(username, &spec, Existing::Restate).await?;
         match self.database.published(&spec.id).await? {
-            Some(published) if published.model.owner == owner.id => Ok(commit_hash),
+            Some(published) if published.model.owner == owner => Ok(commit_hash),
             _ => Err(Error::new(
                 spec.publishing(),
                 "another account has published a model with this identifier",
             )),
         }
+    }
+
+    /// Returns the owner, the hash of the version, and the number of models that are new or have changed.
+    async fn put_model(
+        &self,
+        username: &str,
+        spec: &ModelSpec,
+        existing: Existing,
+    ) -> Result<(AccountId, String, u64)> {
+        let owner = self.account(username, "publishing a model").await?;
+        let model = spec.to_model(&owner, self.clock.now())?;
+        let commit_hash = model.version.commit_hash.clone();
+        let changed = self.database.publish(&[model], existing).await?;
+        Ok((owner.id, commit_hash, changed))
     }
 
     /// Publishes a version of a model and activates it. Existing tasks keep the formats of their create. Returns the
