@@ -425,6 +425,7 @@ const work = (form) => {
     say(page.title.split(" · ")[0], true);
   };
   const from = new URLSearchParams(location.search).get("from");
+  // The run of the address is shown again, unless another one has begun meanwhile.
   if (from) fetch(`/tasks/${encodeURIComponent(from)}`).then((response) => response.ok && !count && show(response, (count = 1)), () => {});
   form.addEventListener("submit", async (event) => {
     // A file is removed by the server.

@@ -73,6 +73,7 @@ pub(crate) async fn execute(command: Command, session: Session) -> Result {
         }
     })?;
     if let Some(file) = session.cacert() {
+        // An unusable file is an error before a model is published.
         session.certificates()?;
         config.cacert = Some(file);
     }
