@@ -332,7 +332,17 @@ impl<'a> File<'a> {
         Ok(())
     }
 
-    fn operation(&mut self, document: &'a Tree, id: &'static str) -> Option<Operation<'a>> {
+    /// The methods of the clients, in the order of `OPERATIONS`.
+    fn operations(&mut self, document: &'a Tree) -> Vec<Operation<'a>> {
+        OPERATIONS.into_iter().filter_map(|(id, name)| self.operation(document, id, name)).collect()
+    }
+
+    fn operation(
+        &mut self,
+        document: &'a Tree,
+        id: &'static str,
+        name: &'static str,
+    ) -> Option<Operation<'a>> {
         let mut found = document["paths"].members().flat_map(|(path, item)| {
             item.members().map(move |(method, operation)| (path, item, method, operation))
         });
@@ -350,6 +360,7 @@ impl<'a> File<'a> {
         let of = if path.contains("/task/{id}") { "task" } else { "model" };
         let mut parts = Operation {
             id,
+            name,
             method: method.to_uppercase(),
             path: path.replace("{id}", &format!("{{{of}}}")),
             places: Vec::new(),
@@ -389,6 +400,8 @@ impl<'a> File<'a> {
 /// The parts of a method for an operation.
 struct Operation<'a> {
     id: &'static str,
+    /// Name of the method, as in TypeScript.
+    name: &'static str,
     method: String,
     path: String,
     /// Arguments by position, with their types.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use anyhow::Result;
 use openapi_impact::Tree;
 
-use super::{File, Kind, OPERATIONS, Operation};
+use super::{File, Kind, Operation};
 
 impl<'a> File<'a> {
     /// A base class with an overload of each method for each kind.
@@ -56,27 +56,14 @@ impl<'a> File<'a> {
             "\n    @abstractmethod\n    {prefix}def _operation(\n        self, name: str, method: str, path: str, \
              **options: Unpack[CallOptions]\n    ) -> Any: ...\n"
         )?;
-        for (id, name) in OPERATIONS {
-            let Some(operation) = self.operation(document, id) else { continue };
-            let Operation {
-                id,
-                method,
-                path,
-                places,
-                named,
-                query,
-                body,
-                result,
-                secret,
-                is_repeatable,
-                summary,
-            } = operation;
-            let name = openapi_impact::snake_case(name);
+        for operation in self.operations(document) {
+            let Operation { id, method, places, result, secret, summary, .. } = &operation;
+            let name = openapi_impact::snake_case(operation.name);
             let mut head: String =
                 places.iter().map(|(name, type_of)| format!(", {name}: {type_of}")).collect();
-            if !named.is_empty() {
+            if !operation.named.is_empty() {
                 head.push_str(", *");
-                named.iter().for_each(|(name, type_of)| {
+                operation.named.iter().for_each(|(name, type_of)| {
                     let (name, type_of) =
                         (openapi_impact::snake_case(name), type_of.trim_end_matches(" | None"));
                     head.push_str(&format!(", {name}: {type_of} | None = None"));
@@ -87,17 +74,21 @@ impl<'a> File<'a> {
                     members.iter().map(|name| format!("{name:?}: {}", openapi_impact::snake_case(name)));
                 format!("{{{}}}", members.collect::<Vec<_>>().join(", "))
             };
-            let mut path = format!("{path:?}");
-            for (variable, _) in &places {
+            let mut path = format!("{:?}", operation.path);
+            for (variable, _) in places {
                 let filled = format!("{{segment('{variable}', {variable})}}");
                 path = path.replace(&format!("{{{variable}}}"), &filled);
             }
             let mark = if path.contains('{') { "f" } else { "" };
-            let body = body.map(|body| format!(", json_body={}", object(&body))).unwrap_or_default();
-            let query = if query.is_empty() { String::new() } else { format!(", query={}", object(&query)) };
-            let once = if is_repeatable { "" } else { ", repeatable=False" };
+            let body = operation.body.as_ref().map(|body| format!(", json_body={}", object(body)));
+            let body = body.unwrap_or_default();
+            let query = match operation.query.is_empty() {
+                true => String::new(),
+                false => format!(", query={}", object(&operation.query)),
+            };
+            let once = if operation.is_repeatable { "" } else { ", repeatable=False" };
             let call = format!("{wait}self._operation({id:?}, {method:?}, {mark}{path}{body}{query}{once})");
-            let call = match &result {
+            let call = match result {
                 Some(result) if !secret.is_empty() => {
                     let members: Vec<String> =
                         secret.iter().map(|(name, _)| format!("data[{name:?}]")).collect();

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use anyhow::Result;
 use openapi_impact::Tree;
 
-use super::{File, Kind, OPERATIONS, Operation};
+use super::{File, Kind, Operation};
 
 impl<'a> File<'a> {
     pub(super) fn typescript_kinds(&mut self, kinds: &[Kind<'_>]) -> Result<()> {
@@ -26,21 +26,8 @@ impl<'a> File<'a> {
              repeatable?: boolean;\n}\n\n/** Methods that follow from the document. */\nexport abstract class Operations {\n  \
              protected abstract operation<T>(name: string, method: string, path: string, options?: CallOptions): Promise<T>;\n",
         );
-        for (id, name) in OPERATIONS {
-            let Some(operation) = self.operation(document, id) else { continue };
-            let Operation {
-                id,
-                method,
-                path,
-                places,
-                named,
-                query,
-                body,
-                result,
-                secret,
-                is_repeatable,
-                summary,
-            } = operation;
+        for operation in self.operations(document) {
+            let Operation { id, name, method, places, named, result, secret, summary, .. } = &operation;
             let mut head: Vec<String> =
                 places.iter().map(|(name, type_of)| format!("{name}: {type_of}")).collect();
             if !named.is_empty() {
@@ -48,15 +35,15 @@ impl<'a> File<'a> {
                     named.iter().map(|(name, type_of)| format!("{name}?: {type_of}")).collect();
                 head.push(format!("query: {{ {} }} = {{}}", named.join("; ")));
             }
-            let mut path = format!("`{path}`");
-            for (variable, _) in &places {
+            let mut path = format!("`{}`", operation.path);
+            for (variable, _) in places {
                 let filled = format!("${{segment(\"{variable}\", {variable})}}");
                 path = path.replace(&format!("{{{variable}}}"), &filled);
             }
             let mut options = Vec::new();
-            if let Some(body) = body {
-                let required: Vec<&str> =
-                    body.into_iter().filter(|member| places.iter().any(|(name, _)| name == member)).collect();
+            if let Some(body) = &operation.body {
+                let is_required = |member: &&str| places.iter().any(|(name, _)| name == member);
+                let required: Vec<&str> = body.iter().copied().filter(is_required).collect();
                 let required = required.join(", ");
                 options.push(match (required.is_empty(), named.is_empty()) {
                     (true, _) => "body: query".to_owned(),
@@ -64,10 +51,10 @@ impl<'a> File<'a> {
                     (false, false) => format!("body: {{ {required}, ...query }}"),
                 });
             }
-            if !query.is_empty() {
+            if !operation.query.is_empty() {
                 options.push("query".to_owned());
             }
-            if !is_repeatable {
+            if !operation.is_repeatable {
                 options.push("repeatable: false".to_owned());
             }
             let options =
