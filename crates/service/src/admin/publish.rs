@@ -47,7 +47,7 @@ impl Admin {
         }
     }
 
-    /// Returns the owner, the hash of the version, and the number of models that are new or have changed.
+    /// Writes a model. Returns its owner, the hash of its version, and the number of models that are new or have changed.
     async fn put_model(
         &self,
         username: &str,
