@@ -282,6 +282,21 @@ async fn the_page_about_pictures_lists_the_models_as_the_service_declares_them()
     assert_eq!(table, rows.join("\n"));
 }
 
+#[tokio::test]
+async fn the_page_about_pictures_shows_each_model_with_its_time() {
+    const PAGE: &str = include_str!("../../../docs/pictures.md");
+    const MODELS: &str = include_str!("../../../docs/models.md");
+    let (_service, caller) = start().await;
+    for id in list(&caller, json!({})).await {
+        let row = PAGE.lines().find(|line| line.starts_with(&format!("| `{id}` | ![before](")));
+        let row = row.unwrap_or_else(|| panic!("the page shows no picture of {id}"));
+        let measured =
+            MODELS.lines().find(|line| line.starts_with(&format!("| `{id}`")) && line.contains(" MiB |"));
+        let time = measured.and_then(|line| line.split(" | ").nth(1)).expect("the time of the model");
+        assert!(row.contains("![after](") && row.ends_with(&format!(" | {time} |")), "{time}: {row}");
+    }
+}
+
 /// Formats a model: its function, inputs and outputs, its largest picture and its price.
 fn row(model: &Value, version: &Value) -> String {
     let parameters = |format: &str| {

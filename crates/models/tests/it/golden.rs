@@ -44,6 +44,7 @@ fn check(name: &str, picture: &DynamicImage) {
 fn scenes_are_what_the_models_were_judged_by() {
     check("scene-landscape", &scenes::landscape(240, 180).0.into());
     check("scene-hazy", &scenes::hazy(240, 180).into());
+    check("scene-people", &scenes::people(320, 240).into());
 }
 
 #[test]
