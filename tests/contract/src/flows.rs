@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
 
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::recipes::Recipes;
 use crate::service::{Service, Target};
+use crate::side_by_side;
 use crate::tools::{LINTERS, Tools, absolute, must};
 
 const PUBLISHED: &str = "target/publish";
@@ -101,15 +101,8 @@ fn flows(root: &Path, published: &Path, service: &Service, picture_url: &str) ->
         },
     ];
     let tools = Tools::install(root, &LINTERS)?;
-    // Concurrent, because most of the time is pauses between polls.
-    let ran: Result<Vec<BTreeSet<String>>> = thread::scope(|scope| {
-        let threads: Vec<_> =
-            runs.iter().map(|run| scope.spawn(|| run.respect(&tools, &folder, service))).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow!("a thread panicked"))))
-            .collect()
-    });
+    let [small, large, upload] = runs.each_ref().map(|run| || run.respect(&tools, &folder, service));
+    let ran = side_by_side([&small, &large, &upload]);
     let ran: BTreeSet<String> = ran?.into_iter().flatten().collect();
     ensure!(ran == expected, "published are the flows {expected:?}, but {ran:?} ran");
     Ok(format!("{} flows run as published\n", ran.len()))

@@ -22,9 +22,10 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;
 
 use crate::consumers::Consumer;
@@ -113,14 +114,14 @@ impl Job {
         }
         if let Some(service) = service.filter(|_| !self.all && self.only.is_none()) {
             compare(root, &rows)?;
-            report.push_str(&schemathesis(root, &document, &service)?);
-            // The samples need another service, because Schemathesis has made a key with their name.
-            report.push_str(&flows::run(root, &self.target.service(&SERVE)?)?);
-            report.push_str(&examples::run(root)?);
-            report.push_str(&collections::run(root)?);
-            for package in &PACKAGES {
-                report.push_str(&package.test(root)?);
-            }
+            let published = || {
+                let searched = schemathesis(root, &document, &service)?;
+                // The samples need another service, because Schemathesis has made a key with their name.
+                Ok(searched + &flows::run(root, &self.target.service(&SERVE)?)?)
+            };
+            let programs = || Ok(examples::run(root)? + &collections::run(root)?);
+            let [python, typescript] = PACKAGES.each_ref().map(|package| || package.test(root));
+            report.extend(side_by_side([&published as &Part<'_, _>, &programs, &python, &typescript])?);
         }
         Ok(report)
     }
@@ -212,6 +213,18 @@ impl Contract<'_> {
         }
         Ok(row)
     }
+}
+
+/// Part of a job, with its result.
+type Part<'a, T> = dyn Fn() -> Result<T> + Sync + 'a;
+
+/// Runs the parts at the same time, because each mostly waits for its programs. Returns their results.
+fn side_by_side<T: Send, const N: usize>(parts: [&Part<'_, T>; N]) -> Result<Vec<T>> {
+    thread::scope(|scope| {
+        let threads = parts.map(|part| scope.spawn(part));
+        let ended = threads.map(|thread| thread.join().unwrap_or_else(|_| Err(anyhow!("a thread panicked"))));
+        ended.into_iter().collect()
+    })
 }
 
 /// Checks that the committed table has these rows.

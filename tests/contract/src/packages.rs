@@ -46,7 +46,7 @@ pub(crate) const PACKAGES: [Package; 2] = [
             pypi: &[],
         },
         test: "tsc
-            node --test dist/test/*.test.js",
+            node --test --test-concurrency=4 dist/test/*.test.js",
     },
 ];
 
