@@ -40,7 +40,6 @@ const retry = (isBack) => {
     clearInterval(timer);
     location.replace(location.href);
   }, 2000);
-  return () => clearInterval(timer);
 };
 if (document.querySelector("[data-retry]")) retry(({ status }) => status < 502);
 
@@ -53,19 +52,19 @@ const remember = (root) => {
 // Live progress. A browser has six connections for this console in all its tabs: hidden ones give theirs up.
 const follow = (area, ended) => {
   const isList = area.matches(".runs");
-  const lost = create("p", { className: "failure", role: "alert" });
-  lost.textContent = "Error: the console does not respond. This page tries again every two seconds.";
-  let source, stopRetry;
-  const setLost = (value) => {
-    area.classList.toggle("lost", value);
-    stopRetry?.();
-    stopRetry = value ? retry(() => true) : undefined;
-    if (!value) lost.remove();
-    else if (!lost.isConnected) area.before(lost);
+  let source;
+  // A console that starts anew does not know the runs of this page, so the page is loaded again.
+  const lose = () => {
+    if (area.matches(".lost")) return;
+    area.classList.add("lost");
+    area.before(create("p", { className: "failure", role: "alert", textContent: "Error: the console does not respond. This page tries again every two seconds." }));
+    retry(() => true);
   };
   const keyOf = (control) => control.getAttribute("href") ?? control.textContent;
   const receive = ({ data }) => {
     const { run, html, state, over } = JSON.parse(data);
+    // The page of the result says how the run has ended.
+    if (over && !isList) return ended(close());
     let place = area.querySelector(`[data-run="${run}"]`);
     // The page has all earlier runs, so an unknown one is the newest.
     if (!place && isList) {
@@ -86,17 +85,13 @@ const follow = (area, ended) => {
     const status = area.querySelector("[role=status]");
     if (status.textContent !== state) status.textContent = state;
     setTitle(state);
-    if (!over) return;
-    close();
-    ended(run);
   };
   const update = () => {
     source?.close();
     if (document.hidden) return;
     source = new EventSource(area.dataset.live);
     source.onmessage = receive;
-    source.onopen = () => setLost(false);
-    source.onerror = () => setLost(true);
+    source.onerror = lose;
   };
   const close = () => {
     document.removeEventListener("visibilitychange", update);
@@ -137,6 +132,7 @@ const takeFiles = (area) => {
     }
     const files = [...input.files];
     preview.replaceChildren();
+    all(":scope > .error", area).forEach((error) => error.remove());
     for (const [place, file] of files.entries()) {
       const tag = { image: "img", video: "video" }[file.type.split("/")[0]];
       if (!tag || file.type.startsWith("image/svg")) continue;
@@ -152,7 +148,6 @@ const takeFiles = (area) => {
   input.addEventListener("change", show);
   // Browsers restore the files of a form after the page was loaded.
   addEventListener("pageshow", () => input.files.length && show());
-  if (input.files.length) show();
 };
 // A drop or a paste anywhere goes to the area under it, else to the first one without a file.
 const receiveFiles = (event, data) => {
@@ -161,8 +156,7 @@ const receiveFiles = (event, data) => {
   if (!files.length) return;
   event.preventDefault();
   if (!areas.length) return say("This page takes no file: choose a model first.");
-  const isEmpty = (area) => !area.querySelector(".preview > *");
-  accept(event.target.closest?.(".drop") ?? areas.find(isEmpty) ?? areas[0], files);
+  accept(event.target.closest?.(".drop") ?? areas.find((area) => !area.querySelector(".preview > *")) ?? areas[0], files);
 };
 for (const kind of ["dragenter", "dragover", "dragleave", "drop"]) {
   addEventListener(kind, (event) => {
@@ -223,7 +217,6 @@ const view = async (area) => {
     set("--at", `${slider.value}%`);
     slider.setAttribute("aria-valuetext", `${slider.value} % input, ${100 - slider.value} % output`);
   };
-  const original = () => last.naturalWidth / last.getBoundingClientRect().width * zoom / devicePixelRatio;
   const saved = area.querySelector(".save");
   const save = (type) => {
     const canvas = create("canvas", { width: last.naturalWidth, height: last.naturalHeight });
@@ -241,7 +234,7 @@ const view = async (area) => {
   zooms.append(
     tool("−", "Zoom out", () => zoomTo(zoom / 1.5)),
     tool("+", "Zoom in", () => zoomTo(zoom * 1.5)),
-    tool("1:1", "Original size", () => zoomTo(original())),
+    tool("1:1", "Original size", () => zoomTo(last.naturalWidth / last.getBoundingClientRect().width * zoom / devicePixelRatio)),
     tool("Fit", "Fit the page", () => zoomTo(1)),
     button("Full screen", () => (document.fullscreenElement ? document.exitFullscreen() : area.requestFullscreen())),
   );
@@ -272,6 +265,13 @@ const view = async (area) => {
     place();
   };
   stage.addEventListener("pointermove", drag);
+  area.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: [1, 0], ArrowRight: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
+    if (!step || zoom === 1) return;
+    event.preventDefault();
+    [x, y] = [x + 60 * step[0], y + 60 * step[1]];
+    place();
+  });
   for (const kind of ["pointerup", "pointercancel"]) stage.addEventListener(kind, () => (dragged = undefined));
   slider?.addEventListener("input", () => move(slider.value));
   await Promise.all(images.map((image) => image.decode())).catch(() => {});
@@ -310,9 +310,16 @@ const zip = async (files) => {
 };
 const download = (blob, name) => create("a", { href: URL.createObjectURL(blob), download: name }).click();
 
+// Sends a form, with one of several files in place of all.
+const send = (form, input, file, place) => {
+  const data = new FormData(form);
+  if (file) data.set(input.name, file);
+  if (file) data.set("form", `${data.get("form")}.${place}`);
+  return fetch(form.action, { method: "POST", body: data });
+};
+
 // Several files for one input: a run for each, three at a time, with one bar and one archive of the outputs.
-const runEach = async (form, input, area) => {
-  const files = [...input.files];
+const runEach = async (form, input, files, area, first) => {
   const bar = create("progress", { max: files.length, value: 0, ariaLabel: "Runs that have ended" });
   const status = create("p", { role: "status" });
   const list = create("ol", { className: "batch" });
@@ -341,10 +348,7 @@ const runEach = async (form, input, area) => {
     return response.status < 502 ? response : found(link);
   };
   const runOne = async (place, file, link, state) => {
-    const data = new FormData(form);
-    data.set(input.name, file);
-    data.set("form", `${data.get("form")}.${place}`);
-    let response = await fetch(form.action, { method: "POST", body: data });
+    let response = place ? await send(form, input, file, place) : first;
     let isOver = false;
     while (response.url.includes("/runs/") && !isOver) {
       const run = response.url;
@@ -375,7 +379,6 @@ const runEach = async (form, input, area) => {
   };
   await Promise.all([work(), work(), work()]);
   removeEventListener("beforeunload", warn);
-  form.elements.form.value += ".";
   const saved = outputs.flat();
   if (!saved.length) return;
   status.after(button(`Download ${saved.length} outputs as a ZIP`, async () => {
@@ -424,6 +427,11 @@ const work = (form) => {
     remember(now);
     say(page.title.split(" · ")[0], true);
   };
+  // The progress shows what a cancel does.
+  now.addEventListener("submit", (event) => {
+    event.preventDefault();
+    fetch(event.target.action, { method: "POST" });
+  });
   const from = new URLSearchParams(location.search).get("from");
   // The run of the address is shown again, unless another one has begun meanwhile.
   if (from) fetch(`/tasks/${encodeURIComponent(from)}`).then((response) => response.ok && !count && show(response, (count = 1)), () => {});
@@ -434,30 +442,25 @@ const work = (form) => {
     if (isSending) return;
     isSending = true;
     const several = form.querySelector("input[type=file][multiple]");
-    if (several?.files.length > 1) {
-      keep();
-      area.hidden = false;
-      const runs = runEach(form, several, now);
-      area.scrollIntoView({ block: "nearest" });
-      await runs;
-      isSending = false;
-      return;
-    }
+    const files = several?.files.length > 1 ? [...several.files] : [];
     say("Sending", true);
     try {
-      const response = await fetch(form.action, { method: "POST", body: new FormData(form) });
-      if (response.redirected) {
+      const response = await send(form, several, files[0], 0);
+      const page = response.redirected ? undefined : parse(await response.clone().text());
+      // A mistake in another input than the file is one of every run.
+      if (!page || (files.length && all(".invalid", page).every((field) => field.querySelector(".drop")) && !page.querySelector(".failure"))) {
         keep();
         count += 1;
-        // Another click is another run.
-        form.elements.form.value += ".";
         all(".invalid", form).forEach((field) => field.classList.remove("invalid"));
         form.querySelector(".summary")?.remove();
         say("");
-        await show(response);
+        area.hidden = false;
+        const shown = files.length ? runEach(form, several, files, now, response) : show(response);
         area.scrollIntoView({ block: "nearest" });
+        await shown;
+        // Another click is another run.
+        form.elements.form.value += ".";
       } else {
-        const page = parse(await response.text());
         document.title = page.title;
         const next = page.querySelector("form.run");
         if (next) form.replaceChildren(...next.childNodes);
@@ -465,6 +468,7 @@ const work = (form) => {
         area.hidden = Boolean(next) && !count;
         say("");
         enhance(form);
+        if (files.length) accept(form.querySelector(".drop"), files);
       }
     } catch {
       say("Error: the console does not respond. Nothing was started.");
@@ -532,27 +536,26 @@ document.addEventListener("load", ({ target }) => {
   const [has, takes] = [Math.ceil(pixels / unit), Math.floor(most / unit)].map((count) => (count * unit) / 1e6);
   const text = `This picture has ${has} megapixels; this model takes at most ${takes}.`;
   if (pixels <= most) return;
-  input.setCustomValidity(text);
-  const error = create("p", { className: "error", textContent: `${text} ` });
-  error.setAttribute("role", "alert");
+  const error = create("p", { className: "error", role: "alert", textContent: `${text} ` });
   if (target.place !== undefined) error.append(button(`Make it ${takes} megapixels`, () => shrink(area, target.place, most)));
   area.append(error);
   area.closest(".field").classList.add("invalid");
 }, true);
-document.addEventListener("change", ({ target }) => {
-  if (!target.matches("[data-max-pixels]")) return;
-  target.setCustomValidity("");
-  all(":scope > .error", target.closest(".drop")).forEach((error) => error.remove());
-}, true);
 document.addEventListener("submit", (event) => {
-  const refused = all("[data-max-pixels]", event.target).find((input) => input.validity.customError);
+  const refused = event.target.querySelector(".drop > .error");
   if (!refused || event.submitter?.name === "remove") return;
   event.preventDefault();
   event.stopImmediatePropagation();
-  refused.focus();
+  refused.parentElement.querySelector("input").focus();
 }, true);
 
 enhance(document);
 all("[data-live]").forEach((area) => follow(area, () => location.reload()));
 all("form.run").forEach(work);
+all("form.bar [name=zone]").forEach((zone) => (zone.value = new Date().getTimezoneOffset()));
+// The question before a deletion names the files.
+all(".files").forEach((list) => list.addEventListener("change", () => {
+  const names = all(":checked", list).map((box) => box.closest(".card").querySelector("h2").textContent);
+  list.parentElement.querySelector("details p").firstChild.textContent = `Delete ${names.join(", ")}? Nothing can bring back a deleted file. `;
+}));
 all("form.bar").forEach((form) => form.addEventListener("change", ({ target }) => target.matches("select, [type=date]") && form.requestSubmit()));

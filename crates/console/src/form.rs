@@ -92,8 +92,9 @@ impl Form {
         let field = part.name().unwrap_or_default().to_owned();
         let (kind, name) = field.split_once('.').unwrap_or(("", &field));
         let name = name.to_owned();
-        // Some browsers send a path.
-        let file_name = part.file_name().and_then(|name| name.rsplit(['/', '\\']).next()).map(str::to_owned);
+        // Some browsers send a path, and all write a quotation mark as %22.
+        let file_name = part.file_name().and_then(|name| name.rsplit(['/', '\\']).next());
+        let file_name = file_name.map(|name| name.replace("%22", "\""));
         let Some(file_name) = file_name else {
             let mut text = Vec::new();
             // Read to the end, like a file.

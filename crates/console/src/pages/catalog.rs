@@ -17,15 +17,16 @@ const SERVING_TIMEOUT: Duration = Duration::from_millis(500);
 const MAX_SEARCHED: u64 = 500;
 
 /// Synonyms in searches, as prefixes of words.
-const SYNONYMS: [&[&str]; 9] = [
+const SYNONYMS: [&[&str]; 10] = [
     &["remov", "cut", "eras", "delet", "clear", "isolat"],
     &["replac", "swap", "chang", "exchang"],
-    &["upscal", "enlarg", "larger", "bigger", "sharp", "resol", "zoom", "hd", "4k", "blur", "enhanc"],
+    &["upscal", "enlarg", "larg", "big", "sharp", "resol", "zoom", "hd", "4k", "blur", "enhanc", "qualit"],
     &["haze", "fog", "mist", "smog", "blur", "dehaz"],
     &["anim", "cartoon", "comic", "manga", "redraw"],
     &["light", "bright", "dark", "night", "exposure", "lighten"],
     &["color", "colour", "palette", "hue"],
     &["face", "portrait", "people", "person", "selfie", "landmark"],
+    &["edge", "outlin", "contour", "sketch", "line"],
     &["blend", "merg", "mix", "combin", "compos", "paste"],
 ];
 

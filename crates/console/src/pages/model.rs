@@ -286,7 +286,9 @@ pub(crate) async fn run(app: &App, id: &str, request: Request) -> Result<Respons
             let names = form.files.iter().map(|(field, kept)| (field.clone(), kept.name.clone()));
             new.files = names.collect();
             let picture = form.files.iter().find(|(_, kept)| shown::is_picture(&kept.mime));
-            new.picture = picture.map(|(_, kept)| kept.id.clone());
+            let stored = |value| shown::picture(app, value, None).map(|url| app.link(url));
+            let picture = picture.map(|(_, kept)| format!("/uploads/{}", kept.id));
+            new.picture = picture.or_else(|| new.inputs.values().find_map(stored));
             new.inputs.extend(new.files.keys().map(|name| (name.clone(), Value::from("FILE_URL"))));
             if let Some(nonce) = form.more.get("form") {
                 let digests: Vec<_> = form.files.iter().map(|(_, kept)| kept.digest).collect();

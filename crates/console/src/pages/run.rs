@@ -8,6 +8,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use inferstore::types::{ModelListRequest, TaskId, TaskRecord};
+use jiff::SignedDuration;
 use serde_json::json;
 
 use super::task::{MAX_READ, history, input_name, lasted, picture_of};
@@ -39,10 +40,13 @@ pub(crate) async fn list(app: &App, query: &Words) -> Result<Response> {
     let [model, status, day] = ["model", "status", "day"].map(|name| word(query, name));
     // The history is oldest first, so new tasks do not shift positions.
     let before = parsed::<u32>(query, "before")?.map(u64::from);
+    // Days begin at midnight in the zone of the browser, in minutes before UTC.
+    let zone = parsed::<i16>(query, "zone")?.unwrap_or_default();
+    let local = |at: jiff::Timestamp| (at - SignedDuration::from_mins(zone.into())).to_string();
     let is_shown = |own: Option<&str>, state: &str, at: &str| {
         (status.is_empty() || state == status)
             && (model.is_empty() || own == Some(model))
-            && at.starts_with(day)
+            && (day.is_empty() || at.parse().is_ok_and(|at| local(at).starts_with(day)))
     };
     let matches = |record: &TaskRecord| {
         let state = record.status.as_ref().map_or("", TaskStatus::as_str);
@@ -79,7 +83,8 @@ pub(crate) async fn list(app: &App, query: &Words) -> Result<Response> {
         form.bar method="get" action="/runs" {
             (choice("model", "All models", models.iter().map(|model| model.id.as_str()), model))
             (choice("status", "Any state", TaskStatus::KNOWN.iter().map(TaskStatus::as_str), status))
-            input type="date" name="day" value=(day) aria-label="Day in UTC";
+            input type="date" name="day" value=(day) aria-label="Day";
+            input type="hidden" name="zone" value=(zone);
             button type="submit" { "Filter" }
             @if is_filtered { a.button href="/runs" { "Show all" } }
         }
@@ -92,7 +97,7 @@ pub(crate) async fn list(app: &App, query: &Words) -> Result<Response> {
         // Only the unfiltered first page is live.
         ul.runs data-live=[(before.is_none() && !is_filtered).then(|| format!("/runs/events?after={seen}"))] { @for (_, row) in rows { (row) } }
         @if read_to > 0 {
-            p { a.button href={ "/runs?status=" (segment(status)) "&model=" (segment(model)) "&day=" (segment(day)) "&before=" (read_to) } { "Older runs" } }
+            p { a.button href={ "/runs?status=" (segment(status)) "&model=" (segment(model)) "&day=" (segment(day)) "&zone=" (zone) "&before=" (read_to) } { "Older runs" } }
         }
     };
     Ok(page_that_reloads("Runs", "/runs", is_running.then_some(3), body))
@@ -143,7 +148,6 @@ fn run_row(run: &Run, progress: &Progress, unit: &str) -> Markup {
         Some(task) if progress.has_result() => task_address(task, run.model.as_deref()),
         _ => format!("/runs/{}", run.id),
     };
-    let picture = run.picture.as_ref().map(|id| format!("/uploads/{id}"));
     let name = run.files.values().next().map(String::as_str);
     let cells = [
         html! { (state_badge(progress)) " " span.muted { (summary(progress)) } },
@@ -151,7 +155,7 @@ fn run_row(run: &Run, progress: &Progress, unit: &str) -> Markup {
         html! { @if let Some(Ok(cost)) = &progress.end { (price(cost.as_ref(), unit)) } },
         html! { time datetime=(run.created) { (run.created.strftime("%F %T UTC")) } },
     ];
-    row(&address, picture.as_deref(), run.model.as_deref(), name, cells)
+    row(&address, run.picture.as_deref(), run.model.as_deref(), name, cells)
 }
 
 /// Returns the status as a word, and the class of its badge.

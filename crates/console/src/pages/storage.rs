@@ -175,11 +175,6 @@ pub(crate) async fn upload(app: &App, folder: &str, request: Request) -> Result<
     Ok((status, page("Error: upload", "/files", body)).into_response())
 }
 
-fn selected(app: &App, words: &Words) -> Result<Vec<(String, String)>> {
-    let ids = words.keys().filter_map(|word| word.strip_prefix(CHOSEN));
-    ids.map(|id| Ok((id.to_owned(), app.linked(id)?))).collect()
-}
-
 /// Reads a small form.
 pub(crate) async fn sent_words(app: &App, request: Request) -> Words {
     let words = axum::Form::<Words>::from_request(request, app).await;
@@ -190,8 +185,9 @@ pub(crate) async fn sent_words(app: &App, request: Request) -> Words {
 pub(crate) async fn delete(app: &App, folder: &str, request: Request) -> Result<Response> {
     let words = sent_words(app, request).await;
     let (number, search) = chosen(&words)?;
-    let files = selected(app, &words)?;
-    for (_, url) in &files {
+    let ids = words.keys().filter_map(|word| word.strip_prefix(CHOSEN));
+    let files: Vec<_> = ids.map(|id| app.linked(id)).collect::<Result<_>>()?;
+    for url in &files {
         let deleted = within(app.client.delete_file(url)).await;
         // Also after a lost response.
         app.forget_downloads();

@@ -250,6 +250,16 @@ async fn a_file_that_fails_has_the_name_that_the_user_gave_it() {
 }
 
 #[tokio::test]
+async fn a_quotation_mark_in_the_name_of_a_file_stays_one() {
+    let site = Site::start().await;
+    let visitor = site.open().await;
+    // Browsers write it so.
+    let form = FormBody::new().file("files", "my %22best%22 photo.png", &picture());
+    assert_eq!(visitor.post("/files/samples", form).await.status, StatusCode::SEE_OTHER);
+    visitor.get("/files/samples").await.says("my &quot;best&quot; photo.png");
+}
+
+#[tokio::test]
 async fn a_price_that_has_risen_since_it_was_shown_stops_the_run() {
     let site = Site::start().await;
     let visitor = site.open().await;

@@ -117,6 +117,19 @@ async fn fifty_runs_side_by_side_add_no_call_to_a_page() {
 }
 
 #[tokio::test]
+async fn a_run_of_a_stored_file_has_a_thumbnail_while_it_lasts() {
+    let site = Site::start().await;
+    let controls = site.service.controls().expect("controls");
+    controls.let_model("haze-removal", Script::stay_queued()).await.expect("a script");
+    let stored = site.client.folder("samples").upload(inferstore::File::bytes("a.png", picture())).await;
+    let url = stored.expect("an upload").download_url;
+    let visitor = site.open().await;
+    visitor.get("/runs").await;
+    visitor.run("haze-removal", FormBody::new().text("url.input_image", &url)).await;
+    visitor.get("/runs").await.says("data-run=").says("<img src=\"/view/");
+}
+
+#[tokio::test]
 async fn a_queued_task_is_canceled_and_one_of_elsewhere_is_watched() {
     let site = Site::start().await;
     let controls = site.service.controls().expect("controls");

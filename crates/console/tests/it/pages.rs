@@ -69,12 +69,15 @@ async fn the_catalog_is_searched_filtered_and_says_what_is_served() {
         ("Background+remove", "background-removal"),
         ("cartoon", "image-to-anime"),
         ("palette", "color-extraction"),
+        ("outline", "video-edge-map"),
     ] {
         let found = visitor.get(&format!("/?q={search}")).await;
         found.says(&format!("href=\"/models/{model}\""));
         assert!(found.body.matches("href=\"/models/").count() <= 3, "{search}: {}", found.body);
     }
-    visitor.get("/?q=upscale").await.says("href=\"/models/super-resolution\"");
+    for search in ["upscale", "image+quality"] {
+        visitor.get(&format!("/?q={search}")).await.says("href=\"/models/super-resolution\"");
+    }
     // All models are on this page, so there is nothing to sort.
     assert!(!all.body.contains("<select"));
     visitor.get("/?q=nothing-like-it").await.says("No model matches");
@@ -115,9 +118,14 @@ async fn the_history_is_newest_first_in_pages_and_filtered() {
     assert!(place(&page.body, 3).is_some() && place(&page.body, 4).is_none());
     visitor.get("/runs?status=canceled").await.says("No run matches");
     visitor.get("/runs?day=2001-01-01").await.says("No run matches");
-    let today = jiff::Timestamp::now().strftime("%F").to_string();
-    let page = visitor.get(&format!("/runs?model=haze-removal&day={today}")).await;
-    assert!(place(&page.body, 3).is_some() || jiff::Timestamp::now().strftime("%F").to_string() != today);
+    // A day is one of the browser's zone: UTC, fourteen hours before it, and twelve after it.
+    for minutes in [0, -840, 720] {
+        let today =
+            || (jiff::Timestamp::now() - jiff::SignedDuration::from_mins(minutes)).strftime("%F").to_string();
+        let day = today();
+        let page = visitor.get(&format!("/runs?model=haze-removal&day={day}&zone={minutes}")).await;
+        assert!(place(&page.body, 3).is_some() || today() != day, "{minutes}");
+    }
 }
 
 #[tokio::test]

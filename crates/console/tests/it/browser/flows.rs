@@ -340,6 +340,10 @@ async fn a_picture_of_last_week_is_found() {
     tab.key("Enter").await;
     tab.until("document.querySelectorAll('.files > li').length === 1 && document.querySelector('.files img').naturalWidth > 0").await;
     assert_eq!(tab.eval("document.querySelector('.files h2').textContent").await, "holiday.png");
+    // The question before a deletion names the file.
+    tab.click(".files input[type=checkbox]").await;
+    tab.click(".files + details summary").await;
+    tab.shows("Delete holiday.png? Nothing can bring back a deleted file.").await;
     assert_eq!(browser.problems(), Vec::<String>::new());
 }
 

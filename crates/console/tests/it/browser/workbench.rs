@@ -29,6 +29,12 @@ async fn a_picture_is_zoomed_saved_under_a_name_of_its_own_and_used_again() {
     tab.eval("document.querySelector('.compare input').focus()").await;
     tab.wheel(".stage", -300.0).await;
     tab.until(&format!("{zoom} > 2")).await;
+    // Arrows move the zoomed picture, and the slider stays.
+    let left = "parseFloat(document.querySelector('.stage').style.getPropertyValue('--x'))";
+    let before = tab.eval(left).await;
+    tab.key("ArrowRight").await;
+    tab.until(&format!("{left} === {before} - 60")).await;
+    assert_eq!(tab.eval("document.querySelector('.compare input').value").await, "50");
     tab.eval(
         "[...document.querySelectorAll('.tools button')].find(one => one.textContent === '1:1').click()",
     )
@@ -172,6 +178,50 @@ async fn a_mistake_gets_the_focus_and_a_number_without_a_value_shows_none() {
     tab.key("Tab").await;
     assert_eq!(tab.eval("document.querySelector('[name=\"in.text\"]').value").await, "0.5");
     is_accessible(&tab, "mistake").await;
+    assert_eq!(browser.problems(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
+async fn a_mistake_of_several_runs_is_said_once_before_any_begins() {
+    let site = Site::start().await;
+    let (browser, tab) = at_model(&site, "color-harmonization").await;
+    let bytes = format!("new Uint8Array({:?})", picture());
+    tab.eval(&paste(&format!(
+        "['a', 'b'].map((name) => new File([{bytes}], `${{name}}.png`, {{type: 'image/png'}}))"
+    )))
+    .await;
+    tab.shows("Run 2 times").await;
+    tab.eval("document.querySelector('[name=\"in.angle\"]').value = '91'").await;
+    tab.click("form.run button.primary").await;
+    tab.until("document.activeElement.name === 'in.angle'").await;
+    assert_eq!(controls(&site).seen(operations::CREATE_TASK), 0);
+    // Both files are still chosen.
+    tab.shows("Run 2 times").await;
+    tab.eval("document.activeElement.value = '30'").await;
+    tab.click("form.run button.primary").await;
+    tab.shows("2 of 2 runs have ended, 2 with success.").await;
+    assert_eq!(controls(&site).seen(operations::CREATE_TASK), 2);
+    assert_eq!(browser.problems(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Chromium and axe-core; .ci/run has them"]
+async fn a_cancel_stays_beside_the_form_and_an_end_is_announced_once() {
+    let site = Site::start().await;
+    controls(&site).let_model("haze-removal", Script::stay_queued()).await.expect("a script");
+    let (browser, tab) = at_model(&site, "haze-removal").await;
+    choose(&tab, &hazy()).await;
+    let announced = "window.announced = []; new MutationObserver(() => document.querySelectorAll('[role=status], [role=alert]')\
+        .forEach((one) => one.textContent !== one.last && announced.push(one.last = one.textContent)))\
+        .observe(document.body, {subtree: true, childList: true, characterData: true}); true";
+    tab.eval(announced).await;
+    tab.click("form.run button.primary").await;
+    tab.click(".latest form button").await;
+    tab.shows("The task was canceled").await;
+    tab.until("announced.includes('Canceled')").await;
+    assert_eq!(tab.eval("location.pathname").await, "/models/haze-removal");
+    assert_eq!(tab.eval("announced.filter((text) => text === 'Canceled').length").await, 1);
     assert_eq!(browser.problems(), Vec::<String>::new());
 }
 
