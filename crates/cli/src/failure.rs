@@ -5,7 +5,9 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use inferstore::types::{TaskId, TaskStatus};
-use inferstore::{CallContext, Error, ErrorKind, FileErrorKind, Resource, TaskDisposition, ViolationKind};
+use inferstore::{
+    CallContext, Error, ErrorKind, FileErrorKind, Resource, TaskDisposition, ViolationKind, nearest,
+};
 use serde_json::json;
 
 use crate::exit;
@@ -128,19 +130,6 @@ fn rejection(error: &Error) -> Option<String> {
 /// The nearest of the words, as the beginning of a hint; empty if none is near.
 pub(crate) fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, known).map_or_else(String::new, |nearest| format!("did you mean `{nearest}`? "))
-}
-
-/// The word that is nearest to one that was mistyped.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let word = word.to_lowercase().replace(['_', ' '], "-");
-    let distance = |known: &str| {
-        let known = known.to_lowercase().replace(['_', ' '], "-");
-        let is_part = word.len() >= 4 && known.contains(&word);
-        if is_part { 1 } else { strsim::damerau_levenshtein(&word, &known) }
-    };
-    let near = known.into_iter().map(|known| (distance(known), known));
-    let near = near.min_by_key(|(distance, _)| *distance);
-    near.filter(|(distance, _)| *distance <= (word.len() / 3).max(1)).map(|(_, known)| known)
 }
 
 /// The file or folder here that is nearest to a path that leads nowhere.

@@ -136,7 +136,7 @@ fn nearest_command(error: &clap::Error) -> Option<String> {
     }
     let root = command();
     let names = root.get_subcommands().map(clap::Command::get_name);
-    failure::nearest(typed, names).map(str::to_owned)
+    inferstore::nearest(typed, names).map(str::to_owned)
 }
 
 /// Prints the help, the version, or what is wrong with the arguments.

@@ -93,6 +93,9 @@ pub use inferstore_api::{
     ApiKey, Decimal, Difference, Finding, KindParts, ModelKind, Sample, Timestamp, UnknownVariant,
     kind_parts, types,
 };
+/// For the hints of the command, which know the words that it has.
+#[doc(hidden)]
+pub use inputs::nearest;
 pub use inputs::{Input, Inputs};
 /// The HTTP client of this crate, for the types in [`ClientBuilder`] and [`middleware`].
 pub use reqwest;

@@ -10,11 +10,11 @@ use futures_util::stream;
 use inferstore::types::{
     self, Descriptor, DescriptorType, ModelFilter, ModelListRequest, ModelSort, ModelSummary,
 };
-use inferstore::{Client, Decimal, Error};
+use inferstore::{Client, Decimal, Error, nearest};
 use tokio::time::sleep;
 
 use crate::complete;
-use crate::failure::{Failure, Result, nearest};
+use crate::failure::{Failure, Result};
 use crate::lists;
 use crate::output::{Format, Report};
 use crate::recorded::with_json;

@@ -281,7 +281,7 @@ fn listed<'a>(texts: impl IntoIterator<Item = &'a str>, shown: fn(&str) -> Strin
 }
 
 /// Returns the most similar name above the minimum similarity; the first of equals.
-fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = normalized(word)?;
     let compared = names.into_iter().filter_map(|name| Some((similarity(&word, &normalized(name)?), name)));
     let best = compared.reduce(|best, other| if other.0 > best.0 { other } else { best })?;
@@ -297,7 +297,9 @@ fn normalized(word: &str) -> Option<String> {
 
 fn similarity(word: &str, name: &str) -> f64 {
     let contains = |long: &str, short: &str| short.chars().count() >= MIN_CONTAINED && long.contains(short);
-    let similarity = strsim::jaro_winkler(word, name);
+    // In a short word, two letters in the wrong order leave little that is alike.
+    let is_slip = word.chars().count() >= MIN_CONTAINED && strsim::osa_distance(word, name) == 1;
+    let similarity = strsim::jaro_winkler(word, name).max(if is_slip { MIN_SIMILARITY } else { 0.0 });
     if word != name && (contains(name, word) || contains(word, name)) {
         return similarity.max(CONTAINED_SIMILARITY);
     }

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub(crate) use check::check;
+pub use check::nearest;
 
 use crate::files::source::File;
 use crate::transport::error::{Error, Result};
