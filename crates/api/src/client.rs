@@ -10,7 +10,9 @@ use reqwest::header::{self, HeaderValue};
 use reqwest::{Method, Request, Response, Url};
 use serde::de::DeserializeOwned;
 
-use crate::tls::{BuildError, check_support_for, http_client_builder_for, share_tls};
+use crate::tls::{
+    BuildError, check_support_for, http_client_builder_sharing_tls, without_proxy_to_this_machine,
+};
 use crate::{ApiKey, Client, MAX_RESPONSE_BODY, ResponseValue, body};
 
 const API_KEY_HEADER: &str = "x-api-key";
@@ -124,14 +126,15 @@ impl Client {
     ///
     /// Timeouts: 10 seconds to connect, 60 seconds between two reads of a response. Redirects: those of a
     /// `GET` are followed within the origin, others are returned as an unexpected response. For other
-    /// settings start from [`http_client_builder_for`] and use [`new_with_client`](Self::new_with_client).
+    /// settings start from [`http_client_builder_for`](crate::http_client_builder_for) and use [`new_with_client`](Self::new_with_client).
     ///
     /// # Errors
     ///
     /// That of [`https_support`](crate::https_support) when the base URL is `https`, and [`BuildError::Http`].
     pub fn new(base_url: &str, key: ApiKey) -> Result<Self, BuildError> {
         check_support_for(base_url)?;
-        let http = share_tls(http_client_builder_for(base_url)).build().map_err(BuildError::Http)?;
+        let http = without_proxy_to_this_machine(http_client_builder_sharing_tls(), base_url);
+        let http = http.build().map_err(BuildError::Http)?;
         Ok(Self::new_with_client(base_url, http, key))
     }
 

@@ -94,7 +94,8 @@ pub use timestamp::{ParseTimestampError, Timestamp};
 pub use tls::install_ring;
 #[cfg(feature = "client")]
 pub use tls::{
-    BuildError, http_client_builder, http_client_builder_for, https_support, is_plain_loopback, share_tls,
+    BuildError, http_client_builder, http_client_builder_for, http_client_builder_sharing_tls, https_support,
+    is_plain_loopback,
 };
 pub use words::UnknownVariant;
 

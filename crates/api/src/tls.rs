@@ -16,35 +16,43 @@ const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// timeouts, and proxies from the environment. The HTTP client follows no redirects, because they would
 /// receive the API key; the [`Client`](crate::Client) follows safe ones itself.
 ///
-/// Every setting of the builder takes effect. Each HTTP client loads the certificates of the system;
-/// [`share_tls`] avoids that if no TLS setting is changed. For a known base URL prefer
-/// [`http_client_builder_for`].
+/// Every setting of the builder takes effect. Each HTTP client loads the certificates of the system, which takes
+/// several milliseconds; [`http_client_builder_sharing_tls`] avoids that if no TLS setting is changed. For a known
+/// base URL prefer [`http_client_builder_for`].
 pub fn http_client_builder() -> ClientBuilder {
-    let builder = reqwest::Client::builder()
-        .connect_timeout(CONNECT_TIMEOUT)
-        .read_timeout(READ_TIMEOUT)
-        .redirect(Policy::none());
+    let builder = basic_builder();
     #[cfg(any(feature = "rustls", feature = "rustls-ring"))]
     let builder = over_rustls::choose(builder);
     builder
 }
 
-/// Replaces the TLS settings of the builder by settings that all clients of the process share, so that only
-/// the first client loads the certificates of the system, which takes several milliseconds. Call this only if
-/// no TLS setting is changed: reqwest ignores TLS settings made before or after.
+/// Like [`http_client_builder`], with TLS settings that all clients of the process share: the certificates of the
+/// system are loaded once, at the first `https` connection. Use this only if no TLS setting is changed, because reqwest
+/// ignores TLS settings beside these.
 ///
-/// No effect with `native-tls` alone.
-pub fn share_tls(builder: ClientBuilder) -> ClientBuilder {
+/// With `native-tls` alone, nothing is shared.
+pub fn http_client_builder_sharing_tls() -> ClientBuilder {
+    let builder = basic_builder();
     #[cfg(any(feature = "rustls", feature = "rustls-ring"))]
     let builder = over_rustls::share(builder);
     builder
+}
+
+fn basic_builder() -> ClientBuilder {
+    reqwest::Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .read_timeout(READ_TIMEOUT)
+        .redirect(Policy::none())
 }
 
 /// Like [`http_client_builder`], for one base URL: uses no proxy for [plain `http` to this
 /// machine](is_plain_loopback), because a proxy from the environment would send the API key unencrypted to
 /// another machine.
 pub fn http_client_builder_for(base_url: &str) -> ClientBuilder {
-    let builder = http_client_builder();
+    without_proxy_to_this_machine(http_client_builder(), base_url)
+}
+
+pub(crate) fn without_proxy_to_this_machine(builder: ClientBuilder, base_url: &str) -> ClientBuilder {
     match Url::parse(base_url.trim()) {
         Ok(url) if is_plain_loopback(&url) => builder.no_proxy(),
         _ => builder,
@@ -126,31 +134,79 @@ mod over_rustls {
     use std::sync::{Arc, LazyLock};
 
     use reqwest::ClientBuilder;
-    use rustls::ClientConfig;
+    use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
     use rustls::crypto::CryptoProvider;
-    use rustls_platform_verifier::BuilderVerifierExt;
+    use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+    use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+    use rustls_platform_verifier::Verifier;
 
     use super::BuildError;
 
-    /// Shared TLS settings: loading the certificates takes most of the time of building a client. An error
-    /// has the reason why there are none.
-    static SHARED: LazyLock<Result<ClientConfig, String>> = LazyLock::new(|| {
-        let builder = ClientConfig::builder_with_provider(provider());
-        let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
-        let builder = builder.with_platform_verifier().map_err(|error| error.to_string())?;
+    /// Verifier with the certificates of the system, whose loading takes most of the time of a short program. An
+    /// error has the reason why there are none.
+    static VERIFIER: LazyLock<Result<Verifier, String>> =
+        LazyLock::new(|| Verifier::new(provider()).map_err(|error| error.to_string()));
+
+    /// Shared TLS settings.
+    static SHARED: LazyLock<Result<ClientConfig, Error>> = LazyLock::new(|| {
+        let builder =
+            ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(OfSystem));
         Ok(builder.with_no_client_auth())
     });
 
+    /// Verifies as `VERIFIER`, which the first handshake makes.
+    #[derive(Debug)]
+    struct OfSystem;
+
+    fn verifier() -> Result<&'static Verifier, Error> {
+        let no_roots =
+            |reason: &String| Error::General(BuildError::RootCertificates(reason.clone()).to_string());
+        VERIFIER.as_ref().map_err(no_roots)
+    }
+
+    impl ServerCertVerifier for OfSystem {
+        fn verify_server_cert(
+            &self,
+            end_entity: &CertificateDer<'_>,
+            intermediates: &[CertificateDer<'_>],
+            server_name: &ServerName<'_>,
+            ocsp_response: &[u8],
+            now: UnixTime,
+        ) -> Result<ServerCertVerified, Error> {
+            verifier()?.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+        }
+
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            verifier()?.verify_tls12_signature(message, certificate, signature)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signature: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            verifier()?.verify_tls13_signature(message, certificate, signature)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            provider().signature_verification_algorithms.supported_schemes()
+        }
+    }
+
     pub(super) fn check() -> Result<(), BuildError> {
-        SHARED.as_ref().map(|_| ()).map_err(|reason| BuildError::RootCertificates(reason.clone()))
+        VERIFIER.as_ref().map(|_| ()).map_err(|reason| BuildError::RootCertificates(reason.clone()))
     }
 
     pub(super) fn choose(builder: ClientBuilder) -> ClientBuilder {
-        #[cfg(not(feature = "rustls"))]
-        install_ring();
-        // If another crate enables `native-tls`, reqwest uses that by default.
-        let builder = builder.tls_backend_rustls();
-        match &*SHARED {
+        let builder = over_rustls(builder);
+        match &*VERIFIER {
             Ok(_) => builder,
             // A system without certificates, such as a bare container, still supports `http` and added
             // certificates.
@@ -160,9 +216,16 @@ mod over_rustls {
 
     pub(super) fn share(builder: ClientBuilder) -> ClientBuilder {
         match &*SHARED {
-            Ok(config) => builder.tls_backend_preconfigured(config.clone()),
-            Err(_) => builder,
+            Ok(config) => over_rustls(builder).tls_backend_preconfigured(config.clone()),
+            Err(_) => choose(builder),
         }
+    }
+
+    fn over_rustls(builder: ClientBuilder) -> ClientBuilder {
+        #[cfg(not(feature = "rustls"))]
+        install_ring();
+        // If another crate enables `native-tls`, reqwest uses that by default.
+        builder.tls_backend_rustls()
     }
 
     /// Installs ring as the crypto provider of rustls for the process, unless one is installed.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use inferstore_api::{
-    ApiKey, BuildError, Finding, http_client_builder, http_client_builder_for, https_support,
-    is_plain_loopback, share_tls,
+    ApiKey, BuildError, Finding, http_client_builder, http_client_builder_sharing_tls, https_support,
+    is_plain_loopback,
 };
 use parking_lot::Mutex;
 use reqwest::Url;
@@ -238,9 +238,14 @@ impl ClientBuilder {
                 Ok(()) => {}
             }
         }
-        let http = self.http(http_client_builder_for(&base_url), self.settings.read_timeout)?;
-        let storage = self.http(http_client_builder(), NO_READ_TIMEOUT)?;
-        let direct = self.http(http_client_builder().no_proxy(), NO_READ_TIMEOUT)?;
+        // reqwest ignores TLS settings of the caller beside shared TLS.
+        let is_shared = self.configure_http.is_empty();
+        let base = || if is_shared { http_client_builder_sharing_tls() } else { http_client_builder() };
+        let is_local = Url::parse(&base_url).is_ok_and(|url| is_plain_loopback(&url));
+        let http = if is_local { base().no_proxy() } else { base() };
+        let http = self.http(http, self.settings.read_timeout)?;
+        let storage = self.http(base(), NO_READ_TIMEOUT)?;
+        let direct = self.http(base().no_proxy(), NO_READ_TIMEOUT)?;
         let Settings { api_key, retry, read_timeout, transfer_timeout, .. } = self.settings;
         let redactor = Redactor::new(api_key.expose());
         let name_hasher = name_hasher(api_key.expose());
@@ -271,8 +276,6 @@ impl ClientBuilder {
 
     fn http(&self, http: reqwest::ClientBuilder, read_timeout: Duration) -> Result<reqwest::Client> {
         let http = http.user_agent(&self.settings.user_agent);
-        // reqwest ignores TLS settings of the caller beside shared TLS.
-        let http = if self.configure_http.is_empty() { share_tls(http) } else { http };
         let http = self.configure_http.iter().fold(http, |http, configure| configure(http));
         // Set last: the API key must not follow a redirect, and only this crate knows which requests are safe
         // to retry.

@@ -296,6 +296,27 @@ async fn child_with_a_trusted_server() {
     assert_refuses(configured(&base_url, move |http| http.tls_certs_only([other.clone()]))).await;
 }
 
+/// Loading the certificates takes most of the time of a command that sends one request without TLS.
+#[cfg(all(target_os = "linux", any(feature = "rustls", feature = "rustls-ring")))]
+#[tokio::test]
+async fn roots_of_the_system_are_loaded_at_the_first_connection() {
+    let authority = Authority::new();
+    let base_url = authority.serve(DEFAULT).await;
+    run_child("child_that_loads_roots_late", "", base_url, &authority.pem).await;
+}
+
+#[cfg(any(feature = "rustls", feature = "rustls-ring"))]
+#[tokio::test]
+#[ignore = "runs in a child process"]
+async fn child_that_loads_roots_late() {
+    let (url, _) = child_settings();
+    let client = Client::new("http://127.0.0.1:9/api/v1", "key").unwrap();
+    // The system gets the authority after the client was built.
+    std::fs::copy(std::env::var(CHILD_OTHER_ROOT).unwrap(), std::env::var("SSL_CERT_FILE").unwrap()).unwrap();
+    let content = client.download(url).bytes().await.unwrap();
+    assert_eq!(content.as_ref(), BALANCE.as_bytes());
+}
+
 /// A bare container has no certificates.
 #[cfg(all(target_os = "linux", any(feature = "rustls", feature = "rustls-ring")))]
 #[tokio::test]
