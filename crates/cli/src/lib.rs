@@ -46,6 +46,13 @@ use settings::Session;
 /// Runs the command with these arguments, the first of which is its name, and returns the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>, mut environment: Environment) -> u8 {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let [_, only] = &arguments[..]
+        && (only == "--version" || only == "-V")
+    {
+        // Half of the time of a process that prints this would go into the tree of all commands.
+        let output = Output::new(&mut environment, OutputOptions::default());
+        return output.end(output.bytes(concat!("inferstore ", env!("CARGO_PKG_VERSION"), "\n").as_bytes()));
+    }
     let parsed = Cli::try_parse_from(&arguments).or_else(|error| {
         arguments = without_alias(&error, &arguments, &environment).ok_or(error)?;
         Cli::try_parse_from(&arguments)
