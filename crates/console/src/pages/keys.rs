@@ -11,7 +11,7 @@ use crate::runs::now;
 const FIELDS: [(&str, &str, &str); 4] = [
     ("name", "text", "Name"),
     ("expires", "date", "Last day in UTC, if the key expires"),
-    ("limit", "text", "Limit for the tasks of a day, such as 2.50, if there is one"),
+    ("limit", "number", "Limit for the tasks of a day, such as 2.50, if there is one"),
     ("models", "text", "Models such as background-removal, with commas between, if not all"),
 ];
 
@@ -23,7 +23,7 @@ pub(crate) fn section(keys: &KeyPage, unit: &str) -> Markup {
             ul.values { @for key in keys.records.iter().flatten() { li { (record(key, can_manage, unit)) } } }
             @if !can_manage { p.muted { "The operator of the service makes and revokes keys." } } @else {
                 details { summary { "Make a key" } form method="post" action="/account/keys" {
-                    @for (name, kind, label) in FIELDS { div.field { label for=(name) { (label) } input type=(kind) id=(name) name=(name) required[name == "name"]; } }
+                    @for (name, kind, label) in FIELDS { div.field { label for=(name) { (label) } input type=(kind) step="any" id=(name) name=(name) required[name == "name"]; } }
                     button.primary type="submit" { "Make the key" }
                 } }
             }
