@@ -19,8 +19,7 @@ fn main() {
         || process(inferstore().arg("--version")),
         || process(&mut Command::new("/bin/true")),
     );
-    let note = "/bin/true is the lower bound. The difference is loading a program of some 35 MB, and \
-                building the tree of all commands";
+    let note = "/bin/true is the lower bound. The difference is loading a program of some 35 MB";
     row("--version", "/bin/true", figures, note).print();
 
     let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
