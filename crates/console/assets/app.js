@@ -64,7 +64,7 @@ const follow = (area, ended) => {
   const receive = ({ data }) => {
     const { run, html, state, over } = JSON.parse(data);
     // The page of the result says how the run has ended.
-    if (over && !isList) return ended(close());
+    if (over && !isList) return ended(close())?.catch(lose);
     let place = area.querySelector(`[data-run="${run}"]`);
     // The page has all earlier runs, so an unknown one is the newest.
     if (!place && isList) {
@@ -267,7 +267,7 @@ const view = async (area) => {
   stage.addEventListener("pointermove", drag);
   area.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: [1, 0], ArrowRight: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
-    if (!step || zoom === 1) return;
+    if (!step || zoom === 1 || event.altKey || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     [x, y] = [x + 60 * step[0], y + 60 * step[1]];
     place();
@@ -423,14 +423,15 @@ const work = (form) => {
     document.title = page.title;
     enhance(now);
     const live = now.querySelector("[data-live]");
-    if (live) return follow(live, async () => show(await fetch(response.url)));
+    if (live) return follow(live, async () => live.isConnected && show(await fetch(response.url)));
     remember(now);
     say(page.title.split(" · ")[0], true);
   };
   // The progress shows what a cancel does.
   now.addEventListener("submit", (event) => {
+    if (!event.target.action.endsWith("/cancel")) return;
     event.preventDefault();
-    fetch(event.target.action, { method: "POST" });
+    fetch(event.target.action, { method: "POST" }).catch(() => say("Error: the console does not respond."));
   });
   const from = new URLSearchParams(location.search).get("from");
   // The run of the address is shown again, unless another one has begun meanwhile.
@@ -447,8 +448,9 @@ const work = (form) => {
     try {
       const response = await send(form, several, files[0], 0);
       const page = response.redirected ? undefined : parse(await response.clone().text());
-      // A mistake in another input than the file is one of every run.
-      if (!page || (files.length && all(".invalid", page).every((field) => field.querySelector(".drop")) && !page.querySelector(".failure"))) {
+      const mistakes = page ? all(".invalid, .failure", page) : [];
+      // A mistake in the file alone is no mistake of the other runs.
+      if (!page || (files.length && mistakes.length && mistakes.every((mistake) => mistake.querySelector(".drop")))) {
         keep();
         count += 1;
         all(".invalid", form).forEach((field) => field.classList.remove("invalid"));
@@ -469,9 +471,10 @@ const work = (form) => {
         say("");
         enhance(form);
         if (files.length) accept(form.querySelector(".drop"), files);
+        mistakes.forEach((mistake) => mistake.classList.add("invalid"));
       }
     } catch {
-      say("Error: the console does not respond. Nothing was started.");
+      say(`Error: the console does not respond, or the browser cannot read ${printable(files[0]?.name ?? "a file")}. Nothing was started.`);
     }
     isSending = false;
   });
@@ -552,10 +555,9 @@ document.addEventListener("submit", (event) => {
 enhance(document);
 all("[data-live]").forEach((area) => follow(area, () => location.reload()));
 all("form.run").forEach(work);
-all("form.bar [name=zone]").forEach((zone) => (zone.value = new Date().getTimezoneOffset()));
+all("form.bar").forEach((form) => form.addEventListener("submit", () => form.zone && (form.zone.value = new Date(form.day.value || Date.now()).getTimezoneOffset())));
 // The question before a deletion names the files.
-all(".files").forEach((list) => list.addEventListener("change", () => {
-  const names = all(":checked", list).map((box) => box.closest(".card").querySelector("h2").textContent);
-  list.parentElement.querySelector("details p").firstChild.textContent = `Delete ${names.join(", ")}? Nothing can bring back a deleted file. `;
-}));
+const chosenNames = (list) => all(":checked", list).map((box) => box.closest(".card").querySelector("h2").textContent).join(", ");
+all(".files").forEach((list) => list.addEventListener("change", () =>
+  (list.parentElement.querySelector("details p").firstChild.textContent = `Delete ${chosenNames(list) || "no file"}? Nothing can bring back a deleted file. `)));
 all("form.bar").forEach((form) => form.addEventListener("change", ({ target }) => target.matches("select, [type=date]") && form.requestSubmit()));

@@ -61,10 +61,7 @@ pub(crate) async fn create(app: &App, request: Request) -> Result<Response> {
         |_| Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "No key is made", "The limit is no amount.");
     let new = NewKeyRequest {
         expires_at: given("expires").map(|day| format!("{day}T23:59:59Z").into()),
-        daily_limit: given("limit")
-            .map(|limit| limit.replace(',', ".").parse())
-            .transpose()
-            .map_err(no_amount)?,
+        daily_limit: given("limit").map(str::parse).transpose().map_err(no_amount)?,
         models: given("models").map(models),
         ..NewKeyRequest::new(word(&form, "name"))
     };

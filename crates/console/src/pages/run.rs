@@ -46,7 +46,8 @@ pub(crate) async fn list(app: &App, query: &Words) -> Result<Response> {
     let is_shown = |own: Option<&str>, state: &str, at: &str| {
         (status.is_empty() || state == status)
             && (model.is_empty() || own == Some(model))
-            && (day.is_empty() || at.parse().is_ok_and(|at| local(at).starts_with(day)))
+            && (day.is_empty()
+                || at.parse().map_or_else(|_| at.starts_with(day), |at| local(at).starts_with(day)))
     };
     let matches = |record: &TaskRecord| {
         let state = record.status.as_ref().map_or("", TaskStatus::as_str);
