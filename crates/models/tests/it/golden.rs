@@ -240,6 +240,7 @@ fn super_resolution_comes_nearer_to_the_large_scene_than_plain_scaling() {
     let large = DynamicImage::from(scenes::people(320, 240));
     let small = large.resize_exact(160, 120, FilterType::Triangle);
     let plain = small.resize_exact(320, 240, FilterType::CatmullRom);
+    check("scene-people-small", &small);
     let outputs = run("super-resolution", [("input_image", file(&small.to_rgb8()))]);
     let result = outputs.picture("output_image");
     check("super-resolution", &result);
