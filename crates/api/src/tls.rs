@@ -196,7 +196,8 @@ mod over_rustls {
         }
 
         fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-            provider().signature_verification_algorithms.supported_schemes()
+            let all = || provider().signature_verification_algorithms.supported_schemes();
+            verifier().map_or_else(|_| all(), ServerCertVerifier::supported_verify_schemes)
         }
     }
 
