@@ -144,7 +144,9 @@ fn nearest_path(path: &Path) -> Option<PathBuf> {
     let mut known: Vec<_> = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect();
     known.sort();
     let others = known.iter().map(String::as_str).filter(|known| *known != name);
-    nearest(name, others).map(|near| parent.join(near))
+    // Names of files often begin and end alike, and a wrong one may be paid for.
+    let is_slip = |near: &&str| strsim::damerau_levenshtein(name, near) <= (name.len() / 3).max(1);
+    nearest(name, others).filter(is_slip).map(|near| parent.join(near))
 }
 
 /// A path as an input of the command line: without a folder, a name may be read as `@FILE` or `name=value`.

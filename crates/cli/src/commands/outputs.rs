@@ -66,6 +66,13 @@ impl OutputArguments {
         self.out.is_some() || self.show
     }
 
+    /// Returns true when the outputs go to a folder.
+    pub(crate) fn is_folder(&self, session: &Session) -> bool {
+        let out = self.out.as_deref().filter(|out| *out != "-" && !out.contains('{'));
+        out.map(|out| expanded(out, session))
+            .is_some_and(|out| is_folder(&out, &session.environment.folder.join(&out)))
+    }
+
     /// Checks the destination by its folder, which `make_folder` makes and `check_folder` leaves alone. `outputs` are the
     /// files that the model declares to return, if that is known.
     pub(crate) fn check(
@@ -113,8 +120,7 @@ impl OutputArguments {
         if is_special(&path) {
             return Ok(Destination::File(path));
         }
-        let is_file = path.is_file() || (!path.is_dir() && path.extension().is_some());
-        if !is_file || out.ends_with('/') {
+        if is_folder(&out, &path) {
             check_folder(&path)?;
             return Ok(Destination::Folder(out.trim_end_matches('/').to_owned()));
         }
@@ -125,6 +131,12 @@ impl OutputArguments {
         }
         Ok(Destination::File(path))
     }
+}
+
+/// Returns true for a destination that is a folder, or becomes one.
+fn is_folder(out: &str, path: &Path) -> bool {
+    let is_file = path.is_file() || (!path.is_dir() && path.extension().is_some());
+    !is_file || out.ends_with('/')
 }
 
 fn several_files(outputs: &[String]) -> Failure {

@@ -213,7 +213,11 @@ pub(crate) async fn again(
     let version = if needs_version { Some(models::versioning(&model, &client).await?) } else { None };
     let sweeps = version.as_ref().map(|version| sweeps::sweeps(&collected.texts, version)).transpose()?;
     let sweeps = sweeps.unwrap_or_default();
-    let is_batch = options.rows.is_some() || is_watching || collected.loose.len() > 1 || !sweeps.is_empty();
+    // The journal of a batch in its folder knows what has been spent, also for a pattern that matches one file.
+    let has_budget = options.budget.is_some() && options.outputs.is_folder(&session);
+    let many = if has_budget { 1 } else { 2 };
+    let is_batch =
+        options.rows.is_some() || is_watching || collected.loose.len() >= many || !sweeps.is_empty();
     if !options.dry_run {
         session.output.check_fields(match is_batch {
             _ if options.detach => &["task_id"],

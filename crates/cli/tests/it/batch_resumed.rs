@@ -194,6 +194,19 @@ fn a_file_is_run_again_for_a_task_with_other_inputs() {
 }
 
 #[test]
+fn a_budget_holds_across_starts_with_one_file() {
+    let local = Local::start();
+    pictures(local.cli.folder.path(), 1);
+    let run = "run haze-removal p000.png -o out/ --budget 0.01";
+    for _ in 0..2 {
+        let ended = local.cli.call(run);
+        assert_eq!((ended.code, tasks(&local)), (exit::DONE, 1), "{ended}");
+    }
+    let ended = local.cli.call("run haze-removal hazy.png -o out/ --budget 0.01");
+    assert!(ended.code != exit::DONE && tasks(&local) == 1, "{ended}");
+}
+
+#[test]
 fn a_file_is_run_again_on_another_service() {
     let (mut local, other) = (Local::start(), Local::start());
     pictures(local.cli.folder.path(), 2);

@@ -194,3 +194,20 @@ fn a_service_with_short_pages_loses_no_file_and_repeats_none() {
     assert_eq!(numbers("--limit 3 --offset 118 --sort oldest"), [118, 119]);
     assert_eq!(numbers("--search 11"), [119, 118, 117, 116, 115, 114, 113, 112, 111, 110, 11]);
 }
+
+#[test]
+fn a_key_with_the_characters_of_a_pattern_is_its_own_file() {
+    let local = Local::start();
+    for name in ["a[1].txt", "a1.txt"] {
+        std::fs::write(local.cli.path(name), name).expect("it can be written");
+        assert_eq!(local.cli.call_with(&["files", "upload", "samples", name]).code, exit::DONE);
+    }
+    let key = "samples/a[1].txt";
+    let saved = local.cli.call_with(&["files", "download", key, "saved"]);
+    assert_eq!(saved.code, exit::DONE, "{saved}");
+    assert!(local.cli.folder.path().join("saved/a[1].txt").is_file(), "{saved}");
+    let deleted = local.cli.call_with(&["files", "delete", key, "-y"]);
+    assert_eq!(deleted.code, exit::DONE, "{deleted}");
+    let listed = local.cli.call("files list samples").stdout;
+    assert!(listed.contains("a1.txt") && !listed.contains("a[1].txt"), "{listed}");
+}

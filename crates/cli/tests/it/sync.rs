@@ -37,6 +37,27 @@ fn change_time(local: &Local, path: &str, seconds: i64) {
 }
 
 #[test]
+fn an_empty_file_is_left_out_and_holds_nothing_back() {
+    let local = Local::start();
+    for (name, text) in [("a.txt", "one"), ("kept.txt", "two"), ("stale.txt", "three")] {
+        write(&local, &format!("here/{name}"), text);
+    }
+    sync(&local, "here samples");
+    fs::remove_file(local.cli.path("here/stale.txt")).expect("it is there");
+    write(&local, "here/.gitkeep", "");
+    write(&local, "here/kept.txt", "");
+    write(&local, "here/b.txt", "four");
+    for dry_run in [" --dry-run", ""] {
+        let ended = local.cli.call(&format!("files sync here samples --delete{dry_run} --format jsonl"));
+        assert!(ended.stderr.contains("here/.gitkeep is empty and is left out"), "{ended}");
+        assert!(ended.code == exit::DONE && ended.stdout.lines().count() == 2, "{ended}");
+        assert!(ended.stdout.contains("b.txt") && ended.stdout.contains("stale.txt"), "{ended}");
+    }
+    let listed = local.cli.call("files list samples -q").stdout;
+    assert_eq!(listed.lines().count(), 3, "{listed}");
+}
+
+#[test]
 fn contents_are_compared_whatever_sizes_times_and_names_say() {
     let local = Local::start();
     for (name, text) in [("a.txt", "one"), ("b.txt", "two"), ("c.txt", "one"), ("d.txt", "four")] {

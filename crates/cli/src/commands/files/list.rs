@@ -187,12 +187,14 @@ pub(super) async fn select(words: &[String], is_prefix: bool, client: &Client) -
             return Err(Failure::new(exit::INPUT, format!("{word} is a folder"))
                 .with_hint(format!("give -r for all its files, or a pattern such as '{folder}/*.png'")));
         }
-        let pattern = Pattern::new(word).ok().filter(|_| is_pattern(word) && !is_prefix);
         let start = if name.is_empty() { format!("{folder}/") } else { word.clone() };
         let files = match folders.entry(folder) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => entry.insert(all(folder, client).await?),
         };
+        // A key may have the characters of a pattern.
+        let is_key = files.iter().any(|file| file.key.as_deref() == Some(word.as_str()));
+        let pattern = Pattern::new(word).ok().filter(|_| is_pattern(word) && !is_prefix && !is_key);
         let fits = |file: &&Stored| {
             let key = file.key.as_deref().unwrap_or_default();
             match &pattern {

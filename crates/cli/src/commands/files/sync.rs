@@ -75,7 +75,15 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
         }
     };
     let path = PathBuf::from(path);
-    let local = local_files(&path, is_upload, session)?;
+    let mut local = local_files(&path, is_upload, session)?;
+    let mut unsent = BTreeMap::new();
+    if is_upload {
+        // The storage takes no empty file.
+        unsent = local.extract_if(.., |_, file| file.size == 0).collect();
+        unsent.values().for_each(|file| {
+            session.output.note(format!("{} is empty and is left out", file.path.display()));
+        });
+    }
     let named = |file: Stored| {
         let own = file.own_name().filter(|name| is_upload || is_file_name(name)).map(str::to_owned);
         let name = if is_upload { own? } else { own.unwrap_or_else(|| local_name(&file)) };
@@ -89,10 +97,15 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
     let same: BTreeSet<&String> =
         stream::iter(checks).buffer_unordered(CHECKS).filter_map(ready).collect().await;
     let (here, there): (BTreeSet<_>, BTreeSet<_>) = (local.keys().collect(), stored.keys().collect());
+    let here = here.union(&unsent.keys().collect()).copied().collect();
     let (source, destination) = if is_upload { (here, there) } else { (there, here) };
     let deleted = destination.difference(&source).filter(|_| delete).map(|name| (*name).clone());
     let actions = Actions {
-        sent: source.difference(&same).map(|name| (*name).clone()).collect(),
+        sent: source
+            .difference(&same)
+            .filter(|name| !unsent.contains_key(name.as_str()))
+            .map(|name| (*name).clone())
+            .collect(),
         deleted: deleted.collect(),
     };
     if dry_run {

@@ -38,12 +38,24 @@ pub(super) fn parse(text: &str, place: &str) -> Result<Vec<Row>> {
     if let Some(twice) = columns.iter().find(|column| column.is_empty() || !seen.insert(*column)) {
         return Err(malformed(1, &format!("the column {twice:?} has no name of its own")));
     }
+    // The parser reports where the line before a row ends, if that is a CRLF or if blank lines follow.
+    let (mut line, mut counted) = (1, 0);
+    let mut line_at = |position: Option<&csv::Position>| {
+        let reported =
+            position.and_then(|position| usize::try_from(position.byte()).ok()).unwrap_or_default();
+        let rest = text.get(reported..).unwrap_or_default();
+        let start = text.len() - rest.trim_start_matches(['\r', '\n']).len();
+        let between = text.get(counted..start).unwrap_or_default();
+        line += between.bytes().filter(|byte| *byte == b'\n').count() as u64;
+        counted = counted.max(start);
+        line
+    };
     let rows = reader.records().map(|record| {
         let record = record.map_err(|error| {
-            let line = error.position().map_or(1, csv::Position::line);
+            let line = line_at(error.position());
             malformed(line, &format!("the row does not have {} columns", columns.len()))
         })?;
-        let line = record.position().map_or(1, csv::Position::line);
+        let line = line_at(record.position());
         let cells = columns.iter().zip(&record).filter(|(_, cell)| !cell.is_empty());
         Ok(Row { line, values: cells.map(|(name, cell)| (name.to_owned(), cell.into())).collect() })
     });
@@ -63,6 +75,8 @@ mod tests {
     fn rows_are_csv_tabs_or_json_lines_and_empty_cells_are_not_given() {
         assert_eq!(rows("a,b\n1,2\n\"x\ny\",\n3,4\n"), [(2, 2), (3, 1), (5, 2)]);
         assert_eq!(rows("\u{feff}a\tb\n1\t2\n"), [(2, 2)]);
+        assert_eq!(rows("a,b\r\n1,2\r\n\r\n\"x\r\ny\",\r\n3,4\r\n"), [(2, 2), (4, 1), (6, 2)]);
+        assert_eq!(rows("a\n\n1\n\n\n2"), [(3, 1), (6, 1)]);
         assert_eq!(rows("{\"a\":1,\"b\":null}\n\n{\"a\":\"x\"}\n"), [(1, 1), (3, 1)]);
     }
 
@@ -70,6 +84,7 @@ mod tests {
     fn a_malformed_row_is_named_by_its_line() {
         for (text, problem) in [
             ("a,b\n1,2\n3\n", "jobs:3: the row does not have 2 columns"),
+            ("a,b\r\n1,2\r\n3\r\n", "jobs:3: the row does not have 2 columns"),
             ("a,a\n1,2\n", "jobs:1: the column \"a\""),
             ("{\"a\":1}\n{\"a\"\n", "jobs:2: no JSON object"),
         ] {
