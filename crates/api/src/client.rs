@@ -126,7 +126,8 @@ impl Client {
     ///
     /// Timeouts: 10 seconds to connect, 60 seconds between two reads of a response. Redirects: those of a
     /// `GET` are followed within the origin, others are returned as an unexpected response. For other
-    /// settings start from [`http_client_builder_for`](crate::http_client_builder_for) and use [`new_with_client`](Self::new_with_client).
+    /// settings start from [`http_client_builder_for`](crate::http_client_builder_for) and use
+    /// [`new_with_client`](Self::new_with_client).
     ///
     /// # Errors
     ///

@@ -95,7 +95,7 @@ pub use tls::install_ring;
 #[cfg(feature = "client")]
 pub use tls::{
     BuildError, http_client_builder, http_client_builder_for, http_client_builder_sharing_tls, https_support,
-    is_plain_loopback,
+    is_plain_loopback, without_proxy_to_this_machine,
 };
 pub use words::UnknownVariant;
 

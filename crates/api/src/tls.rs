@@ -52,7 +52,8 @@ pub fn http_client_builder_for(base_url: &str) -> ClientBuilder {
     without_proxy_to_this_machine(http_client_builder(), base_url)
 }
 
-pub(crate) fn without_proxy_to_this_machine(builder: ClientBuilder, base_url: &str) -> ClientBuilder {
+/// Returns the builder without proxies if the base URL is [plain `http` to this machine](is_plain_loopback).
+pub fn without_proxy_to_this_machine(builder: ClientBuilder, base_url: &str) -> ClientBuilder {
     match Url::parse(base_url.trim()) {
         Ok(url) if is_plain_loopback(&url) => builder.no_proxy(),
         _ => builder,
@@ -151,21 +152,21 @@ mod over_rustls {
     static SHARED: LazyLock<Result<ClientConfig, Error>> = LazyLock::new(|| {
         let builder =
             ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
-        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(OfSystem));
+        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(LazyVerifier));
         Ok(builder.with_no_client_auth())
     });
 
-    /// Verifies as `VERIFIER`, which the first handshake makes.
+    /// Verifier that loads the certificates of the system at the first handshake.
     #[derive(Debug)]
-    struct OfSystem;
+    struct LazyVerifier;
 
-    fn verifier() -> Result<&'static Verifier, Error> {
-        let no_roots =
-            |reason: &String| Error::General(BuildError::RootCertificates(reason.clone()).to_string());
-        VERIFIER.as_ref().map_err(no_roots)
+    impl LazyVerifier {
+        fn loaded() -> Result<&'static Verifier, Error> {
+            verifier().map_err(|error| Error::General(error.to_string()))
+        }
     }
 
-    impl ServerCertVerifier for OfSystem {
+    impl ServerCertVerifier for LazyVerifier {
         fn verify_server_cert(
             &self,
             end_entity: &CertificateDer<'_>,
@@ -174,7 +175,7 @@ mod over_rustls {
             ocsp_response: &[u8],
             now: UnixTime,
         ) -> Result<ServerCertVerified, Error> {
-            verifier()?.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+            Self::loaded()?.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
         }
 
         fn verify_tls12_signature(
@@ -183,7 +184,7 @@ mod over_rustls {
             certificate: &CertificateDer<'_>,
             signature: &DigitallySignedStruct,
         ) -> Result<HandshakeSignatureValid, Error> {
-            verifier()?.verify_tls12_signature(message, certificate, signature)
+            Self::loaded()?.verify_tls12_signature(message, certificate, signature)
         }
 
         fn verify_tls13_signature(
@@ -192,23 +193,27 @@ mod over_rustls {
             certificate: &CertificateDer<'_>,
             signature: &DigitallySignedStruct,
         ) -> Result<HandshakeSignatureValid, Error> {
-            verifier()?.verify_tls13_signature(message, certificate, signature)
+            Self::loaded()?.verify_tls13_signature(message, certificate, signature)
         }
 
         fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
             let all = || provider().signature_verification_algorithms.supported_schemes();
-            verifier().map_or_else(|_| all(), ServerCertVerifier::supported_verify_schemes)
+            Self::loaded().map_or_else(|_| all(), ServerCertVerifier::supported_verify_schemes)
         }
     }
 
+    fn verifier() -> Result<&'static Verifier, BuildError> {
+        VERIFIER.as_ref().map_err(|reason| BuildError::RootCertificates(reason.clone()))
+    }
+
     pub(super) fn check() -> Result<(), BuildError> {
-        VERIFIER.as_ref().map(|_| ()).map_err(|reason| BuildError::RootCertificates(reason.clone()))
+        verifier().map(drop)
     }
 
     pub(super) fn choose(builder: ClientBuilder) -> ClientBuilder {
         let builder = over_rustls(builder);
-        match &*VERIFIER {
-            Ok(_) => builder,
+        match check() {
+            Ok(()) => builder,
             // A system without certificates, such as a bare container, still supports `http` and added
             // certificates.
             Err(_) => builder.tls_certs_only([]),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use inferstore_api::{
     ApiKey, BuildError, Finding, http_client_builder, http_client_builder_sharing_tls, https_support,
-    is_plain_loopback,
+    is_plain_loopback, without_proxy_to_this_machine,
 };
 use parking_lot::Mutex;
 use reqwest::Url;
@@ -241,8 +241,7 @@ impl ClientBuilder {
         // reqwest ignores TLS settings of the caller beside shared TLS.
         let is_shared = self.configure_http.is_empty();
         let base = || if is_shared { http_client_builder_sharing_tls() } else { http_client_builder() };
-        let is_local = Url::parse(&base_url).is_ok_and(|url| is_plain_loopback(&url));
-        let http = if is_local { base().no_proxy() } else { base() };
+        let http = without_proxy_to_this_machine(base(), &base_url);
         let http = self.http(http, self.settings.read_timeout)?;
         let storage = self.http(base(), NO_READ_TIMEOUT)?;
         let direct = self.http(base().no_proxy(), NO_READ_TIMEOUT)?;
