@@ -193,8 +193,8 @@ pub(super) async fn select(words: &[String], is_prefix: bool, client: &Client) -
             Entry::Vacant(entry) => entry.insert(all(folder, client).await?),
         };
         // A key may have the characters of a pattern.
-        let is_key = files.iter().any(|file| file.key.as_deref() == Some(word.as_str()));
-        let pattern = Pattern::new(word).ok().filter(|_| is_pattern(word) && !is_prefix && !is_key);
+        let is_key = || files.iter().any(|file| file.key.as_deref() == Some(word.as_str()));
+        let pattern = Pattern::new(word).ok().filter(|_| is_pattern(word) && !is_prefix && !is_key());
         let fits = |file: &&Stored| {
             let key = file.key.as_deref().unwrap_or_default();
             match &pattern {

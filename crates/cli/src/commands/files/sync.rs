@@ -75,15 +75,7 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
         }
     };
     let path = PathBuf::from(path);
-    let mut local = local_files(&path, is_upload, session)?;
-    let mut unsent = BTreeMap::new();
-    if is_upload {
-        // The storage takes no empty file.
-        unsent = local.extract_if(.., |_, file| file.size == 0).collect();
-        unsent.values().for_each(|file| {
-            session.output.note(format!("{} is empty and is left out", file.path.display()));
-        });
-    }
+    let local = local_files(&path, is_upload, session)?;
     let named = |file: Stored| {
         let own = file.own_name().filter(|name| is_upload || is_file_name(name)).map(str::to_owned);
         let name = if is_upload { own? } else { own.unwrap_or_else(|| local_name(&file)) };
@@ -94,18 +86,18 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
     let checks = pairs.map(|(name, file, stored)| async move {
         is_same(file, stored, is_upload, client, session).await.then_some(name)
     });
-    let same: BTreeSet<&String> =
+    let mut same: BTreeSet<&String> =
         stream::iter(checks).buffer_unordered(CHECKS).filter_map(ready).collect().await;
+    // The storage takes no empty file: none is sent, and a stored one of its name stays.
+    for (name, file) in local.iter().filter(|(_, file)| is_upload && file.size == 0) {
+        session.output.note(format!("{} is empty and is left out", file.path.display()));
+        same.insert(name);
+    }
     let (here, there): (BTreeSet<_>, BTreeSet<_>) = (local.keys().collect(), stored.keys().collect());
-    let here = here.union(&unsent.keys().collect()).copied().collect();
     let (source, destination) = if is_upload { (here, there) } else { (there, here) };
     let deleted = destination.difference(&source).filter(|_| delete).map(|name| (*name).clone());
     let actions = Actions {
-        sent: source
-            .difference(&same)
-            .filter(|name| !unsent.contains_key(name.as_str()))
-            .map(|name| (*name).clone())
-            .collect(),
+        sent: source.difference(&same).map(|name| (*name).clone()).collect(),
         deleted: deleted.collect(),
     };
     if dry_run {
