@@ -1,8 +1,9 @@
-//! Candidates of completions, and those that need no service: names of profiles.
+//! Candidates of completions, and those that need no service: profiles and folders.
 
 use std::ffi::OsStr;
 
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use inferstore::types::UploadFolder;
 use inferstore_profiles::Profiles;
 
 use crate::environment::Environment;
@@ -18,6 +19,14 @@ pub(crate) fn profiles() -> ArgValueCompleter {
         let path = profiles::path(&Environment::of_this_process()).ok();
         let profiles = path.and_then(|path| Profiles::read(&path).ok()).unwrap_or_default();
         let words = profiles.profiles.into_iter().map(|(name, profile)| (name, Some(profile.base_url)));
+        candidates(words.collect(), current)
+    })
+}
+
+/// Folders of the storage.
+pub(crate) fn folders() -> ArgValueCompleter {
+    ArgValueCompleter::new(|current: &OsStr| {
+        let words = UploadFolder::ALL.iter().map(|folder| (folder.as_str().to_owned(), None));
         candidates(words.collect(), current)
     })
 }

@@ -187,6 +187,7 @@ fn code_and_hint(error: &Error) -> (u8, String) {
         ErrorKind::NoResponse => (
             exit::NOT_REACHED,
             match error {
+                _ if let Some(hint) = hint_of_certificate(&error.with_causes()) => hint,
                 Error::File(_) => error.hint(),
                 _ if error.is_retryable() => {
                     "`inferstore doctor` finds the cause; `inferstore serve` runs a service here"
@@ -213,6 +214,19 @@ fn code_and_hint(error: &Error) -> (u8, String) {
         _ => (exit::FAILED, error.hint()),
     };
     (code, hint.to_owned())
+}
+
+/// Returns what to try after a refused certificate, by the causes of the failure.
+pub(crate) fn hint_of_certificate(causes: &str) -> Option<&'static str> {
+    let (_, cause) = causes.rsplit_once("certificate: ")?;
+    Some(if cause.contains("CaUsedAsEndEntity") {
+        "the certificate is its own authority, which cannot be trusted: make one with `openssl req -x509 -addext \
+         basicConstraints=critical,CA:FALSE …`, and give it with --cacert"
+    } else if cause.contains("UnknownIssuer") || cause.contains("unknown") {
+        "its authority is not trusted here: give the certificate of the authority with --cacert, or set SSL_CERT_FILE"
+    } else {
+        "is the certificate valid for this name and time, does --cacert name its authority, and is a proxy in between?"
+    })
 }
 
 fn is_taken(error: &Error) -> bool {

@@ -71,7 +71,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, mut environment: Envir
                 let failure = Failure::usage(format!("the argument {foreign:?} is not UTF-8"));
                 return output.end(Err(failure.with_hint("rename the file; nothing was sent")));
             }
-            usage_error(&error, &output)
+            usage_error(error, &arguments, &output)
         }
     }
 }
@@ -83,15 +83,18 @@ fn without_alias(
     environment: &Environment,
 ) -> Option<Vec<OsString>> {
     let ContextValue::String(alias) = error.get(ContextKind::InvalidSubcommand)? else { return None };
-    let place = arguments.iter().position(|argument| argument == alias.as_str())?;
+    let place = place_of_command(alias, arguments)?;
     let (before, [_, after @ ..]) = arguments.split_at(place) else { return None };
-    // Below a command, such as `files`, no alias is meant.
-    let root = command();
-    if before.iter().skip(1).any(|word| root.find_subcommand(word).is_some()) {
-        return None;
-    }
     let words = commands::alias::words_of(alias, environment)?.into_iter().map(OsString::from);
     Some(before.iter().cloned().chain(words).chain(after.iter().cloned()).collect())
+}
+
+/// The place of a word where the first command stands; none if it stands below a command, such as `files`.
+fn place_of_command(word: &str, arguments: &[OsString]) -> Option<usize> {
+    let place = arguments.iter().position(|argument| argument == word)?;
+    let root = command();
+    let is_first = |before: &[OsString]| before.iter().all(|word| root.find_subcommand(word).is_none());
+    arguments.get(1..place).is_some_and(is_first).then_some(place)
 }
 
 /// The whole tree of commands.
@@ -117,19 +120,17 @@ pub fn complete() {
     clap_complete::CompleteEnv::with_factory(command).var(commands::completions::VARIABLE).complete();
 }
 
-/// The command that was mistyped, where clap finds none that is similar: it does not know swapped letters.
-fn nearest_command(error: &clap::Error) -> Option<String> {
-    if error.kind() != ErrorKind::InvalidSubcommand {
-        return None;
-    }
+/// The command for a word that is none: the one of another tool's word, of a word of two commands without the first, or
+/// of a word that was mistyped.
+fn nearest_command(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     let ContextValue::String(typed) = error.get(ContextKind::InvalidSubcommand)? else { return None };
-    // Words of other tools.
+    place_of_command(typed, arguments)?;
     let own = match typed.as_str() {
         "list" | "ls" => "models list",
-        "upload" | "put" | "cp" => "files upload",
-        "download" | "get" => "files download",
+        "show" => "task show @last",
+        "put" | "cp" => "files upload",
+        "get" => "files download",
         "rm" | "delete" => "files delete",
-        "sync" => "files sync",
         "ps" | "history" => "task list",
         "logs" => "task logs @last",
         "config" | "configure" => "profile",
@@ -138,24 +139,31 @@ fn nearest_command(error: &clap::Error) -> Option<String> {
     if !own.is_empty() {
         return Some(own.to_owned());
     }
-    if error.get(ContextKind::SuggestedSubcommand).is_some() {
-        return None;
-    }
     let root = command();
-    let names = root.get_subcommands().map(clap::Command::get_name);
-    inferstore::nearest(typed, names).map(str::to_owned)
+    let mut groups = root.get_subcommands().filter(|group| !group.is_hide_set());
+    let inner = groups.find_map(|group| {
+        let command = group.get_subcommands().find(|command| command.get_name() == typed)?;
+        Some(format!("{} {}", group.get_name(), command.get_name()))
+    });
+    let visible = root.get_subcommands().filter(|command| !command.is_hide_set());
+    inner.or_else(|| inferstore::nearest(typed, visible.map(clap::Command::get_name)).map(str::to_owned))
 }
 
 /// Prints the help, the version, or what is wrong with the arguments.
-fn usage_error(error: &clap::Error, output: &Output) -> u8 {
+fn usage_error(mut error: clap::Error, arguments: &[OsString], output: &Output) -> u8 {
     if !error.use_stderr() {
         return output.end(output.help(&error.render()));
     }
+    let nearest = nearest_command(&error, arguments);
+    if nearest.is_some() {
+        // A second suggestion beside the hint is a wrong one.
+        error.remove(ContextKind::SuggestedSubcommand);
+    }
     // Without color: what was typed is masked, and so would colors be.
-    for line in error.render().to_string().trim_end().lines() {
+    for line in error.render().to_string().replace("\n\n\n", "\n\n").trim_end().lines() {
         output.error_line(line);
     }
-    if let Some(nearest) = nearest_command(error) {
+    if let Some(nearest) = nearest {
         output.error_line("");
         output.error_line(format!("hint: did you mean `inferstore {nearest}`?"));
     }

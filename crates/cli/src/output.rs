@@ -183,19 +183,34 @@ impl Output {
         let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
     }
 
-    /// Writes the report of something that was done, and may have been paid: all of it where the filter fails. The code
-    /// of a wrong command line would say that nothing was sent.
+    /// Writes the report of something that was done, and may have been paid. Where the filter fails, all of it goes to
+    /// standard error, and the code is not that of a wrong command line, which would say that nothing was sent.
     pub(crate) fn report_done(&self, report: &Report) -> Result {
         let Err(failure) = self.report(report) else { return Ok(()) };
         // Nothing was written.
         if failure.code == exit::USAGE {
-            let everything = match self.options.format {
-                Format::Jsonl => records(report).iter().map(|record| self.json_line(record)).collect(),
-                _ => self.indented(&report.json) + "\n",
+            let report = match self.options.format {
+                Format::Jsonl => records(report),
+                _ => vec![report.json.clone()],
             };
-            self.bytes(everything.as_bytes())?;
+            report.iter().for_each(|json| self.unfiltered(json));
         }
         Err(failure.with_code(exit::FAILED))
+    }
+
+    /// Writes the report of a new key, which is shown once. Where the filter fails, all of it goes to standard output: the
+    /// log of a program often has standard error.
+    pub(crate) fn report_key(&self, report: &Report) -> Result {
+        let Err(failure) = self.report(report) else { return Ok(()) };
+        if failure.code == exit::USAGE {
+            self.data(self.indented(&report.json))?;
+        }
+        Err(failure.with_code(exit::FAILED))
+    }
+
+    /// Writes JSON that a filter cannot use to standard error: nobody may lose what was paid.
+    fn unfiltered(&self, json: &str) {
+        json::indented(json, false).lines().for_each(|line| self.error_line(line));
     }
 
     /// Writes a report in the format that was asked for; nothing where the filter fails.
@@ -246,14 +261,14 @@ impl Output {
         !self.options.fields.is_empty()
     }
 
-    /// The response to a request: filtered if asked. When the filter fails, the response is written whole if the request
-    /// may have had an effect.
+    /// The response to a request: filtered if asked. When the filter fails, the response goes to standard error if the
+    /// request may have had an effect.
     pub(crate) fn response(&self, json: &str, is_read: bool) -> Result {
         match self.filtered(json) {
             Ok(lines) => self.bytes(lines.as_bytes()),
             Err(failure) if is_read => Err(failure),
             Err(failure) => {
-                self.bytes((self.indented(json) + "\n").as_bytes())?;
+                self.unfiltered(json);
                 Err(failure.with_code(exit::FAILED))
             }
         }

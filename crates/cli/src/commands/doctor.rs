@@ -13,7 +13,7 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
 use crate::exit;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, hint_of_certificate};
 use crate::output::Report;
 use crate::settings::{Session, redact_url};
 use crate::table::{Cell, Fit, Table};
@@ -173,24 +173,14 @@ fn tls(base_url: &str, error: Option<&Error>) -> Result<((), String)> {
     match error {
         Some(error @ Error::Transport(_)) => {
             let cause = error.with_causes();
+            let hint = hint_of_certificate(&cause)
+                .unwrap_or("is the scheme https, and is a proxy or a firewall in between?");
             let cause = cause.rsplit_once("certificate: ").map_or(&*cause, |(_, cause)| cause);
             Err(Failure::new(exit::NOT_REACHED, format!("no TLS connection is made: {cause}"))
-                .with_hint(hint_of_certificate(cause)))
+                .with_hint(hint))
         }
         _ => Ok(((), "the certificate is accepted".to_owned())),
     }
-}
-
-/// Returns what to try after a refused certificate.
-fn hint_of_certificate(cause: &str) -> &'static str {
-    if cause.contains("CaUsedAsEndEntity") {
-        return "the service shows the certificate of an authority as its own: make one with `openssl req -x509 \
-                -addext basicConstraints=critical,CA:FALSE …`, and give it with --cacert";
-    }
-    if cause.contains("UnknownIssuer") || cause.contains("unknown") {
-        return "the authority is not trusted here: give its certificate with --cacert, or set SSL_CERT_FILE";
-    }
-    "is the scheme https, is the certificate valid for this name and time, and is a proxy in between?"
 }
 
 fn api(error: Option<Error>, started: SystemTime) -> Result<((), String)> {

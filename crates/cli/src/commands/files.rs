@@ -31,7 +31,7 @@ pub(super) use list::all;
 pub(crate) enum Command {
     /// Upload files into a folder
     Upload(upload::UploadArguments),
-    /// List the files of a folder, newest first; without a folder, the folders
+    /// List the files of a folder or of a pattern, newest first; without either, the folders
     #[command(visible_alias = "ls")]
     List(list::ListArguments),
     /// Show how much is stored
@@ -192,8 +192,19 @@ async fn stats(client: &Client, session: &Session) -> Result {
 
 async fn download(arguments: DownloadArguments, client: &Client, session: &Session) -> Result {
     let DownloadArguments { file, path, recursive, overwrite, jobs } = arguments;
-    if recursive || list::is_pattern(&file) {
-        let stored = list::select(&[file], recursive, client).await?;
+    let stored = list::select(std::slice::from_ref(&file), recursive, client).await?;
+    let is_stdout = path.as_deref() == Some(Path::new("-"));
+    if is_stdout && let [_, _, ..] = &stored[..] {
+        return Err(Failure::usage(format!(
+            "standard output takes one file, and {file} is {}",
+            stored.len()
+        ))
+        .with_hint("give a folder for them"));
+    }
+    // A key may have the characters of a pattern.
+    let is_one =
+        matches!(&stored[..], [one] if !recursive && one.key.as_ref().is_none_or(|key| *key == file));
+    if !is_one && !is_stdout {
         let folder = path.unwrap_or_default();
         make_folder(&session.environment.folder.join(&folder))?;
         let downloads = stored.into_iter().map(|file| (folder.join(local_name(&file)), file)).collect();
@@ -201,9 +212,8 @@ async fn download(arguments: DownloadArguments, client: &Client, session: &Sessi
         session.output.report_done(&report(&saved))?;
         return session.output.failures(failures);
     }
-    let stored = list::select(&[file], false, client).await?;
     let Some(file) = stored.into_iter().next() else { return Ok(()) };
-    if path.as_deref() == Some(Path::new("-")) {
+    if is_stdout {
         let download = client.download(file.url.as_str());
         return to_stdout(download, session).await;
     }

@@ -83,7 +83,7 @@ pub(crate) async fn execute(command: Command, session: &Session) -> Result {
             let (created, json) = permitted(created, &client).await?;
             let key = created.key.expose().to_owned();
             let report = Report { below: vec![key.clone()], json, quiet: vec![key], ..Report::default() };
-            session.output.report_done(&report.of_type::<CreatedKey>())?;
+            session.output.report_key(&report.of_type::<CreatedKey>())?;
             session
                 .output
                 .note(format!("the key {} is created; this is the one time it is shown", created.id));

@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Args)]
 pub(crate) struct RunOptions {
     /// Inputs: name=value, name=@FILE, or a file or URL for the one file that the model takes; - and @- are
-    /// standard input
+    /// standard input. A number may be several: angle=10..90:10 is a run for 10, 20 and so on up to 90
     #[arg(value_name = "INPUT", add = complete::inputs())]
     words: Vec<String>,
     /// An input: name=value, or name=@path for a file to upload; a value that begins with @ is written
@@ -67,7 +67,8 @@ pub(crate) struct RunOptions {
     /// Inputs as a JSON object, from a file or from standard input for -; other inputs come before it
     #[arg(long, value_name = "FILE|-", hide_short_help = true)]
     input_json: Option<String>,
-    /// Run the model for each row of a CSV or JSON Lines file: a column is an input, and a file is a path or a URL
+    /// Run the model for each row of a CSV or JSON Lines file: a column is an input, a file is a path or a URL, and
+    /// a number may be several, such as 10..90:10
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     rows: Option<String>,
     /// Run the model for each file in a folder, and for each that comes, until Ctrl-C; each once, across restarts
@@ -136,6 +137,7 @@ Examples:
   inferstore run haze-removal street.jpg -o clear.jpg
   inferstore run color-harmonization a.png template=v_shape angle=30 --dry-run
   inferstore run haze-removal *.jpg -o outputs/ -j 8
+  inferstore run color-harmonization a.png template=v_shape angle=10..90:10 -o outputs/
   inferstore run haze-removal --watch incoming/ -o outputs/
   inferstore run haze-removal street.jpg -o - | convert - street.webp
   inferstore run haze-removal -i input_image=URL --deadline 5m --max-cost 0.10

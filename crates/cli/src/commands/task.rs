@@ -143,7 +143,7 @@ pub(crate) struct ListArguments {
     /// Only tasks that were created within this time, such as 90m or 24h
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     since: Option<Duration>,
-    /// Only tasks with this text in their identifier or model
+    /// Only tasks with this text in their identifier or model, in any case
     #[arg(long, value_name = "TEXT")]
     search: Option<String>,
     /// Show the list again every 2 seconds, until Ctrl-C
@@ -331,6 +331,7 @@ async fn rerun(arguments: RerunArguments, session: Session) -> Result {
 
 async fn list(arguments: &ListArguments, client: &Client) -> Result<Report> {
     let ListArguments { limit, offset, all, status, model, since, search, .. } = arguments;
+    let search = search.as_ref().map(|text| text.to_lowercase());
     let earliest = since.and_then(|since| SystemTime::now().checked_sub(since));
     let tasks = &client.tasks();
     let fits = |task: &types::TaskRecord| {
@@ -339,7 +340,7 @@ async fn list(arguments: &ListArguments, client: &Client) -> Result<Report> {
             && earliest.is_none_or(|earliest| is_since(task, earliest))
             && search.as_ref().is_none_or(|text| {
                 let model = task.model_id.as_deref().unwrap_or_default();
-                task.task_id.as_str().contains(text.as_str()) || model.contains(text.as_str())
+                [task.task_id.as_str(), model].iter().any(|name| name.to_lowercase().contains(text))
             })
     };
     let is_filtered = status.is_some() || model.is_some() || since.is_some() || search.is_some();

@@ -141,3 +141,24 @@ fn object_storage_that_responds_is_not_one_that_was_not_reached() {
 fn the_word_of_another_tool_leads_to_the_own_command() {
     insta::assert_snapshot!(Cli::new().transcript(&["logs", "get", "ps", "upload", "config", "list"]));
 }
+
+#[test]
+fn a_word_that_is_no_command_leads_to_one_command() {
+    for (typed, meant) in [
+        ("cancel", "task cancel"),
+        ("wait", "task wait"),
+        ("cost", "models cost"),
+        ("show", "task show @last"),
+        ("stats", "files stats"),
+        ("use", "profile use"),
+        ("modles", "models"),
+        ("tsak list", "task"),
+        ("runn", "run"),
+    ] {
+        let ended = Cli::new().call(typed);
+        assert!(ended.stderr.contains(&format!("did you mean `inferstore {meant}`?")), "{ended}");
+        assert!(ended.code == exit::USAGE && !ended.stderr.contains("tip:"), "{ended}");
+    }
+    let inner = Cli::new().call("files lst");
+    assert!(inner.stderr.contains("'list'") && !inner.stderr.contains("hint:"), "{inner}");
+}

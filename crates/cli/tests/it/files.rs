@@ -39,7 +39,20 @@ fn the_latest_upload_is_listed_first_and_other_orders_are_chosen() {
     assert_eq!(list("--limit 2 --sort name"), "large.png p000.png");
     assert_eq!(list("--limit 1 --sort size"), "large.png");
     assert_eq!(list("--prefix p00 --limit 2"), "p004.png p003.png");
+    assert_eq!(list("--prefix samples/p00 --limit 1"), "p004.png");
     assert_eq!(list("--search ARGE"), "large.png");
+    let matching = |pattern: &str| {
+        let ended = cli.call(&format!("files list {pattern} -q"));
+        assert_eq!(ended.code, exit::DONE, "{ended}");
+        names(&ended.stdout).join(" ")
+    };
+    assert_eq!(matching("samples/p00[01].png"), "p001.png p000.png");
+    assert_eq!(matching("samples/*.png --limit 2 --sort name"), "large.png p000.png");
+    assert_eq!(matching("samples/large.png"), "large.png");
+    assert_eq!(matching("samples/*.jpg"), "");
+    assert_eq!(matching("samples/ --limit 1"), "large.png");
+    let unknown = cli.call("files list sample");
+    assert!(unknown.code == exit::INPUT && unknown.stderr.contains("did you mean `samples`?"), "{unknown}");
     assert_eq!(list("--search none"), "");
     assert_eq!(list("--all"), "large.png p004.png p003.png p002.png p001.png p000.png");
     let folders = cli.call("files list --json").stdout;
@@ -56,6 +69,10 @@ fn patterns_and_beginnings_choose_files_to_download_and_to_delete() {
     assert_eq!(saved.stdout, "out/p000.png\nout/p001.png\n", "{saved}");
     let original = std::fs::read(cli.path("p001.png")).expect("it is there");
     assert!(std::fs::read(cli.path("out/p001.png")).is_ok_and(|content| content == original));
+    let printed = cli.call("files download samples/p00[01].png -");
+    assert!(printed.code == exit::USAGE && printed.stderr.contains("takes one file"), "{printed}");
+    let printed = cli.call("files download samples/p00[1].png -");
+    assert!(printed.code == exit::DONE && !cli.folder.path().join("-").exists(), "{printed}");
     let again = cli.call("files download -r samples/p out/ -q");
     assert_eq!((again.code, names(&again.stdout)), (exit::INPUT, vec!["p002.png", "p003.png"]), "{again}");
 
@@ -205,7 +222,9 @@ fn a_key_with_the_characters_of_a_pattern_is_its_own_file() {
     let key = "samples/a[1].txt";
     let saved = local.cli.call_with(&["files", "download", key, "saved"]);
     assert_eq!(saved.code, exit::DONE, "{saved}");
-    assert!(local.cli.folder.path().join("saved/a[1].txt").is_file(), "{saved}");
+    assert_eq!(std::fs::read_to_string(local.cli.path("saved")).ok().as_deref(), Some("a[1].txt"));
+    let printed = local.cli.call_with(&["files", "download", key, "-"]);
+    assert_eq!(printed.stdout, "a[1].txt", "{printed}");
     let deleted = local.cli.call_with(&["files", "delete", key, "-y"]);
     assert_eq!(deleted.code, exit::DONE, "{deleted}");
     let listed = local.cli.call("files list samples").stdout;

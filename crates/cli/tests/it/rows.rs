@@ -94,6 +94,62 @@ fn a_sweep_is_a_run_for_each_value_of_a_number() {
 }
 
 #[test]
+fn a_cell_with_a_sweep_is_a_run_for_each_value() {
+    let local = Local::start();
+    pictures(local.cli.folder.path(), 2);
+    write(
+        &local,
+        "jobs.csv",
+        "input_image,template,angle\np000.png,v_shape,10..30:10\np001.png,t_shape,60\np000.png,v_shape,20\n",
+    );
+    let run = "run color-harmonization --rows jobs.csv -o out --format jsonl";
+    let ended = local.cli.call(run);
+    assert_eq!((ended.code, tasks(&local)), (exit::DONE, 4), "{ended}");
+    let labels: Vec<_> = records(&ended.stdout).iter().map(|row| row["file"].clone()).collect();
+    let expected =
+        ["jobs.csv:2 angle=10", "jobs.csv:2 angle=20", "jobs.csv:2 angle=30", "jobs.csv:3", "jobs.csv:4"];
+    assert_eq!(labels, expected, "the last row is one of the sweep: {ended}");
+    let names = names_in(&local.cli.folder.path().join("out"));
+    assert!(names.contains(&"p000-angle-20-color-harmonization-output_image.png".to_owned()), "{names:?}");
+
+    write(&local, "jobs.jsonl", "{\"input_image\":\"p000.png\",\"angle\":\"30..10\"}\n");
+    let ended = local.cli.call("run color-harmonization --rows jobs.jsonl template=v_shape -o out");
+    assert!(ended.stderr.contains("jobs.jsonl:1: ") && ended.stderr.contains("no sweep"), "{ended}");
+    write(&local, "jobs.csv", "input_image,angle\np000.png,10..30:10\n");
+    let ended = local.cli.call("run color-harmonization --rows jobs.csv template=v_shape angle=5 -o out");
+    assert!(ended.code == exit::USAGE && ended.stderr.contains("given besides"), "{ended}");
+    assert_eq!(tasks(&local), 4);
+}
+
+#[test]
+fn each_of_equal_rows_has_a_line_and_one_run_is_paid() {
+    let local = Local::start();
+    pictures(local.cli.folder.path(), 1);
+    write(&local, "jobs.csv", "input_image\np000.png\np000.png\n@p000.png\n");
+    let run = "run haze-removal --rows jobs.csv -o out";
+    let ended = local.cli.call(&format!("{run} --format jsonl"));
+    assert_eq!((ended.code, tasks(&local)), (exit::DONE, 1), "{ended}");
+    let rows = records(&ended.stdout);
+    let fields = |row: &Value| (row["file"].clone(), row["status"].clone(), row["cost"].clone());
+    let cost = Value::from("0.01");
+    assert_eq!(
+        rows.iter().map(fields).collect::<Vec<_>>(),
+        [("2", cost), ("3", Value::Null), ("4", Value::Null)].map(|(line, cost)| (
+            format!("jobs.csv:{line}").into(),
+            "success".into(),
+            cost
+        ))
+    );
+    assert!(rows.iter().all(|row| row["outputs"] == rows[0]["outputs"]), "{ended}");
+    assert!(ended.stderr.contains("1 runs at 0.01: 0.01 in total"), "{ended}");
+    let again = local.cli.call(run);
+    assert!(
+        again.stdout.contains("3 of 3 succeeded, 1 of them earlier, 2 of them repeated rows; cost 0"),
+        "{again}"
+    );
+}
+
+#[test]
 fn a_budget_holds_across_the_starts_of_a_batch() {
     let local = Local::start();
     pictures(local.cli.folder.path(), 5);

@@ -9,6 +9,13 @@ fn parsed(text: &str) -> Value {
     serde_json::from_str(text).expect("it is JSON alone")
 }
 
+/// The JSON on standard error, between notes and the error.
+fn unfiltered(stderr: &str) -> Value {
+    let start = stderr.find("\n{\n").or(stderr.find("\n[\n")).map_or(0, |start| start + 1);
+    let json = serde_json::Deserializer::from_str(&stderr[start..]).into_iter().next();
+    json.and_then(Result::ok).expect("it has JSON")
+}
+
 #[test]
 fn a_wrong_field_or_expression_is_found_before_a_run_is_paid() {
     let _filters = filters();
@@ -28,12 +35,12 @@ fn a_wrong_field_or_expression_is_found_before_a_run_is_paid() {
 }
 
 #[test]
-fn a_run_whose_output_does_not_fit_the_expression_prints_it_whole() {
+fn a_run_whose_output_does_not_fit_the_expression_is_reported() {
     let local = Local::start();
     let ended = local.cli.call("run haze-removal hazy.png --jq .status.word");
     assert_eq!(ended.code, exit::FAILED, "{ended}");
     assert!(ended.stderr.contains("inferstore task show"), "the run is paid: {ended}");
-    assert_eq!(parsed(&ended.stdout)["status"], "success");
+    assert_eq!((&*ended.stdout, &unfiltered(&ended.stderr)["status"]), ("", &"success".into()));
 }
 
 #[test]
@@ -114,14 +121,15 @@ fn outputs_of_a_waited_task_are_named_after_the_file_that_was_given() {
 }
 
 #[test]
-fn what_was_done_is_printed_whole_when_it_does_not_fit_the_expression() {
+fn what_was_done_is_reported_whole_when_it_does_not_fit_the_expression() {
     let mut local = Local::start();
     pictures(local.cli.folder.path(), 2);
     let call = |cli: &Cli, command: &str| {
         let ended = cli.call(command);
         assert_eq!(ended.code, exit::FAILED, "{command}: {ended}");
         assert!(ended.stderr.contains("cannot be used"), "{command}: {ended}");
-        (parsed(&ended.stdout), ended.stderr)
+        assert_eq!(ended.stdout, "", "{command}: {ended}");
+        (unfiltered(&ended.stderr), ended.stderr)
     };
     let (detached, _) = call(&local.cli, "run face-mesh hazy.png --detach --jq .task_id.word");
     assert!(detached["task_id"].is_string(), "{detached}");

@@ -51,6 +51,8 @@ fn an_empty_file_is_left_out_and_holds_nothing_back() {
         let ended = local.cli.call(&format!("files sync here samples --delete{dry_run} --format jsonl"));
         assert!(ended.stderr.contains("here/.gitkeep is empty and is left out"), "{ended}");
         assert!(ended.code == exit::DONE && ended.stdout.lines().count() == 2, "{ended}");
+        let table = local.cli.call("files sync here samples --dry-run").stdout;
+        assert!(!table.contains("sent") && table.contains("to send"), "{table}");
         assert!(ended.stdout.contains("b.txt") && ended.stdout.contains("stale.txt"), "{ended}");
     }
     let listed = local.cli.call("files list samples -q").stdout;

@@ -53,6 +53,30 @@ fn each_file_that_comes_is_run_once_across_restarts() {
 }
 
 #[test]
+fn a_file_that_changes_replaces_its_output() {
+    let local = Local::start();
+    let folder = local.cli.folder.path();
+    let (incoming, out) = (folder.join("in"), folder.join("out"));
+    std::fs::create_dir(&incoming).expect("a folder can be made");
+    std::fs::create_dir(&out).expect("a folder can be made");
+    let start = || local.command("run haze-removal --watch in -o out --poll 0.1").spawn().expect("it starts");
+    let output = || std::fs::read(out.join("a-haze-removal.png")).unwrap_or_default();
+    picture(&incoming.join("a.png"), "a");
+    let watching = start();
+    eventually("the first output", || outputs(&out) == 1 && !output().is_empty());
+    let first = output();
+    std::fs::copy(local.cli.path("hazy.png"), incoming.join("a.png")).expect("it can be copied");
+    eventually("the output of the changed file", || output() != first);
+    assert_eq!(end(watching), Some(0));
+    let second = output();
+
+    picture(&incoming.join("a.png"), "after a restart");
+    let watching = start();
+    eventually("the output of the file that changed meanwhile", || output() != second);
+    assert_eq!((end(watching), outputs(&out), tasks(&local)), (Some(0), 1, 3));
+}
+
+#[test]
 fn a_folder_that_is_its_own_output_is_refused() {
     let local = Local::start();
     for (words, problem) in [

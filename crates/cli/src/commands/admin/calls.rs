@@ -412,7 +412,7 @@ pub(super) fn done(session: &Session, note: &str, data: &Value, quiet: &str) -> 
 fn show_once(session: &Session, owner: &'static str, kind: &str, data: &Value) -> Result {
     let key = cell(&data[kind]);
     let table = Table::of_fields([(owner, Some(cell(&data[owner]))), ("key", Some(key.clone()))]);
-    session.output.report_done(&Report::of_one(table, data, key))?;
+    session.output.report_key(&Report::of_one(table, data, key))?;
     session.output.note("only a hash of the key is kept, so this is the one time it is shown");
     Ok(())
 }

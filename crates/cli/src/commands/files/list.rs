@@ -11,28 +11,29 @@ use inferstore::types::{MimeCategory, StorageFile, UploadFolder};
 use inferstore::{Client, FileQuery, Timestamp};
 use serde_json::json;
 
+use crate::candidates::folders;
 use crate::exit;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, did_you_mean};
 use crate::lists::{self, Listed, Range};
 use crate::output::Report;
 use crate::settings::Session;
 use crate::table::{Cell, Fit, Table};
 use crate::time;
-use crate::values::{size, upload_folder};
+use crate::values::size;
 
-/// List the files of a folder, newest first; without a folder, the folders
+/// List the files of a folder or of a pattern, newest first; without either, the folders
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  inferstore files list\n  inferstore files list samples --type image\n  inferstore files list samples --search street --sort size\n  inferstore files list samples --all --format jsonl"
+    after_help = "Examples:\n  inferstore files list\n  inferstore files list 'samples/2026-*.png'\n  inferstore files list samples --type image\n  inferstore files list samples --search street --sort size\n  inferstore files list samples --all --format jsonl"
 )]
 pub(crate) struct ListArguments {
-    /// The folder
-    #[arg(value_parser = upload_folder())]
-    folder: Option<UploadFolder>,
+    /// A folder, or a pattern of keys such as 'samples/*.png'
+    #[arg(value_name = "FOLDER|PATTERN", add = folders())]
+    keys: Option<String>,
     /// Only files of this type
     #[arg(long = "type", value_name = "TYPE", value_parser = PossibleValuesParser::new(MimeCategory::ALL.iter().map(MimeCategory::as_str)))]
     category: Option<String>,
-    /// Only files whose names begin so
+    /// Only files whose names or keys begin so
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
     /// Only files with this text in their names, in any case
@@ -66,17 +67,27 @@ enum Sort {
 }
 
 pub(super) async fn execute(arguments: ListArguments, client: &Client, session: &Session) -> Result {
-    let ListArguments { folder, category, prefix, search, sort, limit, offset, all } = arguments;
-    let Some(folder) = folder else { return folders(client, session).await };
+    let ListArguments { keys, category, prefix, search, sort, limit, offset, all } = arguments;
+    let Some(keys) = keys else { return list_folders(client, session).await };
+    let (folder, name) = split(&keys)?;
+    let pattern = match name {
+        "" => None,
+        _ => Some(Pattern::new(&keys).map_err(|error| {
+            Failure::new(exit::INPUT, format!("{keys:?} is no pattern: {error}"))
+                .with_hint("`*`, `?` and `[…]` stand for other characters, and `[[]` for a bracket")
+        })?),
+    };
     let category: Option<MimeCategory> = category.and_then(|word| word.parse().ok());
     let search = search.map(|text| text.to_lowercase());
     let fits = |file: &StorageFile| {
         let key = file.key.as_deref().unwrap_or_default();
         let name = key.split_once('/').map_or(key, |(_, name)| name);
-        prefix.as_ref().is_none_or(|prefix| name.starts_with(prefix.as_str()))
+        let begins = |prefix: &String| name.starts_with(prefix.as_str()) || key.starts_with(prefix.as_str());
+        pattern.as_ref().is_none_or(|pattern| key == keys || pattern.matches(key))
+            && prefix.as_ref().is_none_or(begins)
             && search.as_ref().is_none_or(|text| name.to_lowercase().contains(text.as_str()))
     };
-    let is_filtered = prefix.is_some() || search.is_some();
+    let is_filtered = pattern.is_some() || prefix.is_some() || search.is_some();
     let fits: Option<&(dyn Fn(&StorageFile) -> bool + Sync)> = if is_filtered { Some(&fits) } else { None };
     let range = Range {
         offset,
@@ -126,7 +137,7 @@ fn report(listed: Listed<StorageFile>) -> Report {
 }
 
 /// Lists the folders with the number of their files.
-async fn folders(client: &Client, session: &Session) -> Result {
+async fn list_folders(client: &Client, session: &Session) -> Result {
     let mut table = Table::new([("FOLDER", Fit::Keep), ("FILES", Fit::Keep)]);
     let mut records = Vec::new();
     for folder in UploadFolder::ALL {
@@ -163,8 +174,22 @@ impl Stored {
     }
 }
 
+/// Splits a folder, a key or a pattern into the folder and what follows.
+fn split(word: &str) -> Result<(UploadFolder, &str)> {
+    let (folder, name) = word.split_once('/').unwrap_or((word, ""));
+    match folder.parse() {
+        Ok(folder) => Ok((folder, name)),
+        Err(_) => {
+            let folders: Vec<&str> = UploadFolder::ALL.iter().map(|folder| folder.as_str()).collect();
+            let hint = format!("a key is such as samples/a.png; the folders are {}", folders.join(", "));
+            Err(Failure::new(exit::INPUT, format!("{word:?} is in no folder of the storage"))
+                .with_hint(did_you_mean(folder, folders) + &hint))
+        }
+    }
+}
+
 /// Returns true for a key that is a pattern.
-pub(super) fn is_pattern(key: &str) -> bool {
+fn is_pattern(key: &str) -> bool {
     !key.contains("://") && key.contains(['*', '?', '['])
 }
 
@@ -177,12 +202,7 @@ pub(super) async fn select(words: &[String], is_prefix: bool, client: &Client) -
             selected.push(Stored { key: None, url: word.clone(), size: None, created: None });
             continue;
         }
-        let (folder, name) = word.split_once('/').unwrap_or((word, ""));
-        let folder: UploadFolder = folder.parse().map_err(|_| {
-            Failure::new(exit::INPUT, format!("{word:?} is neither a URL nor the key of a file")).with_hint(
-                "a key is such as samples/a.png; `inferstore files list samples` shows those of a folder",
-            )
-        })?;
+        let (folder, name) = split(word)?;
         if name.is_empty() && !is_prefix {
             return Err(Failure::new(exit::INPUT, format!("{word} is a folder"))
                 .with_hint(format!("give -r for all its files, or a pattern such as '{folder}/*.png'")));

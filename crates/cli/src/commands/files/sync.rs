@@ -102,7 +102,7 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
     };
     if dry_run {
         session.output.note("nothing was sent or deleted");
-        return session.output.report(&report(&actions, is_upload));
+        return session.output.report(&report(&actions, is_upload, ["to send", "to delete"]));
     }
     let failures = if is_upload {
         upload(&actions, &local, stored, folder, jobs, client, session).await
@@ -110,7 +110,7 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
         download(&actions, &local, stored, &path, jobs, client, session).await?
     };
     if failures.is_empty() {
-        session.output.report_done(&report(&actions, is_upload))?;
+        session.output.report_done(&report(&actions, is_upload, ["sent", "deleted"]))?;
     }
     session.output.failures(failures)
 }
@@ -225,7 +225,7 @@ async fn download(
     Ok(failures)
 }
 
-fn report(actions: &Actions, is_upload: bool) -> Report {
+fn report(actions: &Actions, is_upload: bool, [are_sent, are_deleted]: [&str; 2]) -> Report {
     let sent = if is_upload { "upload" } else { "download" };
     let sent = actions.sent.iter().map(|name| (sent, name));
     let all: Vec<_> = sent.chain(actions.deleted.iter().map(|name| ("delete", name))).collect();
@@ -236,7 +236,7 @@ fn report(actions: &Actions, is_upload: bool) -> Report {
         records.push(json!({"action": action, "file": name}).to_string());
     }
     let table = if all.is_empty() { Table::default() } else { table };
-    let below = vec![format!("{} sent, {} deleted", actions.sent.len(), actions.deleted.len())];
+    let below = vec![format!("{} {are_sent}, {} {are_deleted}", actions.sent.len(), actions.deleted.len())];
     let quiet = all.into_iter().map(|(_, name)| name.clone()).collect();
     Report { below, ..Report::of_list(table, records, quiet) }
 }

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use inferstore::types::{DescriptorType, ModelVersioning, UploadFolder};
 use inferstore::{Client, Decimal, Inputs};
-use inferstore_batch::{Journal, Step};
+use inferstore_batch::{Journal, JournalErrorKind, Step};
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
 
@@ -61,7 +61,14 @@ impl<'a> Server<'a> {
             .map_err(|error| Failure::local_failure(format!("{} cannot be used", folder.display()), error))?;
         let out = OutputArguments { out: Some(format!("{}/", folder.display())), ..Default::default() };
         let delivery = out.check(make_folder, None, session)?;
-        let journal = Journal::open(folder.join(JOURNAL))?;
+        let journal = Journal::open(folder.join(JOURNAL)).map_err(|error| {
+            let hint = "end the other process that uses the folder, or give another --folder";
+            if error.kind == JournalErrorKind::Locked {
+                Failure::from(error).with_hint(hint)
+            } else {
+                error.into()
+            }
+        })?;
         let items = inferstore_batch::Batch::new(&client, journal).budget(budget.clone());
         let (models, locks) = (Mutex::default(), Mutex::default());
         Ok(Self { client, session, folder, delivery, items, budget, only, models, locks })

@@ -1,8 +1,9 @@
 //! Batches: one task for each entry, such as a file, each paid once, whenever the command is interrupted.
 
+mod quote;
 pub(super) mod watch;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,6 +15,7 @@ use inferstore_batch::{Item, Journal, Step, within_limits};
 use parking_lot::Mutex;
 use serde_json::json;
 
+use self::quote::Quote;
 use super::entries::Entry;
 use super::journal::{Earlier, NAME, key, outdated_by};
 use super::summary::{self, FileOutcome, Status};
@@ -89,11 +91,11 @@ pub(in crate::commands) async fn run_one(
 /// Runs the model on each entry, or only checks that it could.
 pub(super) async fn execute(mut plan: Plan, session: &Session) -> Result {
     let folder = plan.check_options(session)?;
-    // A file may be given twice, by a pattern and by its name.
-    let mut seen = HashSet::new();
-    let mut entries = std::mem::take(&mut plan.entries);
-    entries.retain(|entry| seen.insert(plan.key(entry)));
-    plan.entries = entries;
+    plan.find_repeated();
+    if plan.options.rows.is_none() {
+        // A file may be given twice, by a pattern and by its name.
+        plan.entries.retain(|entry| entry.same_as.is_none());
+    }
     if plan.options.rows.is_some() || plan.options.dry_run {
         plan.check(session).await?;
     }
@@ -107,7 +109,8 @@ pub(super) async fn execute(mut plan: Plan, session: &Session) -> Result {
     if plan.options.rows.is_some() {
         session.output.note(quote.to_string());
     }
-    Batch::new(plan, &folder, session)?.execute(session).await
+    let journal = Journal::open(folder.join(NAME))?;
+    Batch::new(plan, journal, session).execute(session).await
 }
 
 impl Plan {
@@ -125,6 +128,24 @@ impl Plan {
             Failure::usage("several files need a folder for their outputs")
                 .with_hint("give -o outputs/, or a template such as -o 'outputs/{input}.{ext}'")
         })
+    }
+
+    /// Marks the entries whose inputs are those of an entry before: they are run once.
+    fn find_repeated(&mut self) {
+        let mut first = HashMap::new();
+        let same_as = |(place, entry): (usize, &Entry)| {
+            let first = *first.entry(self.key(entry)).or_insert(place);
+            (first < place).then_some(first)
+        };
+        let same_as: Vec<_> = self.entries.iter().enumerate().map(same_as).collect();
+        for (entry, same_as) in self.entries.iter_mut().zip(same_as) {
+            entry.same_as = same_as;
+        }
+    }
+
+    /// The entries that are run, with their places.
+    fn distinct(&self) -> impl Iterator<Item = (usize, &Entry)> {
+        self.entries.iter().enumerate().filter(|(_, entry)| entry.same_as.is_none())
     }
 
     /// Checks every entry, and creates nothing. Each mistake is reported with its row or file.
@@ -151,9 +172,10 @@ impl Plan {
         let needs_price =
             self.options.budget.is_some() || self.options.dry_run || self.options.rows.is_some();
         let price = if needs_price { self.client.model(&*self.model).cost().await?.cost } else { None };
-        let keys = self.entries.iter().map(|entry| self.key(entry));
-        let earlier = Earlier::count(folder, keys, price.as_ref())?;
-        Ok(Quote { price, count: self.entries.len(), earlier })
+        let keys: Vec<String> = self.distinct().map(|(_, entry)| self.key(entry)).collect();
+        let count = keys.len();
+        let earlier = Earlier::count(folder, keys.into_iter(), price.as_ref())?;
+        Ok(Quote { price, count, earlier })
     }
 
     /// Reports what the batch would cost.
@@ -174,7 +196,7 @@ impl Plan {
             ("files", Some(count.to_string())),
             ("cost", total.clone()),
         ]);
-        let files: Vec<&str> = self.entries.iter().map(|entry| entry.label.as_str()).collect();
+        let files: Vec<&str> = self.distinct().map(|(_, entry)| entry.label.as_str()).collect();
         let json = json!({"model": self.model, "files": files, "cost": total}).to_string();
         session.output.report(&Report { table, json, ..Report::default() })
     }
@@ -202,70 +224,21 @@ impl Plan {
     }
 }
 
-/// The cost of a batch.
-struct Quote {
-    price: Option<Decimal>,
-    count: usize,
-    earlier: Earlier,
-}
-
-impl Quote {
-    /// The cost of the entries that are not paid. A missing price is not a price of zero.
-    fn total(&self) -> Option<Decimal> {
-        let price = self.price.as_ref()?;
-        Some((self.earlier.paid..self.count).map(|_| price).sum())
-    }
-
-    /// Returns the price of a run if all that is left is within the budget.
-    fn check(&self, budget: &Decimal) -> Result<Decimal> {
-        let Some((price, left)) = self.price.clone().zip(self.total()) else {
-            return Err(Failure::new(
-                exit::INPUT,
-                "the service states no price, so that no budget can be kept",
-            )
-            .with_hint("run it without --budget"));
-        };
-        // What was begun is reserved already.
-        let reserved = (0..self.earlier.begun).map(|_| &price).sum::<Decimal>();
-        let total = &(&left - &reserved) + &self.earlier.committed;
-        if &total > budget {
-            let headline =
-                format!("the batch costs {total} with what was spent before, and the budget is {budget}");
-            return Err(Failure::new(exit::INPUT, headline)
-                .with_hint("raise --budget, or give fewer rows or files; nothing was sent"));
-        }
-        Ok(price)
-    }
-}
-
-impl std::fmt::Display for Quote {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let unknown = || "an unknown amount".to_owned();
-        let price = self.price.as_ref().map_or_else(unknown, ToString::to_string);
-        let total = self.total().map_or_else(unknown, |total| total.to_string());
-        write!(f, "{} runs at {price}: {total} in total", self.count - self.earlier.paid)?;
-        if self.earlier.paid > 0 {
-            write!(f, "; {} are paid already", self.earlier.paid)?;
-        }
-        Ok(())
-    }
-}
-
 impl Batch {
-    fn new(plan: Plan, folder: &Path, session: &Session) -> Result<Self> {
-        let journal = Journal::open(folder.join(NAME))?;
-        let outdated = outdated_by(&journal, plan.entries.iter().map(|entry| plan.key(entry)));
+    fn new(plan: Plan, journal: Journal, session: &Session) -> Self {
+        let done = journal.items().filter(|(_, step)| matches!(step.last(), Step::Done { .. }));
+        let outdated = outdated_by(done.map(|(key, _)| key), plan.keys().into_iter());
         let items = inferstore_batch::Batch::new(&plan.client, journal)
             .delete_inputs(plan.options.delete_inputs)
             .budget(plan.options.budget.clone());
-        Ok(Self {
+        Self {
             plan,
             items,
             progress: SharedProgress::new(&session.output),
             stopped: AtomicBool::new(false),
             outdated,
             waiting: Mutex::default(),
-        })
+        }
     }
 
     async fn execute(self, session: &Session) -> Result {
@@ -276,7 +249,7 @@ impl Batch {
     /// Runs the entries, and reports them.
     async fn run_entries(&self, signals: &mut Signals, session: &Session) -> Result {
         let total = self.plan.entries.len();
-        self.progress.lock().count(total);
+        self.progress.lock().count(self.plan.distinct().count());
         let (mut ended, is_interrupted) = self.run_all(signals, session).await;
         self.progress.lock().end();
         let mut tasks = "tasks that were created go on".to_owned();
@@ -289,6 +262,7 @@ impl Batch {
             }
             ended.extend(left);
         }
+        ended.extend(self.repeated(&ended));
         ended.sort_by_key(|ended| ended.place);
         let reported = summary::report(&ended, total, session);
         if is_interrupted {
@@ -300,11 +274,21 @@ impl Batch {
         reported
     }
 
+    /// The outcomes of the entries that were not run, because another one has the same inputs.
+    fn repeated(&self, ended: &[FileOutcome]) -> Vec<FileOutcome> {
+        let by_place: HashMap<usize, &FileOutcome> = ended.iter().map(|ended| (ended.place, ended)).collect();
+        let entries = self.plan.entries.iter().enumerate();
+        let repeated = entries.filter_map(|(place, entry)| {
+            let first = *by_place.get(&entry.same_as?)?;
+            Some(FileOutcome { place, file: entry.label.clone(), is_repeated: true, ..first.clone() })
+        });
+        repeated.collect()
+    }
+
     /// Runs all files, until they have ended or a signal comes.
     async fn run_all(&self, signals: &mut Signals, session: &Session) -> (Vec<FileOutcome>, bool) {
         let jobs = usize::from(self.plan.options.jobs);
-        let entries = self.plan.entries.iter().enumerate();
-        let runs = stream::iter(entries).map(|(place, entry)| async move {
+        let runs = stream::iter(self.plan.distinct()).map(|(place, entry)| async move {
             let mut ended = FileOutcome { place, file: entry.label.clone(), ..FileOutcome::default() };
             ended.failure = self.one(&mut ended, entry, session).await.err();
             self.waiting.lock().remove(&place);

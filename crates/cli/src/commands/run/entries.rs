@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::inputs::{Collected, attach, attach_path, check_files, file_input, identity_of, name_of};
 use super::names::unique_names;
-use super::rows;
-use super::sweeps::Sweep;
+use super::rows::{self, Row};
+use super::sweeps::{Sweep, sweeps};
 use crate::commands::api::{place_of, text_of};
 use crate::exit;
 use crate::failure::{Failure, Result};
@@ -27,6 +27,8 @@ pub(in crate::commands) struct Entry {
     pub(in crate::commands) others: BTreeMap<String, Value>,
     /// The file of the entry, as it is.
     pub(in crate::commands) file: Value,
+    /// The place of the entry with the same inputs that is run for this one.
+    pub(in crate::commands) same_as: Option<usize>,
 }
 
 /// The entries of all rows or files, each with all values of the sweeps.
@@ -60,7 +62,7 @@ pub(super) fn all(
         (None, Some(field)) => of_files(&loose, &field, &inputs, others, session),
         (None, None) => {
             let name = name_of(&loose, &files).unwrap_or_default();
-            vec![Entry { label: String::new(), inputs, name, others, file: Value::Null }]
+            vec![Entry { label: String::new(), inputs, name, others, file: Value::Null, same_as: None }]
         }
     };
     Ok(swept(entries, sweeps))
@@ -82,13 +84,23 @@ fn read(
             .with_hint("the first line of a CSV file names the inputs; each further line is a row"));
     }
     let declared = version.input_format.clone().unwrap_or_default();
-    let entries = rows.into_iter().map(|row| {
-        let label = format!("{place}:{}", row.line);
-        entry(&label, row.values, &declared, inputs, others, session).map_err(|failure| failure.about(&label))
+    let parsed = rows.into_iter().map(|Row { line, mut values }| {
+        let label = format!("{place}:{line}");
+        let text = |(name, value): &(String, Value)| Some((name.clone(), value.as_str()?.to_owned()));
+        let sweeps = sweeps(&values.iter().filter_map(text).collect(), version);
+        let sweeps = sweeps.map_err(|failure| failure.about(&label))?;
+        let given = sweeps.iter().find(|(name, _)| others.contains_key(name));
+        if let Some((name, _)) = given {
+            return Err(given_twice(name).about(&label));
+        }
+        values.retain(|(name, _)| !sweeps.iter().any(|(sweep, _)| sweep == name));
+        let entry = entry(&label, values, &declared, inputs, others, session);
+        Ok((entry.map_err(|failure| failure.about(&label))?, sweeps))
     });
-    let mut entries = entries.collect::<Result<Vec<Entry>>>()?;
+    let (mut entries, sweeps): (Vec<Entry>, Vec<Vec<Sweep>>) =
+        parsed.collect::<Result<Vec<_>>>()?.into_iter().unzip();
     name_each(&mut entries);
-    Ok(entries)
+    Ok(entries.into_iter().zip(&sweeps).flat_map(|(entry, sweeps)| swept(vec![entry], sweeps)).collect())
 }
 
 /// The entry with these values. A text is a path or a URL where the model declares a file.
@@ -106,11 +118,11 @@ pub(in crate::commands) fn entry(
         name: String::new(),
         others: others.clone(),
         file: Value::Null,
+        same_as: None,
     };
     for (name, value) in values {
         if others.contains_key(&name) {
-            return Err(Failure::usage(format!("the input {name} is a column, and given besides"))
-                .with_hint("give it once; nothing was sent"));
+            return Err(given_twice(&name));
         }
         let is_file = declared.get(&name).is_some_and(|input| input.type_ == Some(DescriptorType::File));
         let identity = match value {
@@ -135,6 +147,11 @@ pub(in crate::commands) fn entry(
         entry.others.insert(name, identity);
     }
     Ok(entry)
+}
+
+fn given_twice(name: &str) -> Failure {
+    Failure::usage(format!("the input {name} is a column, and given besides"))
+        .with_hint("give it once; nothing was sent")
 }
 
 /// Gives each entry a name that no other one has: that of its first file, with the line of its row if need be.
@@ -169,6 +186,7 @@ fn swept(entries: Vec<Entry>, sweeps: &[Sweep]) -> Vec<Entry> {
                 name: join(&entry.name, "-", format!("{name}-{text}")),
                 others,
                 file: entry.file.clone(),
+                same_as: None,
             }
         };
         entries.iter().flat_map(|entry| values.iter().map(move |value| with(entry, value))).collect()
@@ -225,6 +243,7 @@ fn of_files(
         name,
         others: others.clone(),
         file: identity_of(file, session),
+        same_as: None,
     };
     files.iter().zip(unique_names(files)).map(entry).collect()
 }

@@ -81,17 +81,15 @@ pub(super) fn key(base_url: &str, model: &str, others: &BTreeMap<String, Value>,
     json!([base_url, model, others, file]).to_string()
 }
 
-/// The keys of the items whose files have changed since, by the key of the entry with the file as it is now. All other
-/// inputs are the same.
-pub(super) fn outdated_by(
-    journal: &Journal,
+/// The keys of the items that are done and whose files have changed since, by the key of the entry with the file as it
+/// is now. All other inputs are the same.
+pub(super) fn outdated_by<'a>(
+    done: impl Iterator<Item = &'a str>,
     keys: impl Iterator<Item = String>,
 ) -> HashMap<String, Vec<String>> {
     let mut items: HashMap<String, Vec<&str>> = HashMap::new();
-    for (key, step) in journal.items() {
-        if matches!(step.last(), Step::Done { .. }) {
-            items.entry(without_content(key)).or_default().push(key);
-        }
+    for key in done {
+        items.entry(without_content(key)).or_default().push(key);
     }
     let of_key = |key: String| {
         let others = items.get(&without_content(&key))?.iter().filter(|other| **other != key);

@@ -62,6 +62,8 @@ pub(in crate::commands) struct FileOutcome {
     pub(in crate::commands) outputs: Vec<PathBuf>,
     /// Paid by an earlier start.
     pub(in crate::commands) was_done: bool,
+    /// The outcome of another row with the same inputs: nothing was run for this one.
+    pub(in crate::commands) is_repeated: bool,
     pub(in crate::commands) failure: Option<Failure>,
 }
 
@@ -89,7 +91,7 @@ impl FileOutcome {
             "file": self.file,
             "status": self.status.as_str(),
             "task": self.task,
-            "cost": self.cost.as_ref().map(ToString::to_string),
+            "cost": self.own_cost().map(ToString::to_string),
             "outputs": self.paths(),
             "output": self.output,
             "error": self.failure.as_ref().map(|failure| &failure.headline),
@@ -100,9 +102,15 @@ impl FileOutcome {
         record
     }
 
+    /// The cost, unless another row has it.
+    fn own_cost(&self) -> Option<&Decimal> {
+        self.cost.as_ref().filter(|_| !self.is_repeated)
+    }
+
     /// The tasks that may go on.
     fn tasks(&self) -> Vec<String> {
         match self.status {
+            _ if self.is_repeated => Vec::new(),
             Status::Unfinished => self.task.iter().map(ToString::to_string).collect(),
             Status::Unknown => self.failure.iter().flat_map(|failure| failure.data.clone()).collect(),
             _ => Vec::new(),
@@ -122,22 +130,25 @@ pub(super) fn report(ended: &[FileOutcome], total: usize, session: &Session) -> 
         ]),
     };
     for ended in ended {
-        if let Some(failure) = &ended.failure {
+        if let Some(failure) = ended.failure.as_ref().filter(|_| !ended.is_repeated) {
             session.output.error_line(&failure.headline);
         }
         table.add([
             Cell::from(ended.file.as_str()),
             Cell::status(ended.status.as_str()),
-            Cell::from(ended.cost.as_ref().map(ToString::to_string).unwrap_or_default()),
+            Cell::from(ended.own_cost().map(ToString::to_string).unwrap_or_default()),
             Cell::from(ended.output_texts().join(" ")),
         ]);
     }
-    let cost: Decimal =
-        ended.iter().filter(|ended| !ended.was_done).filter_map(|ended| ended.cost.as_ref()).sum();
+    let cost: Decimal = ended.iter().filter(|ended| !ended.was_done).filter_map(FileOutcome::own_cost).sum();
     let count = |is_counted: fn(&FileOutcome) -> bool| ended.iter().filter(|ended| is_counted(ended)).count();
     let succeeded = count(|ended| ended.status == Status::Success);
     let others = [
-        (count(|ended| ended.status == Status::Success && ended.was_done), "of them earlier"),
+        (
+            count(|ended| ended.status == Status::Success && ended.was_done && !ended.is_repeated),
+            "of them earlier",
+        ),
+        (count(|ended| ended.status == Status::Success && ended.is_repeated), "of them repeated rows"),
         (count(|ended| ended.status == Status::NotSaved), "not saved"),
         (count(|ended| ended.status == Status::Unfinished), "unfinished"),
     ];

@@ -5,14 +5,15 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use inferstore_batch::Step;
+use inferstore_batch::{Journal, Step};
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::{Batch, Plan, Quote};
+use super::quote::Quote;
+use super::{Batch, Plan};
 use crate::commands::outputs::expanded;
 use crate::commands::run::entries::Template;
-use crate::commands::run::journal::{Earlier, identity};
+use crate::commands::run::journal::{Earlier, NAME, identity, outdated_by};
 use crate::commands::run::warn_if_offline;
 use crate::commands::signals::Signals;
 use crate::exit;
@@ -45,7 +46,9 @@ pub(in crate::commands::run) async fn execute(
     }
     warn_if_offline(&plan.model, &plan.client, &plan.options, session).await;
     let mut signals = Signals::new()?;
-    let mut batch = Batch::new(plan, &outputs, session)?;
+    let journal = Journal::open(outputs.join(NAME))?;
+    let earlier: Vec<String> = journal.items().map(|(key, _)| key.to_owned()).collect();
+    let mut batch = Batch::new(plan, journal, session);
     let mut before = BTreeMap::new();
     let mut seen = HashSet::new();
     session.output.note(format!("watching {given}; Ctrl-C ends it, and the same command continues"));
@@ -59,12 +62,15 @@ pub(in crate::commands::run) async fn execute(
         before = found;
         batch.plan.entries = template.entries(&complete, session);
         let keys = batch.plan.keys();
+        let is_done = |key: &&str| matches!(batch.items.item(*key).step(), Some(Step::Done { .. }));
         let mut is_new = keys.into_iter().map(|key| {
-            let is_done = matches!(batch.items.item(&*key).step(), Some(Step::Done { .. }));
-            seen.insert(key) && !is_done
+            let is_new = !is_done(&&*key);
+            seen.insert(key) && is_new
         });
         batch.plan.entries.retain(|_| is_new.next() == Some(true));
         if !batch.plan.entries.is_empty() {
+            let known = earlier.iter().chain(&seen).map(String::as_str).filter(is_done);
+            batch.outdated = outdated_by(known, batch.plan.keys().into_iter());
             batch.progress = SharedProgress::new(&session.output);
             if let Err(failure) = batch.run_entries(&mut signals, session).await {
                 if failure.code == exit::DETACHED || batch.stopped.load(Ordering::Relaxed) {
