@@ -134,7 +134,7 @@ impl<'a> Server<'a> {
         let left = self.budget.as_ref().map(|budget| (budget - &committed).to_string());
         Ok(result(&json!({
             "model": model,
-            "cost": price.cost,
+            "cost": price.cost.as_ref().map(ToString::to_string),
             "symbol": price.symbol,
             "budget": self.budget.as_ref().map(ToString::to_string),
             "budget_left": left,
