@@ -9,3 +9,4 @@ mod guard;
 mod live;
 mod pages;
 mod support;
+mod texts;
