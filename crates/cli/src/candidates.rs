@@ -3,12 +3,13 @@
 use std::ffi::OsStr;
 
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
+use inferstore::is_unprintable;
 use inferstore::types::UploadFolder;
 use inferstore_profiles::Profiles;
 
 use crate::environment::Environment;
 use crate::profiles;
-use crate::table::{printable, steers};
+use crate::table::printable;
 
 /// A word that completes, and its description.
 pub(crate) type Word = (String, Option<String>);
@@ -35,7 +36,7 @@ pub(crate) fn folders() -> ArgValueCompleter {
 pub(crate) fn candidates(words: Vec<Word>, current: &OsStr) -> Vec<CompletionCandidate> {
     let current = current.to_string_lossy();
     // A shell takes a line for a word of its own.
-    let is_plain = |word: &str| !word.contains(steers);
+    let is_plain = |word: &str| !word.contains(is_unprintable);
     let words = words.into_iter().filter(|(word, _)| word.starts_with(&*current) && is_plain(word));
     let help = |help: Option<String>| help.map(|help| printable(&help).into());
     words.map(|(word, about)| CompletionCandidate::new(word).help(help(about))).collect()

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use inferstore::is_unprintable;
 use jaq_core::data::JustLut;
 use jaq_core::load::{Arena, File, Loader};
 use jaq_core::{Compiler, Ctx, Vars, unwrap_valr};
@@ -10,7 +11,7 @@ use jaq_json::{Val, read};
 use serde_json::value::RawValue;
 
 use crate::failure::{Failure, Result};
-use crate::table::{painted, steers};
+use crate::table::painted;
 
 /// Indentation of one level of JSON.
 const INDENT: &str = "  ";
@@ -89,7 +90,7 @@ fn new_line(text: &mut String, depth: usize) {
 fn visible(scalar: &str) -> String {
     let mut text = String::new();
     for c in scalar.chars() {
-        if steers(c) {
+        if is_unprintable(c) {
             text.push_str(&format!("\\u{:04x}", u32::from(c)));
         } else {
             text.push(c);

@@ -2,6 +2,7 @@
 //! free of control characters. What one copies (identifiers, URLs, paths) is never cut.
 
 use console::{Alignment, measure_text_width, pad_str, truncate_str};
+use inferstore::is_unprintable;
 
 use crate::values;
 
@@ -265,17 +266,10 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .map(|c| match c {
             '\n' | '\t' | '\r' => ' ',
-            c if steers(c) => '\u{fffd}',
+            c if is_unprintable(c) => '\u{fffd}',
             c => c,
         })
         .collect()
-}
-
-/// Returns true for control characters and marks that change the direction of text.
-pub(crate) fn steers(c: char) -> bool {
-    let turns =
-        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    turns || c.is_control()
 }
 
 #[cfg(test)]

@@ -93,9 +93,6 @@ pub use inferstore_api::{
     ApiKey, Decimal, Difference, Finding, KindParts, ModelKind, Sample, Timestamp, UnknownVariant,
     kind_parts, types,
 };
-/// For the hints of the command, which know the words that it has.
-#[doc(hidden)]
-pub use inputs::nearest;
 pub use inputs::{Input, Inputs};
 /// The HTTP client of this crate, for the types in [`ClientBuilder`] and [`middleware`].
 pub use reqwest;
@@ -110,6 +107,9 @@ pub use transport::{
     InvalidInputs, Items, OutputMismatch, Resource, Result, Step, TaskDisposition, TaskFailure,
     UnknownOutcome, Violation, ViolationKind,
 };
+/// For hints and foreign text of the command and the console.
+#[doc(hidden)]
+pub use {inputs::nearest, transport::is_unprintable};
 
 /// Custom code around every request.
 pub mod middleware {

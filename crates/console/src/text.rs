@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::time::Duration;
 
-use inferstore::Decimal;
 use inferstore::types::TaskId;
+use inferstore::{Decimal, is_unprintable};
 use maud::{Markup, PreEscaped, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
@@ -21,20 +21,18 @@ pub(crate) fn word<'a>(query: &'a Words, name: &str) -> &'a str {
     query.get(name).map_or("", |word| word.trim())
 }
 
-fn is_direction(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
 /// Replaces characters that could disguise foreign text, like the command does. All HTML passes through here.
 pub(crate) fn printable(html: &str) -> String {
-    let is_harmful = |c: char| is_direction(c) || (c.is_control() && !matches!(c, '\n' | '\r' | '\t'));
+    let is_harmful = |c: char| is_unprintable(c) && !matches!(c, '\n' | '\r' | '\t');
     html.replace(is_harmful, "\u{fffd}")
 }
 
 /// Formats a value that a form must send back exactly: bidirectional marks, which some languages need, become
 /// character references.
 pub(crate) fn exact(text: &str) -> Markup {
-    let reference = |c: char| if is_direction(c) { format!("&#{};", u32::from(c)) } else { c.to_string() };
+    let reference = |c: char| {
+        if is_unprintable(c) && !c.is_control() { format!("&#{};", u32::from(c)) } else { c.to_string() }
+    };
     PreEscaped(html! { (text) }.into_string().chars().map(reference).collect())
 }
 

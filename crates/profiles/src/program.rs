@@ -77,8 +77,7 @@ fn collect(chunks: &Receiver<Vec<u8>>) -> String {
 
 /// Returns a text on one line, without control characters and bidirectional marks.
 fn printable(text: &str) -> String {
-    let is_mark = |c| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let is_gap = |c: char| c.is_whitespace() || c.is_control() || is_mark(c);
+    let is_gap = |c: char| c.is_whitespace() || inferstore::is_unprintable(c);
     text.split(is_gap).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 

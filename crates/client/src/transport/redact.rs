@@ -120,15 +120,18 @@ fn beginning(text: &str) -> &str {
 /// Returns one line without control characters, which would move a terminal's cursor or begin a new line of a
 /// log, and without bidirectional marks.
 pub(crate) fn printable(text: &str) -> String {
-    let is_harmful = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
-    };
+    let is_dropped = |c: char| is_unprintable(c) || c == '\u{feff}';
     let spaced: String = text
         .chars()
-        .filter_map(|c| if c.is_whitespace() { Some(' ') } else { (!is_harmful(c)).then_some(c) })
+        .filter_map(|c| if c.is_whitespace() { Some(' ') } else { (!is_dropped(c)).then_some(c) })
         .collect();
     spaced.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns true for control characters and bidirectional marks, which could disguise a text or steer a terminal.
+pub fn is_unprintable(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Formats an identifier of the service without control characters.
