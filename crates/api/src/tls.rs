@@ -38,6 +38,18 @@ pub fn http_client_builder_sharing_tls() -> ClientBuilder {
     builder
 }
 
+/// Returns the builder that trusts the certificates of a PEM file beside those of the system: of authorities, or a
+/// self-signed one of a server, even if it is made as that of an authority.
+///
+/// # Errors
+///
+/// The text is no PEM file with certificates.
+#[cfg(any(feature = "rustls", feature = "rustls-ring"))]
+pub fn trust_certificates(builder: ClientBuilder, pem: &[u8]) -> Result<ClientBuilder, BuildError> {
+    reqwest::Certificate::from_pem_bundle(pem).map_err(BuildError::Http)?;
+    over_rustls::trust(builder, pem)
+}
+
 fn basic_builder() -> ClientBuilder {
     reqwest::Client::builder()
         .connect_timeout(CONNECT_TIMEOUT)
@@ -132,13 +144,16 @@ pub use over_rustls::install_ring;
 
 #[cfg(any(feature = "rustls", feature = "rustls-ring"))]
 mod over_rustls {
-    use std::sync::{Arc, LazyLock};
+    use std::sync::{Arc, LazyLock, OnceLock};
 
     use reqwest::ClientBuilder;
     use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+    use rustls::client::verify_server_name;
     use rustls::crypto::CryptoProvider;
+    use rustls::pki_types::pem::PemObject;
     use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-    use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+    use rustls::server::ParsedCertificate;
+    use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
     use rustls_platform_verifier::Verifier;
 
     use super::BuildError;
@@ -149,20 +164,39 @@ mod over_rustls {
         LazyLock::new(|| Verifier::new(provider()).map_err(|error| error.to_string()));
 
     /// Shared TLS settings.
-    static SHARED: LazyLock<Result<ClientConfig, Error>> = LazyLock::new(|| {
+    static SHARED: LazyLock<Result<ClientConfig, Error>> = LazyLock::new(|| config(LazyVerifier::default()));
+
+    fn config(verifier: LazyVerifier) -> Result<ClientConfig, Error> {
         let builder =
             ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
-        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(LazyVerifier));
+        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
         Ok(builder.with_no_client_auth())
-    });
+    }
 
     /// Verifier that loads the certificates of the system at the first handshake.
-    #[derive(Debug)]
-    struct LazyVerifier;
+    #[derive(Debug, Default)]
+    struct LazyVerifier {
+        /// Certificates that are trusted beside those of the system.
+        own: Vec<CertificateDer<'static>>,
+        /// The verifier with `own`, if there are any.
+        with_own: OnceLock<Result<Verifier, String>>,
+    }
 
     impl LazyVerifier {
-        fn loaded() -> Result<&'static Verifier, Error> {
-            verifier().map_err(|error| Error::General(error.to_string()))
+        fn loaded(&self) -> Result<&Verifier, Error> {
+            if self.own.is_empty() {
+                return verifier().map_err(|error| Error::General(error.to_string()));
+            }
+            let load = || Verifier::new_with_extra_roots(self.own.iter().cloned(), provider());
+            let loaded = self.with_own.get_or_init(|| load().map_err(|error| error.to_string()));
+            loaded.as_ref().map_err(|reason| Error::General(reason.clone()))
+        }
+
+        /// Returns true if the certificate is valid now and trusted itself, but is that of an authority, which
+        /// cannot be the end of a chain. Its time is checked before.
+        fn is_own_authority(&self, certificate: &CertificateDer<'_>, error: &Error) -> bool {
+            let Error::InvalidCertificate(CertificateError::Other(cause)) = error else { return false };
+            format!("{cause:?}").contains("CaUsedAsEndEntity") && self.own.contains(certificate)
         }
     }
 
@@ -175,7 +209,14 @@ mod over_rustls {
             ocsp_response: &[u8],
             now: UnixTime,
         ) -> Result<ServerCertVerified, Error> {
-            Self::loaded()?.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+            let verifier = self.loaded()?;
+            match verifier.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+                Err(error) if self.is_own_authority(end_entity, &error) => {
+                    verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                    Ok(ServerCertVerified::assertion())
+                }
+                verified => verified,
+            }
         }
 
         fn verify_tls12_signature(
@@ -184,7 +225,7 @@ mod over_rustls {
             certificate: &CertificateDer<'_>,
             signature: &DigitallySignedStruct,
         ) -> Result<HandshakeSignatureValid, Error> {
-            Self::loaded()?.verify_tls12_signature(message, certificate, signature)
+            self.loaded()?.verify_tls12_signature(message, certificate, signature)
         }
 
         fn verify_tls13_signature(
@@ -193,12 +234,12 @@ mod over_rustls {
             certificate: &CertificateDer<'_>,
             signature: &DigitallySignedStruct,
         ) -> Result<HandshakeSignatureValid, Error> {
-            Self::loaded()?.verify_tls13_signature(message, certificate, signature)
+            self.loaded()?.verify_tls13_signature(message, certificate, signature)
         }
 
         fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
             let all = || provider().signature_verification_algorithms.supported_schemes();
-            Self::loaded().map_or_else(|_| all(), ServerCertVerifier::supported_verify_schemes)
+            self.loaded().map_or_else(|_| all(), ServerCertVerifier::supported_verify_schemes)
         }
     }
 
@@ -225,6 +266,15 @@ mod over_rustls {
             Ok(config) => over_rustls(builder).tls_backend_preconfigured(config.clone()),
             Err(_) => choose(builder),
         }
+    }
+
+    pub(super) fn trust(builder: ClientBuilder, pem: &[u8]) -> Result<ClientBuilder, BuildError> {
+        let failed = |error: String| BuildError::RootCertificates(error);
+        let own: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+        let own = own.map_err(|error| failed(error.to_string()))?;
+        let config = config(LazyVerifier { own, ..LazyVerifier::default() });
+        let config = config.map_err(|error| failed(error.to_string()))?;
+        Ok(over_rustls(builder).tls_backend_preconfigured(config))
     }
 
     fn over_rustls(builder: ClientBuilder) -> ClientBuilder {

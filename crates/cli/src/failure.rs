@@ -220,8 +220,7 @@ fn code_and_hint(error: &Error) -> (u8, String) {
 pub(crate) fn hint_of_certificate(causes: &str) -> Option<&'static str> {
     let (_, cause) = causes.rsplit_once("certificate: ")?;
     Some(if cause.contains("CaUsedAsEndEntity") {
-        "the certificate is its own authority, which cannot be trusted: make one with `openssl req -x509 -addext \
-         basicConstraints=critical,CA:FALSE …`, and give it with --cacert"
+        "the certificate is its own authority, and is not trusted here: give it with --cacert"
     } else if cause.contains("UnknownIssuer") || cause.contains("unknown") {
         "its authority is not trusted here: give the certificate of the authority with --cacert, or set SSL_CERT_FILE"
     } else {

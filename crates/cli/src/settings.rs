@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ColorChoice, ValueHint};
 use inferstore::reqwest::{Certificate, Proxy};
+use inferstore::trust_certificates;
 use inferstore::{API_KEY_VARIABLE, BASE_URL_VARIABLE, Client, ClientBuilder};
 use inferstore_profiles::{KeySource, PROFILE_VARIABLE, Profile, Profiles, is_open_to_others};
 
@@ -171,13 +172,15 @@ impl Session {
             Failure::usage("the value of --proxy is no URL")
                 .with_hint("such as --proxy http://proxy.example:3128")
         })?;
-        if certificates.is_empty() && proxy.is_none() {
-            return Ok(builder);
+        if let Some(pem) = certificates {
+            builder = builder.configure_http(move |http| {
+                trust_certificates(http, &pem).unwrap_or_else(|_| unreachable!("the certificates were read"))
+            });
         }
-        Ok(builder.configure_http(move |http| {
-            let http = certificates.iter().cloned().fold(http, |http, one| http.add_root_certificate(one));
-            proxy.iter().cloned().fold(http, |http, proxy| http.proxy(proxy))
-        }))
+        Ok(match proxy {
+            Some(proxy) => builder.configure_http(move |http| http.proxy(proxy.clone())),
+            None => builder,
+        })
     }
 
     /// The file of certificates that are trusted beside those of the system.
@@ -186,16 +189,16 @@ impl Session {
         given.map(|path| self.environment.folder.join(path))
     }
 
-    /// The certificates that are trusted beside those of the system.
-    pub(crate) fn certificates(&self) -> Result<Vec<Certificate>> {
-        let Some(path) = self.cacert() else { return Ok(Vec::new()) };
+    /// The PEM file of the certificates that are trusted beside those of the system.
+    pub(crate) fn certificates(&self) -> Result<Option<Vec<u8>>> {
+        let Some(path) = self.cacert() else { return Ok(None) };
         let unusable = |problem: String| {
             Failure::usage(format!("the certificates in {} cannot be used: {problem}", path.display()))
                 .with_hint("give a PEM file with the certificate of the authority")
         };
         let pem = std::fs::read(&path).map_err(|error| unusable(error.to_string()))?;
         match Certificate::from_pem_bundle(&pem) {
-            Ok(certificates) if !certificates.is_empty() => Ok(certificates),
+            Ok(certificates) if !certificates.is_empty() => Ok(Some(pem)),
             Ok(_) => Err(unusable("it has no certificate".to_owned())),
             Err(error) => Err(unusable(error.to_string())),
         }

@@ -80,23 +80,27 @@ impl Authority {
         let (certificate, key) = self.sign("localhost");
         let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
         let config = builder.with_single_cert(vec![certificate.der().clone()], key).unwrap();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let base_url = format!("https://localhost:{}/api/v1", listener.local_addr().unwrap().port());
-        tokio::spawn(async move {
-            while let Ok((connection, _)) = listener.accept().await {
-                // The handshake fails if the client rejects the certificate.
-                let Ok(mut connection) = acceptor.accept(connection).await else { continue };
-                read_head(&mut connection).await;
-                let length = BALANCE.len();
-                let head =
-                    format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
-                let _ = connection.write_all(format!("{head}{BALANCE}").as_bytes()).await;
-                let _ = connection.shutdown().await;
-            }
-        });
-        base_url
+        serve(config).await
     }
+}
+
+/// Serves a balance over TLS, and returns the base URL.
+async fn serve(config: ServerConfig) -> String {
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base_url = format!("https://localhost:{}/api/v1", listener.local_addr().unwrap().port());
+    tokio::spawn(async move {
+        while let Ok((connection, _)) = listener.accept().await {
+            // The handshake fails if the client rejects the certificate.
+            let Ok(mut connection) = acceptor.accept(connection).await else { continue };
+            read_head(&mut connection).await;
+            let length = BALANCE.len();
+            let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+            let _ = connection.write_all(format!("{head}{BALANCE}").as_bytes()).await;
+            let _ = connection.shutdown().await;
+        }
+    });
+    base_url
 }
 
 struct Settings {
@@ -336,4 +340,53 @@ async fn child_without_roots() {
     let plain = "http://127.0.0.1:9/api/v1";
     assert!(Client::new(plain, "key").is_ok());
     assert!(configured(plain, |http| http.user_agent("my-program/1.0")).is_ok());
+}
+
+/// A server with a self-signed certificate that is made as that of an authority, as `openssl req -x509` makes it.
+#[cfg(any(feature = "rustls", feature = "rustls-ring"))]
+async fn call_self_signed(
+    names: &[&str],
+    is_expired: bool,
+    trusts_another: bool,
+) -> inferstore::Result<String> {
+    let own = |names: &[&str]| {
+        let mut parameters =
+            CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        if is_expired {
+            parameters.not_after = rcgen::date_time_ymd(2001, 1, 1);
+            parameters.not_before = rcgen::date_time_ymd(2000, 1, 1);
+        }
+        let key = KeyPair::generate().unwrap();
+        (parameters.self_signed(&key).unwrap(), key)
+    };
+    let (certificate, key) = own(names);
+    let trusted = if trusts_another { own(names).0 } else { certificate.clone() };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let config =
+        builder.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], key).unwrap();
+    let base_url = serve(config).await;
+    let pem = trusted.pem();
+    let client = Client::builder(&base_url, "key")
+        .settings(|settings| settings.retry.max_attempts = 1)
+        .configure_http(move |http| inferstore::trust_certificates(http, pem.as_bytes()).unwrap())
+        .build()?;
+    client.balance().await.map(|balance| balance.balance.unwrap_or_default().to_string())
+}
+
+#[cfg(any(feature = "rustls", feature = "rustls-ring"))]
+#[tokio::test]
+async fn a_self_signed_certificate_is_trusted_for_its_own_names_and_time() {
+    assert_eq!(call_self_signed(&["localhost"], false, false).await.unwrap(), "12.50");
+    for (names, is_expired, trusts_another, why) in [
+        (["other.example"], false, false, "not valid for name"),
+        (["localhost"], true, false, "expired"),
+        (["localhost"], false, true, "CaUsedAsEndEntity"),
+    ] {
+        let error = call_self_signed(&names, is_expired, trusts_another).await.unwrap_err();
+        assert!(error.with_causes().contains(why), "{why}: {}", error.with_causes());
+    }
 }
