@@ -108,8 +108,13 @@ export class CallError extends InferstoreError {
   /** Whether the service refused the call for good: a 4xx other than 408 and 429. */
   get isPermanent(): boolean {
     const status = this.context.status ?? 0;
-    return this.kind === "api" && status >= 400 && status < 500 && status !== 408 && status !== 429;
+    return this.kind === "api" && status >= 400 && !isTransient(status);
   }
+}
+
+/** Whether a failure with this status may pass. */
+export function isTransient(status: number): boolean {
+  return status === 408 || status === 429 || status >= 500;
 }
 
 /** A create was sent, its response was lost, and it is unknown whether it made a task. */

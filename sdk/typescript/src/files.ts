@@ -1,9 +1,9 @@
 /** Files: uploads in two steps straight to object storage, and downloads. The API key goes to neither. */
 
-import { FileError, InvalidArgument, type Redactor, shown } from "./errors.js";
+import { FileError, InvalidArgument, isTransient, type Redactor, shown } from "./errors.js";
 import type { UploadFolder } from "./generated.js";
 import { isWebUrl } from "./inputs.js";
-import { asObject, type Core, Deadline, reasonOf, type Reply, retryAfterOf, TooLarge } from "./transport.js";
+import { type Api, asObject, reasonOf, type Reply, retryAfterOf, TooLarge } from "./transport.js";
 
 const MAX_SIZE = 104_857_600;
 const MAX_IN_MEMORY = 256 * 1024 * 1024;
@@ -41,68 +41,57 @@ export async function prepare(blob: Blob, name = blob instanceof File ? blob.nam
     const size = blob.size ? `it has ${blob.size} bytes` : "it is empty";
     throw new FileError(name, `${size}; the storage takes 1 to ${MAX_SIZE} bytes`);
   }
-  const head = hex(new Uint8Array(await blob.slice(0, 16).arrayBuffer()));
+  const head = hex(await blob.slice(0, 16).arrayBuffer());
   const isWebp = head.startsWith("52494646") && head.slice(16, 24) === "57454250";
   const signed = isWebp ? "image/webp" : SIGNATURES.find(([signature]) => head.startsWith(signature))?.[1];
   const mime = signed ?? (type || (EXTENSIONS[name.split(".").pop()!.toLowerCase()] ?? "application/octet-stream"));
   if (!name.trim()) throw new InvalidArgument("name: the file has no name to be stored under");
   if (!/^[!-~]+\/[ -~]+$/.test(mime)) throw new InvalidArgument(`mime: ${shown(mime)} is not a MIME type`);
-  const digest = hex(new Uint8Array(await crypto.subtle.digest("SHA-256", await blob.arrayBuffer())));
-  return { blob, name, mime, digest };
+  return { blob, name, mime, digest: await sha256(await blob.arrayBuffer()) };
 }
 
-export function hex(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+export async function sha256(content: ArrayBuffer | string): Promise<string> {
+  const bytes = typeof content === "string" ? new TextEncoder().encode(content) : content;
+  return hex(await crypto.subtle.digest("SHA-256", bytes));
 }
 
-/** A presigned target. It grants access, so no field of it can be printed. */
-class Target {
-  readonly #endpoint: string;
-  readonly #fields: Array<[string, string]>;
+function hex(bytes: ArrayBuffer): string {
+  return Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
 
-  constructor(endpoint: string, fields: Array<[string, string]>, readonly downloadUrl: string, readonly redactor: Redactor) {
-    this.#endpoint = endpoint;
-    this.#fields = fields;
-  }
-
-  /** The request of step 2. */
-  request({ blob, name, mime }: Source): [string, RequestInit] {
-    if (this.#endpoint.includes("X-Amz-Algorithm")) {
-      const type = this.#fields.find(([field]) => field.toLowerCase() === "content-type")?.[1] ?? mime;
-      return [this.#endpoint, { method: "PUT", headers: { "content-type": type }, body: blob }];
-    }
-    const form = new FormData();
-    for (const [field, value] of this.#fields) form.append(field, value);
-    form.append("file", blob.slice(0, blob.size, mime), name.replace(/[\u0000-\u001f\u007f"\\]/g, "_"));
-    return [this.#endpoint, { method: "POST", body: form }];
-  }
+/** A presigned target. It grants access, so it is in no field, which could be printed. */
+interface Target {
+  /** Returns the request of step 2. */
+  request(): [string, RequestInit];
+  downloadUrl: string;
+  redactor: Redactor;
 }
 
 /** Uploads a file, again with a new target when its target was rejected. */
-export async function upload(core: Core, source: Source, folder: UploadFolder, orgUsername: string | undefined, deadline: Deadline): Promise<UploadedFile> {
-  let target = await presign(core, source, folder, orgUsername, deadline);
-  let fresh = 0;
-  for (let attempt = 1; ; attempt++) {
+export async function upload(api: Api, source: Source, folder: UploadFolder = "samples", orgUsername?: string): Promise<UploadedFile> {
+  const { blob, name, mime } = source;
+  let target: Target | undefined;
+  let freshTargets = 0;
+  return retried(api, async () => {
+    target ??= await presign(api, source, folder, orgUsername);
     try {
-      const [url, init] = target.request(source);
-      await transfer(core, source.name, url, init, target.redactor, deadline, 64 * 1024, source.blob.size);
-      return { downloadUrl: target.downloadUrl, name: source.name, mime: source.mime, size: source.blob.size };
+      const [url, init] = target.request();
+      await transfer(api, name, url, init, target.redactor, 64 * 1024, blob.size);
+      return { downloadUrl: target.downloadUrl, name, mime, size: blob.size };
     } catch (error) {
-      if (!(error instanceof FileError)) throw error;
-      const isExpired = Boolean(error.context.expired) && fresh < MAX_FRESH_TARGETS;
-      if (!(error.isRetryable || isExpired) || !(await core.backoff(attempt, error.context.retryAfter, deadline))) throw error;
-      if (isExpired) {
-        fresh++;
-        target = await presign(core, source, folder, orgUsername, deadline);
+      if (error instanceof FileError && error.context.expired && freshTargets++ < MAX_FRESH_TARGETS) {
+        target = undefined;
+        error.isRetryable = true;
       }
+      throw error;
     }
-  }
+  });
 }
 
-async function presign(core: Core, { blob, name, mime }: Source, folder: UploadFolder, orgUsername: string | undefined, deadline: Deadline): Promise<Target> {
+async function presign(api: Api, { blob, name, mime }: Source, folder: UploadFolder, orgUsername?: string): Promise<Target> {
   const body = { folder, mime, name, size: blob.size, ...(orgUsername !== undefined && { org_username: orgUsername }) };
   const path = "/api-key/storage/upload/create-presigned-url";
-  const { endpoint, fields, download_url: downloadUrl } = asObject(await core.call("createPresignedUpload", "POST", path, deadline, { body }));
+  const { endpoint, fields, download_url: downloadUrl } = asObject(await api.operation("createPresignedUpload", "POST", path, { body }));
   let members: Record<string, unknown> | undefined;
   try {
     members = typeof fields === "string" ? (JSON.parse(fields || "{}") as Record<string, unknown>) : undefined;
@@ -115,46 +104,62 @@ async function presign(core: Core, { blob, name, mime }: Source, folder: UploadF
   const pairs = Object.entries(members)
     .filter(([, value]) => value != null && typeof value !== "object")
     .map(([field, value]): [string, string] => [field, String(value)]);
-  return new Target(endpoint, pairs, downloadUrl, core.redactor.withTarget(endpoint, pairs));
+  const request = (): [string, RequestInit] => {
+    if (endpoint.includes("X-Amz-Algorithm")) {
+      const type = pairs.find(([field]) => field.toLowerCase() === "content-type")?.[1] ?? mime;
+      return [endpoint, { method: "PUT", headers: { "content-type": type }, body: blob }];
+    }
+    const form = new FormData();
+    for (const [field, value] of pairs) form.append(field, value);
+    form.append("file", blob.slice(0, blob.size, mime), name.replace(/[\u0000-\u001f\u007f"\\]/g, "_"));
+    return [endpoint, { method: "POST", body: form }];
+  };
+  return { request, downloadUrl, redactor: api.core.redactor.withTarget(endpoint, pairs) };
+}
+
+/** Repeats a transfer after failures that pass. */
+async function retried<T>(api: Api, work: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof FileError) || !error.isRetryable) throw error;
+      if (!(await api.backoff(attempt, error.context.retryAfter))) throw error;
+    }
+  }
 }
 
 /** One exchange with object storage. */
-async function transfer(core: Core, label: string, url: string, init: RequestInit, redactor: Redactor, deadline: Deadline, maxSize: number, size: number): Promise<Reply> {
+async function transfer(api: Api, label: string, url: string, init: RequestInit, redactor: Redactor, maxSize: number, size: number): Promise<Reply> {
   let reply: Reply;
   try {
-    reply = await core.exchange(url, init, deadline, TRANSFER_TIMEOUT + size / MIN_THROUGHPUT, maxSize);
+    reply = await api.exchange(url, init, TRANSFER_TIMEOUT + size / MIN_THROUGHPUT, maxSize);
   } catch (error) {
-    deadline.signal?.throwIfAborted();
+    api.signal?.throwIfAborted();
     if (error instanceof TooLarge) throw new FileError(label, `the content has more than ${maxSize} bytes`);
     const problem = `object storage gave no response: ${redactor.foreign(reasonOf(error), 200)}`;
-    throw new FileError(label, problem, { retryable: !deadline.isOver });
+    throw new FileError(label, problem, { retryable: api.left > 0 });
   }
-  if (reply.status >= 200 && reply.status < 300) return reply;
+  const { status } = reply;
+  if (status >= 200 && status < 300) return reply;
   const text = new TextDecoder().decode(reply.body);
-  const [code, message] = ["Code", "Message"].map((name) => new RegExp(`<${name}>([^<]*)</${name}>`).exec(text)?.[1] ?? "");
-  const said = redactor.foreign(code || message ? `${code} ${message}` : text, 300);
-  throw new FileError(label, `object storage responded with ${reply.status}${said && `: ${said}`}`, {
-    retryable: ["RequestTimeout", "SlowDown"].includes(code!) || reply.status >= 500 || [408, 429].includes(reply.status),
-    expired: reply.status === 403 || (reply.status >= 400 && reply.status < 500 && EXPIRED_CODES.includes(code!)),
-    status: reply.status,
+  const [code = "", message = ""] = ["Code", "Message"].map((name) => new RegExp(`<${name}>([^<]*)</${name}>`).exec(text)?.[1]);
+  const said = redactor.foreign(`${code} ${message}`.trim() || text, 300);
+  throw new FileError(label, `object storage responded with ${status}${said && `: ${said}`}`, {
+    retryable: ["RequestTimeout", "SlowDown"].includes(code) || isTransient(status),
+    expired: status === 403 || (status >= 400 && status < 500 && EXPIRED_CODES.includes(code)),
+    status,
     retryAfter: retryAfterOf(reply.headers),
   });
 }
 
 /** Downloads a URL into memory, and follows redirects. */
-export async function download(core: Core, url: string, maxSize = MAX_IN_MEMORY, deadline: Deadline): Promise<Blob> {
+export async function download(api: Api, url: string, maxSize = MAX_IN_MEMORY): Promise<Blob> {
   if (!isWebUrl(url)) throw new InvalidArgument("url: the download is not a URL with http or https");
   const label = new URL(url).hostname;
-  for (let attempt = 1; ; attempt++) {
-    try {
-      const init = { headers: { "accept-encoding": "identity" }, redirect: "follow" as const };
-      const reply = await transfer(core, label, url, init, core.redactor.withTarget(url), deadline, maxSize, maxSize);
-      if (url.startsWith("https:") && reply.url.startsWith("http:")) throw new FileError(label, "a redirect leads from https to unencrypted http");
-      if (reply.status === 206) throw new FileError(label, "the server sent a part of the content only");
-      return new Blob([reply.body], { type: reply.headers.get("content-type") ?? "" });
-    } catch (error) {
-      if (!(error instanceof FileError) || !error.isRetryable) throw error;
-      if (!(await core.backoff(attempt, error.context.retryAfter, deadline))) throw error;
-    }
-  }
+  const init: RequestInit = { headers: { "accept-encoding": "identity" }, redirect: "follow" };
+  const reply = await retried(api, () => transfer(api, label, url, init, api.core.redactor.withTarget(url), maxSize, maxSize));
+  if (url.startsWith("https:") && reply.url.startsWith("http:")) throw new FileError(label, "a redirect leads from https to unencrypted http");
+  if (reply.status === 206) throw new FileError(label, "the server sent a part of the content only");
+  return new Blob([reply.body], { type: reply.headers.get("content-type") ?? "" });
 }

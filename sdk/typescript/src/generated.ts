@@ -588,6 +588,8 @@ export interface CallOptions {
   body?: unknown;
   query?: Record<string, unknown>;
   repeatable?: boolean;
+  /** The idempotency key. */
+  key?: string;
 }
 
 /** Methods that follow from the document. */

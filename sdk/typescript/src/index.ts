@@ -6,4 +6,4 @@ export type { UploadedFile } from "./files.js";
 export type * from "./generated.js";
 export type { FileInput } from "./inputs.js";
 export type { Outcome } from "./tasks.js";
-export type { ClientOptions } from "./transport.js";
+export type { ClientOptions, LimitOptions } from "./transport.js";

@@ -2,7 +2,7 @@
  * that the model takes. Only what the declaration makes certain is refused; the service decides on the rest. */
 
 import { InvalidArgument, InvalidInputs, shown } from "./errors.js";
-import { asObject, compareDecimals, plainNumber } from "./transport.js";
+import { asObject, compareDecimals, plainDecimal } from "./transport.js";
 
 /** A URL as text, or a file: a `File` has a name, a `Blob` gets one. */
 export type FileInput = string | Blob;
@@ -42,18 +42,15 @@ function fit(descriptor: Descriptor, value: unknown): { value: unknown } | { hin
   const isKnown = ["file", "int", "float", "options", "string"].includes(String(kind));
   if (isKnown && typeof value === "object") return refused;
   if (kind === "int" || kind === "float") {
-    const text = typeof value === "number" ? plainNumber(value) : typeof value === "string" ? value.trim() : "";
+    const exact = plainDecimal(value);
+    if (exact === undefined || (kind === "int" && exact.includes("."))) return refused;
     const { min, max } = asObject(descriptor["num_config"]);
-    if (compareDecimals(text, 0) === undefined) return refused;
-    const isRange = min == null || max == null || compareDecimals(min, max) !== 1;
-    if (isRange && min != null && compareDecimals(text, min) === -1) return refused;
-    if (isRange && max != null && compareDecimals(text, max) === 1) return refused;
-    const whole = /^[+]?(-?\d+)(?:\.0*)?$/.exec(text)?.[1];
-    if (kind === "int" && whole === undefined) return refused;
-    const written = kind === "int" ? String(BigInt(whole!)) : text;
+    const isRange = compareDecimals(min, max) !== 1;
+    if (isRange && (compareDecimals(exact, min) === -1 || compareDecimals(exact, max) === 1)) return refused;
+    const written = kind === "float" && typeof value === "string" ? value.trim() : exact;
     const takesNumbers = samples.some((sample) => typeof sample === "number");
     // A number that no double holds stays text.
-    return { value: takesNumbers && compareDecimals(String(Number(written)), written) === 0 ? Number(written) : written };
+    return { value: takesNumbers && compareDecimals(Number(written), written) === 0 ? Number(written) : written };
   }
   if (kind === "options" && samples.length) {
     const found = samples.find((sample) => sample === value) ?? samples.find((sample) => String(sample) === String(value));
@@ -71,8 +68,7 @@ function samplesOf(descriptor: Descriptor): unknown[] {
 }
 
 export function isWebUrl(value: unknown): value is string {
-  const isClean = typeof value === "string" && value === value.trim() && !/[\u0000-\u001f]/.test(value);
-  return isClean && /^https?:\/\/[^/\\]/i.test(value) && URL.canParse(value);
+  return typeof value === "string" && /^https?:\/\/[^/\\\s]([^\u0000-\u001f]*\S)?$/i.test(value) && URL.canParse(value);
 }
 
 /** The object of "expected …". */

@@ -5,9 +5,9 @@
  * must match, and the task must not belong to another create of this client. Exactly one match is adopted. */
 
 import { CallError, DeadlineReached, type Disposition, InvalidArgument, OutcomeUnknown, TaskCanceled, TaskFailed } from "./errors.js";
-import type { TaskDetail, TaskPage, TaskRecord } from "./generated.js";
+import type { TaskDetail, TaskRecord } from "./generated.js";
 import { segment } from "./inputs.js";
-import { asObject, type Core, Deadline, plainNumber, RETRY } from "./transport.js";
+import { Api, asObject, type Core, type OpenCreate, RETRY } from "./transport.js";
 
 const PAGE = 100;
 const MAX_PAGES = 12;
@@ -43,34 +43,29 @@ interface Found {
 }
 
 /** Creates the task, or finds the one that a lost create became. */
-export async function create(core: Core, model: string, inputs: Record<string, unknown>, key: string, hasUploads: boolean, deadline: Deadline): Promise<Created> {
+export async function create(api: Api, model: string, inputs: Record<string, unknown>, key: string, hasUploads: boolean): Promise<Created> {
   if (!/^[!-~]{1,255}$/.test(key)) throw new InvalidArgument("key: expected 1 to 255 visible characters of ASCII, without spaces");
-  const identity = JSON.stringify([model, fingerprint(inputs)]);
-  const self = Symbol();
-  const isAmbiguous = () =>
-    [...core.creates].some(([other, open]) => other !== self && open.identity === identity && open.until > performance.now());
-  for (const [other, { until }] of core.creates) if (until <= performance.now()) core.creates.delete(other);
-  core.creates.set(self, { identity, until: Infinity });
-  let isSettled = false;
+  const { creates } = api.core;
+  const open: OpenCreate = { identity: JSON.stringify([model, fingerprint(inputs)]), until: Infinity };
+  for (const other of creates) if (other.until <= performance.now()) creates.delete(other);
+  creates.add(open);
   try {
-    const created = await createOrFind(core, model, inputs, key, hasUploads, deadline, isAmbiguous);
-    isSettled = true;
+    const created = await createOrFind(api, model, inputs, key, hasUploads, open);
+    open.until = 0;
     return created;
   } catch (error) {
-    isSettled = error instanceof CallError && !error.context.inDoubt;
-    throw error;
-  } finally {
     // A create of unknown outcome may still add its task to the history.
-    if (isSettled) core.creates.delete(self);
-    else core.creates.set(self, { identity, until: performance.now() + MIN_DOUBT });
+    const isSettled = error instanceof CallError && !error.context.inDoubt;
+    open.until = isSettled ? 0 : performance.now() + MIN_DOUBT;
+    throw error;
   }
 }
 
-async function createOrFind(core: Core, model: string, inputs: Record<string, unknown>, key: string, hasUploads: boolean, deadline: Deadline, isAmbiguous: () => boolean): Promise<Created> {
-  const path = `/api-key/model/${segment("model", model)}/task`;
+async function createOrFind(api: Api, model: string, inputs: Record<string, unknown>, key: string, hasUploads: boolean, open: OpenCreate): Promise<Created> {
+  const { core } = api;
   const send = async (): Promise<Created> => {
-    const data = asObject(await core.call("createTask", "POST", path, deadline, { body: inputs, repeatable: false, key }));
-    const task = data["data"];
+    const path = `/api-key/model/${segment("model", model)}/task`;
+    const { data: task } = asObject(await api.operation("createTask", "POST", path, { body: inputs, repeatable: false, key }));
     if (typeof task !== "string" || !task.trim()) {
       throw new CallError("createTask", "decode", "createTask: the response names no task", "look for the task in the history", { inDoubt: true });
     }
@@ -78,7 +73,7 @@ async function createOrFind(core: Core, model: string, inputs: Record<string, un
     return { task, isAdopted: false };
   };
   const sentAt = performance.now();
-  const shownTime = core.serviceTime();
+  const shownTime = core.serviceTime() ?? Infinity;
   let lost: CallError;
   try {
     return await send();
@@ -87,19 +82,22 @@ async function createOrFind(core: Core, model: string, inputs: Record<string, un
     lost = error;
   }
   if (core.knowsKeys) throw new OutcomeUnknown(lost, [], "not read");
-  const since = (now: number) => Math.min(shownTime ?? Infinity, now - (performance.now() - sentAt));
+  const createdAt = () => Math.min(shownTime, (core.serviceTime() ?? Date.now()) - (performance.now() - sentAt));
+  const isAmbiguous = () =>
+    [...core.creates].some((other) => other !== open && other.identity === open.identity && other.until > performance.now());
   let found: Found = { earlier: [], matches: [], history: "unreadable" };
-  for (let number = 1; number <= MAX_SEARCHES; number++) {
+  for (let number = 1; ; number++) {
     // Only an upload proves whose task it is when a clock of the service is wrong.
     const reach = number === MAX_SEARCHES && hasUploads ? 24 * 3_600_000 : 60_000;
     try {
-      found = await search(core, model, fingerprint(inputs), since, reach, deadline);
+      found = await search(api, model, fingerprint(inputs), createdAt, reach);
     } catch (error) {
       if (!(error instanceof CallError)) throw error;
       found.history = "unreadable";
     }
-    const candidates = hasUploads ? [...found.earlier, ...found.matches] : found.matches;
-    const isProof = hasUploads || found.history === "complete";
+    const { earlier, matches, history } = found;
+    const candidates = hasUploads ? [...earlier, ...matches] : matches;
+    const isProof = hasUploads || history === "complete";
     const only = candidates.length === 1 && isProof ? candidates[0] : undefined;
     if (core.knowsKeys && !(hasUploads && only)) {
       // A response of the search announced keys: the create can be sent again.
@@ -116,82 +114,70 @@ async function createOrFind(core: Core, model: string, inputs: Record<string, un
       return { task: only, isAdopted: true };
     }
     const pause = RETRY.initialBackoff * number;
-    const isHopeless = found.history === "complete" && candidates.length > 1;
-    if (number === MAX_SEARCHES || isHopeless || !deadline.allows(pause)) break;
-    await deadline.sleep(pause);
+    const isHopeless = history === "complete" && candidates.length > 1;
+    if (number === MAX_SEARCHES || isHopeless || pause >= api.left) throw new OutcomeUnknown(lost, [...earlier, ...matches], history);
+    await api.sleep(pause);
   }
-  throw new OutcomeUnknown(lost, [...found.earlier, ...found.matches], found.history);
 }
 
 /** Searches the history from its end backwards. */
-async function search(core: Core, model: string, wanted: string, since: (now: number) => number, reach: number, deadline: Deadline): Promise<Found> {
+async function search(api: Api, model: string, wanted: string, createdAt: () => number, reach: number): Promise<Found> {
+  const { core } = api;
+  let pages = 0;
   const page = async (offset: number): Promise<{ records: TaskRecord[]; total: number }> => {
-    const query = { limit: PAGE, offset };
-    const data = asObject(await core.call<TaskPage>("listTasks", "GET", "/api-key/task/histories", deadline, { query }));
-    const records = Array.isArray(data["records"]) ? (data["records"] as TaskRecord[]) : [];
-    return { records: records.filter((record) => typeof asObject(record)["task_id"] === "string"), total: Number(data["total"] ?? 0) };
+    pages++;
+    const { records, total } = asObject(await api.tasks({ limit: PAGE, offset }));
+    const isTask = (record: unknown): record is TaskRecord => typeof asObject(record)["task_id"] === "string";
+    return { records: Array.isArray(records) ? records.filter(isTask) : [], total: Number(total ?? 0) };
   };
   const first = await page(0);
-  const created = since(core.serviceTime() ?? Date.now());
+  const created = createdAt();
   const isBefore = (record: TaskRecord, earliest: number) => Date.parse(record.created_at ?? "") < earliest;
   let start = Math.max(first.total - PAGE, 0);
-  let records = start === 0 ? first.records : (await page(start)).records;
-  let pages = start > 0 ? 2 : 1;
-  let last = records.length;
+  let { records } = start > 0 ? await page(start) : first;
+  let last = records;
   // The total may be older than the records: the history ends at a page that is not full.
-  for (; last === PAGE && pages < MAX_PAGES; pages++) {
-    const next = (await page(start + records.length)).records;
-    last = next.length;
-    records = [...records, ...next];
+  while (last.length === PAGE && pages < MAX_PAGES) {
+    last = (await page(start + records.length)).records;
+    records = [...records, ...last];
   }
-  let isWhole = last < PAGE && start + records.length >= first.total;
-  while (start > 0 && !(records[0] && isBefore(records[0], created - reach))) {
+  let isWhole = last.length < PAGE && start + records.length >= first.total;
+  const reachesBack = () => start === 0 || (records[0] !== undefined && isBefore(records[0], created - reach));
+  while (!reachesBack() && pages < MAX_PAGES) {
     const begin = Math.max(start - PAGE, 0);
-    if (begin > 0 && pages++ === MAX_PAGES) {
-      isWhole = false;
-      break;
-    }
-    const before = (begin === 0 ? first.records : (await page(begin)).records).slice(0, start - begin);
+    const before = (await page(begin)).records.slice(0, start - begin);
     isWhole &&= before.length === start - begin;
     records = [...before, ...records];
     start = begin;
   }
+  isWhole &&= reachesBack();
   const isCandidate = (record: TaskRecord) =>
     (record.model_id ?? model) === model && !isBefore(record, created - reach) && !core.known.has(record.task_id);
   const candidates = new Map(records.filter(isCandidate).map((record) => [record.task_id, record]));
-  const unread = [...candidates.keys()].filter((task) => !core.taskInputs.has(task));
   const found: Found = { earlier: [], matches: [], history: "partial" };
+  const unread = [...candidates.keys()].filter((task) => !core.taskInputs.has(task));
   if (unread.length > MAX_INPUT_READS) return found;
-  for (const [task, record] of candidates) {
-    let inputs = core.taskInputs.get(task);
-    if (inputs === undefined) {
-      const detail = await read(core, task, deadline).catch((error: unknown) => {
-        if (error instanceof CallError) return undefined;
-        throw error;
-      });
-      if (!detail?.input_data) {
-        isWhole = false;
-        continue;
-      }
-      inputs = fingerprint(detail.input_data);
-      core.taskInputs.set(task, inputs);
+  for (const task of unread) {
+    try {
+      const { input_data: inputs } = asObject(await api.task(task));
+      if (inputs) core.taskInputs.set(task, fingerprint(inputs));
+    } catch (error) {
+      if (!(error instanceof CallError)) throw error;
     }
+  }
+  for (const [task, record] of candidates) {
+    const inputs = core.taskInputs.get(task);
+    isWhole &&= inputs !== undefined;
     if (inputs === wanted) (isBefore(record, created - ADOPT_TOLERANCE) ? found.earlier : found.matches).push(task);
   }
   return { ...found, history: isWhole ? "complete" : "partial" };
 }
-
 /** A text that is equal for JSON that means the same: members in any order, without null. */
 export function fingerprint(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(fingerprint).join()}]`;
-  if (typeof value === "number") return plainNumber(value);
   if (typeof value !== "object" || value === null) return JSON.stringify(value ?? null);
   const members = Object.entries(value).filter(([, member]) => member != null).sort(([one], [other]) => (one < other ? -1 : 1));
   return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${fingerprint(member)}`).join()}}`;
-}
-
-export function read(core: Core, task: string, deadline: Deadline): Promise<TaskDetail> {
-  return core.call("getTask", "GET", `/api-key/task/${segment("task", task)}/detail`, deadline);
 }
 
 /** The delay before the next read: four early reads, then the intervals that the service suggests. It learns from the
@@ -216,46 +202,47 @@ export function pollDelay(waited: number, durations: number[], jitter: number): 
 }
 
 export interface WaitSettings {
+  /** The model of a new task. */
   model?: string;
-  cancelAtDeadline?: boolean;
-  isNew?: boolean;
+  cancelAtDeadline?: boolean | undefined;
 }
 
 /** Reads the task until it has ended. Failures that pass do not end the wait. */
-export async function wait(core: Core, task: string, deadline: Deadline, { model, cancelAtDeadline = false, isNew = false }: WaitSettings): Promise<Outcome> {
+export async function wait(api: Api, task: string, { model, cancelAtDeadline = false }: WaitSettings): Promise<Outcome> {
+  const { core } = api;
   segment("task", task);
   const jitter = 1 + 0.2 * Math.random();
   const started = performance.now();
   const next = () => pollDelay(performance.now() - started, core.durations.get(model ?? "") ?? [], jitter);
   let status: string | undefined;
-  let delay = isNew ? next() : 0;
+  let delay = model === undefined ? 0 : next();
   // Before the deadline there is time for a cancel and its response.
-  const reserve = cancelAtDeadline && deadline.milliseconds < Infinity ? Math.min(deadline.left / 5, 2_000) : 0;
-  const end = new Deadline(Math.max(deadline.left - reserve, 0), deadline.signal);
+  const reserve = cancelAtDeadline ? Math.min(api.left / 5, 2_000) : 0;
+  const reader = new Api(core, { deadlineMs: Math.max(api.left - reserve, 0), signal: api.signal });
   for (;;) {
     // One more read before the end, unless this was it.
-    if (!end.allows(delay)) delay = end.left > LAST_READ ? end.left - LAST_READ : end.left;
-    await end.sleep(delay);
-    if (end.isOver) break;
-    delay = next();
+    if (delay >= reader.left) delay = reader.left > LAST_READ ? reader.left - LAST_READ : reader.left;
+    await reader.sleep(delay);
+    if (!reader.left) break;
+    let retryAfter = 0;
     try {
-      const detail = asObject(await read(core, task, end)) as unknown as TaskDetail;
+      const detail = asObject(await reader.task(task)) as unknown as TaskDetail;
       status = detail.status ?? status;
-      if (detail.status === "success" || detail.status === "failed" || detail.status === "canceled") return ended(core, task, detail, model);
-      delay = next();
+      if (status === "success" || status === "failed" || status === "canceled") return ended(core, task, detail, model);
     } catch (error) {
       if (!(error instanceof CallError)) throw error;
       if (error.isPermanent || error.kind === "too-large") {
         error.task = task;
         throw error;
       }
-      delay = Math.max(next(), Math.min(error.context.retryAfter ?? 0, 600) * 1000);
+      retryAfter = Math.min(error.context.retryAfter ?? 0, 600);
     }
+    delay = Math.max(next(), retryAfter * 1000);
   }
   let disposition: Disposition = status ? "the task has not ended" : "the state of the task is unknown";
   if (cancelAtDeadline && (status === undefined || status === "in_queue")) {
     disposition = "the task was canceled while it was queued";
-    await core.call("cancelTask", "DELETE", `/api-key/task/${segment("task", task)}/cancel`, deadline, { repeatable: false }).catch((error: unknown) => {
+    await api.cancel(task).catch((error: unknown) => {
       if (!(error instanceof CallError)) throw error;
       disposition = error.context.inDoubt ? "whether the task was canceled is unknown" : "the task has not ended";
     });

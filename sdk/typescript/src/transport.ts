@@ -1,7 +1,7 @@
 /** Transport: every call to the API, its retries, and how failures become errors. */
 
-import { CallError, InvalidArgument, Redactor, shown } from "./errors.js";
-import { type CallOptions, DECIMALS } from "./generated.js";
+import { CallError, DeadlineReached, type Disposition, FileError, InvalidArgument, isTransient, Redactor, shown } from "./errors.js";
+import { type CallOptions, DECIMALS, Operations } from "./generated.js";
 
 export const RETRY = { maxAttempts: 5, initialBackoff: 200, maxBackoff: 10_000, maxRetryAfter: 60, budget: 100 };
 const MAX_RESPONSE = 16 * 1024 * 1024;
@@ -10,31 +10,12 @@ const CHECK_BASE_URL = "check that the base URL leads to the service and ends in
 /** Errors of Node.js before anything was sent. */
 const UNSENT = ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "UND_ERR_CONNECT_TIMEOUT", "EHOSTUNREACH", "ENETUNREACH"];
 
-/** A time limit of an operation, and the signal of its caller. */
-export class Deadline {
-  readonly at: number;
-  constructor(readonly milliseconds = Infinity, readonly signal?: AbortSignal) {
-    if (!(milliseconds >= 0)) throw new InvalidArgument(`deadlineMs: ${milliseconds} is no number of milliseconds`);
-    this.at = performance.now() + milliseconds;
-  }
-  get left(): number {
-    return Math.max(this.at - performance.now(), 0);
-  }
-  get isOver(): boolean {
-    return this.left === 0;
-  }
-  allows(delay: number): boolean {
-    return delay < this.left;
-  }
-  /** Waits; rejects with the reason of the caller's signal. */
-  sleep(delay: number): Promise<void> {
-    this.signal?.throwIfAborted();
-    return new Promise((resolve, reject) => {
-      const abort = () => (clearTimeout(timer), reject(this.signal?.reason));
-      const timer = setTimeout(() => (this.signal?.removeEventListener("abort", abort), resolve()), delay);
-      this.signal?.addEventListener("abort", abort, { once: true });
-    });
-  }
+/** Options of every operation that takes long. */
+export interface LimitOptions {
+  /** Time limit for everything. Default: none. */
+  deadlineMs?: number | undefined;
+  /** Ends the operation. A task that was created stays. */
+  signal?: AbortSignal | undefined;
 }
 
 /** A response with its body in memory. */
@@ -59,22 +40,29 @@ export interface ClientOptions {
   fetch?: typeof fetch;
 }
 
+/** A create that may still add its task to the history. */
+export interface OpenCreate {
+  /** Its model and inputs. */
+  identity: string;
+  until: number;
+}
+
 /** Settings of a client and its memory. */
 export class Core {
   readonly baseUrl: string;
   readonly redactor: Redactor;
   readonly timeout: number;
+  /** Another implementation of `fetch`, such as one through a proxy. */
+  readonly send: typeof fetch;
   readonly #key: string;
-  readonly #fetch: typeof fetch;
   #date: { time: number; at: number } | undefined;
   /** Whether the service announces that it knows idempotency keys. */
   knowsKeys = false;
-  #budget = RETRY.budget;
+  budget = RETRY.budget;
   /** Tasks of this client: a lost create must not adopt one of them. */
   readonly known = new Bounded<true>();
   readonly taskInputs = new Bounded<string>();
-  /** Creates whose outcome is open: their model and inputs, and until when. */
-  readonly creates = new Map<symbol, { identity: string; until: number }>();
+  readonly creates = new Set<OpenCreate>();
   readonly durations = new Map<string, number[]>();
   readonly declarations = new Map<string, { at: number; declared: Record<string, unknown> }>();
 
@@ -88,7 +76,7 @@ export class Core {
     this.#key = apiKey;
     this.redactor = new Redactor([apiKey]);
     this.timeout = timeoutMs;
-    this.#fetch = send;
+    this.send = send;
   }
 
   /** The time by the clock of the service, if a response has shown it. */
@@ -96,23 +84,66 @@ export class Core {
     return this.#date && this.#date.time + performance.now() - this.#date.at;
   }
 
-  #note({ status, headers }: Reply): void {
+  /** The headers of a call. */
+  headers(): Headers {
+    return new Headers({ "x-api-key": this.#key, accept: "application/json" });
+  }
+
+  note({ status, headers }: Reply): void {
     if (status >= 200 && status < 300) {
       const time = Date.parse(headers.get("date") ?? "");
       if (!Number.isNaN(time)) this.#date = { time, at: performance.now() };
       this.knowsKeys = headers.has(RETENTION);
-      this.#budget = Math.min(this.#budget + 0.5, RETRY.budget);
+      this.budget = Math.min(this.budget + 0.5, RETRY.budget);
     } else if (headers.has(RETENTION)) {
       this.knowsKeys = true;
     }
   }
+}
+
+/** The calls of one operation of a client, within its deadline. */
+export class Api extends Operations {
+  readonly signal: AbortSignal | undefined;
+  readonly #end: number;
+
+  constructor(readonly core: Core, { deadlineMs = Infinity, signal }: LimitOptions = {}) {
+    super();
+    if (!(deadlineMs >= 0)) throw new InvalidArgument(`deadlineMs: ${deadlineMs} is no number of milliseconds`);
+    this.signal = signal;
+    this.#end = performance.now() + deadlineMs;
+  }
+
+  /** The milliseconds until the deadline. */
+  get left(): number {
+    return Math.max(this.#end - performance.now(), 0);
+  }
+
+  /** Waits; rejects with the reason of the caller's signal. */
+  sleep(delay: number): Promise<void> {
+    this.signal?.throwIfAborted();
+    return new Promise((resolve, reject) => {
+      const abort = () => (clearTimeout(timer), reject(this.signal?.reason));
+      const timer = setTimeout(() => (this.signal?.removeEventListener("abort", abort), resolve()), delay);
+      this.signal?.addEventListener("abort", abort, { once: true });
+    });
+  }
+
+  /** Reports the failure of work that the deadline has ended as that of the deadline. */
+  async bounded<T>(disposition: Disposition, work: Promise<T>): Promise<T> {
+    try {
+      return await work;
+    } catch (error) {
+      const isOfCall = (error instanceof CallError && !error.isPermanent) || error instanceof FileError;
+      throw isOfCall && !this.left ? new DeadlineReached(disposition) : error;
+    }
+  }
 
   /** Sends a request once, and reads its response up to a size and a time. */
-  async exchange(url: string, init: RequestInit, deadline: Deadline, timeout: number, maxSize: number): Promise<Reply> {
-    const signals = [AbortSignal.timeout(Math.ceil(Math.min(timeout, deadline.left, 2 ** 31 - 2)))];
-    if (deadline.signal) signals.push(deadline.signal);
+  async exchange(url: string, init: RequestInit, timeout: number, maxSize: number): Promise<Reply> {
+    const signals = [AbortSignal.timeout(Math.ceil(Math.min(timeout, this.left, 2 ** 31 - 2)))];
+    if (this.signal) signals.push(this.signal);
     // `fetch` is a function of its own, not a method.
-    const send = this.#fetch;
+    const { send } = this.core;
     const response = await send(url, { redirect: "manual", credentials: "omit", cache: "no-store", ...init, signal: AbortSignal.any(signals) });
     const parts: Uint8Array<ArrayBuffer>[] = [];
     let size = 0;
@@ -127,32 +158,31 @@ export class Core {
       }
       parts.push(value);
     }
-    return { status: response.status, headers: response.headers, body: new Uint8Array(await new Blob(parts).arrayBuffer()), url: response.url || url };
+    const body = new Uint8Array(await new Blob(parts).arrayBuffer());
+    return { status: response.status, headers: response.headers, body, url: response.url || url };
   }
 
   /** Sends a call, retries it as far as it is safe, and returns the `data` of its envelope. */
-  async call<T>(operation: string, method: string, path: string, deadline: Deadline, options: CallOptions & { key?: string } = {}): Promise<T> {
+  async operation<T>(name: string, method: string, path: string, options: CallOptions = {}): Promise<T> {
     const { body, query = {}, repeatable = true, key } = options;
-    const url = new URL(this.baseUrl + path);
+    const { core } = this;
+    const url = new URL(core.baseUrl + path);
     for (const [name, value] of Object.entries(query)) if (value != null) url.searchParams.set(name, String(value));
-    const content = body === undefined ? undefined : encode(body);
+    const headers = core.headers();
+    if (body !== undefined) headers.set("content-type", "application/json");
+    if (key !== undefined) headers.set("idempotency-key", key);
+    const init = { method, headers, body: body === undefined ? null : encode(body) };
     let inDoubt = false;
     for (let attempt = 1; ; attempt++) {
-      const headers = new Headers({ "x-api-key": this.#key, accept: "application/json" });
-      if (content !== undefined) headers.set("content-type", "application/json");
-      if (key !== undefined) headers.set("idempotency-key", key);
-      let error: CallError;
       try {
-        return await this.#attempt<T>(operation, url.href, { method, headers, ...(content !== undefined && { body: content }) }, deadline);
-      } catch (failure) {
-        if (!(failure instanceof CallError)) throw failure;
-        error = failure;
-      }
-      // With a key, whatever leaves a doubt is sent again.
-      const isKeyed = key !== undefined && this.knowsKeys;
-      const mayRetry = error.context.unsent || ((repeatable || isKeyed) && passes(error)) || (isKeyed && error.context.inDoubt);
-      inDoubt ||= error.context.inDoubt ?? false;
-      if (!mayRetry || !(await this.backoff(attempt, error.context.retryAfter, deadline))) {
+        return await this.#attempt<T>(name, url.href, init);
+      } catch (error) {
+        if (!(error instanceof CallError)) throw error;
+        // With a key, whatever leaves a doubt is sent again.
+        const isKeyed = key !== undefined && core.knowsKeys;
+        const mayRetry = error.context.unsent || ((repeatable || isKeyed) && passes(error)) || (isKeyed && error.context.inDoubt);
+        inDoubt ||= error.context.inDoubt ?? false;
+        if (mayRetry && (await this.backoff(attempt, error.context.retryAfter))) continue;
         error.attempts = attempt;
         error.context.inDoubt = inDoubt;
         error.isRetryable = Boolean(mayRetry) && !error.isPermanent;
@@ -163,65 +193,67 @@ export class Core {
   }
 
   /** Waits for the backoff; `false` when there must be no further attempt. */
-  async backoff(attempts: number, retryAfter: number | undefined, deadline: Deadline): Promise<boolean> {
+  async backoff(attempts: number, retryAfter = 0): Promise<boolean> {
     const longest = Math.min(RETRY.initialBackoff * 2 ** (attempts - 1), RETRY.maxBackoff);
-    const delay = Math.max(Math.random() * longest, (retryAfter ?? 0) * 1000);
-    if (attempts >= RETRY.maxAttempts || (retryAfter ?? 0) > RETRY.maxRetryAfter || !deadline.allows(delay)) return false;
-    if (this.#budget < 1) return false;
-    this.#budget--;
-    await deadline.sleep(delay);
+    const delay = Math.max(Math.random() * longest, retryAfter * 1000);
+    if (attempts >= RETRY.maxAttempts || retryAfter > RETRY.maxRetryAfter || delay >= this.left) return false;
+    if (this.core.budget < 1) return false;
+    this.core.budget--;
+    await this.sleep(delay);
     return true;
   }
 
-  async #attempt<T>(operation: string, url: string, init: RequestInit, deadline: Deadline): Promise<T> {
-    const check = "check the network and the base URL, then try again";
-    const failed = (problem: string, unsent: boolean) =>
-      new CallError(operation, "transport", `${operation} got no response: ${problem}`, check, { unsent, inDoubt: !unsent });
-    deadline.signal?.throwIfAborted();
-    if (deadline.isOver) throw failed("the deadline passed before it was sent", true);
+  async #attempt<T>(name: string, url: string, init: RequestInit): Promise<T> {
+    const { core } = this;
+    const failed = (problem: string, unsent: boolean) => {
+      const hint = "check the network and the base URL, then try again";
+      return new CallError(name, "transport", `${name} got no response: ${problem}`, hint, { unsent, inDoubt: !unsent });
+    };
+    this.signal?.throwIfAborted();
+    if (!this.left) throw failed("the deadline passed before it was sent", true);
     let reply: Reply;
     try {
-      reply = await this.exchange(url, init, deadline, this.timeout, MAX_RESPONSE);
+      reply = await this.exchange(url, init, core.timeout, MAX_RESPONSE);
     } catch (error) {
       if (error instanceof TooLarge) {
-        const problem = `${operation}: the response is larger than ${MAX_RESPONSE} bytes`;
-        throw new CallError(operation, "too-large", problem, CHECK_BASE_URL, { inDoubt: true });
+        const problem = `${name}: the response is larger than ${MAX_RESPONSE} bytes`;
+        throw new CallError(name, "too-large", problem, CHECK_BASE_URL, { inDoubt: true });
       }
-      deadline.signal?.throwIfAborted();
-      throw failed(this.redactor.foreign(reasonOf(error), 200), UNSENT.includes(codeOf(error)));
+      this.signal?.throwIfAborted();
+      throw failed(core.redactor.foreign(reasonOf(error), 200), UNSENT.includes(codeOf(error)));
     }
-    this.#note(reply);
-    return this.#open<T>(operation, reply);
+    core.note(reply);
+    return open<T>(core.redactor, name, reply);
   }
+}
 
-  /** Returns the `data` of a success; throws the error of anything else. */
-  #open<T>(operation: string, { status, headers, body }: Reply): T {
-    const text = new TextDecoder().decode(body);
-    let envelope: Record<string, unknown> = {};
-    try {
-      envelope = asObject(decode(text));
-    } catch {
-      // What is no JSON is none of the service.
-    }
-    const isSuccess = status >= 200 && status < 300;
-    if (isSuccess && envelope["status"] === "success") return envelope["data"] as T;
-    const excerpt = this.redactor.foreign(text, 200);
-    if (isSuccess && typeof envelope["status"] !== "string") {
-      const problem = `${operation}: the response with ${status} is none of this service: ${excerpt}`;
-      throw new CallError(operation, "decode", problem, CHECK_BASE_URL, { status, inDoubt: true });
-    }
-    const message = typeof envelope["message"] === "string" ? this.redactor.foreign(envelope["message"]) : undefined;
-    const requestId = headers.get("x-request-id");
-    const wait = retryAfterOf(headers);
-    const reason = message ?? excerpt;
-    throw new CallError(operation, "api", `${operation} failed${isSuccess ? "" : ` with ${status}`}${reason && `: ${reason}`}`, hintOf(status), {
-      status,
-      inDoubt: status === 408 || status >= 500,
-      ...(message !== undefined && { serviceMessage: message }),
-      ...(requestId && { requestId: this.redactor.foreign(requestId, 200) }),
-      ...(wait !== undefined && { retryAfter: wait }),
-    });
+/** Returns the `data` of a success; throws the error of anything else. */
+function open<T>(redactor: Redactor, name: string, { status, headers, body }: Reply): T {
+  const text = new TextDecoder().decode(body);
+  let envelope: Record<string, unknown> = {};
+  try {
+    envelope = asObject(decode(text));
+  } catch {
+    // What is no JSON is none of the service.
   }
+  const isSuccess = status >= 200 && status < 300;
+  if (isSuccess && envelope["status"] === "success") return envelope["data"] as T;
+  const excerpt = redactor.foreign(text, 200);
+  if (isSuccess && typeof envelope["status"] !== "string") {
+    const problem = `${name}: the response with ${status} is none of this service: ${excerpt}`;
+    throw new CallError(name, "decode", problem, CHECK_BASE_URL, { status, inDoubt: true });
+  }
+  const message = typeof envelope["message"] === "string" ? redactor.foreign(envelope["message"]) : undefined;
+  const requestId = headers.get("x-request-id");
+  const wait = retryAfterOf(headers);
+  const reason = message ?? excerpt;
+  throw new CallError(name, "api", `${name} failed${isSuccess ? "" : ` with ${status}`}${reason && `: ${reason}`}`, hintOf(status), {
+    status,
+    inDoubt: status === 408 || status >= 500,
+    ...(message !== undefined && { serviceMessage: message }),
+    ...(requestId && { requestId: redactor.foreign(requestId, 200) }),
+    ...(wait !== undefined && { retryAfter: wait }),
+  });
 }
 
 /** A map that forgets its oldest entries. */
@@ -239,9 +271,7 @@ function passes(error: CallError): boolean {
 }
 
 function hintOf(status: number): string {
-  if (status === 408 || status === 429 || status >= 500) {
-    return "try again later; where the call changes something, check first whether it had its effect";
-  }
+  if (isTransient(status)) return "try again later; where the call changes something, check first whether it had its effect";
   const known: Record<number, string> = {
     401: "check the API key, and that the base URL leads to its service",
     402: "top up the balance of the account",
@@ -280,46 +310,37 @@ export function decode(text: string): unknown {
   const tokens = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
   const kept = text.replace(tokens, (token) =>
     token.startsWith('"') || token.length < 16 || compareDecimals(token, String(Number(token))) === 0 ? token : `"${token}"`);
-  return JSON.parse(kept, (name, value: unknown) => (typeof value === "number" && DECIMALS.has(name) ? plainNumber(value) : value));
+  return JSON.parse(kept, (name, value: unknown) => (typeof value === "number" && DECIMALS.has(name) ? plainDecimal(value) : value));
 }
 
 function encode(value: unknown): string {
   try {
-    const text = JSON.stringify(value, (name, member: unknown) => {
-      if (typeof member === "number" && !Number.isFinite(member)) throw new InvalidArgument(`${name}: ${member} is no number of JSON`);
+    return JSON.stringify(value, (name, member: unknown) => {
+      if (typeof member === "number" && !Number.isFinite(member)) throw new TypeError(`${name}: ${member} is no number of JSON`);
       return member;
     });
-    if (text !== undefined) return text;
   } catch (error) {
-    if (error instanceof InvalidArgument) throw error;
+    throw new InvalidArgument(`the inputs cannot be sent as JSON: ${shown(reasonOf(error))}`);
   }
-  throw new InvalidArgument("the inputs cannot be sent as JSON");
 }
 
-/** A number as plain digits. */
-export function plainNumber(value: number): string {
-  const [mantissa = "", exponent] = String(value).split("e");
-  if (exponent === undefined) return mantissa;
-  const { digits, scale } = parts(String(value)) ?? { digits: 0n, scale: 0 };
-  const text = (digits < 0n ? -digits : digits).toString().padStart(scale + 1, "0");
-  const sign = digits < 0n ? "-" : "";
-  return sign + (scale ? `${text.slice(0, -scale)}.${text.slice(-scale)}` : text);
-}
-
-/** An exact decimal as digits and the number of those behind the point; `undefined` for what is none. */
-function parts(text: string): { digits: bigint; scale: number } | undefined {
-  const match = /^([+-]?)(\d*)\.?(\d*)(?:[eE]([+-]?\d{1,4}))?$/.exec(text.trim());
+/** An exact decimal as plain digits; `undefined` for what is none. */
+export function plainDecimal(value: unknown): string | undefined {
+  const match = /^([+-]?)(\d*)\.?(\d*)(?:e([+-]?\d{1,4}))?$/i.exec(String(value).trim());
   if (!match || !(match[2] || match[3])) return undefined;
-  const scale = match[3]!.length - Number(match[4] ?? 0);
-  const digits = BigInt(`${match[2]}${match[3]}`) * (match[1] === "-" ? -1n : 1n);
-  return scale < 0 ? { digits: digits * 10n ** BigInt(-scale), scale: 0 } : { digits, scale };
+  const [, sign, whole = "", fraction = "", exponent = "0"] = match;
+  const point = whole.length + Number(exponent);
+  const digits = ("0".repeat(Math.max(1 - point, 0)) + whole + fraction).padEnd(point, "0");
+  const split = Math.max(point, 1);
+  const plain = `${digits.slice(0, split)}.${digits.slice(split)}`.replace(/^0+(?=\d)/, "").replace(/\.?0*$/, "");
+  return sign === "-" && plain !== "0" ? `-${plain}` : plain;
 }
 
 /** Compares two decimals exactly; `undefined` when one of them is none. */
 export function compareDecimals(one: unknown, other: unknown): number | undefined {
-  const [first, second] = [parts(String(one)), parts(String(other))];
-  if (!first || !second) return undefined;
-  const scale = Math.max(first.scale, second.scale);
-  const [left, right] = [first, second].map(({ digits, scale: own }) => digits * 10n ** BigInt(scale - own));
-  return left! < right! ? -1 : left! > right! ? 1 : 0;
+  const numbers = [plainDecimal(one), plainDecimal(other)].map((text) => text?.split("."));
+  const scale = Math.max(...numbers.map((number) => number?.[1]?.length ?? 0));
+  const [left, right] = numbers.map((number) => number && BigInt(number[0] + (number[1] ?? "").padEnd(scale, "0")));
+  if (left === undefined || right === undefined) return undefined;
+  return left < right ? -1 : left > right ? 1 : 0;
 }

@@ -23,7 +23,7 @@ impl<'a> File<'a> {
     pub(super) fn typescript_operations(&mut self, document: &'a Tree) -> Result<()> {
         self.text.push_str(
             "\n/** Options of a call. */\nexport interface CallOptions {\n  body?: unknown;\n  query?: Record<string, unknown>;\n  \
-             repeatable?: boolean;\n}\n\n/** Methods that follow from the document. */\nexport abstract class Operations {\n  \
+             repeatable?: boolean;\n  /** The idempotency key. */\n  key?: string;\n}\n\n/** Methods that follow from the document. */\nexport abstract class Operations {\n  \
              protected abstract operation<T>(name: string, method: string, path: string, options?: CallOptions): Promise<T>;\n",
         );
         for operation in self.operations(document) {
