@@ -1,6 +1,6 @@
 /** The client: a run from its inputs to its outcome. */
 
-import { CallError, CostLimitExceeded, InvalidArgument, InvalidInputs, ModelOffline, shown } from "./errors.js";
+import { CostLimitExceeded, InvalidArgument, InvalidInputs, ModelOffline, shown } from "./errors.js";
 import * as files from "./files.js";
 import { type CallOptions, type Kinds, Operations, type UploadFolder } from "./generated.js";
 import { check } from "./inputs.js";
@@ -54,7 +54,7 @@ export class Client extends Operations {
     const { task, isAdopted, uploads } = await api.bounded("no task was created", start(api, model, inputs, options));
     // An adopted task without an upload of this run may be that of another program.
     const cancelAtDeadline = options.cancelAtDeadline && (uploads.length > 0 || !isAdopted);
-    const outcome = await wait(api, task, { model, cancelAtDeadline });
+    const outcome = await wait(api, task, cancelAtDeadline, true);
     return { ...outcome, output: outcome.output as Output<M>, storedInputs: uploads, isAdopted };
   }
 
@@ -66,7 +66,7 @@ export class Client extends Operations {
 
   /** Waits until the task has ended, through failures that pass, and returns its outcome if it succeeded. */
   async wait(task: string, options: WaitOptions = {}): Promise<Outcome> {
-    return wait(new Api(this.#core, options), task, { cancelAtDeadline: options.cancelAtDeadline });
+    return wait(new Api(this.#core, options), task, options.cancelAtDeadline);
   }
 
   /** Uploads a file of at most 104,857,600 bytes. */
@@ -111,13 +111,8 @@ async function start(api: Api, model: string, inputs: object, options: CreateOpt
     }
     values[name] = uploads.get(content);
   }
-  try {
-    const created = await create(api, model, values, key, uploads.size > 0);
-    return { ...created, uploads: [...uploads.values()] };
-  } catch (error) {
-    if (error instanceof CallError && error.isPermanent) api.core.declarations.delete(model);
-    throw error;
-  }
+  const created = await create(api, model, values, key, uploads.size > 0);
+  return { ...created, uploads: [...uploads.values()] };
 }
 
 /** Checks the inputs against the declaration, which is read again when the cached one refuses them. */
@@ -131,7 +126,8 @@ async function checked(api: Api, model: string, inputs: Record<string, unknown>)
       if (!(error instanceof InvalidInputs)) throw error;
     }
   }
-  const declared = asObject((await api.declaration(model)).input_format);
+  const format = asObject((await api.declaration(model)).input_format);
+  const declared = new Map(Object.entries(format).map(([name, descriptor]) => [name, asObject(descriptor)]));
   declarations.set(model, { at: performance.now(), declared });
   return check(model, declared, inputs);
 }

@@ -44,7 +44,6 @@ export function shown(text: unknown, limit = 80): string {
 
 /** An operation failed. `message` is one line; `hint` says what to try. */
 export class InferstoreError extends Error {
-  override name = "InferstoreError";
   /** Whether the same call can be sent again, without having an effect twice, and may succeed. */
   isRetryable = false;
 
@@ -55,8 +54,6 @@ export class InferstoreError extends Error {
 
 /** An argument or a setting cannot be used. Nothing was sent. */
 export class InvalidArgument extends InferstoreError {
-  override name = "InvalidArgument";
-
   constructor(message: string) {
     super(message, "fix what the message names and try again; nothing was sent");
   }
@@ -64,8 +61,6 @@ export class InvalidArgument extends InferstoreError {
 
 /** The inputs do not match what the model declares. Nothing was sent that costs money. */
 export class InvalidInputs extends InvalidArgument {
-  override name = "InvalidInputs";
-
   constructor(model: string, /** The problem of each input. */ readonly problems: Readonly<Record<string, string>>) {
     const listed = Object.entries(problems).map(([name, problem]) => `${name}: ${problem}`);
     super(`the inputs of ${shown(model)} are not valid: ${listed.join("; ")}`);
@@ -76,19 +71,16 @@ export class InvalidInputs extends InvalidArgument {
 export interface CallContext {
   status?: number;
   /** The message of the service, redacted. */
-  serviceMessage?: string;
-  requestId?: string;
+  serviceMessage?: string | undefined;
+  requestId?: string | undefined;
   /** Seconds that the service asks to wait. */
-  retryAfter?: number;
+  retryAfter?: number | undefined;
   /** Whether the service may have done what the call asked for. */
-  inDoubt?: boolean;
-  /** Whether nothing reached the service. */
-  unsent?: boolean;
+  inDoubt: boolean;
 }
 
 /** A call to the API failed: `kind` says whether the service refused it, no response came, or it cannot be decoded. */
 export class CallError extends InferstoreError {
-  override name = "CallError";
   attempts = 1;
 
   constructor(
@@ -96,7 +88,7 @@ export class CallError extends InferstoreError {
     readonly kind: "api" | "transport" | "decode" | "too-large",
     message: string,
     hint: string,
-    readonly context: CallContext = {},
+    readonly context: CallContext,
   ) {
     super(message, hint);
   }
@@ -117,43 +109,36 @@ export function isTransient(status: number): boolean {
   return status === 408 || status === 429 || status >= 500;
 }
 
+const HISTORIES = {
+  complete: "the task history shows no matching task",
+  partial: "the task history was read in part only",
+  unreadable: "the task history could not be read",
+  "not read": "the service has not confirmed its idempotency key",
+};
+
+/** How much of the history was read. */
+export type History = keyof typeof HISTORIES;
+
 /** A create was sent, its response was lost, and it is unknown whether it made a task. */
 export class OutcomeUnknown extends InferstoreError {
-  override name = "OutcomeUnknown";
-
-  constructor(
-    cause: CallError,
-    /** Tasks in the history that may be the one. */ readonly candidates: string[],
-    /** How much of the history was read. */ readonly history: "complete" | "partial" | "unreadable" | "not read",
-  ) {
-    const nothing = {
-      complete: "the task history shows no matching task",
-      partial: "the task history was read in part only",
-      unreadable: "the task history could not be read",
-      "not read": "the service has not confirmed its idempotency key",
-    };
-    const found = candidates.length ? `these tasks may be the one: ${candidates.map((id) => shown(id)).join(", ")}` : nothing[history];
-    super(
-      `${cause.message}; whether a task was created is unknown: ${found}`,
-      "look for the task in the history before you create it again: a second task is billed too",
-    );
+  constructor(cause: CallError, /** Tasks in the history that may be the one. */ readonly candidates: string[], readonly history: History) {
+    const listed = candidates.map((task) => shown(task)).join(", ");
+    const found = listed ? `these tasks may be the one: ${listed}` : HISTORIES[history];
+    const hint = "look for the task in the history before you create it again: a second task is billed too";
+    super(`${cause.message}; whether a task was created is unknown: ${found}`, hint);
   }
 }
 
 /** A run costs more than its limit, or the service states no price. No task was created. */
 export class CostLimitExceeded extends InferstoreError {
-  override name = "CostLimitExceeded";
-
   constructor(readonly quote: string | undefined, readonly maxCost: string) {
-    const known = `a run costs ${quote}, more than the limit of ${maxCost}`;
-    const hint = "change maxCost, or choose another model; no task was created";
-    super(quote === undefined ? `the service states no price to compare with the limit of ${maxCost}` : known, hint);
+    const problem = quote === undefined ? "the service states no price to compare with" : `a run costs ${quote}, more than`;
+    super(`${problem} the limit of ${maxCost}`, "change maxCost, or choose another model; no task was created");
   }
 }
 
 /** No node serves the model. No task was created. */
 export class ModelOffline extends InferstoreError {
-  override name = "ModelOffline";
   override isRetryable = true;
 
   constructor(model: string) {
@@ -170,8 +155,6 @@ const FAILURE_HINTS = new Map<unknown, string>([
 
 /** The task ended in `failed`. It is not billed. */
 export class TaskFailed extends InferstoreError {
-  override name = "TaskFailed";
-
   constructor(task: string, readonly reason: string, kind?: unknown) {
     const hint = FAILURE_HINTS.get(kind) ?? "fix the inputs or the balance if the message names them, otherwise run it again";
     super(`the task ${shown(task)} failed${reason && `: ${reason}`}`, `${hint}; the task is not billed`, task);
@@ -180,8 +163,6 @@ export class TaskFailed extends InferstoreError {
 
 /** The task ended in `canceled`. It is not billed. */
 export class TaskCanceled extends InferstoreError {
-  override name = "TaskCanceled";
-
   constructor(task: string) {
     super(`the task ${shown(task)} was canceled`, "run it again if the cancel was not intended; the task is not billed", task);
   }
@@ -201,8 +182,6 @@ export type Disposition = keyof typeof DISPOSITIONS;
 
 /** The deadline passed. */
 export class DeadlineReached extends InferstoreError {
-  override name = "DeadlineReached";
-
   constructor(readonly disposition: Disposition, task?: string) {
     super(`the deadline passed; ${disposition}${task ? ` (task ${shown(task)})` : ""}`, DISPOSITIONS[disposition], task);
   }
@@ -210,8 +189,6 @@ export class DeadlineReached extends InferstoreError {
 
 /** A file could not be uploaded or downloaded. */
 export class FileError extends InferstoreError {
-  override name = "FileError";
-
   constructor(
     file: string,
     problem: string,
@@ -221,3 +198,7 @@ export class FileError extends InferstoreError {
     this.isRetryable = context.retryable ?? false;
   }
 }
+
+// A bundler may rename the classes.
+const NAMED = { CallError, CostLimitExceeded, DeadlineReached, FileError, InferstoreError, InvalidArgument, InvalidInputs, ModelOffline };
+for (const [name, error] of Object.entries({ ...NAMED, OutcomeUnknown, TaskCanceled, TaskFailed })) error.prototype.name = name;

@@ -12,7 +12,9 @@ const MAX_FRESH_TARGETS = 2;
 const MIN_THROUGHPUT = 32;
 const TRANSFER_TIMEOUT = 30_000;
 const EXPIRED_CODES = ["ExpiredToken", "RequestTimeTooSkewed", "AccessDenied"];
-const SIGNATURES: Array<[string, string]> = [["89504e470d0a1a0a", "image/png"], ["ffd8ff", "image/jpeg"], ["47494638", "image/gif"]];
+const SIGNATURES: Array<[RegExp, string]> = [
+  [/^89504e470d0a1a0a/, "image/png"], [/^ffd8ff/, "image/jpeg"], [/^47494638/, "image/gif"], [/^52494646.{8}57454250/, "image/webp"],
+];
 const EXTENSIONS: Record<string, string> = {
   png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp", bmp: "image/bmp",
   mp4: "video/mp4", webm: "video/webm", mp3: "audio/mpeg", wav: "audio/wav", pdf: "application/pdf", json: "application/json", txt: "text/plain",
@@ -26,24 +28,17 @@ export interface UploadedFile {
   size: number;
 }
 
-/** A file that is ready to be sent. */
-export interface Source {
-  blob: Blob;
-  name: string;
-  mime: string;
-  /** Identifies the content. */
-  digest: string;
-}
+/** A file that is ready to be sent. Its digest identifies the content. */
+export type Source = Awaited<ReturnType<typeof prepare>>;
 
 /** Checks a file before anything is sent. */
-export async function prepare(blob: Blob, name = blob instanceof File ? blob.name : "file", type = blob.type): Promise<Source> {
+export async function prepare(blob: Blob, name = blob instanceof File ? blob.name : "file", type = blob.type) {
   if (!blob.size || blob.size > MAX_SIZE) {
     const size = blob.size ? `it has ${blob.size} bytes` : "it is empty";
     throw new FileError(name, `${size}; the storage takes 1 to ${MAX_SIZE} bytes`);
   }
   const head = hex(await blob.slice(0, 16).arrayBuffer());
-  const isWebp = head.startsWith("52494646") && head.slice(16, 24) === "57454250";
-  const signed = isWebp ? "image/webp" : SIGNATURES.find(([signature]) => head.startsWith(signature))?.[1];
+  const signed = SIGNATURES.find(([signature]) => signature.test(head))?.[1];
   const mime = signed ?? (type || (EXTENSIONS[name.split(".").pop()!.toLowerCase()] ?? "application/octet-stream"));
   if (!name.trim()) throw new InvalidArgument("name: the file has no name to be stored under");
   if (!/^[!-~]+\/[ -~]+$/.test(mime)) throw new InvalidArgument(`mime: ${shown(mime)} is not a MIME type`);
@@ -59,20 +54,12 @@ function hex(bytes: ArrayBuffer): string {
   return Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** A presigned target. It grants access, so it is in no field, which could be printed. */
-interface Target {
-  /** Returns the request of step 2. */
-  request(): [string, RequestInit];
-  downloadUrl: string;
-  redactor: Redactor;
-}
-
 /** Uploads a file, again with a new target when its target was rejected. */
 export async function upload(api: Api, source: Source, folder: UploadFolder = "samples", orgUsername?: string): Promise<UploadedFile> {
   const { blob, name, mime } = source;
-  let target: Target | undefined;
+  let target: Awaited<ReturnType<typeof presign>> | undefined;
   let freshTargets = 0;
-  return retried(api, async () => {
+  return api.retried(async () => {
     target ??= await presign(api, source, folder, orgUsername);
     try {
       const [url, init] = target.request();
@@ -88,7 +75,8 @@ export async function upload(api: Api, source: Source, folder: UploadFolder = "s
   });
 }
 
-async function presign(api: Api, { blob, name, mime }: Source, folder: UploadFolder, orgUsername?: string): Promise<Target> {
+/** Asks for an upload target. It grants access, so it is in no field, which could be printed. */
+async function presign(api: Api, { blob, name, mime }: Source, folder: UploadFolder, orgUsername?: string) {
   const body = { folder, mime, name, size: blob.size, ...(orgUsername !== undefined && { org_username: orgUsername }) };
   const path = "/api-key/storage/upload/create-presigned-url";
   const { endpoint, fields, download_url: downloadUrl } = asObject(await api.operation("createPresignedUpload", "POST", path, { body }));
@@ -104,6 +92,7 @@ async function presign(api: Api, { blob, name, mime }: Source, folder: UploadFol
   const pairs = Object.entries(members)
     .filter(([, value]) => value != null && typeof value !== "object")
     .map(([field, value]): [string, string] => [field, String(value)]);
+  /** The request of step 2. */
   const request = (): [string, RequestInit] => {
     if (endpoint.includes("X-Amz-Algorithm")) {
       const type = pairs.find(([field]) => field.toLowerCase() === "content-type")?.[1] ?? mime;
@@ -117,39 +106,27 @@ async function presign(api: Api, { blob, name, mime }: Source, folder: UploadFol
   return { request, downloadUrl, redactor: api.core.redactor.withTarget(endpoint, pairs) };
 }
 
-/** Repeats a transfer after failures that pass. */
-async function retried<T>(api: Api, work: () => Promise<T>): Promise<T> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await work();
-    } catch (error) {
-      if (!(error instanceof FileError) || !error.isRetryable) throw error;
-      if (!(await api.backoff(attempt, error.context.retryAfter))) throw error;
-    }
-  }
-}
-
 /** One exchange with object storage. */
 async function transfer(api: Api, label: string, url: string, init: RequestInit, redactor: Redactor, maxSize: number, size: number): Promise<Reply> {
   let reply: Reply;
   try {
     reply = await api.exchange(url, init, TRANSFER_TIMEOUT + size / MIN_THROUGHPUT, maxSize);
   } catch (error) {
-    api.signal?.throwIfAborted();
+    api.signal.throwIfAborted();
     if (error instanceof TooLarge) throw new FileError(label, `the content has more than ${maxSize} bytes`);
     const problem = `object storage gave no response: ${redactor.foreign(reasonOf(error), 200)}`;
     throw new FileError(label, problem, { retryable: api.left > 0 });
   }
-  const { status } = reply;
-  if (status >= 200 && status < 300) return reply;
-  const text = new TextDecoder().decode(reply.body);
+  const [{ ok, status, headers }, body] = reply;
+  if (ok) return reply;
+  const text = await body.text();
   const [code = "", message = ""] = ["Code", "Message"].map((name) => new RegExp(`<${name}>([^<]*)</${name}>`).exec(text)?.[1]);
   const said = redactor.foreign(`${code} ${message}`.trim() || text, 300);
   throw new FileError(label, `object storage responded with ${status}${said && `: ${said}`}`, {
     retryable: ["RequestTimeout", "SlowDown"].includes(code) || isTransient(status),
     expired: status === 403 || (status >= 400 && status < 500 && EXPIRED_CODES.includes(code)),
     status,
-    retryAfter: retryAfterOf(reply.headers),
+    retryAfter: retryAfterOf(headers),
   });
 }
 
@@ -158,8 +135,8 @@ export async function download(api: Api, url: string, maxSize = MAX_IN_MEMORY): 
   if (!isWebUrl(url)) throw new InvalidArgument("url: the download is not a URL with http or https");
   const label = new URL(url).hostname;
   const init: RequestInit = { headers: { "accept-encoding": "identity" }, redirect: "follow" };
-  const reply = await retried(api, () => transfer(api, label, url, init, api.core.redactor.withTarget(url), maxSize, maxSize));
-  if (url.startsWith("https:") && reply.url.startsWith("http:")) throw new FileError(label, "a redirect leads from https to unencrypted http");
-  if (reply.status === 206) throw new FileError(label, "the server sent a part of the content only");
-  return new Blob([reply.body], { type: reply.headers.get("content-type") ?? "" });
+  const [response, body] = await api.retried(() => transfer(api, label, url, init, api.core.redactor.withTarget(url), maxSize, maxSize));
+  if (url.startsWith("https:") && response.url.startsWith("http:")) throw new FileError(label, "a redirect leads from https to unencrypted http");
+  if (response.status === 206) throw new FileError(label, "the server sent a part of the content only");
+  return new Blob([body], { type: response.headers.get("content-type") ?? "" });
 }

@@ -2,32 +2,32 @@
  * that the model takes. Only what the declaration makes certain is refused; the service decides on the rest. */
 
 import { InvalidArgument, InvalidInputs, shown } from "./errors.js";
-import { asObject, compareDecimals, plainDecimal } from "./transport.js";
+import { asArray, asObject, compareDecimals, plainDecimal } from "./transport.js";
 
 /** A URL as text, or a file: a `File` has a name, a `Blob` gets one. */
 export type FileInput = string | Blob;
 
 type Descriptor = Record<string, unknown>;
 
+/** The descriptors of the inputs of a model, by their names. */
+export type Declared = ReadonlyMap<string, Descriptor>;
+
 /** Returns the values as they are sent; files stay as they are. A model that declares nothing takes everything. */
-export function check(model: string, declared: Record<string, unknown>, inputs: Record<string, unknown>): Record<string, unknown> {
-  const names = Object.keys(declared);
+export function check(model: string, declared: Declared, inputs: Record<string, unknown>): Record<string, unknown> {
   const problems: Record<string, string> = {};
   const values: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(inputs)) {
     if (value == null) continue;
-    if (names.length && !Object.hasOwn(declared, name)) {
-      const near = nearest(name, names);
-      problems[name] = `the model declares no such input, ${near ? `did you mean ${shown(near)}?` : `expected one of ${names.join(", ")}`}`;
-      continue;
-    }
-    const descriptor = Object.hasOwn(declared, name) ? asObject(declared[name]) : {};
+    const descriptor = declared.get(name) ?? {};
     const fitted = fit(descriptor, value);
-    if ("value" in fitted) values[name] = fitted.value;
+    if (declared.size && !declared.has(name)) {
+      const near = nearest(name, [...declared.keys()]);
+      const otherwise = `expected one of ${[...declared.keys()].join(", ")}`;
+      problems[name] = `the model declares no such input, ${near ? `did you mean ${shown(near)}?` : otherwise}`;
+    } else if ("value" in fitted) values[name] = fitted.value;
     else problems[name] = `expected ${expected(descriptor)}, got ${described(value)}${fitted.hint}`;
   }
-  for (const name of names) {
-    const descriptor = asObject(declared[name]);
+  for (const [name, descriptor] of declared) {
     if (descriptor["required"] === true && inputs[name] == null) problems[name] = `required but not given, expected ${expected(descriptor)}`;
   }
   if (Object.keys(problems).length) throw new InvalidInputs(model, problems);
@@ -36,7 +36,7 @@ export function check(model: string, declared: Record<string, unknown>, inputs: 
 
 function fit(descriptor: Descriptor, value: unknown): { value: unknown } | { hint: string } {
   const kind = descriptor["type"];
-  const samples = samplesOf(descriptor);
+  const samples = asArray(descriptor["samples"]);
   const refused = { hint: "" };
   if (value instanceof Blob) return ["int", "float", "options"].includes(String(kind)) ? refused : { value };
   const isKnown = ["file", "int", "float", "options", "string"].includes(String(kind));
@@ -63,10 +63,6 @@ function fit(descriptor: Descriptor, value: unknown): { value: unknown } | { hin
   return { value };
 }
 
-function samplesOf(descriptor: Descriptor): unknown[] {
-  return Array.isArray(descriptor["samples"]) ? descriptor["samples"] : [];
-}
-
 export function isWebUrl(value: unknown): value is string {
   return typeof value === "string" && /^https?:\/\/[^/\\\s]([^\u0000-\u001f]*\S)?$/i.test(value) && URL.canParse(value);
 }
@@ -75,7 +71,7 @@ export function isWebUrl(value: unknown): value is string {
 function expected(descriptor: Descriptor): string {
   const { min, max } = asObject(descriptor["num_config"]);
   const bounds = min != null && max != null ? ` from ${String(min)} to ${String(max)}` : "";
-  const samples = samplesOf(descriptor).map((sample) => shown(sample)).join(", ");
+  const samples = asArray(descriptor["samples"]).map((sample) => shown(sample)).join(", ");
   const known: Record<string, string> = {
     file: "a file, or a URL that starts with http:// or https://",
     int: `a whole number${bounds}`,
@@ -98,12 +94,13 @@ function nearest(name: string, names: string[]): string | undefined {
   return near && near.distance <= Math.max(1, Math.floor(name.length / 3)) ? near.other : undefined;
 }
 
+/** The number of letters that differ. */
 function distance(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, index) => index);
-  for (let i = 1; i <= Math.min(one.length, 200); i++) {
-    const next = [i];
-    for (let j = 1; j <= other.length; j++) {
-      next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (one[i - 1] === other[j - 1] ? 0 : 1)));
+  for (const [index, letter] of [...one].entries()) {
+    const next = [index + 1];
+    for (let j = 0; j < other.length; j++) {
+      next.push(Math.min(row[j + 1]! + 1, next[j]! + 1, row[j]! + (letter === other[j] ? 0 : 1)));
     }
     row = next;
   }

@@ -4,10 +4,10 @@
  * was lost is sent again with its key. Elsewhere it is looked for in the task history: the model, the inputs and the time
  * must match, and the task must not belong to another create of this client. Exactly one match is adopted. */
 
-import { CallError, DeadlineReached, type Disposition, InvalidArgument, OutcomeUnknown, TaskCanceled, TaskFailed } from "./errors.js";
+import { CallError, DeadlineReached, type Disposition, type History, InvalidArgument, OutcomeUnknown, TaskCanceled, TaskFailed } from "./errors.js";
 import type { TaskDetail, TaskRecord } from "./generated.js";
 import { segment } from "./inputs.js";
-import { Api, asObject, type Core, type OpenCreate, RETRY } from "./transport.js";
+import { Api, asArray, asObject, type Core, type OpenCreate, RETRY } from "./transport.js";
 
 const PAGE = 100;
 const MAX_PAGES = 12;
@@ -37,112 +37,87 @@ export interface Created {
 }
 
 interface Found {
-  earlier: string[];
   matches: string[];
-  history: "complete" | "partial" | "unreadable";
+  history: History;
 }
 
 /** Creates the task, or finds the one that a lost create became. */
 export async function create(api: Api, model: string, inputs: Record<string, unknown>, key: string, hasUploads: boolean): Promise<Created> {
   if (!/^[!-~]{1,255}$/.test(key)) throw new InvalidArgument("key: expected 1 to 255 visible characters of ASCII, without spaces");
-  const { creates } = api.core;
-  const open: OpenCreate = { identity: JSON.stringify([model, fingerprint(inputs)]), until: Infinity };
-  for (const other of creates) if (other.until <= performance.now()) creates.delete(other);
-  creates.add(open);
-  try {
-    const created = await createOrFind(api, model, inputs, key, hasUploads, open);
-    open.until = 0;
-    return created;
-  } catch (error) {
-    // A create of unknown outcome may still add its task to the history.
-    const isSettled = error instanceof CallError && !error.context.inDoubt;
-    open.until = isSettled ? 0 : performance.now() + MIN_DOUBT;
-    throw error;
-  }
-}
-
-async function createOrFind(api: Api, model: string, inputs: Record<string, unknown>, key: string, hasUploads: boolean, open: OpenCreate): Promise<Created> {
   const { core } = api;
-  const send = async (): Promise<Created> => {
+  const open: OpenCreate = { model, inputs: fingerprint(inputs), until: Infinity };
+  for (const other of core.creates) if (other.until <= performance.now()) core.creates.delete(other);
+  core.creates.add(open);
+  const sentAt = performance.now();
+  const shownTime = core.serviceTime() ?? Infinity;
+  try {
     const path = `/api-key/model/${segment("model", model)}/task`;
     const { data: task } = asObject(await api.operation("createTask", "POST", path, { body: inputs, repeatable: false, key }));
     if (typeof task !== "string" || !task.trim()) {
       throw new CallError("createTask", "decode", "createTask: the response names no task", "look for the task in the history", { inDoubt: true });
     }
     core.known.set(task, true);
+    open.until = 0;
     return { task, isAdopted: false };
-  };
-  const sentAt = performance.now();
-  const shownTime = core.serviceTime() ?? Infinity;
-  let lost: CallError;
-  try {
-    return await send();
   } catch (error) {
-    if (!(error instanceof CallError) || !error.context.inDoubt) throw error;
-    lost = error;
+    const isRefused = error instanceof CallError && !error.context.inDoubt;
+    // The task of a create of unknown outcome may still appear in the history.
+    open.until = isRefused ? 0 : performance.now() + MIN_DOUBT;
+    if (isRefused || !(error instanceof CallError)) throw error;
+    if (core.knowsKeys) throw new OutcomeUnknown(error, [], "not read");
+    const createdAt = () => Math.min(shownTime, (core.serviceTime() ?? Date.now()) - (performance.now() - sentAt));
+    const task = await find(api, open, createdAt, hasUploads, error);
+    open.until = 0;
+    return { task, isAdopted: true };
   }
-  if (core.knowsKeys) throw new OutcomeUnknown(lost, [], "not read");
-  const createdAt = () => Math.min(shownTime, (core.serviceTime() ?? Date.now()) - (performance.now() - sentAt));
-  const isAmbiguous = () =>
-    [...core.creates].some((other) => other !== open && other.identity === open.identity && other.until > performance.now());
-  let found: Found = { earlier: [], matches: [], history: "unreadable" };
+}
+
+/** Finds the task of a lost create in the history. */
+async function find(api: Api, open: OpenCreate, createdAt: () => number, hasUploads: boolean, lost: CallError): Promise<string> {
+  const { core } = api;
+  const isRival = (other: OpenCreate) =>
+    other !== open && other.model === open.model && other.inputs === open.inputs && other.until > performance.now();
+  let found: Found = { matches: [], history: "unreadable" };
   for (let number = 1; ; number++) {
     // Only an upload proves whose task it is when a clock of the service is wrong.
-    const reach = number === MAX_SEARCHES && hasUploads ? 24 * 3_600_000 : 60_000;
+    const reach = !hasUploads ? ADOPT_TOLERANCE : number < MAX_SEARCHES ? 60_000 : 24 * 3_600_000;
     try {
-      found = await search(api, model, fingerprint(inputs), createdAt, reach);
+      found = await search(api, open, createdAt, reach);
     } catch (error) {
       if (!(error instanceof CallError)) throw error;
       found.history = "unreadable";
     }
-    const { earlier, matches, history } = found;
-    const candidates = hasUploads ? [...earlier, ...matches] : matches;
-    const isProof = hasUploads || history === "complete";
-    const only = candidates.length === 1 && isProof ? candidates[0] : undefined;
-    if (core.knowsKeys && !(hasUploads && only)) {
-      // A response of the search announced keys: the create can be sent again.
-      try {
-        return await send();
-      } catch (error) {
-        // A refusal says nothing about the first create, which may still be on its way.
-        if (!(error instanceof CallError)) throw error;
-        throw new OutcomeUnknown(error.context.inDoubt ? error : lost, [], "not read");
-      }
-    }
-    if (only !== undefined && !isAmbiguous() && !core.known.has(only)) {
+    const { matches, history } = found;
+    const [only] = matches.length === 1 && (hasUploads || history === "complete") ? matches : [];
+    if (only !== undefined && ![...core.creates].some(isRival) && !core.known.has(only)) {
       core.known.set(only, true);
-      return { task: only, isAdopted: true };
+      return only;
     }
     const pause = RETRY.initialBackoff * number;
-    const isHopeless = history === "complete" && candidates.length > 1;
-    if (number === MAX_SEARCHES || isHopeless || pause >= api.left) throw new OutcomeUnknown(lost, [...earlier, ...matches], history);
+    const isHopeless = history === "complete" && matches.length > 1;
+    if (number === MAX_SEARCHES || isHopeless || pause >= api.left) throw new OutcomeUnknown(lost, matches, history);
     await api.sleep(pause);
   }
 }
 
 /** Searches the history from its end backwards. */
-async function search(api: Api, model: string, wanted: string, createdAt: () => number, reach: number): Promise<Found> {
+async function search(api: Api, { model, inputs: wanted }: OpenCreate, createdAt: () => number, reach: number): Promise<Found> {
   const { core } = api;
   let pages = 0;
   const page = async (offset: number): Promise<{ records: TaskRecord[]; total: number }> => {
     pages++;
     const { records, total } = asObject(await api.tasks({ limit: PAGE, offset }));
     const isTask = (record: unknown): record is TaskRecord => typeof asObject(record)["task_id"] === "string";
-    return { records: Array.isArray(records) ? records.filter(isTask) : [], total: Number(total ?? 0) };
+    return { records: asArray(records).filter(isTask), total: Number(total ?? 0) };
   };
   const first = await page(0);
-  const created = createdAt();
-  const isBefore = (record: TaskRecord, earliest: number) => Date.parse(record.created_at ?? "") < earliest;
-  let start = Math.max(first.total - PAGE, 0);
+  const earliest = createdAt() - reach;
+  const isBefore = (record: TaskRecord) => Date.parse(record.created_at ?? "") < earliest;
+  // The last page reaches beyond the total, which may be older than the records.
+  let start = first.total < PAGE ? 0 : first.total - PAGE / 2;
   let { records } = start > 0 ? await page(start) : first;
-  let last = records;
-  // The total may be older than the records: the history ends at a page that is not full.
-  while (last.length === PAGE && pages < MAX_PAGES) {
-    last = (await page(start + records.length)).records;
-    records = [...records, ...last];
-  }
-  let isWhole = last.length < PAGE && start + records.length >= first.total;
-  const reachesBack = () => start === 0 || (records[0] !== undefined && isBefore(records[0], created - reach));
+  let isWhole = records.length < PAGE && start + records.length >= first.total;
+  const reachesBack = () => start === 0 || (records[0] !== undefined && isBefore(records[0]));
   while (!reachesBack() && pages < MAX_PAGES) {
     const begin = Math.max(start - PAGE, 0);
     const before = (await page(begin)).records.slice(0, start - begin);
@@ -150,14 +125,11 @@ async function search(api: Api, model: string, wanted: string, createdAt: () => 
     records = [...before, ...records];
     start = begin;
   }
-  isWhole &&= reachesBack();
   const isCandidate = (record: TaskRecord) =>
-    (record.model_id ?? model) === model && !isBefore(record, created - reach) && !core.known.has(record.task_id);
-  const candidates = new Map(records.filter(isCandidate).map((record) => [record.task_id, record]));
-  const found: Found = { earlier: [], matches: [], history: "partial" };
-  const unread = [...candidates.keys()].filter((task) => !core.taskInputs.has(task));
-  if (unread.length > MAX_INPUT_READS) return found;
-  for (const task of unread) {
+    (record.model_id ?? model) === model && !isBefore(record) && !core.known.has(record.task_id);
+  const candidates = [...new Set(records.filter(isCandidate).map((record) => record.task_id))];
+  const unread = candidates.filter((task) => !core.taskInputs.has(task));
+  for (const task of unread.length > MAX_INPUT_READS ? [] : unread) {
     try {
       const { input_data: inputs } = asObject(await api.task(task));
       if (inputs) core.taskInputs.set(task, fingerprint(inputs));
@@ -165,13 +137,11 @@ async function search(api: Api, model: string, wanted: string, createdAt: () => 
       if (!(error instanceof CallError)) throw error;
     }
   }
-  for (const [task, record] of candidates) {
-    const inputs = core.taskInputs.get(task);
-    isWhole &&= inputs !== undefined;
-    if (inputs === wanted) (isBefore(record, created - ADOPT_TOLERANCE) ? found.earlier : found.matches).push(task);
-  }
-  return { ...found, history: isWhole ? "complete" : "partial" };
+  isWhole &&= reachesBack() && candidates.every((task) => core.taskInputs.has(task));
+  const matches = candidates.filter((task) => core.taskInputs.get(task) === wanted);
+  return { matches, history: isWhole ? "complete" : "partial" };
 }
+
 /** A text that is equal for JSON that means the same: members in any order, without null. */
 export function fingerprint(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(fingerprint).join()}]`;
@@ -180,42 +150,21 @@ export function fingerprint(value: unknown): string {
   return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${fingerprint(member)}`).join()}}`;
 }
 
-/** The delay before the next read: four early reads, then the intervals that the service suggests. It learns from the
- * durations of earlier tasks of the model when the first read is worthwhile. */
-export function pollDelay(waited: number, durations: number[], jitter: number): number {
-  const sorted = [...durations].sort((one, other) => one - other);
-  let [first, longest, between] = [0, 0, 0];
-  if (sorted.length >= 3) {
-    const median = sorted[sorted.length >> 1]!;
-    longest = sorted.at(-1)!;
-    const [low, high] = median < 300_000 ? [2_000, 5_000] : [10_000, 30_000];
-    between = Math.min(Math.max(median / 60, low), high);
-    first = longest - sorted[0]! > 2 * between ? Math.max(sorted[0]! - between, 0) : longest;
-  }
-  const early = waited < first ? undefined : EARLY_READS.map((read) => read * jitter).find((read) => read > waited);
+/** The delay before the next read: four early reads, then the intervals that the service suggests. */
+export function pollDelay(waited: number, jitter: number): number {
+  const early = EARLY_READS.map((read) => read * jitter).find((read) => read > waited);
   if (early !== undefined) return Math.max(early - waited, 10);
-  if (waited < 2 * longest) {
-    const left = first - waited;
-    return left > 0 ? Math.max(left / Math.ceil(left / 30_000), 10) : between;
-  }
   return waited >= 60_000 ? Math.min(Math.max(waited * 0.08, 10_000), 30_000) : Math.min(Math.max(waited * 0.45, 2_000), 5_000);
 }
 
-export interface WaitSettings {
-  /** The model of a new task. */
-  model?: string;
-  cancelAtDeadline?: boolean | undefined;
-}
-
 /** Reads the task until it has ended. Failures that pass do not end the wait. */
-export async function wait(api: Api, task: string, { model, cancelAtDeadline = false }: WaitSettings): Promise<Outcome> {
+export async function wait(api: Api, task: string, cancelAtDeadline = false, isNew = false): Promise<Outcome> {
   const { core } = api;
-  segment("task", task);
   const jitter = 1 + 0.2 * Math.random();
   const started = performance.now();
-  const next = () => pollDelay(performance.now() - started, core.durations.get(model ?? "") ?? [], jitter);
+  const next = () => pollDelay(performance.now() - started, jitter);
   let status: string | undefined;
-  let delay = model === undefined ? 0 : next();
+  let delay = isNew ? next() : 0;
   // Before the deadline there is time for a cancel and its response.
   const reserve = cancelAtDeadline ? Math.min(api.left / 5, 2_000) : 0;
   const reader = new Api(core, { deadlineMs: Math.max(api.left - reserve, 0), signal: api.signal });
@@ -228,13 +177,11 @@ export async function wait(api: Api, task: string, { model, cancelAtDeadline = f
     try {
       const detail = asObject(await reader.task(task)) as unknown as TaskDetail;
       status = detail.status ?? status;
-      if (status === "success" || status === "failed" || status === "canceled") return ended(core, task, detail, model);
+      if (status === "success" || status === "failed" || status === "canceled") return ended(core, task, detail);
     } catch (error) {
       if (!(error instanceof CallError)) throw error;
-      if (error.isPermanent || error.kind === "too-large") {
-        error.task = task;
-        throw error;
-      }
+      error.task = task;
+      if (error.isPermanent || error.kind === "too-large") throw error;
       retryAfter = Math.min(error.context.retryAfter ?? 0, 600);
     }
     delay = Math.max(next(), retryAfter * 1000);
@@ -250,16 +197,12 @@ export async function wait(api: Api, task: string, { model, cancelAtDeadline = f
   throw new DeadlineReached(disposition, task);
 }
 
-function ended(core: Core, task: string, detail: TaskDetail, model: string | undefined): Outcome {
+function ended(core: Core, task: string, detail: TaskDetail): Outcome {
   if (detail.status === "failed") {
     const { kind } = asObject(asObject(detail.result)["error"]);
     throw new TaskFailed(task, core.redactor.foreign(detail.message ?? ""), kind);
   }
   if (detail.status === "canceled") throw new TaskCanceled(task);
-  const duration = Date.parse(detail.updated_at ?? "") - Date.parse(detail.created_at ?? "");
-  if (model !== undefined && !Number.isNaN(duration)) {
-    core.durations.set(model, [...(core.durations.get(model) ?? []).slice(-19), duration]);
-  }
   const cost = detail.cost == null ? undefined : String(detail.cost);
   return { task, output: detail.result?.result, cost, storedInputs: [], isAdopted: false, detail };
 }

@@ -2,6 +2,7 @@
 
 import { CallError, DeadlineReached, type Disposition, FileError, InvalidArgument, isTransient, Redactor, shown } from "./errors.js";
 import { type CallOptions, DECIMALS, Operations } from "./generated.js";
+import type { Declared } from "./inputs.js";
 
 export const RETRY = { maxAttempts: 5, initialBackoff: 200, maxBackoff: 10_000, maxRetryAfter: 60, budget: 100 };
 const MAX_RESPONSE = 16 * 1024 * 1024;
@@ -18,13 +19,8 @@ export interface LimitOptions {
   signal?: AbortSignal | undefined;
 }
 
-/** A response with its body in memory. */
-export interface Reply {
-  status: number;
-  headers: Headers;
-  body: Uint8Array<ArrayBuffer>;
-  url: string;
-}
+/** A response, with its body in memory. */
+export type Reply = [response: Response, body: Blob];
 
 /** The body of a response is larger than the limit. */
 export class TooLarge extends Error {}
@@ -42,8 +38,9 @@ export interface ClientOptions {
 
 /** A create that may still add its task to the history. */
 export interface OpenCreate {
-  /** Its model and inputs. */
-  identity: string;
+  model: string;
+  /** The fingerprint of its inputs. */
+  inputs: string;
   until: number;
 }
 
@@ -55,7 +52,7 @@ export class Core {
   /** Another implementation of `fetch`, such as one through a proxy. */
   readonly send: typeof fetch;
   readonly #key: string;
-  #date: { time: number; at: number } | undefined;
+  #clock: number | undefined;
   /** Whether the service announces that it knows idempotency keys. */
   knowsKeys = false;
   budget = RETRY.budget;
@@ -63,8 +60,7 @@ export class Core {
   readonly known = new Bounded<true>();
   readonly taskInputs = new Bounded<string>();
   readonly creates = new Set<OpenCreate>();
-  readonly durations = new Map<string, number[]>();
-  readonly declarations = new Map<string, { at: number; declared: Record<string, unknown> }>();
+  readonly declarations = new Map<string, { at: number; declared: Declared }>();
 
   constructor({ baseUrl, apiKey, timeoutMs = 60_000, fetch: send = globalThis.fetch }: ClientOptions) {
     const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined;
@@ -81,7 +77,7 @@ export class Core {
 
   /** The time by the clock of the service, if a response has shown it. */
   serviceTime(): number | undefined {
-    return this.#date && this.#date.time + performance.now() - this.#date.at;
+    return this.#clock && this.#clock + performance.now();
   }
 
   /** The headers of a call. */
@@ -89,24 +85,21 @@ export class Core {
     return new Headers({ "x-api-key": this.#key, accept: "application/json" });
   }
 
-  note({ status, headers }: Reply): void {
-    if (status >= 200 && status < 300) {
-      const time = Date.parse(headers.get("date") ?? "");
-      if (!Number.isNaN(time)) this.#date = { time, at: performance.now() };
-      this.knowsKeys = headers.has(RETENTION);
-      this.budget = Math.min(this.budget + 0.5, RETRY.budget);
-    } else if (headers.has(RETENTION)) {
-      this.knowsKeys = true;
-    }
+  /** Notes what a response announces. */
+  note({ ok, headers }: Response): void {
+    const time = Date.parse(headers.get("date") ?? "");
+    if (ok && !Number.isNaN(time)) this.#clock = time - performance.now();
+    this.knowsKeys = headers.has(RETENTION) || (this.knowsKeys && !ok);
+    if (ok) this.budget = Math.min(this.budget + 0.5, RETRY.budget);
   }
 }
 
 /** The calls of one operation of a client, within its deadline. */
 export class Api extends Operations {
-  readonly signal: AbortSignal | undefined;
+  readonly signal: AbortSignal;
   readonly #end: number;
 
-  constructor(readonly core: Core, { deadlineMs = Infinity, signal }: LimitOptions = {}) {
+  constructor(readonly core: Core, { deadlineMs = Infinity, signal = new AbortController().signal }: LimitOptions = {}) {
     super();
     if (!(deadlineMs >= 0)) throw new InvalidArgument(`deadlineMs: ${deadlineMs} is no number of milliseconds`);
     this.signal = signal;
@@ -120,11 +113,11 @@ export class Api extends Operations {
 
   /** Waits; rejects with the reason of the caller's signal. */
   sleep(delay: number): Promise<void> {
-    this.signal?.throwIfAborted();
+    this.signal.throwIfAborted();
     return new Promise((resolve, reject) => {
-      const abort = () => (clearTimeout(timer), reject(this.signal?.reason));
-      const timer = setTimeout(() => (this.signal?.removeEventListener("abort", abort), resolve()), delay);
-      this.signal?.addEventListener("abort", abort, { once: true });
+      const abort = () => (clearTimeout(timer), reject(this.signal.reason));
+      const timer = setTimeout(() => (this.signal.removeEventListener("abort", abort), resolve()), delay);
+      this.signal.addEventListener("abort", abort, { once: true });
     });
   }
 
@@ -140,11 +133,10 @@ export class Api extends Operations {
 
   /** Sends a request once, and reads its response up to a size and a time. */
   async exchange(url: string, init: RequestInit, timeout: number, maxSize: number): Promise<Reply> {
-    const signals = [AbortSignal.timeout(Math.ceil(Math.min(timeout, this.left, 2 ** 31 - 2)))];
-    if (this.signal) signals.push(this.signal);
+    const signal = AbortSignal.any([this.signal, AbortSignal.timeout(Math.ceil(Math.min(timeout, this.left, 2 ** 31 - 2)))]);
     // `fetch` is a function of its own, not a method.
     const { send } = this.core;
-    const response = await send(url, { redirect: "manual", credentials: "omit", cache: "no-store", ...init, signal: AbortSignal.any(signals) });
+    const response = await send(url, { redirect: "manual", credentials: "omit", cache: "no-store", ...init, signal });
     const parts: Uint8Array<ArrayBuffer>[] = [];
     let size = 0;
     for (const reader = response.body?.getReader(); reader; ) {
@@ -158,8 +150,7 @@ export class Api extends Operations {
       }
       parts.push(value);
     }
-    const body = new Uint8Array(await new Blob(parts).arrayBuffer());
-    return { status: response.status, headers: response.headers, body, url: response.url || url };
+    return [response, new Blob(parts)];
   }
 
   /** Sends a call, retries it as far as it is safe, and returns the `data` of its envelope. */
@@ -173,44 +164,50 @@ export class Api extends Operations {
     if (key !== undefined) headers.set("idempotency-key", key);
     const init = { method, headers, body: body === undefined ? null : encode(body) };
     let inDoubt = false;
-    for (let attempt = 1; ; attempt++) {
+    return this.retried(async (attempt) => {
       try {
         return await this.#attempt<T>(name, url.href, init);
       } catch (error) {
         if (!(error instanceof CallError)) throw error;
+        const { context } = error;
         // With a key, whatever leaves a doubt is sent again.
         const isKeyed = key !== undefined && core.knowsKeys;
-        const mayRetry = error.context.unsent || ((repeatable || isKeyed) && passes(error)) || (isKeyed && error.context.inDoubt);
-        inDoubt ||= error.context.inDoubt ?? false;
-        if (mayRetry && (await this.backoff(attempt, error.context.retryAfter))) continue;
+        const isUnsent = error.kind === "transport" && !context.inDoubt;
+        error.isRetryable = isUnsent || ((repeatable || isKeyed) && passes(error)) || (isKeyed && context.inDoubt);
         error.attempts = attempt;
-        error.context.inDoubt = inDoubt;
-        error.isRetryable = Boolean(mayRetry) && !error.isPermanent;
         if (attempt > 1) error.message += ` (after ${attempt} attempts)`;
+        context.inDoubt = inDoubt ||= context.inDoubt;
         throw error;
+      }
+    });
+  }
+
+  /** Repeats work after its retryable failures, with backoff. */
+  async retried<T>(work: (attempt: number) => Promise<T>): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await work(attempt);
+      } catch (error) {
+        if (!(error instanceof CallError || error instanceof FileError) || !error.isRetryable) throw error;
+        const { retryAfter = 0 } = error.context;
+        const longest = Math.min(RETRY.initialBackoff * 2 ** (attempt - 1), RETRY.maxBackoff);
+        const delay = Math.max(Math.random() * longest, retryAfter * 1000);
+        if (attempt >= RETRY.maxAttempts || retryAfter > RETRY.maxRetryAfter || delay >= this.left) throw error;
+        if (this.core.budget < 1) throw error;
+        this.core.budget--;
+        await this.sleep(delay);
       }
     }
   }
 
-  /** Waits for the backoff; `false` when there must be no further attempt. */
-  async backoff(attempts: number, retryAfter = 0): Promise<boolean> {
-    const longest = Math.min(RETRY.initialBackoff * 2 ** (attempts - 1), RETRY.maxBackoff);
-    const delay = Math.max(Math.random() * longest, retryAfter * 1000);
-    if (attempts >= RETRY.maxAttempts || retryAfter > RETRY.maxRetryAfter || delay >= this.left) return false;
-    if (this.core.budget < 1) return false;
-    this.core.budget--;
-    await this.sleep(delay);
-    return true;
-  }
-
   async #attempt<T>(name: string, url: string, init: RequestInit): Promise<T> {
     const { core } = this;
-    const failed = (problem: string, unsent: boolean) => {
+    const failed = (problem: string, inDoubt: boolean) => {
       const hint = "check the network and the base URL, then try again";
-      return new CallError(name, "transport", `${name} got no response: ${problem}`, hint, { unsent, inDoubt: !unsent });
+      return new CallError(name, "transport", `${name} got no response: ${problem}`, hint, { inDoubt });
     };
-    this.signal?.throwIfAborted();
-    if (!this.left) throw failed("the deadline passed before it was sent", true);
+    this.signal.throwIfAborted();
+    if (!this.left) throw failed("the deadline passed before it was sent", false);
     let reply: Reply;
     try {
       reply = await this.exchange(url, init, core.timeout, MAX_RESPONSE);
@@ -219,40 +216,37 @@ export class Api extends Operations {
         const problem = `${name}: the response is larger than ${MAX_RESPONSE} bytes`;
         throw new CallError(name, "too-large", problem, CHECK_BASE_URL, { inDoubt: true });
       }
-      this.signal?.throwIfAborted();
-      throw failed(core.redactor.foreign(reasonOf(error), 200), UNSENT.includes(codeOf(error)));
+      this.signal.throwIfAborted();
+      throw failed(core.redactor.foreign(reasonOf(error), 200), !UNSENT.includes(codeOf(error)));
     }
-    core.note(reply);
-    return open<T>(core.redactor, name, reply);
+    const [response, body] = reply;
+    core.note(response);
+    return open<T>(core.redactor, name, response, await body.text());
   }
 }
 
 /** Returns the `data` of a success; throws the error of anything else. */
-function open<T>(redactor: Redactor, name: string, { status, headers, body }: Reply): T {
-  const text = new TextDecoder().decode(body);
+function open<T>(redactor: Redactor, name: string, { ok, status, headers }: Response, text: string): T {
   let envelope: Record<string, unknown> = {};
   try {
     envelope = asObject(decode(text));
   } catch {
     // What is no JSON is none of the service.
   }
-  const isSuccess = status >= 200 && status < 300;
-  if (isSuccess && envelope["status"] === "success") return envelope["data"] as T;
+  if (ok && envelope["status"] === "success") return envelope["data"] as T;
   const excerpt = redactor.foreign(text, 200);
-  if (isSuccess && typeof envelope["status"] !== "string") {
+  if (ok && typeof envelope["status"] !== "string") {
     const problem = `${name}: the response with ${status} is none of this service: ${excerpt}`;
     throw new CallError(name, "decode", problem, CHECK_BASE_URL, { status, inDoubt: true });
   }
-  const message = typeof envelope["message"] === "string" ? redactor.foreign(envelope["message"]) : undefined;
-  const requestId = headers.get("x-request-id");
-  const wait = retryAfterOf(headers);
-  const reason = message ?? excerpt;
-  throw new CallError(name, "api", `${name} failed${isSuccess ? "" : ` with ${status}`}${reason && `: ${reason}`}`, hintOf(status), {
+  const serviceMessage = typeof envelope["message"] === "string" ? redactor.foreign(envelope["message"]) : undefined;
+  const reason = serviceMessage ?? excerpt;
+  throw new CallError(name, "api", `${name} failed${ok ? "" : ` with ${status}`}${reason && `: ${reason}`}`, hintOf(status), {
     status,
     inDoubt: status === 408 || status >= 500,
-    ...(message !== undefined && { serviceMessage: message }),
-    ...(requestId && { requestId: redactor.foreign(requestId, 200) }),
-    ...(wait !== undefined && { retryAfter: wait }),
+    serviceMessage,
+    requestId: redactor.foreign(headers.get("x-request-id") ?? "", 200) || undefined,
+    retryAfter: retryAfterOf(headers),
   });
 }
 
@@ -260,7 +254,8 @@ function open<T>(redactor: Redactor, name: string, { status, headers, body }: Re
 export class Bounded<T> extends Map<string, T> {
   override set(key: string, value: T): this {
     super.set(key, value);
-    if (this.size > 100_000) for (const oldest of this.keys()) return this.delete(oldest), this;
+    const [oldest] = this.keys();
+    if (this.size > 100_000) this.delete(oldest!);
     return this;
   }
 }
@@ -283,7 +278,7 @@ function hintOf(status: number): string {
 
 function codeOf(error: unknown): string {
   const cause = asObject(asObject(error)["cause"]);
-  return String(cause["code"] ?? asObject((cause["errors"] as unknown[] | undefined)?.[0])["code"] ?? "");
+  return String(cause["code"] ?? asObject(asArray(cause["errors"])[0])["code"] ?? "");
 }
 
 export function reasonOf(error: unknown): string {
@@ -305,11 +300,15 @@ export function asObject(value: unknown): Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
 }
 
+export function asArray(value: unknown): unknown[] {
+  return Array.isArray(value) ? value : [];
+}
+
 /** Parses JSON without losing a digit: a number that no double holds, and each exact decimal, becomes text. */
 export function decode(text: string): unknown {
   const tokens = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
   const kept = text.replace(tokens, (token) =>
-    token.startsWith('"') || token.length < 16 || compareDecimals(token, String(Number(token))) === 0 ? token : `"${token}"`);
+    token.startsWith('"') || token.length < 16 || plainDecimal(token) === plainDecimal(Number(token)) ? token : `"${token}"`);
   return JSON.parse(kept, (name, value: unknown) => (typeof value === "number" && DECIMALS.has(name) ? plainDecimal(value) : value));
 }
 
@@ -338,9 +337,9 @@ export function plainDecimal(value: unknown): string | undefined {
 
 /** Compares two decimals exactly; `undefined` when one of them is none. */
 export function compareDecimals(one: unknown, other: unknown): number | undefined {
-  const numbers = [plainDecimal(one), plainDecimal(other)].map((text) => text?.split("."));
-  const scale = Math.max(...numbers.map((number) => number?.[1]?.length ?? 0));
-  const [left, right] = numbers.map((number) => number && BigInt(number[0] + (number[1] ?? "").padEnd(scale, "0")));
-  if (left === undefined || right === undefined) return undefined;
-  return left < right ? -1 : left > right ? 1 : 0;
+  const [left, right] = [one, other].map((value) => plainDecimal(value)?.split("."));
+  if (!left || !right) return undefined;
+  const scale = Math.max(...[left, right].map(([, fraction = ""]) => fraction.length));
+  const scaled = ([whole = "", fraction = ""]: string[]) => BigInt(whole + fraction.padEnd(scale, "0"));
+  return Math.sign(Number(scaled(left) - scaled(right)));
 }
