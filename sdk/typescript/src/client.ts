@@ -1,10 +1,10 @@
 /** The client: a run from its inputs to its outcome. */
 
-import { CostLimitExceeded, InvalidArgument, InvalidInputs, ModelOffline, shown } from "./errors.js";
+import { CostLimitExceeded, InvalidArgument, ModelOffline, shown } from "./errors.js";
 import * as files from "./files.js";
 import { type CallOptions, type Kinds, Operations, type UploadFolder } from "./generated.js";
 import { check } from "./inputs.js";
-import { create, type Created, type Outcome, wait } from "./tasks.js";
+import { create, type Outcome, wait } from "./tasks.js";
 import { Api, asObject, type ClientOptions, compareDecimals, Core, type LimitOptions } from "./transport.js";
 
 const DECLARATION_TTL = 300_000;
@@ -88,7 +88,7 @@ export class Client extends Operations {
 }
 
 /** Creates the task at most once, with its files uploaded before. */
-async function start(api: Api, model: string, inputs: object, options: CreateOptions): Promise<Created & { uploads: string[] }> {
+async function start(api: Api, model: string, inputs: object, options: CreateOptions) {
   const { key = crypto.randomUUID(), maxCost, requireServing = false, folder } = options;
   if (maxCost !== undefined && (typeof maxCost !== "string" || (compareDecimals(maxCost, 0) ?? -1) < 0)) {
     throw new InvalidArgument(`maxCost: ${shown(maxCost)} is no amount; expected a text such as "0.10"`);
@@ -106,7 +106,7 @@ async function start(api: Api, model: string, inputs: object, options: CreateOpt
     const content = `${source.mime} ${source.digest}`;
     if (!uploads.has(content)) {
       // A name that nobody else knows, and the same one for the same key: the inputs are the same then.
-      const unique = `${(await files.sha256(`${key} ${source.digest}`)).slice(0, 32)}-${source.name}`;
+      const unique = `${(await files.sha256(new Blob([key, " ", source.digest]))).slice(0, 32)}-${source.name}`;
       uploads.set(content, (await files.upload(api, { ...source, name: unique }, folder)).downloadUrl);
     }
     values[name] = uploads.get(content);
@@ -117,17 +117,16 @@ async function start(api: Api, model: string, inputs: object, options: CreateOpt
 
 /** Checks the inputs against the declaration, which is read again when the cached one refuses them. */
 async function checked(api: Api, model: string, inputs: Record<string, unknown>): Promise<Record<string, unknown>> {
-  const { declarations } = api.core;
-  const cached = declarations.get(model);
+  const cached = api.core.declarations.get(model);
   if (cached && performance.now() - cached.at < DECLARATION_TTL) {
     try {
       return check(model, cached.declared, inputs);
-    } catch (error) {
-      if (!(error instanceof InvalidInputs)) throw error;
+    } catch {
+      // The model may have another declaration by now.
     }
   }
   const format = asObject((await api.declaration(model)).input_format);
   const declared = new Map(Object.entries(format).map(([name, descriptor]) => [name, asObject(descriptor)]));
-  declarations.set(model, { at: performance.now(), declared });
+  api.core.declarations.set(model, { at: performance.now(), declared });
   return check(model, declared, inputs);
 }

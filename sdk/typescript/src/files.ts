@@ -42,12 +42,11 @@ export async function prepare(blob: Blob, name = blob instanceof File ? blob.nam
   const mime = signed ?? (type || (EXTENSIONS[name.split(".").pop()!.toLowerCase()] ?? "application/octet-stream"));
   if (!name.trim()) throw new InvalidArgument("name: the file has no name to be stored under");
   if (!/^[!-~]+\/[ -~]+$/.test(mime)) throw new InvalidArgument(`mime: ${shown(mime)} is not a MIME type`);
-  return { blob, name, mime, digest: await sha256(await blob.arrayBuffer()) };
+  return { blob, name, mime, digest: await sha256(blob) };
 }
 
-export async function sha256(content: ArrayBuffer | string): Promise<string> {
-  const bytes = typeof content === "string" ? new TextEncoder().encode(content) : content;
-  return hex(await crypto.subtle.digest("SHA-256", bytes));
+export async function sha256(content: Blob): Promise<string> {
+  return hex(await crypto.subtle.digest("SHA-256", await content.arrayBuffer()));
 }
 
 function hex(bytes: ArrayBuffer): string {

@@ -9,11 +9,8 @@ export type FileInput = string | Blob;
 
 type Descriptor = Record<string, unknown>;
 
-/** The descriptors of the inputs of a model, by their names. */
-export type Declared = ReadonlyMap<string, Descriptor>;
-
 /** Returns the values as they are sent; files stay as they are. A model that declares nothing takes everything. */
-export function check(model: string, declared: Declared, inputs: Record<string, unknown>): Record<string, unknown> {
+export function check(model: string, declared: Map<string, Descriptor>, inputs: Record<string, unknown>): Record<string, unknown> {
   const problems: Record<string, string> = {};
   const values: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(inputs)) {
@@ -21,11 +18,13 @@ export function check(model: string, declared: Declared, inputs: Record<string, 
     const descriptor = declared.get(name) ?? {};
     const fitted = fit(descriptor, value);
     if (declared.size && !declared.has(name)) {
-      const near = nearest(name, [...declared.keys()]);
-      const otherwise = `expected one of ${[...declared.keys()].join(", ")}`;
-      problems[name] = `the model declares no such input, ${near ? `did you mean ${shown(near)}?` : otherwise}`;
-    } else if ("value" in fitted) values[name] = fitted.value;
-    else problems[name] = `expected ${expected(descriptor)}, got ${described(value)}${fitted.hint}`;
+      const names = [...declared.keys()];
+      problems[name] = `the model declares no such input${didYouMean(name, names) || `, expected one of ${names.join(", ")}`}`;
+    } else if ("value" in fitted) {
+      values[name] = fitted.value;
+    } else {
+      problems[name] = `expected ${expected(descriptor)}, got ${described(value)}${fitted.hint}`;
+    }
   }
   for (const [name, descriptor] of declared) {
     if (descriptor["required"] === true && inputs[name] == null) problems[name] = `required but not given, expected ${expected(descriptor)}`;
@@ -55,8 +54,7 @@ function fit(descriptor: Descriptor, value: unknown): { value: unknown } | { hin
   if (kind === "options" && samples.length) {
     const found = samples.find((sample) => sample === value) ?? samples.find((sample) => String(sample) === String(value));
     if (found !== undefined) return { value: found };
-    const near = nearest(String(value), samples.map(String));
-    return { hint: near ? `, did you mean ${shown(near)}?` : "" };
+    return { hint: didYouMean(String(value), samples.map(String)) };
   }
   if (kind === "file" && !isWebUrl(value)) return { hint: typeof value === "string" ? "; pass a File to upload a local file" : "" };
   if (kind === "string" && (typeof value === "number" || typeof value === "boolean")) return { value: String(value) };
@@ -88,10 +86,11 @@ function described(value: unknown): string {
   return typeof value === "string" ? shown(value) : String(value);
 }
 
-/** The name that differs in the fewest letters, if they are few. */
-function nearest(name: string, names: string[]): string | undefined {
-  const near = names.map((other) => ({ other, distance: distance(name, other) })).sort((a, b) => a.distance - b.distance)[0];
-  return near && near.distance <= Math.max(1, Math.floor(name.length / 3)) ? near.other : undefined;
+/** Suggests the name that differs in the fewest letters, if they are few. */
+function didYouMean(name: string, names: string[]): string {
+  const [near] = names.map((other) => ({ other, distance: distance(name, other) })).sort((one, other) => one.distance - other.distance);
+  const isNear = near && near.distance <= Math.max(1, Math.floor(name.length / 3));
+  return isNear ? `, did you mean ${shown(near.other)}?` : "";
 }
 
 /** The number of letters that differ. */

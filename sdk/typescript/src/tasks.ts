@@ -31,18 +31,13 @@ export interface Outcome<Output = unknown> {
   detail: TaskDetail;
 }
 
-export interface Created {
-  task: string;
-  isAdopted: boolean;
-}
-
 interface Found {
   matches: string[];
   history: History;
 }
 
 /** Creates the task, or finds the one that a lost create became. */
-export async function create(api: Api, model: string, inputs: Record<string, unknown>, key: string, hasUploads: boolean): Promise<Created> {
+export async function create(api: Api, model: string, inputs: Record<string, unknown>, key: string, hasUploads: boolean) {
   if (!/^[!-~]{1,255}$/.test(key)) throw new InvalidArgument("key: expected 1 to 255 visible characters of ASCII, without spaces");
   const { core } = api;
   const open: OpenCreate = { model, inputs: fingerprint(inputs), until: Infinity };
@@ -74,7 +69,6 @@ export async function create(api: Api, model: string, inputs: Record<string, unk
 
 /** Finds the task of a lost create in the history. */
 async function find(api: Api, open: OpenCreate, createdAt: () => number, hasUploads: boolean, lost: CallError): Promise<string> {
-  const { core } = api;
   const isRival = (other: OpenCreate) =>
     other !== open && other.model === open.model && other.inputs === open.inputs && other.until > performance.now();
   let found: Found = { matches: [], history: "unreadable" };
@@ -89,8 +83,8 @@ async function find(api: Api, open: OpenCreate, createdAt: () => number, hasUplo
     }
     const { matches, history } = found;
     const [only] = matches.length === 1 && (hasUploads || history === "complete") ? matches : [];
-    if (only !== undefined && ![...core.creates].some(isRival) && !core.known.has(only)) {
-      core.known.set(only, true);
+    if (only !== undefined && ![...api.core.creates].some(isRival) && !api.core.known.has(only)) {
+      api.core.known.set(only, true);
       return only;
     }
     const pause = RETRY.initialBackoff * number;
@@ -151,7 +145,7 @@ export function fingerprint(value: unknown): string {
 }
 
 /** The delay before the next read: four early reads, then the intervals that the service suggests. */
-export function pollDelay(waited: number, jitter: number): number {
+function pollDelay(waited: number, jitter: number): number {
   const early = EARLY_READS.map((read) => read * jitter).find((read) => read > waited);
   if (early !== undefined) return Math.max(early - waited, 10);
   return waited >= 60_000 ? Math.min(Math.max(waited * 0.08, 10_000), 30_000) : Math.min(Math.max(waited * 0.45, 2_000), 5_000);
@@ -159,7 +153,6 @@ export function pollDelay(waited: number, jitter: number): number {
 
 /** Reads the task until it has ended. Failures that pass do not end the wait. */
 export async function wait(api: Api, task: string, cancelAtDeadline = false, isNew = false): Promise<Outcome> {
-  const { core } = api;
   const jitter = 1 + 0.2 * Math.random();
   const started = performance.now();
   const next = () => pollDelay(performance.now() - started, jitter);
@@ -167,7 +160,7 @@ export async function wait(api: Api, task: string, cancelAtDeadline = false, isN
   let delay = isNew ? next() : 0;
   // Before the deadline there is time for a cancel and its response.
   const reserve = cancelAtDeadline ? Math.min(api.left / 5, 2_000) : 0;
-  const reader = new Api(core, { deadlineMs: Math.max(api.left - reserve, 0), signal: api.signal });
+  const reader = new Api(api.core, { deadlineMs: Math.max(api.left - reserve, 0), signal: api.signal });
   for (;;) {
     // One more read before the end, unless this was it.
     if (delay >= reader.left) delay = reader.left > LAST_READ ? reader.left - LAST_READ : reader.left;
@@ -177,7 +170,7 @@ export async function wait(api: Api, task: string, cancelAtDeadline = false, isN
     try {
       const detail = asObject(await reader.task(task)) as unknown as TaskDetail;
       status = detail.status ?? status;
-      if (status === "success" || status === "failed" || status === "canceled") return ended(core, task, detail);
+      if (status === "success" || status === "failed" || status === "canceled") return ended(api.core, task, detail);
     } catch (error) {
       if (!(error instanceof CallError)) throw error;
       error.task = task;

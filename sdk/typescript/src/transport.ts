@@ -2,12 +2,19 @@
 
 import { CallError, DeadlineReached, type Disposition, FileError, InvalidArgument, isTransient, Redactor, shown } from "./errors.js";
 import { type CallOptions, DECIMALS, Operations } from "./generated.js";
-import type { Declared } from "./inputs.js";
 
 export const RETRY = { maxAttempts: 5, initialBackoff: 200, maxBackoff: 10_000, maxRetryAfter: 60, budget: 100 };
 const MAX_RESPONSE = 16 * 1024 * 1024;
 const RETENTION = "idempotency-key-retention";
 const CHECK_BASE_URL = "check that the base URL leads to the service and ends in its versioned root, such as /api/v1";
+const HINTS: Record<number, string> = {
+  401: "check the API key, and that the base URL leads to its service",
+  402: "top up the balance of the account",
+  404: "check the identifier, and that the base URL ends in the versioned root, such as /api/v1",
+  409: "read the message of the service; the present state does not allow the call",
+};
+const TRY_LATER = "try again later; where the call changes something, check first whether it had its effect";
+const FIX = "fix what the service names, or the arguments; the same call fails again";
 /** Errors of Node.js before anything was sent. */
 const UNSENT = ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "UND_ERR_CONNECT_TIMEOUT", "EHOSTUNREACH", "ENETUNREACH"];
 
@@ -60,7 +67,7 @@ export class Core {
   readonly known = new Bounded<true>();
   readonly taskInputs = new Bounded<string>();
   readonly creates = new Set<OpenCreate>();
-  readonly declarations = new Map<string, { at: number; declared: Declared }>();
+  readonly declarations = new Map<string, { at: number; declared: Map<string, Record<string, unknown>> }>();
 
   constructor({ baseUrl, apiKey, timeoutMs = 60_000, fetch: send = globalThis.fetch }: ClientOptions) {
     const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined;
@@ -156,10 +163,9 @@ export class Api extends Operations {
   /** Sends a call, retries it as far as it is safe, and returns the `data` of its envelope. */
   async operation<T>(name: string, method: string, path: string, options: CallOptions = {}): Promise<T> {
     const { body, query = {}, repeatable = true, key } = options;
-    const { core } = this;
-    const url = new URL(core.baseUrl + path);
+    const url = new URL(this.core.baseUrl + path);
     for (const [name, value] of Object.entries(query)) if (value != null) url.searchParams.set(name, String(value));
-    const headers = core.headers();
+    const headers = this.core.headers();
     if (body !== undefined) headers.set("content-type", "application/json");
     if (key !== undefined) headers.set("idempotency-key", key);
     const init = { method, headers, body: body === undefined ? null : encode(body) };
@@ -171,9 +177,10 @@ export class Api extends Operations {
         if (!(error instanceof CallError)) throw error;
         const { context } = error;
         // With a key, whatever leaves a doubt is sent again.
-        const isKeyed = key !== undefined && core.knowsKeys;
+        const isKeyed = key !== undefined && this.core.knowsKeys;
+        const mayPass = error.kind === "api" ? [408, 429, 502, 503, 504].includes(error.status ?? 0) : error.kind !== "too-large";
         const isUnsent = error.kind === "transport" && !context.inDoubt;
-        error.isRetryable = isUnsent || ((repeatable || isKeyed) && passes(error)) || (isKeyed && context.inDoubt);
+        error.isRetryable = isUnsent || ((repeatable || isKeyed) && mayPass) || (isKeyed && context.inDoubt);
         error.attempts = attempt;
         if (attempt > 1) error.message += ` (after ${attempt} attempts)`;
         context.inDoubt = inDoubt ||= context.inDoubt;
@@ -201,7 +208,6 @@ export class Api extends Operations {
   }
 
   async #attempt<T>(name: string, url: string, init: RequestInit): Promise<T> {
-    const { core } = this;
     const failed = (problem: string, inDoubt: boolean) => {
       const hint = "check the network and the base URL, then try again";
       return new CallError(name, "transport", `${name} got no response: ${problem}`, hint, { inDoubt });
@@ -210,18 +216,18 @@ export class Api extends Operations {
     if (!this.left) throw failed("the deadline passed before it was sent", false);
     let reply: Reply;
     try {
-      reply = await this.exchange(url, init, core.timeout, MAX_RESPONSE);
+      reply = await this.exchange(url, init, this.core.timeout, MAX_RESPONSE);
     } catch (error) {
       if (error instanceof TooLarge) {
         const problem = `${name}: the response is larger than ${MAX_RESPONSE} bytes`;
         throw new CallError(name, "too-large", problem, CHECK_BASE_URL, { inDoubt: true });
       }
       this.signal.throwIfAborted();
-      throw failed(core.redactor.foreign(reasonOf(error), 200), !UNSENT.includes(codeOf(error)));
+      throw failed(this.core.redactor.foreign(reasonOf(error), 200), !UNSENT.includes(codeOf(error)));
     }
     const [response, body] = reply;
-    core.note(response);
-    return open<T>(core.redactor, name, response, await body.text());
+    this.core.note(response);
+    return open<T>(this.core.redactor, name, response, await body.text());
   }
 }
 
@@ -241,7 +247,8 @@ function open<T>(redactor: Redactor, name: string, { ok, status, headers }: Resp
   }
   const serviceMessage = typeof envelope["message"] === "string" ? redactor.foreign(envelope["message"]) : undefined;
   const reason = serviceMessage ?? excerpt;
-  throw new CallError(name, "api", `${name} failed${ok ? "" : ` with ${status}`}${reason && `: ${reason}`}`, hintOf(status), {
+  const hint = isTransient(status) ? TRY_LATER : (HINTS[status] ?? FIX);
+  throw new CallError(name, "api", `${name} failed${ok ? "" : ` with ${status}`}${reason && `: ${reason}`}`, hint, {
     status,
     inDoubt: status === 408 || status >= 500,
     serviceMessage,
@@ -253,27 +260,9 @@ function open<T>(redactor: Redactor, name: string, { ok, status, headers }: Resp
 /** A map that forgets its oldest entries. */
 export class Bounded<T> extends Map<string, T> {
   override set(key: string, value: T): this {
-    super.set(key, value);
-    const [oldest] = this.keys();
-    if (this.size > 100_000) this.delete(oldest!);
-    return this;
+    if (this.size >= 100_000) this.delete(this.keys().next().value!);
+    return super.set(key, value);
   }
-}
-
-/** Whether the failure of a read may pass. */
-function passes(error: CallError): boolean {
-  return error.kind === "api" ? [408, 429, 502, 503, 504].includes(error.status ?? 0) : error.kind !== "too-large";
-}
-
-function hintOf(status: number): string {
-  if (isTransient(status)) return "try again later; where the call changes something, check first whether it had its effect";
-  const known: Record<number, string> = {
-    401: "check the API key, and that the base URL leads to its service",
-    402: "top up the balance of the account",
-    404: "check the identifier, and that the base URL ends in the versioned root, such as /api/v1",
-    409: "read the message of the service; the present state does not allow the call",
-  };
-  return known[status] ?? "fix what the service names, or the arguments; the same call fails again";
 }
 
 function codeOf(error: unknown): string {
