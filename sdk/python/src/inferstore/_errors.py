@@ -124,7 +124,6 @@ class CallError(InferstoreError):
     attempts = 1
     in_doubt = False
     """Whether the service may have done what the call asked for."""
-    unsent = False
 
     @property
     def is_permanent(self) -> bool:

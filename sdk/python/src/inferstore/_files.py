@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from time import monotonic
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -34,6 +34,9 @@ TRANSFER_TIMEOUT = 30.0
 EXPIRED_CODES = ("ExpiredToken", "RequestTimeTooSkewed", "AccessDenied")
 SIGNATURES = {rb"\x89PNG\r\n\x1a\n": "png", rb"\xff\xd8\xff": "jpeg", rb"GIF8": "gif", rb"RIFF....WEBP": "webp"}
 INCOMPLETE = "the transfer is not complete"
+
+Target = tuple[Callable[[], httpx.Request], Redactor, str]
+"""What makes the request of an upload, what masks its credentials, and the URL of the file."""
 
 
 class Source:
@@ -120,26 +123,26 @@ async def upload(
 
 async def store(api: Api, source: Source, folder: str, org_username: str | None = None) -> UploadedFile:
     """Uploads a file, again with a new target when its target was rejected."""
-    attempt, fresh = 0, 0
-    make, redactor, url = await presign(api, source, folder, org_username)
-    while True:
-        attempt += 1
+    target: Target | None = None
+    fresh = 0
+
+    async def send(_: int) -> UploadedFile:
+        nonlocal target, fresh
+        target = target or await presign(api, source, folder, org_username)
+        make, redactor, url = target
         try:
             await transfer(api, source.label, make(), redactor, Receiver(api._deadline.at, CHUNK))
-            return UploadedFile(url, source.name, source.mime, source.size)
         except FileError as error:
-            may_retry = error.is_retryable or (error.expired and fresh < MAX_FRESH_TARGETS)
-            if not may_retry or not await api._backoff(attempt, error.retry_after):
-                raise
-            if error.expired:
-                fresh += 1
-                make, redactor, url = await presign(api, source, folder, org_username)
+            if error.expired and fresh < MAX_FRESH_TARGETS:
+                target, fresh, error.is_retryable = None, fresh + 1, True
+            raise
+        return UploadedFile(url, source.name, source.mime, source.size)
+
+    return await api._retried(send)
 
 
-async def presign(
-    api: Api, source: Source, folder: str, org_username: str | None
-) -> tuple[Callable[[], httpx.Request], Redactor, str]:
-    """Asks for an upload target. Returns what makes its request, what masks its credentials, and the URL of the file."""
+async def presign(api: Api, source: Source, folder: str, org_username: str | None) -> Target:
+    """Asks for an upload target."""
     body = {"folder": folder, "mime": source.mime, "name": source.name, "size": source.size}
     body |= {"org_username": org_username} if org_username else {}
     path = "/api-key/storage/upload/create-presigned-url"
@@ -197,7 +200,7 @@ async def transfer(
         problem = f"object storage gave no response: {redactor.reason(error)}"
         raise FileError(label, problem, is_retryable=api._deadline.left > 0) from None
     status = response.status_code
-    if response.is_success or (response.is_redirect and receiver.write):
+    if response.is_success or (response.next_request and receiver.write):
         return response
     text = receiver.body.decode(errors="replace")
     code, message = (re.findall(f"<{name}>([^<]*)</{name}>", text)[:1] for name in ("Code", "Message"))
@@ -219,30 +222,23 @@ async def fetch(
     """Downloads a URL into a sink, which is opened anew for each attempt, and follows redirects without the key."""
     if not is_web_url(url):
         raise InvalidArgument("url: the download is not a URL with http or https")
-    label, attempt, current, redirects = urlsplit(url).hostname or "", 1, url, 0
-    while True:
-        redactor = api._core.redactor.with_target(url).with_target(current)
-        request = httpx.Request("GET", current, headers={"accept-encoding": "identity"})
-        try:
-            receiver = Receiver(api._deadline.at, max_size, open_sink())
-            response = await transfer(api, label, request, redactor, receiver)
-        except FileError as error:
-            if not error.is_retryable or not await api._backoff(attempt, error.retry_after):
-                raise
-            current, redirects, attempt = url, 0, attempt + 1
-            continue
-        if response.is_success and response.status_code != 206:
-            return response
-        target, redirects = urljoin(current, response.headers.get("location", "")), redirects + 1
-        if response.is_success:
-            raise FileError(label, "the server sent a part of the content only")
-        if not is_web_url(target) or target == current:
-            raise FileError(label, "a redirect leads to no URL with http or https")
-        if current.startswith("https:") and not target.startswith("https:"):
-            raise FileError(label, "a redirect leads from https to unencrypted http")
-        if redirects > MAX_REDIRECTS:
-            raise FileError(label, f"there are more than {MAX_REDIRECTS} redirects")
-        current = target
+    label = urlsplit(url).hostname or ""
+
+    async def follow(_: int) -> httpx.Response:
+        request = httpx.Request("GET", url, headers={"accept-encoding": "identity"})
+        for _ in range(MAX_REDIRECTS + 1):
+            redactor = api._core.redactor.with_target(url).with_target(str(request.url))
+            response = await transfer(api, label, request, redactor, Receiver(api._deadline.at, max_size, open_sink()))
+            if response.status_code == 206:
+                raise FileError(label, "the server sent a part of the content only")
+            if response.next_request is None:
+                return response
+            scheme, request = request.url.scheme, response.next_request
+            if request.url.scheme not in ("https", scheme):
+                raise FileError(label, f"a redirect leads from {scheme} to {request.url.scheme}")
+        raise FileError(label, f"there are more than {MAX_REDIRECTS} redirects")
+
+    return await api._retried(follow)
 
 
 async def download_bytes(api: Api, /, url: str, *, max_size: int = MAX_IN_MEMORY, deadline: Seconds = None) -> bytes:

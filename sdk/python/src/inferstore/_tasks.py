@@ -11,8 +11,7 @@ import hashlib
 import json
 import random
 import secrets
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
@@ -23,7 +22,7 @@ from typing import Any, cast
 from . import _errors as errors
 from ._files import Source, store
 from ._inputs import check, is_file, numeric, segment
-from ._transport import INITIAL_BACKOFF, Api, Core, plain
+from ._transport import INITIAL_BACKOFF, Api, Core, OpenCreate, plain
 from ._types import Amount, Outcome, Seconds, as_object
 
 DECLARATION_TTL = 300.0
@@ -35,145 +34,121 @@ LAST_READ = 0.5
 EARLY_READS = (0.1, 0.25, 0.5, 1.0)
 MAX_KEY = 255
 
-Identity = tuple[str, str]
 Record = dict[str, Any]
-
-
-@contextmanager
-def open_create(core: Core, identity: Identity) -> Iterator[Callable[[], bool]]:
-    """Notes a create until its outcome is known, and for a while if it stays unknown: it may still add its task to the
-    history. Gives what tells whether another create with the same inputs may do so."""
-    this, is_known = object(), False
-
-    def is_ambiguous() -> bool:
-        with core.lock:
-            core.creates = {other: of for other, of in core.creates.items() if of[1] > monotonic()}
-            return any(other is not this and of == identity for other, (of, _) in core.creates.items())
-
-    with core.lock:
-        core.creates[this] = identity, float("inf")
-    try:
-        yield is_ambiguous
-        is_known = True
-    except errors.CallError as error:
-        is_known = not error.in_doubt
-        raise
-    finally:
-        with core.lock:
-            del core.creates[this]
-            core.creates |= {} if is_known else {this: (identity, monotonic() + MIN_DOUBT)}
 
 
 async def create(api: Api, model: str, inputs: Mapping[str, Any], key: str, has_uploads: bool) -> tuple[str, bool]:
     """Creates the task, or finds the one that a lost create became. Returns its identifier, and whether it was found."""
     if not 0 < len(key) <= MAX_KEY or any(not "!" <= character <= "~" for character in key):
         raise errors.InvalidArgument(f"key: expected 1 to {MAX_KEY} visible characters of ASCII, without spaces")
-    core, identity = api._core, (model, fingerprint(inputs))
-    path = f"/api-key/model/{segment('model', model)}/task"
+    core, this = api._core, OpenCreate(model, fingerprint(inputs))
+    with core.lock:
+        core.creates = [other for other in core.creates if other.until > monotonic()] + [this]
+    sent_at, shown_time = monotonic(), core.service_time()
 
-    async def send() -> tuple[str, bool]:
+    def created_at() -> datetime:
+        counted = (core.service_time() or datetime.now(timezone.utc)) - timedelta(seconds=monotonic() - sent_at)
+        return min(shown_time or counted, counted)
+
+    try:
+        path = f"/api-key/model/{segment('model', model)}/task"
         data = await api._operation("createTask", "POST", path, json_body=inputs, repeatable=False, key=key)
         task = as_object(data).get("data")
         if not isinstance(task, str) or not task.strip():
-            known = {"operation": "createTask", "status": 200, "in_doubt": True}
-            raise errors.DecodeError(
-                "createTask: the response names no task", "look for the task in the history", **known
-            )
+            problem, hint = "createTask: the response names no task", "look for the task in the history"
+            raise errors.DecodeError(problem, hint, operation="createTask", status=200, in_doubt=True)
         core.claim(task)
+        this.until = 0.0
         return task, False
+    except errors.CallError as lost:
+        if not lost.in_doubt:
+            this.until = 0.0
+            raise
+        if core.knows_keys:
+            raise errors.OutcomeUnknown(lost, [], "not read") from lost
+        task = await find(api, this, created_at, has_uploads, lost)
+        this.until = 0.0
+        return task, True
+    finally:
+        # The task of a create of unknown outcome may still appear in the history.
+        this.until = min(this.until, monotonic() + MIN_DOUBT)
 
-    with open_create(core, identity) as is_ambiguous:
-        sent_at, shown_time = monotonic(), core.service_time()
-        try:
-            return await send()
-        except errors.CallError as error:
-            if not error.in_doubt:
-                raise
-            lost = error
-        matches: list[str] = []
-        history = "not read" if core.knows_keys else "unreadable"
-        for number in range(1, MAX_SEARCHES + 1) if not core.knows_keys else ():
+
+async def find(
+    api: Api, this: OpenCreate, created_at: Callable[[], datetime], has_uploads: bool, lost: errors.CallError
+) -> str:
+    """Finds the task of a lost create in the history."""
+    matches: list[str] = []
+    history = "unreadable"
+    reach = timedelta(minutes=1) if has_uploads else ADOPT_TOLERANCE
+    for number in range(1, MAX_SEARCHES + 1):
+        if number == MAX_SEARCHES and has_uploads:
             # Only an upload proves whose task it is when a clock of the service is wrong.
-            reach = timedelta(days=1) if number == MAX_SEARCHES and has_uploads else timedelta(minutes=1)
-            earlier: list[str] = []
-            try:
-                earlier, matches, history = await search(api, identity, sent_at, shown_time, reach)
-            except errors.CallError:
-                history = "unreadable"
-            found = earlier + matches if has_uploads else matches
-            only = found[0] if len(found) == 1 and (has_uploads or history == "complete") else None
-            if core.knows_keys and not (has_uploads and only):
-                # A response of the search announced keys: the create can be sent again.
-                try:
-                    return await send()
-                except errors.CallError as error:
-                    # A refusal says nothing about the first create, which may still be on its way.
-                    raise errors.OutcomeUnknown(error if error.in_doubt else lost, [], "not read") from error
-            if only and not is_ambiguous() and core.claim(only):
-                return only, True
-            matches, pause = earlier + matches, INITIAL_BACKOFF * number
-            is_hopeless = history == "complete" and len(found) > 1
-            if number == MAX_SEARCHES or is_hopeless or not api._deadline.allows(pause):
-                break
-            await core.io.sleep(pause)
-        raise errors.OutcomeUnknown(lost, matches, history) from lost
+            reach = timedelta(days=1)
+        try:
+            matches, history = await search(api, this, created_at, reach)
+        except errors.CallError:
+            history = "unreadable"
+        is_proof = len(matches) == 1 and (has_uploads or history == "complete")
+        if is_proof and not api._core.has_rival(this) and api._core.claim(matches[0]):
+            return matches[0]
+        is_hopeless, pause = history == "complete" and len(matches) > 1, INITIAL_BACKOFF * number
+        if number == MAX_SEARCHES or is_hopeless or not api._deadline.allows(pause):
+            break
+        await api._core.io.sleep(pause)
+    raise errors.OutcomeUnknown(lost, matches, history) from lost
 
 
 async def search(
-    api: Api, identity: Identity, sent_at: float, shown_time: datetime | None, reach: timedelta
-) -> tuple[list[str], list[str], str]:
-    """Searches the history from its end backwards. Returns the matching tasks from before the create, those since, and
-    how much was read."""
+    api: Api, this: OpenCreate, created_at: Callable[[], datetime], reach: timedelta
+) -> tuple[list[str], str]:
+    """Searches the history from its end backwards. Returns the matching tasks, and how much was read."""
+    core, pages = api._core, 0
 
     async def page(offset: int) -> tuple[list[Record], int]:
+        nonlocal pages
+        pages += 1
         data = as_object(await api.tasks(limit=PAGE, offset=offset))
         records = [record for record in data.get("records") or [] if isinstance(as_object(record).get("task_id"), str)]
         return records, data["total"] if isinstance(data.get("total"), int) else 0
 
-    core = api._core
-    first, total = await page(0)
-    counted = (core.service_time() or datetime.now(timezone.utc)) - timedelta(seconds=monotonic() - sent_at)
-    created = min(shown_time or counted, counted)
-    start = max(total - PAGE, 0)
-    records = (await page(start))[0] if start else first
-    pages, last = 1 + (start > 0), len(records)
-    # The total may be older than the records: the history ends at a page that is not full.
-    while last == PAGE and pages < MAX_PAGES:
-        more = (await page(start + len(records)))[0]
-        pages, last, records = pages + 1, len(more), records + more
-    is_whole = last < PAGE and start + len(records) >= total
-    while start and not (records and is_before(records[0], created - reach)):
+    def is_before(record: Record) -> bool:
+        created = timestamp(record.get("created_at"))
+        # A record without a readable time may match.
+        return created is not None and created < earliest
+
+    def reaches_back() -> bool:
+        return not start or (bool(records) and is_before(records[0]))
+
+    records, total = await page(0)
+    earliest = created_at() - reach
+    # The last page reaches beyond the total, which may be older than the records.
+    start = 0 if total < PAGE else total - PAGE // 2
+    if start:
+        records, _ = await page(start)
+    is_whole = len(records) < PAGE and start + len(records) >= total
+    while not reaches_back() and pages < MAX_PAGES:
         begin = max(start - PAGE, 0)
-        if begin and pages == MAX_PAGES:
-            is_whole = False
-            break
-        before = ((await page(begin))[0] if begin else first)[: start - begin]
-        pages, is_whole = pages + (begin > 0), is_whole and len(before) == start - begin
+        before = (await page(begin))[0][: start - begin]
+        is_whole = is_whole and len(before) == start - begin
         records, start = before + records, begin
-    candidates = {
-        record["task_id"]: is_before(record, created - ADOPT_TOLERANCE)
+    recent = {
+        record["task_id"]: None
         for record in records
-        if record.get("model_id") in (None, identity[0]) and not is_before(record, created - reach)
+        if record.get("model_id") in (None, this.model) and not is_before(record)
     }
-    candidates = {task: is_early for task, is_early in candidates.items() if task not in core.known}
-    matches: dict[bool, list[str]] = {True: [], False: []}
-    if sum(task not in core.task_inputs for task in candidates) > MAX_INPUT_READS:
-        return [], [], "partial"
-    for task, is_early in candidates.items():
-        inputs = core.task_inputs.get(task)
-        if inputs is None:
-            try:
-                data = as_object(await api.task(task)).get("input_data")
-            except errors.CallError:
-                data = None
-            if not isinstance(data, dict):
-                is_whole = False
-                continue
-            inputs = fingerprint(data)
-            core.remember(core.task_inputs, task, inputs)
-        if inputs == identity[1]:
-            matches[is_early].append(task)
-    return matches[True], matches[False], "complete" if is_whole else "partial"
+    candidates = [task for task in recent if task not in core.known]
+    unread = [task for task in candidates if task not in core.task_inputs]
+    for task in unread if len(unread) <= MAX_INPUT_READS else ():
+        try:
+            inputs = as_object(await api.task(task)).get("input_data")
+        except errors.CallError:
+            continue
+        if isinstance(inputs, dict):
+            core.remember(core.task_inputs, task, fingerprint(inputs))
+    is_whole = is_whole and reaches_back() and all(task in core.task_inputs for task in candidates)
+    matches = [task for task in candidates if core.task_inputs.get(task) == this.inputs]
+    return matches, "complete" if is_whole else "partial"
 
 
 def fingerprint(value: Any) -> str:
@@ -188,35 +163,19 @@ def fingerprint(value: Any) -> str:
     return json.dumps(value)
 
 
-def timestamp(record: Mapping[str, Any], name: str) -> datetime | None:
+def timestamp(text: object) -> datetime | None:
     try:
-        time = datetime.fromisoformat(str(record.get(name)))
+        time = datetime.fromisoformat(str(text))
     except ValueError:
         return None
     return time if time.tzinfo else time.replace(tzinfo=timezone.utc)
 
 
-def is_before(record: Mapping[str, Any], earliest: datetime) -> bool:
-    created = timestamp(record, "created_at")
-    # A record without a readable time may match.
-    return created is not None and created < earliest
-
-
-def poll_delay(waited: float, durations: list[float], jitter: float) -> float:
-    """Returns the delay before the next read: four early reads, then the intervals that the service suggests. It learns
-    from the durations of earlier tasks of the model when the first read is worthwhile."""
-    first = longest = between = 0.0
-    if len(durations) >= 3:
-        ordered = sorted(durations)
-        median, longest = ordered[len(ordered) // 2], ordered[-1]
-        between = min(max(median / 60, 2), 5) if median < 300 else min(max(median / 60, 10), 30)
-        first = max(ordered[0] - between, 0) if longest - ordered[0] > 2 * between else longest
-    early = [read * jitter - waited for read in EARLY_READS if read * jitter > waited >= first]
+def poll_delay(waited: float, jitter: float) -> float:
+    """Returns the delay before the next read: four early reads, then the intervals that the service suggests."""
+    early = [read * jitter - waited for read in EARLY_READS if read * jitter > waited]
     if early:
         return max(early[0], 0.01)
-    if waited < 2 * longest:
-        left = first - waited
-        return max(left / -(-left // 30), 0.01) if left > 0 else between
     return min(max(waited * 0.08, 10), 30) if waited >= 60 else min(max(waited * 0.45, 2), 5)
 
 
@@ -225,9 +184,8 @@ async def wait(api: Api, /, task: str, *, deadline: Seconds = None, cancel_at_de
     return await wait_for(Api(api._core, deadline), task, cancel_at_deadline)
 
 
-async def wait_for(api: Api, task: str, cancel: bool, model: str | None = None) -> Outcome[Any]:
-    """Reads the task until it has ended. The model is that of a new task."""
-    segment("task", task)
+async def wait_for(api: Api, task: str, cancel: bool, is_new: bool = False) -> Outcome[Any]:
+    """Reads the task until it has ended."""
     core, jitter, started = api._core, 1 + 0.2 * random.random(), monotonic()
     status: str | None = None
     cause: errors.CallError | None = None
@@ -235,7 +193,7 @@ async def wait_for(api: Api, task: str, cancel: bool, model: str | None = None) 
     reserve = min(api._deadline.left / 5, 2.0) if cancel else 0.0
     reader = Api(core, max(api._deadline.left - reserve, 0.0))
     end = reader._deadline
-    delay = 0.0 if model is None else poll_delay(0.0, core.durations.get(model, []), jitter)
+    delay = poll_delay(0.0, jitter) if is_new else 0.0
     while True:
         if not end.allows(delay):
             # One more read before the end, unless this was it.
@@ -254,8 +212,8 @@ async def wait_for(api: Api, task: str, cancel: bool, model: str | None = None) 
         else:
             status = detail["status"] if isinstance(detail.get("status"), str) else status
             if status in ("success", "failed", "canceled"):
-                return ended(core, task, status, detail, model)
-        delay = max(poll_delay(monotonic() - started, core.durations.get(model or "", []), jitter), wished)
+                return ended(core, task, status, detail)
+        delay = max(poll_delay(monotonic() - started, jitter), wished)
     disposition = "the task has not ended" if status else "the state of the task is unknown"
     if cancel and status in (None, "in_queue"):
         disposition = "the task was canceled while it was queued"
@@ -267,7 +225,7 @@ async def wait_for(api: Api, task: str, cancel: bool, model: str | None = None) 
     raise errors.DeadlineReached(disposition, task) from cause
 
 
-def ended(core: Core, task: str, status: str, detail: dict[str, Any], model: str | None) -> Outcome[Any]:
+def ended(core: Core, task: str, status: str, detail: dict[str, Any]) -> Outcome[Any]:
     result, message = as_object(detail.get("result")), detail.get("message")
     if status == "failed":
         error = result.get("error")
@@ -276,10 +234,6 @@ def ended(core: Core, task: str, status: str, detail: dict[str, Any], model: str
         raise errors.TaskFailed(task, said, text, as_object(error).get("kind"))
     if status == "canceled":
         raise errors.TaskCanceled(task)
-    created, updated = timestamp(detail, "created_at"), timestamp(detail, "updated_at")
-    if model and created and updated:
-        with core.lock:
-            core.durations[model] = [*core.durations.get(model, [])[-19:], (updated - created).total_seconds()]
     cost = detail.get("cost")
     output = plain(result.get("result"))
     return Outcome(task, output, cost if isinstance(cost, Decimal) else None, [], False, cast(Any, detail))
@@ -318,12 +272,7 @@ async def start(
             source.name = f"{unique}-{source.name}"
             uploads[content] = (await store(api, source, folder)).download_url
         values[name] = uploads[content]
-    try:
-        return *await create(api, model, values, key, bool(uploads)), list(uploads.values())
-    except errors.CallError as error:
-        if error.is_permanent:
-            core.declarations.pop(model, None)
-        raise
+    return *await create(api, model, values, key, bool(uploads)), list(uploads.values())
 
 
 async def checked(api: Api, model: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -350,5 +299,5 @@ async def run(api: Api, /, model: str, inputs: Mapping[str, Any], **options: Any
     with api._bounded("no task was created"):
         task, is_adopted, uploads = await start(api, model, inputs, **options)
     # An adopted task without an upload of this run may be that of another program.
-    outcome = await wait_for(api, task, cancel and (bool(uploads) or not is_adopted), model)
+    outcome = await wait_for(api, task, cancel and (bool(uploads) or not is_adopted), is_new=True)
     return replace(outcome, stored_inputs=uploads, is_adopted=is_adopted)

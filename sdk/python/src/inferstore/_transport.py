@@ -11,13 +11,12 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
-from itertools import count
 from time import monotonic
 from typing import Any, TypeAlias, TypeVar, Unpack
 from urllib.parse import urlsplit
@@ -133,6 +132,15 @@ class Deadline:
         return monotonic() + delay < self.at
 
 
+@dataclass(eq=False)
+class OpenCreate:
+    """A create that may still add its task to the history."""
+
+    model: str
+    inputs: str
+    until: float = float("inf")
+
+
 class Core:
     """Settings of a client and its memory, shared by its threads."""
 
@@ -158,17 +166,23 @@ class Core:
         self.known: dict[str, None] = {}
         """Tasks of this client: a lost create must not adopt one of them."""
         self.task_inputs: dict[str, str] = {}
-        self.creates: dict[object, tuple[tuple[str, str], float]] = {}
-        self.durations: dict[str, list[float]] = {}
+        self.creates: list[OpenCreate] = []
         self.declarations: dict[str, tuple[float, Mapping[str, Any]]] = {}
 
     def note(self, response: httpx.Response) -> None:
         """Notes what a response announces: the clock of the service, and whether it knows idempotency keys."""
-        announces = RETENTION in response.headers
-        if response.is_success:
-            date = http_date(response.headers.get("date"))
-            self.date = (date, monotonic()) if date else self.date
-        self.knows_keys = announces if response.is_success else announces or self.knows_keys
+        date, is_success = http_date(response.headers.get("date")), response.is_success
+        with self.lock:
+            self.date = (date, monotonic()) if date and is_success else self.date
+            self.knows_keys = RETENTION in response.headers or (self.knows_keys and not is_success)
+            self.budget = min(self.budget + 0.5 * is_success, RETRY_BUDGET)
+
+    def may_retry(self) -> bool:
+        """Takes a retry from the budget of the client; `False` if there is none."""
+        with self.lock:
+            is_left = self.budget >= 1
+            self.budget -= is_left
+            return is_left
 
     def service_time(self) -> datetime | None:
         """Returns the time by the clock of the service, if a response has shown it."""
@@ -182,6 +196,12 @@ class Core:
             if len(memory) > MAX_TASKS:
                 del memory[next(iter(memory))]
             return is_new
+
+    def has_rival(self, create: OpenCreate) -> bool:
+        """Returns whether another create with the same inputs may still add its task to the history."""
+        with self.lock:
+            same = [other for other in self.creates if (other.model, other.inputs) == (create.model, create.inputs)]
+        return any(other is not create and other.until > monotonic() for other in same)
 
     def claim(self, task: str) -> bool:
         """Remembers a task of this client; `False` if it was known."""
@@ -203,34 +223,47 @@ class Api(AsyncOperations):
         headers |= {"content-type": "application/json"} if body is not None else {}
         headers |= {"idempotency-key": key} if key else {}
         content = None if body is None else encode({name: body[name] for name in body if body[name] is not None})
-        for attempt in count(1):
+
+        async def attempt(number: int) -> Any:
+            nonlocal in_doubt
             request = httpx.Request(method, url, headers={"x-api-key": core.key.text, **headers}, content=content)
             try:
-                data = await self._attempt(name, request)
-            except errors.CallError as failure:
-                error = failure
-            else:
-                with core.lock:
-                    core.budget = min(core.budget + 0.5, RETRY_BUDGET)
-                return data
-            # With a key, whatever leaves a doubt is sent again.
-            is_keyed = key is not None and core.knows_keys
-            is_safe = is_keyed or options.get("repeatable", True)
-            may_retry = error.unsent or (is_safe and passes(error)) or (is_keyed and error.in_doubt)
-            in_doubt = in_doubt or error.in_doubt
-            if not may_retry or not await self._backoff(attempt, error.retry_after):
-                error.attempts, error.in_doubt = attempt, in_doubt
-                error.is_retryable = may_retry and not error.is_permanent
-                if attempt > 1:
-                    error.args = (f"{error} (after {attempt} attempts)",)
-                raise error
+                return await self._attempt(name, request)
+            except errors.CallError as error:
+                # With a key, whatever leaves a doubt is sent again.
+                is_keyed = key is not None and core.knows_keys
+                is_safe = is_keyed or options.get("repeatable", True)
+                is_unsent = isinstance(error, errors.TransportError) and not error.in_doubt
+                error.is_retryable = is_unsent or (is_safe and passes(error)) or (is_keyed and error.in_doubt)
+                error.attempts, error.in_doubt = number, in_doubt or error.in_doubt
+                in_doubt = error.in_doubt
+                if number > 1:
+                    error.args = (f"{error} (after {number} attempts)",)
+                raise
+
+        return await self._retried(attempt)
+
+    async def _retried(self, work: Callable[[int], Awaitable[T]]) -> T:
+        """Repeats work after its retryable failures, with backoff."""
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return await work(attempt)
+            except (errors.CallError, errors.FileError) as error:
+                wished = error.retry_after or 0.0
+                delay = max(random.random() * min(INITIAL_BACKOFF * 2 ** (attempt - 1), MAX_BACKOFF), wished)
+                is_last = attempt >= MAX_ATTEMPTS or wished > MAX_RETRY_AFTER or not self._deadline.allows(delay)
+                if not error.is_retryable or is_last or not self._core.may_retry():
+                    raise
+            await self._core.io.sleep(delay)
 
     async def _attempt(self, name: str, request: httpx.Request) -> Any:
         """Sends a request once, and returns the `data` of its envelope."""
         core, known = self._core, {"operation": name}
         check = "check the network and the base URL, then try again"
         if not self._deadline.left:
-            raise errors.TransportError(f"{name}: the deadline passed before it was sent", check, unsent=True, **known)
+            raise errors.TransportError(f"{name}: the deadline passed before it was sent", check, **known)
         receiver = Receiver(min(monotonic() + 10 * core.read_timeout, self._deadline.at))
         try:
             response = await self._exchange(request, receiver, core.read_timeout)
@@ -240,7 +273,7 @@ class Api(AsyncOperations):
         except httpx.TransportError as cause:
             unsent = isinstance(cause, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout))
             problem = f"{name} got no response: {core.redactor.reason(cause)}"
-            raise errors.TransportError(problem, check, in_doubt=not unsent, unsent=unsent, **known) from None
+            raise errors.TransportError(problem, check, in_doubt=not unsent, **known) from None
         core.note(response)
         return self._open(name, response, receiver.body)
 
@@ -280,19 +313,6 @@ class Api(AsyncOperations):
             retry_after=retry_after(response.headers),
             in_doubt=is_transient and status != 429,
         )
-
-    async def _backoff(self, attempt: int, retry_after: float | None) -> bool:
-        """Waits for the backoff; `False` when there must be no further attempt."""
-        core, wished = self._core, retry_after or 0.0
-        delay = max(random.random() * min(INITIAL_BACKOFF * 2 ** (attempt - 1), MAX_BACKOFF), wished)
-        if attempt >= MAX_ATTEMPTS or wished > MAX_RETRY_AFTER or not self._deadline.allows(delay):
-            return False
-        with core.lock:
-            if core.budget < 1:
-                return False
-            core.budget -= 1
-        await core.io.sleep(delay)
-        return True
 
     @contextmanager
     def _bounded(self, disposition: str) -> Iterator[None]:
