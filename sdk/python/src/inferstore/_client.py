@@ -103,9 +103,6 @@ class AsyncClient(Api, AsyncRuns):
         self._http = http or httpx.AsyncClient()
         super().__init__(Core(AsyncIo(self._http), base_url, api_key, read_timeout))
 
-    def __repr__(self) -> str:
-        return f"AsyncClient({self._core.base_url!r})"
-
     async def __aenter__(self) -> Self:
         return self
 

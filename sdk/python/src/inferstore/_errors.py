@@ -160,8 +160,8 @@ class OutcomeUnknown(InferstoreError):
     """How much of the history was read: `complete`, `partial`, `unreadable`, `not read`."""
 
     def __init__(self, cause: CallError, candidates: list[str], history: str) -> None:
-        listed = "these tasks may be the one: " + ", ".join(map(shown, candidates))
-        found = listed if candidates else self.HISTORIES[history]
+        listed = ", ".join(map(shown, candidates))
+        found = f"these tasks may be the one: {listed}" if candidates else self.HISTORIES[history]
         super().__init__(
             f"{cause}; whether a task was created is unknown: {found}",
             "look for the task in the history before you create it again: a second task is billed too",
@@ -175,10 +175,10 @@ class CostLimitExceeded(InferstoreError):
 
     def __init__(self, quote: Decimal | None, max_cost: Decimal) -> None:
         self.quote, self.max_cost = quote, max_cost
-        price = f"a run costs {quote}, more than the limit of {max_cost}"
-        unknown = f"the service states no price to compare with the limit of {max_cost}"
+        unknown = "the service states no price to compare with"
+        problem = unknown if quote is None else f"a run costs {quote}, more than"
         hint = "change max_cost, or choose another model; no task was created"
-        super().__init__(unknown if quote is None else price, hint)
+        super().__init__(f"{problem} the limit of {max_cost}", hint)
 
 
 class ModelOffline(InferstoreError):

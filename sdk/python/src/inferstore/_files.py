@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 import httpx
@@ -131,7 +131,7 @@ async def store(api: Api, source: Source, folder: str, org_username: str | None 
         target = target or await presign(api, source, folder, org_username)
         make, redactor, url = target
         try:
-            await transfer(api, source.label, make(), redactor, Receiver(api._deadline.at, CHUNK))
+            await transfer(api, source.label, make(), redactor, Receiver(api._end, CHUNK))
         except FileError as error:
             if error.expired and fresh < MAX_FRESH_TARGETS:
                 target, fresh, error.is_retryable = None, fresh + 1, True
@@ -162,7 +162,7 @@ async def presign(api: Api, source: Source, folder: str, org_username: str | Non
     ]
     # The target grants access: it is in no field that a `repr` shows.
     return (
-        lambda: request_of(source, endpoint, pairs, api._deadline.at),
+        lambda: request_of(source, endpoint, pairs, api._end),
         api._core.redactor.with_target(endpoint, pairs),
         url,
     )
@@ -198,7 +198,7 @@ async def transfer(
         raise FileError(label, f"the content has more than {receiver.max_size} bytes") from None
     except httpx.TransportError as error:
         problem = f"object storage gave no response: {redactor.reason(error)}"
-        raise FileError(label, problem, is_retryable=api._deadline.left > 0) from None
+        raise FileError(label, problem, is_retryable=api._left > 0) from None
     status = response.status_code
     if response.is_success or (response.next_request and receiver.write):
         return response
@@ -216,10 +216,8 @@ async def transfer(
     )
 
 
-async def fetch(
-    api: Api, url: str, open_sink: Callable[[], Callable[[bytes], object]], max_size: int = 2**63
-) -> httpx.Response:
-    """Downloads a URL into a sink, which is opened anew for each attempt, and follows redirects without the key."""
+async def fetch(api: Api, url: str, sink: BinaryIO, max_size: int = 2**63) -> httpx.Response:
+    """Downloads a URL into a file, from its begin in each attempt, and follows redirects without the key."""
     if not is_web_url(url):
         raise InvalidArgument("url: the download is not a URL with http or https")
     label = urlsplit(url).hostname or ""
@@ -228,7 +226,8 @@ async def fetch(
         request = httpx.Request("GET", url, headers={"accept-encoding": "identity"})
         for _ in range(MAX_REDIRECTS + 1):
             redactor = api._core.redactor.with_target(url).with_target(str(request.url))
-            response = await transfer(api, label, request, redactor, Receiver(api._deadline.at, max_size, open_sink()))
+            sink.truncate(sink.seek(0))
+            response = await transfer(api, label, request, redactor, Receiver(api._end, max_size, sink.write))
             if response.status_code == 206:
                 raise FileError(label, "the server sent a part of the content only")
             if response.next_request is None:
@@ -243,15 +242,10 @@ async def fetch(
 
 async def download_bytes(api: Api, /, url: str, *, max_size: int = MAX_IN_MEMORY, deadline: Seconds = None) -> bytes:
     """Downloads into memory."""
-    api, content = Api(api._core, deadline), bytearray()
-
-    def begin() -> Callable[[bytes], object]:
-        content.clear()
-        return content.extend
-
+    api, content = Api(api._core, deadline), io.BytesIO()
     with api._bounded(INCOMPLETE):
-        await fetch(api, url, begin, max_size)
-    return bytes(content)
+        await fetch(api, url, content, max_size)
+    return content.getvalue()
 
 
 async def download(
@@ -283,12 +277,7 @@ async def fetch_file(api: Api, url: str, target: Path, overwrite: bool = False, 
         with tempfile.TemporaryDirectory(prefix=".inferstore-", dir=target.parent) as folder:
             part = Path(folder, "part")
             with open(part, "wb") as file, api._bounded(INCOMPLETE):
-
-                def begin() -> Callable[[bytes], object]:
-                    file.truncate(file.seek(0))
-                    return file.write
-
-                response = await fetch(api, url, begin)
+                response = await fetch(api, url, file)
             if is_stem:
                 mime = response.headers.get("content-type", "").split(";")[0].strip()
                 extension = mimetypes.guess_extension(mime) or Path(urlsplit(url).path).suffix[:9]

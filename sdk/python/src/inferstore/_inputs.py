@@ -24,7 +24,7 @@ def is_file(value: object) -> bool:
     return isinstance(value, (File, PathLike))
 
 
-def check(model: str, declared: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+def check(model: str, declared: Mapping[str, Mapping[str, Any]], inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the values as they are sent; files stay as they are. A model that declares nothing takes everything."""
     problems: dict[str, str] = {}
     values: dict[str, Any] = {}
@@ -33,13 +33,14 @@ def check(model: str, declared: Mapping[str, Any], inputs: Mapping[str, Any]) ->
             otherwise = ", expected one of " + ", ".join(map(shown, declared))
             problems[name] = "the model declares no such input" + (near(name, declared) or otherwise)
         elif value is not None:
+            descriptor = declared.get(name, {})
             try:
-                values[name] = fit(as_object(declared.get(name)), value)
+                values[name] = fit(descriptor, value)
             except Problem as problem:
-                problems[name] = f"expected {expected(as_object(declared.get(name)))}, got {described(value)}{problem}"
+                problems[name] = f"expected {expected(descriptor)}, got {described(value)}{problem}"
     for name, descriptor in declared.items():
-        if as_object(descriptor).get("required") is True and inputs.get(name) is None:
-            problems[name] = f"required but not given, expected {expected(as_object(descriptor))}"
+        if descriptor.get("required") is True and inputs.get(name) is None:
+            problems[name] = f"required but not given, expected {expected(descriptor)}"
     if problems:
         raise InvalidInputs(model, problems)
     return values

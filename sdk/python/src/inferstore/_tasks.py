@@ -93,7 +93,7 @@ async def find(
         if is_proof and not api._core.has_rival(this) and api._core.claim(matches[0]):
             return matches[0]
         is_hopeless, pause = history == "complete" and len(matches) > 1, INITIAL_BACKOFF * number
-        if number == MAX_SEARCHES or is_hopeless or not api._deadline.allows(pause):
+        if number == MAX_SEARCHES or is_hopeless or pause >= api._left:
             break
         await api._core.io.sleep(pause)
     raise errors.OutcomeUnknown(lost, matches, history) from lost
@@ -190,16 +190,15 @@ async def wait_for(api: Api, task: str, cancel: bool, is_new: bool = False) -> O
     status: str | None = None
     cause: errors.CallError | None = None
     # Before the deadline there is time for a cancel and its response.
-    reserve = min(api._deadline.left / 5, 2.0) if cancel else 0.0
-    reader = Api(core, max(api._deadline.left - reserve, 0.0))
-    end = reader._deadline
+    reserve = min(api._left / 5, 2.0) if cancel else 0.0
+    reader = Api(core, max(api._left - reserve, 0.0))
     delay = poll_delay(0.0, jitter) if is_new else 0.0
     while True:
-        if not end.allows(delay):
+        if delay >= reader._left:
             # One more read before the end, unless this was it.
-            delay = end.left - LAST_READ if end.left > LAST_READ else end.left
+            delay = reader._left - LAST_READ if reader._left > LAST_READ else reader._left
         await core.io.sleep(delay)
-        if not end.left:
+        if not reader._left:
             break
         cause, wished = None, 0.0
         try:
@@ -234,9 +233,8 @@ def ended(core: Core, task: str, status: str, detail: dict[str, Any]) -> Outcome
         raise errors.TaskFailed(task, said, text, as_object(error).get("kind"))
     if status == "canceled":
         raise errors.TaskCanceled(task)
-    cost = detail.get("cost")
-    output = plain(result.get("result"))
-    return Outcome(task, output, cost if isinstance(cost, Decimal) else None, [], False, cast(Any, detail))
+    cost = detail["cost"] if isinstance(detail.get("cost"), Decimal) else None
+    return Outcome(task, plain(result.get("result")), cost, [], False, cast(Any, detail))
 
 
 async def start(
@@ -254,8 +252,8 @@ async def start(
     if max_cost is not None and (limit is None or limit < 0):
         expected = 'expected a Decimal or a text such as "0.10"'
         raise errors.InvalidArgument(f"max_cost: {errors.shown(str(max_cost))} is no amount; {expected}")
-    files = {name: value for name, value in inputs.items() if is_file(value)}
-    sources = {name: await core.io.work(partial(Source, value)) for name, value in files.items()}
+    files = [name for name in inputs if is_file(inputs[name])]
+    sources = {name: await core.io.work(partial(Source, inputs[name])) for name in files}
     values = await checked(api, model, inputs)
     if limit is not None:
         cost = as_object(await api.cost(model)).get("cost")
@@ -284,6 +282,7 @@ async def checked(api: Api, model: str, inputs: Mapping[str, Any]) -> dict[str, 
         except errors.InvalidInputs:
             pass
     declared = as_object(as_object(await api.declaration(model)).get("input_format"))
+    declared = {name: as_object(descriptor) for name, descriptor in declared.items()}
     api._core.declarations[model] = monotonic(), declared
     return check(model, declared, inputs)
 

@@ -34,6 +34,8 @@ MAX_RESPONSE = 16 * 1024 * 1024
 CONNECT_TIMEOUT = 10.0
 MAX_ATTEMPTS, INITIAL_BACKOFF, MAX_BACKOFF, MAX_RETRY_AFTER = 5, 0.2, 10.0, 60.0
 RETRY_BUDGET = 100.0
+PASSING = (None, 408, 429, 502, 503, 504)
+"""Statuses of failures that may pass, such as that of no response."""
 MAX_TASKS = 100_000
 CHECK_BASE_URL = "check that the base URL leads to the service and ends in its versioned root, such as /api/v1"
 HINTS = {
@@ -112,24 +114,6 @@ class Secret:
     """A text that no `repr` shows."""
 
     text: str = field(repr=False)
-
-
-class Deadline:
-    """A time limit of an operation."""
-
-    def __init__(self, seconds: Seconds) -> None:
-        seconds = seconds.total_seconds() if isinstance(seconds, timedelta) else seconds
-        self.seconds = float("inf") if seconds is None else float(seconds)
-        if not self.seconds >= 0:
-            raise errors.InvalidArgument(f"deadline: {seconds} is no number of seconds; expected 0 or more")
-        self.at = monotonic() + self.seconds
-
-    @property
-    def left(self) -> float:
-        return max(self.at - monotonic(), 0.0)
-
-    def allows(self, delay: float) -> bool:
-        return monotonic() + delay < self.at
 
 
 @dataclass(eq=False)
@@ -212,7 +196,18 @@ class Api(AsyncOperations):
     """The calls of one operation of a client, within its deadline."""
 
     def __init__(self, core: Core, deadline: Seconds = None) -> None:
-        self._core, self._deadline = core, Deadline(deadline)
+        seconds = deadline.total_seconds() if isinstance(deadline, timedelta) else deadline
+        if seconds is not None and not seconds >= 0:
+            raise errors.InvalidArgument(f"deadline: {deadline} is no number of seconds; expected 0 or more")
+        self._core, self._end = core, float("inf") if seconds is None else monotonic() + seconds
+
+    @property
+    def _left(self) -> float:
+        """The seconds until the deadline."""
+        return max(self._end - monotonic(), 0.0)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._core.base_url!r})"
 
     async def _operation(self, name: str, method: str, path: str, **options: Unpack[CallOptions]) -> Any:
         """Sends a call, retries it as far as it is safe, and returns the `data` of its envelope."""
@@ -233,8 +228,9 @@ class Api(AsyncOperations):
                 # With a key, whatever leaves a doubt is sent again.
                 is_keyed = key is not None and core.knows_keys
                 is_safe = is_keyed or options.get("repeatable", True)
+                may_pass = not error.is_too_large if isinstance(error, errors.DecodeError) else error.status in PASSING
                 is_unsent = isinstance(error, errors.TransportError) and not error.in_doubt
-                error.is_retryable = is_unsent or (is_safe and passes(error)) or (is_keyed and error.in_doubt)
+                error.is_retryable = is_unsent or (is_safe and may_pass) or (is_keyed and error.in_doubt)
                 error.attempts, error.in_doubt = number, in_doubt or error.in_doubt
                 in_doubt = error.in_doubt
                 if number > 1:
@@ -253,7 +249,7 @@ class Api(AsyncOperations):
             except (errors.CallError, errors.FileError) as error:
                 wished = error.retry_after or 0.0
                 delay = max(random.random() * min(INITIAL_BACKOFF * 2 ** (attempt - 1), MAX_BACKOFF), wished)
-                is_last = attempt >= MAX_ATTEMPTS or wished > MAX_RETRY_AFTER or not self._deadline.allows(delay)
+                is_last = attempt >= MAX_ATTEMPTS or wished > MAX_RETRY_AFTER or delay >= self._left
                 if not error.is_retryable or is_last or not self._core.may_retry():
                     raise
             await self._core.io.sleep(delay)
@@ -262,9 +258,9 @@ class Api(AsyncOperations):
         """Sends a request once, and returns the `data` of its envelope."""
         core, known = self._core, {"operation": name}
         check = "check the network and the base URL, then try again"
-        if not self._deadline.left:
+        if not self._left:
             raise errors.TransportError(f"{name}: the deadline passed before it was sent", check, **known)
-        receiver = Receiver(min(monotonic() + 10 * core.read_timeout, self._deadline.at))
+        receiver = Receiver(min(monotonic() + 10 * core.read_timeout, self._end))
         try:
             response = await self._exchange(request, receiver, core.read_timeout)
         except TooLarge:
@@ -279,7 +275,7 @@ class Api(AsyncOperations):
 
     async def _exchange(self, request: httpx.Request, receiver: Receiver, timeout: float) -> httpx.Response:
         """Sends a request once. The timeout limits each pause between two reads."""
-        timeout = min(timeout, self._deadline.left)
+        timeout = min(timeout, self._left)
         limits = httpx.Timeout(timeout, connect=min(timeout, CONNECT_TIMEOUT))
         request.extensions["timeout"] = limits.as_dict()
         return await self._core.io.send(request, receiver)
@@ -320,16 +316,9 @@ class Api(AsyncOperations):
         try:
             yield
         except (errors.CallError, errors.FileError) as error:
-            if self._deadline.left or (isinstance(error, errors.CallError) and error.is_permanent):
+            if self._left or (isinstance(error, errors.CallError) and error.is_permanent):
                 raise
             raise errors.DeadlineReached(disposition) from error
-
-
-def passes(error: errors.CallError) -> bool:
-    """Returns whether the failure of a read may pass."""
-    if isinstance(error, errors.DecodeError):
-        return not error.is_too_large
-    return not isinstance(error, errors.ApiError) or error.status in (408, 429, 502, 503, 504)
 
 
 def retry_after(headers: httpx.Headers) -> float | None:
