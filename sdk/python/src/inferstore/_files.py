@@ -155,11 +155,7 @@ async def presign(api: Api, source: Source, folder: str, org_username: str | Non
     if not is_web_url(endpoint) or not is_web_url(url) or not isinstance(fields, dict):
         report = "report it to the operator of the service"
         raise FileError(source.label, "the upload target of the service is not a URL with fields", report)
-    pairs = [
-        (str(name), value if isinstance(value, str) else json.dumps(value))
-        for name, value in fields.items()
-        if value is not None and not isinstance(value, (list, dict))
-    ]
+    pairs = [(str(name), str(value)) for name, value in fields.items() if isinstance(value, (str, int))]
     # The target grants access: it is in no field that a `repr` shows.
     return (
         lambda: request_of(source, endpoint, pairs, api._end),
