@@ -140,8 +140,9 @@ fn nearest_command(error: &clap::Error, arguments: &[OsString]) -> Option<String
         return Some(own.to_owned());
     }
     let root = command();
-    let mut groups = root.get_subcommands().filter(|group| !group.is_hide_set());
-    let inner = groups.find_map(|group| {
+    let groups = root.get_subcommands().filter(|group| !group.is_hide_set());
+    // The commands of operators are no one's first thought.
+    let inner = groups.filter(|group| group.get_name() != "admin").find_map(|group| {
         let command = group.get_subcommands().find(|command| command.get_name() == typed)?;
         Some(format!("{} {}", group.get_name(), command.get_name()))
     });

@@ -69,9 +69,14 @@ pub(crate) fn execute(command: Command, root: &clap::Command, session: &Session)
 /// Fails when the name is that of a command, or the words are no command.
 fn check(name: &str, words: &[String], root: &clap::Command) -> Result {
     let is_command = |word: &str| root.find_subcommand(word).is_some();
-    if name.is_empty() || name.starts_with('-') || is_command(name) || name == "help" {
+    if name.is_empty()
+        || name.starts_with('-')
+        || name.contains(char::is_whitespace)
+        || is_command(name)
+        || name == "help"
+    {
         return Err(Failure::usage(format!("{name:?} cannot be the name of an alias"))
-            .with_hint("choose a word that is no command of inferstore"));
+            .with_hint("choose one word that is no command of inferstore"));
     }
     if !words.first().is_some_and(|word| is_command(word)) {
         let suggestion = did_you_mean(&words[0], root.get_subcommands().map(clap::Command::get_name));

@@ -206,6 +206,13 @@ async fn download(arguments: DownloadArguments, client: &Client, session: &Sessi
         matches!(&stored[..], [one] if !recursive && one.key.as_ref().is_none_or(|key| *key == file));
     if !is_one && !is_stdout {
         let folder = path.unwrap_or_default();
+        if folder.extension().is_some() && !folder.to_string_lossy().ends_with('/') {
+            let here = session.environment.folder.join(&folder);
+            if !here.is_dir() {
+                return Err(Failure::usage(format!("{} would be a folder", folder.display()))
+                    .with_hint(format!("write {}/ for a folder of that name", folder.display())));
+            }
+        }
         make_folder(&session.environment.folder.join(&folder))?;
         let downloads = stored.into_iter().map(|file| (folder.join(local_name(&file)), file)).collect();
         let (saved, failures) = download_all(downloads, overwrite, jobs, client, session).await;

@@ -200,7 +200,15 @@ pub(crate) async fn again(
     let of_earlier = stem_of_inputs(earlier.values());
     let collected = collect(earlier, &options, &mut session)?;
     let client = session.client_with_settle(options.settle)?;
-    options.delete_inputs |= !options.detach && session.deletes_inputs(client.base_url());
+    let deletes_inputs = session.deletes_inputs(client.base_url());
+    if deletes_inputs && options.detach {
+        session.output.note("the uploaded inputs stay stored: --detach does not wait for the end");
+    }
+    options.delete_inputs |= deletes_inputs && !options.detach;
+    if options.outputs.out.as_deref() == Some("-") && session.output.options.jq.is_some() {
+        return Err(Failure::usage("--jq has nothing to filter: standard output is the output of the model")
+            .with_hint("save the output with -o FILE; nothing was sent"));
+    }
     let is_watching = options.watch.is_some();
     let is_asking = collected.is_empty()
         && options.rows.is_none()

@@ -308,6 +308,9 @@ async fn logs(arguments: LogsArguments, client: &Client, session: &Session) -> R
             session.output.bytes(lines.collect::<String>().as_bytes())?;
             (shown, attempt) = (end, log.attempt);
         }
+        if has_ended && end == 0 {
+            session.output.note("the log is empty: only models on nodes elsewhere write one");
+        }
         if has_ended || session.output.is_closed() {
             return Ok(());
         }

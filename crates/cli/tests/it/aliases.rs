@@ -29,6 +29,7 @@ fn an_alias_hides_no_command_and_begins_with_one() {
     let cli = Cli::new();
     for (words, problem) in [
         ("alias set run balance", "\"run\" cannot be"),
+        ("alias set a\tb balance", "choose one word"),
         ("alias set tasks balance", "\"tasks\" cannot be"),
         ("alias set b blance", "did you mean `balance`"),
     ] {

@@ -151,6 +151,7 @@ fn a_word_that_is_no_command_leads_to_one_command() {
         ("show", "task show @last"),
         ("stats", "files stats"),
         ("use", "profile use"),
+        ("key list", "keys"),
         ("modles", "models"),
         ("tsak list", "task"),
         ("runn", "run"),

@@ -51,6 +51,8 @@ fn the_latest_upload_is_listed_first_and_other_orders_are_chosen() {
     assert_eq!(matching("samples/large.png"), "large.png");
     assert_eq!(matching("samples/*.jpg"), "");
     assert_eq!(matching("samples/ --limit 1"), "large.png");
+    let no_folder = cli.call("files list --prefix samples/p");
+    assert!(no_folder.code == exit::USAGE && no_folder.stderr.contains("FOLDER|PATTERN"), "{no_folder}");
     let unknown = cli.call("files list sample");
     assert!(unknown.code == exit::INPUT && unknown.stderr.contains("did you mean `samples`?"), "{unknown}");
     assert_eq!(list("--search none"), "");
@@ -71,6 +73,8 @@ fn patterns_and_beginnings_choose_files_to_download_and_to_delete() {
     assert!(std::fs::read(cli.path("out/p001.png")).is_ok_and(|content| content == original));
     let printed = cli.call("files download samples/p00[01].png -");
     assert!(printed.code == exit::USAGE && printed.stderr.contains("takes one file"), "{printed}");
+    let folder = cli.call("files download samples/p00*.png x.png");
+    assert!(folder.code == exit::USAGE && folder.stderr.contains("write x.png/"), "{folder}");
     let printed = cli.call("files download samples/p00[1].png -");
     assert!(printed.code == exit::DONE && !cli.folder.path().join("-").exists(), "{printed}");
     let again = cli.call("files download -r samples/p out/ -q");
@@ -149,6 +153,8 @@ fn a_sync_sends_what_is_new_and_deletes_what_is_gone_in_both_directions() {
     std::fs::write(cli.path("copy/p002.png"), "changed").expect("it can be written");
     assert_eq!(sync("samples copy"), "p002.png");
     assert_eq!(sync("samples copy --delete"), "own.txt");
+    let near = cli.call("files sync pictures covrs");
+    assert!(near.stderr.contains("did you mean `covers`?"), "{near}");
     for wrong in ["samples covers", "a b", "missing samples"] {
         assert_eq!(cli.call(&format!("files sync {wrong}")).code, exit::USAGE, "{wrong}");
     }

@@ -57,6 +57,7 @@ fn a_mistake_is_named_by_its_row_before_anything_is_sent() {
         ("{\"input_image\":\"p000.png\",\"template\":\"v_shap\",\"angle\":\"30\"}\n", &["jobs:1", "v_shape"]),
         ("{\"input_image\":\"p000.png\"\n", &["jobs:1", "JSON"]),
         ("input_image,template,angle\n", &["no rows"]),
+        ("[{\"input_image\":\"p000.png\"}]\n", &["JSON array", "jq -c"]),
     ] {
         write(&local, "jobs", rows);
         let ended = local.cli.call("run color-harmonization --rows jobs -o out");
@@ -142,6 +143,19 @@ fn each_of_equal_rows_has_a_line_and_one_run_is_paid() {
     );
     assert!(rows.iter().all(|row| row["outputs"] == rows[0]["outputs"]), "{ended}");
     assert!(ended.stderr.contains("1 runs at 0.01: 0.01 in total"), "{ended}");
+    write(
+        &local,
+        "jobs.jsonl",
+        "{\"input_image\":\"p000.png\",\"angle\":40}\n{\"input_image\":\"p000.png\",\"angle\":\"40\"}\n\
+         {\"input_image\":\"p000.png\",\"angle\":40.0}\n",
+    );
+    let spelled = "run color-harmonization --rows jobs.jsonl template=v_shape -o spelled --format jsonl";
+    let spelled = local.cli.call(spelled);
+    assert_eq!(
+        (spelled.code, records(&spelled.stdout).len(), tasks(&local)),
+        (exit::DONE, 3, 2),
+        "{spelled}"
+    );
     let again = local.cli.call(run);
     assert!(
         again.stdout.contains("3 of 3 succeeded, 1 of them earlier, 2 of them repeated rows; cost 0"),

@@ -28,6 +28,7 @@ fn a_wrong_field_or_expression_is_found_before_a_run_is_paid() {
         "run haze-removal hazy.png --detach --json=task_id,status",
         "files upload samples hazy.png missing.png --json=url",
         "run haze-removal hazy.png --jq .[",
+        "run haze-removal hazy.png -o - --jq .status",
         "run haze-removal p000.png p001.png -o out --jq nothing",
     ]));
     assert_eq!(local.cli.call("task list -q").stdout, "");
@@ -287,9 +288,9 @@ fn a_file_name_that_is_no_text_is_named() {
 #[test]
 fn an_upload_that_is_refused_names_its_file() {
     let local = Local::start();
-    std::fs::copy(local.cli.path("hazy.png"), local.cli.path("two\nlines.png")).expect("it can be copied");
-    let ended = local.cli.call_with(&["files", "upload", "samples", "hazy.png", "two\nlines.png"]);
-    assert!(ended.code != exit::DONE && ended.stderr.contains("lines.png"), "{ended}");
+    let options = ["--name", "two\nlines.png"];
+    let ended = local.cli.call_with(&["files", "upload", "samples", "hazy.png", options[0], options[1]]);
+    assert!(ended.code != exit::DONE && ended.stderr.contains("hazy.png: the service"), "{ended}");
 }
 
 #[cfg(target_os = "linux")]

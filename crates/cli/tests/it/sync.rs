@@ -59,6 +59,23 @@ fn an_empty_file_is_left_out_and_holds_nothing_back() {
     assert_eq!(listed.lines().count(), 3, "{listed}");
 }
 
+#[cfg(unix)]
+#[test]
+fn odd_names_are_stored_under_safe_ones_and_are_the_same_later() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let local = Local::start();
+    write(&local, "here/new\nline.txt", "one");
+    let foreign = std::ffi::OsStr::from_bytes(b"caf\xe9.txt");
+    fs::write(local.cli.folder.path().join("here").join(foreign), "two").expect("it can be written");
+    assert_eq!(sync(&local, "here samples --dry-run"), "upload caf_.txt, upload new_line.txt");
+    assert_eq!(sync(&local, "here samples"), "upload caf_.txt, upload new_line.txt");
+    assert_eq!(sync(&local, "here samples --delete"), "");
+    assert_eq!(sync(&local, "samples here --delete"), "");
+    let uploaded = local.cli.call_with(&["files", "upload", "covers", "here/new\nline.txt", "--json=name"]);
+    assert_eq!(uploaded.stdout.trim(), "[{\"name\":\"new_line.txt\"}]", "{uploaded}");
+}
+
 #[test]
 fn contents_are_compared_whatever_sizes_times_and_names_say() {
     let local = Local::start();
@@ -131,9 +148,15 @@ fn a_killed_sync_continues_and_leaves_nothing_that_is_sent_later() {
     // An upload may have arrived just after the kill.
     assert!((60 - before - 1..=60 - before).contains(&left), "{left} were left after {before}");
 
-    // What a killed download leaves.
+    // What a killed download leaves, and one that goes on.
     write(&local, "here/.inferstore-8SbnTq.part", "half of a pict");
+    write(&local, "here/.inferstore-a1b2c3.part", "half of a pict");
+    change_time(&local, "here/.inferstore-8SbnTq.part", -3600);
     assert_eq!(sync(&local, "here samples"), "");
+    assert_eq!(sync(&local, "samples here"), "");
+    let left = names_in(&local.cli.folder.path().join("here"));
+    assert!(!left.contains(&".inferstore-8SbnTq.part".to_owned()), "{left:?}");
+    assert!(left.contains(&".inferstore-a1b2c3.part".to_owned()), "{left:?}");
     #[cfg(unix)]
     std::os::unix::fs::symlink("nowhere", local.cli.path("here/broken")).expect("it can be made");
     assert_eq!(sync(&local, "here samples --delete"), "");

@@ -1,5 +1,6 @@
 //! A folder that fills: each file is run once, across restarts.
 
+use std::io::BufRead;
 use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -39,8 +40,15 @@ fn each_file_that_comes_is_run_once_across_restarts() {
     std::fs::create_dir(&out).expect("a folder can be made");
     picture(&incoming.join("a.png"), "a");
     std::fs::write(incoming.join(".hidden.png"), "no picture").expect("it can be written");
+    let foreign = std::os::unix::ffi::OsStrExt::from_bytes(b"caf\xe9.png");
+    let foreign: &std::ffi::OsStr = foreign;
+    std::fs::write(incoming.join(foreign), "no picture").expect("it can be written");
     let start = || local.command("run haze-removal --watch in -o out --poll 0.1").spawn().expect("it starts");
-    let watching = start();
+    let mut watching = start();
+    let mut stderr = std::io::BufReader::new(watching.stderr.take().expect("it is a pipe")).lines();
+    let note = stderr.next().and_then(Result::ok).unwrap_or_default();
+    assert!(note.contains("\\xE9") && note.contains("left out"), "{note}");
+    std::thread::spawn(move || stderr.count());
     eventually("the file that was there", || outputs(&out) == 1);
     picture(&incoming.join("b.png"), "b");
     eventually("the file that came", || outputs(&out) == 2);

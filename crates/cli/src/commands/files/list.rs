@@ -31,16 +31,16 @@ pub(crate) struct ListArguments {
     #[arg(value_name = "FOLDER|PATTERN", add = folders())]
     keys: Option<String>,
     /// Only files of this type
-    #[arg(long = "type", value_name = "TYPE", value_parser = PossibleValuesParser::new(MimeCategory::ALL.iter().map(MimeCategory::as_str)))]
+    #[arg(long = "type", value_name = "TYPE", requires = "keys", value_parser = PossibleValuesParser::new(MimeCategory::ALL.iter().map(MimeCategory::as_str)))]
     category: Option<String>,
     /// Only files whose names or keys begin so
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", requires = "keys")]
     prefix: Option<String>,
     /// Only files with this text in their names, in any case
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", requires = "keys")]
     search: Option<String>,
     /// The order
-    #[arg(long, value_enum, value_name = "ORDER", default_value_t = Sort::Newest)]
+    #[arg(long, value_enum, value_name = "ORDER", requires = "keys", default_value_t = Sort::Newest)]
     sort: Sort,
     /// Number of files to show
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueHint};
 use futures_util::stream::{self, StreamExt};
@@ -17,7 +17,7 @@ use super::list::{Stored, all};
 use super::upload::{Source, check_names, files, upload_all};
 use super::{delete_all, download_all, is_file_name, local_name};
 use crate::commands::outputs::make_folder;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, did_you_mean};
 use crate::output::Report;
 use crate::settings::Session;
 use crate::table::{Fit, Table};
@@ -31,7 +31,7 @@ const CHECKS: usize = 16;
     after_help = "Examples:\n  inferstore files sync pictures/ samples\n  inferstore files sync samples pictures/\n  inferstore files sync pictures/ samples --delete --dry-run"
 )]
 pub(crate) struct SyncArguments {
-    /// Source: a folder of this machine, or one of the storage, such as samples
+    /// Source: a folder of this machine, or one of the storage, such as samples; a/b.png is stored as a-b.png
     #[arg(value_hint = ValueHint::DirPath)]
     source: String,
     /// Destination: a folder of the other side; ./samples is a folder of this machine, samples one of the storage
@@ -68,10 +68,17 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
         (None, Some(folder)) => (source, folder, true),
         (Some(folder), None) => (destination, folder, false),
         _ => {
-            return Err(Failure::usage(
-                "one side is a folder of this machine, and the other one of the storage",
-            )
-            .with_hint("such as: inferstore files sync pictures/ samples; ./samples is of this machine"));
+            let problem = match folder_of(&source) {
+                Some(_) => format!("{source} and {destination} are both folders of the storage"),
+                None => format!("neither {source} nor {destination} is a folder of the storage"),
+            };
+            let folders = || UploadFolder::ALL.iter().map(|folder| folder.as_str());
+            let near = did_you_mean(&destination, folders());
+            let hint = format!(
+                "{near}the folders of the storage are {}; ./samples is a folder of this machine",
+                folders().collect::<Vec<_>>().join(", ")
+            );
+            return Err(Failure::usage(problem).with_hint(hint));
         }
     };
     let path = PathBuf::from(path);
@@ -104,6 +111,9 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
         session.output.note("nothing was sent or deleted");
         return session.output.report(&report(&actions, is_upload, ["to send", "to delete"]));
     }
+    if !is_upload {
+        delete_unfinished(&session.environment.folder.join(&path));
+    }
     let failures = if is_upload {
         upload(&actions, &local, stored, folder, jobs, client, session).await
     } else {
@@ -130,9 +140,7 @@ fn local_files(path: &Path, must_exist: bool, session: &Session) -> Result<BTree
     check_names(&found, false)?;
     let mut local = BTreeMap::new();
     for (path, name) in found {
-        let is_unfinished = name.as_ref().is_some_and(|name| {
-            name.rsplit_once(".inferstore-").is_some_and(|(_, rest)| rest.ends_with(".part"))
-        });
+        let is_unfinished = name.as_ref().is_some_and(|name| is_unfinished(name));
         let metadata = std::fs::metadata(session.environment.folder.join(&path));
         let (Ok(metadata), Some(name), false) = (metadata, name, is_unfinished) else { continue };
         if metadata.is_file() {
@@ -140,6 +148,25 @@ fn local_files(path: &Path, must_exist: bool, session: &Session) -> Result<BTree
         }
     }
     Ok(local)
+}
+
+/// Returns true for the name of a download that has not ended, in a folder of its own name or not.
+fn is_unfinished(name: &str) -> bool {
+    name.rsplit_once(".inferstore-").is_some_and(|(_, rest)| rest.ends_with(".part"))
+}
+
+/// Deletes what downloads that were killed have left in a folder. One that goes on has written lately.
+fn delete_unfinished(folder: &Path) {
+    const KILLED_SINCE: Duration = Duration::from_mins(10);
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| is_unfinished(&entry.file_name().to_string_lossy())) {
+        let modified = entry.metadata().and_then(|metadata| metadata.modified()).ok();
+        let age = modified.and_then(|modified| modified.elapsed().ok());
+        if age.is_some_and(|age| age > KILLED_SINCE) {
+            // It is in nobody's way.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Returns true when both files have the same content. A HEAD request returns the MD5 of the stored one; in a storage

@@ -146,7 +146,11 @@ pub(super) fn files(
     for path in paths {
         let root = session.environment.folder.join(path);
         if !root.is_dir() {
-            files.push((path.clone(), None));
+            let name = path
+                .file_name()
+                .and_then(|name| name.to_str())
+                .filter(|name| name.contains(char::is_control));
+            files.push((path.clone(), name.map(safe_name)));
         } else if recursive {
             below(&root, Path::new(""), path, &mut files)?;
         } else {
@@ -157,12 +161,17 @@ pub(super) fn files(
     Ok(files)
 }
 
-/// Fails when two files would be stored under one name, because the later one would replace the other, and when a name
-/// is not UTF-8.
+/// Returns a name that the storage takes: control characters, and what is not UTF-8, become `_`.
+fn safe_name(name: &str) -> String {
+    name.replace(|c: char| c.is_control() || c == char::REPLACEMENT_CHARACTER, "_")
+}
+
+/// Fails when two files would be stored under one name, because the later one would replace the other, and when the name
+/// of a file is not UTF-8.
 pub(super) fn check_names(files: &[(PathBuf, Option<String>)], is_named: bool) -> Result {
     let mut names = BTreeMap::new();
     for (path, name) in files {
-        if path.to_str().is_none() && !is_named {
+        if path.to_str().is_none() && !is_named && name.is_none() {
             return Err(Failure::new(exit::INPUT, format!("the name of {path:?} is not UTF-8"))
                 .with_hint("rename the file, or upload it alone with --name; nothing was sent"));
         }
@@ -171,8 +180,7 @@ pub(super) fn check_names(files: &[(PathBuf, Option<String>)], is_named: bool) -
         if let Some(other) = names.insert(name.clone(), path) {
             let headline =
                 format!("{} and {} would both be stored as {name:?}", other.display(), path.display());
-            return Err(Failure::new(exit::INPUT, headline)
-                .with_hint("upload them one by one, with --name; nothing was sent"));
+            return Err(Failure::new(exit::INPUT, headline).with_hint("rename one of them; nothing was sent"));
         }
     }
     Ok(())
@@ -192,7 +200,7 @@ fn below(root: &Path, inner: &Path, shown: &Path, files: &mut Vec<(PathBuf, Opti
         if entry.file_type().map_err(failed)?.is_dir() {
             below(root, &path, shown, files)?;
         } else {
-            let name = path.to_string_lossy().replace(['/', '\\'], "-");
+            let name = safe_name(&path.to_string_lossy().replace(['/', '\\'], "-"));
             files.push((shown.join(&path), Some(name)));
         }
     }

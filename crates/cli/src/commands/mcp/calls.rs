@@ -56,7 +56,7 @@ impl<'a> Server<'a> {
     ) -> Result<Self> {
         let client = session.client()?;
         let folder = session.environment.folder.join(folder);
-        make_folder(&folder)?;
+        make_folder(&folder).map_err(|failure| failure.with_hint("choose another folder for --folder"))?;
         let folder = std::fs::canonicalize(&folder)
             .map_err(|error| Failure::local_failure(format!("{} cannot be used", folder.display()), error))?;
         let out = OutputArguments { out: Some(format!("{}/", folder.display())), ..Default::default() };

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::inputs::{Collected, attach, attach_path, check_files, file_input, identity_of, name_of};
 use super::names::unique_names;
 use super::rows::{self, Row};
-use super::sweeps::{Sweep, sweeps};
+use super::sweeps::{Sweep, is_number, sweeps};
 use crate::commands::api::{place_of, text_of};
 use crate::exit;
 use crate::failure::{Failure, Result};
@@ -124,7 +124,8 @@ pub(in crate::commands) fn entry(
         if others.contains_key(&name) {
             return Err(given_twice(&name));
         }
-        let is_file = declared.get(&name).is_some_and(|input| input.type_ == Some(DescriptorType::File));
+        let input = declared.get(&name);
+        let is_file = input.is_some_and(|input| input.type_ == Some(DescriptorType::File));
         let identity = match value {
             Value::String(path) if is_file => {
                 let path = path.strip_prefix('@').unwrap_or(&path);
@@ -137,7 +138,11 @@ pub(in crate::commands) fn entry(
             }
             Value::String(text) => {
                 entry.inputs = entry.inputs.set(name.clone(), &text);
-                text.into()
+                if input.is_some_and(is_number) { spelled(&text) } else { text }.into()
+            }
+            Value::Number(number) => {
+                entry.inputs = entry.inputs.set(name.clone(), &number);
+                spelled(&number.to_string()).into()
             }
             value => {
                 entry.inputs = entry.inputs.set(name.clone(), &value);
@@ -147,6 +152,12 @@ pub(in crate::commands) fn entry(
         entry.others.insert(name, identity);
     }
     Ok(entry)
+}
+
+/// Returns the one spelling of a number: 12, "12" and 12.0 are the same input.
+fn spelled(text: &str) -> String {
+    let number: Option<Decimal> = text.trim().parse().ok();
+    number.and_then(|number| number.to_plain_string()).unwrap_or_else(|| text.to_owned())
 }
 
 fn given_twice(name: &str) -> Failure {

@@ -20,11 +20,19 @@ pub(super) fn parse(text: &str, place: &str) -> Result<Vec<Row>> {
             .with_hint("correct the row; nothing was sent")
     };
     let text = text.trim_start_matches('\u{feff}');
+    if text.trim_start().starts_with('[') {
+        return Err(Failure::new(exit::INPUT, format!("{place} is a JSON array"))
+            .with_hint("write each object on a line of its own: jq -c '.[]'; nothing was sent"));
+    }
     if text.trim_start().starts_with('{') {
         let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
         let rows = lines.map(|(line, text)| {
-            let values: Map<String, Value> = serde_json::from_str(text)
-                .map_err(|error| malformed(line, &format!("no JSON object: {error}")))?;
+            let values: Map<String, Value> = serde_json::from_str(text).map_err(|error| {
+                let cause = error.to_string();
+                // The parser sees one line at a time, and reports it as line 1.
+                let cause = cause.rsplit_once(" at line ").map_or(&*cause, |(cause, _)| cause);
+                malformed(line, &format!("no JSON object: {cause}"))
+            })?;
             Ok(Row { line, values: values.into_iter().filter(|(_, value)| !value.is_null()).collect() })
         });
         return rows.collect();

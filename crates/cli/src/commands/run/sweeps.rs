@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use inferstore::Decimal;
-use inferstore::types::{DescriptorType, ModelVersioning};
+use inferstore::types::{Descriptor, DescriptorType, ModelVersioning};
 
 use crate::failure::{Failure, Result};
 
@@ -18,6 +18,11 @@ pub(super) fn is_sweep(text: &str) -> bool {
     bounds(text).is_some()
 }
 
+/// Returns true for an input that is declared as a number.
+pub(super) fn is_number(input: &Descriptor) -> bool {
+    matches!(input.type_, Some(DescriptorType::Int | DescriptorType::Float)) || input.num_config.is_some()
+}
+
 fn bounds(text: &str) -> Option<(Decimal, Decimal, Decimal)> {
     let (first, rest) = text.split_once("..")?;
     let (last, step) = rest.split_once(':').unwrap_or((rest, "1"));
@@ -26,14 +31,8 @@ fn bounds(text: &str) -> Option<(Decimal, Decimal, Decimal)> {
 
 /// The inputs among these texts that are sweeps over a declared number, with their values.
 pub(super) fn sweeps(texts: &BTreeMap<String, String>, version: &ModelVersioning) -> Result<Vec<Sweep>> {
-    let is_number = |name: &String| {
-        let input = version.input_format.as_ref().and_then(|inputs| inputs.get(name));
-        input.is_some_and(|input| {
-            matches!(input.type_, Some(DescriptorType::Int | DescriptorType::Float))
-                || input.num_config.is_some()
-        })
-    };
-    let given = texts.iter().filter(|(name, _)| is_number(name));
+    let declared = |name: &String| version.input_format.as_ref().and_then(|inputs| inputs.get(name));
+    let given = texts.iter().filter(|(name, _)| declared(name).is_some_and(is_number));
     let sweeps = given.filter_map(|(name, text)| Some((name, text, bounds(text)?)));
     let values = sweeps.map(|(name, text, (first, last, step))| {
         let is_endless = step <= Decimal::default();

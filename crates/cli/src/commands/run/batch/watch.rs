@@ -1,6 +1,7 @@
 //! `run --watch`: a batch over a folder that fills. Each file is run once, also across restarts.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -50,10 +51,11 @@ pub(in crate::commands::run) async fn execute(
     let earlier: Vec<String> = journal.items().map(|(key, _)| key.to_owned()).collect();
     let mut batch = Batch::new(plan, journal, session);
     let mut before = BTreeMap::new();
-    let mut seen = HashSet::new();
+    let (mut seen, mut odd) = (HashSet::new(), HashSet::new());
+    files_in(given, &folder, &mut odd, session)?;
     session.output.note(format!("watching {given}; Ctrl-C ends it, and the same command continues"));
     loop {
-        let found = files_in(given, &folder)?;
+        let found = files_in(given, &folder, &mut odd, session)?;
         let complete: Vec<String> = found
             .iter()
             .filter(|(file, state)| before.get(*file) == Some(*state))
@@ -87,17 +89,31 @@ pub(in crate::commands::run) async fn execute(
     }
 }
 
-/// The regular files of a folder with their sizes and times, without hidden ones.
-fn files_in(given: &str, folder: &Path) -> Result<BTreeMap<String, Value>> {
+/// The regular files of a folder with their sizes and times, without hidden ones. A file whose name is not UTF-8 is left
+/// out, and a note says so once.
+fn files_in(
+    given: &str,
+    folder: &Path,
+    odd: &mut HashSet<OsString>,
+    session: &Session,
+) -> Result<BTreeMap<String, Value>> {
     let failed = |error| {
         Failure::new(exit::INPUT, format!("{given} cannot be read: {error}"))
-            .with_hint("give a folder; what was created goes on")
+            .with_hint("give a folder that exists; tasks that were created go on")
     };
     let mut files = BTreeMap::new();
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
-        // A name that is not UTF-8 is no input.
-        let Ok(name) = entry.file_name().into_string() else { continue };
+        let name = match entry.file_name().into_string() {
+            Ok(name) => name,
+            Err(name) => {
+                if !odd.contains(&name) {
+                    session.output.note(format!("{name:?} is left out: its name is not UTF-8"));
+                    odd.insert(name);
+                }
+                continue;
+            }
+        };
         if !name.starts_with('.') && entry.path().is_file() {
             let file = format!("{}/{name}", given.trim_end_matches('/'));
             let state = identity(&file, &entry.path());
