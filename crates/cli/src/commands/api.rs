@@ -66,12 +66,18 @@ pub(crate) async fn execute(arguments: Arguments, mut session: Session) -> Resul
     let has_body = body.is_some() || !fields.is_empty();
     let is_guessed = method.is_none() && has_body;
     let method = method.unwrap_or(if has_body { Method::POST } else { Method::GET });
-    let request = Request { method, path, body, fields };
+    let mut request = Request { method, path, body, fields };
     if paginate && ["offset", "page"].iter().any(|name| request.has_field(name)) {
         return Err(Failure::usage("--paginate begins at the first page")
             .with_hint("leave out offset or page; limit or pageSize may be given"));
     }
     let client = session.client()?;
+    // The document and other tools write the path from the host.
+    let base = Url::parse(client.base_url()).ok();
+    let base = base.as_ref().map_or("/", Url::path).trim_end_matches('/');
+    if let Some(rest) = request.path.strip_prefix(base).filter(|rest| rest.starts_with('/')) {
+        request.path = rest.to_owned();
+    }
     let mut page = Page::default();
     loop {
         let (path, body) = request.of_page(paginate.then_some(&page))?;

@@ -60,7 +60,7 @@ fn json_is_what_the_service_wrote() {
         ("models show haze-removal", "/api-key/model/haze-removal"),
         ("models schema haze-removal", "/api-key/model/haze-removal/versioning"),
         ("models cost haze-removal", "/api-key/model/haze-removal/task/cost"),
-        ("files stats", "/api-key/storage/upload/statistics"),
+        ("files stats", "/api/v1/api-key/storage/upload/statistics"),
         ("files list samples", "/api-key/storage/upload/samples"),
     ] {
         let shown = local.cli.call(&format!("{command} --format json")).stdout;

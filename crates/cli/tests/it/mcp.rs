@@ -206,6 +206,28 @@ fn a_repeated_tool_call_is_one_task_and_another_identifier_another_task() {
 }
 
 #[test]
+fn a_number_has_one_spelling_and_a_changed_file_replaces_its_output() {
+    let local = local();
+    let mut agent = Agent::start(&local, "");
+    let folder = local.cli.folder.path().join("work");
+    let mut run = |model: &str, inputs: Value| {
+        let result = agent.call(model, inputs);
+        assert!(!is_failed(&result), "{result}");
+        result["structuredContent"].clone()
+    };
+    let angles = [json!(12), json!("12"), json!(12.0), json!(" 12")];
+    let calls = angles.map(|angle| {
+        run("color-harmonization", json!({"input_image": "hazy.png", "template": "v_shape", "angle": angle}))
+    });
+    assert!(calls.iter().all(|call| call["task"] == calls[0]["task"]), "{calls:?}");
+    let first = run("haze-removal", json!({"input_image": "hazy.png"}));
+    crate::support::picture(&folder.join("hazy.png"), "another");
+    let second = run("haze-removal", json!({"input_image": "hazy.png"}));
+    assert!(first["task"] != second["task"] && first["files"] == second["files"], "{second}");
+    assert_eq!(tasks(&local), 3);
+}
+
+#[test]
 fn a_call_that_is_killed_or_canceled_anywhere_is_one_task_or_none() {
     let local = local();
     local.script("haze-removal", Script::run().after(Duration::from_millis(300)));

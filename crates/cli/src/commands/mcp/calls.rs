@@ -1,6 +1,6 @@
 //! The calls of tools.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,7 +15,9 @@ use tokio::sync::Mutex;
 use super::tools::{self, CALL_ID, ModelTool};
 use super::{INTERNAL_ERROR, INVALID_PARAMS};
 use crate::commands::outputs::{Delivery, OutputArguments, absolute, make_folder};
-use crate::commands::run::{Entry, FileOutcome, JOURNAL, Plan, RunOptions, Status, entry_of, run_one};
+use crate::commands::run::{
+    Entry, FileOutcome, JOURNAL, Plan, RunOptions, Status, entry_of, outdated_by, run_one,
+};
 use crate::commands::task::identifier::identified;
 use crate::commands::{files, models};
 use crate::exit;
@@ -40,6 +42,8 @@ pub(super) struct Server<'a> {
     budget: Option<Decimal>,
     only: Vec<String>,
     models: Mutex<Arc<Vec<ModelTool>>>,
+    /// The keys of the items in the journal.
+    keys: Mutex<HashSet<String>>,
     /// A call waits for one with the same key.
     locks: Mutex<HashMap<String, Arc<Mutex<()>>>>,
 }
@@ -69,9 +73,10 @@ impl<'a> Server<'a> {
                 error.into()
             }
         })?;
+        let keys = Mutex::new(journal.items().map(|(key, _)| key.to_owned()).collect());
         let items = inferstore_batch::Batch::new(&client, journal).budget(budget.clone());
         let (models, locks) = (Mutex::default(), Mutex::default());
-        Ok(Self { client, session, folder, delivery, items, budget, only, models, locks })
+        Ok(Self { client, session, folder, delivery, items, budget, only, models, keys, locks })
     }
 
     /// Answers `tools/list`.
@@ -211,7 +216,13 @@ impl<'a> Server<'a> {
             }
             plan.price = price;
         }
-        let ended = run_one(plan, self.items.clone(), self.session).await;
+        let mut keys = self.keys.lock().await;
+        let is_done = |key: &&str| matches!(self.items.item(*key).step(), Some(Step::Done { .. }));
+        let done: Vec<&str> = keys.iter().map(String::as_str).filter(is_done).collect();
+        let outdated = outdated_by(done.into_iter(), [key.to_owned()].into_iter());
+        keys.insert(key.to_owned());
+        drop(keys);
+        let ended = run_one(plan, self.items.clone(), outdated, self.session).await;
         self.ended(ended, !is_new)
     }
 

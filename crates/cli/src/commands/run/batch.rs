@@ -70,6 +70,7 @@ struct WaitingItem {
 pub(in crate::commands) async fn run_one(
     plan: Plan,
     items: inferstore_batch::Batch,
+    outdated: HashMap<String, Vec<String>>,
     session: &Session,
 ) -> FileOutcome {
     let batch = Batch {
@@ -77,7 +78,7 @@ pub(in crate::commands) async fn run_one(
         items,
         progress: SharedProgress::new(&session.output),
         stopped: AtomicBool::new(false),
-        outdated: HashMap::new(),
+        outdated,
         waiting: Mutex::default(),
     };
     let mut ended = FileOutcome::default();

@@ -83,7 +83,7 @@ pub(super) fn key(base_url: &str, model: &str, others: &BTreeMap<String, Value>,
 
 /// The keys of the items that are done and whose files have changed since, by the key of the entry with the file as it
 /// is now. All other inputs are the same.
-pub(super) fn outdated_by<'a>(
+pub(in crate::commands) fn outdated_by<'a>(
     done: impl Iterator<Item = &'a str>,
     keys: impl Iterator<Item = String>,
 ) -> HashMap<String, Vec<String>> {
