@@ -269,11 +269,10 @@ mod over_rustls {
     }
 
     pub(super) fn trust(builder: ClientBuilder, pem: &[u8]) -> Result<ClientBuilder, BuildError> {
-        let failed = |error: String| BuildError::RootCertificates(error);
-        let own: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-        let own = own.map_err(|error| failed(error.to_string()))?;
+        // The caller has parsed them.
+        let own = CertificateDer::pem_slice_iter(pem).flatten().collect();
         let config = config(LazyVerifier { own, ..LazyVerifier::default() });
-        let config = config.map_err(|error| failed(error.to_string()))?;
+        let config = config.map_err(|error| BuildError::RootCertificates(error.to_string()))?;
         Ok(over_rustls(builder).tls_backend_preconfigured(config))
     }
 

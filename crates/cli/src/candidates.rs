@@ -4,12 +4,12 @@ use std::ffi::OsStr;
 
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use inferstore::is_unprintable;
-use inferstore::types::UploadFolder;
 use inferstore_profiles::Profiles;
 
 use crate::environment::Environment;
 use crate::profiles;
 use crate::table::printable;
+use crate::values::folder_names;
 
 /// A word that completes, and its description.
 pub(crate) type Word = (String, Option<String>);
@@ -27,7 +27,7 @@ pub(crate) fn profiles() -> ArgValueCompleter {
 /// Folders of the storage.
 pub(crate) fn folders() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
-        let words = UploadFolder::ALL.iter().map(|folder| (folder.as_str().to_owned(), None));
+        let words = folder_names().map(|folder| (folder.to_owned(), None));
         candidates(words.collect(), current)
     })
 }

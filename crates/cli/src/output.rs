@@ -186,24 +186,28 @@ impl Output {
     /// Writes the report of something that was done, and may have been paid. Where the filter fails, all of it goes to
     /// standard error, and the code is not that of a wrong command line, which would say that nothing was sent.
     pub(crate) fn report_done(&self, report: &Report) -> Result {
-        let Err(failure) = self.report(report) else { return Ok(()) };
-        // Nothing was written.
-        if failure.code == exit::USAGE {
+        self.report_or(report, || {
             let report = match self.options.format {
                 Format::Jsonl => records(report),
                 _ => vec![report.json.clone()],
             };
             report.iter().for_each(|json| self.unfiltered(json));
-        }
-        Err(failure.with_code(exit::FAILED))
+            Ok(())
+        })
     }
 
     /// Writes the report of a new key, which is shown once. Where the filter fails, all of it goes to standard output: the
     /// log of a program often has standard error.
     pub(crate) fn report_key(&self, report: &Report) -> Result {
+        self.report_or(report, || self.data(self.indented(&report.json)))
+    }
+
+    /// Writes a report, and where the filter fails what `write_all` writes.
+    fn report_or(&self, report: &Report, write_all: impl FnOnce() -> Result) -> Result {
         let Err(failure) = self.report(report) else { return Ok(()) };
+        // Nothing was written.
         if failure.code == exit::USAGE {
-            self.data(self.indented(&report.json))?;
+            write_all()?;
         }
         Err(failure.with_code(exit::FAILED))
     }

@@ -90,10 +90,14 @@ impl FromStr for Input {
     }
 }
 
+/// The names of the folders of the storage.
+pub(crate) fn folder_names() -> impl Iterator<Item = &'static str> {
+    UploadFolder::ALL.iter().map(UploadFolder::as_str)
+}
+
 /// The name of a folder, as an argument.
 pub(crate) fn upload_folder() -> impl TypedValueParser<Value = UploadFolder> {
-    let words = UploadFolder::ALL.iter().map(UploadFolder::as_str);
-    PossibleValuesParser::new(words).try_map(|word| word.parse())
+    PossibleValuesParser::new(folder_names()).try_map(|word| word.parse())
 }
 
 /// The name of a file or of the last segment of a URL, without its extension.

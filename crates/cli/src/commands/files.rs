@@ -14,7 +14,7 @@ use inferstore::types::StorageStatistics;
 use inferstore::{Client, DownloadedFile};
 use serde_json::json;
 
-use super::outputs::{exists, is_special, make_folder, save_to, to_stdout};
+use super::outputs::{exists, is_folder, is_special, make_folder, save_to, to_stdout};
 use super::signals::interruptible;
 use crate::failure::{Failure, Result};
 use crate::output::Report;
@@ -206,12 +206,9 @@ async fn download(arguments: DownloadArguments, client: &Client, session: &Sessi
         matches!(&stored[..], [one] if !recursive && one.key.as_ref().is_none_or(|key| *key == file));
     if !is_one && !is_stdout {
         let folder = path.unwrap_or_default();
-        if folder.extension().is_some() && !folder.to_string_lossy().ends_with('/') {
-            let here = session.environment.folder.join(&folder);
-            if !here.is_dir() {
-                return Err(Failure::usage(format!("{} would be a folder", folder.display()))
-                    .with_hint(format!("write {}/ for a folder of that name", folder.display())));
-            }
+        if !is_folder(&folder.to_string_lossy(), &session.environment.folder.join(&folder)) {
+            return Err(Failure::usage(format!("{} is no folder", folder.display()))
+                .with_hint(format!("write {}/ for a folder of that name", folder.display())));
         }
         make_folder(&session.environment.folder.join(&folder))?;
         let downloads = stored.into_iter().map(|file| (folder.join(local_name(&file)), file)).collect();

@@ -134,7 +134,7 @@ impl OutputArguments {
 }
 
 /// Returns true for a destination that is a folder, or becomes one.
-fn is_folder(out: &str, path: &Path) -> bool {
+pub(crate) fn is_folder(out: &str, path: &Path) -> bool {
     let is_file = path.is_file() || (!path.is_dir() && path.extension().is_some());
     !is_file || out.ends_with('/')
 }

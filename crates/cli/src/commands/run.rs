@@ -39,7 +39,7 @@ pub(super) use batch::{Plan, run_one};
 pub(super) use entries::{Entry, entry as entry_of};
 use inputs::{Collected, attach, collect};
 use interrupt::Interrupts;
-pub(super) use journal::{NAME as JOURNAL, outdated_by};
+pub(super) use journal::{KnownKeys, NAME as JOURNAL};
 pub(super) use summary::{FileOutcome, Status};
 
 /// Arguments of `run`; `Command::Run` describes it.

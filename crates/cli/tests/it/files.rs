@@ -27,11 +27,12 @@ fn the_latest_upload_is_listed_first_and_other_orders_are_chosen() {
     let cli = &local.cli;
     std::fs::copy(cli.path("hazy.png"), cli.path("large.png")).expect("it can be copied");
     assert_eq!(cli.call("files upload samples large.png").code, exit::DONE);
-    let list = |options: &str| {
-        let ended = cli.call(format!("files list samples -q {options}").trim());
+    let matching = |keys: &str| {
+        let ended = cli.call(&format!("files list -q {keys}"));
         assert_eq!(ended.code, exit::DONE, "{ended}");
         names(&ended.stdout).join(" ")
     };
+    let list = |options: &str| matching(&format!("samples {options}"));
     assert_eq!(list("--limit 2"), "large.png p004.png");
     assert_eq!(list("--limit 2 --offset 1"), "p004.png p003.png");
     assert_eq!(list("--limit 2 --sort oldest"), "p000.png p001.png");
@@ -41,11 +42,6 @@ fn the_latest_upload_is_listed_first_and_other_orders_are_chosen() {
     assert_eq!(list("--prefix p00 --limit 2"), "p004.png p003.png");
     assert_eq!(list("--prefix samples/p00 --limit 1"), "p004.png");
     assert_eq!(list("--search ARGE"), "large.png");
-    let matching = |pattern: &str| {
-        let ended = cli.call(&format!("files list {pattern} -q"));
-        assert_eq!(ended.code, exit::DONE, "{ended}");
-        names(&ended.stdout).join(" ")
-    };
     assert_eq!(matching("samples/p00[01].png"), "p001.png p000.png");
     assert_eq!(matching("samples/*.png --limit 2 --sort name"), "large.png p000.png");
     assert_eq!(matching("samples/large.png"), "large.png");

@@ -1,7 +1,7 @@
 //! A folder that fills: each file is run once, across restarts.
 
 use std::io::BufRead;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,17 @@ fn outputs(folder: &Path) -> usize {
     names_in(folder).iter().filter(|name| name.ends_with("-haze-removal.png")).count()
 }
 
+/// Makes the folders of the inputs and of the outputs.
+fn folders(local: &Local) -> [PathBuf; 2] {
+    let folders = ["in", "out"].map(|name| local.cli.folder.path().join(name));
+    folders.iter().for_each(|folder| std::fs::create_dir(folder).expect("a folder can be made"));
+    folders
+}
+
+fn watch(local: &Local) -> Child {
+    local.command("run haze-removal --watch in -o out --poll 0.1").spawn().expect("it starts")
+}
+
 fn end(mut watching: Child) -> Option<i32> {
     send("INT", watching.id());
     watching.wait().expect("it ends").code()
@@ -34,17 +45,13 @@ fn end(mut watching: Child) -> Option<i32> {
 #[test]
 fn each_file_that_comes_is_run_once_across_restarts() {
     let local = Local::start();
-    let folder = local.cli.folder.path();
-    let (incoming, out) = (folder.join("in"), folder.join("out"));
-    std::fs::create_dir(&incoming).expect("a folder can be made");
-    std::fs::create_dir(&out).expect("a folder can be made");
+    let [incoming, out] = folders(&local);
     picture(&incoming.join("a.png"), "a");
     std::fs::write(incoming.join(".hidden.png"), "no picture").expect("it can be written");
     let foreign = std::os::unix::ffi::OsStrExt::from_bytes(b"caf\xe9.png");
     let foreign: &std::ffi::OsStr = foreign;
     std::fs::write(incoming.join(foreign), "no picture").expect("it can be written");
-    let start = || local.command("run haze-removal --watch in -o out --poll 0.1").spawn().expect("it starts");
-    let mut watching = start();
+    let mut watching = watch(&local);
     let mut stderr = std::io::BufReader::new(watching.stderr.take().expect("it is a pipe")).lines();
     let note = stderr.next().and_then(Result::ok).unwrap_or_default();
     assert!(note.contains("\\xE9") && note.contains("left out"), "{note}");
@@ -55,7 +62,7 @@ fn each_file_that_comes_is_run_once_across_restarts() {
     assert_eq!(end(watching), Some(0));
 
     picture(&incoming.join("c.png"), "c");
-    let watching = start();
+    let watching = watch(&local);
     eventually("the file that came meanwhile", || outputs(&out) == 3);
     assert_eq!((end(watching), tasks(&local)), (Some(0), 3));
 }
@@ -63,14 +70,10 @@ fn each_file_that_comes_is_run_once_across_restarts() {
 #[test]
 fn a_file_that_changes_replaces_its_output() {
     let local = Local::start();
-    let folder = local.cli.folder.path();
-    let (incoming, out) = (folder.join("in"), folder.join("out"));
-    std::fs::create_dir(&incoming).expect("a folder can be made");
-    std::fs::create_dir(&out).expect("a folder can be made");
-    let start = || local.command("run haze-removal --watch in -o out --poll 0.1").spawn().expect("it starts");
+    let [incoming, out] = folders(&local);
     let output = || std::fs::read(out.join("a-haze-removal.png")).unwrap_or_default();
     picture(&incoming.join("a.png"), "a");
-    let watching = start();
+    let watching = watch(&local);
     eventually("the first output", || outputs(&out) == 1 && !output().is_empty());
     let first = output();
     std::fs::copy(local.cli.path("hazy.png"), incoming.join("a.png")).expect("it can be copied");
@@ -79,7 +82,7 @@ fn a_file_that_changes_replaces_its_output() {
     let second = output();
 
     picture(&incoming.join("a.png"), "after a restart");
-    let watching = start();
+    let watching = watch(&local);
     eventually("the output of the file that changed meanwhile", || output() != second);
     assert_eq!((end(watching), outputs(&out), tasks(&local)), (Some(0), 1, 3));
 }

@@ -19,7 +19,7 @@ use crate::output::Report;
 use crate::settings::Session;
 use crate::table::{Cell, Fit, Table};
 use crate::time;
-use crate::values::size;
+use crate::values::{folder_names, size};
 
 /// List the files of a folder or of a pattern, newest first; without either, the folders
 #[derive(Debug, Args)]
@@ -147,7 +147,7 @@ async fn list_folders(client: &Client, session: &Session) -> Result {
         table.add([folder.as_str().to_owned(), total.map(|total| total.to_string()).unwrap_or_default()]);
         records.push(json!({"folder": folder.as_str(), "total": total}).to_string());
     }
-    let quiet = UploadFolder::ALL.iter().map(|folder| folder.as_str().to_owned()).collect();
+    let quiet = folder_names().map(str::to_owned).collect();
     session.output.report(&Report::of_list(table, records, quiet))
 }
 
@@ -180,10 +180,10 @@ fn split(word: &str) -> Result<(UploadFolder, &str)> {
     match folder.parse() {
         Ok(folder) => Ok((folder, name)),
         Err(_) => {
-            let folders: Vec<&str> = UploadFolder::ALL.iter().map(|folder| folder.as_str()).collect();
-            let hint = format!("a key is such as samples/a.png; the folders are {}", folders.join(", "));
+            let folders = folder_names().collect::<Vec<_>>().join(", ");
+            let hint = format!("a key is such as samples/a.png; the folders are {folders}");
             Err(Failure::new(exit::INPUT, format!("{word:?} is in no folder of the storage"))
-                .with_hint(did_you_mean(folder, folders) + &hint))
+                .with_hint(did_you_mean(folder, folder_names()) + &hint))
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::failure::{Failure, Result, did_you_mean};
 use crate::output::Report;
 use crate::settings::Session;
 use crate::table::{Fit, Table};
+use crate::values::folder_names;
 
 /// Number of stored files whose content is compared at the same time.
 const CHECKS: usize = 16;
@@ -72,11 +73,10 @@ pub(super) async fn execute(arguments: SyncArguments, client: &Client, session: 
                 Some(_) => format!("{source} and {destination} are both folders of the storage"),
                 None => format!("neither {source} nor {destination} is a folder of the storage"),
             };
-            let folders = || UploadFolder::ALL.iter().map(|folder| folder.as_str());
-            let near = did_you_mean(&destination, folders());
+            let near = did_you_mean(&destination, folder_names());
             let hint = format!(
                 "{near}the folders of the storage are {}; ./samples is a folder of this machine",
-                folders().collect::<Vec<_>>().join(", ")
+                folder_names().collect::<Vec<_>>().join(", ")
             );
             return Err(Failure::usage(problem).with_hint(hint));
         }

@@ -1,6 +1,6 @@
 //! The calls of tools.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::tools::{self, CALL_ID, ModelTool};
 use super::{INTERNAL_ERROR, INVALID_PARAMS};
 use crate::commands::outputs::{Delivery, OutputArguments, absolute, make_folder};
 use crate::commands::run::{
-    Entry, FileOutcome, JOURNAL, Plan, RunOptions, Status, entry_of, outdated_by, run_one,
+    Entry, FileOutcome, JOURNAL, KnownKeys, Plan, RunOptions, Status, entry_of, run_one,
 };
 use crate::commands::task::identifier::identified;
 use crate::commands::{files, models};
@@ -43,7 +43,7 @@ pub(super) struct Server<'a> {
     only: Vec<String>,
     models: Mutex<Arc<Vec<ModelTool>>>,
     /// The keys of the items in the journal.
-    keys: Mutex<HashSet<String>>,
+    known: Arc<parking_lot::Mutex<KnownKeys>>,
     /// A call waits for one with the same key.
     locks: Mutex<HashMap<String, Arc<Mutex<()>>>>,
 }
@@ -73,10 +73,10 @@ impl<'a> Server<'a> {
                 error.into()
             }
         })?;
-        let keys = Mutex::new(journal.items().map(|(key, _)| key.to_owned()).collect());
+        let known = Arc::new(parking_lot::Mutex::new(KnownKeys::of(&journal)));
         let items = inferstore_batch::Batch::new(&client, journal).budget(budget.clone());
         let (models, locks) = (Mutex::default(), Mutex::default());
-        Ok(Self { client, session, folder, delivery, items, budget, only, models, keys, locks })
+        Ok(Self { client, session, folder, delivery, items, budget, only, models, known, locks })
     }
 
     /// Answers `tools/list`.
@@ -216,13 +216,8 @@ impl<'a> Server<'a> {
             }
             plan.price = price;
         }
-        let mut keys = self.keys.lock().await;
-        let is_done = |key: &&str| matches!(self.items.item(*key).step(), Some(Step::Done { .. }));
-        let done: Vec<&str> = keys.iter().map(String::as_str).filter(is_done).collect();
-        let outdated = outdated_by(done.into_iter(), [key.to_owned()].into_iter());
-        keys.insert(key.to_owned());
-        drop(keys);
-        let ended = run_one(plan, self.items.clone(), outdated, self.session).await;
+        self.known.lock().insert(key);
+        let ended = run_one(plan, self.items.clone(), Arc::clone(&self.known), self.session).await;
         self.ended(ended, !is_new)
     }
 

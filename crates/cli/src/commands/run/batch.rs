@@ -5,6 +5,7 @@ pub(super) mod watch;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::StreamExt;
@@ -17,7 +18,7 @@ use serde_json::json;
 
 use self::quote::Quote;
 use super::entries::Entry;
-use super::journal::{Earlier, NAME, key, outdated_by};
+use super::journal::{Earlier, KnownKeys, NAME, key};
 use super::summary::{self, FileOutcome, Status};
 use super::{RunOptions, configured, warn_if_offline};
 use crate::commands::outputs::{Delivery, TemplateVariables, relative_path};
@@ -53,8 +54,8 @@ struct Batch {
     progress: SharedProgress,
     /// A failure that every further file would meet.
     stopped: AtomicBool,
-    /// The keys of items by those of the entries that replace them.
-    outdated: HashMap<String, Vec<String>>,
+    /// The keys of the journal: an entry replaces the outputs of one with other files at the same paths.
+    known: Arc<Mutex<KnownKeys>>,
     /// The files whose tasks may have been created, and which have not ended yet, by their index.
     waiting: Mutex<BTreeMap<usize, WaitingItem>>,
 }
@@ -70,7 +71,7 @@ struct WaitingItem {
 pub(in crate::commands) async fn run_one(
     plan: Plan,
     items: inferstore_batch::Batch,
-    outdated: HashMap<String, Vec<String>>,
+    known: Arc<Mutex<KnownKeys>>,
     session: &Session,
 ) -> FileOutcome {
     let batch = Batch {
@@ -78,7 +79,7 @@ pub(in crate::commands) async fn run_one(
         items,
         progress: SharedProgress::new(&session.output),
         stopped: AtomicBool::new(false),
-        outdated,
+        known,
         waiting: Mutex::default(),
     };
     let mut ended = FileOutcome::default();
@@ -227,8 +228,7 @@ impl Plan {
 
 impl Batch {
     fn new(plan: Plan, journal: Journal, session: &Session) -> Self {
-        let done = journal.items().filter(|(_, step)| matches!(step.last(), Step::Done { .. }));
-        let outdated = outdated_by(done.map(|(key, _)| key), plan.keys().into_iter());
+        let known = Arc::new(Mutex::new(KnownKeys::of(&journal)));
         let items = inferstore_batch::Batch::new(&plan.client, journal)
             .delete_inputs(plan.options.delete_inputs)
             .budget(plan.options.budget.clone());
@@ -237,7 +237,7 @@ impl Batch {
             items,
             progress: SharedProgress::new(&session.output),
             stopped: AtomicBool::new(false),
-            outdated,
+            known,
             waiting: Mutex::default(),
         }
     }
@@ -495,8 +495,7 @@ impl Batch {
         let staged = delivery.stage(outcome, names, session).await;
         // No code of something that may be done again: the run is paid.
         let staged = staged.map_err(|failure| failure.with_code(exit::FAILED))?;
-        let earlier: Vec<Item> =
-            self.outdated.get(key).into_iter().flatten().map(|key| self.items.item(key)).collect();
+        let earlier: Vec<Item> = self.known.lock().outdated_by(key).map(|key| self.items.item(key)).collect();
         let outdated: Vec<PathBuf> = earlier.iter().filter_map(Item::step).flat_map(outputs_of).collect();
         let named = |old: &Path, new: &Path| {
             let (old, new) = (relative_path(old, session), relative_path(new, session));

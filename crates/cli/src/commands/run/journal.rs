@@ -1,6 +1,6 @@
 //! The journal of a batch: its file, the keys of the files in it, and its failures.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -81,22 +81,26 @@ pub(super) fn key(base_url: &str, model: &str, others: &BTreeMap<String, Value>,
     json!([base_url, model, others, file]).to_string()
 }
 
-/// The keys of the items that are done and whose files have changed since, by the key of the entry with the file as it
-/// is now. All other inputs are the same.
-pub(in crate::commands) fn outdated_by<'a>(
-    done: impl Iterator<Item = &'a str>,
-    keys: impl Iterator<Item = String>,
-) -> HashMap<String, Vec<String>> {
-    let mut items: HashMap<String, Vec<&str>> = HashMap::new();
-    for key in done {
-        items.entry(without_content(key)).or_default().push(key);
+/// The keys of a journal, by the inputs and paths of their files.
+#[derive(Default)]
+pub(in crate::commands) struct KnownKeys(HashMap<String, BTreeSet<String>>);
+
+impl KnownKeys {
+    pub(in crate::commands) fn of(journal: &Journal) -> Self {
+        let mut known = Self::default();
+        journal.items().for_each(|(key, _)| known.insert(key));
+        known
     }
-    let of_key = |key: String| {
-        let others = items.get(&without_content(&key))?.iter().filter(|other| **other != key);
-        let others: Vec<String> = others.map(|other| (*other).to_owned()).collect();
-        (!others.is_empty()).then_some((key, others))
-    };
-    keys.filter_map(of_key).collect()
+
+    pub(in crate::commands) fn insert(&mut self, key: &str) {
+        self.0.entry(without_content(key)).or_default().insert(key.to_owned());
+    }
+
+    /// Returns the keys with other files at the same paths, and the same other inputs.
+    pub(super) fn outdated_by(&self, key: &str) -> impl Iterator<Item = &String> {
+        let all = self.0.get(&without_content(key)).into_iter().flatten();
+        all.filter(move |other| *other != key)
+    }
 }
 
 /// A key with the paths of its files, and without their sizes and times.

@@ -14,7 +14,7 @@ use super::quote::Quote;
 use super::{Batch, Plan};
 use crate::commands::outputs::expanded;
 use crate::commands::run::entries::Template;
-use crate::commands::run::journal::{Earlier, NAME, identity, outdated_by};
+use crate::commands::run::journal::{Earlier, NAME, identity};
 use crate::commands::run::warn_if_offline;
 use crate::commands::signals::Signals;
 use crate::exit;
@@ -48,7 +48,6 @@ pub(in crate::commands::run) async fn execute(
     warn_if_offline(&plan.model, &plan.client, &plan.options, session).await;
     let mut signals = Signals::new()?;
     let journal = Journal::open(outputs.join(NAME))?;
-    let earlier: Vec<String> = journal.items().map(|(key, _)| key.to_owned()).collect();
     let mut batch = Batch::new(plan, journal, session);
     let mut before = BTreeMap::new();
     let (mut seen, mut odd) = (HashSet::new(), HashSet::new());
@@ -64,15 +63,13 @@ pub(in crate::commands::run) async fn execute(
         before = found;
         batch.plan.entries = template.entries(&complete, session);
         let keys = batch.plan.keys();
-        let is_done = |key: &&str| matches!(batch.items.item(*key).step(), Some(Step::Done { .. }));
         let mut is_new = keys.into_iter().map(|key| {
-            let is_new = !is_done(&&*key);
-            seen.insert(key) && is_new
+            let is_done = matches!(batch.items.item(&*key).step(), Some(Step::Done { .. }));
+            batch.known.lock().insert(&key);
+            seen.insert(key) && !is_done
         });
         batch.plan.entries.retain(|_| is_new.next() == Some(true));
         if !batch.plan.entries.is_empty() {
-            let known = earlier.iter().chain(&seen).map(String::as_str).filter(is_done);
-            batch.outdated = outdated_by(known, batch.plan.keys().into_iter());
             batch.progress = SharedProgress::new(&session.output);
             if let Err(failure) = batch.run_entries(&mut signals, session).await {
                 if failure.code == exit::DETACHED || batch.stopped.load(Ordering::Relaxed) {
