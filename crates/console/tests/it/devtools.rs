@@ -199,8 +199,17 @@ impl Tab {
     }
 
     pub(crate) async fn open(&self, url: &str) {
+        self.replace_page("Page.navigate", json!({"url": url})).await;
+    }
+
+    pub(crate) async fn reload(&self) {
+        self.replace_page("Page.reload", json!({})).await;
+    }
+
+    /// Returns when the new page has loaded: until then, expressions are evaluated in the old one.
+    async fn replace_page(&self, method: &str, parameters: Value) {
         self.eval("window.isOld = true").await;
-        self.call("Page.navigate", json!({"url": url})).await;
+        self.call(method, parameters).await;
         self.until("!window.isOld && document.readyState === 'complete'").await;
     }
 

@@ -57,7 +57,7 @@ async fn a_picture_is_zoomed_saved_under_a_name_of_its_own_and_used_again() {
     // A reload keeps the inputs and the result.
     let task = "document.querySelector('.latest a.task')?.pathname";
     let first = tab.eval(task).await;
-    tab.eval("location.reload()").await;
+    tab.reload().await;
     tab.until("document.querySelector('.preview img')?.naturalWidth > 0 && document.querySelector('.latest .slides')").await;
     assert_eq!(tab.eval(task).await, first);
     tab.click("form.run button.primary").await;
@@ -104,11 +104,11 @@ async fn a_page_that_is_loaded_again_shows_its_run() {
     choose(&tab, &hazy()).await;
     tab.click("form.run button.primary").await;
     tab.until("location.search.startsWith('?from=')").await;
-    tab.eval("location.reload()").await;
+    tab.reload().await;
     tab.until("document.querySelector('.latest .steps') && document.querySelector('.preview img')").await;
     controls(&site).clear_script("color-extraction").await.expect("a script");
     tab.until("document.querySelector('.latest .swatches')").await;
-    tab.eval("location.reload()").await;
+    tab.reload().await;
     tab.until("document.querySelector('.latest .swatches')").await;
     assert_eq!(controls(&site).seen(operations::CREATE_TASK), 1);
     // A page without a form takes no file, and says so.
