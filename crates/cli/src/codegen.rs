@@ -1,17 +1,14 @@
 //! Rust for one model, from what it declares: its input and output as types.
 
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
 use inferstore::types::{Descriptor, DescriptorType, ModelVersioning};
-use quote::quote;
-use schemars::schema::{
-    InstanceType, Metadata, NumberValidation, ObjectValidation, RootSchema, Schema, SchemaObject,
-};
-use syn::visit_mut::VisitMut;
-use typify::{TypeSpace, TypeSpaceSettings};
 
 use crate::schema::{explanation, ordered};
 use crate::table::printable;
 
-/// A module that runs the model with types of its own.
+/// Returns a module that runs the model with types of its own.
 pub(crate) fn module(version: &ModelVersioning) -> Result<String, String> {
     let inputs = ordered(version.input_format.as_ref());
     let outputs = ordered(version.output_format.as_ref());
@@ -19,52 +16,51 @@ pub(crate) fn module(version: &ModelVersioning) -> Result<String, String> {
         return Err("it declares no inputs".to_owned());
     }
     let id = version.model_id.to_string();
-    let mut types = TypeSpace::new(TypeSpaceSettings::default().with_derive("PartialEq".to_owned()));
-    for (name, description, fields) in [
-        ("Input", format!("Inputs of the model {id}."), &inputs),
-        ("Output", format!("Outputs of the model {id}."), &outputs),
-    ] {
-        let schema = object(name, description, fields);
-        types.add_root_schema(schema).map_err(|error| error.to_string())?;
-    }
-    let types = types.to_stream();
-    let file = quote! {
-        /// The identifier of the model.
-        pub const MODEL: &str = #id;
-
-        #types
-
-        impl inferstore::ModelKind for Input {
-            const NAME: &'static str = MODEL;
-            type Output = Output;
-            type File = String;
-
-            fn into_parts(self) -> inferstore::KindParts<String> {
-                inferstore::kind_parts(&self, [])
-            }
-        }
-
-        /// Runs the model. The run starts when it is awaited, and takes options before that.
-        pub fn run(client: &inferstore::Client, input: Input) -> inferstore::Run<Output> {
-            client.model(MODEL).run_typed(input)
-        }
-    };
-    let mut file = syn::parse2::<syn::File>(file).map_err(|error| error.to_string())?;
-    SpacedDocs.visit_file_mut(&mut file);
-    let version = version.commit_hash.as_deref().unwrap_or("of unknown version");
+    let mut types = Types::default();
+    let kinds = inputs.iter().map(|(name, descriptor)| types.input(name, descriptor)).collect();
+    let input = structure("Input", &inputs, kinds);
+    // A word of a list is a text here: a result is paid, and a new word must not lose it.
+    let kinds = outputs.iter().map(|(_, descriptor)| types.plain(descriptor)).collect();
+    let output = structure("Output", &outputs, kinds);
+    let Types { enums, has_json, .. } = types;
     // A line of text that others wrote must stay one.
-    let version = printable(version);
+    let [name, commit] = [&id, version.commit_hash.as_deref().unwrap_or("of unknown version")].map(printable);
     let mut head = format!(
-        "//! The model {}, version {version}, in types. Written by `inferstore models code`.\n//!\n{NEEDS_SERDE}",
-        printable(&id)
+        "//! The model {name}, version {commit}, in types. Written by `inferstore models code`.\n//!\n\
+         //! The types need serde: `cargo add serde --features derive`.\n"
     );
+    if has_json {
+        head += "//! A value of any kind needs serde_json: `cargo add serde_json`.\n";
+    }
     if inputs.iter().any(|(_, descriptor)| descriptor.type_ == Some(DescriptorType::File)) {
         head += NEEDS_UPLOAD;
     }
-    Ok(format!("{head}\n{}", prettyplease::unparse(&file)))
-}
+    Ok(format!(
+        r#"{head}
+/// The identifier of the model.
+pub const MODEL: &str = {id:?};
 
-const NEEDS_SERDE: &str = "//! The types need serde: `cargo add serde --features derive`.\n";
+/// Inputs of the model {name}.
+{input}{enums}
+/// Outputs of the model {name}.
+{output}
+impl inferstore::ModelKind for Input {{
+    const NAME: &'static str = MODEL;
+    type Output = Output;
+    type File = String;
+
+    fn into_parts(self) -> inferstore::KindParts<String> {{
+        inferstore::kind_parts(&self, [])
+    }}
+}}
+
+/// Runs the model. The run starts when it is awaited, and takes options before that.
+pub fn run(client: &inferstore::Client, input: Input) -> inferstore::Run<Output> {{
+    client.model(MODEL).run_typed(input)
+}}
+"#
+    ))
+}
 
 /// Comment on inputs that are files: this module has no catalog that knows which texts are URLs of files.
 const NEEDS_UPLOAD: &str = "\
@@ -72,84 +68,140 @@ const NEEDS_UPLOAD: &str = "\
 //! `client.folder(\"samples\").upload(inferstore::File::path(\"photo.jpg\")).await?.download_url`.
 ";
 
-/// typify writes `///Text`, people write `/// Text`.
-struct SpacedDocs;
+#[derive(Default)]
+struct Types {
+    enums: String,
+    names: HashSet<String>,
+    has_json: bool,
+}
 
-impl VisitMut for SpacedDocs {
-    fn visit_attribute_mut(&mut self, attribute: &mut syn::Attribute) {
-        if let syn::Meta::NameValue(doc) = &mut attribute.meta
-            && doc.path.is_ident("doc")
-            && let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) = &mut doc.value
-            && !text.value().starts_with(' ')
-        {
-            *text = syn::LitStr::new(&format!(" {}", text.value()), text.span());
+impl Types {
+    fn input(&mut self, field: &str, descriptor: &Descriptor) -> String {
+        let kind = self.words(field, descriptor).unwrap_or_else(|| self.plain(descriptor));
+        if descriptor.required == Some(true) { kind } else { format!("Option<{kind}>") }
+    }
+
+    /// Writes the enumeration of an input that is one word of a list, and returns its name.
+    fn words(&mut self, field: &str, descriptor: &Descriptor) -> Option<String> {
+        let words: Vec<&str> = descriptor.samples.iter().flatten().map(|word| word.as_str()).collect();
+        if descriptor.type_ != Some(DescriptorType::Options) || words.is_empty() {
+            return None;
         }
+        let name = unique(format!("Input{}", upper_camel(field)), "", &mut self.names);
+        let _ = write!(
+            self.enums,
+            "\n/// {}\n#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize, serde::Serialize)]\n\
+             pub enum {name} {{\n",
+            description(descriptor)
+        );
+        let mut variants = HashSet::new();
+        for word in words {
+            let variant = unique(variant_name(word), "", &mut variants);
+            if let Some(label) = descriptor.labels.as_ref().and_then(|labels| labels.get(word)) {
+                let _ = writeln!(self.enums, "    /// {}", printable(label));
+            }
+            let _ = write!(self.enums, "    #[serde(rename = {word:?})]\n    {variant},\n");
+        }
+        self.enums += "}\n";
+        Some(name)
+    }
+
+    fn plain(&mut self, descriptor: &Descriptor) -> String {
+        let kind = match descriptor.type_ {
+            Some(DescriptorType::Int) => "i64",
+            Some(DescriptorType::Float) => "f64",
+            Some(DescriptorType::File | DescriptorType::Options | DescriptorType::String) => "String",
+            // An unknown type may mean any JSON.
+            Some(_) | None => {
+                self.has_json = true;
+                "serde_json::Value"
+            }
+        };
+        kind.to_owned()
     }
 }
 
-/// An object with these fields as JSON Schema.
-fn object(name: &str, description: String, fields: &[(&String, &Descriptor)]) -> RootSchema {
-    let mut object = ObjectValidation::default();
-    for (field, descriptor) in fields {
-        if descriptor.required == Some(true) || name == "Output" {
-            object.required.insert((*field).clone());
+fn structure(name: &str, fields: &[(&String, &Descriptor)], kinds: Vec<String>) -> String {
+    let mut text = format!(
+        "#[derive(Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize)]\npub struct {name} {{\n"
+    );
+    let mut names = HashSet::new();
+    for ((field, descriptor), kind) in fields.iter().zip(kinds) {
+        let name = unique(field_name(field), "_", &mut names);
+        let rename = (name != **field).then(|| format!("rename = {field:?}"));
+        let optional = kind.starts_with("Option<").then(|| OPTIONAL.to_owned());
+        let settings: Vec<_> = rename.into_iter().chain(optional).collect();
+        let _ = writeln!(text, "    /// {}", description(descriptor));
+        if !settings.is_empty() {
+            let _ = writeln!(text, "    #[serde({})]", settings.join(", "));
         }
-        object.properties.insert((*field).clone(), Schema::Object(schema(descriptor)));
+        let _ = writeln!(text, "    pub {name}: {kind},");
     }
-    let schema = SchemaObject {
-        instance_type: Some(InstanceType::Object.into()),
-        object: Some(Box::new(object)),
-        metadata: described(Some(name.to_owned()), description),
-        ..SchemaObject::default()
-    };
-    RootSchema { schema, ..RootSchema::default() }
+    text + "}\n"
 }
 
-fn described(title: Option<String>, description: String) -> Option<Box<Metadata>> {
-    Some(Box::new(Metadata { title, description: Some(description), ..Metadata::default() }))
+const OPTIONAL: &str = "default, skip_serializing_if = \"Option::is_none\"";
+
+/// Adds a number to a name that is taken.
+fn unique(name: String, separator: &str, taken: &mut HashSet<String>) -> String {
+    let separator = if name.ends_with(|last: char| last.is_ascii_digit()) { "_" } else { separator };
+    let numbered = (2..).map(|number| format!("{name}{separator}{number}"));
+    let free = std::iter::once(name.clone()).chain(numbered).find(|name| !taken.contains(name));
+    let free = free.unwrap_or(name);
+    taken.insert(free.clone());
+    free
 }
 
-/// One parameter as JSON Schema. What a type cannot say, such as the range, is in its description; the
-/// client checks it before anything is sent.
-fn schema(descriptor: &Descriptor) -> SchemaObject {
-    let samples: Vec<&str> = descriptor.samples.iter().flatten().map(|sample| sample.as_str()).collect();
-    let range = descriptor.num_config.as_ref();
-    let bound =
-        |bound: Option<&inferstore::Decimal>| bound.and_then(|bound| bound.as_str().parse::<f64>().ok());
-    let number = NumberValidation {
-        minimum: bound(range.and_then(|range| range.min.as_ref())),
-        maximum: bound(range.and_then(|range| range.max.as_ref())),
-        ..NumberValidation::default()
-    };
-    let (instance, values) = match descriptor.type_ {
-        Some(DescriptorType::Int) => (Some(InstanceType::Integer), None),
-        Some(DescriptorType::Float) => (Some(InstanceType::Number), None),
-        Some(DescriptorType::Options) if !samples.is_empty() => (
-            Some(InstanceType::String),
-            Some(samples.iter().map(|word| serde_json::Value::from(*word)).collect()),
-        ),
-        Some(DescriptorType::File | DescriptorType::Options | DescriptorType::String) => {
-            (Some(InstanceType::String), None)
-        }
-        // An unknown type may mean any JSON.
-        Some(_) | None => (None, None),
-    };
-    let is_integer = instance == Some(InstanceType::Integer);
-    SchemaObject {
-        metadata: described(None, description(descriptor, &samples)),
-        instance_type: instance.map(Into::into),
-        enum_values: values,
-        // Without it typify picks a type by the range, and another one when the range changes.
-        format: is_integer.then(|| "int64".to_owned()),
-        number: (!is_integer && (number.minimum.is_some() || number.maximum.is_some()))
-            .then(|| Box::new(number)),
-        ..SchemaObject::default()
+fn field_name(name: &str) -> String {
+    let name = parts(name).join("_");
+    if name.is_empty() || name.starts_with(|first: char| first.is_ascii_digit()) {
+        format!("value_{name}")
+    } else if KEYWORDS.contains(&name.as_str()) {
+        name + "_"
+    } else {
+        name
     }
 }
 
-fn description(descriptor: &Descriptor, samples: &[&str]) -> String {
+fn variant_name(word: &str) -> String {
+    let name = upper_camel(word);
+    let is_name = name.starts_with(|first: char| first.is_ascii_uppercase()) && name != "Self";
+    if is_name { name } else { format!("Value{name}") }
+}
+
+fn upper_camel(name: &str) -> String {
+    parts(name).iter().map(|part| part[..1].to_ascii_uppercase() + &part[1..]).collect()
+}
+
+/// Splits a name of any spelling into lowercase words of ASCII letters and digits.
+fn parts(name: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut before = ' ';
+    for c in name.chars() {
+        if !c.is_ascii_alphanumeric() || (c.is_ascii_uppercase() && before.is_ascii_lowercase()) {
+            parts.push(String::new());
+        }
+        if c.is_ascii_alphanumeric() {
+            parts.last_mut().into_iter().for_each(|part| part.push(c.to_ascii_lowercase()));
+        }
+        before = c;
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+const KEYWORDS: &[&str] = &[
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn",
+    "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop",
+    "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return", "self", "static",
+    "struct", "super", "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual",
+    "where", "while", "yield",
+];
+
+fn description(descriptor: &Descriptor) -> String {
     let mut sentences = Vec::new();
-    let explanation = printable(&explanation(descriptor));
+    let samples: Vec<&str> = descriptor.samples.iter().flatten().map(|sample| sample.as_str()).collect();
+    let explanation = explanation(descriptor);
     if !explanation.is_empty() {
         sentences.push(explanation);
     }
@@ -178,11 +230,35 @@ fn description(descriptor: &Descriptor, samples: &[&str]) -> String {
     if has_examples && !samples.is_empty() {
         sentences.push(format!("Such as {}.", samples.join(", ")));
     }
-    sentences.join(" ")
+    // A line break would end the comment.
+    printable(&sentences.join(" "))
 }
 
 /// The typing rule: a number whose samples are texts is sent as one.
 fn is_spelled_as_text(descriptor: &Descriptor) -> bool {
     let is_number = matches!(descriptor.type_, Some(DescriptorType::Int | DescriptorType::Float));
     is_number && descriptor.samples.iter().flatten().next().is_some_and(|sample| sample.is_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_names_and_texts_become_valid_names_and_stay_in_their_comment() {
+        let option = |position: u64, samples: &[&str]| serde_json::json!({"type": "options", "position": position, "required": true, "samples": samples});
+        let version = serde_json::json!({
+            "model_id": "odd", "commit_hash": "1\nfn main() {}",
+            "input_format": {
+                "type": {"type": "file", "position": 1, "mime_type": ["image/*\nfn main() {}"]},
+                "2 D": option(2, &["+10", "-10", "Self", "", "größer als", "darkMode", "dark mode"]),
+                "maxSize": {"type": "int", "position": 3, "description": "Up to \n here"},
+                "max size": {"type": "float", "position": 4, "required": true},
+                "a\"b": {"type": "tensor", "position": 5},
+            },
+            "output_format": {"label": option(1, &["cat", "dog"])},
+        });
+        let version = serde_json::from_value(version).expect("a version");
+        insta::assert_snapshot!(module(&version).expect("it has inputs"));
+    }
 }
