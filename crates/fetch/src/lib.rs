@@ -297,38 +297,25 @@ pub fn tls_over_ring(further: &Certificates) -> Result<ClientConfig, rustls::Err
 
 #[cfg(test)]
 mod tests {
+    use inferstore_wire::{Reaction, Server};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::{TcpListener, TcpStream};
-    use tokio::task::JoinHandle;
+    use tokio::net::TcpListener;
 
     use super::*;
 
     type TestResult<T = ()> = Result<T, Box<dyn StdError>>;
 
-    async fn respond(listener: &TcpListener, response: &str) -> std::io::Result<(String, TcpStream)> {
-        let (mut stream, _) = listener.accept().await?;
-        let mut head = vec![0; 8_192];
-        let length = stream.read(&mut head).await?;
-        stream.write_all(response.as_bytes()).await?;
-        head.truncate(length);
-        Ok((String::from_utf8_lossy(&head).into_owned(), stream))
-    }
+    const FILE: &str = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 4\r\n\r\nfile";
+    const UNAVAILABLE: &str =
+        "HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+    const NOT_FOUND: &str = "HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
-    async fn listener() -> TestResult<(TcpListener, Url)> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let url = Url::parse(&format!("http://{}/file?signature=secret", listener.local_addr()?))?;
-        Ok((listener, url))
-    }
-
-    fn serve(
-        listener: TcpListener,
-        response: &'static str,
-    ) -> JoinHandle<std::io::Result<(String, TcpStream)>> {
-        tokio::spawn(async move { respond(&listener, response).await })
+    fn url(server: &Server) -> TestResult<Url> {
+        Ok(Url::parse(&format!("{}/file?signature=secret", server.origin()))?)
     }
 
     #[tokio::test]
-    async fn a_listener_on_this_machine_is_never_connected_to() -> TestResult {
+    async fn a_server_on_this_machine_is_never_connected_to() -> TestResult {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let port = listener.local_addr()?.port();
         let fetcher = Fetcher::default();
@@ -345,110 +332,84 @@ mod tests {
 
     #[tokio::test]
     async fn a_refused_fetch_reveals_neither_internal_names_nor_closed_ports() -> TestResult {
-        let (listener, closed) = listener().await?;
-        drop(listener);
-        let closed = read(&client(|_| None).build()?, closed, 10).await;
+        let closed = TcpListener::bind(("127.0.0.1", 0)).await?.local_addr()?;
+        let closed = read(&client(|_| None).build()?, Url::parse(&format!("http://{closed}/"))?, 10).await;
         let inside = Fetcher::default().fetch("http://localhost:1/").await;
         let closed = closed.map_err(|error| error.to_string());
         assert!(closed.is_err() && closed == inside, "{closed:?} {inside:?}");
         Ok(())
     }
 
-    /// Returns a fetcher that may reach this machine, and a URL of a listener there by name, because
-    /// addresses are refused.
-    async fn local() -> TestResult<(Fetcher, TcpListener, String)> {
-        let (listener, mut url) = listener().await?;
+    /// Fetches from a server on this machine, by name, because addresses are refused.
+    async fn fetched(server: &Server) -> TestResult<Result<Vec<u8>, String>> {
+        let mut url = url(server)?;
         url.set_host(Some("localhost"))?;
         let fetcher = Fetcher::default();
         let _ = fetcher.client.set(client(|_| None).build()?);
-        Ok((fetcher, listener, url.into()))
+        Ok(fetcher.fetch(url.as_str()).await.map(Into::into))
     }
-
-    const UNAVAILABLE: &str =
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
     #[tokio::test]
     async fn a_host_may_fail_for_a_moment() -> TestResult {
-        let (fetcher, listener, url) = local().await?;
-        let served = tokio::spawn(async move {
-            let file = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\nconnection: close\r\n\r\nfile";
-            // The second response ends before its body does.
-            for response in [UNAVAILABLE, &file[..file.len() - 2], file] {
-                respond(&listener, response).await?;
-            }
-            std::io::Result::Ok(())
-        });
-        assert_eq!(fetcher.fetch(&url).await?, b"file");
-        served.await??;
+        // The second response ends before its body does.
+        let mut responses = [UNAVAILABLE, &FILE[..FILE.len() - 2], FILE].into_iter();
+        let server = Server::start(move |_| Reaction::Raw(responses.next().unwrap_or(UNAVAILABLE).into()));
+        assert_eq!(fetched(&server).await??, b"file");
         Ok(())
     }
 
     #[tokio::test]
     async fn a_host_that_goes_on_failing_is_asked_three_times_and_a_refusal_once() -> TestResult {
-        let not_found = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-        for (response, attempts) in [(UNAVAILABLE, 3), (not_found, 1)] {
-            let (fetcher, listener, url) = local().await?;
-            let mut served = 0;
-            let serve = async {
-                while respond(&listener, response).await.is_ok() {
-                    served += 1;
-                }
-            };
-            tokio::select! {
-                fetched = fetcher.fetch(&url) => assert!(fetched.is_err()),
-                () = serve => {}
-            }
-            assert_eq!(served, attempts, "{response}");
+        for (response, attempts) in [(UNAVAILABLE, 3), (NOT_FOUND, 1)] {
+            let server = Server::answering(response);
+            assert!(fetched(&server).await?.is_err());
+            assert_eq!(server.requests().len(), attempts, "{response}");
         }
         Ok(())
     }
 
     #[tokio::test]
     async fn a_redirect_does_not_carry_the_signature_of_a_url_to_another_host() -> TestResult {
-        let (first, url) = listener().await?;
-        let (second, other) = listener().await?;
-        let redirect = format!("HTTP/1.1 302 Found\r\nlocation: {other}\r\ncontent-length: 0\r\n\r\n");
-        let redirected = tokio::spawn(async move { respond(&first, &redirect).await });
-        let served = serve(second, "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfile");
-        let marked = Url::parse(&url.as_str().replace("secret", "first"))?;
+        let second = Server::answering(FILE);
+        let redirect =
+            format!("HTTP/1.1 302 Found\r\nlocation: {}\r\ncontent-length: 0\r\n\r\n", url(&second)?);
+        let first = Server::answering(redirect);
+        let marked = Url::parse(&url(&first)?.as_str().replace("secret", "first"))?;
         assert_eq!(read(&client(|_| None).build()?, marked, 10).await?, b"file");
-        redirected.await??;
-        let (head, _) = served.await??;
+        let head = second.texts().concat();
         assert!(!head.to_ascii_lowercase().contains("referer") && !head.contains("first"), "{head}");
         Ok(())
     }
 
     #[tokio::test]
     async fn a_part_of_a_file_is_not_taken_for_the_file() -> TestResult {
-        let (listener, url) = listener().await?;
-        let served = serve(listener, "HTTP/1.1 206 Partial Content\r\ncontent-length: 4\r\n\r\npart");
-        let refused = read(&client(|_| None).build()?, url, 10).await;
+        let server = Server::answering("HTTP/1.1 206 Partial Content\r\ncontent-length: 4\r\n\r\npart");
+        let refused = read(&client(|_| None).build()?, url(&server)?, 10).await;
         assert!(refused.is_err_and(|error| error.to_string().contains("part of the file")));
-        served.await??;
         Ok(())
     }
 
     #[tokio::test]
     async fn a_file_that_cannot_be_stored_is_no_fault_of_its_url() -> TestResult {
-        let (listener, url) = listener().await?;
-        let served = serve(listener, "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfile");
         let mut room = [0; 2];
         let mut sink = io::Cursor::new(&mut room[..]);
-        let failed = copy(&client(|_| None).build()?, url, 10, &mut sink).await;
+        let failed = copy(&client(|_| None).build()?, url(&Server::answering(FILE))?, 10, &mut sink).await;
         assert_eq!(failed.err().and_then(|error| error.sink_failure()), Some(io::ErrorKind::WriteZero));
-        served.await??;
         Ok(())
     }
 
+    /// The socket is one of this runtime: its virtual clock stands still while bytes are on their way.
     #[tokio::test(start_paused = true)]
     async fn a_server_that_sends_too_slowly_is_given_up() -> TestResult {
         for response in ["", "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\na"] {
-            let (listener, url) = listener().await?;
-            let served = serve(listener, response);
+            let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+            let url = Url::parse(&format!("http://{}/", listener.local_addr()?))?;
             let begun = Instant::now();
             let client = client(|_| None).build()?;
             let read = tokio::spawn(async move { read(&client, url, 1_000).await });
-            let (_, mut stream) = served.await??;
+            let (mut stream, _) = listener.accept().await?;
+            stream.read(&mut [0; 8_192]).await?;
+            stream.write_all(response.as_bytes()).await?;
             let drip = tokio::spawn(async move {
                 while !response.is_empty() && stream.write_all(b"a").await.is_ok() {
                     tokio::time::sleep(Duration::from_secs(4)).await;

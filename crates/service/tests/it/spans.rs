@@ -1,15 +1,9 @@
 //! Spans of requests and of attempts, as a collector receives them.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::sync::Arc;
 
-use axum::Router;
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
-use axum::routing::post;
 use inferstore_service::{Config, Service};
+use inferstore_wire::{Reaction, Server, until};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as AnyValue;
@@ -20,8 +14,6 @@ use prost::Message as _;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::json;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
 use crate::nodes::support::{Bench, TestResult};
 
@@ -47,61 +39,41 @@ impl Received {
     }
 }
 
-/// Collector that accepts every export, until it is dropped.
-struct Collector {
-    address: SocketAddr,
-    spans: mpsc::UnboundedReceiver<Received>,
-    _serving: JoinSet<()>,
-}
+/// Collector that accepts every export.
+struct Collector(Server);
 
 impl Collector {
-    async fn start() -> TestResult<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let address = listener.local_addr()?;
-        let (sender, spans) = mpsc::unbounded_channel();
-        let router = Router::new().route("/v1/traces", post(receive)).with_state(Arc::new(sender));
-        let mut serving = JoinSet::new();
-        serving.spawn(async move {
-            let _ = axum::serve(listener, router).await;
-        });
-        Ok(Self { address, spans, _serving: serving })
+    fn start() -> Self {
+        Self(Server::start(|request| {
+            let is_export = request.line() == "POST /v1/traces"
+                && request.header("content-type") == Some("application/x-protobuf");
+            Reaction::status(if is_export { 200 } else { 400 })
+        }))
     }
 
     fn config(&self) -> Config {
         let mut config = Config::ephemeral();
-        config.otlp_endpoint = Some(format!("http://{}", self.address));
+        config.otlp_endpoint = Some(self.0.origin());
         config.nodes = Some(([127, 0, 0, 1], 0).into());
         config.workers = 0;
         config
     }
 
-    /// Returns all spans of a service that has shut down, by their names.
-    fn by_name(mut self) -> BTreeMap<String, Vec<Received>> {
+    /// Returns the spans so far, by their names.
+    fn by_name(&self) -> TestResult<BTreeMap<String, Vec<Received>>> {
         let mut spans = BTreeMap::<_, Vec<_>>::new();
-        while let Ok(received) = self.spans.try_recv() {
-            spans.entry(received.span.name.clone()).or_default().push(received);
+        for request in self.0.requests() {
+            for of_resource in ExportTraceServiceRequest::decode(&*request.body)?.resource_spans {
+                let resource = of_resource.resource.map(|resource| attributes(&resource.attributes));
+                let resource = resource.unwrap_or_default();
+                for span in of_resource.scope_spans.into_iter().flat_map(|of_scope| of_scope.spans) {
+                    let received = Received { resource: resource.clone(), span };
+                    spans.entry(received.span.name.clone()).or_default().push(received);
+                }
+            }
         }
-        spans
+        Ok(spans)
     }
-}
-
-async fn receive(
-    State(spans): State<Arc<mpsc::UnboundedSender<Received>>>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> StatusCode {
-    if headers.get(CONTENT_TYPE).is_none_or(|mime| mime != "application/x-protobuf") {
-        return StatusCode::UNSUPPORTED_MEDIA_TYPE;
-    }
-    let Ok(request) = ExportTraceServiceRequest::decode(body) else { return StatusCode::BAD_REQUEST };
-    for of_resource in request.resource_spans {
-        let resource = of_resource.resource.map(|resource| attributes(&resource.attributes));
-        let resource = resource.unwrap_or_default();
-        for span in of_resource.scope_spans.into_iter().flat_map(|of_scope| of_scope.spans) {
-            let _ = spans.send(Received { resource: resource.clone(), span });
-        }
-    }
-    StatusCode::OK
 }
 
 fn attributes(sent: &[KeyValue]) -> Attributes {
@@ -136,7 +108,7 @@ async fn create(bench: &Bench, trace: Option<&str>) -> TestResult<String> {
 
 #[tokio::test]
 async fn a_create_and_its_attempts_are_spans_of_the_callers_trace() -> TestResult {
-    let collector = Collector::start().await?;
+    let collector = Collector::start();
     let bench = Bench::around(Service::start(collector.config()).await?).await?;
     bench.publish("echo").await?;
     let node = bench.register(&["echo"]).await?;
@@ -147,7 +119,7 @@ async fn a_create_and_its_attempts_are_spans_of_the_callers_trace() -> TestResul
     let key = bench.key.clone();
     bench.service.shutdown().await;
 
-    let spans = collector.by_name();
+    let spans = collector.by_name()?;
     let [created] = &spans[CREATE][..] else { return Err("there is one create".into()) };
     let [attempt] = &spans["run echo"][..] else { return Err("there is one attempt".into()) };
     let own = hex(&created.span.span_id);
@@ -185,7 +157,7 @@ async fn a_create_and_its_attempts_are_spans_of_the_callers_trace() -> TestResul
 
 #[tokio::test]
 async fn failures_are_told_apart_and_an_unsampled_trace_has_no_spans() -> TestResult {
-    let collector = Collector::start().await?;
+    let collector = Collector::start();
     let bench = Bench::around(Service::start(collector.config().with_controls()).await?).await?;
     bench.publish("echo").await?;
     let node = bench.register(&["echo"]).await?;
@@ -208,7 +180,7 @@ async fn failures_are_told_apart_and_an_unsampled_trace_has_no_spans() -> TestRe
     assert_eq!(bench.status("/api-key/balance").await?, 503);
     bench.service.shutdown().await;
 
-    let spans = collector.by_name();
+    let spans = collector.by_name()?;
     let [created] = &spans[CREATE][..] else { return Err("the sampled create alone is a span".into()) };
     let [attempt] = &spans["run echo"][..] else { return Err("the sampled attempt alone is a span".into()) };
     assert_eq!(created.span.parent_span_id, b"");
@@ -228,11 +200,13 @@ async fn failures_are_told_apart_and_an_unsampled_trace_has_no_spans() -> TestRe
 
 #[tokio::test]
 async fn spans_arrive_while_the_service_runs() -> TestResult {
-    let mut collector = Collector::start().await?;
+    let collector = Collector::start();
     let bench = Bench::around(Service::start(collector.config()).await?).await?;
     assert_eq!(bench.status("/api-key/balance").await?, 200);
-    let first = collector.spans.recv().await.ok_or("the collector has ended")?;
-    assert_eq!(first.span.name, "GET /api/v1/api-key/balance");
+    until("the span of the request has arrived", async || {
+        collector.by_name().is_ok_and(|spans| spans.contains_key("GET /api/v1/api-key/balance"))
+    })
+    .await;
     bench.service.shutdown().await;
     Ok(())
 }

@@ -290,34 +290,15 @@ async fn from_start(file: io::Result<std::fs::File>) -> io::Result<ReaderStream<
 
 #[cfg(test)]
 mod tests {
-    use axum::Router;
-    use axum::extract::State;
-    use axum::http::{HeaderMap, StatusCode};
-    use tokio::net::TcpListener;
-    use tokio::sync::mpsc;
+    use inferstore_wire::{Reaction, Server};
 
     use super::*;
     use crate::object_storage::remote_tests::TestResult;
 
-    type Put = (Option<String>, Option<String>, Bytes);
-
-    async fn put(
-        State(puts): State<mpsc::UnboundedSender<Put>>,
-        headers: HeaderMap,
-        body: Bytes,
-    ) -> StatusCode {
-        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let sent = puts.send((text("content-length"), text("content-md5"), body));
-        if sent.is_ok() { StatusCode::OK } else { StatusCode::BAD_GATEWAY }
-    }
-
     #[tokio::test]
     async fn a_blob_of_any_size_is_sent_whole_with_its_length_and_its_hash() -> TestResult {
-        let (sender, mut puts) = mpsc::unbounded_channel();
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let url = format!("s3://bucket?endpoint=http://{}", listener.local_addr()?);
-        let router = Router::new().fallback(put).with_state(sender);
-        tokio::spawn(axum::serve(listener, router).into_future());
+        let server = Server::start(|_| Reaction::status(200));
+        let url = format!("s3://bucket?endpoint={}", server.origin());
         let folder = tempfile::tempdir()?;
         let store = S3::new(S3Config::new(&url, "key", "secret")?, folder.path(), Clock::default())?;
         for chunks in [vec![], vec![5], vec![300 << 10, 1, 1 << 20]] {
@@ -329,10 +310,12 @@ mod tests {
                 incoming.write(chunk.into()).await?;
             }
             let blob = incoming.commit().await?;
-            let (length, md5, body) = puts.recv().await.ok_or("nothing was sent")?;
-            assert_eq!((blob.size, length), (whole.len() as u64, Some(whole.len().to_string())));
+            let put = server.requests().pop().ok_or("nothing was sent")?;
+            let length = whole.len().to_string();
+            assert_eq!((blob.size, put.header("content-length")), (whole.len() as u64, Some(&*length)));
             assert_eq!(blob.etag, hex(&Md5::digest(&whole)));
-            assert!(md5.is_some_and(|md5| md5.len() == 24) && body == whole, "{} bytes", whole.len());
+            let has_hash = put.header("content-md5").is_some_and(|md5| md5.len() == 24);
+            assert!(has_hash && put.body == whole, "{length} bytes");
         }
         Ok(())
     }
